@@ -37,13 +37,14 @@ if TYPE_CHECKING:
 MANIFEST, MISTAKES = "pack.json", "mistakes.json"
 _SCHEMA = "posenc/pack/1"
 _ARRAYS = {
-    "positions": "(n,) int64: the position of each vector",
-    "x": "(n, columns): vectors, as of queries or keys; odd multiples of 1/32, exact in any format",
-    "y": "(n, columns): what becomes of x, each value correctly rounded",
-    "tolerance": "(n, columns): what each value of y may be off by",
+    "positions": "(n,) int64: the position of each vector, or of each query and key",
+    "x": "(n, columns): vectors; odd multiples of 1/32, exact in float16 and bfloat16 too",
+    "y": "what the encoding makes of x, or the scores, each value correctly rounded",
+    "tolerance": "what each value of y may be off by",
     "cos": "(n, pairs): cosines, the attention factor in them, correctly rounded",
     "sin": "(n, pairs): sines, the attention factor in them, correctly rounded",
     "inv_freq": "(pairs,): frequencies in radians a position, correctly rounded",
+    "rows": "(n, columns): what is added to x, correctly rounded",
 }
 _LARGEST_FILE = 64 << 20
 """Bytes of a JSON file of a pack, of which one has some hundred thousand."""
@@ -57,10 +58,19 @@ def write_pack(pack: GoldenPack, path: str, readers: Iterable[str] = ()) -> dict
 
     Raises: InvalidInput where ``path`` is no such folder; Unavailable where it cannot be written.
     """
+    content = pack.content
     arrays = {
-        "positions": pack.positions, "x": pack.x, "y": pack.y, "tolerance": pack.tolerance,
-        **pack.tables,
-    }  # fmt: skip
+        "positions": content.positions,
+        "y": content.y.reshape(content.shape),
+        "tolerance": content.tolerance.reshape(content.shape),
+        **content.arrays,
+    }
+    readers = tuple(readers)
+    if readers and "x" not in arrays:
+        raise InvalidInput(
+            f"--reader {','.join(readers)}: readers call a function of one vector, and "
+            f"{content.request.scheme.name} adds to scores"
+        )
     files: dict[str, dict[str, Any]] = {}
     with new_folder(path, option="--out", last=MANIFEST) as folder:
         for name, values in arrays.items():
@@ -74,9 +84,9 @@ def write_pack(pack: GoldenPack, path: str, readers: Iterable[str] = ()) -> dict
             }
         texts = {MISTAKES: _json_bytes(_mistake_fields(pack))}
         texts |= {READERS[language]: reader_text(language) for language in readers}
-        for place, content in texts.items():
+        for place, text in texts.items():
             what = "known mistakes" if place == MISTAKES else "a reader to be compiled with yours"
-            files[place] = {"what": what, "sha256": _write(folder / place, content)}
+            files[place] = {"what": what, "sha256": _write(folder / place, text)}
         manifest = _manifest(pack, files)
         _write(folder / MANIFEST, _json_bytes(manifest))
     return manifest
@@ -112,45 +122,28 @@ def _write(path: Path, content: bytes) -> str:
 
 def _manifest(pack: GoldenPack, files: Mapping[str, Any]) -> dict[str, Any]:
     """What pack.json says."""
-    reference, choice = pack.reference, pack.applied.choice
-    pairing, columns = reference.pairing, pack.x.shape[1]
-    turning = 2 * reference.pairs
-    side = None if reference.symmetric else reference.params.get("side")
-    encoding = {
-        name: value
-        for name, value in pack.applied.fields.items()
-        if name not in ("arithmetic", "left_out")
-    }
+    content = pack.content
+    description = content.request.description()
     return {
         "schema": _SCHEMA,
-        "summary": f"{reference.text}: {pack.score}",
+        "summary": f"{content.text}: {pack.score}",
         "encoding": {
-            **encoding,
-            **choice.origin,
-            "context": pack.context[0],
-            "context_source": pack.context[1],
-            "warnings": list(choice.warnings),
+            **{name: description[name] for name in ("scheme", "params", "positions", "weights")},
+            **content.choice.origin,
+            "context": content.context[0],
+            "context_source": content.context[1],
+            "warnings": list(content.choice.warnings),
         },
         "conventions": {
-            "turns": {"query": "queries", "key": "keys"}.get(
-                str(side), "queries and keys, both alike"
-            ),
-            "rotation": "y1 = x1 cos - x2 sin, y2 = x2 cos + x1 sin, for each pair (x1, x2)",
-            "angle": "position times inv_freq of the pair, in radians",
-            "layout": reference.content.layout,
-            "pairs": f"columns {pairing.text}",
-            "first_columns": list(pairing.first),
-            "second_columns": list(pairing.second),
-            "unchanged": f"columns {turning} to {columns - 1}" if columns > turning else None,
-            "attention_factor": reference.scale,
-            "dtype": pack.dtype.name,
+            **content.conventions,
+            "dtype": content.dtype.name,
             "stored": "little-endian float32, rows one after another",
             "tolerance": {
-                "rule": pack.rule,
-                "reason": pack.tolerance_reason,
-                "largest": float(pack.tolerance.max()),
+                "rule": content.rule,
+                "reason": content.reason,
+                "largest": float(content.tolerance.max()),
             },
-            "x": f"seed {pack.seed}",
+            "x": f"seed {pack.seed}" if "x" in content.arrays else None,
         },
         "score": {
             "killed": pack.killed,
@@ -276,19 +269,21 @@ def compare_with_pack(pack: str, path: str) -> PackComparison:
     given = loaded.values
     if given.dtype.kind == "c":
         raise NoMatrix(quoted_name(path), "complex numbers")
-    if given.size != y.size or given.shape[-2:] != y.shape:
+    if given.size != y.size or given.shape[-y.ndim :] != y.shape:
         raise InvalidInput(
             f"{quoted_name(path)}: has the shape {given.shape}, and y of the pack {y.shape}"
         )
+    y, tolerance = y.reshape(-1, y.shape[-1]), tolerance.reshape(-1, y.shape[-1])
     given = given.reshape(y.shape).astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         missed = np.abs(given - y) / tolerance
     missed = np.where(np.isnan(missed), np.inf, missed)
     row, column = (int(index) for index in np.unravel_index(int(np.argmax(missed)), y.shape))
+    position = int(positions[row % positions.size])
     wrong = int(np.count_nonzero(missed > 1))
     causes = _causes(_mistakes(folder / MISTAKES), given, y, tolerance) if wrong else ()
     return PackComparison(
-        pack, path, y.size, wrong, float(missed[row, column]), row, column, int(positions[row]),
+        pack, path, y.size, wrong, float(missed[row, column]), row, column, position,
         float(given[row, column]), float(y[row, column]), float(tolerance[row, column]), causes,
     )  # fmt: skip
 
@@ -302,15 +297,16 @@ def _causes(
     """
     likely = []
     for mistake in mistakes:
-        cells = np.array(mistake["cells"], np.float64)  # (cells, 4)
+        cells = np.array(mistake["cells"], np.float64).reshape(-1, 4)
         places = cells[:, 0].astype(int), cells[:, 1].astype(int)
         values, allowed = cells[:, 2], cells[:, 3]
         with np.errstate(invalid="ignore"):
             there = np.abs(given[places] - values) <= allowed
             telling = np.abs(values - y[places]) > allowed + tolerance[places]
         cause, message = str(mistake["cause"]), str(mistake["message"])
-        mostly = cause.endswith("-precision") and there[telling].mean() >= _MOSTLY
-        if there.all() or mostly:
+        precise = cause.endswith("-precision") and telling.any()
+        mostly = precise and there[telling].mean() >= _MOSTLY
+        if there.size and (there.all() or mostly):
             count = int(np.count_nonzero(there))
             likely.append(LikelyMistake(cause, message, count, there.size))
     whole = [mistake for mistake in likely if mistake.cells == mistake.of_cells]

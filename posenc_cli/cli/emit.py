@@ -74,9 +74,9 @@ def emit(
     """Write a golden pack for a port, or check one.
 
     A folder of positions, vectors x, what becomes of them, y, what each value may be off by, tables
-    and expected failures, in JSON and .npy that thirty lines of any language read. Every mistake
-    that posenc knows is made of the pack's own vectors: the score says how many of them the pack
-    kills, and mistakes.json has what each gives. Without --len or --positions those are taken that
+    and expected failures, in JSON and .npy that thirty lines of any language read; of a bias y are
+    the scores. Every mistake that posenc knows is made at the pack's own positions: the score says
+    how many of them the pack kills, and mistakes.json has what each gives. Without --len or --positions those are taken that
     show most. The same request gives the same bytes.
 
     Examples:
@@ -99,7 +99,7 @@ def emit(
     from posenc_cli.checks.pack_folder import write_pack
 
     pack = GoldenPack.of(chosen, seed=seed, dtype=FORMATS[dtype], rule=tol)
-    for part in pack.applied.left_out:
+    for part in pack.content.left_out:
         console.warning(f"{part}: is added to scores, and left out")
     manifest = write_pack(pack, out, reader)
     if as_json:
@@ -115,10 +115,12 @@ def _fields(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def _summary(pack: GoldenPack, out: str, manifest: Mapping[str, Any]) -> str:
     """What was written, and what it is worth."""
-    rows, columns = pack.x.shape
+    content = pack.content
+    shape = " × ".join(map(str, content.shape))
     text = (
-        f"wrote {quoted_name(out)}: {pack.reference.text}, {rows} × {columns} {pack.dtype.name}, "
-        f"positions 0 to {pack.positions.max()}, {len(manifest['files']) + 1} files; {pack.score}"
+        f"wrote {quoted_name(out)}: {content.text}, {shape} {content.dtype.name}, positions "
+        f"{content.positions.min()} to {content.positions.max()}, {len(manifest['files']) + 1} "
+        f"files; {pack.score}"
     )
     survivors = len(pack.known) - pack.killed
     if survivors:

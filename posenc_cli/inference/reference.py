@@ -245,12 +245,17 @@ class Reference(Record):
         >>> Reference.of(Encoding.of(catalogue.find("rope"), {}, seq_len=None)).text
         'rope dim=64 base=10000 layout=interleaved'
         """
-        scheme = self.encoding.bound.scheme
-        shown = [
-            f"{name}={as_text(value)}"
-            for name, value in self.params.items()
-            if value is not None
-            and (name in ("dim", "base", "layout") or value != scheme.parameters[name].default)
-            and not isinstance(value, tuple)
-        ]
-        return " ".join([scheme.name, *shown])
+        return encoding_text(self.encoding)
+
+
+def encoding_text(encoding: Encoding) -> str:
+    """The scheme and the parameters that matter, on one line."""
+    scheme, params = encoding.bound.scheme, encoding.bound.params
+    shown = [
+        f"{name}={as_text(value)}"
+        for name, value in params.items()
+        if value is not None
+        and (name in ("dim", "base", "layout") or value != scheme.parameters[name].default)
+        and not isinstance(value, tuple)
+    ]
+    return " ".join([scheme.name, *shown])

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import posenc_cli as posenc
-from posenc_cli.checks.golden_pack import GoldenPack, telling_positions
-from posenc_cli.checks.known_mistakes import TurnedVectors, known_mistakes
+from posenc_cli import catalogue
+from posenc_cli.checks.golden_pack import GoldenPack
+from posenc_cli.checks.pack_content import telling_positions
 from posenc_cli.checks.pack_folder import compare_with_pack, write_pack
 from posenc_cli.choice import choice_of_schemes
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
@@ -62,7 +63,9 @@ def test_textbook_code_passes_the_pack_in_float64_and_in_float32(name, packs, tm
     pack, folder = packs(name)
     for compute in (np.float64, np.float32):
         right = replace(CASES[name].right, compute=compute)
-        comparison = comparison_of(folder, tmp_path, right(np.float32(pack.x), pack.positions))
+        comparison = comparison_of(
+            folder, tmp_path, right(np.float32(pack.content.arrays["x"]), pack.content.positions)
+        )
         assert comparison.ok
         assert comparison.worst < 0.5
 
@@ -82,33 +85,33 @@ def test_a_mutant_written_apart_from_posenc_fails_and_no_wrong_cause_is_named(
 ):
     mutant = MUTANTS[name]
     pack, folder = packs(mutant.case)
-    if mutant.wrong.rotated > pack.x.shape[1]:
+    if mutant.wrong.rotated > pack.content.arrays["x"].shape[1]:
         pytest.skip("it turns more columns than there are")
     with np.errstate(all="ignore"):
-        y = mutant.wrong(pack.x, pack.positions)
+        y = mutant.wrong(pack.content.arrays["x"], pack.content.positions)
     comparison = comparison_of(folder, tmp_path, y)
     assert comparison.ok == (name in BEYOND)
     causes = [cause.cause for cause in comparison.causes[:1]]
     assert set(causes) <= {*mutant.causes, *mutant.also}
 
 
-def test_each_known_mistake_is_named_by_the_cells_that_the_pack_keeps(packs, tmp_path):
-    pack, folder = packs("yarn")
-    vectors = TurnedVectors(pack.reference, pack.x, pack.positions, _tolerance_of(pack))
-    kept = json.loads((folder / "mistakes.json").read_text())["mistakes"]
-    mistakes = [one for one in known_mistakes(vectors, pack.context[0]) if one.wrong is not None]
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("scheme", ["rope-yarn", "sinusoidal", "learned", "alibi", "t5", "fire"])
+def test_each_known_mistake_is_named_by_the_cells_that_the_pack_keeps(scheme, tmp_path):
+    pack = pack_of(scheme)
+    write_pack(pack, str(tmp_path / "pack"))
+    kept = json.loads((tmp_path / "pack" / "mistakes.json").read_text())["mistakes"]
+    mistakes = [one for one in pack.content.mistakes() if one.wrong is not None]
+    known = {one.message for one in pack.known}
     for mistake in mistakes[::9]:
-        comparison = comparison_of(folder, tmp_path, mistake.wrong.values)
-        assert [cause.cause for cause in comparison.causes] == [mistake.cause]
+        if not any(mistake.message in message for message in known):
+            continue
+        values = mistake.wrong.values.reshape(pack.content.shape)
+        comparison = comparison_of(tmp_path / "pack", tmp_path, values)
+        assert len(comparison.causes) == 1
         assert mistake.message in comparison.causes[0].message
     assert len(kept) == pack.killed
     assert all(len(one["cells"]) >= 8 for one in kept)
-
-
-def _tolerance_of(pack):
-    from posenc_cli.inference.tolerance import Tolerance
-
-    return Tolerance.of("auto", dtype="float32", roundings=4, amplitude=pack.reference.scale)
 
 
 def test_what_survives_is_counted_with_its_reason():
@@ -131,7 +134,7 @@ def test_what_cannot_be_made_of_an_encoding_is_no_mistake_and_has_its_reason():
 
 def test_what_changes_no_position_that_there_is_is_no_mistake():
     pack = pack_of("rope-axial", dim=16, grid="4x4")
-    assert pack.positions.tolist() == [*range(16)]
+    assert pack.content.positions.tolist() == [*range(16)]
     reasons = {one.message: one.reason for one in pack.outcomes if one.killed is None}
     assert reasons["positions were bfloat16"] == "it changes no value at any position that there is"
     assert pack.killed == len(pack.known)
@@ -148,12 +151,12 @@ def test_mistakes_that_give_the_same_values_count_once():
 @pytest.mark.parametrize("scheme", ["rope", "rope-llama3", "rope-resonance", "mrope", "xpos"])
 def test_y_is_what_apply_gives_and_tables_what_generate_gives(scheme):
     pack = pack_of(scheme, dim=128)
-    positions = pack.positions.tolist()
-    expected = posenc.apply(np.float32(pack.x), scheme, positions, dim=128)
-    assert np.array_equal(pack.y, expected)
+    positions = pack.content.positions.tolist()
+    expected = posenc.apply(np.float32(pack.content.arrays["x"]), scheme, positions, dim=128)
+    assert np.array_equal(pack.content.y, expected)
     cos, sin = (posenc.encode(scheme, positions, dim=128, table=name) for name in ("cos", "sin"))
-    assert np.array_equal(pack.tables["cos"], cos)
-    assert np.array_equal(pack.tables["sin"], sin)
+    assert np.array_equal(pack.content.arrays["cos"], cos)
+    assert np.array_equal(pack.content.arrays["sin"], sin)
 
 
 @pytest.mark.sweep(2)
@@ -164,30 +167,38 @@ def test_packs_of_half_precision_pass_code_in_it_and_kill(dtype):
     def rounded(values):
         return widen(narrow(np.float64(values), None, dtype), dtype)
 
-    assert np.array_equal(rounded(pack.x), pack.x)
-    assert np.array_equal(rounded(pack.y), pack.y)
-    cos, sin = (rounded(part) for part in CASES["plain"].right.pair_tables(pack.positions))
-    a, b = np.split(pack.x, 2, axis=1)
+    assert np.array_equal(rounded(pack.content.arrays["x"]), pack.content.arrays["x"])
+    assert np.array_equal(rounded(pack.content.y), pack.content.y)
+    cos, sin = (rounded(part) for part in CASES["plain"].right.pair_tables(pack.content.positions))
+    a, b = np.split(pack.content.arrays["x"], 2, axis=1)
     first = rounded(rounded(a * cos) - rounded(b * sin))
     second = rounded(rounded(b * cos) + rounded(a * sin))
-    missed = np.abs(np.concatenate([first, second], 1) - pack.y)
-    assert (missed <= pack.tolerance).all()
+    missed = np.abs(np.concatenate([first, second], 1) - pack.content.y)
+    assert (missed <= pack.content.tolerance).all()
     assert 250 < pack.killed < len(pack.known)  # half precision hides some roundings
 
 
 def test_float32_code_passes_a_pack_of_amplitudes_that_grow():
     pack = pack_of("xpos", dim=64)
-    waves = pack.reference.content.waves
+    waves = pack.content.request.content.waves
     growth = np.float32([float(base) for base in waves.growth.bases(np)])
-    exponents = np.float32(pack.positions - waves.growth.centre) / np.float32(waves.growth.span)
+    exponents = np.float32(pack.content.positions - waves.growth.centre) / np.float32(
+        waves.growth.span
+    )
     sizes = growth ** exponents[:, None]
-    angles = np.float32(pack.positions)[:, None] * np.float32(pack.reference.frequencies)
+    angles = np.float32(pack.content.positions)[:, None] * np.float32(
+        pack.content.arrays["inv_freq"]
+    )
     cos, sin = np.cos(angles) * sizes, np.sin(angles) * sizes
-    first, second = list(pack.reference.pairing.first), list(pack.reference.pairing.second)
-    a, b = np.float32(pack.x)[:, first], np.float32(pack.x)[:, second]
-    y = np.empty_like(pack.x)
+    conventions = pack.content.conventions
+    first, second = conventions["first_columns"], conventions["second_columns"]
+    a, b = (
+        np.float32(pack.content.arrays["x"])[:, first],
+        np.float32(pack.content.arrays["x"])[:, second],
+    )
+    y = np.empty_like(pack.content.arrays["x"])
     y[:, first], y[:, second] = a * cos - b * sin, b * cos + a * sin
-    assert (np.abs(y - pack.y) <= pack.tolerance).all()
+    assert (np.abs(y - pack.content.y) <= pack.content.tolerance).all()
 
 
 @pytest.mark.sweep(3)
@@ -195,9 +206,9 @@ def test_float32_code_passes_a_pack_of_amplitudes_that_grow():
 def test_the_score_is_that_of_the_tolerance_asked_for(rule):
     loose, asked = pack_of("rope", dim=32), pack_of("rope", dim=32, rule=rule)
     assert (
-        (asked.tolerance == np.float32(1e-3)).all()
+        (asked.content.tolerance == np.float32(1e-3)).all()
         if rule == 1e-3
-        else (asked.tolerance.max() < loose.tolerance.max())
+        else (asked.content.tolerance.max() < loose.content.tolerance.max())
     )
     killed = [outcome.margin > 1 for outcome in asked.known]
     assert sum(killed) == asked.killed
@@ -211,8 +222,86 @@ def test_positions_show_powers_of_two_the_end_of_the_context_and_what_is_past_it
 
 
 def test_vectors_are_exact_in_every_format_and_never_zero():
-    x = pack_of("rope", dim=128).x
+    x = pack_of("rope", dim=128).content.arrays["x"]
     assert x.all()
     assert (x * 32 % 2 == 1).all()
     assert np.abs(x).max() < 4
-    assert not np.array_equal(x, pack_of("rope", dim=128, seed=1).x)
+    assert not np.array_equal(x, pack_of("rope", dim=128, seed=1).content.arrays["x"])
+
+
+def test_float32_code_passes_packs_of_what_is_added_to_vectors():
+    pack = pack_of("sinusoidal", dim=64)
+    x, positions = np.float32(pack.content.arrays["x"]), np.float32(pack.content.positions)
+    angles = positions[:, None] * np.float32(1e4 ** (-np.arange(32) / 32))
+    rows = np.stack([np.sin(angles), np.cos(angles)], 2).reshape(-1, 64)
+    assert (np.abs(x + rows - pack.content.y) <= pack.content.tolerance).all()
+    assert np.array_equal(pack.content.y, posenc.apply(x, "sinusoidal", positions.astype(int)))
+    assert (np.abs(rows - pack.content.arrays["rows"]) <= pack.content.tolerance).all()
+
+
+def test_float32_code_passes_packs_of_scores():
+    pack = pack_of("alibi", heads=8)
+    positions = pack.content.positions
+    slopes = np.float32(2.0) ** -np.arange(1, 9, dtype=np.float32)
+    distances = np.float32(np.abs(positions[None] - positions[:, None]))
+    scores = -slopes[:, None, None] * distances
+    assert pack.content.shape == scores.shape
+    missed = np.abs(scores.reshape(pack.content.y.shape) - pack.content.y)
+    assert (missed <= pack.content.tolerance).all()
+
+
+WRONG_ROWS = {
+    "exponents of i": lambda p, i: (p * 1e4 ** (-i / 64), 0),
+    "from one on": lambda p, i: ((p + 1) * 1e4 ** (-i / 32), 0),
+    "cosines first": lambda p, i: (p * 1e4 ** (-i / 32), np.pi / 2),
+    "base 1000": lambda p, i: (p * 1e3 ** (-i / 32), 0),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_ROWS)
+def test_rows_that_are_written_wrongly_apart_from_posenc_are_found_and_named(name, tmp_path):
+    pack = pack_of("sinusoidal", dim=64)
+    write_pack(pack, str(tmp_path / "pack"))
+    angles, phase = WRONG_ROWS[name](pack.content.positions[:, None], np.arange(32))
+    rows = np.stack([np.sin(angles + phase), np.cos(angles - phase)], 2).reshape(-1, 64)
+    comparison = comparison_of(tmp_path / "pack", tmp_path, pack.content.arrays["x"] + rows)
+    causes = {"exponents of i": "frequency-rule", "from one on": "position-offset",
+              "cosines first": "cos-sin-mispaired", "base 1000": "base"}  # fmt: skip
+    assert [cause.cause for cause in comparison.causes] == [causes[name]]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda m, d: m * d, "the scores have the wrong sign"),
+        (lambda m, d: -m * np.maximum(-d, 0), "later keys have no score"),
+        (lambda m, d: -m[::-1] * np.abs(d), "heads stand in reverse order"),
+        (lambda m, d: -m * np.abs(d + 1), "keys are off by +1"),
+    ],
+)
+def test_scores_that_are_written_wrongly_apart_from_posenc_are_found_and_named(
+    wrong, message, tmp_path
+):
+    pack = pack_of("alibi", heads=8)
+    write_pack(pack, str(tmp_path / "pack"))
+    positions = pack.content.positions
+    slopes = (2.0 ** -np.arange(1, 9))[:, None, None]
+    distances = positions[None] - positions[:, None]
+    distances = np.abs(distances) if message == "the scores have the wrong sign" else distances
+    comparison = comparison_of(tmp_path / "pack", tmp_path, wrong(slopes, distances)[None])
+    assert not comparison.ok
+    assert message in comparison.causes[0].message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", [n for n, s in catalogue.BUILT_IN.items() if s.kind != "relative" and n != "nope"]
+)
+def test_every_scheme_has_a_pack_that_kills_all_it_can(name):
+    given = {"short_factor": "1," * 31 + "1", "long_factor": "2," * 31 + "2"}
+    pack = pack_of(name, **(given if name == "rope-longrope" else {}))
+    survivors = [one.message for one in pack.known if not one.killed]
+    assert len(survivors) == (2 if name == "xpos" else 0), survivors
+    assert pack.killed >= 25
+    assert np.isfinite(pack.content.y).all()
+    assert (pack.content.tolerance > 0).all()

@@ -136,8 +136,11 @@ def test_a_run_that_fails_leaves_no_folder(call, monkeypatch):
 
 
 def test_what_turns_nothing_or_goes_with_nothing_is_refused(call, pack):
-    assert "is bias" in refused(call, "-s", "alibi", "-o", "new")
-    assert "packs are of rotary encodings" in refused(call, "-s", "sinusoidal", "-o", "new")
+    assert "is relative" in refused(call, "-s", "shaw", "-o", "new")
+    assert "adds nothing" in refused(call, "-s", "nope", "-o", "new")
+    assert "readers call a function of one vector" in refused(
+        call, "-s", "alibi", "--reader", "c", "-o", "new"
+    )
     assert "--out: is missing" in refused(call, "-s", "rope")
     assert "one of them is needed" in refused(call, "-o", "new")
     assert "goes with --check" in refused(call, "y.npy", "-s", "rope", "-o", "new")
@@ -149,7 +152,7 @@ def test_what_turns_nothing_or_goes_with_nothing_is_refused(call, pack):
     )
     assert "must be one of c, rust" in refused(call, "-s", "rope", "--reader", "java", "-o", "new")
     assert "is not whole" in refused(call, "-s", "rope", "--positions", "0.5", "-o", "new")
-    assert "at most 262144" in refused(call, "-s", "rope", "-l", "1e9", "-o", "new")
+    assert "at most 524288" in refused(call, "-s", "rope", "-l", "1e9", "-o", "new")
     assert "past the largest number" in refused(
         call, "-s", "xpos", "--set", "side=key", "-d", "64", "--positions", "99999", "-o", "new"
     )

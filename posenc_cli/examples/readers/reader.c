@@ -22,14 +22,17 @@ static void *values(const char *pack, const char *name, long *bytes) {
 int main(int count, char **words) {
     const char *pack = count > 1 ? words[1] : ".";
     long rows, size, wrong = 0;
+    double error, worst = 0;
     int64_t *positions = values(pack, "positions", &rows);
     float *x = values(pack, "x", &size), *y = values(pack, "y", &size);
     float *tolerance = values(pack, "tolerance", &size);
     long columns = (size /= 4) / (rows /= 8);
     for (long row = 0; row < rows; row++) rotate(x + row * columns, columns, positions[row]);
-    for (long i = 0; i < size; i++)
-        if (!(fabs((double)x[i] - y[i]) <= tolerance[i]) && !wrong++) /* no number is wrong, too */
+    for (long i = 0; i < size; i++) {
+        worst = fmax(worst, error = fabs((double)x[i] - y[i]) / tolerance[i]);
+        if (!(error <= 1) && !wrong++) /* what is no number is wrong, too */
             printf("row %ld column %ld: %.9g, not %.9g\n", i / columns, i % columns, x[i], y[i]);
-    printf("%ld of %ld values are wrong\n", wrong, size);
+    }
+    printf("largest error %.3g of the tolerance, %ld of %ld values wrong\n", worst, wrong, size);
     return wrong > 0;
 }

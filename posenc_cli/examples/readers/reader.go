@@ -26,17 +26,21 @@ func main() {
 	pack := append(os.Args, ".")[1]
 	positions, x := read[int64](pack, "positions", 8), read[float32](pack, "x", 4)
 	y, tolerance := read[float32](pack, "y", 4), read[float32](pack, "tolerance", 4)
-	columns, wrong := len(x)/len(positions), 0
+	columns, wrong, worst := len(x)/len(positions), 0, 0.0
 	for row, position := range positions {
 		rotate(x[row*columns:(row+1)*columns], position)
 	}
 	for i := range x {
-		if !(math.Abs(float64(x[i])-float64(y[i])) <= float64(tolerance[i])) {
+		off := math.Abs(float64(x[i])-float64(y[i])) / float64(tolerance[i])
+		if off > worst {
+			worst = off
+		}
+		if !(off <= 1) { // what is no number is wrong, too
 			if wrong++; wrong == 1 {
 				fmt.Printf("row %d column %d: %v, not %v\n", i/columns, i%columns, x[i], y[i])
 			}
 		}
 	}
-	fmt.Printf("%d of %d values are wrong\n", wrong, len(x))
+	fmt.Printf("largest error %.3g of the tolerance, %d of %d values wrong\n", worst, wrong, len(x))
 	os.Exit(min(wrong, 1))
 }

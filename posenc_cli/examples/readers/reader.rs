@@ -22,11 +22,13 @@ fn main() {
     for (row, eight) in x.chunks_exact_mut(columns).zip(positions.chunks_exact(8)) {
         rotate::rotate(row, i64::from_le_bytes(eight.try_into().unwrap()));
     }
-    let right = |i: usize| (x[i] as f64 - y[i] as f64).abs() <= tolerance[i] as f64;
-    let wrong: Vec<usize> = (0..x.len()).filter(|&i| !right(i)).collect();
+    let error = |i: usize| (x[i] as f64 - y[i] as f64).abs() / tolerance[i] as f64;
+    let worst = (0..x.len()).map(error).fold(0.0, f64::max);
+    let wrong: Vec<usize> = (0..x.len()).filter(|&i| !(error(i) <= 1.0)).collect();
     if let Some(&i) = wrong.first() {
         println!("row {} column {}: {}, not {}", i / columns, i % columns, x[i], y[i]);
     }
-    println!("{} of {} values are wrong", wrong.len(), x.len());
+    print!("largest error {worst:.3} of the tolerance, ");
+    println!("{} of {} values wrong", wrong.len(), x.len());
     std::process::exit(!wrong.is_empty() as i32);
 }
