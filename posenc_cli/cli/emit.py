@@ -76,8 +76,8 @@ def emit(
     A folder of positions, vectors x, what becomes of them, y, what each value may be off by, tables
     and expected failures, in JSON and .npy that thirty lines of any language read; of a bias y are
     the scores. Every mistake that posenc knows is made at the pack's own positions: the score says
-    how many of them the pack kills, and mistakes.json has what each gives. Without --len or --positions those are taken that
-    show most. The same request gives the same bytes.
+    how many of them the pack kills, and mistakes.json has what each gives. Without --len or
+    --positions those are taken that show most. The same request gives the same bytes.
 
     Examples:
       posenc emit -m llama-3-8b --out pack
