@@ -20,7 +20,6 @@ from posenc_cli.checks.known_mistakes import (
 from posenc_cli.encoding.axial import placed_waves
 from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.errors import PosencError
-from posenc_cli.formulas.declare import Sinusoids
 from posenc_cli.formulas.rotary import rope
 from posenc_cli.inference.alternatives import likely_alternatives
 from posenc_cli.inference.causes import Cause
@@ -48,7 +47,7 @@ _SIGNS = {
 """What the cosines and the sines are multiplied by."""
 
 
-class AddedRows(Record):
+class VectorsWithRows(Record):
     """Vectors x (n, columns) to which the rows of a request are added, at positions (n,).
 
     ``usual`` says that these are the positions that show most.
@@ -64,7 +63,7 @@ class AddedRows(Record):
     def rows(self, request: Request | None = None, at: Integers | None = None) -> RealRows:
         """The rows of a request, by default of the right one, at some positions."""
         request, at = request or self.request, self.positions if at is None else at
-        if isinstance(request.content, Sinusoids):
+        if request.content.waves is not None:
             other = replace(self, request=request)
             return other.waves(other.angles(at, other.frequencies))
         single = Positions(tuple(range(position, position + 1) for position in at.tolist()))
@@ -84,7 +83,7 @@ class AddedRows(Record):
         rounding = max(unit(self.dtype), unit("float32"))
         allowed = _ROUNDINGS * rounding * (np.abs(self.x) + np.abs(rows)) + smallest("float32")
         content = self.request.content
-        if isinstance(content, Sinusoids):
+        if content.waves is not None:
             rates = self.frequencies if frequencies is None else np.abs(frequencies)
             cells = self.tolerance.cells(self.followed_at(self.positions), rates)
             cells = np.broadcast_to(cells, (self.positions.size, rates.size))
@@ -134,16 +133,16 @@ class AddedRows(Record):
         return self.placed(signs[0] * scale * cos, signs[1] * scale * sin)
 
 
-def added_mistakes(added: AddedRows, context: int) -> Iterator[KnownMistake]:
+def added_mistakes(added: VectorsWithRows, context: int) -> Iterator[KnownMistake]:
     """The mistakes that are known of rows which are added, in a model of so many positions."""
     right = added.rows()
     mistakes = _mistakes(added, right, context)
     yield from without_idle(mistakes, added.x + right) if added.usual else mistakes
 
 
-def _mistakes(added: AddedRows, right: RealRows, context: int) -> Iterator[KnownMistake]:
+def _mistakes(added: VectorsWithRows, right: RealRows, context: int) -> Iterator[KnownMistake]:
     yield from _sums(added, right)
-    if isinstance(added.request.content, Sinusoids):
+    if added.request.content.waves is not None:
         yield from _waves(added)
     yield from _columns(added, right)
     yield from _moved(added, context)
@@ -156,7 +155,7 @@ def _mistakes(added: AddedRows, right: RealRows, context: int) -> Iterator[Known
     yield from _parameters(added, right)
 
 
-def _parameters(added: AddedRows, right: RealRows) -> Iterator[KnownMistake]:
+def _parameters(added: VectorsWithRows, right: RealRows) -> Iterator[KnownMistake]:
     """Rows of other parameters."""
     bound, positions = added.request.encoding.bound, added.request.positions
     assert positions is not None
@@ -171,7 +170,7 @@ def _parameters(added: AddedRows, right: RealRows) -> Iterator[KnownMistake]:
             yield KnownMistake(cause, message, added.summed(rows))
 
 
-def _sums(added: AddedRows, right: RealRows) -> Iterator[KnownMistake]:
+def _sums(added: VectorsWithRows, right: RealRows) -> Iterator[KnownMistake]:
     """Rows that are not added, or otherwise."""
     root = math.sqrt(added.x.shape[1])
     for message, values in (
@@ -189,7 +188,7 @@ def _sums(added: AddedRows, right: RealRows) -> Iterator[KnownMistake]:
         yield KnownMistake("not-added", message, added.values(values, right))
 
 
-def _columns(added: AddedRows, right: RealRows) -> Iterator[KnownMistake]:
+def _columns(added: VectorsWithRows, right: RealRows) -> Iterator[KnownMistake]:
     """Rows whose columns stand in another order."""
     width = right.shape[1]
     columns = np.arange(width)
@@ -206,7 +205,7 @@ def _columns(added: AddedRows, right: RealRows) -> Iterator[KnownMistake]:
         yield KnownMistake(Cause.LAYOUT, message, added.summed(right[:, order]))
 
 
-def _moved(added: AddedRows, context: int) -> Iterator[KnownMistake]:
+def _moved(added: VectorsWithRows, context: int) -> Iterator[KnownMistake]:
     """Rows of other positions; of those that there are."""
     moved = {
         "positions are off by +1": added.positions + 1,
@@ -228,13 +227,13 @@ def _moved(added: AddedRows, context: int) -> Iterator[KnownMistake]:
         yield KnownMistake(precise, message, added.summed(rows))
 
 
-def _within(added: AddedRows, at: Integers) -> Integers:
+def _within(added: VectorsWithRows, at: Integers) -> Integers:
     """Positions from 0 to the last that there is, in place of those outside."""
     capacity = added.request.content.capacity
     return np.clip(at, 0, None if capacity is None else capacity.positions - 1)
 
 
-def _waves(added: AddedRows) -> Iterator[KnownMistake]:
+def _waves(added: VectorsWithRows) -> Iterator[KnownMistake]:
     """Waves of other angles, signs and frequencies."""
     right = added.angles(added.positions, added.frequencies)
     for message, signs in _SIGNS.items():
@@ -250,7 +249,7 @@ def _waves(added: AddedRows) -> Iterator[KnownMistake]:
         yield KnownMistake(cause, message, added.summed(added.waves(angles), rates))
 
 
-def _other_frequencies(added: AddedRows) -> Iterator[tuple[Cause, str, Reals]]:
+def _other_frequencies(added: VectorsWithRows) -> Iterator[tuple[Cause, str, Reals]]:
     """What goes wrong with any ladder, where the waves are one."""
     base, count = added.request.encoding.bound.params.get("base"), added.frequencies.size
     if base is None:
@@ -263,11 +262,11 @@ def _other_frequencies(added: AddedRows) -> Iterator[tuple[Cause, str, Reals]]:
             yield rule.cause, rule.message, rule.frequencies
 
 
-def reason_of(added: AddedRows) -> str:
+def reason_of(added: VectorsWithRows) -> str:
     """What values may be off by, in words."""
     if added.tolerance.fixed is not None:
         return f"given: {added.tolerance.fixed:g}"
     rounded = f"{_ROUNDINGS} roundings of x and of the row"
-    if isinstance(added.request.content, Sinusoids):
+    if added.request.content.waves is not None:
         return f"{PER_ANGLE:g} of the angle + {FUNCTIONS:g} (cos and sin) + {rounded}"
     return rounded

@@ -13,7 +13,7 @@ import numpy as np
 from posenc_cli.analysis.application import AppliedEncoding, applicable_part, vector_columns
 from posenc_cli.analysis.spectrum import context_of
 from posenc_cli.budget import check_size
-from posenc_cli.checks.added_mistakes import AddedRows, added_mistakes, reason_of
+from posenc_cli.checks.added_mistakes import VectorsWithRows, added_mistakes, reason_of
 from posenc_cli.checks.score_mistakes import Scores, score_mistakes
 from posenc_cli.checks.turned_mistakes import TurnedVectors, turned_mistakes
 from posenc_cli.encoding.precision import Precision
@@ -162,7 +162,7 @@ def _of_added(
     dtype = applied.application.dtype
     tolerance = Tolerance.of(rule, dtype=dtype.name, roundings=_ROUNDINGS, amplitude=1.0)
     request = replace(applied.request, precision=Precision.of(FLOAT64, None))
-    added = AddedRows(request, x, positions, tolerance, dtype.name, usual)
+    added = VectorsWithRows(request, x, positions, tolerance, dtype.name, usual)
     rows = added.rows()
     if not rows.any():
         raise InvalidInput(
