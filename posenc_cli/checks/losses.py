@@ -57,8 +57,10 @@ NAMES = {
     "softmax-factor": "what scores are multiplied by beside the rotation",
     "sections": "which pairs turn by which axis",
     "axes-order": "whether axes alternate pair by pair",
-    "heads": "how many slopes ALiBi has",
+    "heads": "how many slopes ALiBi has, or columns T5's table",
     "max-bias": "the largest of them",
+    "buckets": "how many rows T5's table has",
+    "farthest": "the distance from which on its buckets are one",
     "rows": "how many rows a trained table has",
     "columns": "how many columns",
     "frequencies": "frequencies, for a reason that is none of these",
@@ -83,7 +85,7 @@ _PARAMETERS = {
 _OTHERS = {
     "alibi": {"heads": "heads", "max_bias": "max-bias"},
     "learned": {"max_len": "rows", "dim": "columns"},
-    "t5": {"heads": "heads"},
+    "t5": {"heads": "heads", "num_buckets": "buckets", "max_distance": "farthest"},
     "nope": {},
 }
 """The parameters of schemes that do not turn; ALiBi's form is the same to every softmax."""
@@ -322,6 +324,11 @@ class _Comparing:
 
 def _pairs(first: Sequence[Layers], second: Sequence[Layers]) -> Iterator[tuple[Layers, Layers]]:
     """The kinds of layers that stand for each other: of the same layers, else of one label."""
+    labels = [{group.layer_type for group in groups} for groups in (first, second)]
+    if labels[0] == labels[1] == {"encoder", "decoder"}:
+        for group in first:
+            yield from ((group, other) for other in second if other.layer_type == group.layer_type)
+        return
     places: dict[int, Layers] = {layer: group for group in second for layer in group.layers}
     for group in first:
         if group.layers and places:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 NOUN = "GGUF architecture"
 _TYPES = ("none", "linear", "yarn", "longrope")
 _POSITIONS = "position_embd.weight"
+_WITH_ALPHA = ("hunyuan-dense", "hunyuan_vl")
 _MOST_LAYERS = 512  # LLAMA_MAX_LAYERS
 _AT_REST = 1e15
 """A divisor from which on a pair stands still: Gemma 4's converter writes 1e30."""
@@ -112,13 +113,15 @@ class _GGUFModel:
             raise self.error(
                 f"{self.keys.path('block_count')} {blocks}: llama.cpp takes at most {_MOST_LAYERS}"
             )
-        further = self.keys.count("nextn_predict_layers")
+        further = self.keys.count("nextn_predict_layers", minimum=0)
         return int(blocks) - (further.value if further and further.value < blocks else 0)
 
     def _layers(self) -> Iterator[Layers]:
         architecture = self.architecture
         bias = self._bias()
-        if bias is not None:
+        if architecture.bias == "buckets":
+            yield from self._buckets()
+        elif bias is not None:
             yield self._alibi(bias)
         elif architecture.turns == "none":
             yield self._not_turning()
@@ -132,12 +135,25 @@ class _GGUFModel:
     def _attending(self) -> tuple[int, ...]:
         """The layers with attention; empty where the file does not tell them from others."""
         every = tuple(range(self.blocks))
+        if self.architecture.interval:
+            return self._at_intervals()
         if not self.architecture.hybrid:
             return every
         heads = self.keys.counts("attention.head_count_kv")
         if heads is None or len(heads.value) == 1:
             return ()
         return tuple(i for i in every if i < len(heads.value) and heads.value[i])
+
+    def _at_intervals(self) -> tuple[int, ...]:
+        """The layers with attention of a model whose others are recurrent."""
+        key = "attention.recurrent_layers"
+        listed = self.keys.flags(key)
+        if listed is not None:
+            recurrent = listed.value
+            return tuple(i for i in range(self.blocks) if i >= len(recurrent) or not recurrent[i])
+        stated = self.keys.count("full_attention_interval")
+        interval = stated.value if stated else self.architecture.interval
+        return tuple(range(interval - 1, self.blocks, interval))
 
     def _groups(self) -> list[_AlikeLayers]:
         """The layers of each kind, in the order of their first."""
@@ -167,6 +183,9 @@ class _GGUFModel:
         rule = self.architecture.still
         if rule == "unless sliding":
             return slides or not any_slide
+        if rule == "by list":
+            listed = self.keys.flags("attention.rope_pattern")
+            return listed is None or layer >= len(listed.value) or listed.value[layer]
         if rule == "unless finetuned":
             flag = self.keys.flag("rope.scaling.finetuned")
             return flag is None or bool(flag.value)
@@ -242,6 +261,21 @@ class _GGUFModel:
             "form": Sourced("symmetric", self._rule("−m · |i − j|")),
         }
         return Layers(None, self._attending(), "alibi", params, {"context": self.context})
+
+    def _buckets(self) -> Iterator[Layers]:
+        """T5's buckets, whose encoder looks both ways."""
+        params = {
+            "heads": self._heads(),
+            "num_buckets": self.keys.needed("attention.relative_buckets_count"),
+            "max_distance": Sourced(128, self._rule("its graph")),
+        }
+        further = self.keys.count("decoder_block_count")
+        sides = {"encoder": (self.blocks, True)}
+        if self.architecture_name == "t5":
+            sides["decoder"] = (further.value if further else self.blocks, False)
+        for side, (count, both) in sides.items():
+            flag = {"bidirectional": Sourced(both, self._rule(f"its {side}"))}
+            yield Layers(side, tuple(range(min(count, _MOST_LAYERS))), "t5", params | flag)
 
     def _not_turning(self) -> Layers:
         """A table of trained rows, or no positions at all."""
@@ -390,7 +424,20 @@ class _GGUFModel:
                 self._note_default(key, base)
         if base.value <= 1:
             raise self.error(f"{base.source} {base.value:g}: must be above 1")
-        return base
+        return self._grown(base)
+
+    def _grown(self, base: Sourced) -> Sourced:
+        """HunYuan's base, which its alpha stretches as NTK does."""
+        if self.architecture_name not in _WITH_ALPHA:
+            return base
+        alpha = self.keys.number("rope.scaling.alpha", minimum=0)
+        if alpha is None or not alpha.value:
+            return base
+        width = self._sizes(slides=False).dim.value
+        if width == 2:
+            raise self.error(f"{alpha.source} needs more than one pair")
+        source = f"derived: {base.source} · {alpha.source}^(d / (d − 2))"
+        return Sourced(base.value * alpha.value ** (width / (width - 2)), source)
 
     def _note_default(self, key: str, default: Sourced) -> None:
         self.notes.default(self.keys.path(key))

@@ -56,7 +56,8 @@ class Architecture(Record):
     ``factors`` are the tensors it looks for: ``freqs``, ``long`` (and short), or ``either``, by the
     scaling type. Of a ``slice`` the rest of a head does not turn. ``still`` names the layers that
     do not turn at all. ``yarn`` are the keys of YaRN's that it alone reads. ``bias`` is ALiBi's
-    largest; of ``key`` a key says it. Of a ``hybrid`` not all layers have attention.
+    largest; of ``key`` a key says it. Of a ``hybrid`` not all layers have attention, but those with
+    heads of keys, or of each ``interval`` the last.
     """
 
     turns: str
@@ -68,6 +69,7 @@ class Architecture(Record):
     yarn: tuple[str, ...] = ()
     bias: float | str | None = None
     hybrid: bool = False
+    interval: int = 0
 
 
 _BETAS = ("yarn_beta_fast", "yarn_beta_slow")
@@ -102,7 +104,18 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         sliding=Sliding(4, window=8192, shared=True, stretched=True),
         still="every fourth",
     ),
+    "muse-glimmer": Architecture(
+        "norm", permuted=True, sliding=Sliding(4, shared=True), still="unless sliding"
+    ),
+    "granite-swa": Architecture(
+        "norm",
+        permuted=True,
+        factors="either",
+        sliding=Sliding(shared=True, stretched=True, keyed=False),
+        still="by list",
+    ),
     "glm4": Architecture("norm or mrope"),
+    "mistral4": Architecture("norm", slice=True, yarn=(_LOG,)),
     "deepseek2": Architecture("norm", slice=True, yarn=(_LOG,)),
     "deepseek32": Architecture("norm", slice=True, yarn=(_LOG,)),
     "glm-dsa": Architecture("norm", slice=True),
@@ -151,13 +164,32 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         still="every fourth",
     ),
     "glm4moe": Architecture("neox or mrope"),
+    "hunyuan_vl": Architecture("neox or mrope"),
+    **dict.fromkeys(("minimax-m3", "hy_v3"), _NEOX),
+    "plamo2": Architecture("neox", hybrid=True),
+    "qwen3next": Architecture("neox", interval=4),
+    "minimax-01": Architecture("neox", interval=8),
+    "laguna": Architecture(
+        "neox", sliding=Sliding(4, optional=True, dense_first=True, shared=True, plain=True)
+    ),
+    "mellum": Architecture(
+        "neox", sliding=Sliding(4, optional=True, shared=True, keyed=False, plain=True)
+    ),
+    "exaone-moe": Architecture(
+        "neox",
+        factors="freqs",
+        sliding=Sliding(4, shared=True, stretched=True, keyed=False),
+        still="unless sliding",
+    ),
     # Several axes.
     **dict.fromkeys(("qwen2vl", "paddleocr"), Architecture("mrope")),
     **dict.fromkeys(("qwen3vl", "qwen3vlmoe"), Architecture("imrope")),
+    **dict.fromkeys(("qwen35", "qwen35moe"), Architecture("imrope", interval=4)),
     # No rotation.
     **dict.fromkeys(("bloom", "refact", "jina-bert-v2"), Architecture("none", bias=8.0)),
     **dict.fromkeys(("mpt", "jais"), Architecture("none", bias="key")),
     **dict.fromkeys(("gpt2", "starcoder", "bert"), Architecture("none")),
+    **dict.fromkeys(("t5", "t5encoder"), Architecture("none", bias="buckets")),
     **dict.fromkeys(("jamba", "nemotron_h", "nemotron_h_moe"), Architecture("none", hybrid=True)),
 }
 """What was read, by the name in ``general.architecture``."""

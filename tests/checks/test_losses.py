@@ -40,11 +40,11 @@ def losses(config, data):
 
 
 PRESETS = [case["name"] for case in CASES if case["name"] in preset_names()]
-NO_TABLE = ("bert-base", "roberta-base")
-"""Their table of positions is a weight of the checkpoint, which the goldens leave out."""
+NOT_WHOLE = ("bert-base", "roberta-base", "gpt2", "ministral-3-8b")
+"""Their tables are weights, which the goldens leave out; Ministral's class writes by another."""
 
 
-@pytest.mark.parametrize("name", [name for name in PRESETS if name not in NO_TABLE])
+@pytest.mark.parametrize("name", [name for name in PRESETS if name not in NOT_WHOLE])
 def test_a_model_as_its_converter_wrote_it_has_lost_nothing(name):
     config, data = converted(name)
     result = compare_models(model(config), reading(data))
@@ -89,6 +89,12 @@ LOST_BY_THE_CONVERTER = {
     "config_rope/stablelm/inpartial": "StableLM's class writes no base",
     "config_rope/stablelm/toppartial": "StableLM's class writes no base",
     "config_rope/cohere/layout": "transformers 4.57 has another default base",
+    "config_rope/granitemoehybrid/saved": "its class writes a context of 2^20",
+    "config_rope/glm4v_text/layout": "its class writes no sections without a vision encoder",
+    **{
+        f"config_nonrotary/{case}": "llama.cpp's T5 has 128, whatever a config says"
+        for case in ("mt5-encoder-16", "mt5-decoder-16", "umt5-encoder-16", "umt5-decoder-16")
+    },
     "config_nonrotary/pixtral": "the config is of the vision encoder alone",
 }
 """What the converter itself loses, or llama.cpp, of configs that test transformers' readers."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.gguf_files import converted, gguf_bytes, llama, parsed
+from tests.gguf_files import GOLDEN, converted, gguf_bytes, llama, parsed
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_the_library_takes_it_as_a_config(gguf, monkeypatch, tmp_path):
     gguf("llama-3.1-8b")
     monkeypatch.chdir(tmp_path)
     encoding = posenc.from_config("model.gguf")
-    assert encoding.params["base"] == 500000.0
+    assert encoding.parameters["base"].source == "llama.rope.freq_base"
     own, model = (posenc.frequencies(name) for name in ("model.gguf", "llama-3.1-8b"))
     assert np.array_equal(own, model)
 
@@ -235,3 +235,31 @@ def test_weights_lists_the_tensors_that_hold_positions(call, gguf):
         "rope_factors_short.weight",
     ]
     assert {tensor["kind"] for tensor in tensors} == {"factors"}
+
+
+@pytest.fixture
+def forms(tmp_path):
+    """The files that gguf wrote in other forms than usual, by name."""
+    statement = json.loads((GOLDEN / "gguf_forms.json").read_text("utf-8"))
+    with np.load(GOLDEN / "gguf_forms.npz") as arrays:
+        for case in statement["cases"]:
+            (tmp_path / case["name"]).write_bytes(arrays[case["array"]].tobytes())
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["llama-3.1-8b", "phi-3-vision-128k", "gemma-3-4b"])
+def test_a_big_endian_file_says_what_the_other_says(call, forms, gguf, name):
+    texts = {
+        call("explain", path, "--json")[1]
+        for path in (gguf(name), str(forms / f"{name} big-endian.gguf"))
+    }
+    assert len(texts) == 1
+    assert call("compare", name, str(forms / f"{name} big-endian.gguf"))[0] == 0
+
+
+def test_shards_as_gguf_writes_them_are_one_model(call, forms):
+    names = sorted(forms.glob("m-*.gguf"))
+    assert len(names) == 3
+    texts = {call("explain", str(name), "--json")[1] for name in names}
+    assert len(texts) == 1
+    assert "rope_freqs.weight" in texts.pop()
