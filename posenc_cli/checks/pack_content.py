@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, RealRows
     from posenc_cli.numerics.dtypes import DType
 
-MOST_VALUES = 1 << 19
-"""Of y: a pack is a file of tests, and every mistake is made of all of it."""
+_MOST_VALUES, _MOST_SCORES = 1 << 18, 1 << 19
+"""Of y: a pack is a file of tests, and every mistake is made of all of it, in some ten seconds."""
 _FIRST = 8
 """Positions from 0 on that every pack has."""
 _FARTHEST = 2**17
@@ -102,7 +102,7 @@ def pack_content(choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule
     assert part.positions is not None
     columns = vector_columns(part)
     count = part.positions.count
-    check_size(part.positions.option, count * columns, MOST_VALUES, "values of x")
+    _check_size(choice, count * columns, _MOST_VALUES, "values of x")
     x = _drawn_vectors(count, columns, seed)
     applied = AppliedEncoding.of(part, x.shape, "x", dtype=dtype)
     y = widen(np.concatenate(list(applied.blocks(x))), dtype).reshape(x.shape)
@@ -195,7 +195,7 @@ def _of_scores(choice: Choice, dtype: DType, rule: ToleranceRule) -> PackContent
     request = part.requests(Precision.of(FLOAT32, dtype))[0]
     heads, count = request.content.heads, part.positions.count
     assert heads is not None
-    check_size(part.positions.option, heads * count * count, MOST_VALUES, "scores")
+    _check_size(choice, heads * count * count, _MOST_SCORES, "scores")
     matrix = request.plan().matrix()
     y = np.concatenate([widen(block, FLOAT32).reshape(-1, count) for block in matrix.blocks()])
     positions = np.array(list(request.row_positions()), np.int64)
@@ -240,6 +240,16 @@ def _conventions_of_turns(reference: Reference, columns: int) -> dict[str, Any]:
         "unchanged": f"columns {turning} to {columns - 1}" if columns > turning else None,
         "attention_factor": reference.scale,
     }
+
+
+def _check_size(choice: Choice, size: int, most: int, unit: str) -> None:
+    """Refuse a pack that is too large.
+
+    Raises: InvalidInput, which names the positions where they were asked for.
+    """
+    given = choice.positions
+    name = f"--scheme {choice.name}" if given is None else given.option
+    check_size(name, size, most, unit, hint="--positions takes fewer of them")
 
 
 def _check_finite(y: RealRows, positions: Integers, dtype: DType) -> None:

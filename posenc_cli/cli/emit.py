@@ -87,6 +87,10 @@ def emit(
       posenc emit --check pack y.npy
     """
     if check is not None:
+        own = {"--reader": reader, "--dtype": dtype != "float32", "--tol": tol != "auto"}
+        for flag, given in (own | {"--seed": seed}).items():
+            if given:
+                raise InvalidInput(f"{flag}: goes with --out, which writes a pack")
         return _check(choice, check, result, out, console, as_json=as_json)
     if result is not None:
         raise InvalidInput(f"{quoted_name(result)}: goes with --check, the pack that it is held to")
@@ -170,11 +174,11 @@ def _comparison_lines(comparison: PackComparison) -> list[str]:
         f"farthest: {place} is {comparison.given:.9g}, not {right}",
     ]
     for cause in comparison.causes:
-        cells = f"all {cause.of_cells}"
+        has = "every cell"
         if cause.cells < cause.of_cells:
-            cells = f"{cause.cells} of the {cause.of_cells}"
-        has = f"it has {cells} cells that the pack keeps of this"
-        lines.append(f"cause: {cause.cause}: {cause.message}; {has}")
+            has = f"{cause.cells} of the {cause.of_cells} cells"
+        kept = f"it has {has} that the pack keeps of this"
+        lines.append(f"cause: {cause.cause}: {cause.message}; {kept}")
     if not comparison.causes:
         files = f"--positions {comparison.pack}/positions.npy --rotated {comparison.pack}/x.npy"
         lines += [

@@ -42,6 +42,9 @@ TABLE = [
             "heads -s rope --train",
             "heads -s rope --test",
             "heads -s sinusoidal --dim",
+            "emit -s rope --out x --len",
+            "emit -s t5 --out x --heads",
+            "emit -s sinusoidal --out x --dim",
             "extrapolate --train",
             "extrapolate --test",
             "extrapolate --randomize",
@@ -55,6 +58,8 @@ TABLE = [
         for scheme in ("rope", "alibi", "transformer-xl", "integer")
     ),
     ("inspect -s alibi --heads 65536", REFUSED),
+    ("emit -s rope --dim 65536 --out x", REFUSED),
+    ("emit -s rope-axial --set grid=100000x100000 --out x", WHOLE),
     ("inspect -s sinusoidal --dim 65536 --len 8", REFUSED),
     ("inspect -s swin --set window_size=1000x1000", WHOLE),
     ("inspect -s sinusoidal-nd --set grid=100000x100000 --len 1000000000", REFUSED),

@@ -68,7 +68,8 @@ def test_json_has_the_manifest_and_the_place(call):
     assert printed["schema"] == "posenc/emit/1"
     assert printed["path"] == "pack"
     assert printed["encoding"]["model"] == "llama-3-8b"
-    assert (printed["encoding"]["context"], printed["score"]["killed"]) == (8192, 280)
+    assert printed["encoding"]["context"] == 8192
+    assert printed["score"]["killed"] == printed["score"]["known"] > 270
 
 
 def test_the_right_result_passes_and_a_mistake_is_named(call, pack):
@@ -146,13 +147,20 @@ def test_what_turns_nothing_or_goes_with_nothing_is_refused(call, pack):
     assert "goes with --check" in refused(call, "y.npy", "-s", "rope", "-o", "new")
     assert "needs the file" in refused(call, "--check", "pack")
     assert "cannot go with" in refused(call, "--check", "pack", "pack/y.npy", "-s", "rope")
+    assert "--reader: goes with --out" in refused(
+        call, "--check", "pack", "pack/y.npy", "--reader", "c"
+    )
     assert "cannot go with --out" in refused(call, "--check", "pack", "pack/y.npy", "-o", "new")
     assert "has the shape (44, 8)" in refused(call, "--check", "pack", "pack/cos.npy").replace(
         str(np.load("pack/cos.npy").shape), "(44, 8)"
     )
     assert "must be one of c, rust" in refused(call, "-s", "rope", "--reader", "java", "-o", "new")
     assert "is not whole" in refused(call, "-s", "rope", "--positions", "0.5", "-o", "new")
-    assert "at most 524288" in refused(call, "-s", "rope", "-l", "1e9", "-o", "new")
+    assert "at most 262144" in refused(call, "-s", "rope", "-l", "1e9", "-o", "new")
+    assert "--scheme rope: 3407872 values" in refused(call, "-s", "rope", "-d", "65536", "-o", "a")
+    assert "--scheme alibi: 177209344 scores" in refused(
+        call, "-s", "alibi", "--heads", "65536", "-o", "a"
+    )
     assert "past the largest number" in refused(
         call, "-s", "xpos", "--set", "side=key", "-d", "64", "--positions", "99999", "-o", "new"
     )
