@@ -30,7 +30,7 @@ from posenc_cli.files.formats import FORMATS
 from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.inference.causes import Cause
 from tests.checks.mutants_table import caught, mutants_markdown, passing_markdown
-from tools import gallery, screenshot
+from tools import gallery, ledger, screenshot
 
 if TYPE_CHECKING:
     from posenc_cli.formulas.parameters import Parameter
@@ -155,7 +155,7 @@ _PARTS = (
     *(commands, schemes, tables, formats, backends, models, codes),
     *(mutants, passing, truth, performance, pictures),
 )
-GENERATED = {part.__name__: part for part in _PARTS}
+GENERATED = {part.__name__: part for part in _PARTS} | ledger.PARTS
 
 SCREENSHOTS = {
     "heatmap.png": "heatmap --scheme sinusoidal --len 128",

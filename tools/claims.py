@@ -1,0 +1,505 @@
+"""The claims of docs/ledger.md, each with its source, and what tools/ledger.py holds it against."""
+
+from __future__ import annotations
+
+from tools.ledger import (
+    Alike,
+    Claim,
+    Lower,
+    MoreRight,
+    Right,
+    Rise,
+    RisesLess,
+    Row,
+    Run,
+    Value,
+)
+
+_STRETCHES = ("none", "linear", "ntk", "yarn", "dynamic", "window", "clip", "log-n")
+_TOLD = ("nope", "sinusoidal", "rope", "alibi", "t5")
+
+RUNS = {
+    "text": Run(("rope", "alibi", "t5", "sinusoidal", "nope", "learned"), "", _STRETCHES),
+    "text-2": Run(
+        ("shaw", "kerple-log", "xpos", "sandwich", "rope-proportional", "transformer-xl", "shape")
+    ),
+    "fire": Run(("fire",)),
+    "rope-500": Run(("rope",), "--base 500", _STRETCHES[:4]),
+    "rope-500000": Run(("rope",), "--base 500000", _STRETCHES[:4]),
+    "t5-48": Run(("t5",), "--set max_distance=48"),
+    "steps-3000": Run(("nope", "rope", "alibi"), "--steps 3000"),
+    "randomized": Run(("sinusoidal", "rope", "alibi"), "--randomize 1024"),
+    "first": Run(_TOLD, "--task first", ("none", "yarn", "window")),
+    "first-500": Run(("rope",), "--base 500 --task first"),
+    "copy": Run(_TOLD, "--task copy --steps 3000", ("none", "yarn", "window")),
+    "copy-randomized": Run(("sinusoidal", "rope"), "--task copy --steps 3000 --randomize 512"),
+    "sorting": Run(_TOLD, "--task sorting --steps 3000"),
+}
+
+_ROPE, _ALIBI, _T5 = Row("text", "rope"), Row("text", "alibi"), Row("text", "t5")
+_SINUSOIDAL, _LEARNED = Row("text", "sinusoidal"), Row("text", "learned")
+_NOPE_LONG, _ROPE_LONG = Row("steps-3000", "nope"), Row("steps-3000", "rope")
+
+
+def _rope(stretch: str) -> Row:
+    return Row("text", "rope", stretch)
+
+
+def _head(command: str, what: str, place: int, bound: float, *, least: bool, share: str) -> Value:
+    """What a fitted head does at the place of a length among 1×, 2×, 4×, 8×."""
+    path = ("results", 0, "lengths", place, share)
+    return Value(f"posenc heads {command}", what, path, bound, least)
+
+
+_PRESS = "Press et al. 2021, arXiv:2108.12409"
+_PRESS_SETTING = (
+    "WikiText-103, 247M parameters, trained at 512 and 1024 tokens, perplexity up to "
+    "3072 and beyond"
+)
+_CHEN = "Chen et al. 2023, arXiv:2306.15595"
+_CHEN_SETTING = "LLaMA 7B to 65B, 2048 tokens, tested to 32768"
+_PENG = "Peng et al. 2023, arXiv:2309.00071"
+_KAZEMNEJAD = "Kazemnejad et al. 2023, arXiv:2305.19466"
+_KAZEMNEJAD_SETTING = (
+    "decoders of about 107M parameters, ten tasks, trained to length 20, tested to 40"
+)
+_BARBERO = "Barbero et al. 2024, arXiv:2410.06205"
+
+CLAIMS = (
+    Claim(
+        "length",
+        "Vaswani et al. 2017, arXiv:1706.03762, 3.5",
+        "Sinusoids may let a model extrapolate to sequences longer than those of training",
+        "a hypothesis, not measured there",
+        (Rise(_SINUSOIDAL, 2, holds=True),),
+    ),
+    Claim(
+        "length",
+        "Vaswani et al. 2017, arXiv:1706.03762, table 3 (E)",
+        "Learned rows and sinusoids do nearly alike at the trained length",
+        "translation, WMT 2014 English to German",
+        (Alike(_LEARNED, _SINUSOIDAL, 1),),
+    ),
+    Claim(
+        "length",
+        f"{_PRESS}, figure 1",
+        "ALiBi, trained short, holds on sequences several times as long",
+        _PRESS_SETTING,
+        (Rise(_ALIBI, 2, holds=True), Rise(_ALIBI, 4, holds=True), Rise(_ALIBI, 8, holds=True)),
+    ),
+    Claim(
+        "length",
+        f"{_PRESS}, 2.2",
+        "Sinusoids fail soon past the trained length",
+        _PRESS_SETTING,
+        (Rise(_SINUSOIDAL, 2, holds=False),),
+    ),
+    Claim(
+        "length",
+        f"{_PRESS}, 2.2",
+        "RoPE extrapolates better than sinusoids",
+        _PRESS_SETTING,
+        (RisesLess(_ROPE, _SINUSOIDAL, 2),),
+    ),
+    Claim(
+        "length",
+        f"{_PRESS}, 2.2",
+        "RoPE fails past the trained length all the same",
+        _PRESS_SETTING,
+        (Rise(_ROPE, 2, holds=False),),
+    ),
+    Claim(
+        "length",
+        f"{_PRESS}, 2.2",
+        "T5's bias extrapolates better than RoPE and sinusoids",
+        _PRESS_SETTING,
+        (RisesLess(_T5, _ROPE, 2), RisesLess(_T5, _SINUSOIDAL, 2)),
+    ),
+    Claim(
+        "length",
+        f"{_PRESS}, tables 2 and 3",
+        "ALiBi does at least as well as sinusoids at the trained length",
+        _PRESS_SETTING,
+        (Lower(_ALIBI, _SINUSOIDAL, 1),),
+    ),
+    Claim(
+        "length",
+        "Shaw et al. 2018, arXiv:1803.02155",
+        "Relative rows do better than sinusoids at the trained length",
+        "translation, WMT 2014",
+        (Lower(Row("text-2", "shaw"), _SINUSOIDAL, 1),),
+    ),
+    Claim(
+        "length",
+        "Dai et al. 2019, arXiv:1901.02860",
+        "Transformer-XL's relative encoding goes on to attention spans longer than those of "
+        "training",
+        "WikiText-103, an attention length of 384 in training and 1600 in tests",
+        (Rise(Row("text-2", "transformer-xl"), 2, holds=True),),
+    ),
+    Claim(
+        "length",
+        "Haviv et al. 2022, arXiv:2203.16634",
+        "A causal language model without positional encoding does nearly as well as one with",
+        "The Pile and WikiText-103, 125M to 1.3B parameters",
+        (Alike(Row("text", "nope"), _SINUSOIDAL, 1),),
+    ),
+    Claim(
+        "length",
+        "Chi et al. 2022 (KERPLE), arXiv:2205.09921",
+        "KERPLE's logarithmic kernel holds past the trained length, and does at least as well "
+        "there as ALiBi",
+        "OpenWebText2, GitHub and ArXiv, trained at 512 tokens, tested to 16384",
+        (
+            Rise(Row("text-2", "kerple-log"), 8, holds=True),
+            Lower(Row("text-2", "kerple-log"), _ALIBI, 8),
+        ),
+    ),
+    Claim(
+        "length",
+        "Chi et al. 2023 (Sandwich), arXiv:2212.10356",
+        "Sandwich, made of sinusoids alone, holds past the trained length",
+        "OpenWebText2, GitHub and ArXiv, trained at 512 tokens",
+        (Rise(Row("text-2", "sandwich"), 8, holds=True),),
+    ),
+    Claim(
+        "length",
+        "Chi et al. 2023 (Sandwich), arXiv:2212.10356",
+        "ALiBi extrapolates as a window does: what lies past its receptive field does not count",
+        "trained at 512 tokens, windows by cumulative gradient",
+        (Alike(Row("text", "alibi", "window"), _ALIBI, 8),),
+    ),
+    Claim(
+        "length",
+        "Sun et al. 2022 (xPos), arXiv:2212.10554",
+        "xPos extrapolates better than RoPE",
+        "The Pile, trained at 1024 tokens, tested to 4096, with blockwise attention",
+        (RisesLess(Row("text-2", "xpos"), _ROPE, 2),),
+    ),
+    Claim(
+        "length",
+        "Kiyono et al. 2021 (SHAPE), arXiv:2109.05644",
+        "Sinusoids shifted at random in training extrapolate better than plain ones",
+        "translation, WMT 2016 English to German, by length of the sentence",
+        (RisesLess(Row("text-2", "shape"), _SINUSOIDAL, 2),),
+    ),
+    Claim(
+        "length",
+        "Li et al. 2023 (FIRE), arXiv:2310.04418",
+        "FIRE holds past the trained length, and does at least as well there as ALiBi",
+        "C4, trained at 2048 tokens, tested to 8192",
+        (Rise(Row("fire", "fire"), 4, holds=True), Lower(Row("fire", "fire"), _ALIBI, 4)),
+    ),
+    Claim(
+        "length",
+        "Liu et al. 2023, arXiv:2310.05209",
+        "RoPE of a smaller base, 500, extrapolates better than that of 10000",
+        "LLaMA 2 7B and 13B, tuned on at 4096 tokens, tested to 100000",
+        (RisesLess(Row("rope-500", "rope base=500"), _ROPE, 2),),
+    ),
+    Claim(
+        "length",
+        "Liu et al. 2023, arXiv:2310.05209",
+        "RoPE of a larger base extrapolates better than that of 10000, up to a bound",
+        "LLaMA 2 7B and 13B, tuned on at 4096 tokens, tested to 100000",
+        (RisesLess(Row("rope-500000", "rope base=500000"), _ROPE, 2),),
+    ),
+    Claim(
+        "length",
+        "Wang et al. 2024, arXiv:2404.12224",
+        "A model without positional encoding goes further past the trained length than one with "
+        "RoPE",
+        "TinyLlama 1.1B, 2048 tokens",
+        (RisesLess(_NOPE_LONG, _ROPE_LONG, 2),),
+    ),
+    Claim(
+        "length",
+        _BARBERO,
+        "RoPE whose slowest pairs do not turn does at least as well at the trained length",
+        "2B parameters, 8192 tokens",
+        (Lower(Row("text-2", "rope-proportional"), _ROPE, 1),),
+    ),
+    Claim(
+        "length",
+        "Ruoss et al. 2023, arXiv:2305.16843",
+        "Positions drawn at random let sinusoids and RoPE hold far past the trained length",
+        "fifteen algorithmic tasks, trained to 40, tested to 500; here on text",
+        (
+            Rise(Row("randomized", "sinusoidal"), 8, holds=True),
+            Rise(Row("randomized", "rope"), 8, holds=True),
+        ),
+    ),
+    Claim(
+        "stretch",
+        _CHEN,
+        "Past the trained length RoPE as it is fails catastrophically, and interpolation "
+        "without training less so",
+        _CHEN_SETTING,
+        (Rise(_ROPE, 2, holds=False), Lower(_rope("linear"), _ROPE, 2)),
+    ),
+    Claim(
+        "stretch",
+        _CHEN,
+        "Interpolation alone does not keep the loss of the trained length: some training must "
+        "follow",
+        _CHEN_SETTING,
+        (Rise(_rope("linear"), 2, holds=False),),
+    ),
+    Claim(
+        "stretch",
+        "bloc97 2023, NTK-aware scaled RoPE",
+        "A larger base stretches RoPE without training, and hardly any loss",
+        "LLaMA 7B, 2048 tokens, factor 4",
+        (Rise(_rope("ntk"), 2, holds=True),),
+    ),
+    Claim(
+        "stretch",
+        "bloc97 2023, NTK-aware scaled RoPE",
+        "Without training a larger base does better than interpolation",
+        "LLaMA 7B, 2048 tokens, factor 4",
+        (Lower(_rope("ntk"), _rope("linear"), 4),),
+    ),
+    Claim(
+        "stretch",
+        "emozilla 2023, dynamically scaled RoPE",
+        "A base that grows with the sequence does better than one of the whole factor",
+        "LLaMA 7B, 2048 tokens, to 16384",
+        (Lower(_rope("dynamic"), _rope("ntk"), 2), Lower(_rope("dynamic"), _rope("ntk"), 4)),
+    ),
+    Claim(
+        "stretch",
+        _PENG,
+        "Without training YaRN does better than interpolation and than a larger base",
+        "LLaMA 2 7B, 4096 tokens",
+        (Lower(_rope("yarn"), _rope("linear"), 2), Lower(_rope("yarn"), _rope("ntk"), 2)),
+    ),
+    Claim(
+        "stretch",
+        "Xiao et al. 2023 (StreamingLLM), arXiv:2309.17453",
+        "A window of the last keys fails as soon as the first tokens leave it",
+        "Llama 2, MPT, Falcon and Pythia, PG-19",
+        (Rise(_rope("window"), 2, holds=False),),
+    ),
+    Claim(
+        "stretch",
+        "Han et al. 2023 (LM-Infinite), arXiv:2308.16137; Jin et al. 2024 (Self-Extend), "
+        "arXiv:2401.01325",
+        "RoPE whose distances are not let past those of training goes on without training",
+        "Llama 2, MPT-7B, GPT-J; Mistral, Phi-2, Solar",
+        (Rise(_rope("clip"), 2, holds=True), Rise(_rope("clip"), 4, holds=True)),
+    ),
+    Claim(
+        "stretch",
+        "Su 2023, kexue.fm/archives/8823",
+        "Scores scaled by the logarithm of the number of keys let RoPE extrapolate better",
+        "a language model of 100M parameters, 512 tokens",
+        (Lower(_rope("log-n"), _ROPE, 2),),
+    ),
+    Claim(
+        "stretch",
+        "Dosovitskiy et al. 2020, arXiv:2010.11929, 3.2",
+        "Learned rows interpolated to a longer input do better than rows that were never trained",
+        "ViT, tuned at a higher resolution",
+        (Lower(Row("text", "learned", "linear"), _LEARNED, 2),),
+    ),
+    Claim(
+        "task",
+        _KAZEMNEJAD,
+        "Without positional encoding a model goes further past the trained length than with "
+        "RoPE, ALiBi or sinusoids: recalling the first symbol",
+        _KAZEMNEJAD_SETTING,
+        (
+            MoreRight(Row("first", "nope"), Row("first", "rope"), 8),
+            MoreRight(Row("first", "nope"), Row("first", "sinusoidal"), 8),
+            MoreRight(Row("first", "nope"), Row("first", "alibi"), 8),
+        ),
+    ),
+    Claim(
+        "task",
+        _KAZEMNEJAD,
+        "The same: copying",
+        _KAZEMNEJAD_SETTING,
+        (
+            MoreRight(Row("copy", "nope"), Row("copy", "rope"), 2),
+            MoreRight(Row("copy", "nope"), Row("copy", "alibi"), 2),
+        ),
+    ),
+    Claim(
+        "task",
+        _KAZEMNEJAD,
+        "Of the encodings T5's bias goes furthest on such tasks: recalling the first symbol",
+        _KAZEMNEJAD_SETTING,
+        (
+            MoreRight(Row("first", "t5"), Row("first", "rope"), 8),
+            MoreRight(Row("first", "t5"), Row("first", "sinusoidal"), 8),
+        ),
+    ),
+    Claim(
+        "task",
+        _KAZEMNEJAD,
+        "No encoding sorts sequences of twice the trained length",
+        _KAZEMNEJAD_SETTING,
+        tuple(Right(Row("sorting", name), 2, 0.5, more=False) for name in _TOLD),
+    ),
+    Claim(
+        "task",
+        "Men et al. 2024, arXiv:2405.14591",
+        "A low loss on text does not show that a model retrieves: a window holds the one and "
+        "loses the other",
+        "Llama 2 7B and others, perplexity beside needles; here windows, not bases",
+        (
+            Rise(_rope("window"), 2, holds=True),
+            Right(Row("first", "rope", "window"), 2, 0.5, more=False),
+        ),
+    ),
+    Claim(
+        "task",
+        "Men et al. 2024, arXiv:2405.14591",
+        "RoPE of a base that is too small for a length does not retrieve at it",
+        "2B parameters trained from scratch, bases 100 to 1000000",
+        (Right(Row("first-500", "rope base=500"), 8, 0.5, more=False),),
+    ),
+    Claim(
+        "task",
+        _PENG,
+        "YaRN, without training, keeps what RoPE retrieves past the trained length",
+        "LLaMA 2, passkeys, after 400 steps of training; here without",
+        (Right(Row("first", "rope", "yarn"), 8, 0.9, more=True),),
+    ),
+    Claim(
+        "task",
+        "Ruoss et al. 2023, arXiv:2305.16843",
+        "Positions drawn at random let RoPE and sinusoids copy past the trained length",
+        "fifteen algorithmic tasks, trained to 40, tested to 500",
+        (
+            MoreRight(Row("copy-randomized", "rope"), Row("copy", "rope"), 2),
+            MoreRight(Row("copy-randomized", "sinusoidal"), Row("copy", "sinusoidal"), 2),
+        ),
+    ),
+    Claim(
+        "expressive",
+        "Vaswani et al. 2017, arXiv:1706.03762, 3.5",
+        "The row of position p + k is a linear function of the row of p",
+        "stated",
+        (
+            Value(
+                "posenc inspect -s sinusoidal",
+                "largest cell that the rotation by pairs leaves",
+                ("schemes", 0, "properties", "name=linear-shift", "rotation"),
+                1e-12,
+                least=False,
+            ),
+        ),
+    ),
+    Claim(
+        "expressive",
+        "Su et al. 2021, arXiv:2104.09864, 3.4.3",
+        "The score of equal q and k under RoPE falls with the distance",
+        "a bound, drawn for 128 columns",
+        (
+            Value(
+                "posenc inspect -s rope -d 128",
+                "from this distance on it stays below half of what it is at 0",
+                ("schemes", 0, "properties", "name=decay", "value"),
+                512,
+                least=False,
+            ),
+        ),
+    ),
+    Claim(
+        "expressive",
+        _BARBERO,
+        "For q and k that are independent the score does not fall with the distance",
+        "Gemma 7B, and a proof",
+        (
+            Value(
+                "posenc inspect -s rope -d 128",
+                "largest over smallest deviation of the score, over distances",
+                ("schemes", 0, "properties", "name=decay", "independent", "deviation", "spread"),
+                1.000001,
+                least=False,
+            ),
+        ),
+    ),
+    Claim(
+        "expressive",
+        "Men et al. 2024, arXiv:2405.14591",
+        "Llama 2's base is too small for its 4096 positions: equal tokens stop being told from "
+        "random ones before",
+        "a necessary condition on the sum of cosines",
+        (
+            Value(
+                "posenc inspect -m llama-2-7b --len 4096",
+                "first distance at which the sum is negative",
+                ("schemes", 0, "properties", "name=decay", "negative_from"),
+                4095,
+                least=False,
+            ),
+        ),
+    ),
+    Claim(
+        "expressive",
+        _BARBERO,
+        "RoPE's fast pairs make heads that look at the previous token, at any length",
+        "Gemma 7B, and a construction",
+        (
+            _head(
+                "-s rope -d 32 --target previous", "right at 8×", 3, 0.99, least=True, share="right"
+            ),
+        ),
+    ),
+    Claim(
+        "expressive",
+        _BARBERO,
+        "Without positional encoding no single layer makes such a head",
+        "a proof",
+        (_head("-s nope --target previous", "right at 1×", 0, 0.1, least=False, share="right"),),
+    ),
+    Claim(
+        "expressive",
+        f"{_CHEN}; {_PENG}",
+        "What RoPE never saw turn fails past the trained length: a head for the first token, "
+        "which is nearly all slow pairs",
+        _CHEN_SETTING,
+        (
+            _head(
+                "-s rope -d 32 --target first", "right at 1×", 0, 0.99, least=True, share="right"
+            ),
+            _head(
+                "-s rope -d 32 --target first", "right at 2×", 1, 0.1, least=False, share="right"
+            ),
+        ),
+    ),
+    Claim(
+        "expressive",
+        _PENG,
+        "Interpolation brings near keys too near to be told apart",
+        "LLaMA 2",
+        (
+            _head(
+                "-s rope -d 32 --target previous --stretch linear",
+                "right at 2×",
+                1,
+                0.1,
+                least=False,
+                share="right",
+            ),
+        ),
+    ),
+    Claim(
+        "expressive",
+        "bloc97 2023, NTK-aware scaled RoPE",
+        "A larger base keeps near keys apart",
+        "LLaMA 7B",
+        (
+            _head(
+                "-s rope -d 32 --target previous --stretch ntk",
+                "right at 8×",
+                3,
+                0.99,
+                least=True,
+                share="right",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,501 @@
+"""Hold published claims on length extrapolation against posenc's own measurements.
+
+Usage: python tools/ledger.py --measure FOLDER | --collect FOLDER
+
+``--measure`` runs every command of the ledger that FOLDER has no result of (about two hours on two
+cores; what was stopped goes on), ``--collect`` keeps what came of them, thinned, in
+benchmarks/results/ledger.json. tools/pages.py writes the tables of docs/ledger.md from that file.
+The claims stand in tools/claims.py; every verdict follows from the saved numbers, by the rules of
+the classes here.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from enum import StrEnum
+from functools import cached_property, partial
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.experiments.request import ExperimentRequest
+from posenc_cli.experiments.results import JobResult
+from posenc_cli.experiments.statistics import Estimate, paired_difference
+from posenc_cli.experiments.summary import TOLERATED
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from posenc_cli.experiments.results import LengthLosses, RunResult
+
+ROOT = Path(__file__).parent.parent
+RESULT = ROOT / "benchmarks" / "results" / "ledger.json"
+SEEDS = 5
+GROUPS = ("length", "stretch", "task", "expressive")
+POINTS = 32
+"""Points of a curve that are kept."""
+DIGITS = 4
+
+
+class Verdict(StrEnum):
+    """What posenc's measurement says of a claim."""
+
+    AGREE = "agree"
+    DISAGREE = "disagree"
+    UNSEEN = "cannot be seen at this size"
+
+
+class Run(Record):
+    """Trainings that a command asks for, beside ``--seeds``; ``of`` are its encodings."""
+
+    of: tuple[str, ...]
+    options: str = ""
+    stretches: tuple[str, ...] = ("none",)
+
+    def command(self, encodings: Iterable[str], stretches: Iterable[str]) -> str:
+        """The command that measures some encodings of it under some stretches."""
+        schemes = {label.partition(" ")[0] for label in encodings}
+        names = [name for name in self.of if name in schemes]
+        wanted = [name for name in self.stretches if name in {*stretches}]
+        chosen = " ".join(f"-s {name}" for name in names)
+        stretched = "" if wanted in ([], ["none"]) else f"--stretch {','.join(wanted)}"
+        words = ["posenc extrapolate", chosen, self.options, stretched, f"--seeds {SEEDS}"]
+        return " ".join(filter(None, words))
+
+
+class Row(Record):
+    """An encoding of a run, under a stretch."""
+
+    run: str
+    encoding: str
+    stretch: str = "none"
+
+
+class Evidence(Record):
+    """What a claim is held against: one number, and what it says."""
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What measures it."""
+        raise NotImplementedError
+
+    def judged(self, results: Results) -> tuple[str, Verdict]:
+        """The number, in words, and the verdict."""
+        raise NotImplementedError
+
+
+class OfRows(Evidence):
+    """Evidence of trained models."""
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """What is measured for it."""
+        return tuple(value for value in self.as_dict().values() if isinstance(value, Row))
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """One command for each run."""
+        from tools.claims import RUNS
+
+        by_run: dict[str, list[Row]] = {}
+        for row in self.rows:
+            by_run.setdefault(row.run, []).append(row)
+        return tuple(
+            RUNS[name].command([row.encoding for row in rows], [row.stretch for row in rows])
+            for name, rows in by_run.items()
+        )
+
+    def judged(self, results: Results) -> tuple[str, Verdict]:
+        """The number, in words, and the verdict; none where a model has not learnt."""
+        lost = [reason for row in self.rows if (reason := results.unlearnt(row))]
+        if lost:
+            return "; ".join(lost), Verdict.UNSEEN
+        return self._judged(results)
+
+    def _judged(self, results: Results) -> tuple[str, Verdict]:
+        raise NotImplementedError
+
+
+class Rise(OfRows):
+    """How much more is lost over the last places of a longer length than at the trained one.
+
+    Claimed is that it ``holds``, or that it does not: the rule of posenc extrapolate.
+    """
+
+    row: Row
+    times: int
+    holds: bool
+
+    def _judged(self, results: Results) -> tuple[str, Verdict]:
+        first, later = results.lasts(self.row, 1), results.lasts(self.row, self.times)
+        rise = paired_difference(later, first)
+        words = (
+            f"{_name(self.row)}: {fmean(first):.2f} nats at 1×, {fmean(later):.2f} at "
+            f"{self.times}×, {_signed(rise)}"
+        )
+        verdict = _side(rise, TOLERATED) if self.holds else _opposite(_side(rise, TOLERATED))
+        return words, verdict
+
+
+class Lower(OfRows):
+    """Whether one row loses less than another over the last places of a length."""
+
+    row: Row
+    other: Row
+    times: int
+
+    def _judged(self, results: Results) -> tuple[str, Verdict]:
+        mine, others = (results.lasts(row, self.times) for row in self.rows)
+        words = _pair(self.rows, [fmean(mine), fmean(others)], self.times)
+        difference = paired_difference(mine, others)
+        return f"{words} nats, {_signed(difference)}", _side(difference, 0.0)
+
+
+class Alike(Lower):
+    """Whether two rows differ by less than what models of this size differ by."""
+
+    def _judged(self, results: Results) -> tuple[str, Verdict]:
+        mine, others = (results.lasts(row, self.times) for row in self.rows)
+        words = _pair(self.rows, [fmean(mine), fmean(others)], self.times)
+        difference = paired_difference(mine, others)
+        low, high = _interval(difference)
+        if low > -TOLERATED and high < TOLERATED:
+            verdict = Verdict.AGREE
+        elif low > TOLERATED or high < -TOLERATED:
+            verdict = Verdict.DISAGREE
+        else:
+            verdict = Verdict.UNSEEN
+        return f"{words} nats, {_signed(difference)}", verdict
+
+
+class RisesLess(Lower):
+    """Whether one row loses less by growing longer than another does."""
+
+    def _judged(self, results: Results) -> tuple[str, Verdict]:
+        mine, others = (
+            [
+                later - first
+                for later, first in zip(
+                    results.lasts(row, self.times), results.lasts(row, 1), strict=True
+                )
+            ]
+            for row in self.rows
+        )
+        difference = paired_difference(mine, others)
+        words = _pair(self.rows, [fmean(mine), fmean(others)], self.times)
+        return f"rise of {words} nats, {_signed(difference)}", _side(difference, 0.0)
+
+
+class MoreRight(OfRows):
+    """Whether one row gives more right answers than another at a length of a task."""
+
+    row: Row
+    other: Row
+    times: int
+
+    def _judged(self, results: Results) -> tuple[str, Verdict]:
+        mine, others = (results.shares(row, self.times) for row in self.rows)
+        words = _pair(self.rows, [fmean(mine), fmean(others)], self.times)
+        difference = paired_difference(others, mine)
+        return f"{words} of answers, {_signed(paired_difference(mine, others))}", _side(
+            difference, 0.0
+        )
+
+
+class Right(OfRows):
+    """Whether a row gives at least, or less than, a share of right answers at a length."""
+
+    row: Row
+    times: int
+    share: float
+    more: bool
+
+    def _judged(self, results: Results) -> tuple[str, Verdict]:
+        found = Estimate.of(results.shares(self.row, self.times))
+        low, high = _interval(found)
+        if low >= self.share:
+            verdict = Verdict.AGREE if self.more else Verdict.DISAGREE
+        elif high < self.share:
+            verdict = Verdict.DISAGREE if self.more else Verdict.AGREE
+        else:
+            verdict = Verdict.UNSEEN
+        words = f"{_name(self.row)}: {found.mean:.2f} ±{found.half:.2f} of answers at {self.times}×"
+        return words, verdict
+
+
+class Value(Evidence):
+    """One number of a command's JSON, which has no seeds: a bound it is at least, or at most."""
+
+    command: str
+    what: str
+    path: tuple[str | int, ...]
+    bound: float
+    least: bool = True
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The command."""
+        return (self.command,)
+
+    def judged(self, results: Results) -> tuple[str, Verdict]:
+        """The number, in words, and the verdict."""
+        number = results.value(self)
+        holds = number >= self.bound if self.least else number <= self.bound
+        words = f"{self.what}: {number:.4g}"
+        return words, Verdict.AGREE if holds else Verdict.DISAGREE
+
+
+class Claim(Record):
+    """A published claim: where it stands, what was measured there, and what it is held against."""
+
+    group: str
+    source: str
+    statement: str
+    setting: str
+    evidence: tuple[Evidence, ...]
+
+    def verdict(self, results: Results) -> Verdict:
+        """Agreement of all that it is held against; disagreement of any."""
+        found = {evidence.judged(results)[1] for evidence in self.evidence}
+        if Verdict.DISAGREE in found:
+            return Verdict.DISAGREE
+        return Verdict.UNSEEN if Verdict.UNSEEN in found else Verdict.AGREE
+
+
+class Results(Record):
+    """What was measured, as benchmarks/results/ledger.json has it."""
+
+    saved: Mapping[str, Any]
+
+    @classmethod
+    def read(cls) -> Results:
+        """The saved results."""
+        return cls(json.loads(RESULT.read_text("utf-8")))
+
+    @cached_property
+    def _runs(self) -> Mapping[tuple[str, str, str], Sequence[RunResult]]:
+        """The runs of each row, by seed."""
+        found: dict[tuple[str, str, str], list[RunResult]] = {}
+        for name, saved in self.saved["runs"].items():
+            for fields in saved["results"]:
+                for run in JobResult.from_fields(fields).runs:
+                    found.setdefault((name, run.encoding, run.stretch), []).append(run)
+        return {row: sorted(runs, key=lambda run: run.seed) for row, runs in found.items()}
+
+    def _of(self, row: Row) -> Sequence[RunResult]:
+        return self._runs[row.run, row.encoding, row.stretch]
+
+    def trained(self, run: str) -> int:
+        """The length that the models of a run were trained at."""
+        return int(self.saved["runs"][run]["results"][0]["trained"])
+
+    def _at(self, row: Row, times: int) -> Sequence[LengthLosses]:
+        return [run.at(times * self.trained(row.run)) for run in self._of(row)]
+
+    def lasts(self, row: Row, times: int) -> Sequence[float]:
+        """Each seed's loss over the last places."""
+        return [losses.last for losses in self._at(row, times)]
+
+    def shares(self, row: Row, times: int) -> Sequence[float]:
+        """Each seed's share of right answers."""
+        return [losses.accuracy or 0.0 for losses in self._at(row, times)]
+
+    def unlearnt(self, row: Row) -> str | None:
+        """What a row's models failed to learn, None where they learnt."""
+        runs = self._of(row)
+        first = next((run for run in runs if not run.learnt), None)
+        if first is None:
+            return None
+        learnt = sum(run.learnt for run in runs)
+        return f"{_name(row)}: {learnt} of {len(runs)} seeds have learnt ({first.reason})"
+
+    def value(self, evidence: Value) -> float:
+        """The number that a command's JSON had at a path."""
+        return float(self.saved["values"][value_key(evidence)])
+
+
+def value_key(evidence: Value) -> str:
+    """Under what a number of a command is saved."""
+    return f"{evidence.command} · {'.'.join(map(str, evidence.path))}"
+
+
+def _name(row: Row) -> str:
+    return row.encoding if row.stretch == "none" else f"{row.encoding}, {row.stretch}"
+
+
+def _pair(rows: Sequence[Row], means: Sequence[float], times: int) -> str:
+    names = [_name(row) for row in rows]
+    if names[0] == names[1]:  # of two runs
+        names = [f"{name} ({row.run})" for name, row in zip(names, rows, strict=True)]
+    pairs = zip(names, means, strict=True)
+    return ", ".join(f"{name} {mean:.2f}" for name, mean in pairs) + f" at {times}×"
+
+
+def _interval(estimate: Estimate) -> tuple[float, float]:
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return estimate.low, estimate.high
+
+
+def _signed(estimate: Estimate) -> str:
+    return f"difference {estimate.mean:+.2f} ±{estimate.half:.2f}".replace("-", "−")
+
+
+def _side(estimate: Estimate, bound: float) -> Verdict:
+    """Agreement where the whole interval lies below a bound, disagreement where above."""
+    low, high = _interval(estimate)
+    if high < bound:
+        return Verdict.AGREE
+    return Verdict.DISAGREE if low > bound else Verdict.UNSEEN
+
+
+def _opposite(verdict: Verdict) -> Verdict:
+    swapped = {Verdict.AGREE: Verdict.DISAGREE, Verdict.DISAGREE: Verdict.AGREE}
+    return swapped.get(verdict, verdict)
+
+
+def measure(folder: Path) -> None:
+    """Run what has no result yet."""
+    from tools.claims import CLAIMS, RUNS
+
+    folder.mkdir(exist_ok=True)
+    for name, run in RUNS.items():
+        out = folder / name
+        command = shlex.split(run.command(run.of, run.stretches))[1:]
+        resumed = ["--resume"] if out.exists() else []
+        _posenc([*command, "--out", str(out), *resumed, "--quiet"])
+    values = {
+        value_key(evidence): measured(evidence)
+        for claim in CLAIMS
+        for evidence in claim.evidence
+        if isinstance(evidence, Value)
+    }
+    (folder / "values.json").write_text(json.dumps(values, indent=1), "utf-8")
+
+
+def _posenc(arguments: Sequence[str]) -> str:
+    command = [sys.executable, "-m", "posenc_cli", *arguments]
+    return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout
+
+
+def measured(evidence: Value) -> float:
+    """The number that a command gives now."""
+    found = json.loads(_posenc([*shlex.split(evidence.command)[1:], "--json"]))
+    for step in evidence.path:
+        found = _stepped(found, step)
+    return float(found)
+
+
+def _stepped(found: Any, step: str | int) -> Any:
+    """What a step of a path leads to: a key, a place, ``name=X`` of a list, or a list's spread."""
+    if isinstance(step, int) or isinstance(found, dict):
+        return found[step]
+    if step == "spread":
+        return max(found) / min(found)
+    key, _, value = step.partition("=")
+    return next(item for item in found if item[key] == value)
+
+
+def collect(folder: Path) -> None:
+    """Keep what was measured, thinned, in the repository."""
+    from tools.claims import RUNS
+
+    runs = {name: _collected(folder / name, run) for name, run in RUNS.items()}
+    values = json.loads((folder / "values.json").read_text("utf-8"))
+    text = json.dumps({"runs": runs, "values": values}, ensure_ascii=False, separators=(",", ":"))
+    for start in ('{"key"', '{"encoding"'):  # a line for each job and run
+        text = text.replace(start, f"\n{start}")
+    RESULT.write_text(f"{text}\n", "utf-8")
+
+
+def _collected(folder: Path, run: Run) -> dict[str, Any]:
+    request = ExperimentRequest.from_fields(
+        json.loads((folder / "request.json").read_text("utf-8"))
+    )
+    results = [
+        json.loads((folder / "results" / f"{job.key}.json").read_text("utf-8"))
+        for job in request.jobs()
+    ]
+    for fields in results:
+        fields["training"] = []
+        for found in fields["runs"]:
+            for losses in found["lengths"]:
+                losses["by_position"] = _thinned(losses["by_position"])
+    return {"command": run.command(run.of, run.stretches), "results": results}
+
+
+def _thinned(losses: Sequence[float]) -> list[float]:
+    """Means of as many places each, at most `POINTS` of them."""
+    width = -(-len(losses) // POINTS)
+    parts = [losses[start : start + width] for start in range(0, len(losses), width)]
+    return [round(fmean(part), DIGITS) for part in parts]
+
+
+def counts() -> str:
+    """How many claims come to which verdict."""
+    results = Results.read()
+    found = [claim.verdict(results) for claim in _claims()]
+    each = ", ".join(f"{found.count(verdict)} *{verdict}*" for verdict in Verdict)
+    return f"Of {len(found)} claims: {each}."
+
+
+def group_table(group: str) -> str:
+    """The claims of a group, as a table in Markdown."""
+    results = Results.read()
+    header = "| claim (source) | its setting | measured by | number | verdict |"
+    rows = [_table_row(claim, results) for claim in _claims() if claim.group == group]
+    return "\n".join([header, "|---|---|---|---|---|", *rows])
+
+
+def versions() -> str:
+    """What the numbers were measured with."""
+    first = next(iter(Results.read().saved["runs"].values()))["results"][0]["environment"]
+    names = ", ".join(f"{name} {first[name]}" for name in ("posenc", "torch", "numpy"))
+    return f"Measured with {names}, on the CPU."
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "ledger_counts": counts,
+    "ledger_versions": versions,
+    **{f"ledger_{group}": partial(group_table, group) for group in GROUPS},
+}
+"""What tools/pages.py writes into docs/ledger.md."""
+
+
+def _claims() -> tuple[Claim, ...]:
+    from tools.claims import CLAIMS
+
+    return CLAIMS
+
+
+def _table_row(claim: Claim, results: Results) -> str:
+    commands = dict.fromkeys(text for each in claim.evidence for text in each.commands)
+    numbers = [each.judged(results)[0] for each in claim.evidence]
+    cells = [
+        f"{claim.statement} ({claim.source})",
+        claim.setting,
+        "<br>".join(f"`{command}`" for command in commands),
+        "<br>".join(numbers),
+        f"**{claim.verdict(results)}**",
+    ]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what the arguments ask for; the status."""
+    match arguments:
+        case ["--measure", folder]:
+            measure(Path(folder))
+        case ["--collect", folder]:
+            collect(Path(folder))
+        case _:
+            sys.exit("usage: python tools/ledger.py --measure FOLDER | --collect FOLDER")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
