@@ -152,7 +152,7 @@ class Lower(OfRows):
         mine, others = (results.lasts(row, self.times) for row in self.rows)
         words = _pair(self.rows, [fmean(mine), fmean(others)], self.times)
         difference = paired_difference(mine, others)
-        return f"{words} nats, {_signed(difference)}", _side(difference, 0.0)
+        return f"{words}, {_signed(difference)}", _side(difference, 0.0)
 
 
 class Alike(Lower):
@@ -169,7 +169,7 @@ class Alike(Lower):
             verdict = Verdict.DISAGREE
         else:
             verdict = Verdict.UNSEEN
-        return f"{words} nats, {_signed(difference)}", verdict
+        return f"{words}, {_signed(difference)}", verdict
 
 
 class RisesLess(Lower):
@@ -187,7 +187,7 @@ class RisesLess(Lower):
         )
         difference = paired_difference(mine, others)
         words = _pair(self.rows, [fmean(mine), fmean(others)], self.times)
-        return f"rise of {words} nats, {_signed(difference)}", _side(difference, 0.0)
+        return f"rise of {words}, {_signed(difference)}", _side(difference, 0.0)
 
 
 class MoreRight(OfRows):
@@ -199,11 +199,9 @@ class MoreRight(OfRows):
 
     def _judged(self, results: Results) -> tuple[str, Verdict]:
         mine, others = (results.shares(row, self.times) for row in self.rows)
-        words = _pair(self.rows, [fmean(mine), fmean(others)], self.times)
-        difference = paired_difference(others, mine)
-        return f"{words} of answers, {_signed(paired_difference(mine, others))}", _side(
-            difference, 0.0
-        )
+        words = _pair(self.rows, [fmean(mine), fmean(others)], self.times, "of answers")
+        more = _signed(paired_difference(mine, others))
+        return f"{words}, {more}", _side(paired_difference(others, mine), 0.0)
 
 
 class Right(OfRows):
@@ -327,12 +325,12 @@ def _name(row: Row) -> str:
     return row.encoding if row.stretch == "none" else f"{row.encoding}, {row.stretch}"
 
 
-def _pair(rows: Sequence[Row], means: Sequence[float], times: int) -> str:
+def _pair(rows: Sequence[Row], means: Sequence[float], times: int, unit: str = "nats") -> str:
     names = [_name(row) for row in rows]
     if names[0] == names[1]:  # of two runs
         names = [f"{name} ({row.run})" for name, row in zip(names, rows, strict=True)]
     pairs = zip(names, means, strict=True)
-    return ", ".join(f"{name} {mean:.2f}" for name, mean in pairs) + f" at {times}×"
+    return ", ".join(f"{name} {mean:.2f}" for name, mean in pairs) + f" {unit} at {times}×"
 
 
 def _interval(estimate: Estimate) -> tuple[float, float]:
@@ -342,7 +340,8 @@ def _interval(estimate: Estimate) -> tuple[float, float]:
 
 
 def _signed(estimate: Estimate) -> str:
-    return f"difference {estimate.mean:+.2f} ±{estimate.half:.2f}".replace("-", "−")
+    mean = round(estimate.mean, 2) + 0.0  # no −0.00
+    return f"difference {mean:+.2f} ±{estimate.half:.2f}".replace("-", "−")
 
 
 def _side(estimate: Estimate, bound: float) -> Verdict:
@@ -419,6 +418,7 @@ def _collected(folder: Path, run: Run) -> dict[str, Any]:
     results = [
         json.loads((folder / "results" / f"{job.key}.json").read_text("utf-8"))
         for job in request.jobs()
+        if job.encoding.name in run.of
     ]
     for fields in results:
         fields["training"] = []
