@@ -99,13 +99,11 @@ class OfRows(Evidence):
     @property
     def commands(self) -> tuple[str, ...]:
         """One command for each run."""
-        from tools.claims import RUNS
-
         by_run: dict[str, list[Row]] = {}
         for row in self.rows:
             by_run.setdefault(row.run, []).append(row)
         return tuple(
-            RUNS[name].command([row.encoding for row in rows], [row.stretch for row in rows])
+            _runs()[name].command([row.encoding for row in rows], [row.stretch for row in rows])
             for name, rows in by_run.items()
         )
 
@@ -284,6 +282,15 @@ class Results(Record):
                     found.setdefault((name, run.encoding, run.stretch), []).append(run)
         return {row: sorted(runs, key=lambda run: run.seed) for row, runs in found.items()}
 
+    @property
+    def rows(self) -> Sequence[Row]:
+        """Every row, in the order of the runs."""
+        return [Row(*names) for names in self._runs]
+
+    def task(self, row: Row) -> str:
+        """What the models of a row learned."""
+        return self._of(row)[0].task
+
     def _of(self, row: Row) -> Sequence[RunResult]:
         return self._runs[row.run, row.encoding, row.stretch]
 
@@ -359,17 +366,15 @@ def _opposite(verdict: Verdict) -> Verdict:
 
 def measure(folder: Path) -> None:
     """Run what has no result yet."""
-    from tools.claims import CLAIMS, RUNS
-
     folder.mkdir(exist_ok=True)
-    for name, run in RUNS.items():
+    for name, run in _runs().items():
         out = folder / name
         command = shlex.split(run.command(run.of, run.stretches))[1:]
         resumed = ["--resume"] if out.exists() else []
         _posenc([*command, "--out", str(out), *resumed, "--quiet"])
     values = {
         value_key(evidence): measured(evidence)
-        for claim in CLAIMS
+        for claim in _claims()
         for evidence in claim.evidence
         if isinstance(evidence, Value)
     }
@@ -401,9 +406,7 @@ def _stepped(found: Any, step: str | int) -> Any:
 
 def collect(folder: Path) -> None:
     """Keep what was measured, thinned, in the repository."""
-    from tools.claims import RUNS
-
-    runs = {name: _collected(folder / name, run) for name, run in RUNS.items()}
+    runs = {name: _collected(folder / name, run) for name, run in _runs().items()}
     values = json.loads((folder / "values.json").read_text("utf-8"))
     text = json.dumps({"runs": runs, "values": values}, ensure_ascii=False, separators=(",", ":"))
     for start in ('{"key"', '{"encoding"'):  # a line for each job and run
@@ -451,6 +454,31 @@ def group_table(group: str) -> str:
     return "\n".join([header, "|---|---|---|---|---|", *rows])
 
 
+def losses_table() -> str:
+    """The loss over the last places at each length, of all that was trained on text."""
+    results = Results.read()
+    return _lengths_table([row for row in results.rows if results.task(row) == "text"], results)
+
+
+def answers_table() -> str:
+    """The share of right answers at each length, of all that was trained on tasks."""
+    results = Results.read()
+    return _lengths_table([row for row in results.rows if results.task(row) != "text"], results)
+
+
+def _lengths_table(rows: Sequence[Row], results: Results) -> str:
+    lines = ["| encoding | trained by | 1× | 2× | 4× | 8× |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        numbers = results.lasts if results.task(row) == "text" else results.shares
+        found = [Estimate.of(numbers(row, times)) for times in (1, 2, 4, 8)]
+        cells = [f"{each.mean:.2f} ±{each.half:.2f}" for each in found]
+        options = _runs()[row.run].options
+        lines.append(
+            f"| {_name(row)} | {f'`{options}`' if options else ''} | {' | '.join(cells)} |"
+        )
+    return "\n".join(lines)
+
+
 def versions() -> str:
     """What the numbers were measured with."""
     first = next(iter(Results.read().saved["runs"].values()))["results"][0]["environment"]
@@ -460,10 +488,18 @@ def versions() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "ledger_counts": counts,
+    "ledger_losses": losses_table,
+    "ledger_answers": answers_table,
     "ledger_versions": versions,
     **{f"ledger_{group}": partial(group_table, group) for group in GROUPS},
 }
 """What tools/pages.py writes into docs/ledger.md."""
+
+
+def _runs() -> Mapping[str, Run]:
+    from tools.claims import RUNS
+
+    return RUNS
 
 
 def _claims() -> tuple[Claim, ...]:
