@@ -536,6 +536,5 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    from tools import ledger  # whose classes tools/claims.py uses
-
-    sys.exit(ledger.main(sys.argv[1:]))
+    sys.modules["tools.ledger"] = sys.modules[__name__]  # whose classes tools/claims.py uses
+    sys.exit(main(sys.argv[1:]))
