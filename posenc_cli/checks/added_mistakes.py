@@ -14,6 +14,7 @@ import numpy as np
 from posenc_cli.checks.known_mistakes import (
     KnownMistake,
     WrongValues,
+    fixed_tolerance,
     other_parameters,
     without_idle,
 )
@@ -79,7 +80,7 @@ class VectorsWithRows(Record):
     ) -> WrongValues:
         """Values that were made with rows, and what they may be off by."""
         if self.tolerance.fixed is not None:
-            return WrongValues(values, np.full_like(values, self.tolerance.fixed))
+            return WrongValues(values, fixed_tolerance(values, self.tolerance.fixed))
         rounding = max(unit(self.dtype), unit("float32"))
         allowed = _ROUNDINGS * rounding * (np.abs(self.x) + np.abs(rows)) + smallest("float32")
         content = self.request.content

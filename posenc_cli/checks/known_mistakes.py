@@ -11,6 +11,7 @@ import numpy as np
 
 from posenc_cli.formulas.inverse import KNOWN_BASES
 from posenc_cli.inference.candidates import is_number, usual_values
+from posenc_cli.inference.tolerance import smallest
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ class KnownMistake(Record):
     message: str
     wrong: WrongValues | None
     reason: str = ""
+
+
+def fixed_tolerance(values: RealRows, fixed: float) -> RealRows:
+    """A number that all values may be off by, above 0: errors are told as shares of it."""
+    return np.full_like(values, max(fixed, smallest("float32")))
 
 
 def without_idle(mistakes: Iterable[KnownMistake], right: RealRows) -> Iterator[KnownMistake]:

@@ -290,8 +290,8 @@ def telling_positions(
 
     >>> str(telling_positions(4, 20))
     '0:20'
-    >>> str(telling_positions(100, 300))[-30:]
-    '63:66,99:102,127:130,255:258'
+    >>> str(telling_positions(100, 300))[-34:]
+    '63:66,99:102,127:130,255:258,299'
     """
     farthest = farthest or max(_FARTHEST, context) + 1
     if capacity is not None:

@@ -14,6 +14,7 @@ import numpy as np
 from posenc_cli.checks.known_mistakes import (
     KnownMistake,
     WrongValues,
+    fixed_tolerance,
     other_parameters,
     without_idle,
 )
@@ -91,7 +92,7 @@ class Scores(Record):
     def values(self, scores: RealRows) -> WrongValues:
         """Scores, and what code may err by that computes them."""
         if self.fixed is not None:
-            return WrongValues(scores, np.full_like(scores, self.fixed))
+            return WrongValues(scores, fixed_tolerance(scores, self.fixed))
         sizes = np.abs(scores)
         heads = sizes.reshape(-1, self.positions.size, self.positions.size)
         largest = np.repeat(heads.max(axis=(1, 2)), self.positions.size)[:, None]

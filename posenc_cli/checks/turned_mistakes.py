@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.known_mistakes import KnownMistake, WrongValues
+from posenc_cli.checks.known_mistakes import KnownMistake, WrongValues, fixed_tolerance
 from posenc_cli.checks.mirrors import wrong_places
 from posenc_cli.inference.alternatives import alternatives
 from posenc_cli.inference.causes import Cause
@@ -78,7 +78,7 @@ class TurnedVectors(Record):
     def _settled(self, allowed: RealRows) -> RealRows:
         """What values may err by, where a number for all of them was not given."""
         if self.tolerance.fixed is not None:
-            return np.full_like(allowed, self.tolerance.fixed)
+            return fixed_tolerance(allowed, self.tolerance.fixed)
         return allowed + smallest("float32")
 
     def right(self) -> WrongValues:

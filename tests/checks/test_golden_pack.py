@@ -231,6 +231,16 @@ def test_the_score_is_that_of_the_tolerance_asked_for(rule):
     assert sum(killed) == asked.killed
 
 
+@pytest.mark.parametrize("scheme", ["rope", "learned", "alibi"])
+def test_a_tolerance_of_0_passes_the_very_values_and_nothing_else(scheme, tmp_path):
+    pack = pack_of(scheme, positions=Positions.parse("0:9"), rule=0.0)
+    write_pack(pack, str(tmp_path / "pack"))
+    y = pack.content.y.reshape(pack.content.shape)
+    assert comparison_of(tmp_path / "pack", tmp_path, y).ok
+    comparison = comparison_of(tmp_path / "pack", tmp_path, np.nextafter(np.float32(y), 9))
+    assert comparison.wrong == np.count_nonzero(y)  # 0 may be off by float32's least number
+
+
 def test_positions_show_powers_of_two_the_end_of_the_context_and_what_is_past_it():
     positions = {*telling_positions(8192)}
     assert {0, 1, 7, 127, 128, 255, 256, 257, 8191, 8192, 8193, 65535, 65536, 131073} <= positions
