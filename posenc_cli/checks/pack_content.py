@@ -290,7 +290,7 @@ def telling_positions(
 
     >>> str(telling_positions(4, 20))
     '0:20'
-    >>> str(telling_positions(100, 300))[-34:]
+    >>> str(telling_positions(100, 300))[-32:]
     '63:66,99:102,127:130,255:258,299'
     """
     farthest = farthest or max(_FARTHEST, context) + 1
