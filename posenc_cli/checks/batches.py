@@ -120,7 +120,8 @@ def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> 
             except InvalidInput:
                 function.revive()
                 continue
-            if blocks.some_right or _must_hold(arrangement, function.form):
+            told = blocks.some_right or bool(blocks.exchanged)
+            if told or _must_hold(arrangement, function.form):
                 if blocks.faults:
                     return PatternReport(
                         (arrangement.text,), blocks.faults, tuple(arrangement.untried)
@@ -302,10 +303,15 @@ class _Blocks:
         where, called = self._where, f"called with {self._arrangement.text} it"
         text = f"{called} gives other values for {where} than alone"
         if self._holds(self._given):
-            return (PatternFault(f"{called} leaves {where} as given"),)
+            do = "do" if any(wrong.sum() > 1 for wrong in self._wrong) else "does"
+            still = f"in calls with several {where} {do} not turn"
+            return (PatternFault(f"{called} leaves {where} as given", still, Cause.NO_ROTATION),)
         reproduced = f"{text}; all rows are reproduced so"
         if self._tiled:
-            return (PatternFault(reproduced, _TILED, Cause.UNKNOWN),)
+            return (PatternFault(reproduced, _TILED, Cause.LAYOUT),)
+        if self.exchanged:
+            text = f"heads change places: {self.exchanged}"
+            return (PatternFault(reproduced, text, Cause.LAYOUT),)
         for other in self._right if self._arrangement.places > 1 else ():
             there = np.broadcast_to(self._positions[other], self._positions.shape)
             at_other = [
@@ -328,6 +334,34 @@ class _Blocks:
         times = self._together[-1].shape[2] // self._alone[-1].shape[2]
         in_turn = np.tile(self._alone[-1], (1, 1, times, 1))
         return not self._different(self._together[-1], in_turn).any()
+
+    @cached_property
+    def exchanged(self) -> str:
+        """Which heads come back in whose places, in all sequences; empty where others do."""
+        texts = []
+        for name, together, own, wrong in zip(
+            ("q", "k"), self._together, self._alone, self._wrong, strict=False
+        ):
+            if together.shape != own.shape:
+                return ""
+            heads = np.arange(own.shape[2])
+            sources = [self._source(together[:, :, [head]], own) for head in heads]
+            if not wrong.any():
+                continue
+            if sorted(source for source in sources if source is not None) != heads.tolist():
+                return ""
+            moved = [(source, head) for head, source in enumerate(sources) if source != head]
+            shown = ", ".join(f"head {a} as {b}" for a, b in np.array(moved[:_LISTED]) + 1)
+            more = ", …" if len(moved) > _LISTED else ""
+            texts.append(f"{f'of {name} ' if len(self._wrong) > 1 else ''}{shown}{more}")
+        return "; ".join(texts)
+
+    def _source(self, head: NumberArray, own: NumberArray) -> int | None:
+        """The head that came back as this one, (sequences, rows, 1, columns), None where none."""
+        for source in range(own.shape[2]):
+            if not self._different(head, own[:, :, [source]]).any():
+                return source
+        return None
 
     def _holds(self, values: list[NumberArray]) -> bool:
         """Whether what differs is these values."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from posenc_cli.checks.payloads import Vectors
 from posenc_cli.checks.serving import other_vectors
+from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.positions import range_texts
@@ -57,6 +58,10 @@ class Irregularity(Record):
     def text(self) -> str:
         """The irregularity in a sentence of its own."""
         return f"{self.message}: {self.evidence}" if self.evidence else self.message
+
+
+_FEW_ROWS = 8
+"""Of a call that tells heads apart."""
 
 
 class FunctionTrial(Record):
@@ -111,6 +116,10 @@ def irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
         row = int(np.argmin(np.isfinite(values).all(axis=1)))
         where = f"of a vector at position {positions[row]}; those of unit vectors are"
         yield _unmeasured("returned values that are not finite", where)
+        return
+    exchanged = _heads_exchanged(trial)
+    if exchanged is not None:
+        yield exchanged
         return
     again = trial.given(x, positions)
     if trial.differs(again, values):
@@ -182,6 +191,44 @@ def _follows_partner(trial: FunctionTrial, values: NumberArray) -> str:
     turned = function.together(form, trial.positions[None], given)[trial.which].values[0][:, 0]
     names = ("q", "k") if trial.which == 0 else ("k", "q")
     return "makes {} of {} as well".format(*names) if trial.differs(turned, values) else ""
+
+
+def _heads_exchanged(trial: FunctionTrial) -> Irregularity | None:
+    """Which heads of one call come back in the places of others; None where none do."""
+    function, form = trial.function, trial.function.form
+    positions = np.arange(min(_FEW_ROWS, trial.positions.size))
+    apart = "h" in form.axes and not form.flat and not function.follows_length
+    if not apart or positions[-1] > trial.positions.max():
+        return None
+    # Each is given another multiple of the same vectors, which tells them apart in one call.
+    count, x = form.columns, trial.x[: positions.size]
+    multiples = 1 + np.arange(count, dtype=np.float32) / count
+    both = [part[None, :, None] * multiples[:, None] for part in (x, other_vectors(x))]
+    given = [
+        Vectors(part, positions.size)
+        for part in (both if trial.which == 0 else both[::-1])[: len(form.vectors)]
+    ]
+    try:
+        heads = function.together(form, positions[None], given)[trial.which].values[0]
+        alone = trial.given(x, positions)  # (n, columns)
+    except InvalidInput:
+        function.revive()
+        return None
+    heads = heads.reshape(positions.size, -1, alone.shape[1])
+    shares = np.einsum("nhc,nc->h", heads, alone) / max(float((alone**2).sum()), 1e-30)
+    sources = np.rint((shares - 1) * count)
+    moved = np.flatnonzero(sources != np.arange(count))
+    if not moved.size or sorted(sources.tolist()) != list(range(count)):
+        return None
+    if trial.differs(heads, alone[:, None] * multiples[sources.astype(np.int64), None]):
+        return None
+    shown = ", ".join(f"head {sources[head] + 1:g} as {head + 1}" for head in moved[:3])
+    return Irregularity(
+        Cause.LAYOUT,
+        f"heads change places: {shown}{', …' if moved.size > 3 else ''}",
+        f"in a call with {count} heads each comes back so",
+        "heads change places",
+    )
 
 
 def _heads_apart(trial: FunctionTrial) -> str:

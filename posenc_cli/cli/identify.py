@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from posenc_cli.inference.census import Census
 
 _RUNNERS_UP = ["scheme", "parameters", "residual", "verdict"]
+_AXES_OF_TABLES = 2
+"""Positions and columns: what posenc writes has no others."""
 
 
 def identify(
@@ -222,7 +224,7 @@ def _text(console: Console, result: Identification, names: list[str]) -> str:
             [*map(text, heading)],
             [console.table_text(["property", "value"], properties)],
             [text(f"note: {note}", hanging=2) for note in notes],
-            [_same_again(best, census), *commands] if commands else [],
+            [_same_again(best, census, result.shape), *commands] if commands else [],
             ["Runners-up:", console.table_text(_RUNNERS_UP, rows[1:])] if rows[1:] else [],
         ]
     return "\n\n".join("\n".join(lines) for lines in blocks if lines)
@@ -303,7 +305,7 @@ def _place(census: Census, names: list[str]) -> str:
     return f"{place}{file}: {value} where {expected} belongs"
 
 
-def _same_again(best: Candidate, census: Census) -> str:
+def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:
     """What the commands write, beside the file."""
     if not best.as_written:
         apart = "" if best.multiplied == 1 else " but for the factor"
@@ -312,7 +314,8 @@ def _same_again(best: Candidate, census: Census) -> str:
         return "Such a table, of weights in a FILE of yours (they cannot all be read off this one):"
     differing = census.cells - census.equal
     if best.exact or (not differing and not census.padding and not census.hidden):
-        return "The same again:"
+        shorter = best.layout is not None and len(shape) > _AXES_OF_TABLES and 1 in shape
+        return f"The same again{', without the axes of length 1' if shorter else ''}:"
     if not differing:
         return "The other cells again:"
     if 2 * differing <= census.cells:

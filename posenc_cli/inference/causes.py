@@ -28,7 +28,10 @@ class Code(StrEnum):
 class Cause(Code):
     """Why a subject differs from the reference."""
 
-    LAYOUT = "layout", "columns are paired otherwise than the reference pairs them"
+    LAYOUT = (
+        "layout",
+        "columns are paired otherwise than the reference pairs them, or heads change places",
+    )
     DIRECTION = "direction", "the rotation runs backward: the sine has the wrong sign"
     BASE = "base", "the base is another"
     SCALING_MISSING = "scaling-missing", "the scaling of the context is not applied"

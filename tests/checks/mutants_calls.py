@@ -56,7 +56,7 @@ def of_heads(positions: Any) -> tuple[Any, Any]:
 
 
 # Sequences of a batch.
-@mutant("unknown", "leaves sequences 2, 3 as given")
+@mutant("no-rotation", "leaves sequences 2, 3 as given")
 def first_sequence(q, k, cos, sin, unsqueeze_dim=1):
     q, k = q.copy(), k.copy()
     q[:1], k[:1] = doubles.transformers(q[:1], k[:1], cos[:1], sin[:1])
@@ -97,7 +97,7 @@ def third_by_first(q, k, cos, sin, unsqueeze_dim=1):
     return doubles.transformers(q, k, cos[kept], sin[kept], unsqueeze_dim)
 
 
-@mutant("unknown", "leaves sequences 2, 3 as given")
+@mutant("no-rotation", "leaves sequences 2, 3 as given")
 def first_of_batch(x, offset=0):
     y = x.copy()
     y[:1] = doubles.mlx(x[:1], offset)
@@ -122,7 +122,7 @@ def counted_through(x, start_index=0):
     return turned(x, cos, sin)
 
 
-@mutant("unknown", "leaves sequences 2, 3 as given")
+@mutant("no-rotation", "leaves sequences 2, 3 as given")
 def first_of_rows(x, positions):
     """Rows of vectors, or a batch of them."""
     y = turned(x, *full(positions))
@@ -151,7 +151,7 @@ def one_block_of_sequences(query, key, position_ids):
 
 
 # Heads.
-@mutant("unknown", "leaves heads 33–40 as given")
+@mutant("no-rotation", "heads 33–40 do not turn")
 def one_block_of_heads(x, offset=0):
     """A kernel that turns 32 heads."""
     y = doubles.mlx(x, offset)
@@ -159,7 +159,7 @@ def one_block_of_heads(x, offset=0):
     return y
 
 
-@mutant("unknown", "leaves heads 5, 6 as given")
+@mutant("no-rotation", "heads 5, 6 do not turn")
 def four_heads(x, positions):
     """Rows of vectors, or heads of them."""
     y = turned(x, *full(positions))
@@ -179,11 +179,25 @@ def heads_of_q(q, k, freqs_cis):
     return doubles.gpt_fast(q, freqs_cis), other.reshape(k.shape)
 
 
-@mutant("unknown", "heads of k are repeated all in turn")
+@mutant("layout", "heads of k are repeated all in turn")
 def tiled_keys(q, k, cos, sin, unsqueeze_dim=1):
     """k for as many heads as q has, by np.tile where np.repeat is right."""
     q, k = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     return q, np.tile(k, (1, q.shape[1] // k.shape[1], 1, 1))
+
+
+@mutant("layout", "heads change places: head")
+def heads_rolled(x, positions):
+    """Rows of vectors, or heads of them, which come out one place further."""
+    cos, sin = full(positions)
+    y = turned(x, cos, sin)
+    return y if y.ndim < 3 else np.roll(y, 1, axis=-3)
+
+
+@mutant("layout", "k: heads change places: head 32 as 1")
+def key_heads_reversed(q, k, cos, sin, unsqueeze_dim=1):
+    """Of k alone, from the last to the first."""
+    return turned(q, cos, sin), turned(k, cos, sin)[:, ::-1]
 
 
 # Decoding: q is of the last positions of k.

@@ -364,3 +364,10 @@ def test_a_cell_that_does_not_fit_is_told_with_its_file_where_there_are_two(call
     status, out, _ = call("identify", "sin.npy")
     assert status == 1
     assert "row 120, column 3: " in " ".join(out.split())
+
+
+def test_axes_of_length_1_that_the_commands_leave_out_are_said(call, tmp_path):
+    table = tmp_path / "table.npy"
+    angles = np.arange(32)[:, None] * 1e4 ** -(np.arange(8) / 8)
+    np.save(table, np.cos(np.tile(angles, (1, 2)))[None, :, None].astype(np.float32))
+    assert "The same again, without the axes of length 1:" in call("identify", str(table))[1]
