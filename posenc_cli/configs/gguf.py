@@ -334,8 +334,9 @@ class _GGUFModel:
         softmax = self._softmax_multiplier(params)
         if softmax is not None:
             derived["softmax_multiplier"] = softmax
-        derived["scaling_type"], derived["scaling_factor"] = self._type(), self._factor()
-        wanted = self._wanted(self._type().value)
+        stretch = self._stretch(group)
+        derived["scaling_type"], derived["scaling_factor"] = stretch.kind, stretch.factor
+        wanted = self._wanted_in(group, stretch.kind.value)
         if wanted:
             found = [name for name in wanted if name in self.header.numbers]
             derived["divisors"] = (
@@ -606,9 +607,7 @@ class _GGUFModel:
 
         Raises: InvalidInput where one has another length than there are pairs.
         """
-        wanted = self._wanted(stretch.kind.value)
-        if self.architecture_name == "gemma4" and group.slides:
-            wanted = ()
+        wanted = self._wanted_in(group, stretch.kind.value)
         found = {name: self.header.numbers[name] for name in wanted if name in self.header.numbers}
         pairs = sizes.turning // 2
         for name, values in found.items():
@@ -620,6 +619,11 @@ class _GGUFModel:
             if not all(math.isfinite(value) and value > 0 for value in values):
                 raise self.error(f"the tensor {name} holds a number that is not above 0")
         return found
+
+    def _wanted_in(self, group: _AlikeLayers, kind: str) -> tuple[str, ...]:
+        """The tensors that llama.cpp looks for in some layers."""
+        of_full = self.architecture_name == "gemma4" and group.slides
+        return () if of_full else self._wanted(kind)
 
     def _wanted(self, kind: str) -> tuple[str, ...]:
         """The tensors that llama.cpp looks for."""

@@ -320,3 +320,12 @@ def test_hunyuans_alpha_stretches_its_base():
         for key, value in llama(rope__scaling__alpha=("float32", 1000.0)).items()
     } | {"general.architecture": ("string", "hunyuan-dense")}
     assert read(keys).layer().values()["base"] == pytest.approx(10000 * 1000 ** (16 / 14))
+
+
+def test_what_is_said_of_sliding_layers_is_theirs():
+    sliding = of_case("gemma-3-4b").layer("sliding_attention").derived["scaling_factor"]
+    assert sliding.value == 1.0
+    assert "sliding layers are not stretched" in sliding.source
+    gemma = of_case("gemma-4-31b")
+    assert "divisors" not in gemma.layer("sliding_attention").derived
+    assert gemma.layer("full_attention").derived["divisors"].value == FREQS

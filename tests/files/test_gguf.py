@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import struct
+import subprocess
+import sys
 import tracemalloc
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.gguf import read_gguf
 from tests.gguf_files import CASES, converted, gguf_bytes, llama, text, value_bytes
+from tests.memory import HAS_HIGH_WATER, HIGH_WATER
 
 FREQS = "rope_freqs.weight"
 LENGTH = struct.Struct("<Q")
@@ -157,3 +160,27 @@ def test_quantized_overlapping_and_far_tensors_are_refused():
 def test_an_alignment_that_is_no_power_of_2_is_refused():
     data = gguf_bytes({**llama(), "general.alignment": ("uint32", 48)})
     assert "general.alignment 48" in refusal(data)
+
+
+@pytest.mark.skipif(not HAS_HIGH_WATER, reason="the kernel does not say what a process had at most")
+def test_a_file_of_40_gb_takes_no_more_memory_than_its_header(tmp_path):
+    keys = {
+        **llama(),
+        "tokenizer.ggml.tokens": ("array of string", [f"token{i}" for i in range(262_144)]),
+    }
+    data = bytearray(gguf_bytes(keys, {FREQS: ([1.0] * 8, 0)}))
+    at = data.rindex(FREQS.encode()) + len(FREQS) + 4 + 8 + 4
+    data[at : at + 8] = LENGTH.pack(40 << 30)
+    path = tmp_path / "sparse.gguf"
+    with path.open("wb") as file:
+        file.write(data[:-32])
+        file.truncate(len(data) - 32 + (40 << 30))
+        file.seek(0, io.SEEK_END)
+        file.write(data[-32:])
+    code = HIGH_WATER + (
+        "from posenc_cli.configs.config import read_config\n"
+        f"assert read_config({str(path)!r}).numbers\n"
+        "print(high_water())\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(run.stdout) < 50 << 20
