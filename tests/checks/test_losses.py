@@ -347,6 +347,7 @@ KINDS = {
     ),
     "no axes": (QWEN, renamed("qwen2vl", "qwen2"), "sections"),
     "half the context": (LLAMA, times("llama.context_length", 0.5), "context"),
+    "a context of one more": (LLAMA, put("llama.context_length", "uint32", 131073), "context"),
     "the context before it was stretched": (
         LLAMA,
         put("llama.context_length", "uint32", 8192),

@@ -173,6 +173,15 @@ def test_sliding_layers_have_a_base_of_their_own_or_a_default():
     assert lost.unread == ("gemma3.rope.freq_base_swb",)
 
 
+def test_a_base_that_sliding_layers_do_not_have_is_told():
+    data = converted("olmo-3-7b")[1]
+    at = data.index(b"olmo2.rope.freq_base_swa") + len("olmo2.rope.freq_base_swa") + 4
+    resolved = read(data[:at] + np.float32(10_000).tobytes() + data[at + 4 :])
+    assert resolved.layer("sliding_attention").values()["base"] == 500000.0
+    assert "olmo2.rope.freq_base_swa" in resolved.contradicted
+    assert any("olmo2.rope.freq_base_swa 10000 has no effect" in text for text in resolved.warnings)
+
+
 def test_layers_without_rotation_are_those_of_the_config():
     groups = {group.scheme: group.layers for group in of_case("smollm3-3b").layers}
     assert groups["nope"] == tuple(range(3, 36, 4))
