@@ -12,10 +12,9 @@ https://github.com/ggml-org/llama.cpp.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from posenc_cli.configs.gguf_architectures import (
-    ARCHITECTURES,
     FACTOR_TENSORS,
     FREQS,
     LLAMA_CPP,
@@ -24,16 +23,23 @@ from posenc_cli.configs.gguf_architectures import (
     SHORT,
     WHOLE_HEAD,
 )
-from posenc_cli.configs.gguf_keys import GGUFKeys
-from posenc_cli.configs.resolved import Layers, Notes, Resolved, Sourced, check_values
+from posenc_cli.configs.gguf_layers import MOST_LAYERS, AlikeLayers, GGUFLayers
+from posenc_cli.configs.gguf_rules import (
+    ORIGINAL,
+    SINGLE,
+    attention,
+    gain,
+    llama3_parameters,
+    shortest,
+)
+from posenc_cli.configs.resolved import Layers, Resolved, Sourced, check_values
 from posenc_cli.configs.rope_rules import attention_factor, magnitude
-from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.errors import abbreviated, nearest
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from posenc_cli.configs.gguf_architectures import Architecture
     from posenc_cli.files.gguf import GGUFHeader
 
     Params = dict[str, Sourced]
@@ -42,11 +48,8 @@ NOUN = "GGUF architecture"
 _TYPES = ("none", "linear", "yarn", "longrope")
 _POSITIONS = "position_embd.weight"
 _WITH_ALPHA = ("hunyuan-dense", "hunyuan_vl")
-_MOST_LAYERS = 512  # LLAMA_MAX_LAYERS
 _AT_REST = 1e15
 """A divisor from which on a pair stands still: Gemma 4's converter writes 1e30."""
-
-_ORIGINAL = "original_max_position_embeddings"
 
 
 def resolve_gguf(header: GGUFHeader) -> Resolved:
@@ -57,25 +60,8 @@ def resolve_gguf(header: GGUFHeader) -> Resolved:
     return _GGUFModel(header).resolved()
 
 
-class _AlikeLayers(Record):
-    """Layers that turn alike: whether they slide, and whether they turn at all."""
-
-    slides: bool
-    turns: bool
-    layers: tuple[int, ...]
-
-
-class _GGUFModel:
+class _GGUFModel(GGUFLayers):
     """A GGUF file as it is read."""
-
-    def __init__(self, header: GGUFHeader) -> None:
-        self.header, self.name = header, header.name
-        self.notes = Notes()
-        self.architecture_name, self.architecture = _architecture(header)
-        self.keys = GGUFKeys(header, self.architecture_name, self.notes)
-        self.context = self.keys.needed("context_length")
-        self.embedding = self.keys.needed("embedding_length")
-        self.blocks = self._blocks()
 
     def resolved(self) -> Resolved:
         """All layers, and what to know of them.
@@ -102,20 +88,6 @@ class _GGUFModel:
             noun=NOUN,
         )
 
-    def error(self, text: str, hint: str | None = None) -> InvalidInput:
-        """An error about the file."""
-        return InvalidInput(f"{self.name}: {text}", hint=hint)
-
-    def _blocks(self) -> int:
-        """How many layers the model has, without those that predict further tokens."""
-        blocks = self.keys.needed("block_count").value
-        if blocks > _MOST_LAYERS:
-            raise self.error(
-                f"{self.keys.path('block_count')} {blocks}: llama.cpp takes at most {_MOST_LAYERS}"
-            )
-        further = self.keys.count("nextn_predict_layers", minimum=0)
-        return int(blocks) - (further.value if further and further.value < blocks else 0)
-
     def _layers(self) -> Iterator[Layers]:
         architecture = self.architecture
         bias = self._bias()
@@ -126,121 +98,9 @@ class _GGUFModel:
         elif architecture.turns == "none":
             yield self._not_turning()
         else:
-            groups = self._groups()
+            groups = self.groups()
             for group in groups:
-                yield self._group_layers(group, self._label(group, groups))
-
-    # Which layers there are
-
-    def _attending(self) -> tuple[int, ...]:
-        """The layers with attention; empty where the file does not tell them from others."""
-        every = tuple(range(self.blocks))
-        if self.architecture.interval:
-            return self._at_intervals()
-        if not self.architecture.hybrid:
-            return every
-        heads = self.keys.counts("attention.head_count_kv")
-        if heads is None or len(heads.value) == 1:
-            return ()
-        return tuple(i for i in every if i < len(heads.value) and heads.value[i])
-
-    def _at_intervals(self) -> tuple[int, ...]:
-        """The layers with attention of a model whose others are recurrent."""
-        key = "attention.recurrent_layers"
-        listed = self.keys.flags(key)
-        if listed is not None:
-            recurrent = listed.value
-            return tuple(i for i in range(self.blocks) if i >= len(recurrent) or not recurrent[i])
-        stated = self.keys.count("full_attention_interval")
-        interval = stated.value if stated else self.architecture.interval
-        return tuple(range(interval - 1, self.blocks, interval))
-
-    def _groups(self) -> list[_AlikeLayers]:
-        """The layers of each kind, in the order of their first."""
-        slides = self._sliding()
-        attending = self._attending()
-        kinds: dict[tuple[bool, bool], list[int]] = {}
-        if not attending:
-            turning = self._turning(0, slides=False, any_slide=False)
-            return [_AlikeLayers(False, turning, ())]
-        for layer in attending:
-            sliding = slides[layer]
-            turning = self._turning(layer, slides=sliding, any_slide=any(slides))
-            kinds.setdefault((sliding, turning), []).append(layer)
-        return [_AlikeLayers(*kind, tuple(layers)) for kind, layers in kinds.items()]
-
-    def _label(self, group: _AlikeLayers, groups: list[_AlikeLayers]) -> str | None:
-        """What the layers of a group are called, beside those of others."""
-        kind = "sliding_attention" if group.slides else "full_attention"
-        if len({each.slides for each in groups}) == 1:
-            kind = ""
-        if len([each for each in groups if each.slides == group.slides]) == 1:
-            return kind or None
-        return (kind or "rope") if group.turns else "nope"
-
-    def _turning(self, layer: int, *, slides: bool, any_slide: bool) -> bool:
-        """Whether a layer turns at all."""
-        rule = self.architecture.still
-        if rule == "unless sliding":
-            return slides or not any_slide
-        if rule == "by list":
-            listed = self.keys.flags("attention.rope_pattern")
-            return listed is None or layer >= len(listed.value) or listed.value[layer]
-        if rule == "unless finetuned":
-            flag = self.keys.flag("rope.scaling.finetuned")
-            return flag is None or bool(flag.value)
-        if rule == "every fourth":
-            return bool((layer + 1) % 4) or (self.architecture_name == "llama4" and not any_slide)
-        if rule == "every fourth from the first":
-            return bool(layer % 4) or not any_slide
-        return True
-
-    def _window(self) -> Sourced | None:
-        """How many positions sliding layers see, None where no layer slides."""
-        sliding = self.architecture.sliding
-        if sliding is None:
-            return None
-        stated = self.keys.count("attention.sliding_window", minimum=0)
-        if stated is not None:
-            if stated.value == 0 and (sliding.optional or self.architecture_name == "llama4"):
-                return None
-            if self.architecture_name == "llama4":
-                return self.keys.default("attention.sliding_window", sliding.window)
-            return stated if stated.value else None
-        if sliding.optional:
-            return None
-        if sliding.window is None:
-            raise self.keys.missing("attention.sliding_window")
-        return self.keys.default("attention.sliding_window", sliding.window)
-
-    def _sliding(self) -> list[bool]:
-        """Whether each layer slides."""
-        sliding, window = self.architecture.sliding, self._window()
-        none = [False] * self.blocks
-        if sliding is None or window is None:
-            return none
-        if self.architecture_name == "exaone4" and self.blocks != 64:
-            return none
-        key = "attention.sliding_window_pattern"
-        listed = self.keys.flags(key)
-        if listed is not None:
-            if len(listed.value) < self.blocks:
-                raise self.error(
-                    f"{listed.source} has {len(listed.value)} items for {self.blocks} layers"
-                )
-            return list(listed.value[: self.blocks])
-        every = sliding.every
-        if not every:
-            raise self.keys.missing(key)
-        stated = self.keys.count(key, minimum=0)
-        if stated is not None:
-            every = stated.value
-        if not every:
-            return [True] * self.blocks
-        dense = 0 if sliding.dense_first else every - 1
-        return [layer % every != dense for layer in range(self.blocks)]
-
-    # What they are
+                yield self._group_layers(group, self.label(group, groups))
 
     def _bias(self) -> Sourced | None:
         """The largest slope of ALiBi, None where there is none."""
@@ -260,7 +120,7 @@ class _GGUFModel:
             "max_bias": bias,
             "form": Sourced("symmetric", self._rule("−m · |i − j|")),
         }
-        return Layers(None, self._attending(), "alibi", params, {"context": self.context})
+        return Layers(None, self.attending(), "alibi", params, {"context": self.context})
 
     def _buckets(self) -> Iterator[Layers]:
         """T5's buckets, whose encoder looks both ways."""
@@ -275,12 +135,12 @@ class _GGUFModel:
             sides["decoder"] = (further.value if further else self.blocks, False)
         for side, (count, both) in sides.items():
             flag = {"bidirectional": Sourced(both, self._rule(f"its {side}"))}
-            yield Layers(side, tuple(range(min(count, _MOST_LAYERS))), "t5", params | flag)
+            yield Layers(side, tuple(range(min(count, MOST_LAYERS))), "t5", params | flag)
 
     def _not_turning(self) -> Layers:
         """A table of trained rows, or no positions at all."""
         table = self.header.tensors.get(_POSITIONS)
-        layers = self._attending()
+        layers = self.attending()
         if table is not None and len(table.shape) == 2:
             rows, columns = (Sourced(size, f"the shape of {_POSITIONS}") for size in table.shape)
             return Layers(
@@ -307,10 +167,10 @@ class _GGUFModel:
     def _rule(self, what: str) -> str:
         return f"llama.cpp's rule for {self.architecture_name}: {what}"
 
-    def _group_layers(self, group: _AlikeLayers, label: str | None) -> Layers:
+    def _group_layers(self, group: AlikeLayers, label: str | None) -> Layers:
         """The layers of a group that turns, or stands still."""
         context = {"context": self.context}
-        window = self._window() if group.slides else None
+        window = self.window() if group.slides else None
         if window is not None:
             context["window"] = window
         if not group.turns:
@@ -480,7 +340,7 @@ class _GGUFModel:
         path = self.keys.path("rope.scaling.original_context_length")
         return Sourced(self.context.value, f"DEFAULT: key absent ({path}): {self.context.source}")
 
-    def _stretch(self, group: _AlikeLayers) -> _Stretching:
+    def _stretch(self, group: AlikeLayers) -> _Stretching:
         """How the layers of a group are stretched."""
         kind, factor = self._type(), self._factor()
         one = Sourced(1.0, f"{kind.source} {kind.value}")
@@ -490,7 +350,7 @@ class _GGUFModel:
         over_all = 1.0
         if yarn:
             # Divided by what ggml's rope_yarn multiplies by, which layers of another factor miss.
-            over_all = _attention(factor.value, log, self.architecture_name) / _gain(factor.value)
+            over_all = attention(factor.value, log, self.architecture_name) / gain(factor.value)
         sliding = self.architecture.sliding
         if group.slides and sliding is not None:
             if sliding.plain:
@@ -500,7 +360,7 @@ class _GGUFModel:
         elif kind.value == "none":
             factor = one
         if yarn:
-            over_all *= _gain(factor.value)
+            over_all *= gain(factor.value)
         value = over_all * amplitude.value
         source = amplitude.source or (
             f"derived: {self.keys.path('rope.scaling.factor')}" if yarn else ""
@@ -516,7 +376,7 @@ class _GGUFModel:
             return
         values = {name: param.value for name, param in params.items()}
         amplitude = attention_factor("rope-yarn", values)
-        if not math.isclose(stated.value, amplitude or 1.0, rel_tol=_SINGLE):
+        if not math.isclose(stated.value, amplitude or 1.0, rel_tol=SINGLE):
             self.keys.read.discard(stated.source)
 
     def _log_multiplier(self) -> float:
@@ -528,7 +388,7 @@ class _GGUFModel:
             return 0.0
         # DeepSeek's converter writes a tenth of it, which llama.cpp takes back.
         tenth = self.architecture_name != "mistral3"
-        return _shortest(stated.value / _TENTH if tenth else stated.value)
+        return shortest(stated.value / 0.1 if tenth else stated.value)
 
     def _softmax_multiplier(self, params: Mapping[str, Sourced]) -> Sourced | None:
         """What latent attention multiplies the scores by, beside the rotation."""
@@ -540,7 +400,7 @@ class _GGUFModel:
             f"derived: {self.keys.path('rope.scaling.yarn_log_multiplier')}",
         )
 
-    def _scheme(self, group: _AlikeLayers, sizes: _Sizes, params: Params) -> tuple[str, Params]:
+    def _scheme(self, group: AlikeLayers, sizes: _Sizes, params: Params) -> tuple[str, Params]:
         """The scheme that stands for the rotation, and its further parameters."""
         stretch = self._stretch(group)
         divisors = self._divisors(stretch, sizes, group)
@@ -564,7 +424,7 @@ class _GGUFModel:
 
     def _yarn(self, stretch: _Stretching) -> tuple[str, Params]:
         original = self._original()
-        more = {"factor": stretch.factor, _ORIGINAL: original}
+        more = {"factor": stretch.factor, ORIGINAL: original}
         if original.source.startswith("DEFAULT"):
             key = "rope.scaling.original_context_length"
             self.notes.default(self.keys.path(key))
@@ -574,7 +434,7 @@ class _GGUFModel:
                 beta = self.keys.number(f"rope.scaling.{key}")
                 if beta is not None:
                     more[name] = beta
-        rule = _attention(stretch.factor.value, 0.0, "")
+        rule = attention(stretch.factor.value, 0.0, "")
         if not math.isclose(stretch.amplitude.value, rule, rel_tol=1e-12):
             more["attention_factor"] = stretch.amplitude
         return "rope-yarn", more
@@ -595,13 +455,13 @@ class _GGUFModel:
         return "rope-longrope", {
             "short_factor": short,
             "long_factor": long,
-            _ORIGINAL: self._original(),
+            ORIGINAL: self._original(),
             "attention_factor": amplitude,
             "seq_len": Sourced(self.context.value, f"{self.context.source}, which it allocates"),
         }
 
     def _divisors(
-        self, stretch: _Stretching, sizes: _Sizes, group: _AlikeLayers
+        self, stretch: _Stretching, sizes: _Sizes, group: AlikeLayers
     ) -> Mapping[str, tuple[float, ...]]:
         """The tensors that divide the frequencies of a group.
 
@@ -620,7 +480,7 @@ class _GGUFModel:
                 raise self.error(f"the tensor {name} holds a number that is not above 0")
         return found
 
-    def _wanted_in(self, group: _AlikeLayers, kind: str) -> tuple[str, ...]:
+    def _wanted_in(self, group: AlikeLayers, kind: str) -> tuple[str, ...]:
         """The tensors that llama.cpp looks for in some layers."""
         of_full = self.architecture_name == "gemma4" and group.slides
         return () if of_full else self._wanted(kind)
@@ -643,7 +503,7 @@ class _GGUFModel:
         if FREQS not in divisors:
             ones = (1.0,) * (sizes.turning // 2)
             short, long = (
-                Sourced(tuple(map(_shortest, divisors[name])), name)
+                Sourced(tuple(map(shortest, divisors[name])), name)
                 if name in divisors
                 else Sourced(ones, f"DEFAULT: tensor absent ({name})")
                 for name in (SHORT, LONG)
@@ -656,12 +516,12 @@ class _GGUFModel:
                 return self._proportional(values, stretch, params)
             llama3 = None
             if stretch.factor.value == 1:
-                llama3 = _llama3(values, float(params["base"].value), sizes.turning)
+                llama3 = llama3_parameters(values, float(params["base"].value), sizes.turning)
             if llama3 is not None:
                 return "rope-llama3", {
                     name: Sourced(value, f"derived: {FREQS}") for name, value in llama3.items()
                 }
-        factors = Sourced(tuple(map(_shortest, values)), FREQS)
+        factors = Sourced(tuple(map(shortest, values)), FREQS)
         return self._longrope(factors, factors, stretch)
 
     def _proportional(
@@ -761,109 +621,3 @@ class _Stretching(Record):
     factor: Sourced
     yarn: bool
     amplitude: Sourced
-
-
-_TENTH = 0.1
-
-
-def _architecture(header: GGUFHeader) -> tuple[str, Architecture]:
-    """The architecture of a file.
-
-    Raises: InvalidInput where it names none, or one that was not read.
-    """
-    stated = header.metadata.get("general.architecture")
-    if stated is None or not isinstance(stated.value, str):
-        raise InvalidInput(f"{header.name}: general.architecture is missing")
-    name = stated.value
-    if name not in ARCHITECTURES:
-        raise InvalidInput(
-            f"{header.name}: what llama.cpp does with positions in the architecture "
-            f"{abbreviated(name)} was not read in its code, and is not guessed",
-            hint=nearest(name, ARCHITECTURES),
-        )
-    return name, ARCHITECTURES[name]
-
-
-def _gain(factor: float) -> float:
-    """What ggml's rope_yarn multiplies cosines and sines by, of a factor."""
-    return 1 + 0.1 * math.log(factor)
-
-
-def _attention(factor: float, log: float, architecture: str) -> float:
-    """What llama.cpp has cosines and sines multiplied by under YaRN."""
-
-    def weighted(weight: float) -> float:
-        return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1
-
-    if not log:
-        return weighted(1)
-    own = log if architecture == "deepseek2" and log != 1 else 1.0
-    return weighted(own) / weighted(log)
-
-
-def _shortest(value: float) -> float:
-    """The number of fewest digits that float32 rounds to the same, as which files state numbers.
-
-    >>> import struct
-    >>> _shortest(struct.unpack("f", struct.pack("f", 1.05))[0])
-    1.05
-    """
-    import struct
-
-    single = struct.pack("f", value)
-    for digits in range(1, 10):
-        short = float(f"{value:.{digits}g}")
-        if struct.pack("f", short) == single:
-            return short
-    return value
-
-
-_SINGLE = 1e-6
-"""The relative error of what was computed and kept in float32."""
-
-_CLOSE = 1e-5
-"""The relative error of divisors that were computed in float32 from a power of the base."""
-
-
-def _llama3(values: tuple[float, ...], base: float, turning: int) -> dict[str, Any] | None:
-    """Llama 3.1's parameters, where its rule with the usual ends 1 and 4 gives these divisors.
-
-    >>> _llama3((1.0, 1.0), 10000.0, 4)
-    """
-    factor = _shortest(max(values))
-    if factor <= 1 or values[-1] != max(values):
-        return None
-    waves = [2 * math.pi * base ** (2 * i / turning) for i in range(len(values))]
-    blended = [
-        (wave, value)
-        for wave, value in zip(waves, values, strict=True)
-        if 1 + 1e-3 < value < factor * (1 - 1e-3)
-    ]
-    lengths = [8192]
-    if blended:
-        wave, value = max(blended, key=lambda each: each[1])
-        share = (1 / value - 1 / factor) / (1 - 1 / factor)
-        lengths.append(round(wave * (1 + 3 * share)))
-    for length in lengths:
-        if all(
-            math.isclose(_llama3_divisor(wave, factor, length), value, rel_tol=_CLOSE)
-            for wave, value in zip(waves, values, strict=True)
-        ):
-            return {
-                "factor": factor,
-                "low_freq_factor": 1.0,
-                "high_freq_factor": 4.0,
-                _ORIGINAL: length,
-            }
-    return None
-
-
-def _llama3_divisor(wave: float, factor: float, length: int) -> float:
-    """What Llama 3.1's rule divides the frequency of a wavelength by, with the ends 1 and 4."""
-    turns = length / wave
-    if turns > 4:
-        return 1.0
-    if turns < 1:
-        return factor
-    share = (turns - 1) / 3
-    return 1 / ((1 - share) / factor + share)

@@ -1,0 +1,178 @@
+"""Which layers a GGUF file has: which attend, which see a window only, and which turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posenc_cli.configs.gguf_architectures import ARCHITECTURES
+from posenc_cli.configs.gguf_keys import GGUFKeys
+from posenc_cli.configs.resolved import Notes, Sourced
+from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from posenc_cli.configs.gguf_architectures import Architecture
+    from posenc_cli.files.gguf import GGUFHeader
+
+MOST_LAYERS = 512  # LLAMA_MAX_LAYERS
+
+
+class AlikeLayers(Record):
+    """Layers that turn alike: whether they slide, and whether they turn at all."""
+
+    slides: bool
+    turns: bool
+    layers: tuple[int, ...]
+
+
+class GGUFLayers:
+    """The layers of a GGUF file, by its keys and what its architecture does without them."""
+
+    def __init__(self, header: GGUFHeader) -> None:
+        self.header, self.name = header, header.name
+        self.notes = Notes()
+        self.architecture_name, self.architecture = _architecture(header)
+        self.keys = GGUFKeys(header, self.architecture_name, self.notes)
+        self.context = self.keys.needed("context_length")
+        self.embedding = self.keys.needed("embedding_length")
+        self.blocks = self._blocks()
+
+    def error(self, text: str, hint: str | None = None) -> InvalidInput:
+        """An error about the file."""
+        return InvalidInput(f"{self.name}: {text}", hint=hint)
+
+    def _blocks(self) -> int:
+        """How many layers the model has, without those that predict further tokens."""
+        blocks = self.keys.needed("block_count").value
+        if blocks > MOST_LAYERS:
+            raise self.error(
+                f"{self.keys.path('block_count')} {blocks}: llama.cpp takes at most {MOST_LAYERS}"
+            )
+        further = self.keys.count("nextn_predict_layers", minimum=0)
+        return int(blocks) - (further.value if further and further.value < blocks else 0)
+
+    def attending(self) -> tuple[int, ...]:
+        """The layers with attention; empty where the file does not tell them from others."""
+        every = tuple(range(self.blocks))
+        if self.architecture.interval:
+            return self._at_intervals()
+        if not self.architecture.hybrid:
+            return every
+        heads = self.keys.counts("attention.head_count_kv")
+        if heads is None or len(heads.value) == 1:
+            return ()
+        return tuple(i for i in every if i < len(heads.value) and heads.value[i])
+
+    def _at_intervals(self) -> tuple[int, ...]:
+        """The layers with attention of a model whose others are recurrent."""
+        key = "attention.recurrent_layers"
+        listed = self.keys.flags(key)
+        if listed is not None:
+            recurrent = listed.value
+            return tuple(i for i in range(self.blocks) if i >= len(recurrent) or not recurrent[i])
+        stated = self.keys.count("full_attention_interval")
+        interval = stated.value if stated else self.architecture.interval
+        return tuple(range(interval - 1, self.blocks, interval))
+
+    def groups(self) -> list[AlikeLayers]:
+        """The layers of each kind, in the order of their first."""
+        slides = self._sliding()
+        attending = self.attending()
+        kinds: dict[tuple[bool, bool], list[int]] = {}
+        if not attending:
+            turning = self._turning(0, slides=False, any_slide=False)
+            return [AlikeLayers(False, turning, ())]
+        for layer in attending:
+            sliding = slides[layer]
+            turning = self._turning(layer, slides=sliding, any_slide=any(slides))
+            kinds.setdefault((sliding, turning), []).append(layer)
+        return [AlikeLayers(*kind, tuple(layers)) for kind, layers in kinds.items()]
+
+    def label(self, group: AlikeLayers, groups: list[AlikeLayers]) -> str | None:
+        """What the layers of a group are called, beside those of others."""
+        kind = "sliding_attention" if group.slides else "full_attention"
+        if len({each.slides for each in groups}) == 1:
+            kind = ""
+        if len([each for each in groups if each.slides == group.slides]) == 1:
+            return kind or None
+        return (kind or "rope") if group.turns else "nope"
+
+    def _turning(self, layer: int, *, slides: bool, any_slide: bool) -> bool:
+        """Whether a layer turns at all."""
+        rule = self.architecture.still
+        if rule == "unless sliding":
+            return slides or not any_slide
+        if rule == "by list":
+            listed = self.keys.flags("attention.rope_pattern")
+            return listed is None or layer >= len(listed.value) or listed.value[layer]
+        if rule == "unless finetuned":
+            flag = self.keys.flag("rope.scaling.finetuned")
+            return flag is None or bool(flag.value)
+        if rule == "every fourth":
+            return bool((layer + 1) % 4) or (self.architecture_name == "llama4" and not any_slide)
+        if rule == "every fourth from the first":
+            return bool(layer % 4) or not any_slide
+        return True
+
+    def window(self) -> Sourced | None:
+        """How many positions sliding layers see, None where no layer slides."""
+        sliding = self.architecture.sliding
+        if sliding is None:
+            return None
+        stated = self.keys.count("attention.sliding_window", minimum=0)
+        if stated is not None:
+            if stated.value == 0 and (sliding.optional or self.architecture_name == "llama4"):
+                return None
+            if self.architecture_name == "llama4":
+                return self.keys.default("attention.sliding_window", sliding.window)
+            return stated if stated.value else None
+        if sliding.optional:
+            return None
+        if sliding.window is None:
+            raise self.keys.missing("attention.sliding_window")
+        return self.keys.default("attention.sliding_window", sliding.window)
+
+    def _sliding(self) -> list[bool]:
+        """Whether each layer slides."""
+        sliding, window = self.architecture.sliding, self.window()
+        none = [False] * self.blocks
+        if sliding is None or window is None:
+            return none
+        if self.architecture_name == "exaone4" and self.blocks != 64:
+            return none
+        key = "attention.sliding_window_pattern"
+        listed = self.keys.flags(key)
+        if listed is not None:
+            if len(listed.value) < self.blocks:
+                raise self.error(
+                    f"{listed.source} has {len(listed.value)} items for {self.blocks} layers"
+                )
+            return list(listed.value[: self.blocks])
+        every = sliding.every
+        if not every:
+            raise self.keys.missing(key)
+        stated = self.keys.count(key, minimum=0)
+        if stated is not None:
+            every = stated.value
+        if not every:
+            return [True] * self.blocks
+        dense = 0 if sliding.dense_first else every - 1
+        return [layer % every != dense for layer in range(self.blocks)]
+
+
+def _architecture(header: GGUFHeader) -> tuple[str, Architecture]:
+    """The architecture of a file.
+
+    Raises: InvalidInput where it names none, or one that was not read.
+    """
+    stated = header.metadata.get("general.architecture")
+    if stated is None or not isinstance(stated.value, str):
+        raise InvalidInput(f"{header.name}: general.architecture is missing")
+    name = stated.value
+    if name not in ARCHITECTURES:
+        raise InvalidInput(
+            f"{header.name}: what llama.cpp does with positions in the architecture "
+            f"{abbreviated(name)} was not read in its code, and is not guessed",
+            hint=nearest(name, ARCHITECTURES),
+        )
+    return name, ARCHITECTURES[name]
