@@ -25,10 +25,9 @@ def begins_a_gguf(path: str) -> bool:
 
     Raises: OSError where it cannot be read.
     """
-    file = Path(path)
-    if not file.is_file():
+    if not Path(path).is_file():
         return False
-    with file.open("rb") as content:
+    with open_input(path) as content:
         return content.read(len(MAGIC)) == MAGIC
 
 
