@@ -535,11 +535,11 @@ def _shifts(subject: _Inspected, fit: int | None) -> tuple[dict[str, Property], 
         return {here.name: here, beyond.name: beyond}, shift
     beyond = Property(
         names[1],
-        held.value <= shift.tolerance,
+        held.rounded,
         held.value,
         (inspected.place(held.row),),
         reason=f"the least-squares map fitted on {ends}, on the rows beyond",
-        details=details,
+        details={**details, "tolerance": held.allowed},
     )
     return {here.name: here, beyond.name: beyond}, shift
 

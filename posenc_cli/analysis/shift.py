@@ -32,10 +32,16 @@ FITTED = 100
 
 
 class ShiftResidual(Record):
-    """The largest deviation of a cell that a map leaves, and the row that it was to give."""
+    """The largest deviation of a cell that a map leaves, and the row that it was to give.
+
+    Beyond the fit ``allowed`` is what rounding may leave there, and ``rounded`` whether no row is
+    off by more than that.
+    """
 
     value: float
     row: int
+    allowed: float = 0.0
+    rounded: bool = False
 
     def joined(self, other: ShiftResidual) -> ShiftResidual:
         """The larger of two, the first of equals."""
@@ -56,6 +62,7 @@ class LinearShift(Record):
     rank: int
     fitted: ShiftResidual
     beyond: Reals
+    allowed: Reals
     tolerance: float
 
     @property
@@ -71,8 +78,10 @@ class LinearShift(Record):
         end = self.beyond.size if reach is None else round(reach * self.count) - self.count
         if not 0 < end <= self.beyond.size:
             return None
-        row = int(np.argmax(self.beyond[:end]))
-        return ShiftResidual(float(self.beyond[row]), self.count + row + 1)
+        left, allowed = self.beyond[:end], self.allowed[:end]
+        row = int(np.argmax(left))
+        rounded = bool((left <= allowed).all())
+        return ShiftResidual(float(left[row]), self.count + row + 1, float(allowed[row]), rounded)
 
 
 def linear_shift(inspected: InspectedRows, fit: int | None) -> LinearShift:
@@ -93,26 +102,34 @@ def linear_shift(inspected: InspectedRows, fit: int | None) -> LinearShift:
     kept = sizes > cutoff
     into = right[kept].T / sizes[kept]  # (width, rank)
     out = left[:, kept].T @ target  # (rank, width)
-    fitted, beyond, last = ShiftResidual(0.0, 1), [], None
+    fitted, last = ShiftResidual(0.0, 1), None
+    beyond: list[Reals] = []
+    leverages: list[Reals] = []
     for begin, block in inspected.blocks():
         rows = block if last is None else np.concatenate([last, block])
         first, last = begin - (last is not None), block[-1:]
         with np.errstate(all="ignore"):
             rows = np.ldexp(rows, power)
-            left_over = np.abs(rows[:-1] @ into @ out - rows[1:]).max(axis=1, initial=0)
+            coordinates = rows[:-1] @ into
+            left_over = np.abs(coordinates @ out - rows[1:]).max(axis=1, initial=0)
             left_over = np.ldexp(left_over, -power)
+            leverage = np.linalg.norm(coordinates, axis=1)
         inside = left_over[: max(0, count - first)]
         if inside.size:
             row = int(np.argmax(inside))
             fitted = fitted.joined(ShiftResidual(float(inside[row]), first + row + 1))
         beyond.append(left_over[inside.size :])
+        leverages.append(leverage[inside.size :])
     unit = max(inspected.rows.unit, 2.0**-53)
+    tolerance = 8 * sum(source.shape) * unit * largest
+    most = max(tolerance, math.sqrt(unit) * largest)
     return LinearShift(
         count,
         int(kept.sum()),
         fitted,
         np.concatenate(beyond),
-        8 * sum(source.shape) * unit * largest,
+        np.minimum(tolerance * np.maximum(np.concatenate(leverages), 1), most),
+        tolerance,
     )
 
 

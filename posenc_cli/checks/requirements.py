@@ -138,7 +138,7 @@ def _judgement(inspection: Inspection, requirement: Requirement) -> Judgement:
                 f"{inspection.count}",
                 hint=f"--len {needed}",
             )
-        holds, value = residual.value <= inspection.shift.tolerance, residual.value
+        holds, value = residual.rounded, residual.value
         known = replace(known, at=None)
 
     def judged(message: str, *, ok: bool) -> Judgement:

@@ -108,6 +108,15 @@ def test_a_table_is_mapped_as_lstsq_maps_it_to_the_last_digits():
     assert [report[name].holds for name in ("linear-shift", "linear-shift-held-out")] == [True] * 2
 
 
+def test_beyond_the_fit_rounding_is_granted_what_the_fit_makes_of_it_and_no_more():
+    rows = sinusoids(60, 8)  # the slowest wave is nearly a line there: errors grow some 1000 times
+    held = posenc.inspect(rows)["linear-shift-held-out"]
+    assert held.holds is True
+    assert 1e-12 < held.details["tolerance"] < 1e-9
+    rows[50, 3] += 1e-8
+    assert posenc.inspect(rows)["linear-shift-held-out"].holds is False
+
+
 def test_of_as_many_independent_rows_as_are_fitted_no_map_says_anything():
     rows = np.random.default_rng(0).standard_normal((40, 64))
     report = posenc.inspect(rows)
