@@ -17,7 +17,7 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from posenc_cli.analysis.properties import Inspection
+    from posenc_cli.analysis.property import Inspection
     from posenc_cli.choice import Choice
 
 FIRST = 512

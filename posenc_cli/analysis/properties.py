@@ -16,168 +16,55 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-import itertools
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.analysis.bounds import Extremes, bounded, extremes_of
 from posenc_cli.analysis.distances import distinct_rows, nearest_rows, nearest_waves
 from posenc_cli.analysis.fading import decay
 from posenc_cli.analysis.inspected import inspected_array, inspected_rows
 from posenc_cli.analysis.products import MatrixRows
-from posenc_cli.analysis.profile import wave_weights
+from posenc_cli.analysis.property import (
+    Cost,
+    HowKnown,
+    InspectedEncoding,
+    Inspection,
+    Property,
+    Sampled,
+    score_rule_of,
+)
 from posenc_cli.analysis.property_names import PROPERTIES
-from posenc_cli.analysis.sampling import positions_of
 from posenc_cli.analysis.shift import linear_shift, rotation_residual
 from posenc_cli.analysis.similarity import similarity, similarity_of_array
 from posenc_cli.analysis.verdict import verdict
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.request import Encoding
-from posenc_cli.encoding.scores import score_rule, scores_between
+from posenc_cli.encoding.scores import scores_between
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16
-from posenc_cli.positions import LARGEST_POSITION, Positions
-from posenc_cli.records import Record, fresh, replace
+from posenc_cli.positions import Positions
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from posenc_cli.analysis.inspected import InspectedRows
     from posenc_cli.analysis.shift import LinearShift
     from posenc_cli.analysis.similarity import Similarity
     from posenc_cli.analysis.verdict import Verdict
     from posenc_cli.encoding.request import Request
-    from posenc_cli.encoding.scores import ScoreRule
     from posenc_cli.files.reading import Loaded
-    from posenc_cli.formulas.declare import Content, Waves
-    from posenc_cli.numerics.arrays import RealRows, Reals
+    from posenc_cli.formulas.declare import Content
+    from posenc_cli.numerics.arrays import RealRows
     from posenc_cli.numerics.dtypes import DType
-
-HowKnown = Literal["proved", "measured"]
-Sampled = Literal["value", "verdict"]
 
 STEPS = 5
 """How often an inspection tells that it has come further."""
 
 SAME_EVERYWHERE = "rows are the same everywhere"
-
-
-class Property(Record):
-    """A property: whether it ``holds`` (None: it does not apply), its value, and where that is.
-
-    ``reason`` says why, ``at`` names positions, or offsets, keys or rows as the inspection does.
-    ``sample`` says that not all that the value, or the verdict too, speaks of was looked at;
-    ``details`` are further numbers.
-    """
-
-    name: str
-    holds: bool | None
-    value: float | None = None
-    at: tuple[int, ...] | None = None
-    evidence: HowKnown = "measured"
-    reason: str = ""
-    sample: Sampled | None = None
-    details: Mapping[str, Any] = fresh(dict)
-
-
-class Cost(Record):
-    """What applying an encoding takes, its table at hand: so many operations of a sort, each time.
-
-    Of a token and head, queries and keys together are turned.
-    """
-
-    operations: int
-    sort: Literal["additions", "multiply-adds"]
-    per: Literal["token", "token and head", "score"]
-
-    @property
-    def text(self) -> str:
-        """In words."""
-        if not self.operations:
-            return "nothing"
-        sort = self.sort.removesuffix("s") if self.operations == 1 else self.sort
-        return f"{self.operations} {sort} a {self.per}"
-
-
-class Inspection(Record):
-    """The properties of one encoding or file, and what was looked at.
-
-    ``parameters`` counts the numbers that are trained; it and ``cost`` are None of a file.
-    """
-
-    name: str
-    kind: str | None
-    params: Mapping[str, Any]
-    looked_at: str
-    axis: str
-    count: int
-    properties: tuple[Property, ...]
-    parameters: int | None = None
-    cost: Cost | None = None
-    random_weights: str | None = None
-    shift: LinearShift | None = None
-
-    def property(self, name: str) -> Property:
-        """The property of a name."""
-        return next(known for known in self.properties if known.name == name)
-
-
-class _Inspected(Record):
-    """What is inspected: its rows, and what its declaration says where it has one.
-
-    ``weights`` count each wave where all have as many sines as cosines.
-    """
-
-    inspected: InspectedRows
-    engine: Engine
-    request: Request | None = None
-    loaded: Loaded | None = None
-    name: str = ""
-
-    @property
-    def content(self) -> Content | None:
-        return None if self.request is None else self.request.encoding.bound.content
-
-    @property
-    def kind(self) -> str | None:
-        return None if self.request is None else self.request.scheme.kind
-
-    @property
-    def waves(self) -> Waves | None:
-        return None if self.content is None else self.content.waves
-
-    @property
-    def weights(self) -> Reals | None:
-        """How often each wave has a sine and a cosine; None where one lacks some, or it grows."""
-        if self.content is None or self.waves is None or self.waves.growth is not None:
-            return None
-        return wave_weights(self.waves.count, self.content.columns().placements)
-
-    @property
-    def complete(self) -> bool:
-        """Whether the declaration shows that rows at one offset differ by one rotation."""
-        waves = self.waves
-        by_position = waves is not None and waves.count > 0 and waves.coordinates is None
-        return by_position and self.weights is not None
-
-    @property
-    def unused(self) -> bool:
-        """Whether the rows are declared not to depend on positions."""
-        return self.content is not None and self.content.positions == "unused"
-
-
-class _Extremes(Record):
-    """The largest cell, the shortest and the longest row, each with its row, and what is no number.
-
-    ``not_finite`` is the first row that holds such.
-    """
-
-    largest: tuple[float, int]
-    shortest: tuple[float, int]
-    longest: tuple[float, int]
-    not_finite: int | None
 
 
 def inspection(
@@ -195,7 +82,7 @@ def inspection(
     Raises: InvalidInput where the request is, or asks for too much.
     """
     bound, content = request.encoding.bound, request.encoding.bound.content
-    subject = _Inspected(inspected_rows(request, engine), engine, request)
+    subject = InspectedEncoding(inspected_rows(request, engine), engine, request)
     kind = bound.scheme.kind
     return _inspection(
         subject,
@@ -217,18 +104,20 @@ def inspection_of_array(
 
     Raises: InvalidInput unless it is a matrix of no more than is looked at.
     """
-    subject = _Inspected(inspected_array(loaded, name=name), Engine(), loaded=loaded, name=name)
+    subject = InspectedEncoding(
+        inspected_array(loaded, name=name), Engine(), loaded=loaded, name=name
+    )
     return _inspection(subject, fit, step, name=name, kind=None, params={})
 
 
 def _inspection(
-    subject: _Inspected, fit: int | None, step: Callable[[], None], **fields: Any
+    subject: InspectedEncoding, fit: int | None, step: Callable[[], None], **fields: Any
 ) -> Inspection:
     inspected = subject.inspected
-    extremes = _extremes(inspected)
+    extremes = extremes_of(inspected)
     known: dict[str, Property] = {}
     shift = None
-    known["bounded"] = _bounded(subject, extremes)
+    known["bounded"] = bounded(subject, extremes)
     known["defined-beyond"] = _defined_beyond(subject)
     if extremes.not_finite is None:
         step()
@@ -257,27 +146,7 @@ def _inspection(
     )
 
 
-def _extremes(inspected: InspectedRows) -> _Extremes:
-    """What one pass over the rows tells."""
-    largest, shortest, longest = (-1.0, 0), (math.inf, 0), (-1.0, 0)
-    not_finite = None
-    for begin, block in inspected.blocks():
-        finite = np.isfinite(block).all(axis=1)
-        if not finite.all():
-            not_finite = begin + int(np.argmin(finite))
-            break
-        cells = np.abs(block).max(axis=1, initial=0)
-        sizes = np.where(cells > 0, cells, 1.0)
-        with np.errstate(over="ignore"):
-            lengths = np.linalg.norm(block / sizes[:, None], axis=1) * sizes
-        row, short, long = int(np.argmax(cells)), int(np.argmin(lengths)), int(np.argmax(lengths))
-        largest = max(largest, (float(cells[row]), begin + row), key=lambda pair: pair[0])
-        shortest = min(shortest, (float(lengths[short]), begin + short), key=lambda pair: pair[0])
-        longest = max(longest, (float(lengths[long]), begin + long), key=lambda pair: pair[0])
-    return _Extremes(largest, shortest, longest, not_finite)
-
-
-def _unique(subject: _Inspected) -> Property:
+def _unique(subject: InspectedEncoding) -> Property:
     """Whether no two rows are the same: the smallest distance of two, and of which."""
     inspected = subject.inspected
     if inspected.rows.count < 2:
@@ -319,144 +188,18 @@ def _unique(subject: _Inspected) -> Property:
     )
 
 
-def _mirrored(subject: _Inspected) -> bool:
+def _mirrored(subject: InspectedEncoding) -> bool:
     """Whether a bias is the same at each offset after the query as at that before it."""
     request, inspected = subject.request, subject.inspected
     assert request is not None
-    rule = _score_rule(request, subject.engine)
+    rule = score_rule_of(request, subject.engine)
     offsets = position_array(inspected.places)
     with request.scheme.answerable():
         after = np.stack([rule(head, -offsets) for head in range(inspected.rows.width)], axis=1)
     return bool(np.array_equal(after, inspected.rows.read(range(inspected.rows.count))))
 
 
-def _bounded(subject: _Inspected, extremes: _Extremes) -> Property:
-    """Whether cells stay below some number, however far positions go."""
-    name = "bounded"
-    if extremes.not_finite is not None:
-        at = (subject.inspected.place(extremes.not_finite),)
-        return Property(name, False, None, at, reason="a cell is no finite number")
-    largest, at = extremes.largest[0], (subject.inspected.place(extremes.largest[1]),)
-    declared = _declared_bound(subject)
-    if declared is not None:
-        limit, reason = declared
-        if limit is None or limit == math.inf:
-            return Property(name, limit is None, largest, at, "proved", reason)
-        return Property(name, True, limit, None, "proved", reason)
-    far = _far_cells(subject) if subject.request is not None else []
-    if not far:
-        more = subject.content is not None and not _looked_at_all(subject)
-        reason = "of the rows that were looked at" if more else "of all rows that there are"
-        return Property(name, True, largest, at, reason=reason, sample="verdict" if more else None)
-    if _keep_growing([largest, *(cell for _, cell in far)]):
-        place, cell = next((pair for pair in far if math.isinf(pair[1])), far[-1])
-        size = f"{cell:.3g}" if math.isfinite(cell) else "more than float64 holds"
-        reason = f"grows at every doubling of the position, to {size} at {place}"
-        return Property(name, False, largest, at, reason=reason, sample="verdict")
-    highest = max(largest, *(cell for _, cell in far))
-    reason = f"does not keep growing: at most {highest:.3g} at doublings up to {far[-1][0]}"
-    return Property(name, True, largest, at, reason=reason, sample="verdict")
-
-
-def _declared_bound(subject: _Inspected) -> tuple[float | None, str] | None:
-    """The least bound that the declaration shows, infinite where there is none, and why.
-
-    None in place of the bound where that is the largest cell of a table; None where nothing is
-    said.
-    """
-    content, waves = subject.content, subject.waves
-    if content is None:
-        return None
-    if waves is not None:
-        if waves.growth is not None:
-            return None
-        functions = {placement.function for placement in content.columns().placements}
-        limit = float(waves.scale) if functions - {"zero"} else 0.0
-        return limit, "no sine or cosine is larger than its scale"
-    if content.limit is not None:
-        without_end = content.limit == math.inf
-        reason = "its formula grows without end" if without_end else "no cell is larger, by formula"
-        return content.limit, reason
-    ends = content.farthest is not None or content.capacity is not None
-    tabled = content.weights is not None and content.network is None
-    if tabled and (content.heads is not None or ends):
-        return None, "a table has no other values"
-    return None
-
-
-def _looked_at_all(subject: _Inspected) -> bool:
-    """Whether there are no positions past those looked at."""
-    request, content = subject.request, subject.content
-    if request is None or content is None or content.capacity is None:
-        return request is None
-    positions = request.row_positions()
-    return positions.count == content.capacity.positions
-
-
-def _far_cells(subject: _Inspected) -> list[tuple[int, float]]:
-    """The largest cell at each doubling of the last position, as far as the scheme has some.
-
-    None where the code of a scheme of one's own refuses such positions.
-    """
-    request, inspected = subject.request, subject.inspected
-    assert request is not None
-    content = request.encoding.bound.content
-    if content.by == "pair":
-        return []
-    last = LARGEST_POSITION
-    if content.capacity is not None:
-        last = min(last, content.capacity.positions - 1)
-    ends = inspected.place(0), inspected.place(inspected.rows.count - 1)
-    place, places = 2 * max(1, *map(abs, ends)), list[int]()
-    while place <= last:
-        places.append(place)
-        place *= 2
-    if not places:
-        return []
-    try:
-        return [*zip(places, _largest_cells(request, places, subject.engine), strict=True)]
-    except InvalidInput:
-        return []
-
-
-def _largest_cells(request: Request, places: list[int], engine: Engine) -> list[float]:
-    """The largest cell of each of some rows; of a bias by the offset those of keys before."""
-    content = request.encoding.bound.content
-    if content.heads is None:
-        matrix = request.plan_at(positions_of(places)).matrix(engine)
-        rows = np.concatenate([*matrix.blocks()])  # (places, width)
-    else:
-        rule = _score_rule(request, engine)
-        indices = np.array(places, np.int64) * (1 if content.by == "key" else -1)
-        with request.scheme.answerable():
-            rows = np.stack([rule(head, indices) for head in range(content.heads)], axis=1)
-    largest: list[float] = np.abs(rows).max(axis=1, initial=0).tolist()
-    return largest
-
-
-def _score_rule(request: Request, engine: Engine) -> ScoreRule:
-    content, lookup = request.encoding.bound.content, request.encoding.lookup
-    return score_rule(content, lookup, precision=request.precision, engine=engine)
-
-
-def _keep_growing(cells: Sequence[float]) -> bool:
-    """Whether cells grow at each step, and no less at the end than about as at the start.
-
-    >>> _keep_growing([1, 2, 4, 8, 16]), _keep_growing([1, 2, 3, 4, 5])
-    (True, True)
-    >>> _keep_growing([1, 1.5, 1.75, 1.875, 1.9375]), _keep_growing([1, 2, 1, 2, 1])
-    (False, False)
-    >>> _keep_growing([1, math.inf, math.inf])
-    True
-    """
-    finite = [*itertools.takewhile(math.isfinite, cells)]
-    steps = [after - before for before, after in itertools.pairwise(finite)]
-    if min(steps, default=1) <= 0:
-        return False
-    return len(finite) < len(cells) or (len(steps) > 3 and steps[-1] >= steps[0] / 4)
-
-
-def _norm(subject: _Inspected, extremes: _Extremes) -> Property:
+def _norm(subject: InspectedEncoding, extremes: Extremes) -> Property:
     """Whether all rows have one length: the longest less the shortest, and of which rows."""
     inspected, weights = subject.inspected, subject.weights
     if inspected.of_scores:
@@ -483,7 +226,9 @@ def _norm(subject: _Inspected, extremes: _Extremes) -> Property:
     )
 
 
-def _shifts(subject: _Inspected, fit: int | None) -> tuple[dict[str, Property], LinearShift | None]:
+def _shifts(
+    subject: InspectedEncoding, fit: int | None
+) -> tuple[dict[str, Property], LinearShift | None]:
     """Whether the next row is a fixed linear map of a row: where it was fitted, and beyond."""
     inspected = subject.inspected
     names = "linear-shift", "linear-shift-held-out"
@@ -544,7 +289,7 @@ def _shifts(subject: _Inspected, fit: int | None) -> tuple[dict[str, Property], 
     return {here.name: here, beyond.name: beyond}, shift
 
 
-def _rotated(subject: _Inspected) -> float:
+def _rotated(subject: InspectedEncoding) -> float:
     """What the exact rotation by one step leaves, in float64."""
     request, inspected, waves = subject.request, subject.inspected, subject.waves
     assert request is not None
@@ -556,7 +301,7 @@ def _rotated(subject: _Inspected) -> float:
     return rotation_residual(inspected, placements, step_row, float(waves.scale)).value
 
 
-def _by_distance(subject: _Inspected) -> dict[str, Property]:
+def _by_distance(subject: InspectedEncoding) -> dict[str, Property]:
     """Whether scores depend on the distance alone, and whether they fall with it."""
     inspected, request = subject.inspected, subject.request
     if subject.kind == "relative":
@@ -586,7 +331,7 @@ def _by_distance(subject: _Inspected) -> dict[str, Property]:
     }
 
 
-def _verdict(subject: _Inspected, alike: Similarity) -> Verdict:
+def _verdict(subject: InspectedEncoding, alike: Similarity) -> Verdict:
     """The verdict on a similarity; of scores that differ otherwise from head to head the worst."""
     request, content = subject.request, subject.content
     if request is None or content is None or content.by not in ("key", "pair"):
@@ -599,7 +344,7 @@ def _verdict(subject: _Inspected, alike: Similarity) -> Verdict:
     return replace(worst, toeplitz=all(each.toeplitz for each in judged))
 
 
-def _relative(subject: _Inspected, judged: Verdict) -> Property:
+def _relative(subject: InspectedEncoding, judged: Verdict) -> Property:
     evidence: HowKnown = "measured" if judged.proof is None else "proved"
     if judged.affine_rows and not judged.toeplitz:
         reason = (
@@ -629,7 +374,7 @@ def _relative(subject: _Inspected, judged: Verdict) -> Property:
     )
 
 
-def _defined_beyond(subject: _Inspected) -> Property:
+def _defined_beyond(subject: InspectedEncoding) -> Property:
     """Whether there are positions past every table: else how many there are."""
     name, content, request = "defined-beyond", subject.content, subject.request
     if content is None or request is None:
@@ -663,7 +408,7 @@ def _lengths(request: Request) -> dict[str, int]:
     }
 
 
-def _follows_length(subject: _Inspected) -> bool:
+def _follows_length(subject: InspectedEncoding) -> bool:
     """Whether the last row is another where the sequence is twice as long."""
     request, inspected = subject.request, subject.inspected
     assert request is not None
@@ -687,12 +432,12 @@ def _last_values(request: Request, inspected: InspectedRows, engine: Engine) -> 
         )
     positions = request.row_positions()
     ends = (np.array([place], np.int64) for place in (positions.last, positions.first))
-    content, rule = request.encoding.bound.content, _score_rule(request, engine)
+    content, rule = request.encoding.bound.content, score_rule_of(request, engine)
     with request.scheme.answerable():
         return scores_between(content, rule, 0, *ends)
 
 
-def _distinct(subject: _Inspected, dtype: DType) -> Property:
+def _distinct(subject: InspectedEncoding, dtype: DType) -> Property:
     """Whether rows are still told apart when their cells are rounded to a number format."""
     inspected = subject.inspected
     count = inspected.rows.count

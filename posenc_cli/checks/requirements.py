@@ -18,7 +18,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.analysis.properties import Inspection, Property
+    from posenc_cli.analysis.property import Inspection, Property
 
 HELD_OUT = "linear-shift-held-out"
 REACHING = "shift"

@@ -16,7 +16,7 @@ from posenc_cli.cli.subjects import Subjects
 from posenc_cli.errors import InvalidInput, quoted_name
 
 if TYPE_CHECKING:
-    from posenc_cli.analysis.properties import Inspection
+    from posenc_cli.analysis.property import Inspection
 
 
 def inspect(

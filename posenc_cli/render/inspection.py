@@ -11,7 +11,7 @@ from posenc_cli.render.ci_forms import JunitCase, annotation, junit_document, ma
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.analysis.properties import Inspection, Property
+    from posenc_cli.analysis.property import Inspection, Property
     from posenc_cli.checks.requirements import Judgement
     from posenc_cli.render.typesetting import Typesetter
 
