@@ -83,12 +83,40 @@ def _by_layers(
         yield replace(conclusion, text=whose + conclusion.text)
 
 
+class Lengths(Record):
+    """The lengths that a config says of some layers, each None where it does not.
+
+    ``trained`` are the positions before a stretch, ``factor`` is that of the stretch and ``reach``
+    what it makes of them, ``stated`` is the context.
+    """
+
+    trained: int | None
+    factor: float | None
+    reach: float | None
+    stated: int | None
+
+    @property
+    def context(self) -> int | None:
+        """How many positions the config is for: what is stated, or less where a stretch ends."""
+        ends = [length for length in (self.reach, self.stated) if length is not None]
+        if len(ends) == 2 and self.stated is not None and self.stated > ends[0] > 0:
+            return self.stated if self.stated - ends[0] <= _TOLERATED * ends[0] else int(ends[0])
+        return int(ends[-1]) if ends else None
+
+
+def lengths_of(layers: Layers) -> Lengths:
+    """What a config says of the lengths of some layers."""
+    values = {**layers.values(), **{name: item.value for name, item in layers.derived.items()}}
+    trained, factor = values.get("original_max_position_embeddings"), values.get("factor")
+    stretches = layers.scheme in _RATIO and trained and factor
+    return Lengths(trained, factor, trained * factor if stretches else None, values.get("context"))
+
+
 def _context(layers: Layers) -> Conclusion | None:
     """Trained length → stretched → stated, and whether they fit."""
-    values = {**layers.values(), **{name: item.value for name, item in layers.derived.items()}}
-    stated, trained = values.get("context"), values.get("original_max_position_embeddings")
-    factor = values.get("factor")
-    if layers.scheme in _RATIO and trained and factor:
+    lengths = lengths_of(layers)
+    stated, trained, factor = lengths.stated, lengths.trained, lengths.factor
+    if lengths.reach is not None and trained and factor:
         return _stretched(trained, factor, stated)
     if stated is None:
         return None

@@ -1,0 +1,228 @@
+"""The sum of the cosines of turned pairs: where it is negative, and which bases keep it from that.
+
+Men et al. 2024 ("Base of RoPE Bounds Context Length", arXiv:2405.14591) show that a head tells a
+key like its query from a random one at distance m only where B(m) = Σ cos(m·θ_i) is not negative.
+That it is so at each distance of a context is necessary, and not sufficient.
+
+Every distance is looked at, none is sampled. With m = a + b the cosines of all m are one product of
+two small matrices, cos aθ · cos bθ − sin aθ · sin bθ, in float64; a sum that is nearer to 0 than
+what its roundings may come to is computed again in 60 digits.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.numerics import exact
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from posenc_cli.numerics.arrays import Reals
+
+SMALLEST_BASE, LARGEST_BASE = 100.0, 1e10
+"""The range of bases that is looked through."""
+
+_HELD = 1 << 18
+"""Sums that are held at once: two megabytes."""
+_WIDEST = 1 << 10
+"""Columns of a block of sums."""
+_UNIT = 2.0**-52
+_NEAR = 64
+"""Distances on either side of one at which another base was negative: looked at first."""
+_DENSEST, _SPARSEST = 128, 12
+"""Bases that are tried a decade, where the context is short and where it is long."""
+_DISTANCES_A_DECADE = 1 << 22
+"""Sums of one decade of bases: some tenth of a second."""
+_DIGITS = 6
+"""Significant digits of a base that is tried, so that what is printed is what was tried."""
+
+
+class CosineSums(Record):
+    """B(m) of some pairs, the sums of cos(m·θ), and how far float64 may have them off.
+
+    ``at_rest`` pairs do not turn, and add 1 each. ``errors`` bound the relative errors of
+    ``angles``, the frequencies in float64; ``exactly`` gives them in 60 digits.
+
+    Shape: angles and errors (pairs,).
+    """
+
+    angles: Reals
+    errors: Reals
+    exactly: Callable[[], exact.Vector]
+    at_rest: int = 0
+
+    @classmethod
+    def of(cls, frequencies: Sequence[object], at_rest: int = 0) -> CosineSums:
+        """The sums of pairs of some frequencies in extended precision; those of 0 are at rest."""
+        turning = [frequency for frequency in frequencies if frequency != 0]
+        angles = np.array([float(frequency) for frequency in turning])  # type: ignore[arg-type]
+        resting = at_rest + len(frequencies) - len(turning)
+        return cls(angles, np.full(angles.size, _UNIT), lambda: exact.asarray(turning), resting)
+
+    @classmethod
+    def of_base(cls, base: float, exponents: Reals, slowed: float = 1.0) -> CosineSums:
+        """The sums of the ladder base^(−u) / slowed of some exponents u."""
+        errors = _UNIT * (2 + exponents * math.log(base))
+
+        def exactly() -> exact.Vector:
+            return 1 / (slowed * exact.asarray(base) ** exact.asarray(list(map(float, exponents))))
+
+        return cls(base**-exponents / slowed, errors, exactly)
+
+    def _slack(self, distance: int) -> float:
+        """What roundings may change a sum by, of all up to a distance."""
+        angles = distance * float((self.angles * (self.errors + _UNIT)).sum())
+        return angles + (2 * self.angles.size + 12) * self.angles.size * _UNIT / 2
+
+    def first_negative(self, length: int) -> int | None:
+        """The first distance below ``length`` at which the sum is negative, None if there is none.
+
+        >>> from posenc_cli.formulas.rotary import ladder
+        >>> CosineSums.of(list(ladder(exact, 128, 10_000.0))).first_negative(4096)
+        1707
+        """
+        if self.at_rest >= self.angles.size:
+            return None
+        for start, sums in self._blocks(length):
+            below = np.flatnonzero(sums <= self._slack(start + sums.size))
+            for place in below.tolist():
+                if self._negative(start + place, float(sums[place])):
+                    return start + int(place)
+        return None
+
+    def negative_near(self, distance: int, length: int) -> int | None:
+        """A distance near another at which the sum is negative for certain, None if none is."""
+        near = np.arange(max(0, distance - _NEAR), min(length, distance + _NEAR))
+        sums = np.cos(np.outer(near, self.angles)).sum(axis=1) + self.at_rest
+        below = np.flatnonzero(sums < -self._slack(length))
+        return int(near[below[0]]) if below.size else None
+
+    def _negative(self, distance: int, value: float) -> bool:
+        if abs(value) > self._slack(distance):
+            return value < 0
+        cosines = exact.cos(self.exactly() * distance)
+        return sum(cosines, start=exact.ZERO) + self.at_rest < 0
+
+    def _blocks(self, length: int) -> Iterator[tuple[int, Reals]]:
+        """The sums of all distances below a length, block after block."""
+        side = min(_WIDEST, 1 << max(4, math.isqrt(length).bit_length()))
+        columns = np.outer(self.angles, np.arange(side))  # (pairs, side)
+        within = np.concatenate([np.cos(columns), -np.sin(columns)])
+        for start in range(0, length, _HELD):
+            stop = min(length, start + _HELD)
+            rows = np.outer(np.arange(start, stop, side), self.angles)  # (rows, pairs)
+            sums = (np.concatenate([np.cos(rows), np.sin(rows)], axis=1) @ within).ravel()
+            yield start, sums[: stop - start] + self.at_rest
+
+
+class BaseInterval(Record):
+    """Neighbouring bases that were tried and all qualify, from the ``first`` to the ``last``.
+
+    ``below`` and ``above`` are the nearest that were tried and do not, None at an end of the range.
+    """
+
+    first: float
+    last: float
+    count: int
+    below: float | None
+    above: float | None
+
+
+class QualifyingBases(Record):
+    """Which of the bases that were ``tried`` keep B(m) from being negative at all m < ``length``.
+
+    Each was looked at by itself, at every distance; of what lies between two nothing is said.
+    ``low`` and ``high`` are the range, ``per_decade`` how many were tried from one power of ten to
+    the next.
+    """
+
+    length: int
+    low: float
+    high: float
+    per_decade: int
+    tried: int
+    intervals: tuple[BaseInterval, ...]
+
+    def first_from(self, base: float) -> float | None:
+        """The smallest base of those tried, from one on, that qualifies."""
+        for interval in self.intervals:
+            if interval.last >= base:
+                fitting = tried_bases(self.per_decade)
+                return next(
+                    tried for tried in fitting if tried >= max(base, interval.first)
+                )
+        return None
+
+
+def usual_density(length: int) -> int:
+    """How many bases are tried a decade, where nothing else is said.
+
+    >>> usual_density(4096), usual_density(131072), usual_density(1_000_000)
+    (128, 32, 12)
+    """
+    return max(_SPARSEST, min(_DENSEST, _DISTANCES_A_DECADE // length))
+
+
+def tried_bases(per_decade: int) -> list[float]:
+    """The bases that are tried: powers of 10^(1/per_decade), to six digits.
+
+    >>> tried_bases(2)[:4]
+    [100.0, 316.228, 1000.0, 3162.28]
+    """
+    low, high = round(math.log10(SMALLEST_BASE)), round(math.log10(LARGEST_BASE))
+    powers = range(low * per_decade, high * per_decade + 1)
+    return [float(f"{10 ** (power / per_decade):.{_DIGITS}g}") for power in powers]
+
+
+def qualifying_bases(
+    exponents: Reals, length: int, *, per_decade: int | None = None, slowed: float = 1.0
+) -> QualifyingBases:
+    """Which bases of a range qualify for a length, of a ladder base^(−u) / slowed of exponents u.
+
+    >>> found = qualifying_bases(np.arange(64) / 64, 1024, per_decade=64)
+    >>> found.intervals[0].below, found.intervals[0].first
+    (4216.97, 4371.44)
+    """
+    density = per_decade or usual_density(length)
+    bases = tried_bases(density)
+    runs: list[list[float]] = []
+    failed: int | None = None
+    previous = False
+    for base in bases:
+        sums = CosineSums.of_base(base, exponents, slowed)
+        found = None if failed is None else sums.negative_near(failed, length)
+        if found is None:
+            found = sums.first_negative(length)
+        if found is not None:
+            failed = found
+        elif previous:
+            runs[-1].append(base)
+        else:
+            runs.append([base])
+        previous = found is None
+    return QualifyingBases(
+        length=length,
+        low=bases[0],
+        high=bases[-1],
+        per_decade=density,
+        tried=len(bases),
+        intervals=tuple(_interval(run, bases) for run in runs),
+    )
+
+
+def _interval(run: list[float], bases: list[float]) -> BaseInterval:
+    first, last = bases.index(run[0]), bases.index(run[-1])
+    return BaseInterval(
+        first=run[0],
+        last=run[-1],
+        count=len(run),
+        below=bases[first - 1] if first else None,
+        above=bases[last + 1] if last + 1 < len(bases) else None,
+    )

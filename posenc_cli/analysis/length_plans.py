@@ -1,0 +1,600 @@
+"""What to set for a length that a model was not trained at, and what each recipe does.
+
+A model of ``trained`` positions has seen the angles 0 … trained · θ of each pair. A pair that
+completed a turn has seen them all; one that never did shows unseen ones from the position on at
+which p · θ′ reaches trained · θ, θ′ being its frequency as a recipe has it. Each recipe is written
+into the config, and what is said of it is of the frequencies that the config then has, read as any
+config is.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli import catalogue
+from posenc_cli.analysis.cosine_sums import CosineSums, qualifying_bases
+from posenc_cli.budget import check_size
+from posenc_cli.configs.conclusions import lengths_of
+from posenc_cli.configs.config import override, resolve
+from posenc_cli.configs.resolved import TRANSFORMERS
+from posenc_cli.configs.spelling import Spelling, merged, spelling_of
+from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.request import Encoding, Request
+from posenc_cli.errors import InvalidInput, PosencError
+from posenc_cli.files.gguf import GGUFHeader
+from posenc_cli.numerics import exact
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.positions import Positions
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from posenc_cli.analysis.cosine_sums import QualifyingBases
+    from posenc_cli.backends.base import Arithmetic
+    from posenc_cli.configs.conclusions import Lengths
+    from posenc_cli.configs.resolved import Layers, Resolved
+    from posenc_cli.numerics.arrays import Reals
+
+LONGEST = 1 << 24
+"""Positions of a plan: each distance is looked at, for each recipe and many bases."""
+
+AS_IS = "as-is"
+_SAME = 1e-9
+"""Of a ratio of frequencies: what the rounding of a factor in a config makes of it."""
+_LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+"""What Llama 3.1 has, where a config has nothing of its own."""
+_ARITHMETICS: tuple[Arithmetic, ...] = ("float32", "bfloat16")
+_BASE_DIGITS = 6
+
+
+class Pairs(Record):
+    """What became of the pairs that turn: how many are kept, slowed by less than all, or by all.
+
+    ``smallest`` is the least share of its frequency that a pair has left.
+    """
+
+    kept: int
+    blended: int
+    interpolated: int
+    smallest: float
+
+
+class Recipe(Record):
+    """A way to reach a length: what to set, and what the pairs then do.
+
+    ``name`` is the recipe's, ``scheme`` and ``params`` what the config then is. ``config`` are its
+    keys to set, ``overrides`` the same for an engine that has loaded it, None where there is no
+    config to set them in. ``unseen`` are the pairs that show unseen angles, ``unseen_from`` the
+    first position of any. ``negative_from`` is the first distance below the length at which the
+    sum of cosines is negative. ``errors`` are the largest errors of a cosine or a sine at the last
+    position by arithmetic. ``notes`` say what else is to be known.
+
+    Units: ``step``, by which the fastest pair turns from a position to the next, in radians.
+    """
+
+    name: str
+    scheme: str
+    params: Mapping[str, Any]
+    config: Mapping[str, Any] | None
+    overrides: Mapping[str, Any] | None
+    attention_factor: float
+    logit_multiplier: float
+    pairs: Pairs
+    step: float
+    unseen: tuple[int, ...]
+    unseen_from: int | None
+    negative_from: int | None
+    errors: Mapping[str, float]
+    notes: tuple[str, ...] = ()
+    layers: Layers | None = None
+
+
+class LengthPlan(Record):
+    """What is known of a model at a length, and the recipes for it.
+
+    ``trained`` are the positions of the first training, or where the config does not tell them from
+    those that it states, these; ``trained_source`` says which. ``never_turned`` are the pairs that
+    never completed a turn in them. ``negative_from`` is of the config as it stands, and
+    ``with_rest`` the same with the columns of the head that never turn. ``left_out`` says of a
+    recipe why there is none.
+    """
+
+    model_type: str
+    layer_type: str | None
+    to: int
+    trained: int
+    trained_source: str
+    lengths: Lengths
+    base: float
+    dim: int
+    pairs: int
+    at_rest: int
+    never_turned: tuple[int, ...]
+    negative_from: int | None
+    negative_with_rest: int | None
+    bases: QualifyingBases | None
+    recipes: tuple[Recipe, ...]
+    left_out: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+class NoPlan(Record):
+    """Why there is nothing to set, and what bounds the model's length instead.
+
+    ``fits`` is whether the length is within that, None where nothing bounds it that is known.
+    """
+
+    model_type: str
+    layer_type: str | None
+    to: int
+    scheme: str
+    trained: int | None
+    reason: str
+    fits: bool | None
+
+
+def plan(
+    config: Mapping[str, Any] | GGUFHeader,
+    to: int,
+    *,
+    name: str,
+    layer_type: str | None = None,
+    runtime: str = TRANSFORMERS,
+    given: Mapping[str, object] | None = None,
+) -> tuple[LengthPlan | NoPlan, Resolved]:
+    """The plan of some layers for a length of ``to`` positions, and how the config was read.
+
+    Raises: InvalidInput where the config cannot be read, layers differ and none is named, or the
+    length is longer than what is looked through.
+    """
+    check_size(f"--to {to}", to, LONGEST, "positions")
+    resolved = resolve(config, runtime=runtime, name=name)
+    layers = layers_to_plan(resolved, layer_type)
+    if given:
+        layers = override(layers, given)
+    reason = _not_planned(layers, config, resolved, to)
+    if reason is not None:
+        return reason, resolved
+    return _Planner(config, resolved, layers, to, runtime, bool(given)).plan(), resolved
+
+
+def layers_to_plan(resolved: Resolved, layer_type: str | None) -> Layers:
+    """The layers of a type, or those that see all positions and turn, where one type alone does.
+
+    Raises: InvalidInput, with the choices.
+    """
+    if layer_type is not None:
+        return resolved.layer(layer_type)
+    far = [
+        layers
+        for layers in resolved.layers
+        if layers.scheme != "nope" and not _slides(layers.layer_type)
+    ]
+    return far[0] if len(far) == 1 else resolved.layer(None)
+
+
+def _slides(layer_type: str | None) -> bool:
+    return layer_type is not None and ("sliding" in layer_type or "chunked" in layer_type)
+
+
+def _not_planned(
+    layers: Layers, config: Mapping[str, Any] | GGUFHeader, resolved: Resolved, to: int
+) -> NoPlan | None:
+    """What bounds layers that no recipe is for, None where recipes are.
+
+    Raises: InvalidInput where positions are no sequence, or no length is said.
+    """
+    stated = lengths_of(layers).stated
+    window = _window(layers, config, resolved)
+    scheme = catalogue.find(layers.scheme)
+
+    def answer(reason: str, *, fits: bool | None = None) -> NoPlan:
+        return NoPlan(
+            resolved.model_type, layers.layer_type, to, layers.scheme, stated, reason, fits
+        )
+
+    if layers.scheme == "nope":
+        return answer("these layers are told no positions: nothing in them ends at a length")
+    if scheme.kind == "rotary":
+        if layers.scheme in ("rope-axial", "xpos"):
+            raise InvalidInput(
+                f"--to {to}: the positions of {layers.scheme} are no sequence that gets longer"
+            )
+        if window is None:
+            return None
+        return answer(
+            f"these layers see a window of {window} positions: no distance is longer, whatever "
+            "the length, and so there is nothing to stretch",
+            fits=True,
+        )
+    content = scheme.bind(layers.values()).content
+    if content.capacity is not None:
+        rows = content.capacity.positions
+        enough = f"{rows} rows" + (" are enough" if to <= rows else f", and {to} positions need {to}")
+        return answer(
+            f"positions are rows of a learned table: {enough}; no recipe makes rows that were not "
+            "trained (posenc resize interpolates them)",
+            fits=to <= rows,
+        )
+    if scheme.kind == "bias":
+        return answer(
+            "scores go by distance, and have a value at any: no bound of the length is known; "
+            "distances past those of the training were never seen"
+        )
+    trained = "" if stated is None else f"; {stated} positions are stated, and later ones unseen"
+    return answer(
+        f"{layers.scheme} has a value at any position{trained}: no recipe is known that stretches "
+        "it without training"
+    )
+
+
+_ALL_SLIDE = ("mistral", "mixtral", "phi3", "starcoder2")
+"""Model types all of whose layers see a window, where their config has one and no list of types."""
+
+
+def _window(
+    layers: Layers, config: Mapping[str, Any] | GGUFHeader, resolved: Resolved
+) -> int | None:
+    """How many positions these layers see, None where they see all."""
+    if "window" in layers.derived:
+        return int(layers.derived["window"].value)
+    if isinstance(config, GGUFHeader):
+        return None
+    label = layers.layer_type
+    texts = [config, *(part for part in config.values() if isinstance(part, dict))]
+    values = next((part for part in texts if _window_of(part, label) is not None), None)
+    if values is None:
+        return None
+    if label is None and resolved.model_type not in _ALL_SLIDE:
+        return None
+    return _window_of(values, label)
+
+
+def _window_of(values: Mapping[str, Any], label: str | None) -> int | None:
+    if label is None:
+        slides = values.get("use_sliding_window", True) and "layer_types" not in values
+        window = values.get("sliding_window") if slides else None
+    elif "chunked" in label:
+        window = values.get("attention_chunk_size")
+    elif "sliding" in label:
+        window = values.get("sliding_window")
+    else:
+        window = None
+    return window if isinstance(window, int) and not isinstance(window, bool) else None
+
+
+class _Planner:
+    """What plans the rotation of some layers for a length."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | GGUFHeader,
+        resolved: Resolved,
+        layers: Layers,
+        to: int,
+        runtime: str,
+        changed: bool,
+    ) -> None:
+        self.config = config
+        self.resolved = resolved
+        self.layers = layers
+        self.to = to
+        self.lengths = lengths_of(layers)
+        self.written = not changed and runtime == TRANSFORMERS and isinstance(config, dict)
+        self.left_out: dict[str, str] = {}
+        self.trained, self.source, self.plain = self._training()
+        self.frequencies = _frequencies(_encoding(self.plain, self.trained))
+        self.turning = np.array([float(angle) for angle in self.frequencies if angle != 0])
+        self.at_rest = self._at_rest()
+        self.spelling: Spelling | None = None
+        if self.written and isinstance(config, dict):
+            labels = [group.layer_type for group in resolved.layers]
+            self.spelling = spelling_of(config, layers, labels)
+
+    def _training(self) -> tuple[int, str, Layers]:
+        """The trained length, where it is said, and the layers as they were then.
+
+        Raises: InvalidInput where no length is said.
+        """
+        params, lengths = self.layers.params, self.lengths
+        if lengths.trained is not None and self.layers.scheme != "rope-dynamic":
+            source = params["original_max_position_embeddings"].source
+            return lengths.trained, source, self._with("rope", {})
+        if self.layers.scheme == "rope-dynamic":
+            limit = params["max_position_embeddings"]
+            return int(limit.value), limit.source, self._with("rope", {})
+        context = self.layers.derived.get("context")
+        if context is None:
+            raise InvalidInput(
+                "--to: the config says no length to plan from: max_position_embeddings is missing"
+            )
+        return int(context.value), context.source, self.layers
+
+    def _with(self, scheme: str, more: Mapping[str, Any]) -> Layers:
+        """The layers with another rule, the rest of their parameters as they are."""
+        kept = {
+            name: self.layers.params[name]
+            for name in ("dim", "base", "layout", "partial")
+            if name in self.layers.params
+        }
+        return override(replace(self.layers, scheme=scheme, params=kept), more)
+
+    def _at_rest(self) -> int:
+        """How many pairs of columns of the whole head do not turn."""
+        derived, values = self.layers.derived, self.layers.values()
+        beside = derived["beside_slice"].value or 0 if "beside_slice" in derived else 0
+        return (int(values["dim"]) + int(beside)) // 2 - len(self.turning)
+
+    def plan(self) -> LengthPlan:
+        """The plan."""
+        never = np.flatnonzero(self.turning * self.trained < 2 * math.pi)
+        as_is = self.recipe(AS_IS, self.layers, {}, {})
+        longer = self.to > max(self.trained, self.lengths.context or 0)
+        bases = self._bases() if longer else None
+        recipes = [as_is, *(self._recipes(bases) if longer else ())]
+        sums = CosineSums.of(_frequencies(_encoding(self.layers, self.to)), self.at_rest)
+        return LengthPlan(
+            model_type=self.resolved.model_type,
+            layer_type=self.layers.layer_type,
+            to=self.to,
+            trained=self.trained,
+            trained_source=self.source,
+            lengths=self.lengths,
+            base=float(self.layers.values()["base"]),
+            dim=int(self.layers.values()["dim"]),
+            pairs=len(self.turning),
+            at_rest=self.at_rest,
+            never_turned=tuple(never.tolist()),
+            negative_from=as_is.negative_from,
+            negative_with_rest=sums.first_negative(self.to)
+            if self.at_rest
+            else as_is.negative_from,
+            bases=bases,
+            recipes=tuple(recipes),
+            left_out=self.left_out,
+        )
+
+    def _bases(self) -> QualifyingBases:
+        values = self.plain.values()
+        base, slowed = float(values["base"]), float(values.get("factor") or 1.0)
+        if self.plain.scheme == "rope-ntk":
+            slowed = 1.0
+        exponents = np.arange(len(self.turning)) / self._ladder_pairs()
+        assert base > 1
+        return qualifying_bases(exponents, self.to, slowed=slowed)
+
+    def _ladder_pairs(self) -> int:
+        if self.plain.scheme == "rope-proportional":
+            return int(self.plain.values()["dim"]) // 2
+        return len(self.turning)
+
+    def _recipes(self, bases: QualifyingBases | None) -> Iterator[Recipe]:
+        """The recipes there are; why there is none of the others goes to ``left_out``."""
+        times = self.to / self.trained
+        params = self.layers.values()
+        for name, scheme, more in self._stretches(times):
+            yield from self._written(name, scheme, more, None)
+        pairs, base = len(self.turning), float(params["base"])
+        if self.plain.scheme not in ("rope", "mrope"):
+            for name in ("ntk", "base"):
+                self.left_out[name] = f"the pairs of {self.plain.scheme} are not those of a base"
+            return
+        if pairs < 2:
+            self.left_out["ntk"] = "one pair turns, and its frequency is 1 whatever the base"
+        else:
+            stretched = base * times ** (pairs / (pairs - 1))
+            yield from self._written("ntk", "rope", {}, stretched)
+        larger = None if bases is None else bases.first_from(math.nextafter(base, math.inf))
+        if bases is not None and _qualifies(self.turning, self.to):
+            self.left_out["base"] = "the base that it has keeps the sum from being negative"
+        elif larger is None:
+            self.left_out["base"] = "no larger base that was tried qualifies"
+        else:
+            yield from self._written("base", "rope", {}, larger)
+
+    def _stretches(self, times: float) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """The rules that stretch by a factor, with their parameters."""
+        values, original = self.layers.values(), {"original_max_position_embeddings": self.trained}
+        own = self.plain.scheme not in ("rope", "mrope")
+        factor = times * float(self.plain.values().get("factor") or 1.0) if own else times
+        if self.plain.scheme == "rope-proportional":
+            yield "linear", "rope-proportional", {"factor": factor}
+            reason = "a config has one rule, and that which lets pairs rest takes a factor alone"
+            self.left_out |= dict.fromkeys(("dynamic", "yarn", "llama3"), reason)
+        else:
+            yield "linear", "rope-linear", {"factor": factor}
+            if not own:
+                if len(self.turning) > 1:
+                    limit = {"max_position_embeddings": self.trained}
+                    yield "dynamic", "rope-dynamic", {"factor": times, **limit}
+                else:
+                    self.left_out["dynamic"] = "one pair turns, which no base slows"
+                yield "yarn", "rope-yarn", {"factor": times, **original, **self._kept("rope-yarn")}
+                bend, grown = self._kept("rope-llama3") or _LLAMA3, times
+                if self.layers.scheme == "rope-llama3" and self.lengths.stated:
+                    grown = float(values["factor"]) * self.to / self.lengths.stated
+                yield "llama3", "rope-llama3", {"factor": grown, **bend, **original}
+            else:
+                reason = f"a config has one rule, and its own, {self.plain.scheme}, was trained with"
+                self.left_out |= dict.fromkeys(("dynamic", "yarn", "llama3"), reason)
+        self.left_out["longrope"] = "its factors are found by a search on the model's loss"
+
+    def _kept(self, scheme: str) -> dict[str, Any]:
+        """What the config has of a rule already, but for lengths and factors."""
+        if self.layers.scheme != scheme:
+            return {}
+        changed = ("dim", "base", "layout", "partial", "factor", "original_max_position_embeddings")
+        return {
+            name: value
+            for name, value in self.layers.values().items()
+            if name not in (*changed, "attention_factor")
+        }
+
+    def _written(
+        self, name: str, scheme: str, more: Mapping[str, Any], base: float | None
+    ) -> Iterator[Recipe]:
+        """A recipe as the config has it once it is written there."""
+        changes = {**more} if base is None else {**more, "base": base}
+        layers = self._with(scheme, changes)
+        config, overrides = None, None
+        if self.spelling is not None:
+            try:
+                config, overrides, layers = self._config(name, layers, more, base)
+            except PosencError as error:
+                self.left_out[name] = error.message.removeprefix("config.json: ")
+                return
+        recipe = self.recipe(name, layers, config, overrides)
+        if recipe.pairs.smallest > 1 + _SAME or self._quickens(layers):
+            self.left_out[name] = "pairs would turn faster than they did in training"
+            return
+        yield recipe
+
+    def _quickens(self, layers: Layers) -> bool:
+        angles = _turning(_frequencies(_encoding(layers, self.to)))
+        return bool((angles > self.turning * (1 + _SAME)).any())
+
+    def _config(
+        self, name: str, wanted: Layers, more: Mapping[str, Any], base: float | None
+    ) -> tuple[dict[str, Any], dict[str, Any], Layers]:
+        """The keys to set, those for an engine, and the layers as the config then has them.
+
+        Raises: InvalidInput where the config cannot have them.
+        """
+        assert self.spelling is not None
+        assert isinstance(self.config, dict)
+        rule = {"rope-linear": "linear", "rope-dynamic": "dynamic", "rope-yarn": "yarn"}
+        rule |= {"rope-llama3": "llama3", "rope-proportional": "proportional"}
+        rope: dict[str, Any] = {}
+        if wanted.scheme in rule:
+            rope = {"rope_type": rule[wanted.scheme]}
+            rope |= {key: more[key] for key in more if key != "max_position_embeddings"}
+        elif self.layers.scheme not in ("rope", "mrope"):
+            rope = {"rope_type": "default"}
+        context = self.trained if wanted.scheme == "rope-dynamic" else self.to
+        snippet = self.spelling.snippet(rope, base=base, context=context)
+        after = resolve(merged(self.config, snippet), name="config.json")
+        layers = self._checked(after, wanted)
+        overrides = self.spelling.override(
+            layers, rope, base=float(layers.values()["base"]), context=context
+        )
+        return snippet, overrides, layers
+
+    def _checked(self, after: Resolved, wanted: Layers) -> Layers:
+        """The layers that were planned, of a config that was written, with no others changed.
+
+        Raises: InvalidInput where they are not.
+        """
+        found = [g for g in after.layers if g.layer_type == self.layers.layer_type]
+        others = {g.layer_type: g for g in self.resolved.layers}
+        changed = [
+            str(group.layer_type)
+            for group in after.layers
+            if group.layer_type != self.layers.layer_type
+            and not (
+                group.layer_type in others and group.same_encoding(others[group.layer_type])
+            )
+        ]
+        if changed:
+            raise InvalidInput(f"the config has one rope for {', '.join(changed)} too")
+        known = {"rope": ("rope", "mrope")}.get(wanted.scheme, (wanted.scheme,))
+        if not found or found[0].scheme not in known:
+            raise InvalidInput(f"{after.model_type} reads no such rule")
+        angles = _frequencies(_encoding(found[0], self.to))
+        if angles != _frequencies(_encoding(wanted, self.to)):
+            raise InvalidInput(f"{after.model_type} reads it otherwise")
+        return found[0]
+
+    def recipe(
+        self,
+        name: str,
+        layers: Layers,
+        config: Mapping[str, Any] | None,
+        overrides: Mapping[str, Any] | None,
+    ) -> Recipe:
+        """What layers do at the length."""
+        encoding = _encoding(layers, self.to)
+        frequencies = _frequencies(encoding)
+        angles = _turning(frequencies)
+        shares = angles / self.turning
+        ends = self._ends(angles)
+        unseen = [place for place, end in ends.items() if end < self.to]
+        derived = layers.derived
+        attention = float(derived["attention_factor"].value) if "attention_factor" in derived else 1.0
+        softmax = derived["softmax_multiplier"].value if "softmax_multiplier" in derived else 1.0
+        whole = min(1.0, self.trained / self.to) * (1 + _SAME)
+        kept = int((shares >= 1 - _SAME).sum())
+        interpolated = int((shares <= whole).sum()) if whole < 1 else 0
+        return Recipe(
+            name=name,
+            scheme=layers.scheme,
+            params=dict(encoding.bound.params),
+            config=config,
+            overrides=overrides,
+            attention_factor=attention,
+            logit_multiplier=attention**2 * float(softmax),
+            pairs=Pairs(
+                kept, len(angles) - kept - interpolated, interpolated, float(shares.min())
+            ),
+            step=float(angles.max()),
+            unseen=tuple(unseen),
+            unseen_from=min((ends[place] for place in unseen), default=None),
+            negative_from=CosineSums.of(frequencies).first_negative(self.to),
+            errors=_errors(encoding, self.to - 1),
+            layers=layers,
+        )
+
+    def _ends(self, angles: Reals) -> dict[int, int]:
+        """The first position at which each pair that never turned shows an unseen angle."""
+        seen = self.turning * self.trained
+        return {
+            int(place): math.ceil(float(seen[place] / angles[place]) * (1 - _SAME))
+            for place in np.flatnonzero(seen < 2 * math.pi)
+        }
+
+
+def _qualifies(angles: Reals, length: int) -> bool:
+    sums = CosineSums.of([float(angle) for angle in angles])
+    return sums.first_negative(length) is None
+
+
+def _encoding(layers: Layers, length: int) -> Encoding:
+    return Encoding.of(catalogue.find(layers.scheme), layers.values(), seq_len=length)
+
+
+def _frequencies(encoding: Encoding) -> list[Any]:
+    """The frequencies of all pairs in extended precision."""
+    waves = encoding.bound.content.waves
+    assert waves is not None
+    return list(waves.frequencies(exact))
+
+
+def _turning(frequencies: Sequence[Any]) -> Reals:
+    return np.array([float(angle) for angle in frequencies if angle != 0])
+
+
+def _errors(encoding: Encoding, position: int) -> dict[str, float]:
+    """The largest error of a cosine or a sine at a position, by what frameworks compute in."""
+    request = Request(
+        encoding,
+        Positions.contiguous(position, 1),
+        Precision.of(FLOAT64, None),
+        table="cos-sin" if encoding.bound.scheme.kind == "rotary" else None,
+    )
+
+    def row(arithmetic: Arithmetic) -> Reals:
+        engine = Engine(arithmetic=arithmetic)
+        return np.concatenate([*request.plan().matrix(engine).blocks()])
+
+    right = row("exact")
+    scale = float(encoding.bound.content.waves.scale) if encoding.bound.content.waves else 1.0
+    return {
+        arithmetic: float(np.abs(row(arithmetic) - right).max() / scale)
+        for arithmetic in _ARITHMETICS
+    }

@@ -1,0 +1,206 @@
+"""How a config spells the rope of some layers, and what to set in it for another.
+
+The spelling is the config's own: ``rope_parameters`` as transformers 5 writes them, one object or
+one for each layer type, or ``rope_theta`` and ``rope_scaling`` as it did before. Of an object that
+is there all is kept that says nothing of how it is stretched (``mrope_section``, the base, the
+share of the head); and all of it where the rule stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.configs.family_keys import CONTEXT, ORIGINAL, SHARE
+from posenc_cli.configs.keys import Keys
+from posenc_cli.configs.resolved import Notes
+from posenc_cli.configs.text_models import text_model
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.configs.resolved import Layers
+
+NEW, OLD = "rope_parameters", "rope_scaling"
+BASE = "rope_theta"
+_TYPES = ("rope_type", "type")
+_SCALING = {
+    *_TYPES,
+    *("factor", ORIGINAL, "attention_factor", "attn_factor", "alpha", "truncate", "finetuned"),
+    *("beta_fast", "beta_slow", "mscale", "mscale_all_dim", "low_freq_factor", "high_freq_factor"),
+    *("short_factor", "long_factor", "short_mscale", "long_mscale"),
+}
+"""Keys of a rope object that say how it is stretched."""
+
+
+class Spelling(Record):
+    """Where a config has the rope of some layers.
+
+    ``path`` leads to its text model, ``values`` are the keys there. ``container`` is the key of
+    the rope object, ``label`` that of the layers in it where each type has its own. ``type_key`` is
+    what the object calls its rule, ``base_key`` where the base stands, by what leads to it.
+    """
+
+    path: tuple[str, ...]
+    values: Mapping[str, Any]
+    container: str
+    label: str | None
+    type_key: str
+    base_key: tuple[str, ...]
+    context_key: str
+
+    def snippet(
+        self, rope: Mapping[str, Any], *, base: float | None = None, context: int | None = None
+    ) -> dict[str, Any]:
+        """The keys to set, each whole, for another rule, base or context.
+
+        An empty ``rope`` leaves the object as it is.
+        """
+        found: dict[str, Any] = {}
+        if rope:
+            found = _nested((self.container,), self._container(self._object(rope)))
+        if base is not None:
+            top = self.base_key[0]
+            whole = found.get(top, _copied(self.values.get(top)))
+            found = {**found, **_with(self.base_key, base, whole)}
+        if context is not None:
+            found[self.context_key] = context
+        return _nested(self.path, found)
+
+    def override(
+        self, layers: Layers, rope: Mapping[str, Any], *, base: float, context: int | None
+    ) -> dict[str, Any]:
+        """The keys to set in what an engine has loaded, ``rope_parameters`` being whole.
+
+        transformers 5 keeps the base and the share of the head in that object, whatever the file
+        has, and an engine that replaces it would drop them.
+        """
+        own = {BASE: base}
+        if "partial" in layers.params:
+            own[SHARE] = layers.params["partial"].value
+        kept = {key: value for key, value in self._current().items() if key not in _SCALING}
+        whole: Any = {**kept, **own, **({"rope_type": "default"} | dict(rope))}
+        if self.label is not None:
+            whole = {**_copied(self.values.get(NEW)), self.label: whole}
+        found = {NEW: whole} | ({} if context is None else {self.context_key: context})
+        return _nested(self.path, found)
+
+    def _current(self) -> dict[str, Any]:
+        """The rope object as it is."""
+        whole = self.values.get(self.container)
+        whole = whole if isinstance(whole, Mapping) else {}
+        if self.label is not None:
+            whole = whole.get(self.label)
+        return dict(whole) if isinstance(whole, Mapping) else {}
+
+    def current_type(self) -> str | None:
+        """The rule that the rope object names, None where it names none."""
+        current = self._current()
+        return next((str(current[key]) for key in _TYPES if current.get(key)), None)
+
+    def _object(self, rope: Mapping[str, Any]) -> dict[str, Any]:
+        current = self._current()
+        rule = rope["rope_type"]
+        if self.current_type() != rule:
+            current = {key: value for key, value in current.items() if key not in _SCALING}
+        for key in _TYPES:
+            current.pop(key, None)
+        rest = {key: value for key, value in rope.items() if key != "rope_type"}
+        return {self.type_key: rule, **current, **rest}
+
+    def _container(self, own: dict[str, Any]) -> dict[str, Any]:
+        if self.label is None:
+            return own
+        return {**_copied(self.values.get(self.container)), self.label: own}
+
+
+def spelling_of(config: Mapping[str, Any], layers: Layers, labels: Sequence[str | None]) -> Spelling:
+    """How a config spells the rope of some layers; ``labels`` are those of all its layers.
+
+    Raises: InvalidInput where no text model is found in the config.
+    """
+    keys = text_model(Keys(config, name="config.json"), Notes()).keys
+    path = tuple(keys.prefix.rstrip(".").split(".")) if keys.prefix else ()
+    values = keys.values
+    old = isinstance(values.get(OLD), Mapping) and bool(values[OLD])
+    new = isinstance(values.get(NEW), Mapping)
+    container = NEW if new and not old else OLD
+    if not old and not new and BASE not in values and not _local(values):
+        container = NEW
+    whole = values.get(container)
+    nested = isinstance(whole, Mapping) and any(label in whole for label in labels if label)
+    label = layers.layer_type if nested else None
+    rope = whole.get(label) if nested and isinstance(whole, Mapping) else whole
+    rope = rope if isinstance(rope, Mapping) else {}
+    type_key = "type" if "type" in rope and "rope_type" not in rope else "rope_type"
+    return Spelling(
+        path=path,
+        values=values,
+        container=container,
+        label=label,
+        type_key=type_key,
+        base_key=_base_key(layers, keys.prefix, container, label),
+        context_key=_context_key(layers, keys.prefix),
+    )
+
+
+def _local(values: Mapping[str, Any]) -> bool:
+    """Whether keys at the top give a base to layers whose window slides, as before transformers 5."""
+    return any("base_freq" in key or key.endswith("_rope_theta") for key in values)
+
+
+def _base_key(
+    layers: Layers, prefix: str, container: str, label: str | None
+) -> tuple[str, ...]:
+    """What leads to the base: where it was read, or where it would be."""
+    source = layers.params["base"].source if "base" in layers.params else ""
+    if source and not source.startswith(("default of", "derived", "command line", "assumed")):
+        return tuple(source.removeprefix(prefix).split("."))
+    if container == OLD:
+        return (BASE,)
+    return (NEW, BASE) if label is None else (NEW, label, BASE)
+
+
+def _context_key(layers: Layers, prefix: str) -> str:
+    context = layers.derived.get("context")
+    if context is None or context.source.startswith(("default of", "derived")):
+        return CONTEXT
+    return context.source.removeprefix(prefix)
+
+
+def _copied(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _nested(path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    for key in reversed(path):
+        value = {key: value}
+    return dict(value)
+
+
+def _with(path: tuple[str, ...], value: Any, whole: dict[str, Any]) -> dict[str, Any]:
+    """An object of a key and what it holds, with another value at the end of a path."""
+    if len(path) == 1:
+        return {path[0]: value}
+    first, second, *rest = path
+    inner = _copied(whole.get(second))
+    return {first: {**whole, **_with((second, *rest), value, inner)}}
+
+
+def merged(config: Mapping[str, Any], snippet: Mapping[str, Any]) -> dict[str, Any]:
+    """A config with a snippet in it: what the snippet has takes the place of what was there.
+
+    Sections of a config (``text_config``) are merged, all else is replaced whole.
+
+    >>> merged({"text_config": {"a": 1, "rope": {"b": 2}}}, {"text_config": {"rope": {"c": 3}}})
+    {'text_config': {'a': 1, 'rope': {'c': 3}}}
+    """
+    found = dict(config)
+    for key, value in snippet.items():
+        old = found.get(key)
+        if key.endswith("_config") and isinstance(old, Mapping) and isinstance(value, Mapping):
+            found[key] = merged(old, value)
+        else:
+            found[key] = value
+    return found
