@@ -23,6 +23,7 @@ from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from decimal import Decimal
 
     from posenc_cli.numerics.arrays import Reals
 
@@ -59,12 +60,11 @@ class CosineSums(Record):
     at_rest: int = 0
 
     @classmethod
-    def of(cls, frequencies: Sequence[object], at_rest: int = 0) -> CosineSums:
-        """The sums of pairs of some frequencies in extended precision; those of 0 are at rest."""
+    def of(cls, frequencies: Sequence[Decimal | float]) -> CosineSums:
+        """The sums of the pairs that turn, of some frequencies in extended precision."""
         turning = [frequency for frequency in frequencies if frequency != 0]
-        angles = np.array([float(frequency) for frequency in turning])  # type: ignore[arg-type]
-        resting = at_rest + len(frequencies) - len(turning)
-        return cls(angles, np.full(angles.size, _UNIT), lambda: exact.asarray(turning), resting)
+        angles = np.array([float(frequency) for frequency in turning])
+        return cls(angles, np.full(angles.size, _UNIT), lambda: exact.asarray(turning))
 
     @classmethod
     def of_base(cls, base: float, exponents: Reals, slowed: float = 1.0) -> CosineSums:
@@ -151,14 +151,19 @@ class QualifyingBases(Record):
     intervals: tuple[BaseInterval, ...]
 
     def first_from(self, base: float) -> float | None:
-        """The smallest base of those tried, from one on, that qualifies."""
+        """The smallest base tried, from one on, that qualifies with both tried beside it.
+
+        Where there is none, the smallest that qualifies; None where none does.
+        """
+        alone = None
+        tried = tried_bases(self.per_decade)
         for interval in self.intervals:
-            if interval.last >= base:
-                fitting = tried_bases(self.per_decade)
-                return next(
-                    tried for tried in fitting if tried >= max(base, interval.first)
-                )
-        return None
+            run = tried[tried.index(interval.first) : tried.index(interval.last) + 1]
+            inner = [own for own in run[1:-1] if own >= base]
+            if inner:
+                return inner[0]
+            alone = alone or next((own for own in run if own >= base), None)
+        return alone
 
 
 def usual_density(length: int) -> int:

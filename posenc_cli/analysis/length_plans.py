@@ -21,7 +21,9 @@ from posenc_cli.analysis.cosine_sums import CosineSums, qualifying_bases
 from posenc_cli.budget import check_size
 from posenc_cli.configs.conclusions import lengths_of
 from posenc_cli.configs.config import override, resolve
+from posenc_cli.configs.engine_flags import Wanted
 from posenc_cli.configs.resolved import TRANSFORMERS
+from posenc_cli.configs.rope_rules import attention_factor
 from posenc_cli.configs.spelling import Spelling, merged, spelling_of
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from posenc_cli.analysis.cosine_sums import QualifyingBases
     from posenc_cli.backends.base import Arithmetic
     from posenc_cli.configs.conclusions import Lengths
+    from posenc_cli.configs.engine_flags import EngineFlags
     from posenc_cli.configs.resolved import Layers, Resolved
     from posenc_cli.numerics.arrays import Reals
 
@@ -52,6 +55,7 @@ _LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 """What Llama 3.1 has, where a config has nothing of its own."""
 _ARITHMETICS: tuple[Arithmetic, ...] = ("float32", "bfloat16")
 _BASE_DIGITS = 6
+_PLAIN = ("rope", "mrope")
 
 
 class Pairs(Record):
@@ -91,16 +95,17 @@ class Recipe(Record):
     unseen: tuple[int, ...]
     unseen_from: int | None
     negative_from: int | None
+    sums: CosineSums
     errors: Mapping[str, float]
+    engines: tuple[EngineFlags, ...] = ()
     notes: tuple[str, ...] = ()
-    layers: Layers | None = None
 
 
 class LengthPlan(Record):
     """What is known of a model at a length, and the recipes for it.
 
-    ``trained`` are the positions of the first training, or where the config does not tell them from
-    those that it states, these; ``trained_source`` says which. ``never_turned`` are the pairs that
+    ``trained`` are the positions of the first training; where the config does not tell them from
+    those that it states (``told`` is False), these. ``trained_source`` is where they were read. ``never_turned`` are the pairs that
     never completed a turn in them. ``negative_from`` is of the config as it stands, and
     ``with_rest`` the same with the columns of the head that never turn. ``left_out`` says of a
     recipe why there is none.
@@ -111,6 +116,7 @@ class LengthPlan(Record):
     to: int
     trained: int
     trained_source: str
+    told: bool
     lengths: Lengths
     base: float
     dim: int
@@ -140,7 +146,7 @@ class NoPlan(Record):
     fits: bool | None
 
 
-def plan(
+def plan_length(
     config: Mapping[str, Any] | GGUFHeader,
     to: int,
     *,
@@ -166,7 +172,7 @@ def plan(
 
 
 def layers_to_plan(resolved: Resolved, layer_type: str | None) -> Layers:
-    """The layers of a type, or those that see all positions and turn, where one type alone does.
+    """The layers of a type, else of the one type that sees all positions, or turns at all.
 
     Raises: InvalidInput, with the choices.
     """
@@ -177,7 +183,9 @@ def layers_to_plan(resolved: Resolved, layer_type: str | None) -> Layers:
         for layers in resolved.layers
         if layers.scheme != "nope" and not _slides(layers.layer_type)
     ]
-    return far[0] if len(far) == 1 else resolved.layer(None)
+    near = [layers for layers in resolved.layers if _slides(layers.layer_type)]
+    alone = far or near
+    return alone[0] if len(alone) == 1 else resolved.layer(None)
 
 
 def _slides(layer_type: str | None) -> bool:
@@ -339,13 +347,14 @@ class _Planner:
         longer = self.to > max(self.trained, self.lengths.context or 0)
         bases = self._bases() if longer else None
         recipes = [as_is, *(self._recipes(bases) if longer else ())]
-        sums = CosineSums.of(_frequencies(_encoding(self.layers, self.to)), self.at_rest)
+        whole = replace(as_is.sums, at_rest=self.at_rest)
         return LengthPlan(
             model_type=self.resolved.model_type,
             layer_type=self.layers.layer_type,
             to=self.to,
             trained=self.trained,
             trained_source=self.source,
+            told=self.plain is not self.layers or self.lengths.factor is None,
             lengths=self.lengths,
             base=float(self.layers.values()["base"]),
             dim=int(self.layers.values()["dim"]),
@@ -353,7 +362,7 @@ class _Planner:
             at_rest=self.at_rest,
             never_turned=tuple(never.tolist()),
             negative_from=as_is.negative_from,
-            negative_with_rest=sums.first_negative(self.to)
+            negative_with_rest=whole.first_negative(self.to)
             if self.at_rest
             else as_is.negative_from,
             bases=bases,
@@ -382,14 +391,14 @@ class _Planner:
         for name, scheme, more in self._stretches(times):
             yield from self._written(name, scheme, more, None)
         pairs, base = len(self.turning), float(params["base"])
-        if self.plain.scheme not in ("rope", "mrope"):
+        if self.plain.scheme not in _PLAIN:
             for name in ("ntk", "base"):
                 self.left_out[name] = f"the pairs of {self.plain.scheme} are not those of a base"
             return
         if pairs < 2:
             self.left_out["ntk"] = "one pair turns, and its frequency is 1 whatever the base"
         else:
-            stretched = base * times ** (pairs / (pairs - 1))
+            stretched = float(f"{base * times ** (pairs / (pairs - 1)):.{_BASE_DIGITS}g}")
             yield from self._written("ntk", "rope", {}, stretched)
         larger = None if bases is None else bases.first_from(math.nextafter(base, math.inf))
         if bases is not None and _qualifies(self.turning, self.to):
@@ -402,7 +411,7 @@ class _Planner:
     def _stretches(self, times: float) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """The rules that stretch by a factor, with their parameters."""
         values, original = self.layers.values(), {"original_max_position_embeddings": self.trained}
-        own = self.plain.scheme not in ("rope", "mrope")
+        own = self.plain.scheme not in _PLAIN
         factor = times * float(self.plain.values().get("factor") or 1.0) if own else times
         if self.plain.scheme == "rope-proportional":
             yield "linear", "rope-proportional", {"factor": factor}
@@ -434,8 +443,15 @@ class _Planner:
         return {
             name: value
             for name, value in self.layers.values().items()
-            if name not in (*changed, "attention_factor")
+            if name not in changed and not self._follows(name, value)
         }
+
+    def _follows(self, name: str, value: Any) -> bool:
+        """Whether a parameter is an attention factor that the rule gives for the factor anyway."""
+        if name != "attention_factor":
+            return False
+        ruled = attention_factor("rope-yarn", {"factor": self.layers.values()["factor"]})
+        return ruled is not None and math.isclose(value, ruled, rel_tol=1e-6)
 
     def _written(
         self, name: str, scheme: str, more: Mapping[str, Any], base: float | None
@@ -475,41 +491,45 @@ class _Planner:
         if wanted.scheme in rule:
             rope = {"rope_type": rule[wanted.scheme]}
             rope |= {key: more[key] for key in more if key != "max_position_embeddings"}
-        elif self.layers.scheme not in ("rope", "mrope"):
+        elif self.layers.scheme not in _PLAIN:
             rope = {"rope_type": "default"}
         context = self.trained if wanted.scheme == "rope-dynamic" else self.to
         snippet = self.spelling.snippet(rope, base=base, context=context)
-        after = resolve(merged(self.config, snippet), name="config.json")
-        layers = self._checked(after, wanted)
-        overrides = self.spelling.override(
-            layers, rope, base=float(layers.values()["base"]), context=context
-        )
+        layers, others = self._checked(merged(self.config, snippet), wanted)
+        overrides = self.spelling.override(layers, others, rope, context)
+        if overrides is not None:
+            try:
+                self._checked(self.spelling.loaded(self.config, overrides), wanted)
+            except InvalidInput:
+                overrides = None
         return snippet, overrides, layers
 
-    def _checked(self, after: Resolved, wanted: Layers) -> Layers:
-        """The layers that were planned, of a config that was written, with no others changed.
+    def _checked(
+        self, config: Mapping[str, Any], wanted: Layers
+    ) -> tuple[Layers, list[Layers]]:
+        """The layers that were planned, of a config that was written, and the others that turn.
 
-        Raises: InvalidInput where they are not.
+        Others may have changed only where they had the same rope, and have it still.
+
+        Raises: InvalidInput where it is not what was planned.
         """
-        found = [g for g in after.layers if g.layer_type == self.layers.layer_type]
-        others = {g.layer_type: g for g in self.resolved.layers}
-        changed = [
-            str(group.layer_type)
-            for group in after.layers
-            if group.layer_type != self.layers.layer_type
-            and not (
-                group.layer_type in others and group.same_encoding(others[group.layer_type])
-            )
-        ]
-        if changed:
-            raise InvalidInput(f"the config has one rope for {', '.join(changed)} too")
-        known = {"rope": ("rope", "mrope")}.get(wanted.scheme, (wanted.scheme,))
-        if not found or found[0].scheme not in known:
+        after = resolve(config, name="config.json")
+        kind = self.layers.layer_type
+        found = next((group for group in after.layers if group.layer_type == kind), None)
+        known = {"rope": _PLAIN}.get(wanted.scheme, (wanted.scheme,))
+        if found is None or found.scheme not in known:
             raise InvalidInput(f"{after.model_type} reads no such rule")
-        angles = _frequencies(_encoding(found[0], self.to))
+        before = {group.layer_type: group for group in self.resolved.layers}
+        others = [group for group in after.layers if group is not found]
+        for group in others:
+            old = before.get(group.layer_type)
+            shared = old is not None and old.same_encoding(self.layers)
+            if not (group.same_encoding(found) if shared else old and group.same_encoding(old)):
+                raise InvalidInput(f"the config has one rope for {group.layer_type} too")
+        angles = _frequencies(_encoding(found, self.to))
         if angles != _frequencies(_encoding(wanted, self.to)):
             raise InvalidInput(f"{after.model_type} reads it otherwise")
-        return found[0]
+        return found, [group for group in others if group.scheme != "nope"]
 
     def recipe(
         self,
@@ -529,6 +549,7 @@ class _Planner:
         attention = float(derived["attention_factor"].value) if "attention_factor" in derived else 1.0
         softmax = derived["softmax_multiplier"].value if "softmax_multiplier" in derived else 1.0
         whole = min(1.0, self.trained / self.to) * (1 + _SAME)
+        sums = CosineSums.of(frequencies)
         kept = int((shares >= 1 - _SAME).sum())
         interpolated = int((shares <= whole).sum()) if whole < 1 else 0
         return Recipe(
@@ -545,10 +566,24 @@ class _Planner:
             step=float(angles.max()),
             unseen=tuple(unseen),
             unseen_from=min((ends[place] for place in unseen), default=None),
-            negative_from=CosineSums.of(frequencies).first_negative(self.to),
+            negative_from=sums.first_negative(self.to),
+            sums=sums,
             errors=_errors(encoding, self.to - 1),
-            layers=layers,
+            engines=self._engines(layers, overrides),
         )
+
+    def _engines(
+        self, layers: Layers, overrides: Mapping[str, Any] | None
+    ) -> tuple[EngineFlags, ...]:
+        """The flags for engines, where a file says what the model is."""
+        if not self.written and not isinstance(self.config, GGUFHeader):
+            return ()
+        config = None
+        if self.spelling is not None and isinstance(self.config, dict):
+            config = self.spelling.loaded(self.config, overrides) if overrides else None
+            if layers is self.layers:
+                config = self.config
+        return Wanted(self.layers, layers, self.to, config, overrides).flags()
 
     def _ends(self, angles: Reals) -> dict[int, int]:
         """The first position at which each pair that never turned shows an unseen angle."""

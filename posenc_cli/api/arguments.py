@@ -271,31 +271,38 @@ def model_encoding(
     Raises: InvalidInput where it is no config, or means no encoding; Unavailable where it cannot be
         read.
     """
-    from posenc_cli.configs.config import read_config, resolve
-    from posenc_cli.configs.library import find, names
+    from posenc_cli.configs.config import resolve
 
     if isinstance(config, ModelEncoding):
         if layer_type is not None or runtime is not None:
             raise ArgumentError("config: was read already; layer_type and runtime go with a config")
         return config
-    name = "config"
-    content: Mapping[str, Any] | GGUFHeader
-    if isinstance(config, str) and config in names():
-        name, content = config, find(config).config
-    elif isinstance(config, str | os.PathLike):
-        name = os.fspath(config)
-        content = read_config(name, flag=None)
-    elif isinstance(config, Mapping):
-        content = config
-    elif callable(to_dict := getattr(config, "to_dict", None)):
-        content = to_dict()
-    else:
-        raise ArgumentError(
-            f"a {type(config).__name__} is no encoding: give the name of a scheme or a model, a "
-            "config (a path, a dict, or an object with to_dict) or what from_config returns"
-        )
+    name, content = config_of(config)
     resolved = resolve(content, runtime=runtime or "transformers", name=name)
     return ModelEncoding.of(resolved, name=name, layer_type=layer_type)
+
+
+def config_of(config: object) -> tuple[str, Mapping[str, Any] | GGUFHeader]:
+    """What a config is called, and what it holds.
+
+    Raises: InvalidInput where it is none; Unavailable where it cannot be read.
+    """
+    from posenc_cli.configs.config import read_config
+    from posenc_cli.configs.library import find, names
+
+    if isinstance(config, str) and config in names():
+        return config, find(config).config
+    if isinstance(config, str | os.PathLike):
+        name = os.fspath(config)
+        return name, read_config(name, flag=None)
+    if isinstance(config, Mapping):
+        return "config", config
+    if callable(to_dict := getattr(config, "to_dict", None)):
+        return "config", to_dict()
+    raise ArgumentError(
+        f"a {type(config).__name__} is no encoding: give the name of a scheme or a model, a "
+        "config (a path, a dict, or an object with to_dict) or what from_config returns"
+    )
 
 
 class GivenPositions(Record):

@@ -95,12 +95,16 @@ def _requirement(flag: str, text: str) -> Requirement:
         )
     if match["relation"] is None:
         return Requirement(text, name, reach=times)
-    bound = _bound(flag, text, match["bound"])
+    bound = bound_of(flag, text, match["bound"])
     relation: Relation = "<=" if match["relation"] == "<=" else ">="
     return Requirement(text, name, relation, bound, times)
 
 
-def _bound(flag: str, text: str, bound: str) -> float:
+def bound_of(flag: str, text: str, bound: str) -> float:
+    """The number that bounds what a text requires.
+
+    Raises: InvalidInput.
+    """
     try:
         value = float(bound)
     except ValueError:

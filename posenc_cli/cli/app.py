@@ -45,6 +45,7 @@ COMMANDS = {
     "extrapolate": "posenc_cli.cli.extrapolate:extrapolate",
     "compare": "posenc_cli.cli.compare:compare",
     "explain": "posenc_cli.cli.explain:explain",
+    "plan": "posenc_cli.cli.plan:plan",
     "identify": "posenc_cli.cli.identify:identify",
     "weights": "posenc_cli.cli.weights:weights",
     "schemes": "posenc_cli.cli.schemes:schemes",
@@ -57,7 +58,7 @@ GROUPS = {
     "make": ("generate", "apply", "emit", "alibi-slopes", "buckets", "resize"),
     "see": ("heatmap", "curve", "rotation", "spectrum", "dot-similarity"),
     "check": ("rope-check", "order-check", "inspect", "heads", "extrapolate", "compare"),
-    "read": ("explain", "identify", "weights"),
+    "read": ("explain", "plan", "identify", "weights"),
     "list": ("schemes", "models", "backends"),
     "shell": ("completion",),
 }

@@ -32,6 +32,8 @@ _SCALING = {
     *("short_factor", "long_factor", "short_mscale", "long_mscale"),
 }
 """Keys of a rope object that say how it is stretched."""
+_FOLLOWING = ("attention_factor", "attn_factor")
+"""Keys that follow a factor, and go with it unless they are given anew."""
 
 
 class Spelling(Record):
@@ -69,22 +71,53 @@ class Spelling(Record):
         return _nested(self.path, found)
 
     def override(
-        self, layers: Layers, rope: Mapping[str, Any], *, base: float, context: int | None
-    ) -> dict[str, Any]:
+        self,
+        layers: Layers,
+        others: Sequence[Layers],
+        rope: Mapping[str, Any],
+        context: int | None,
+    ) -> dict[str, Any] | None:
         """The keys to set in what an engine has loaded, ``rope_parameters`` being whole.
 
         transformers 5 keeps the base and the share of the head in that object, whatever the file
-        has, and an engine that replaces it would drop them.
+        has, and an engine that replaces it would drop them. It is None where ``others`` of its
+        layers have what cannot be said here.
         """
-        own = {BASE: base}
+        own = {BASE: layers.values()["base"]}
         if "partial" in layers.params:
             own[SHARE] = layers.params["partial"].value
-        kept = {key: value for key, value in self._current().items() if key not in _SCALING}
-        whole: Any = {**kept, **own, **({"rope_type": "default"} | dict(rope))}
+        current = self._current()
+        if rope and self.current_type() != rope["rope_type"]:
+            current = {key: value for key, value in current.items() if key not in _SCALING}
+        for key in (*_TYPES, *(_FOLLOWING if rope else ())):
+            current.pop(key, None)
+        rule = rope or {"rope_type": self.current_type() or "default"}
+        whole: Any = {**current, **own, **rule}
+        apart = [group for group in others if not group.same_encoding(layers)]
         if self.label is not None:
             whole = {**_copied(self.values.get(NEW)), self.label: whole}
+        elif apart and layers.layer_type is not None:
+            if any(group.scheme != "rope" or "partial" in group.params for group in apart):
+                return None
+            whole = {
+                **{
+                    str(group.layer_type): {
+                        "rope_type": "default",
+                        BASE: group.values()["base"],
+                    }
+                    for group in apart
+                },
+                layers.layer_type: whole,
+            }
         found = {NEW: whole} | ({} if context is None else {self.context_key: context})
         return _nested(self.path, found)
+
+    def loaded(self, config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+        """A config as an engine has it with ``overrides``: the older keys are folded away."""
+        folded: dict[str, Any] = {OLD: None}
+        if self.container == OLD:
+            folded[BASE] = None
+        return merged(merged(config, _nested(self.path, folded)), overrides)
 
     def _current(self) -> dict[str, Any]:
         """The rope object as it is."""
@@ -104,7 +137,7 @@ class Spelling(Record):
         rule = rope["rope_type"]
         if self.current_type() != rule:
             current = {key: value for key, value in current.items() if key not in _SCALING}
-        for key in _TYPES:
+        for key in (*_TYPES, *_FOLLOWING):
             current.pop(key, None)
         rest = {key: value for key, value in rope.items() if key != "rope_type"}
         return {self.type_key: rule, **current, **rest}

@@ -1,0 +1,127 @@
+"""What someone requires of a plan, and whether it is so: ``context>=131072``.
+
+A requirement bounds a number of the config as it stands, or of a recipe where its name stands
+before it: ``yarn.unseen<=0``. What has no such number does not pass.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from posenc_cli.analysis.length_plans import AS_IS, LONGEST, LengthPlan, NoPlan
+from posenc_cli.checks.requirements import Judgement, Requirement, bound_of
+from posenc_cli.errors import InvalidInput, abbreviated, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.analysis.length_plans import Recipe
+    from posenc_cli.checks.requirements import Relation
+
+NUMBERS = {
+    "context": "positions that the config is for",
+    "never-turned": "pairs that never completed a turn in the trained positions",
+    "negative-from": "the first distance at which the sum of cosines is negative",
+    "unseen": "pairs that show unseen angles at the length",
+}
+"""What can be required, and what it counts."""
+OF_RECIPES = ("negative-from", "unseen")
+"""What is a recipe's own."""
+_FORM = re.compile(
+    r"(?P<name>(?:[a-z0-9-]+\.)?[a-z-]+)\s*(?P<relation><=|>=)\s*(?P<bound>\S+)"
+)
+
+
+def plan_requirements_of(flag: str, text: str) -> tuple[Requirement, ...]:
+    """The requirements that a text lists.
+
+    >>> [each.name for each in plan_requirements_of("--require", "context>=4096,yarn.unseen<=0")]
+    ['context', 'yarn.unseen']
+
+    Raises: InvalidInput for what is none.
+    """
+    return tuple(_requirement(flag, part.strip()) for part in text.split(","))
+
+
+def _requirement(flag: str, text: str) -> Requirement:
+    match = _FORM.fullmatch(text)
+    known = ", ".join(NUMBERS)
+    if match is None:
+        raise InvalidInput(
+            f"{flag} {abbreviated(text)}: must be NAME>=N or NAME<=N; the names are {known}",
+            hint="context>=131072",
+        )
+    recipe, _, name = match["name"].rpartition(".")
+    if name not in NUMBERS or (recipe and name not in OF_RECIPES):
+        names = OF_RECIPES if recipe else tuple(NUMBERS)
+        raise InvalidInput(
+            f"{flag} {abbreviated(text)}: must bound one of {', '.join(names)}",
+            hint=nearest(name, names),
+        )
+    relation: Relation = "<=" if match["relation"] == "<=" else ">="
+    return Requirement(text, match["name"], relation, bound_of(flag, text, match["bound"]))
+
+
+def plan_judgements(
+    planned: LengthPlan | NoPlan, requirements: Sequence[Requirement]
+) -> list[Judgement]:
+    """Whether a plan meets each requirement.
+
+    Raises: InvalidInput where one names a recipe that there is not, or reaches too far.
+    """
+    return [_judgement(planned, requirement) for requirement in requirements]
+
+
+def _judgement(planned: LengthPlan | NoPlan, requirement: Requirement) -> Judgement:
+    recipe, _, name = requirement.name.rpartition(".")
+
+    def judged(message: str, *, ok: bool) -> Judgement:
+        return Judgement(recipe or AS_IS, requirement, ok, message)
+
+    if isinstance(planned, NoPlan):
+        if name != "context" or planned.trained is None:
+            return judged(f"does not apply: {planned.reason}", ok=False)
+        return judged(f"{NUMBERS[name]}: {planned.trained}", ok=requirement.allows(planned.trained))
+    if name == "negative-from":
+        return _of_sum(planned, _recipe(planned, requirement, recipe), requirement)
+    value: int
+    if name == "context":
+        value = planned.lengths.context or planned.trained
+    elif name == "never-turned":
+        value = len(planned.never_turned)
+    else:
+        value = len(_recipe(planned, requirement, recipe).unseen)
+    return judged(f"{NUMBERS[name]}: {value}", ok=requirement.allows(value))
+
+
+def _recipe(planned: LengthPlan, requirement: Requirement, name: str) -> Recipe:
+    for recipe in planned.recipes:
+        if recipe.name == (name or AS_IS):
+            return recipe
+    names = [recipe.name for recipe in planned.recipes]
+    reason = planned.left_out.get(name)
+    raise InvalidInput(
+        f"--require {requirement.text}: there is no recipe {abbreviated(name)} here"
+        + (f" ({reason})" if reason else f"; there are {', '.join(names)}")
+    )
+
+
+def _of_sum(planned: LengthPlan, recipe: Recipe, requirement: Requirement) -> Judgement:
+    """Whether the sum is negative from where it may be, looked at up to the bound and the length.
+
+    Raises: InvalidInput for a bound that is further than what is looked at.
+    """
+    if requirement.bound > LONGEST:
+        raise InvalidInput(
+            f"--require {requirement.text}: at most {LONGEST} distances are looked at"
+        )
+    length = max(planned.to, int(requirement.bound))
+    found = recipe.sums.first_negative(length)
+    message = (
+        f"not negative at any distance below {length}"
+        if found is None
+        else f"{NUMBERS['negative-from']}: {found}"
+    )
+    ok = requirement.relation == ">=" if found is None else requirement.allows(found)
+    return Judgement(recipe.name, requirement, ok, message)

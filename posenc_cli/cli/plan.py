@@ -1,0 +1,147 @@
+"""``posenc plan``: what to set for a length that a model was not trained at."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+from posenc_cli.cli.completers import model_names
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.options import (
+    ENCODING,
+    Json,
+    Setting,
+    option,
+    settings_of,
+    settings_option,
+    whole_option,
+)
+from posenc_cli.errors import InvalidInput, abbreviated, nearest
+
+
+def _requirements(flag: str, text: str) -> Any:
+    from posenc_cli.checks.plan_requirements import plan_requirements_of
+
+    return plan_requirements_of(flag, text)
+
+
+def plan(
+    console: Console,
+    *,
+    model: Annotated[
+        str | None,
+        option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            autocompletion=model_names,
+            help="a model that posenc models lists",
+            rich_help_panel=ENCODING,
+        ),
+    ] = None,
+    config: Annotated[
+        str | None,
+        option(
+            "--config",
+            metavar="FILE",
+            help="a Hugging Face config.json, its folder, a GGUF file, or - (stdin)",
+            rich_help_panel=ENCODING,
+        ),
+    ] = None,
+    layer_type: Annotated[
+        str | None,
+        option(
+            "--layer-type",
+            metavar="NAME",
+            help="which layers of a config, where several could be meant",
+            rich_help_panel=ENCODING,
+        ),
+    ] = None,
+    settings: Annotated[
+        list[Setting] | None,
+        settings_option("a parameter in place of the config's, repeatable"),
+    ] = None,
+    to: Annotated[
+        int | None,
+        whole_option("--to", minimum=1, help="positions that the model is to run at; required"),
+    ] = None,
+    recipe: Annotated[
+        str | None,
+        option(
+            "--recipe",
+            metavar="NAME",
+            help="whose keys and flags are printed: as-is|linear|dynamic|yarn|llama3|ntk|base "
+            "[default: yarn]",
+        ),
+    ] = None,
+    require: Annotated[
+        Any,  # a tuple of Requirement: Typer takes none
+        option(
+            "--require",
+            metavar="LIST",
+            parse=_requirements,
+            help="status 1 unless these hold, by commas: context>=N, never-turned<=N, "
+            "negative-from>=N, unseen<=N of the config as it is; of a recipe yarn.unseen<=0",
+        ),
+    ] = (),
+    as_json: Json = False,
+) -> int:
+    """Say what to set for a length, and what each recipe does.
+
+    Of a model with rotary positions: which pairs never completed a turn in the positions it was
+    trained at, and so show unseen angles later; from which distance on the sum of cosines is
+    negative, which Men et al. (2024) show it must not be, and which of the bases tried keep it from
+    that; and of each recipe its parameters, what it does to the pairs, what it multiplies logits
+    by, and how exact the angles are at that length in float32. The keys to set are in the config's
+    own spelling, and read back to the frequencies planned; beside them stand the flags for vLLM,
+    sglang and llama.cpp. These are necessary conditions, and no promises.
+
+    Examples:
+      posenc plan --model llama-2-7b --to 16384
+      posenc plan --config config.json --to 131072 --recipe llama3
+      posenc plan --config ~/models/qwen --to 1e6 --json
+      posenc plan --config config.json --to 131072 --require "context>=131072"
+      posenc plan --model llama-2-7b --to 8192 --require "yarn.unseen<=0,negative-from>=4096"
+    """
+    flags = {"--model": model, "--config": config}
+    named = [(flag, text) for flag, text in flags.items() if text is not None]
+    if len(named) != 1:
+        raise InvalidInput(
+            "--model and --config: give one of them"
+            if named
+            else "--model or --config: one of them is needed",
+            hint=None if named else "posenc models lists the models",
+        )
+    if to is None:
+        raise InvalidInput("--to: is missing: how many positions the model is to run at")
+    from posenc_cli.analysis.length_plans import LengthPlan, plan_length
+    from posenc_cli.checks.plan_requirements import plan_judgements
+    from posenc_cli.configs.config import read_config
+    from posenc_cli.configs.library import find
+    from posenc_cli.render.length_plans import plan_fields, plan_text
+
+    ((flag, name),) = named
+    content = find(name).config if flag == "--model" else read_config(name)
+    planned, resolved = plan_length(
+        content, to, name=name, layer_type=layer_type, given=settings_of(settings)
+    )
+    for warning in resolved.warnings:
+        console.warning(warning)
+    if recipe is not None and isinstance(planned, LengthPlan):
+        names = [known.name for known in planned.recipes]
+        if recipe not in names:
+            why = planned.left_out.get(recipe)
+            raise InvalidInput(
+                f"--recipe {abbreviated(recipe)}: "
+                + (why or f"the recipes here are {', '.join(names)}"),
+                hint=None if why else nearest(recipe, names),
+            )
+    judged = plan_judgements(planned, require)
+    ok = all(judgement.ok for judgement in judged)
+    if as_json:
+        console.json("plan", plan_fields(planned, judged))
+    elif not (console.quiet and judged and ok):
+        height = console.height - 1 if sys.stdout.isatty() else None
+        text = plan_text(planned, judged, console.typesetter, recipe=recipe, height=height)
+        console.result(text)
+    return 0 if ok else 1

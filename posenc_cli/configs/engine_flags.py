@@ -1,0 +1,189 @@
+"""What makes an engine run a model with another rope than its file has.
+
+vLLM and sglang set keys of the config that they have loaded. transformers 5 has folded what the
+file says into ``rope_parameters`` by then, so that is the key to set, and it is replaced whole:
+
+- vLLM: ``--hf-overrides`` and ``--max-model-len``; ``--rope-scaling`` is no more
+  (https://docs.vllm.ai/en/stable/features/context_extension/; ``config.update(hf_overrides_kw)``
+  in vllm/transformers_utils/config.py);
+- sglang: ``--json-model-override-args`` and ``--context-length`` (python/sglang/srt/server_args.py;
+  ``get_rope_config`` in srt/utils/hf_transformers takes the base from ``rope_parameters``);
+- llama.cpp: ``--rope-scaling``, ``--rope-scale``, ``--yarn-orig-ctx``, ``--rope-freq-base`` and
+  ``--ctx-size`` (common/arg.cpp). They take the place of the file's own values but for its
+  tensor of divisors, which Llama 3's rule is in (src/llama-context.cpp).
+
+Where posenc knows how an engine reads a config, it must read the same frequencies there; else no
+flags are given, and why.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli import catalogue
+from posenc_cli.configs.config import resolve
+from posenc_cli.configs.family_keys import ORIGINAL
+from posenc_cli.errors import InvalidInput, PosencError
+from posenc_cli.numerics import exact
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.configs.resolved import Layers
+
+ENGINES = ("vllm", "sglang", "llama.cpp")
+_JSON_FLAGS = {
+    "vllm": ("--hf-overrides", "--max-model-len"),
+    "sglang": ("--json-model-override-args", "--context-length"),
+}
+_PLAIN = ("rope", "mrope")
+_UNREAD = "was not read in its code"
+
+
+class EngineFlags(Record):
+    """The flags for an engine, None where there are none, and a remark: why, or what is open."""
+
+    engine: str
+    flags: str | None
+    remark: str | None = None
+
+
+class Wanted(Record):
+    """A rope that an engine is to run: the layers as they are, and as they are to be.
+
+    ``config`` is the config with it, as an engine has it once ``overrides`` are set; both are None
+    where there is no config but a GGUF file.
+    """
+
+    before: Layers
+    after: Layers
+    length: int
+    config: Mapping[str, Any] | None
+    overrides: Mapping[str, Any] | None
+
+    def flags(self) -> tuple[EngineFlags, ...]:
+        """The flags for each engine."""
+        return tuple(self._of(engine) for engine in ENGINES)
+
+    def _of(self, engine: str) -> EngineFlags:
+        try:
+            remark = self._remark(engine)
+            words = self._llama_cpp() if engine == "llama.cpp" else self._json(engine)
+            return EngineFlags(engine, " ".join(words), remark)
+        except PosencError as error:
+            return EngineFlags(engine, None, error.message)
+
+    def _remark(self, engine: str) -> str | None:
+        """What is open of how an engine reads it.
+
+        Raises: InvalidInput where it is known that it does so otherwise.
+        """
+        if self.config is None:
+            return None
+        if engine == "sglang":
+            return None
+        try:
+            read = resolve(self.config, runtime=engine)
+            same = _same(read.layer(self.after.layer_type), self.after, self.length)
+        except InvalidInput as error:
+            if _UNREAD not in error.message:
+                raise
+            return f"how {engine} reads this model type {_UNREAD}"
+        if not same:
+            found = [text for text in read.warnings if text.startswith(engine)]
+            raise InvalidInput(found[0] if found else f"{engine} reads it otherwise")
+        return None
+
+    def _json(self, engine: str) -> Iterator[str]:
+        if self.overrides is None:
+            raise InvalidInput("there is no config whose keys could be set")
+        if engine == "sglang":
+            self._check_sglang()
+        setting, length = _JSON_FLAGS[engine]
+        if self.overrides:
+            yield f"{setting} {shlex.quote(json.dumps(self.overrides))}"
+        yield f"{length} {self.length}"
+
+    def _check_sglang(self) -> None:
+        """Refuse rules that sglang's code, as vLLM's before it, has otherwise."""
+        if self.after.scheme == "rope-dynamic":
+            raise InvalidInput("sglang stretches once, for max_position_embeddings · factor")
+        if self.after.values().get("truncate") is False:
+            raise InvalidInput("sglang truncates the ends of YaRN's ramp, whatever truncate says")
+
+    def _llama_cpp(self) -> Iterator[str]:
+        """The flags of llama.cpp.
+
+        Raises: InvalidInput where it has none for this rule.
+        """
+        before, after, values = self.before, self.after, self.after.values()
+        if not after.same_encoding(before):
+            if before.scheme in ("rope-llama3", "rope-longrope"):
+                raise InvalidInput(
+                    "flags would stretch what the file's tensor of divisors stretches: convert "
+                    "the model again from its config"
+                )
+            yield from self._rule(values)
+            if values.get("base") != before.values().get("base"):
+                yield f"--rope-freq-base {_number(values['base'])}"
+        yield f"--ctx-size {self.length}"
+
+    def _rule(self, values: Mapping[str, Any]) -> Iterator[str]:
+        match self.after.scheme:
+            case "rope" | "mrope":
+                if self.before.scheme not in _PLAIN:
+                    yield "--rope-scaling none"
+            case "rope-linear":
+                yield f"--rope-scaling linear --rope-scale {_number(values['factor'])}"
+            case "rope-yarn":
+                self._check_yarn(values)
+                yield f"--rope-scaling yarn --rope-scale {_number(values['factor'])}"
+                yield f"--yarn-orig-ctx {values[ORIGINAL]}"
+                for key, usual in (("beta_fast", 32.0), ("beta_slow", 1.0)):
+                    if values.get(key, usual) != usual:
+                        yield f"--yarn-{key.replace('_', '-')} {_number(values[key])}"
+            case "rope-dynamic":
+                raise InvalidInput("llama.cpp has no base that grows with the sequence")
+            case "rope-llama3":
+                raise InvalidInput(
+                    "llama.cpp takes this rule from the tensor rope_freqs, which its converter "
+                    "writes: convert the model again with this config"
+                )
+            case _:
+                raise InvalidInput("llama.cpp has no flag for this rule")
+
+    def _check_yarn(self, values: Mapping[str, Any]) -> None:
+        """Refuse what llama.cpp's YaRN, which truncates and has an amplitude of its own, has not.
+
+        Raises: InvalidInput.
+        """
+        if values.get("truncate") is False:
+            raise InvalidInput("llama.cpp truncates the ends of YaRN's ramp, whatever truncate says")
+        if {"attention_factor", "mscale", "mscale_all_dim"} & values.keys():
+            raise InvalidInput("llama.cpp multiplies by 1 + 0.1 ln(factor), whatever the config says")
+
+
+def _same(read: Layers, planned: Layers, length: int) -> bool:
+    """Whether two readings turn pairs alike at a length."""
+    first, second = (_waves(layers, length) for layers in (read, planned))
+    return first == second
+
+
+def _waves(layers: Layers, length: int) -> tuple[list[Any], Any]:
+    bound = catalogue.find(layers.scheme).bind(layers.values(), seq_len=length)
+    waves = bound.content.waves
+    assert waves is not None
+    return list(waves.frequencies(exact)), waves.scale
+
+
+def _number(value: float) -> str:
+    """A number as short as it reads back.
+
+    >>> _number(4.0), _number(40889.9)
+    ('4', '40889.9')
+    """
+    return str(int(value)) if float(value).is_integer() else repr(float(value))

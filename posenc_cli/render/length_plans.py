@@ -1,0 +1,326 @@
+"""Plans for a length as JSON fields, and as text on one screen."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.analysis.length_plans import AS_IS, LengthPlan, NoPlan
+from posenc_cli.positions import range_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from posenc_cli.analysis.cosine_sums import BaseInterval, QualifyingBases
+    from posenc_cli.analysis.length_plans import Recipe
+    from posenc_cli.checks.requirements import Judgement
+    from posenc_cli.render.typesetting import Typesetter
+
+CAVEAT = "Necessary conditions, no promises: only running the model tells."
+_SHOWN_INTERVALS = 3
+_PREFERRED = "yarn"
+"""The recipe whose keys and flags are shown where none is asked for."""
+
+
+def plan_fields(planned: LengthPlan | NoPlan, judgements: Sequence[Judgement]) -> dict[str, Any]:
+    """A plan as JSON has it."""
+    required = {}
+    if judgements:
+        required["ok"] = all(judgement.ok for judgement in judgements)
+        required["requirements"] = [
+            {
+                "requirement": judgement.requirement.text,
+                "ok": judgement.ok,
+                "message": judgement.message,
+            }
+            for judgement in judgements
+        ]
+    common = {
+        "model_type": planned.model_type,
+        "layer_type": planned.layer_type,
+        "to": planned.to,
+        "trained": planned.trained,
+    }
+    if isinstance(planned, NoPlan):
+        return {
+            **common,
+            "base": None,
+            "never_turned": None,
+            "negative_from": None,
+            "recipes": [],
+            "scheme": planned.scheme,
+            "fits": planned.fits,
+            "reason": planned.reason,
+            **required,
+        }
+    return {
+        **common,
+        "base": planned.base,
+        "never_turned": list(planned.never_turned),
+        "negative_from": planned.negative_from,
+        "recipes": [_recipe_fields(recipe) for recipe in planned.recipes],
+        "trained_source": planned.trained_source,
+        "trained_is_told": planned.told,
+        "stated": planned.lengths.stated,
+        "context": planned.lengths.context,
+        "pairs": planned.pairs,
+        "at_rest": planned.at_rest,
+        "negative_from_with_rest": planned.negative_with_rest,
+        "bases": None if planned.bases is None else _bases_fields(planned.bases),
+        "left_out": dict(planned.left_out),
+        "caveat": CAVEAT,
+        **required,
+    }
+
+
+def _recipe_fields(recipe: Recipe) -> dict[str, Any]:
+    pairs = recipe.pairs
+    return {
+        "recipe": recipe.name,
+        "scheme": recipe.scheme,
+        "params": {name: _plain(value) for name, value in recipe.params.items()},
+        "attention_factor": recipe.attention_factor,
+        "config": None if recipe.config is None else dict(recipe.config),
+        "logit_multiplier": recipe.logit_multiplier,
+        "pairs": {
+            "kept": pairs.kept,
+            "blended": pairs.blended,
+            "interpolated": pairs.interpolated,
+            "smallest": pairs.smallest,
+        },
+        "step": recipe.step,
+        "unseen": list(recipe.unseen),
+        "unseen_from": recipe.unseen_from,
+        "negative_from": recipe.negative_from,
+        "errors": dict(recipe.errors),
+        "engines": {
+            setting.engine: {"flags": setting.flags, "remark": setting.remark}
+            for setting in recipe.engines
+        },
+    }
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _bases_fields(bases: QualifyingBases) -> dict[str, Any]:
+    return {
+        "length": bases.length,
+        "from": bases.low,
+        "to": bases.high,
+        "per_decade": bases.per_decade,
+        "tried": bases.tried,
+        "qualify": sum(interval.count for interval in bases.intervals),
+        "sample": True,
+        "intervals": [
+            {
+                "first": interval.first,
+                "last": interval.last,
+                "count": interval.count,
+                "below": interval.below,
+                "above": interval.above,
+            }
+            for interval in bases.intervals
+        ],
+    }
+
+
+def plan_text(
+    planned: LengthPlan | NoPlan,
+    judgements: Sequence[Judgement],
+    typesetter: Typesetter,
+    *,
+    recipe: str | None = None,
+    height: int | None = None,
+) -> str:
+    """A plan for a person, with the keys and flags of one ``recipe``.
+
+    Where none is named, they are left out if there is no room for them in a ``height`` of lines.
+    """
+    first, *rest = (typesetter.paragraph(line, hanging=2) for line in _head(planned))
+    lines = [typesetter.marked(first, r"\A\S+", "bold"), *rest]
+    required = [typesetter.paragraph(_judgement_line(each), hanging=2) for each in judgements]
+    if isinstance(planned, NoPlan):
+        return "\n".join([*lines, *required])
+    shown = shown_recipe(planned, recipe)
+    rows = [own for own in planned.recipes if recipe is None or own.name in (AS_IS, recipe)]
+    lines.append(_table(rows, typesetter))
+    lines += map(typesetter.paragraph, _legend(planned))
+    if recipe is None:
+        lines += map(typesetter.paragraph, _left_out(planned))
+    if shown is None:
+        return "\n".join([*lines, *required])
+    settings = ["", *_settings(shown, typesetter), *required]
+    if recipe is None and height is not None and _count([*lines, *settings]) > height:
+        settings = [f"--recipe {shown.name} prints the keys to set, and the flags.", *required]
+    return "\n".join([*lines, *settings])
+
+
+def _count(lines: Sequence[str]) -> int:
+    return sum(line.count("\n") + 1 for line in lines)
+
+
+def shown_recipe(planned: LengthPlan, name: str | None) -> Recipe | None:
+    """The recipe whose keys are shown: that of a name, else YaRN or the first there is."""
+    by_name = {recipe.name: recipe for recipe in planned.recipes}
+    if name is not None:
+        return by_name.get(name)
+    others = [own for own in by_name if own != AS_IS]
+    return by_name[_PREFERRED if _PREFERRED in others else others[0]] if others else None
+
+
+def _head(planned: LengthPlan | NoPlan) -> Iterator[str]:
+    kind = f" ({planned.layer_type})" if planned.layer_type else ""
+    if isinstance(planned, NoPlan):
+        fits = {True: "it fits", False: "it does not fit", None: "nothing to set"}[planned.fits]
+        yield f"{planned.model_type}{kind}, {planned.scheme}, to {planned.to}: {fits}"
+        yield planned.reason
+        return
+    trained, to, context = planned.trained, planned.to, planned.lengths.context
+    known = "trained at" if planned.told else "states"
+    text = f"{planned.model_type}{kind}: {known} {trained} positions, base {planned.base:g}"
+    if context is not None and context != trained:
+        text += f"; the config is for {context}"
+    yield f"{text}; to {to}, {_times(to / trained)}"
+    if planned.bases is None:
+        yield "Nothing is to be set: the config is for as many."
+    yield _turned(planned)
+    yield _sum(planned)
+    if planned.bases is not None:
+        yield _bases_line(planned.bases)
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.4g} times as many" if ratio > 1 else "within them"
+
+
+def _turned(planned: LengthPlan) -> str:
+    never = planned.never_turned
+    if not never:
+        return f"All {planned.pairs} pairs completed a turn in {planned.trained}: no angle is unseen."
+    text = (
+        f"{len(never)} of {planned.pairs} pairs ({', '.join(range_texts(never))}) never completed "
+        f"a turn in {planned.trained}"
+    )
+    start = planned.recipes[0].unseen_from
+    return f"{text}: unseen angles from {start}." if start else f"{text}; none shows unseen angles."
+
+
+def _sum(planned: LengthPlan) -> str:
+    found, whole = planned.negative_from, planned.negative_with_rest
+    text = "Sum of cosines (Men et al. 2024): "
+    if found is None:
+        return f"{text}not negative at any distance below {planned.to}."
+    text += f"negative from distance {found}"
+    if planned.at_rest:
+        rest = "never" if whole is None else f"from {whole}"
+        text += f"; with the {planned.at_rest} pairs of the head that rest {rest}"
+    return f"{text}."
+
+
+def _bases_line(bases: QualifyingBases) -> str:
+    count = sum(interval.count for interval in bases.intervals)
+    tried = (
+        f"Of {bases.tried} bases tried from {bases.low:g} to {bases.high:g} "
+        f"({bases.per_decade} a decade)"
+    )
+    if not count:
+        return f"{tried} all make it so."
+    shown = [_interval(interval) for interval in bases.intervals[:_SHOWN_INTERVALS]]
+    rest = len(bases.intervals) - len(shown)
+    if rest:
+        shown = [*shown[:-1], *(["…"] if rest > 0 else []), _interval(bases.intervals[-1])]
+    noun = "interval" if len(bases.intervals) == 1 else "intervals"
+    return (
+        f"{tried} {count} never make it so, in {len(bases.intervals)} {noun}: "
+        f"{', '.join(shown)}. Nothing is said of what lies between two."
+    )
+
+
+def _interval(interval: BaseInterval) -> str:
+    """An interval by its ends.
+
+    >>> from posenc_cli.analysis.cosine_sums import BaseInterval
+    >>> _interval(BaseInterval(4293.51, 4293.51, 1, 4216.97, 4371.44))
+    '4293.51 alone'
+    """
+    if interval.count == 1:
+        return f"{interval.first:.6g} alone"
+    return f"{interval.first:.6g} to {interval.last:.6g}"
+
+
+def _table(recipes: Sequence[Recipe], typesetter: Typesetter) -> str:
+    columns = ["recipe", "set", "pairs", "step", "logits", "unseen", "negative", "float32"]
+    return typesetter.table(columns, [_row(recipe) for recipe in recipes])
+
+
+def _row(recipe: Recipe) -> list[str]:
+    pairs = recipe.pairs
+    return [
+        recipe.name,
+        _set_text(recipe),
+        f"{pairs.kept}/{pairs.blended}/{pairs.interpolated}",
+        f"{recipe.step:.3g}",
+        f"{recipe.logit_multiplier:.4g}",
+        str(len(recipe.unseen)),
+        "never" if recipe.negative_from is None else str(recipe.negative_from),
+        f"{recipe.errors['float32']:.0e}".replace("e-0", "e-"),
+    ]
+
+
+def _set_text(recipe: Recipe) -> str:
+    """What is set above all, in few letters."""
+    if recipe.name == AS_IS:
+        return "-"
+    if recipe.name in ("ntk", "base"):
+        return f"base {recipe.params['base']:.6g}"
+    return f"factor {recipe.params['factor']:.5g}"
+
+
+def _legend(planned: LengthPlan) -> Iterator[str]:
+    last = planned.to - 1
+    rounded = planned.recipes[0].errors["bfloat16"]
+    times = max(1.0, planned.to / planned.trained)
+    yield (
+        f"pairs: kept/slowed/slowed by {times:.4g} or more; step: radians a position of the fastest; "
+        f"logits: times; unseen: pairs with unseen angles; negative: the sum, from; float32: largest "
+        f"error of cos and sin at {last}, in bfloat16 {rounded:.1g}."
+    )
+    yield CAVEAT
+
+
+def _left_out(planned: LengthPlan) -> Iterator[str]:
+    """Why there is no recipe of some names, those of one reason together."""
+    names: dict[str, list[str]] = {}
+    for name, reason in planned.left_out.items():
+        names.setdefault(reason, []).append(name)
+    if names:
+        texts = (f"{', '.join(own)} ({reason})" for reason, own in names.items())
+        yield f"Not planned: {'; '.join(texts)}."
+
+
+def _settings(recipe: Recipe, typesetter: Typesetter) -> Iterator[str]:
+    """What to set for a recipe: in the config, and by the flags of engines."""
+    if recipe.config is not None:
+        text = json.dumps(recipe.config) if recipe.config else "nothing"
+        yield typesetter.line(f"{recipe.name}, config.json: {text}")
+    for setting in recipe.engines:
+        name = f"{recipe.name}, {setting.engine}"
+        if setting.flags is None:
+            yield typesetter.paragraph(f"{name}: none; {setting.remark}", hanging=2)
+        else:
+            remark = f" ({setting.remark})" if setting.remark else ""
+            yield typesetter.line(f"{name}: {setting.flags}{remark}")
+
+
+def _judgement_line(judgement: Judgement) -> str:
+    verdict = "ok" if judgement.ok else "failed"
+    return f"{verdict}: {judgement.requirement.text}: {judgement.message}"
+
+
+def unmet(judgements: Sequence[Judgement]) -> Mapping[str, str]:
+    """What was required and is not so, with what was found."""
+    return {
+        judgement.requirement.text: judgement.message for judgement in judgements if not judgement.ok
+    }
