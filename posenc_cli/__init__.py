@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from posenc_cli.api.pictures import heatmap as heatmap
     from posenc_cli.api.pictures import similarity as similarity
     from posenc_cli.api.pictures import spectrum as spectrum
+    from posenc_cli.api.planning import PlanReport as PlanReport
+    from posenc_cli.api.planning import plan as plan
     from posenc_cli.api.resizing import resize as resize
     from posenc_cli.api.rotation import rotate as rotate
     from posenc_cli.errors import PosencError as PosencError
@@ -58,6 +60,7 @@ _MODULES = {
     "heads": ("HeadsReport", "heads"),
     "listing": ("alibi_slopes", "models", "schemes"),
     "pictures": ("SimilarityReport", "Spectrum", "curve", "heatmap", "similarity", "spectrum"),
+    "planning": ("PlanReport", "plan"),
     "resizing": ("resize",),
     "rotation": ("rotate",),
 }

@@ -22,7 +22,6 @@ from posenc_cli.budget import check_size
 from posenc_cli.configs.conclusions import lengths_of
 from posenc_cli.configs.config import override, resolve
 from posenc_cli.configs.engine_flags import Wanted
-from posenc_cli.configs.resolved import TRANSFORMERS
 from posenc_cli.configs.rope_rules import attention_factor
 from posenc_cli.configs.spelling import Spelling, merged, spelling_of
 from posenc_cli.encoding.engine import Engine
@@ -105,10 +104,10 @@ class LengthPlan(Record):
     """What is known of a model at a length, and the recipes for it.
 
     ``trained`` are the positions of the first training; where the config does not tell them from
-    those that it states (``told`` is False), these. ``trained_source`` is where they were read. ``never_turned`` are the pairs that
-    never completed a turn in them. ``negative_from`` is of the config as it stands, and
-    ``with_rest`` the same with the columns of the head that never turn. ``left_out`` says of a
-    recipe why there is none.
+    those that it states (``told`` is False), these. ``trained_source`` is where they were read.
+    ``never_turned`` are the pairs that never completed a turn in them. ``negative_from`` is of the
+    config as it stands, and ``negative_with_rest`` the same with the ``at_rest`` pairs of the head
+    that do not turn. ``left_out`` says of a recipe why there is none.
     """
 
     model_type: str
@@ -152,7 +151,6 @@ def plan_length(
     *,
     name: str,
     layer_type: str | None = None,
-    runtime: str = TRANSFORMERS,
     given: Mapping[str, object] | None = None,
 ) -> tuple[LengthPlan | NoPlan, Resolved]:
     """The plan of some layers for a length of ``to`` positions, and how the config was read.
@@ -161,14 +159,14 @@ def plan_length(
     length is longer than what is looked through.
     """
     check_size(f"--to {to}", to, LONGEST, "positions")
-    resolved = resolve(config, runtime=runtime, name=name)
+    resolved = resolve(config, name=name)
     layers = layers_to_plan(resolved, layer_type)
     if given:
         layers = override(layers, given)
     reason = _not_planned(layers, config, resolved, to)
     if reason is not None:
         return reason, resolved
-    return _Planner(config, resolved, layers, to, runtime, bool(given)).plan(), resolved
+    return _Planner(config, resolved, layers, to, changed=bool(given)).plan(), resolved
 
 
 def layers_to_plan(resolved: Resolved, layer_type: str | None) -> Layers:
@@ -225,9 +223,9 @@ def _not_planned(
     content = scheme.bind(layers.values()).content
     if content.capacity is not None:
         rows = content.capacity.positions
-        enough = f"{rows} rows" + (" are enough" if to <= rows else f", and {to} positions need {to}")
+        enough = " are enough" if to <= rows else f", and {to} positions need {to}"
         return answer(
-            f"positions are rows of a learned table: {enough}; no recipe makes rows that were not "
+            f"positions are rows of a learned table: {rows} rows{enough}; no recipe makes rows not "
             "trained (posenc resize interpolates them)",
             fits=to <= rows,
         )
@@ -243,6 +241,8 @@ def _not_planned(
     )
 
 
+_LLAMA4_CHUNK = 8192
+"""The chunk of Llama 4's layers where its config has none, as in transformers."""
 _ALL_SLIDE = ("mistral", "mixtral", "phi3", "starcoder2")
 """Model types all of whose layers see a window, where their config has one and no list of types."""
 
@@ -271,6 +271,8 @@ def _window_of(values: Mapping[str, Any], label: str | None) -> int | None:
         window = values.get("sliding_window") if slides else None
     elif "chunked" in label:
         window = values.get("attention_chunk_size")
+        if window is None and values.get("model_type") == "llama4_text":
+            window = _LLAMA4_CHUNK
     elif "sliding" in label:
         window = values.get("sliding_window")
     else:
@@ -287,7 +289,7 @@ class _Planner:
         resolved: Resolved,
         layers: Layers,
         to: int,
-        runtime: str,
+        *,
         changed: bool,
     ) -> None:
         self.config = config
@@ -295,14 +297,14 @@ class _Planner:
         self.layers = layers
         self.to = to
         self.lengths = lengths_of(layers)
-        self.written = not changed and runtime == TRANSFORMERS and isinstance(config, dict)
+        self.written = not changed and not isinstance(config, GGUFHeader)
         self.left_out: dict[str, str] = {}
         self.trained, self.source, self.plain = self._training()
         self.frequencies = _frequencies(_encoding(self.plain, self.trained))
         self.turning = np.array([float(angle) for angle in self.frequencies if angle != 0])
         self.at_rest = self._at_rest()
         self.spelling: Spelling | None = None
-        if self.written and isinstance(config, dict):
+        if self.written and not isinstance(config, GGUFHeader):
             labels = [group.layer_type for group in resolved.layers]
             self.spelling = spelling_of(config, layers, labels)
 
@@ -354,7 +356,7 @@ class _Planner:
             to=self.to,
             trained=self.trained,
             trained_source=self.source,
-            told=self.plain is not self.layers or self.lengths.factor is None,
+            told=self.plain is not self.layers,
             lengths=self.lengths,
             base=float(self.layers.values()["base"]),
             dim=int(self.layers.values()["dim"]),
@@ -431,7 +433,7 @@ class _Planner:
                     grown = float(values["factor"]) * self.to / self.lengths.stated
                 yield "llama3", "rope-llama3", {"factor": grown, **bend, **original}
             else:
-                reason = f"a config has one rule, and its own, {self.plain.scheme}, was trained with"
+                reason = f"a config has one rule, and was trained with its own, {self.plain.scheme}"
                 self.left_out |= dict.fromkeys(("dynamic", "yarn", "llama3"), reason)
         self.left_out["longrope"] = "its factors are found by a search on the model's loss"
 
@@ -462,7 +464,7 @@ class _Planner:
         config, overrides = None, None
         if self.spelling is not None:
             try:
-                config, overrides, layers = self._config(name, layers, more, base)
+                config, overrides, layers = self._config(layers, more, base)
             except PosencError as error:
                 self.left_out[name] = error.message.removeprefix("config.json: ")
                 return
@@ -477,14 +479,14 @@ class _Planner:
         return bool((angles > self.turning * (1 + _SAME)).any())
 
     def _config(
-        self, name: str, wanted: Layers, more: Mapping[str, Any], base: float | None
-    ) -> tuple[dict[str, Any], dict[str, Any], Layers]:
+        self, wanted: Layers, more: Mapping[str, Any], base: float | None
+    ) -> tuple[dict[str, Any], dict[str, Any] | None, Layers]:
         """The keys to set, those for an engine, and the layers as the config then has them.
 
         Raises: InvalidInput where the config cannot have them.
         """
         assert self.spelling is not None
-        assert isinstance(self.config, dict)
+        assert not isinstance(self.config, GGUFHeader)
         rule = {"rope-linear": "linear", "rope-dynamic": "dynamic", "rope-yarn": "yarn"}
         rule |= {"rope-llama3": "llama3", "rope-proportional": "proportional"}
         rope: dict[str, Any] = {}
@@ -504,9 +506,7 @@ class _Planner:
                 overrides = None
         return snippet, overrides, layers
 
-    def _checked(
-        self, config: Mapping[str, Any], wanted: Layers
-    ) -> tuple[Layers, list[Layers]]:
+    def _checked(self, config: Mapping[str, Any], wanted: Layers) -> tuple[Layers, list[Layers]]:
         """The layers that were planned, of a config that was written, and the others that turn.
 
         Others may have changed only where they had the same rope, and have it still.
@@ -546,8 +546,10 @@ class _Planner:
         ends = self._ends(angles)
         unseen = [place for place, end in ends.items() if end < self.to]
         derived = layers.derived
-        attention = float(derived["attention_factor"].value) if "attention_factor" in derived else 1.0
-        softmax = derived["softmax_multiplier"].value if "softmax_multiplier" in derived else 1.0
+        attention, softmax = (
+            float(derived[name].value) if name in derived else 1.0
+            for name in ("attention_factor", "softmax_multiplier")
+        )
         whole = min(1.0, self.trained / self.to) * (1 + _SAME)
         sums = CosineSums.of(frequencies)
         kept = int((shares >= 1 - _SAME).sum())
@@ -559,10 +561,8 @@ class _Planner:
             config=config,
             overrides=overrides,
             attention_factor=attention,
-            logit_multiplier=attention**2 * float(softmax),
-            pairs=Pairs(
-                kept, len(angles) - kept - interpolated, interpolated, float(shares.min())
-            ),
+            logit_multiplier=attention**2 * softmax,
+            pairs=Pairs(kept, len(angles) - kept - interpolated, interpolated, float(shares.min())),
             step=float(angles.max()),
             unseen=tuple(unseen),
             unseen_from=min((ends[place] for place in unseen), default=None),
@@ -578,8 +578,8 @@ class _Planner:
         """The flags for engines, where a file says what the model is."""
         if not self.written and not isinstance(self.config, GGUFHeader):
             return ()
-        config = None
-        if self.spelling is not None and isinstance(self.config, dict):
+        config: Mapping[str, Any] | None = None
+        if self.spelling is not None and not isinstance(self.config, GGUFHeader):
             config = self.spelling.loaded(self.config, overrides) if overrides else None
             if layers is self.layers:
                 config = self.config

@@ -28,9 +28,7 @@ NUMBERS = {
 """What can be required, and what it counts."""
 OF_RECIPES = ("negative-from", "unseen")
 """What is a recipe's own."""
-_FORM = re.compile(
-    r"(?P<name>(?:[a-z0-9-]+\.)?[a-z-]+)\s*(?P<relation><=|>=)\s*(?P<bound>\S+)"
-)
+_FORM = re.compile(r"(?P<name>(?:[a-z0-9-]+\.)?[a-z-]+)\s*(?P<relation><=|>=)\s*(?P<bound>\S+)")
 
 
 def plan_requirements_of(flag: str, text: str) -> tuple[Requirement, ...]:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
@@ -31,7 +30,7 @@ from posenc_cli.numerics import exact
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from posenc_cli.configs.resolved import Layers
 
@@ -113,7 +112,7 @@ class Wanted(Record):
         if self.after.scheme == "rope-dynamic":
             raise InvalidInput("sglang stretches once, for max_position_embeddings · factor")
         if self.after.values().get("truncate") is False:
-            raise InvalidInput("sglang truncates the ends of YaRN's ramp, whatever truncate says")
+            raise InvalidInput("sglang truncates YaRN's ramp, whatever truncate says")
 
     def _llama_cpp(self) -> Iterator[str]:
         """The flags of llama.cpp.
@@ -162,9 +161,9 @@ class Wanted(Record):
         Raises: InvalidInput.
         """
         if values.get("truncate") is False:
-            raise InvalidInput("llama.cpp truncates the ends of YaRN's ramp, whatever truncate says")
+            raise InvalidInput("llama.cpp truncates YaRN's ramp, whatever truncate says")
         if {"attention_factor", "mscale", "mscale_all_dim"} & values.keys():
-            raise InvalidInput("llama.cpp multiplies by 1 + 0.1 ln(factor), whatever the config says")
+            raise InvalidInput("llama.cpp multiplies by 1 + 0.1 ln(factor), whatever is said")
 
 
 def _same(read: Layers, planned: Layers, length: int) -> bool:

@@ -148,7 +148,9 @@ class Spelling(Record):
         return {**_copied(self.values.get(self.container)), self.label: own}
 
 
-def spelling_of(config: Mapping[str, Any], layers: Layers, labels: Sequence[str | None]) -> Spelling:
+def spelling_of(
+    config: Mapping[str, Any], layers: Layers, labels: Sequence[str | None]
+) -> Spelling:
     """How a config spells the rope of some layers; ``labels`` are those of all its layers.
 
     Raises: InvalidInput where no text model is found in the config.
@@ -179,13 +181,11 @@ def spelling_of(config: Mapping[str, Any], layers: Layers, labels: Sequence[str 
 
 
 def _local(values: Mapping[str, Any]) -> bool:
-    """Whether keys at the top give a base to layers whose window slides, as before transformers 5."""
+    """Whether keys at the top give some layers a base of their own, as before transformers 5."""
     return any("base_freq" in key or key.endswith("_rope_theta") for key in values)
 
 
-def _base_key(
-    layers: Layers, prefix: str, container: str, label: str | None
-) -> tuple[str, ...]:
+def _base_key(layers: Layers, prefix: str, container: str, label: str | None) -> tuple[str, ...]:
     """What leads to the base: where it was read, or where it would be."""
     source = layers.params["base"].source if "base" in layers.params else ""
     if source and not source.startswith(("default of", "derived", "command line", "assumed")):

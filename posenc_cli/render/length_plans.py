@@ -9,7 +9,7 @@ from posenc_cli.analysis.length_plans import AS_IS, LengthPlan, NoPlan
 from posenc_cli.positions import range_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from posenc_cli.analysis.cosine_sums import BaseInterval, QualifyingBases
     from posenc_cli.analysis.length_plans import Recipe
@@ -24,7 +24,7 @@ _PREFERRED = "yarn"
 
 def plan_fields(planned: LengthPlan | NoPlan, judgements: Sequence[Judgement]) -> dict[str, Any]:
     """A plan as JSON has it."""
-    required = {}
+    required: dict[str, Any] = {}
     if judgements:
         required["ok"] = all(judgement.ok for judgement in judgements)
         required["requirements"] = [
@@ -198,7 +198,8 @@ def _times(ratio: float) -> str:
 def _turned(planned: LengthPlan) -> str:
     never = planned.never_turned
     if not never:
-        return f"All {planned.pairs} pairs completed a turn in {planned.trained}: no angle is unseen."
+        turned = f"All {planned.pairs} pairs completed a turn in {planned.trained}"
+        return f"{turned}: no angle is unseen."
     text = (
         f"{len(never)} of {planned.pairs} pairs ({', '.join(range_texts(never))}) never completed "
         f"a turn in {planned.trained}"
@@ -283,9 +284,9 @@ def _legend(planned: LengthPlan) -> Iterator[str]:
     rounded = planned.recipes[0].errors["bfloat16"]
     times = max(1.0, planned.to / planned.trained)
     yield (
-        f"pairs: kept/slowed/slowed by {times:.4g} or more; step: radians a position of the fastest; "
-        f"logits: times; unseen: pairs with unseen angles; negative: the sum, from; float32: largest "
-        f"error of cos and sin at {last}, in bfloat16 {rounded:.1g}."
+        f"pairs: kept/slowed/slowed by {times:.4g} or more; step: radians a position of the "
+        "fastest; logits: times; unseen: pairs with unseen angles; negative: the sum, from; "
+        f"float32: largest error of cos and sin at {last}, in bfloat16 {rounded:.1g}."
     )
     yield CAVEAT
 
@@ -317,10 +318,3 @@ def _settings(recipe: Recipe, typesetter: Typesetter) -> Iterator[str]:
 def _judgement_line(judgement: Judgement) -> str:
     verdict = "ok" if judgement.ok else "failed"
     return f"{verdict}: {judgement.requirement.text}: {judgement.message}"
-
-
-def unmet(judgements: Sequence[Judgement]) -> Mapping[str, str]:
-    """What was required and is not so, with what was found."""
-    return {
-        judgement.requirement.text: judgement.message for judgement in judgements if not judgement.ok
-    }

@@ -1,0 +1,97 @@
+"""What to set for a length that a model was not trained at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.analysis.length_plans import LengthPlan, NoPlan, Recipe, plan_length
+from posenc_cli.api.arguments import (
+    ArgumentError,
+    argument_text,
+    config_of,
+    in_arguments,
+    plain_value,
+)
+from posenc_cli.checks.plan_requirements import plan_judgements, plan_requirements_of
+from posenc_cli.records import Record
+from posenc_cli.render.length_plans import plan_fields, plan_text
+from posenc_cli.render.typesetting import Typesetter
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from posenc_cli.api.arguments import PretrainedConfig
+    from posenc_cli.checks.requirements import Judgement
+
+
+class PlanReport(Record):
+    """What is known of a model at a length, and the recipes: ``str()`` is the command's text.
+
+    ``plan`` has what is known, ``judgements`` say of each requirement whether it is met.
+    """
+
+    plan: LengthPlan | NoPlan
+    judgements: tuple[Judgement, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether all that is required is met."""
+        return all(judgement.ok for judgement in self.judgements)
+
+    def __getitem__(self, name: str) -> Recipe:
+        """The recipe of a name: ``linear``, ``yarn``, ``as-is``, ….
+
+        Raises: KeyError where there is none.
+        """
+        for recipe in self.plan.recipes if isinstance(self.plan, LengthPlan) else ():
+            if recipe.name == name:
+                return recipe
+        raise KeyError(name)
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``posenc plan --json`` prints, as a dict of plain values."""
+        return {"schema": "posenc/plan/1", **plan_fields(self.plan, self.judgements)}
+
+    def __str__(self) -> str:
+        return plan_text(self.plan, self.judgements, Typesetter(spelled=argument_text))
+
+
+@in_arguments
+def plan(
+    config: str | os.PathLike[str] | Mapping[str, Any] | PretrainedConfig,
+    to: int,
+    *,
+    layer_type: str | None = None,
+    require: str | Sequence[str] = (),
+    **parameters: object,
+) -> PlanReport:
+    """What to set for a model at a length, and what each recipe does to its pairs.
+
+    These are necessary conditions, and no promises: only running the model tells.
+
+    Args:
+        config: a model that `models` lists, the path of a config.json, of its folder or of a GGUF
+            file, a config as a dict or as transformers' PretrainedConfig.
+        to: how many positions it is to run at.
+        layer_type: which layers, where several could be meant.
+        require: bounds, as ``"context>=131072,yarn.unseen<=0"``; ``ok`` of the report says whether
+            they hold.
+        parameters: in place of the config's: ``base=1e6``.
+
+    Raises: ValueError where an argument is wrong; Unavailable where a file cannot be read.
+
+    >>> report = plan("llama-2-7b", 16384)
+    >>> report.plan.negative_from, len(report.plan.never_turned)
+    (1707, 18)
+    >>> report["yarn"].config["rope_scaling"]["factor"], report["ntk"].unseen_from
+    (4.0, 11271)
+    """
+    if isinstance(to, bool) or not hasattr(to, "__index__") or int(to) < 1:
+        raise ArgumentError(f"to {to!r}: must be a whole number of at least 1")
+    texts = [require] if isinstance(require, str) else list(require)
+    required = [each for text in texts for each in plan_requirements_of("--require", text)]
+    given = {name: plain_value(value) for name, value in parameters.items()}
+    name, content = config_of(config)
+    planned, _ = plan_length(content, int(to), name=name, layer_type=layer_type, given=given)
+    return PlanReport(planned, tuple(plan_judgements(planned, required)))

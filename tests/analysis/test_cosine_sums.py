@@ -1,0 +1,117 @@
+"""The sums of cosines of Men et al. 2024, and the bases that keep them from being negative."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from posenc_cli.analysis.cosine_sums import (
+    CosineSums,
+    QualifyingBases,
+    qualifying_bases,
+    tried_bases,
+)
+from posenc_cli.formulas.rotary import ladder
+from posenc_cli.numerics import exact
+
+PAIRS = np.arange(64) / 64
+"""The exponents of a head of 128 columns."""
+
+# Table 2 of Men et al. 2024 (arXiv:2405.14591): the lower bounds of the base, in two digits, at
+# lengths of so many thousands of positions, for heads of 128 columns.
+PAPER = [(1, 4.3e3), (8, 8.4e4), (4, 2.7e4), (64, 2.1e6)]
+
+
+def sums(base, pairs=64):
+    return CosineSums.of(list(ladder(exact, 2 * pairs, base)))
+
+
+def by_mpmath(base, distance, pairs=64):
+    with mpmath.workdps(40):
+        angles = [mpmath.mpf(base) ** (-mpmath.mpf(i) / pairs) for i in range(pairs)]
+        return sum(mpmath.cos(distance * angle) for angle in angles)
+
+
+@pytest.mark.parametrize(("base", "length"), [(1e4, 4096), (5e5, 131072), (500, 300)])
+def test_the_first_negative_distance_is_that_of_sums_in_many_digits(base, length):
+    found = sums(base).first_negative(length)
+    assert found is not None
+    assert by_mpmath(base, found) < 0
+    angles = base ** -(np.arange(64) / 64)
+    values = np.cos(np.outer(np.arange(found), angles)).sum(axis=1)
+    # NumPy's own sums, but for those that its rounding leaves open.
+    assert (values > -1e-7).all()
+    assert all(by_mpmath(base, m) >= 0 for m in np.flatnonzero(values < 1e-7).tolist())
+
+
+def test_models_fail_where_a_prototype_of_others_found_it():
+    # Llama 2, Qwen 2.5 and Gemma 2, whose heads have 256 columns; Llama 3 does not at 8192.
+    assert sums(1e4).first_negative(4096) == 1707
+    assert sums(1e6).first_negative(32768) == 27115
+    assert sums(1e4, 128).first_negative(8192) == 2653
+    assert sums(5e5).first_negative(8192) is None
+
+
+@pytest.mark.parametrize(("thousands", "bound"), PAPER)
+def test_a_base_that_rounds_to_the_papers_bound_qualifies(thousands, bound):
+    half = 0.05 * 10 ** math.floor(math.log10(bound))
+    rounding = np.linspace(bound - half, bound + half, 41)
+    found = [sums(float(base)).first_negative(1000 * thousands) for base in rounding]
+    assert None in found
+
+
+def test_the_set_of_bases_that_qualify_is_disconnected():
+    # At 1024 positions: 4295 qualifies, 6000 does not, and 6100 does.
+    assert sums(4295.0).first_negative(1024) is None
+    assert sums(6000.0).first_negative(1024) is not None
+    assert sums(6100.0).first_negative(1024) is None
+    found = qualifying_bases(PAIRS, 1024)
+    assert len(found.intervals) > 1
+    assert found.tried == len(tried_bases(found.per_decade))
+
+
+def test_each_base_of_an_interval_qualifies_and_those_beside_it_do_not():
+    length = 512
+    found = qualifying_bases(PAIRS, length, per_decade=32)
+    inside = {
+        base
+        for interval in found.intervals
+        for base in tried_bases(32)
+        if interval.first <= base <= interval.last
+    }
+    assert len(inside) == sum(interval.count for interval in found.intervals)
+    for base in tried_bases(32)[::5]:
+        assert (sums(base).first_negative(length) is None) == (base in inside)
+    for interval in found.intervals:
+        for beside in (interval.below, interval.above):
+            assert beside is None or sums(beside).first_negative(length) is not None
+
+
+def test_a_base_is_proposed_between_neighbours_that_qualify_too():
+    found = qualifying_bases(PAIRS, 1024)
+    alone = found.intervals[0]
+    assert alone.count == 1
+    proposed = found.first_from(100.0)
+    run = next(own for own in found.intervals if own.first <= proposed <= own.last)
+    assert run.first < proposed < run.last
+    only = QualifyingBases(1024, 100.0, 1e10, found.per_decade, found.tried, (alone,))
+    assert only.first_from(100.0) == alone.first
+    assert only.first_from(2 * alone.first) is None
+
+
+def test_a_sum_nearer_to_0_than_roundings_is_settled_in_60_digits():
+    # One pair, whose cosine at 1 is 0 but for 1e-30.
+    near = exact.asarray([exact.pi / 2 + exact.asarray([10.0])[0] ** -30])
+    below = exact.asarray([exact.pi / 2 - exact.asarray([10.0])[0] ** -30])
+    assert CosineSums.of(list(near)).first_negative(2) == 1
+    assert CosineSums.of(list(below)).first_negative(2) is None
+
+
+def test_pairs_at_rest_add_one_each():
+    plain = sums(1e4, 32)
+    assert plain.first_negative(4096) is not None
+    resting = CosineSums(plain.angles, plain.errors, plain.exactly, 32)
+    assert resting.first_negative(4096) is None
+    few = CosineSums(plain.angles, plain.errors, plain.exactly, 2)
+    assert few.first_negative(4096) > plain.first_negative(4096)

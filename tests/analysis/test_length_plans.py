@@ -1,0 +1,223 @@
+"""What to set for a length: what is known of a model, and what recipes do to its pairs."""
+
+import math
+
+import numpy as np
+import pytest
+
+from posenc_cli.analysis import cosine_sums
+from posenc_cli.analysis.length_plans import LONGEST, LengthPlan, NoPlan, plan_length
+from posenc_cli.configs import library
+from posenc_cli.configs.config import resolve
+from posenc_cli.configs.spelling import merged
+from posenc_cli.errors import InvalidInput
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 2,
+    "max_position_embeddings": 4096,
+    "rope_theta": 10000.0,
+}
+
+
+def planned(config, to, **how):
+    content = library.find(config).config if isinstance(config, str) else config
+    return plan_length(content, to, name="config.json", **how)[0]
+
+
+def recipe(found, name):
+    return next(own for own in found.recipes if own.name == name)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_bases():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cosine_sums, "_DENSEST", 2)
+        patch.setattr(cosine_sums, "_SPARSEST", 2)
+        yield
+
+
+@pytest.fixture(scope="module")
+def llama(few_bases):
+    return planned(LLAMA, 16384)
+
+
+def test_pairs_that_never_turned_are_those_of_yarns_critical_dimension(llama):
+    # YaRN's find_correction_dim: d · ln(L / (2π · 1)) / (2 ln base) pairs complete one turn.
+    critical = 128 * math.log(4096 / (2 * math.pi)) / (2 * math.log(10_000))
+    assert llama.never_turned == tuple(range(math.ceil(critical), 64))
+    assert recipe(llama, "as-is").unseen == llama.never_turned
+    assert recipe(llama, "as-is").unseen_from == 4096
+
+
+def test_interpolation_brings_no_unseen_angle_and_near_positions_nearer(llama):
+    linear = recipe(llama, "linear")
+    assert (linear.params["factor"], linear.unseen, linear.step) == (4.0, (), 0.25)
+    assert linear.pairs.interpolated == 64
+    # A sum of cosines of m/4: negative from 4 times as far, or up to 3 sooner.
+    assert 4 * 1706 < linear.negative_from <= 4 * 1707
+
+
+def test_ntk_divides_the_slowest_pair_by_the_ratio_and_leaves_others_unseen(llama):
+    ntk = recipe(llama, "ntk")
+    # bloc97: base · factor^(d/(d − 2)).
+    assert ntk.params["base"] == pytest.approx(10_000 * 4 ** (128 / 126), rel=1e-5)
+    assert ntk.pairs.smallest == pytest.approx(0.25, rel=1e-5)
+    theta = ntk.params["base"] ** (-np.arange(64) / 64)
+    seen = 4096 * 10_000.0 ** (-np.arange(64) / 64)
+    never = np.array(llama.never_turned)
+    # The slowest pair is left out of account: it is right at the length.
+    unseen = [pair for pair in never[:-1] if 16384 * theta[pair] > seen[pair]]
+    assert ntk.unseen == tuple(unseen)
+    assert ntk.unseen_from == math.ceil((seen / theta)[never].min())
+
+
+def test_yarn_multiplies_logits_by_the_square_of_its_attention_factor(llama):
+    yarn = recipe(llama, "yarn")
+    assert yarn.attention_factor == pytest.approx(0.1 * math.log(4) + 1)
+    assert yarn.logit_multiplier == pytest.approx((0.1 * math.log(4) + 1) ** 2)
+    # NousResearch/Yarn-Llama-2-7b-64k: {"factor": 16.0, …: 4096, "type": "yarn"}.
+    published = recipe(planned(LLAMA, 65536), "yarn")
+    assert published.config["rope_scaling"] == {
+        "rope_type": "yarn",
+        "factor": 16.0,
+        "original_max_position_embeddings": 4096,
+    }
+    assert published.config["max_position_embeddings"] == 65536
+
+
+def test_the_larger_base_keeps_the_sum_from_being_negative(llama):
+    base = recipe(llama, "base")
+    assert base.negative_from is None
+    assert base.params["base"] > 10_000
+
+
+def test_what_is_set_is_read_back_to_what_was_planned(llama):
+    for own in llama.recipes:
+        read = resolve(merged(LLAMA, own.config)).layer()
+        assert read.scheme == own.scheme
+        values = {**read.values(), "seq_len": own.params.get("seq_len")}
+        assert {name: own.params[name] for name in values if name in own.params} == {
+            name: value for name, value in values.items() if name in own.params
+        }
+
+
+def test_llama_3_grows_its_factor_as_the_length_does():
+    found = planned("llama-3.1-8b", 262144)
+    assert (found.trained, found.told, found.lengths.context) == (8192, True, 131072)
+    llama3 = recipe(found, "llama3")
+    assert llama3.params["factor"] == 16.0
+    assert llama3.config["rope_scaling"]["rope_type"] == "llama3"
+
+
+def test_within_what_the_config_is_for_nothing_is_to_be_set():
+    found = planned("llama-3.1-8b", 65536)
+    assert [own.name for own in found.recipes] == ["as-is"]
+    assert found.bases is None
+    assert [own.name for own in planned(LLAMA, 4096).recipes] == ["as-is"]
+
+
+def test_an_attention_factor_that_follows_the_factor_is_not_kept():
+    # OLMo 3 states that of its factor 8.
+    found = planned("olmo-3-7b", 131072)
+    yarn = recipe(found, "yarn")
+    assert found.layer_type == "full_attention"
+    assert yarn.attention_factor == pytest.approx(0.1 * math.log(16) + 1)
+    rope = yarn.config["rope_parameters"]
+    assert "attention_factor" not in rope["full_attention"]
+    assert rope["sliding_attention"] == {"rope_type": "default", "rope_theta": 500000.0}
+
+
+def test_a_softmax_scale_of_latent_attention_is_counted():
+    found = planned("deepseek-v3", 327680)
+    yarn = recipe(found, "yarn")
+    assert yarn.logit_multiplier == pytest.approx((0.1 * math.log(80) + 1) ** 2)
+    assert found.negative_from is not None
+    assert found.negative_with_rest is None
+    assert (found.pairs, found.at_rest) == (32, 64)
+
+
+def test_sections_of_axes_are_kept():
+    found = planned("qwen2-vl-7b", 65536)
+    assert recipe(found, "yarn").config["rope_scaling"]["mrope_section"] == [16, 24, 24]
+    assert recipe(found, "base").config.keys() == {"rope_theta", "max_position_embeddings"}
+
+
+def test_a_config_of_text_and_images_is_set_where_its_text_model_stands():
+    config = {"model_type": "llava", "text_config": LLAMA}
+    found = planned(config, 8192)
+    (section,) = recipe(found, "linear").config
+    assert section == "text_config"
+    assert recipe(found, "linear").overrides["text_config"]["rope_parameters"]["factor"] == 2.0
+
+
+def test_another_rule_is_left_out_where_training_had_one():
+    found = planned("gemma-3-4b", 262144)
+    assert recipe(found, "linear").params["factor"] == 16.0
+    assert {"yarn", "dynamic", "ntk", "base", "longrope"} <= found.left_out.keys()
+
+
+def test_longrope_is_not_planned_and_other_types_only_where_the_family_takes_them():
+    found = planned("phi-3-vision-128k", 262144)
+    assert {"longrope", "linear", "yarn"} <= found.left_out.keys()
+    assert {own.name for own in found.recipes} >= {"as-is", "ntk"}
+
+
+def test_a_rope_that_all_layers_share_changes_with_them_and_one_that_they_do_not_stays():
+    assert "yarn" in [own.name for own in planned("gemma-2-9b", 16384).recipes]
+    shared = planned("modernbert-base", 16384)
+    assert "sliding_attention" in shared.left_out["yarn"]
+    assert recipe(shared, "base").config.keys() == {"global_rope_theta", "max_position_embeddings"}
+
+
+@pytest.mark.parametrize(
+    ("model", "to", "fits", "said"),
+    [
+        ("gpt2", 2048, False, "1024 rows"),
+        ("bert-base", 512, True, "512 rows are enough"),
+        ("mpt-7b", 8192, None, "at any"),
+        ("transfo-xl-wt103", 8192, None, "at any position"),
+        ("llama-4-maverick", 2_000_000, True, "window of 8192"),
+    ],
+)
+def test_models_that_are_not_stretched_are_told_what_bounds_them(model, to, fits, said):
+    found = planned(model, to)
+    assert isinstance(found, NoPlan)
+    assert found.fits is fits
+    assert said in found.reason
+
+
+def test_layers_that_see_a_window_have_no_longer_distance():
+    mistral = {**LLAMA, "model_type": "mistral", "sliding_window": 4096}
+    assert isinstance(planned(mistral, 131072), NoPlan)
+    assert isinstance(planned({**mistral, "sliding_window": None}, 131072), LengthPlan)
+    assert isinstance(planned("gemma-3-4b", 262144, layer_type="sliding_attention"), NoPlan)
+
+
+def test_what_is_set_by_hand_stands_in_no_config():
+    found = planned(LLAMA, 8192, given={"base": "1e6"})
+    assert found.base == 1e6
+    assert all(own.config is None for own in found.recipes if own.name != "as-is")
+
+
+def test_a_length_past_what_is_looked_through_is_refused():
+    with pytest.raises(InvalidInput, match="at most"):
+        planned(LLAMA, LONGEST + 1)
+
+
+def test_a_config_that_says_no_length_is_refused():
+    base = {"rope_theta": 1e4}
+    with pytest.raises(InvalidInput, match="no length to plan from"):
+        planned({"model_type": "made-up", "hidden_size": 64, "num_attention_heads": 1, **base}, 8)
+
+
+def test_the_errors_of_float32_are_those_of_frameworks(llama):
+    theta = (1.0 / 10_000.0 ** (np.arange(0, 128, 2, dtype=np.float32) / np.float32(128))).astype(
+        np.float32
+    )
+    angles = theta * np.float32(16383)
+    exactly = 16383 * 10_000.0 ** (-np.arange(64) / 64)
+    error = np.abs(np.cos(angles.astype(np.float64)) - np.cos(exactly)).max()
+    assert recipe(llama, "as-is").errors["float32"] == pytest.approx(error, rel=0.5)

@@ -1,0 +1,117 @@
+"""``posenc plan`` on the command line."""
+
+import json
+
+import pytest
+
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 256,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 2,
+    "max_position_embeddings": 256,
+    "rope_theta": 10000.0,
+}
+
+
+@pytest.fixture
+def config(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    return "config.json"
+
+
+def test_a_plan_fits_one_screen_and_says_what_to_set(call, config):
+    status, out, err = call("plan", "--config", config, "--to", "1024")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[0].startswith("llama: states 256 positions, base 10000; to 1024")
+    assert "no promises" in out
+    assert "--rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 256" in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_json_has_the_promised_fields(call, config):
+    status, out, _ = call("plan", "--config", config, "--to", "1e3", "--json")
+    found = json.loads(out)
+    assert status == 0
+    assert next(iter(found)) == "schema"
+    assert found["schema"] == "posenc/plan/1"
+    assert {"trained", "base", "never_turned", "negative_from", "recipes"} <= found.keys()
+    assert (found["to"], found["trained"], found["base"]) == (1000, 256, 10000.0)
+    for recipe in found["recipes"]:
+        assert {"scheme", "params", "attention_factor", "config"} <= recipe.keys()
+    assert found["bases"]["sample"] is True
+
+
+def test_a_recipe_can_be_asked_for(call, config):
+    _, out, _ = call("plan", "--config", config, "--to", "512", "--recipe", "linear")
+    assert '"factor": 2.0' in out
+    assert "yarn" not in out
+    status, _, err = call("plan", "--config", config, "--to", "512", "--recipe", "longrope")
+    assert status == 2
+    assert "search" in err
+
+
+def test_what_is_required_decides_the_status(call, config):
+    asked = ("plan", "--config", config, "--to", "1024", "--require")
+    assert call(*asked, "context>=256,never-turned<=32,yarn.unseen<=0")[0] == 0
+    status, out, _ = call(*asked, "context>=1024")
+    assert status == 1
+    assert "failed: context>=1024: positions that the config is for: 256" in out
+    status, out, _ = call(*asked, "unseen<=0,negative-from>=1024", "--json")
+    found = json.loads(out)
+    assert (status, found["ok"]) == (1, False)
+    assert [each["ok"] for each in found["requirements"]] == [False, False]
+    assert call(*asked, "context>=256", "-q") == (0, "", "")
+
+
+def test_a_sum_is_looked_at_as_far_as_is_required(call, config):
+    asked = ("plan", "--config", config, "--to", "16", "--require")
+    assert call(*asked, "negative-from>=17")[0] == 0
+    assert call(*asked, "negative-from>=100000")[0] == 1
+    assert call(*asked, "negative-from>=1e9")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("--to 0", "--to 0: must be at least 1"),
+        ("--to 1e30", "--to"),
+        ("--to 1e9", "at most 16777216"),
+        ("--to x", "--to 'x': must be an integer"),
+        ("", "--to: is missing"),
+        ("--to 512 --set base=0.5", "base"),
+        ("--to 512 --set dim=3", "--dim 3"),
+        ("--to 512 --recipe yran", "did you mean 'yarn'"),
+        ("--to 512 --require context", "must be NAME>=N"),
+        ("--to 512 --require contxt>=4", "did you mean 'context'"),
+        ("--to 512 --require context>=nan", "must be a number"),
+        ("--to 512 --require yarn.context>=4", "must bound one of negative-from, unseen"),
+        ("--to 512 --require longrope.unseen<=0", "there is no recipe"),
+        ("--to 512 --model llama-2-7b", "give one of them"),
+        ("--to 512 --layer-type full", "all layers of llama are alike"),
+    ],
+)
+def test_wrong_input_is_one_line_and_status_2(call, config, arguments, said):
+    status, out, err = call("plan", "--config", config, *arguments.split())
+    assert (status, out) == (2, "")
+    assert said in err
+    assert len(err.splitlines()) <= 2
+    assert "Traceback" not in err
+
+
+def test_a_scheme_of_ones_own_is_no_model(call):
+    status, _, err = call("plan", "--scheme", "rope", "--to", "512")
+    assert status == 2
+    assert "--scheme" in err
+    status, _, err = call("plan", "--to", "512")
+    assert status == 2
+    assert "one of them is needed" in err
+
+
+def test_a_learned_table_has_no_recipe(call):
+    status, out, _ = call("plan", "-m", "gpt2", "--to", "2048", "--json")
+    found = json.loads(out)
+    assert (status, found["recipes"], found["fits"]) == (0, [], False)
+    assert call("plan", "-m", "gpt2", "--to", "2048", "--require", "context>=2048")[0] == 1
+    assert call("plan", "-m", "gpt2", "--to", "512", "--require", "context>=1024")[0] == 0
+    assert call("plan", "-m", "mpt-7b", "--to", "512", "--require", "never-turned<=9")[0] == 1
