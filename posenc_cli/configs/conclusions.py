@@ -108,8 +108,8 @@ def lengths_of(layers: Layers) -> Lengths:
     """What a config says of the lengths of some layers."""
     values = {**layers.values(), **{name: item.value for name, item in layers.derived.items()}}
     trained, factor = values.get("original_max_position_embeddings"), values.get("factor")
-    stretches = layers.scheme in _RATIO and trained and factor
-    return Lengths(trained, factor, trained * factor if stretches else None, values.get("context"))
+    reach = trained * factor if layers.scheme in _RATIO and trained and factor else None
+    return Lengths(trained, factor, reach, values.get("context"))
 
 
 def _context(layers: Layers) -> Conclusion | None:
