@@ -57,7 +57,7 @@ _BASE_DIGITS = 6
 _PLAIN = ("rope", "mrope")
 
 
-class Pairs(Record):
+class PairShares(Record):
     """What became of the pairs that turn: how many are kept, slowed by less than all, or by all.
 
     ``smallest`` is the least share of its frequency that a pair has left.
@@ -89,7 +89,7 @@ class Recipe(Record):
     overrides: Mapping[str, Any] | None
     attention_factor: float
     logit_multiplier: float
-    pairs: Pairs
+    pairs: PairShares
     step: float
     unseen: tuple[int, ...]
     unseen_from: int | None
@@ -562,7 +562,7 @@ class _Planner:
             overrides=overrides,
             attention_factor=attention,
             logit_multiplier=attention**2 * softmax,
-            pairs=Pairs(kept, len(angles) - kept - interpolated, interpolated, float(shares.min())),
+            pairs=PairShares(kept, len(angles) - kept - interpolated, interpolated, float(shares.min())),
             step=float(angles.max()),
             unseen=tuple(unseen),
             unseen_from=min((ends[place] for place in unseen), default=None),

@@ -86,7 +86,7 @@ def plan(
     ] = (),
     as_json: Json = False,
 ) -> int:
-    """Say what to set for a length, and what each recipe does.
+    """Say what to set for a length, and what that does.
 
     Of a model with rotary positions: which pairs never completed a turn in the positions it was
     trained at, and so show unseen angles later; from which distance on the sum of cosines is
