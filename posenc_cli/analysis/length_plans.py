@@ -562,7 +562,9 @@ class _Planner:
             overrides=overrides,
             attention_factor=attention,
             logit_multiplier=attention**2 * softmax,
-            pairs=PairShares(kept, len(angles) - kept - interpolated, interpolated, float(shares.min())),
+            pairs=PairShares(
+                kept, len(angles) - kept - interpolated, interpolated, float(shares.min())
+            ),
             step=float(angles.max()),
             unseen=tuple(unseen),
             unseen_from=min((ends[place] for place in unseen), default=None),
