@@ -97,6 +97,7 @@ def test_a_failed_check_is_a_status_of_the_commands_that_check(manuals):
         "identify",
         "inspect",
         "order-check",
+        "plan",
         "rope-check",
     }
     assert checking == {"", *rest}
