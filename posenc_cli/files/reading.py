@@ -24,7 +24,7 @@ from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from posenc_cli.files.declare import Format, InputFormat
     from posenc_cli.files.source import ArrayHeader, Source
@@ -195,6 +195,20 @@ def read_array(path: str | os.PathLike[str], *, max_bytes: int | None = None) ->
     return Loaded(
         values, stored.dtype, os.fsdecode(path), text=not form.binary, member=source.member
     )
+
+
+def read_members(path: str, names: Sequence[str]) -> list[Loaded]:
+    """Tensors of a .safetensors file that its header named; the header is read once for all.
+
+    Raises:
+        InvalidInput: the file is malformed, or one is no tensor of numbers.
+        Unavailable: the file cannot be opened or read.
+    """
+    with _reading(path, None) as (source, _):
+        return [
+            Loaded(_widen(stored, source), stored.dtype, path, member=name)
+            for name, stored in zip(names, safetensors.read_several(source, names), strict=True)
+        ]
 
 
 def read_headers(path: str | os.PathLike[str]) -> tuple[ArrayHeader, ...]:

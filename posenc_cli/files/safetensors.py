@@ -17,6 +17,7 @@ from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     import mmap
+    from collections.abc import Sequence
     from types import ModuleType
 
     from posenc_cli.files.matrix import ByteSink, Matrix
@@ -139,37 +140,71 @@ class _TensorEntry(Record):
     end: int
 
 
+class _Content(Record):
+    """The tensors of a file by name, the bytes that hold them, and where their data begin."""
+
+    entries: dict[str, _TensorEntry]
+    data: bytes | mmap.mmap
+    start: int
+
+    @classmethod
+    def of(cls, source: Source) -> _Content:
+        """The content of a file, which the library has checked.
+
+        Raises: InvalidInput where it is malformed.
+        """
+        text = source.header(0, 8, _LONGEST_HEADER)
+        data = source.whole()
+        entries = _tensors(text, source.name)
+        _check(source, data)
+        return cls(entries, data, 8 + len(text))
+
+    def stored(self, source: Source, chosen: str) -> Stored:
+        """A tensor of numbers.
+
+        Raises: InvalidInput where it is none.
+        """
+        import numpy as np
+
+        tensor = self.entries[chosen]
+        name = f"{source.name} tensor {quoted_name(chosen)}"
+        if tensor.dtype not in _DTYPES:
+            code = quoted_name(tensor.dtype[:40])
+            raise InvalidInput(f"{name} is {code}, a number format posenc lacks")
+        dtype, storage = _DTYPES[tensor.dtype]
+        count = value_count(name, tensor.shape)
+        start, stop = self.start + tensor.begin, self.start + tensor.end
+        if stop - start != count * np.dtype(storage).itemsize or stop > len(self.data):
+            raise InvalidInput(f"{name} has offsets that do not fit its shape")
+        flat = np.frombuffer(self.data, storage, count=count, offset=start)
+        return Stored(flat.reshape(tensor.shape), dtype)
+
+
 def read(source: Source) -> Stored:
     """Return the tensor that is asked for in a .safetensors file; a large file is mapped, not read.
 
     Raises:
         InvalidInput: the file is malformed, or holds no such tensor of numbers.
     """
-    import numpy as np
-
-    text = source.header(0, 8, _LONGEST_HEADER)
-    content = source.whole()
-    tensors = _tensors(text, source.name)
-    _check(source, content)
-    if not tensors:
+    content = _Content.of(source)
+    entries = content.entries
+    if not entries:
         raise InvalidInput(f"{source.name} is empty: it holds no tensors")
 
     def numeric(name: str) -> bool:
-        return tensors[name].dtype in _DTYPES and bool(tensors[name].shape)
+        return entries[name].dtype in _DTYPES and bool(entries[name].shape)
 
-    chosen = select_member(source, list(tensors), numeric=numeric)
-    tensor = tensors[chosen]
-    name = f"{source.name} tensor {quoted_name(chosen)}"
-    if tensor.dtype not in _DTYPES:
-        code = quoted_name(tensor.dtype[:40])
-        raise InvalidInput(f"{name} is {code}, a number format posenc lacks")
-    dtype, storage = _DTYPES[tensor.dtype]
-    count = value_count(name, tensor.shape)
-    start, stop = 8 + len(text) + tensor.begin, 8 + len(text) + tensor.end
-    if stop - start != count * np.dtype(storage).itemsize or stop > len(content):
-        raise InvalidInput(f"{name} has offsets that do not fit its shape")
-    flat = np.frombuffer(content, storage, count=count, offset=start)
-    return Stored(flat.reshape(tensor.shape), dtype)
+    return content.stored(source, select_member(source, list(entries), numeric=numeric))
+
+
+def read_several(source: Source, names: Sequence[str]) -> list[Stored]:
+    """Tensors of a .safetensors file that its header named, the header being read once.
+
+    Raises:
+        InvalidInput: the file is malformed, or one is no tensor of numbers.
+    """
+    content = _Content.of(source)
+    return [content.stored(source, name) for name in names]
 
 
 def headers(source: Source) -> tuple[ArrayHeader, ...]:
