@@ -23,6 +23,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from posenc_cli.checks.stored_frequencies import StoredFrequencies
     from posenc_cli.configs.resolved import Layers, Resolved
 
 CLOSE = 1e-5
@@ -96,6 +97,9 @@ _LATENT = (
 )
 """Parameters that may wait for another length than was compared, or for images."""
 
+_OWN_OF_DRAFTERS = {"head-dim", "layout", "softmax-factor"}
+"""What a drafter has of its own: its weights were trained with these."""
+
 _LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 _SLIDING = ("sliding_attention", "chunked_attention")
 _ABSENT = Sourced(None, "not there")
@@ -116,13 +120,17 @@ class Loss(Record):
 class Model(Record):
     """A reading to be compared, and what messages call it.
 
-    ``window`` is what a config says of its sliding layers, which its reading has no place for.
+    ``window`` is what a config says of its sliding layers, which its reading has no place for;
+    ``stored`` are the frequencies that a checkpoint stores, which has nothing else. A ``drafter``
+    proposes tokens to another model, at that one's positions.
     """
 
     name: str
     reading: Resolved
     runtime: str | None = None
     window: Sourced | None = None
+    stored: tuple[StoredFrequencies, ...] = ()
+    drafter: bool = False
 
 
 class ModelComparison(Record):
@@ -144,14 +152,17 @@ def compare_models(a: Model, b: Model, *, tolerance: float = 0.0) -> ModelCompar
 
     Numbers may differ by the relative ``tolerance``, and by what float32 leaves.
     """
-    comparing = _Comparing(max(tolerance, CLOSE))
-    comparing.models(a, b)
+    comparing = Comparing(max(tolerance, CLOSE))
+    if a.drafter or b.drafter:
+        comparing.drafters(a, b)
+    else:
+        comparing.models(a, b)
     losses = sorted(comparing.losses, key=lambda loss: [*NAMES].index(loss.name))
     compared = tuple(name for name in NAMES if name in comparing.compared)
     return ModelComparison((a, b), compared, tuple(losses), comparing.tolerance)
 
 
-class _Comparing:
+class Comparing:
     """A comparison as it goes on: what was compared, and what was lost."""
 
     def __init__(self, tolerance: float) -> None:
@@ -169,6 +180,33 @@ class _Comparing:
         self.windows(a, b)
         for one, other in pairs:
             self.groups(one, other)
+
+    def drafters(self, a: Model, b: Model) -> None:
+        """Compare rotations alone: a drafter has layers, heads and weights of its own.
+
+        It turns alike where it turns as any of its verifier's layers do; where it does not, it is
+        held against those that see everything.
+        """
+        first, second = ([group for group in m.reading.layers if _turns(group)] for m in (a, b))
+        if not first or not second:
+            self.value("encoding", None, *(_scheme(m.reading.layers[0]) for m in (a, b)))
+            return
+        pairs = [
+            (one, other)
+            for one in sorted(first, key=_slides)
+            for other in sorted(second, key=_slides)
+        ]
+        trials = [self._drafted(one, other) for one, other in pairs]
+        nearest = next((trial for trial in trials if not trial.losses), trials[0])
+        self.compared |= nearest.compared
+        self.losses += nearest.losses
+
+    def _drafted(self, one: Layers, other: Layers) -> Comparing:
+        trial = Comparing(self.tolerance)
+        trial.rotations(one, other)
+        trial.compared -= _OWN_OF_DRAFTERS
+        trial.losses = [loss for loss in trial.losses if loss.name not in _OWN_OF_DRAFTERS]
+        return trial
 
     def architectures(self, a: Model, b: Model) -> None:
         """Compare the architecture of a file with the model type of a config, where it is known."""
@@ -243,14 +281,18 @@ class _Comparing:
             return
         if len(self.losses) > before and self.losses[-1].name == "rotary-width":
             before -= 1  # frequencies of other widths differ for that reason alone
+        self.causes(one, other)
+        if len(self.losses) == before:
+            self.losses.append(Loss("frequencies", label, _scheme(one), _scheme(other)))
+
+    def causes(self, one: Layers, other: Layers) -> None:
+        """Name the parameters for which frequencies differ."""
         base = "sliding-base" if _slides(one) else "base"
-        self.value(base, label, *(group.params["base"] for group in both))
+        self.value(base, one.layer_type, *(group.params["base"] for group in (one, other)))
         if one.scheme == other.scheme:
             self.parameters(one, other, tuple(_PARAMETERS))
         else:
             self.schemes(one, other)
-        if len(self.losses) == before:
-            self.losses.append(Loss("frequencies", label, _scheme(one), _scheme(other)))
 
     def parameters(self, one: Layers, other: Layers, names: Sequence[str]) -> None:
         """Compare the parameters that both have."""
@@ -294,7 +336,7 @@ class _Comparing:
         ]
         lengths = sorted({length for rule in rules for length in rule.lengths})
         for length in lengths or (None,):
-            a, b = (_frequencies(group, length) for group in (one, other))
+            a, b = (turning_frequencies(group, length) for group in (one, other))
             if a.shape != b.shape or not np.allclose(a, b, rtol=self.tolerance, atol=0):
                 return False
         return True
@@ -417,7 +459,7 @@ def _width(group: Layers) -> Sourced:
     return Sourced(2 * int(dim.value * share.value / 2 + 1e-9), share.source)
 
 
-def _frequencies(group: Layers, seq_len: int | None) -> np.ndarray[Any, Any]:
+def turning_frequencies(group: Layers, seq_len: int | None) -> np.ndarray[Any, Any]:
     """The frequencies of the turning pairs at a length, (pairs,)."""
     bound = catalogue.find(group.scheme).bind(group.values(), seq_len=seq_len)
     frequencies: np.ndarray[Any, Any] = np.asarray(bound.rotation.waves.frequencies(np))

@@ -50,10 +50,15 @@ def _compare_models(
     from posenc_cli.render.losses import losses_fields, losses_text
 
     first, second = models
-    for key, model in zip("AB", models, strict=True):
+    if first.stored or second.stored:
+        from posenc_cli.checks.stored_frequencies import compare_stored
+
+        result = compare_stored(first, second, tolerance=tol)
+    else:
+        result = compare_models(first, second, tolerance=tol)
+    for key, model in zip("AB", result.models, strict=True):
         for warning in model.reading.warnings:
             console.warning(f"{key}: {warning}")
-    result = compare_models(first, second, tolerance=tol)
     if output.json:
         console.json("compare", losses_fields(result))
     else:
@@ -137,7 +142,8 @@ def compare(
     """Compare two arrays or encodings.
 
     A and B are files (.npy .npz .csv .safetensors), schemes, configs, GGUF files or models. Of a
-    GGUF file and a config, a model or another one it is said by name what is lost. Two rotary
+    GGUF file and a config, a model or another one it is said by name what is lost, and so of a
+    config and a checkpoint that stores frequencies, or a drafter. Two rotary
     encodings without positions are compared pair by pair: frequencies and amplitude, to which
     --tol is then relative. Status 1 where they differ by more than --tol, by default at all; NaN
     equals NaN. With --as alone, A is what another engine makes of it beside transformers. --plot
@@ -149,6 +155,7 @@ def compare(
       posenc compare gemma-3-4b rope --layer-type full_attention --set b.dim=256
       posenc compare llama-2-7b --as vllm
       posenc compare config.json model.gguf
+      posenc compare config.json model.safetensors
       posenc compare sinusoidal rope --dim 64 --len 128 --out difference.png
     """
     output.check(picture)

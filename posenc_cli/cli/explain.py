@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from posenc_cli.catalogue import find as find_scheme
+from posenc_cli.checks.model_folder import folder_conclusions
 from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
@@ -118,7 +119,8 @@ def explain(
         try:
             found = _config(config)
             resolved = _resolved(found, config, runtime, given)
-            summary = conclusions(resolved, found)
+            beside = folder_conclusions(config, resolved)
+            summary = (*conclusions(resolved, found), *beside)
         except PosencError as error:
             status = max(status, report_error(error, debug=console.debug))
             continue
@@ -127,6 +129,8 @@ def explain(
         else:
             texts.append(_text(console, name, resolved, summary, _next(config, resolved)))
         doubts += _failed(name, resolved, summary, strict=strict, codes=fail_on or ())
+        if strict:
+            doubts += (f"--strict: {name}{each.text}" for each in beside if each.doubtful)
     if texts:
         console.result("\n\n".join(texts))
     for doubt in doubts:

@@ -1,4 +1,4 @@
-"""Models beside each other, at least one of them a GGUF file, as a user names them."""
+"""Models beside each other, one of them a GGUF file or a checkpoint, as a user names them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from posenc_cli.configs import library
+from posenc_cli.configs.companions import is_drafter
 from posenc_cli.configs.config import read_config, resolve
+from posenc_cli.configs.config_file import FILE
 from posenc_cli.configs.gguf_file import begins_a_gguf
 from posenc_cli.configs.resolved import TRANSFORMERS
-from posenc_cli.errors import InvalidInput, PosencError
+from posenc_cli.errors import InvalidInput, PosencError, quoted_name
+from posenc_cli.files.checkpoint import INDEX, checkpoint_files
 from posenc_cli.files.gguf import GGUFHeader
 
 if TYPE_CHECKING:
@@ -21,19 +24,32 @@ _LLAMA_CPP = "llama.cpp"
 
 
 def models_of(names: tuple[str, str | None], runtimes: Sequence[str]) -> list[Model] | None:
-    """A and B where one is a GGUF file and the other a model too, None where they are not.
+    """A and B where one is a GGUF file or a checkpoint and the other a model, else None.
 
-    A config is read as llama.cpp reads it, where that is known and no engine is named.
+    Beside a GGUF file a config is read as llama.cpp reads it, where that is known and no engine is
+    named.
 
     Raises: InvalidInput, Unavailable: one cannot be read.
     """
     a, b = names
-    if b is None or not any(map(_is_gguf, (a, b))) or not all(map(_is_model, (a, b))):
+    if b is None:
         return None
-    models = []
-    for key, name, runtime in zip("AB", (a, b), engines_of(runtimes, alone=False), strict=True):
+    both = (a, b)
+    checkpoints = [_is_checkpoint(name) for name in both]
+    others = [name for name, is_one in zip(both, checkpoints, strict=True) if not is_one]
+    if not all(map(_is_model, others)):
+        return None
+    if not any(checkpoints) and not any(map(_is_gguf, both)) and not any(map(_is_drafter, both)):
+        return None
+    models: list[Model] = []
+    for key, name, runtime in zip("AB", both, engines_of(runtimes, alone=False), strict=True):
         try:
-            models.append(_model(name, runtime))
+            if checkpoints[len(models)]:
+                models.append(_checkpoint(name))
+            elif any(map(_is_gguf, both)):
+                models.append(_model(name, runtime))
+            else:
+                models.append(_model(name, runtime or TRANSFORMERS))
         except PosencError as error:
             error.message = f"{key}: {error.message}"
             raise
@@ -52,7 +68,54 @@ def _model(name: str, runtime: str | None) -> Model:
             return Model(name, resolve(config, runtime=_LLAMA_CPP, name=name), _LLAMA_CPP, window)
         except InvalidInput:  # what llama.cpp makes of it was not read, or is nothing
             runtime = TRANSFORMERS
-    return Model(name, resolve(config, runtime=runtime, name=name), runtime, window)
+    reading = resolve(config, runtime=runtime, name=name)
+    return Model(name, reading, runtime, window, drafter=is_drafter(config))
+
+
+def _is_drafter(name: str) -> bool:
+    """Whether a config that can be read is a drafter's; what cannot is told where it is read."""
+    if name in library.names() or not Path(name).exists() or Path(name).is_fifo():
+        return False
+    try:
+        config = read_config(name, flag=None)
+    except PosencError:
+        return False
+    return not isinstance(config, GGUFHeader) and is_drafter(config)
+
+
+def _checkpoint(name: str) -> Model:
+    from posenc_cli.checks.stored_frequencies import stored_model
+    from posenc_cli.inference.stored import stored_names
+
+    names = stored_names(checkpoint_files(name))
+    if not names:
+        raise InvalidInput(
+            f"{quoted_name(name)}: stores no frequencies: none of its tensors is an inv_freq of a "
+            "text model",
+            hint="posenc weights lists the tensors that hold positions",
+        )
+    return stored_model(name, names)
+
+
+def _is_checkpoint(text: str) -> bool:
+    """Whether a text names a .safetensors file, their index, or a folder of them with no config."""
+    place = Path(text)
+    if text.endswith(INDEX):
+        return True
+    try:
+        if place.is_dir():
+            return not (place / FILE).exists() and bool(list(place.glob("*.safetensors")))
+        is_file = place.suffix.lower() == ".safetensors" and place.is_file()
+        return is_file and _stores_frequencies(text)
+    except (OSError, ValueError):
+        return False
+
+
+def _stores_frequencies(path: str) -> bool:
+    """Whether a .safetensors file is a checkpoint to be compared, and no array of numbers."""
+    from posenc_cli.inference.stored import stored_names
+
+    return bool(stored_names([path]))
 
 
 def _is_gguf(text: str) -> bool:

@@ -34,6 +34,7 @@ class ConclusionCode(StrEnum):
     LOGITS = "logits"
     NO_POSITIONS = "no-positions"
     INDEXER = "indexer"
+    STORED = "stored"
     NOT_READ = "not-read"
     UNREAD = "unread"
     DEFAULTED = "defaulted"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli import catalogue
 from posenc_cli.configs import diffusion, families, nonrotary, vision
 from posenc_cli.configs.architectures import KEY, is_alike, named_classes
+from posenc_cli.configs.companions import check_companion
 from posenc_cli.configs.config_file import FILE, read_config
 from posenc_cli.configs.family_keys import FamilyKeys
 from posenc_cli.configs.keys import Keys
@@ -78,6 +79,7 @@ def resolve(
     top, notes = Keys(config, name=name if name.isprintable() else quoted_name(name)), Notes()
     if diffusion.is_diffusers(top):
         return _diffusers(top, runtime, notes)
+    check_companion(top, notes)
     model = text_model(top, notes)
     ropes: Sequence[RopeObject | None]
     if model.family is not None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FILE = "config.json"
+_OF_ADAPTERS = "adapter_config.json"
 LARGEST_FILE = 8 << 20  # bytes; the largest config of a model is a thousandth of it
 
 
@@ -58,9 +59,7 @@ def _content(path: str, where: str) -> bytes | GGUFHeader:
             return _read(open_input(path), path, where)
         file = Path(path)
         if file.is_dir():
-            file = file / FILE
-            if not file.exists():
-                raise Unavailable(f"{where}: is a folder without a {FILE}")
+            file = _of_folder(file, where)
         mode = file.stat().st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
             raise InvalidInput("the file: is neither a regular file nor a pipe")
@@ -69,6 +68,14 @@ def _content(path: str, where: str) -> bytes | GGUFHeader:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise Unavailable(f"{where}: {reason}") from error
+
+
+def _of_folder(folder: Path, where: str) -> Path:
+    """The config in a folder, or that of an adapter, which is refused as one."""
+    for name in (FILE, _OF_ADAPTERS):
+        if (folder / name).exists():
+            return folder / name
+    raise Unavailable(f"{where}: is a folder without a {FILE}")
 
 
 def _read(file: BinaryIO, path: str, where: str) -> bytes | GGUFHeader:

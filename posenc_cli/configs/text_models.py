@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from posenc_cli.configs import families, nonrotary, vision
 from posenc_cli.configs.architectures import substitute_class
+from posenc_cli.configs.companions import LAYER
 from posenc_cli.configs.layer_types import LONGEST_NAME
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.records import Record, replace
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 
 SAME = {"kimi_k2": "deepseek_v3"}
 """Model types that are another's by a name of their own, as transformers' Kimi K2.5 has it."""
-_SECTIONS = ("text_config", "llm_config", "language_config", "text_encoder", "decoder", "generator")
+_SECTIONS = (
+    *("text_config", "llm_config", "language_config", "text_encoder", "decoder", "generator"),
+    LAYER,
+)
 """Where a model of text and something else keeps its text model."""
 _CALLED = {"RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
 """What transformers calls model types of older files."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.transaction import open_input
 
-_INDEX = ".safetensors.index.json"
+INDEX = ".safetensors.index.json"
 _LARGEST_INDEX = 32 << 20  # bytes: some 200,000 tensors
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt")
 _UNPICKLE = (
@@ -30,7 +30,7 @@ def checkpoint_files(given: str) -> list[str]:
     try:
         if path.is_dir():
             return _of_folder(path)
-        if given.endswith(_INDEX):
+        if given.endswith(INDEX):
             return _of_index(path)
         known = path.exists()
     except OSError as error:
@@ -50,7 +50,7 @@ def checkpoint_files(given: str) -> list[str]:
 
 def _of_folder(folder: Path) -> list[str]:
     files = sorted(folder.iterdir())
-    indices = [file for file in files if file.name.endswith(_INDEX)]
+    indices = [file for file in files if file.name.endswith(INDEX)]
     if len(indices) == 1:
         return _of_index(indices[0])
     tensors = [str(file) for file in files if file.suffix == ".safetensors"]

@@ -203,5 +203,5 @@ def rules_of(
             continue
         for max_bias in dict.fromkeys((_USUAL, snap(exponent, max(1e-6, 2 * error * steps)))):
             expected = exact_slopes(heads, max_bias=max_bias, rule=rule)
-            if max(abs(g - e) / e for g, e in zip(given, expected, strict=True)) <= error:
+            if all(abs(g - e) <= error * e for g, e in zip(given, expected, strict=True)):
                 yield max_bias, rule, expected

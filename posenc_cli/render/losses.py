@@ -70,7 +70,7 @@ def _title(model: Model) -> str:
 def _what(model: Model) -> str:
     reading = model.reading
     schemes = dict.fromkeys(group.scheme for group in reading.layers)
-    return f"{reading.noun} {reading.model_type}, {', '.join(schemes)}"
+    return ", ".join([f"{reading.noun} {reading.model_type}", *schemes])
 
 
 def _row(loss: Loss) -> list[str]:

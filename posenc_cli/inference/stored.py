@@ -1,0 +1,74 @@
+"""Which tensors of a checkpoint are frequencies of its text model, by their names and shapes.
+
+Older code kept ``inv_freq`` with the weights; transformers and vLLM compute their own and leave
+such a tensor aside, and code that loads it turns by it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from posenc_cli.files import safetensors
+from posenc_cli.files.source import open_source
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NAME = re.compile(r"(?:^|[./])(?P<kind>\w+_)?inv_freq$")
+_LAYER = re.compile(r"[./](\d+)[./]")
+_OTHER_PARTS = re.compile(
+    r"(?:^|[./])(?:vis|visual|vision\w*|image\w*|video\w*|vit|audio\w*|speech\w*|mm_\w+)[./]"
+)
+"""Parts of models of text and something else that are no text model."""
+_ORIGINAL = "original"  # what dynamic rules keep beside what they made of it
+_MOST_PAIRS = 1 << 15
+_LARGEST_FILE = 8 << 30
+
+
+class StoredName(Record):
+    """A tensor of frequencies: its file, its name, and of which layer or kind of layers it is.
+
+    ``layer`` is None of what all layers share, ``layer_type`` where its name tells no kind.
+    """
+
+    file: str
+    name: str
+    layer: int | None
+    layer_type: str | None
+
+
+def stored_names(files: Sequence[str]) -> list[StoredName]:
+    """The frequencies that .safetensors files store, from their headers; no value is read.
+
+    Raises:
+        InvalidInput: a file is malformed.
+        Unavailable: it cannot be opened.
+    """
+    return [name for file in files for name in _in_file(file)]
+
+
+def _in_file(file: str) -> list[StoredName]:
+    source = open_source(file, max_bytes=_LARGEST_FILE)
+    with source.file:
+        headers = safetensors.headers(source)
+    names = []
+    for header in headers:
+        match = _NAME.search(header.name)
+        if match is None or not header.dtype.startswith(("float", "bfloat")):
+            continue
+        if len(header.shape) != 1 or not 0 < header.shape[0] <= _MOST_PAIRS:
+            continue
+        kind = (match["kind"] or "").rstrip("_")
+        if kind != _ORIGINAL and not _OTHER_PARTS.search(header.name):
+            names.append(_named(file, header.name, kind))
+    return names
+
+
+def _named(file: str, name: str, kind: str) -> StoredName:
+    layer = _LAYER.search(name)
+    layer_type = kind or None
+    if layer_type is None and re.search(r"rotary_emb_local|local_rotary", name):
+        layer_type = "sliding_attention"
+    return StoredName(file, name, int(layer[1]) if layer else None, layer_type)
