@@ -155,7 +155,6 @@ def compare(
       posenc compare gemma-3-4b rope --layer-type full_attention --set b.dim=256
       posenc compare llama-2-7b --as vllm
       posenc compare config.json model.gguf
-      posenc compare config.json model.safetensors
       posenc compare sinusoidal rope --dim 64 --len 128 --out difference.png
     """
     output.check(picture)

@@ -20,6 +20,7 @@ import posenc_cli as posenc
 from posenc_cli.cli.app import COMMANDS, function_of
 from posenc_cli.configs import library as models
 from posenc_cli.examples import llama
+from tests import gguf_files
 from tests.matrices import matrix
 from tests.processes import PATIENCE
 from tools import gallery, pages, screenshot
@@ -32,6 +33,8 @@ PAGES = {path: path.read_text() for path in (ROOT / "README.md", *(ROOT / "docs"
 DIFFERENT = {
     "posenc compare gpt-oss-20b --as llama.cpp",
     "posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=16 --tol 1e-6",
+    "posenc compare config.json model.gguf",
+    "posenc explain config.json --fail-on context,no-positions",
     "posenc compare rope rope --dim 64 --set b.base=500000 --len 128",
     "posenc compare sinusoidal rope --dim 64 --len 128 --out difference.png",
     "posenc compare gemma-3-4b rope --layer-type full_attention --set b.dim=256",
@@ -80,6 +83,14 @@ def users_folder(tmp_path_factory):
     }
     save_file({name: draw(shape, "f4") for name, shape in small.items()}, folder / "t5.safetensors")
     save_file({"wpe.weight": draw((64, 16), "f4")}, folder / "model.safetensors")
+    plain = matrix("rope", None, table="inv-freq", **given).astype("f4")
+    names = [f"model.layers.{layer}.self_attn.rotary_emb.inv_freq" for layer in range(32)]
+    save_file(dict.fromkeys(names, plain), folder / "checkpoint.safetensors")
+    _, converted = gguf_files.converted("llama-3.1-8b")
+    (folder / "llama-3.1-8b.gguf").write_bytes(converted)
+    keys, _ = gguf_files.parsed(converted)
+    del keys["llama.rope.freq_base"]
+    (folder / "model.gguf").write_bytes(gguf_files.gguf_bytes(keys))
     index = {"weight_map": {"wpe.weight": "model.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     (folder / "my_model").mkdir()
