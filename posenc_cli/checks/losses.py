@@ -23,8 +23,8 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from posenc_cli.checks.stored_frequencies import StoredFrequencies
     from posenc_cli.configs.resolved import Layers, Resolved
+    from posenc_cli.inference.stored import StoredFrequencies
 
 CLOSE = 1e-5
 """The relative error that float32 leaves: of a factor 6e-8, of divisors that the converter computes

@@ -25,9 +25,10 @@ from posenc_cli.checks.losses import (
 from posenc_cli.configs.resolved import Layers, Resolved, Sourced
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.reading import Loaded, read_members
+from posenc_cli.inference.stored import StoredFrequencies
 from posenc_cli.inference.tolerance import smallest, unit
 from posenc_cli.positions import range_texts
-from posenc_cli.records import Record, replace
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,31 +37,6 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Reals
 
 NOUN = "stored frequencies"
-
-
-class StoredFrequencies(Record):
-    """Frequencies as layers of a checkpoint share them: the first tensor's name, and their numbers.
-
-    ``layers`` are those that store them, empty of what the model has but once; ``values`` has the
-    shape (pairs,), of the number format ``dtype``.
-    """
-
-    name: str
-    layers: tuple[int, ...]
-    layer_type: str | None
-    loaded: Loaded
-
-    @property
-    def values(self) -> Reals:
-        """The frequencies, (pairs,), in float64."""
-        return self.loaded.values.astype(np.float64)
-
-    @property
-    def label(self) -> str:
-        """Which layers these are, for a reader."""
-        if not self.layers:
-            return self.layer_type or self.name
-        return f"layer{'s' * (len(self.layers) > 1)} {', '.join(range_texts(self.layers))}"
 
 
 def stored_model(path: str, names: Sequence[StoredName]) -> Model:

@@ -140,7 +140,7 @@ class _TensorEntry(Record):
     end: int
 
 
-class _Content(Record):
+class _TensorData(Record):
     """The tensors of a file by name, the bytes that hold them, and where their data begin."""
 
     entries: dict[str, _TensorEntry]
@@ -148,7 +148,7 @@ class _Content(Record):
     start: int
 
     @classmethod
-    def of(cls, source: Source) -> _Content:
+    def of(cls, source: Source) -> _TensorData:
         """The content of a file, which the library has checked.
 
         Raises: InvalidInput where it is malformed.
@@ -186,7 +186,7 @@ def read(source: Source) -> Stored:
     Raises:
         InvalidInput: the file is malformed, or holds no such tensor of numbers.
     """
-    content = _Content.of(source)
+    content = _TensorData.of(source)
     entries = content.entries
     if not entries:
         raise InvalidInput(f"{source.name} is empty: it holds no tensors")
@@ -203,7 +203,7 @@ def read_several(source: Source, names: Sequence[str]) -> list[Stored]:
     Raises:
         InvalidInput: the file is malformed, or one is no tensor of numbers.
     """
-    content = _Content.of(source)
+    content = _TensorData.of(source)
     return [content.stored(source, name) for name in names]
 
 

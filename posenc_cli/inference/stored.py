@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING
 
 from posenc_cli.files import safetensors
 from posenc_cli.files.source import open_source
+from posenc_cli.positions import range_texts
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from posenc_cli.files.reading import Loaded
+    from posenc_cli.numerics.arrays import Reals
 
 _NAME = re.compile(r"(?:^|[./])(?P<kind>\w+_)?inv_freq$")
 _LAYER = re.compile(r"[./](\d+)[./]")
@@ -37,6 +41,31 @@ class StoredName(Record):
     name: str
     layer: int | None
     layer_type: str | None
+
+
+class StoredFrequencies(Record):
+    """Frequencies as layers of a checkpoint share them: the first tensor's name, and their numbers.
+
+    ``layers`` are those that store them, empty of what the model has but once; ``values`` has the
+    shape (pairs,), of the number format ``dtype``.
+    """
+
+    name: str
+    layers: tuple[int, ...]
+    layer_type: str | None
+    loaded: Loaded
+
+    @property
+    def values(self) -> Reals:
+        """The frequencies, (pairs,), in float64."""
+        return self.loaded.values.astype("float64")
+
+    @property
+    def label(self) -> str:
+        """Which layers these are, for a reader."""
+        if not self.layers:
+            return self.layer_type or self.name
+        return f"layer{'s' * (len(self.layers) > 1)} {', '.join(range_texts(self.layers))}"
 
 
 def stored_names(files: Sequence[str]) -> list[StoredName]:
