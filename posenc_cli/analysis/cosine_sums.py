@@ -14,6 +14,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -92,8 +93,8 @@ class CosineSums(Record):
             return None
         for start, sums in self._blocks(length):
             below = np.flatnonzero(sums <= self._slack(start + sums.size))
-            for place in below.tolist():
-                if self._negative(start + place, float(sums[place])):
+            for place in below:
+                if self._negative(start + int(place), float(sums[place])):
                     return start + int(place)
         return None
 
@@ -115,8 +116,8 @@ class CosineSums(Record):
         side = min(_WIDEST, 1 << max(4, math.isqrt(length).bit_length()))
         columns = np.outer(self.angles, np.arange(side))  # (pairs, side)
         within = np.concatenate([np.cos(columns), -np.sin(columns)])
-        for start in range(0, length, _HELD):
-            stop = min(length, start + _HELD)
+        starts = [start for start in (0, _HELD >> 4) if start < length]  # most end in the first
+        for start, stop in pairwise((*starts, *range(_HELD, length, _HELD), length)):
             rows = np.outer(np.arange(start, stop, side), self.angles)  # (rows, pairs)
             sums = (np.concatenate([np.cos(rows), np.sin(rows)], axis=1) @ within).ravel()
             yield start, sums[: stop - start] + self.at_rest
