@@ -90,7 +90,7 @@ INPUTS = re.compile(
 )
 """The arrays that peers are given, not what they give."""
 
-GROWING = ("config_rope", "config_nonrotary", "models")
+GROWING = ("config_plans", "config_rope", "config_nonrotary", "models")
 """The goldens to whose arrays a new case adds one."""
 
 NOT_LOADED = ("phi-3-vision-128k",)
@@ -824,6 +824,36 @@ def config_rope(statement: Statement, _stored: Arrays) -> Arrays:
     return made
 
 
+def config_plans(statement: Statement, _stored: Arrays) -> Arrays:
+    """What transformers makes of configs with a plan's keys, and of loaded ones with overrides."""
+    made: dict[str, Any] = {}
+    for case in statement["cases"]:
+        kind = case["layer_type"] or ""
+        written, loaded = configured(case["written"]), configured(case["config"])
+        overrides, section = copy.deepcopy(case["overrides"]), loaded
+        if "text_config" in overrides:  # as engines do, which set the keys of nested configs
+            overrides, section = overrides["text_config"], loaded.text_config
+        section.update(overrides)
+        for name, config in (("written", written), ("overridden", loaded)):
+            table, scaling = frequencies_at(config.get_text_config(), kind, case["to"])
+            made[f"{case['name']}/{name}"] = table
+            case[f"{name}_scaling"] = scaling
+    return made
+
+
+def frequencies_at(config: Any, kind: str, length: int) -> tuple[Any, Any]:
+    """The frequencies and the attention scaling of a layer type once a sequence is so long."""
+    import torch
+
+    rotary = rotary_module(config)
+    prefix = f"{kind}_" if kind and hasattr(rotary, f"{kind}_inv_freq") else ""
+    if getattr(rotary, f"{prefix}rope_type", None) == "dynamic" or "dynamic" in str(
+        getattr(rotary, "rope_type", "")
+    ):
+        rotary(torch.zeros(1, 1, 8), torch.tensor([[length - 1]]), *([kind] if prefix else []))
+    return getattr(rotary, f"{prefix}inv_freq"), getattr(rotary, f"{prefix}attention_scaling")
+
+
 def architectures(statement: Statement, _stored: Arrays) -> Arrays:
     """The model types of each class of transformers, for the types that are read or refused."""
     from transformers.models.auto import modeling_auto
@@ -1106,6 +1136,7 @@ GENERATORS: Mapping[str, Generator] = {
     "config_containers": config_containers,
     "config_defaults": config_defaults,
     "config_nonrotary": config_nonrotary,
+    "config_plans": config_plans,
     "config_rope": config_rope,
     "deberta_*": deberta_buckets,
     "layer_types": layer_types,

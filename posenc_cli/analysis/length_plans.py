@@ -557,7 +557,9 @@ class _Planner:
         return Recipe(
             name=name,
             scheme=layers.scheme,
-            params=dict(encoding.bound.params),
+            params={
+                key: value for key, value in encoding.bound.params.items() if value is not None
+            },
             config=config,
             overrides=overrides,
             attention_factor=attention,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.configs import families
 from posenc_cli.configs.family_keys import CONTEXT, ORIGINAL, SHARE
 from posenc_cli.configs.keys import Keys
 from posenc_cli.configs.resolved import Notes
@@ -41,7 +42,8 @@ class Spelling(Record):
 
     ``path`` leads to its text model, ``values`` are the keys there. ``container`` is the key of
     the rope object, ``label`` that of the layers in it where each type has its own. ``type_key`` is
-    what the object calls its rule, ``base_key`` where the base stands, by what leads to it.
+    what the object calls its rule, ``base_key`` where the base stands, by what leads to it. The
+    keys of a text model that ``is_flat`` stand at the top, and in ``text_config`` once loaded.
     """
 
     path: tuple[str, ...]
@@ -51,6 +53,7 @@ class Spelling(Record):
     type_key: str
     base_key: tuple[str, ...]
     context_key: str
+    is_flat: bool = False
 
     def snippet(
         self, rope: Mapping[str, Any], *, base: float | None = None, context: int | None = None
@@ -110,14 +113,15 @@ class Spelling(Record):
                 layers.layer_type: whole,
             }
         found = {NEW: whole} | ({} if context is None else {self.context_key: context})
-        return _nested(self.path, found)
+        return _nested(("text_config",) if self.is_flat else self.path, found)
 
     def loaded(self, config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
         """A config as an engine has it with ``overrides``: the older keys are folded away."""
         folded: dict[str, Any] = {OLD: None}
         if self.container == OLD:
             folded[BASE] = None
-        return merged(merged(config, _nested(self.path, folded)), overrides)
+        keys = overrides["text_config"] if self.is_flat else overrides
+        return merged(merged(config, _nested(self.path, folded)), keys)
 
     def _current(self) -> dict[str, Any]:
         """The rope object as it is."""
@@ -177,7 +181,13 @@ def spelling_of(
         type_key=type_key,
         base_key=_base_key(layers, keys.prefix, container, label),
         context_key=_context_key(layers, keys.prefix),
+        is_flat=not path and _is_container(config),
     )
+
+
+def _is_container(config: Mapping[str, Any]) -> bool:
+    """Whether the model type is one around a text model."""
+    return families.container(str(config.get("model_type"))) is not None
 
 
 def _local(values: Mapping[str, Any]) -> bool:

@@ -1,16 +1,23 @@
 """What to set for a length: what is known of a model, and what recipes do to its pairs."""
 
+import functools
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from posenc_cli import catalogue
 from posenc_cli.analysis import cosine_sums
 from posenc_cli.analysis.length_plans import LONGEST, LengthPlan, NoPlan, plan_length
 from posenc_cli.configs import library
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.spelling import merged
 from posenc_cli.errors import InvalidInput
+from posenc_cli.numerics import exact
+
+PLANS = json.loads((Path(__file__).parents[1] / "golden" / "config_plans.json").read_text())
 
 LLAMA = {
     "model_type": "llama",
@@ -221,3 +228,32 @@ def test_the_errors_of_float32_are_those_of_frameworks(llama):
     exactly = 16383 * 10_000.0 ** (-np.arange(64) / 64)
     error = np.abs(np.cos(angles.astype(np.float64)) - np.cos(exactly)).max()
     assert recipe(llama, "as-is").errors["float32"] == pytest.approx(error, rel=0.5)
+
+
+def frequencies(found, name):
+    own = recipe(found, name)
+    bound = catalogue.find(own.scheme).bind({**own.params})
+    return np.array([float(angle) for angle in bound.content.waves.frequencies(exact)])
+
+
+@pytest.fixture(scope="module")
+def plans(few_bases):
+    return functools.cache(planned)
+
+
+@pytest.mark.parametrize("case", PLANS["cases"], ids=lambda case: case["name"])
+def test_transformers_makes_of_what_is_set_what_was_planned(case, plans, golden):
+    statement, arrays = golden("config_plans")
+    found = plans(case["model"], case["to"])
+    own = recipe(found, case["recipe"])
+    assert merged(case["config"], own.config) == case["written"]
+    assert own.overrides == case["overrides"]
+    angles, (rtol, scaled) = frequencies(found, case["recipe"]), tolerances(statement)
+    for kind in ("written", "overridden"):
+        table = arrays[f"{case['name']}/{kind}"]
+        assert table == pytest.approx(angles[: len(table)], rel=rtol)
+        assert own.attention_factor == pytest.approx(case[f"{kind}_scaling"], rel=scaled)
+
+
+def tolerances(statement):
+    return [statement["tolerance"][key]["rtol"] for key in ("inv_freq", "attention_scaling")]
