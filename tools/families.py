@@ -28,7 +28,7 @@ from tools.goldens import configured, frequencies, layout
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FILE = Path(__file__).parents[1] / "posenc_cli" / "models" / "rotary.json"
+FILE = Path(__file__).parents[1] / "posenc_cli" / "configs" / "rotary.json"
 SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers", "max_position_embeddings")
 WIDTHS = ("qk_rope_head_dim", "head_dim")
 """Sizes of which a configuration class has one or none: of a slice that turns, or of a head."""
@@ -118,8 +118,9 @@ def container_of(model_type: str, row: Any, families: dict[str, Any]) -> Any:
 
     flat = isinstance(row, dict) and row.get("flat")
     alone = configured({"model_type": model_type}).get_text_config()
-    own = configured({"model_type": alone.model_type})
-    stated = families.get(alone.model_type, {}).get("defaults", {})
+    text = type(alone).model_type  # flat configs leave that of the whole on the instance
+    own = configured({"model_type": text})
+    stated = families.get(text, {}).get("defaults", {})
     differing, merged = _differing(alone, own, stated), {}
     if differing:
         with contextlib.suppress(StrictDataclassError):  # one that its other parts must fit
@@ -127,13 +128,13 @@ def container_of(model_type: str, row: Any, families: dict[str, Any]) -> Any:
             merged = _differing(within.get_text_config(), own, stated)
     base = differing.pop("rope_theta", None)
     derived = {
-        "text": alone.model_type,
+        "text": text,
         **({"defaults": differing} if differing else {}),
         **({"base": float(base)} if base else {}),
         **({"merged": True} if differing and merged.items() >= differing.items() else {}),
         **({"flat": True} if flat else {}),
     }
-    return derived if len(derived) > 1 else alone.model_type
+    return derived if len(derived) > 1 else text
 
 
 def _differing(config: Any, own: Any, stated: dict[str, Any]) -> dict[str, Any]:

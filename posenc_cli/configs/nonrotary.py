@@ -313,6 +313,65 @@ class Reader:
         params = {"dim": self._count(self.family.dim)}
         yield Layers("full_attention", layers, "nope", params, self._context())
 
+    def unturned(self) -> Iterator[Layers]:
+        """The same of other hybrids, each of which tells its layers in a way of its own."""
+        count = len(self._indices())
+        if self.model_type == "glm5_next_text" and self.text.count("qk_rope_head_dim", minimum=0):
+            self._refuse_turned_columns()
+        if self.model_type == "jamba":
+            layers = self._periodic(count, 8)
+        else:
+            listed = first(self.text.texts("layer_types"), self.text.texts("layers_block_type"))
+            layers = self._listed(listed, count) if listed else self._unlisted(count)
+        label = {"zamba": "hybrid", "glm5_next_text": "indexed_attention"}
+        params = {"dim": self._count(self.family.dim)}
+        name = label.get(self.model_type, "full_attention")
+        yield Layers(name, layers, "nope", params, self._context())
+
+    def _refuse_turned_columns(self) -> None:
+        """GLM-5.3 has no columns that could turn.
+
+        Raises: InvalidInput.
+        """
+        if self.text.values["qk_rope_head_dim"]:
+            raise self.text.invalid("qk_rope_head_dim", "transformers takes 0 alone here")
+
+    def _unlisted(self, count: int) -> tuple[int, ...]:
+        """The layers with attention where no key lists the types of layers."""
+        if self.model_type == "zamba":
+            later = self._periodic(max(count - 3, 0), 6)
+            return (2, *(layer + 3 for layer in later))
+        own = self.text.section("linear_attn_config")
+        numbers = own.counts("full_attn_layers") if own else None
+        if numbers is None or self.model_type != "kimi_linear" or not own or not own.has("kda_layers"):
+            first_one, every = (4, 4) if self.model_type == "kimi_linear" else (3, 4)
+            return tuple(range(first_one, count, every))
+        if any(not 1 <= number <= count for number in numbers.value):
+            raise own.invalid("full_attn_layers", f"must be layers from 1 to {count}")
+        return tuple(sorted(number - 1 for number in numbers.value))
+
+    def _periodic(self, count: int, usual: int) -> tuple[int, ...]:
+        """Every so many layers, from one on."""
+        period, start = (
+            self.text.count(f"attn_layer_{key}", minimum=minimum) or Sourced(value, "default")
+            for key, minimum, value in (("period", 1, usual), ("offset", 0, 4))
+        )
+        if start.value >= period.value:
+            raise self.text.invalid("attn_layer_offset", "must be below attn_layer_period")
+        return tuple(range(start.value, count, period.value))
+
+    def _listed(self, listed: Sourced, count: int) -> tuple[int, ...]:
+        """The layers with attention in a list of types.
+
+        Raises: InvalidInput for a list of another length.
+        """
+        if len(listed.value) != count:
+            raise InvalidInput(
+                f"{self.text.name}: {listed.source} has {len(listed.value)} names for {count} layers"
+            )
+        without = ("linear_attention", "mamba", "conv", "recurrent", "moe")
+        return tuple(i for i, name in enumerate(listed.value) if name not in without)
+
 
 _NEMOTRON = "ME*-"
 """The layers of Nemotron-H where a config lists none: only * is attention."""
@@ -330,4 +389,5 @@ _READERS: Mapping[str, Callable[[Reader], Iterator[Layers]]] = {
     "roformer": Reader.roformer,
     "transformer-xl": Reader.transformer_xl,
     "nemotron": Reader.nemotron,
+    "unturned": Reader.unturned,
 }
