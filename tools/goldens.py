@@ -35,9 +35,11 @@ from unittest import mock
 import numpy as np
 
 from posenc_cli.configs import families, nonrotary, vision
+from posenc_cli.configs.refusals import refusals
+from tools.registry import registry
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
-PRESETS = Path(__file__).parents[1] / "posenc_cli" / "models" / "presets"
+PRESETS = Path(__file__).parents[1] / "posenc_cli" / "configs" / "presets"
 
 Statement = dict[str, Any]
 Arrays = Mapping[str, Any]
@@ -859,7 +861,7 @@ def architectures(statement: Statement, _stored: Arrays) -> Arrays:
     from transformers.models.auto import modeling_auto
 
     known = {*families.names(), *families.containers()}
-    known |= {*nonrotary.FAMILIES, *nonrotary.REFUSED, *vision.FAMILIES}
+    known |= {*nonrotary.FAMILIES, *vision.FAMILIES, *refusals()}
     classes: dict[str, set[str]] = {}
     for name, mapping in vars(modeling_auto).items():
         if not (name.startswith("MODEL_") and name.endswith("_MAPPING_NAMES")):
@@ -943,7 +945,7 @@ def config_containers(statement: Statement, _stored: Arrays) -> Arrays:
         except RuntimeError:  # it differs by layer
             head = None
         case["text"] = {
-            "model_type": config.model_type,
+            "model_type": type(config).model_type,
             "context": config.max_position_embeddings,
             "layers": config.num_hidden_layers,
             "hidden_size": config.hidden_size,
@@ -1142,6 +1144,7 @@ GENERATORS: Mapping[str, Generator] = {
     "layer_types": layer_types,
     "models": presets,
     "mrope_*": rope_apply,
+    "registry": registry,
     "rel_sin_xlnet": xlnet,
     "resized_*": resized,
     "rope2d_dinov3": dinov3,

@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from posenc_cli.configs import families, nonrotary, vision
+from posenc_cli.configs.refusals import refusals
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.records import Record
 
@@ -56,7 +57,7 @@ def _plain(name: str) -> str:
 def _model_types() -> Mapping[str, str]:
     """Every model type of transformers, by its name in plain letters."""
     known = (*families.others(), *families.containers(), *families.names())
-    read = (*nonrotary.FAMILIES, *nonrotary.REFUSED, *vision.FAMILIES)
+    read = (*nonrotary.FAMILIES, *vision.FAMILIES, *refusals())
     return {_plain(name): name for name in (*known, *read)}
 
 

@@ -214,14 +214,8 @@ def _encodings(layers: Iterable[Layers]) -> list[tuple[object, ...]]:
 
 
 def _not_rotary(model: TextModel, notes: Notes) -> Iterable[Layers]:
-    """The layers of a model without rope.
-
-    Raises: InvalidInput for one that no scheme stands for.
-    """
+    """The layers of a model without rope."""
     keys, model_type, container = model.keys, model.model_type, model.container
-    if model_type in nonrotary.REFUSED:
-        reason, hint = nonrotary.REFUSED[model_type]
-        raise InvalidInput(f"{keys.name}: {model_type} {reason}; no scheme does", hint=hint)
     if model_type in vision.FAMILIES:
         return vision.layers(keys, model_type, notes)
     family = nonrotary.FAMILIES.get(model_type)

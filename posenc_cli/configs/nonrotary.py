@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.keys import first
-from posenc_cli.configs.layer_types import LARGEST_LAYERS
+from posenc_cli.configs.layer_types import LARGEST_LAYERS, WITHOUT_ATTENTION
 from posenc_cli.configs.resolved import Layers, Sourced
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
@@ -69,20 +69,6 @@ SYNONYMS = (
     ("max_position_embeddings", "n_positions"),
 )
 """What transformers takes for one another in the configs of these families."""
-
-REFUSED: Mapping[str, tuple[str, str | None]] = {
-    "deberta": ("scores relative positions by content", "posenc buckets deberta"),
-    "deberta-v2": ("scores relative positions by content", "posenc buckets deberta"),
-    "sew-d": ("scores relative positions by content", "posenc buckets deberta"),
-    "mpnet": ("has learned rows and T5's buckets at once", "posenc generate -s learned+t5"),
-    "vjepa2": ("gives the two columns of a pair different angles, which is no rotation", None),
-    "rwkv": ("has no attention", None),
-    "mamba": ("has no attention", None),
-    "mamba2": ("has no attention", None),
-    "falcon_mamba": ("has no attention", None),
-    "xlstm": ("has no attention", None),
-}
-"""Model types that no scheme stands for: why, and what comes near."""
 
 
 class Reader:
@@ -343,7 +329,12 @@ class Reader:
             return (2, *(layer + 3 for layer in later))
         own = self.text.section("linear_attn_config")
         numbers = own.counts("full_attn_layers") if own else None
-        if numbers is None or self.model_type != "kimi_linear" or not own or not own.has("kda_layers"):
+        if (
+            numbers is None
+            or self.model_type != "kimi_linear"
+            or not own
+            or not own.has("kda_layers")
+        ):
             first_one, every = (4, 4) if self.model_type == "kimi_linear" else (3, 4)
             return tuple(range(first_one, count, every))
         if any(not 1 <= number <= count for number in numbers.value):
@@ -367,10 +358,10 @@ class Reader:
         """
         if len(listed.value) != count:
             raise InvalidInput(
-                f"{self.text.name}: {listed.source} has {len(listed.value)} names for {count} layers"
+                f"{self.text.name}: {listed.source} has {len(listed.value)} names, of {count} layers"
             )
-        without = ("linear_attention", "mamba", "conv", "recurrent", "moe")
-        return tuple(i for i, name in enumerate(listed.value) if name not in without)
+        named = enumerate(listed.value)
+        return tuple(i for i, name in named if name not in WITHOUT_ATTENTION)
 
 
 _NEMOTRON = "ME*-"

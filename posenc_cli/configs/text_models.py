@@ -8,6 +8,7 @@ from posenc_cli.configs import families, nonrotary, vision
 from posenc_cli.configs.architectures import substitute_class
 from posenc_cli.configs.companions import LAYER
 from posenc_cli.configs.layer_types import LONGEST_NAME
+from posenc_cli.configs.refusals import refusals
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.records import Record, replace
 
@@ -35,7 +36,7 @@ _ROPE_KEYS = (
     *("rotary_dim", "rotary_pct", "rotary_emb_base"),
 )
 """Keys of which one says that a model type that nothing is known of has rope."""
-_NOT_ROTARY = (nonrotary.FAMILIES, nonrotary.REFUSED, vision.FAMILIES)
+_NOT_ROTARY = (nonrotary.FAMILIES, vision.FAMILIES)
 
 
 class TextModel(Record):
@@ -152,8 +153,9 @@ def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary
         return family if (value.value if value else when["default"]) == when["is"] else None
     if any(model_type in table for table in _NOT_ROTARY):
         return None
-    if families.is_known(model_type):
-        raise InvalidInput(f"{keys.name}: posenc reads no configs of model type {model_type!r}")
+    refusal = refusals().get(model_type)
+    if refusal is not None:
+        raise InvalidInput(f"{keys.name}: {model_type} {refusal.because}", hint=refusal.hint)
     if not any(keys.has(key) for key in _ROPE_KEYS):
         raise _unknown(model_type, keys)
     near = _nearest(model_type)

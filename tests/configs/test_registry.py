@@ -1,0 +1,173 @@
+"""Every model type of transformers is read, or refused for a reason of its own that is true."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from posenc_cli.configs import families, nonrotary, vision
+from posenc_cli.configs.config import resolve
+from posenc_cli.configs.refusals import refusals
+from posenc_cli.errors import InvalidInput
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "registry.json").read_text("utf-8"))
+CASES = {case["model_type"]: case for case in GOLDEN["cases"]}
+READ = {*nonrotary.FAMILIES, *vision.FAMILIES, *families.containers()} | {
+    each.model_type for each in families.all_rotary() if each.refused is None
+}
+REFUSED = refusals().keys() | {
+    each.model_type for each in families.all_rotary() if each.refused is not None
+}
+TOO_LITTLE = {
+    *("esm", "gemma4_assistant", "glm46v", "glm4_moe", "glm4v", "glm4v_moe", "glm4v_moe_text"),
+    *("glm4v_text", "glm_image", "glm_image_text", "glmga", "qwen3_omni_moe"),
+    *("qwen3_omni_moe_text", "qwen3_omni_moe_thinker", "zamba2"),
+}
+"""Model types that are read, whose configs must say more than what transformers takes else."""
+GONE = {"transfo-xl"}
+"""Model types of earlier versions of transformers."""
+
+
+def test_every_model_type_of_transformers_is_read_or_refused():
+    assert set(CASES) - READ == REFUSED & set(CASES)
+    assert len(CASES) == 804
+    assert GOLDEN["transformers"] == "5.23.0"
+
+
+def test_what_is_read_is_not_refused_and_what_is_refused_is_of_transformers():
+    assert set() == READ & REFUSED
+    assert set(CASES) >= REFUSED
+    assert {*families.names(), *families.containers(), *families.others()} == {*CASES, *GONE}
+
+
+@pytest.mark.sweep(7)
+@pytest.mark.parametrize("model_type", sorted(READ & set(CASES) - TOO_LITTLE))
+def test_a_type_that_is_read_is_read_by_its_name_alone(model_type):
+    container = families.container(model_type)
+    text = families.rotary(container.text) if container else None
+    if text is not None and text.refused is not None:
+        with pytest.raises(InvalidInput, match=text.refused.split(" (", maxsplit=1)[0]):
+            resolve({"model_type": model_type})
+    else:
+        assert resolve({"model_type": model_type}).layers
+
+
+@pytest.mark.parametrize("model_type", sorted(REFUSED))
+def test_a_type_that_is_refused_says_why(model_type):
+    with pytest.raises(InvalidInput) as refused:
+        resolve({"model_type": model_type})
+    family = families.rotary(model_type)
+    because = refusals()[model_type].because if family is None else family.refused
+    assert refused.value.message == f"config.json: {model_type} {because}"
+
+
+def test_reasons_are_told_apart_and_none_is_for_whatever_is_left():
+    reasons = Counter(refusal.because for refusal in refusals().values())
+    assert len(reasons) > 30
+    assert max(reasons.values()) < 70
+    assert not any("unknown" in because or "reads no configs" in because for because in reasons)
+
+
+WITHOUT = [name for name, case in CASES.items() if case.get("attends") is False]
+
+
+@pytest.mark.parametrize("model_type", sorted(REFUSED & set(WITHOUT)))
+def test_no_module_that_attends_is_in_a_model_that_is_said_to_have_no_attention(model_type):
+    because = refusals()[model_type].because
+    assert any(
+        words in because for words in ("no attention", "adds no positions", "recurrent head")
+    )
+
+
+@pytest.mark.parametrize(
+    "model_type",
+    [name for name, refusal in refusals().items() if refusal.because == "has no attention"],
+)
+def test_a_model_that_attends_is_not_said_to_have_no_attention(model_type):
+    # What RWKV calls attention is a recurrence.
+    assert CASES[model_type].get("attends") is not True or model_type == "rwkv"
+
+
+LEARNED = sorted(
+    name
+    for name in CASES
+    if {**nonrotary.FAMILIES, **vision.FAMILIES}.get(name) is not None
+    and {**nonrotary.FAMILIES, **vision.FAMILIES}[name].read == "learned"
+    and CASES[name].get("tables")
+)
+
+
+def test_most_types_with_a_table_are_held_to_the_table_of_their_own_model():
+    assert len(LEARNED) > 60
+
+
+@pytest.mark.parametrize("model_type", LEARNED)
+def test_a_learned_table_has_the_rows_and_columns_that_transformers_makes(model_type):
+    given = {"pad_token_id": 1} if model_type == "esm" else {}
+    layers = resolve({"model_type": model_type, **given}).layer()
+    shape = [layers.params["max_len"].value, layers.params["dim"].value]
+    assert shape in [table[-2:] for table in CASES[model_type]["tables"].values()]
+
+
+@pytest.mark.parametrize(
+    "model_type",
+    sorted(
+        name for name, row in nonrotary.FAMILIES.items() if row.read in ("unturned", "nemotron")
+    ),
+)
+def test_models_without_positions_hold_nothing_that_is_called_by_them(model_type):
+    assert CASES[model_type] == {"model_type": model_type, "attends": True, "tables": {}}
+    assert {each.scheme for each in resolve({"model_type": model_type}).layers} == {"nope"}
+
+
+@pytest.mark.parametrize(
+    ("config", "label", "layers"),
+    [
+        ({"model_type": "jamba"}, "full_attention", (4, 12, 20, 28)),
+        (
+            {"model_type": "jamba", "num_hidden_layers": 9, "attn_layer_period": 4}
+            | {"attn_layer_offset": 1},
+            "full_attention",
+            (1, 5),
+        ),
+        ({"model_type": "zamba", "num_hidden_layers": 16}, "hybrid", (2, 7, 13)),
+        ({"model_type": "kimi_linear"}, "full_attention", (4, 8, 12, 16, 20, 24)),
+        (
+            {"model_type": "kimi_linear", "num_hidden_layers": 4}
+            | {"linear_attn_config": {"full_attn_layers": [4], "kda_layers": [1, 2, 3]}},
+            "full_attention",
+            (3,),
+        ),
+        ({"model_type": "glm5_next_text", "num_hidden_layers": 8}, "indexed_attention", (3, 7)),
+        (
+            {"model_type": "glm5_next", "num_hidden_layers": 2}
+            | {"layer_types": ["full_attention", "linear_attention"]},
+            "indexed_attention",
+            (0,),
+        ),
+    ],
+)
+def test_hybrids_without_positions_name_the_layers_that_attend(config, label, layers):
+    (each,) = resolve(config).layers
+    assert (each.layer_type, each.layers, each.scheme) == (label, layers, "nope")
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"model_type": "jamba", "attn_layer_offset": 8}, "must be below attn_layer_period"),
+        ({"model_type": "glm5_next_text", "qk_rope_head_dim": 64}, "takes 0 alone"),
+        ({"model_type": "zamba", "layer_types": ["hybrid"]}, "has 1 names, of 76 layers"),
+        (
+            {"model_type": "kimi_linear"}
+            | {"linear_attn_config": {"full_attn_layers": [28], "kda_layers": [1]}},
+            "must be layers from 1 to 27",
+        ),
+    ],
+)
+def test_layers_that_cannot_be_are_refused(config, words):
+    with pytest.raises(InvalidInput, match=words):
+        resolve(config)

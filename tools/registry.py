@@ -1,0 +1,82 @@
+"""What transformers' model types are made of: the golden registry.json.
+
+Each type that posenc reads without rope, or refuses, is built on torch's meta device with the
+defaults of its configuration: whether a module of it attends, and the shapes of what is called by
+positions. Types whose model needs a library that is missing, or more than defaults, are listed
+without that. Run by ``tools/goldens.py registry``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.configs import families
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_ATTENDS = re.compile("Atten|Attn|MHA")
+_TABLE = re.compile(
+    r"(?<!com)pos(ition)?(al)?_?(emb|enc|ids?)|embed_positions|positions_embed|wpe|relative|inv_freq"
+)
+_LARGEST = 12
+"""So many shapes are kept of a type, in the order of its modules."""
+
+
+def registry(statement: dict[str, Any], _stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Every model type of transformers, and what those that do not turn are made of."""
+    import transformers
+
+    statement["transformers"] = transformers.__version__
+    turning = {*families.names(), *families.containers()}
+    statement["cases"] = [
+        {"model_type": name, **({} if name in turning else _made_of(name))}
+        for name in sorted(transformers.CONFIG_MAPPING.keys())
+    ]
+    return {}
+
+
+def _made_of(model_type: str) -> dict[str, Any]:
+    """Whether a model attends and its tables, empty where it cannot be built."""
+    import torch
+
+    for build in _classes(model_type):
+        try:
+            with torch.device("meta"):
+                model = build()
+        except Exception:
+            continue
+        names = {type(module).__name__ for module in model.modules()}
+        tables: dict[str, list[int]] = {}
+        for name, value in (*model.named_parameters(), *model.named_buffers()):
+            if _TABLE.search(name) and len(tables) < _LARGEST:
+                tables.setdefault(re.sub(r"\d+", "0", name), [*value.shape])
+        return {"attends": any(map(_ATTENDS.search, names)), "tables": tables}
+    return {}
+
+
+def _classes(model_type: str) -> Iterator[Any]:
+    """What builds a model of a type, the plainest class first."""
+    from transformers import CONFIG_MAPPING, PreTrainedModel
+
+    try:
+        kind = CONFIG_MAPPING[model_type]
+        config = kind()
+        modeling = importlib.import_module(kind.__module__.replace("configuration_", "modeling_"))
+    except Exception:
+        return
+    found = [
+        (name, class_)
+        for name, class_ in vars(modeling).items()
+        if inspect.isclass(class_)
+        and issubclass(class_, PreTrainedModel)
+        and class_.__module__ == modeling.__name__
+        and getattr(class_, "config_class", None) is kind
+        and not name.endswith("PreTrainedModel")
+    ]
+    found.sort(key=lambda pair: ("For" in pair[0], not pair[0].endswith("Model"), pair[0]))
+    for _, class_ in found:
+        yield lambda class_=class_: class_(config)
