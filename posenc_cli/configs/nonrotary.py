@@ -357,9 +357,8 @@ class Reader:
         Raises: InvalidInput for a list of another length.
         """
         if len(listed.value) != count:
-            raise InvalidInput(
-                f"{self.text.name}: {listed.source} has {len(listed.value)} names, of {count} layers"
-            )
+            names = f"{listed.source} has {len(listed.value)} names"
+            raise InvalidInput(f"{self.text.name}: {names}, of {count} layers")
         named = enumerate(listed.value)
         return tuple(i for i, name in named if name not in WITHOUT_ATTENTION)
 
