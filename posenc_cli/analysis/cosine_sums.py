@@ -40,8 +40,8 @@ _NEAR = 64
 """Distances on either side of one at which another base was negative: looked at first."""
 _DENSEST, _SPARSEST = 128, 12
 """Bases that are tried a decade, where the context is short and where it is long."""
-_DISTANCES_A_DECADE = 1 << 22
-"""Sums of one decade of bases: some tenth of a second."""
+_COSINES_A_DECADE = 1 << 28
+"""Cosines of one decade of bases: some tenth of a second."""
 _DIGITS = 6
 """Significant digits of a base that is tried, so that what is printed is what was tried."""
 
@@ -167,13 +167,13 @@ class QualifyingBases(Record):
         return alone
 
 
-def usual_density(length: int) -> int:
+def usual_density(length: int, pairs: int = 64) -> int:
     """How many bases are tried a decade, where nothing else is said.
 
     >>> usual_density(4096), usual_density(131072), usual_density(1_000_000)
     (128, 32, 12)
     """
-    return max(_SPARSEST, min(_DENSEST, _DISTANCES_A_DECADE // length))
+    return max(_SPARSEST, min(_DENSEST, _COSINES_A_DECADE // (length * max(1, pairs))))
 
 
 def tried_bases(per_decade: int) -> list[float]:
@@ -194,9 +194,9 @@ def qualifying_bases(
 
     >>> found = qualifying_bases(np.arange(64) / 64, 1024, per_decade=64)
     >>> found.intervals[0].below, found.intervals[0].first
-    (4216.97, 4371.44)
+    (5424.69, 5623.41)
     """
-    density = per_decade or usual_density(length)
+    density = per_decade or usual_density(length, len(exponents))
     bases = tried_bases(density)
     runs: list[list[float]] = []
     failed: int | None = None

@@ -114,7 +114,8 @@ def plan(
         )
     if to is None:
         raise InvalidInput("--to: is missing: how many positions the model is to run at")
-    from posenc_cli.analysis.length_plans import LengthPlan, plan_length
+    from posenc_cli.analysis.length_plans import plan_length
+    from posenc_cli.analysis.planner import LengthPlan
     from posenc_cli.checks.plan_requirements import plan_judgements
     from posenc_cli.configs.config import read_config
     from posenc_cli.configs.library import find

@@ -22,11 +22,10 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli import catalogue
 from posenc_cli.configs.config import resolve
+from posenc_cli.configs.exact_turning import exact_turning
 from posenc_cli.configs.family_keys import ORIGINAL
 from posenc_cli.errors import InvalidInput, PosencError
-from posenc_cli.numerics import exact
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -168,15 +167,7 @@ class Wanted(Record):
 
 def _same(read: Layers, planned: Layers, length: int) -> bool:
     """Whether two readings turn pairs alike at a length."""
-    first, second = (_waves(layers, length) for layers in (read, planned))
-    return first == second
-
-
-def _waves(layers: Layers, length: int) -> tuple[list[Any], Any]:
-    bound = catalogue.find(layers.scheme).bind(layers.values(), seq_len=length)
-    waves = bound.content.waves
-    assert waves is not None
-    return list(waves.frequencies(exact)), waves.scale
+    return exact_turning(read, length) == exact_turning(planned, length)
 
 
 def _number(value: float) -> str:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.analysis.length_plans import AS_IS, LengthPlan, NoPlan
+from posenc_cli.analysis.planner import AS_IS, LengthPlan
+from posenc_cli.analysis.unplanned import NoPlan
 from posenc_cli.positions import range_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from posenc_cli.analysis.cosine_sums import BaseInterval, QualifyingBases
-    from posenc_cli.analysis.length_plans import Recipe
+    from posenc_cli.analysis.planner import Recipe
     from posenc_cli.checks.requirements import Judgement
     from posenc_cli.render.typesetting import Typesetter
 
 CAVEAT = "Necessary conditions, no promises: only running the model tells."
 _SHOWN_INTERVALS = 3
+_DIGITS = 9
+"""Letters of a base in the table, so that its row stays one line of 80."""
 _PREFERRED = "yarn"
 """The recipe whose keys and flags are shown where none is asked for."""
 
@@ -61,6 +64,7 @@ def plan_fields(planned: LengthPlan | NoPlan, judgements: Sequence[Judgement]) -
         "recipes": [_recipe_fields(recipe) for recipe in planned.recipes],
         "trained_source": planned.trained_source,
         "trained_is_told": planned.told,
+        "longer": planned.longer,
         "stated": planned.lengths.stated,
         "context": planned.lengths.context,
         "pairs": planned.pairs,
@@ -179,11 +183,12 @@ def _head(planned: LengthPlan | NoPlan) -> Iterator[str]:
         return
     trained, to, context = planned.trained, planned.to, planned.lengths.context
     known = "trained at" if planned.told else "states"
-    text = f"{planned.model_type}{kind}: {known} {trained} positions, base {planned.base:g}"
+    noun = "position" if trained == 1 else "positions"
+    text = f"{planned.model_type}{kind}: {known} {trained} {noun}, base {planned.base:g}"
     if context is not None and context != trained:
         text += f"; the config is for {context}"
     yield f"{text}; to {to}, {_times(to / trained)}"
-    if planned.bases is None:
+    if not planned.longer:
         yield "Nothing is to be set: the config is for as many."
     yield _turned(planned)
     yield _sum(planned)
@@ -198,8 +203,8 @@ def _times(ratio: float) -> str:
 def _turned(planned: LengthPlan) -> str:
     never = planned.never_turned
     if not never:
-        turned = f"All {planned.pairs} pairs completed a turn in {planned.trained}"
-        return f"{turned}: no angle is unseen."
+        count = f"{planned.pairs} of {planned.pairs} pairs"
+        return f"{count} completed a turn in {planned.trained}: no angle is unseen."
     text = (
         f"{len(never)} of {planned.pairs} pairs ({', '.join(range_texts(never))}) never completed "
         f"a turn in {planned.trained}"
@@ -274,8 +279,9 @@ def _set_text(recipe: Recipe) -> str:
     """What is set above all, in few letters."""
     if recipe.name == AS_IS:
         return "-"
-    if recipe.name in ("ntk", "base"):
-        return f"base {recipe.params['base']:.6g}"
+    if recipe.scheme in ("rope", "mrope"):
+        base = f"{recipe.params['base']:.6g}"
+        return f"base {base if len(base) <= _DIGITS else format(recipe.params['base'], '.4g')}"
     return f"factor {recipe.params['factor']:.5g}"
 
 

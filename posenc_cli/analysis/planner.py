@@ -1,0 +1,488 @@
+"""What to set for a length that a model was not trained at, and what each recipe does.
+
+A model of ``trained`` positions has seen the angles 0 … trained · θ of each pair. A pair that
+completed a turn has seen them all; one that never did shows unseen ones from the position on at
+which p · θ′ reaches trained · θ, θ′ being its frequency as a recipe has it. Each recipe is written
+into the config, and what is said of it is of the frequencies that the config then has, read as any
+config is.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli import catalogue
+from posenc_cli.analysis.cosine_sums import CosineSums, qualifying_bases
+from posenc_cli.budget import check_size
+from posenc_cli.configs.conclusions import lengths_of
+from posenc_cli.configs.config import override, resolve
+from posenc_cli.configs.engine_flags import Wanted
+from posenc_cli.configs.exact_turning import exact_turning
+from posenc_cli.configs.rope_rules import attention_factor
+from posenc_cli.configs.spelling import Spelling, merged, spelling_of
+from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.request import Encoding, Request
+from posenc_cli.errors import InvalidInput, PosencError
+from posenc_cli.files.gguf import GGUFHeader
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.positions import Positions
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from posenc_cli.analysis.cosine_sums import QualifyingBases
+    from posenc_cli.backends.base import Arithmetic
+    from posenc_cli.configs.conclusions import Lengths
+    from posenc_cli.configs.engine_flags import EngineFlags
+    from posenc_cli.configs.resolved import Layers, Resolved
+    from posenc_cli.numerics.arrays import Reals
+
+WIDEST = 1 << 12
+"""Columns of a head: wider than any model's, and some seconds."""
+AS_IS = "as-is"
+_SAME = 1e-9
+"""Of a ratio of frequencies: what the rounding of a factor in a config makes of it."""
+_LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+"""What Llama 3.1 has, where a config has nothing of its own."""
+_ARITHMETICS: tuple[Arithmetic, ...] = ("float32", "bfloat16")
+_BASE_DIGITS = 6
+_PLAIN = ("rope", "mrope")
+
+
+class PairShares(Record):
+    """What became of the pairs that turn: how many are kept, slowed by less than all, or by all.
+
+    ``smallest`` is the least share of its frequency that a pair has left.
+    """
+
+    kept: int
+    blended: int
+    interpolated: int
+    smallest: float
+
+
+class Recipe(Record):
+    """A way to reach a length: what to set, and what the pairs then do.
+
+    ``name`` is the recipe's, ``scheme`` and ``params`` what the config then is. ``config`` are its
+    keys to set, ``overrides`` the same for an engine that has loaded it, None where there is no
+    config to set them in. ``unseen`` are the pairs that show unseen angles, ``unseen_from`` the
+    first position of any. ``negative_from`` is the first distance below the length at which the
+    sum of cosines is negative. ``errors`` are the largest errors of a cosine or a sine at the last
+    position by arithmetic. ``notes`` say what else is to be known.
+
+    Units: ``step``, by which the fastest pair turns from a position to the next, in radians.
+    """
+
+    name: str
+    scheme: str
+    params: Mapping[str, Any]
+    config: Mapping[str, Any] | None
+    overrides: Mapping[str, Any] | None
+    attention_factor: float
+    logit_multiplier: float
+    pairs: PairShares
+    step: float
+    unseen: tuple[int, ...]
+    unseen_from: int | None
+    negative_from: int | None
+    sums: CosineSums
+    errors: Mapping[str, float]
+    engines: tuple[EngineFlags, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class LengthPlan(Record):
+    """What is known of a model at a length, and the recipes for it.
+
+    ``trained`` are the positions of the first training; where the config does not tell them from
+    those that it states (``told`` is False), these. ``trained_source`` is where they were read, and
+    ``longer`` whether the length is past what the config is for.
+    ``never_turned`` are the pairs that never completed a turn in them. ``negative_from`` is of the
+    config as it stands, and ``negative_with_rest`` the same with the ``at_rest`` pairs of the head
+    that do not turn. ``left_out`` says of a recipe why there is none.
+    """
+
+    model_type: str
+    layer_type: str | None
+    to: int
+    trained: int
+    trained_source: str
+    told: bool
+    longer: bool
+    lengths: Lengths
+    base: float
+    dim: int
+    pairs: int
+    at_rest: int
+    never_turned: tuple[int, ...]
+    negative_from: int | None
+    negative_with_rest: int | None
+    bases: QualifyingBases | None
+    recipes: tuple[Recipe, ...]
+    left_out: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+class Planner:
+    """What plans the rotation of some layers for a length."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | GGUFHeader,
+        resolved: Resolved,
+        layers: Layers,
+        to: int,
+        *,
+        changed: bool,
+    ) -> None:
+        self.config = config
+        self.resolved = resolved
+        self.layers = layers
+        self.to = to
+        self.lengths = lengths_of(layers)
+        self.written = not changed and not isinstance(config, GGUFHeader)
+        self.left_out: dict[str, str] = {}
+        check_size("the rotation", int(layers.values()["dim"]), WIDEST, "columns")
+        self.trained, self.source, self.plain = self._training()
+        self.frequencies = exact_turning(self.plain, self.trained).frequencies
+        self.turning = np.array([float(angle) for angle in self.frequencies if angle != 0])
+        self.at_rest = self._at_rest()
+        self.spelling: Spelling | None = None
+        if self.written and not isinstance(config, GGUFHeader):
+            labels = [group.layer_type for group in resolved.layers]
+            self.spelling = spelling_of(config, layers, labels)
+
+    def _training(self) -> tuple[int, str, Layers]:
+        """The trained length, where it is said, and the layers as they were then.
+
+        Raises: InvalidInput where no length is said.
+        """
+        params, lengths = self.layers.params, self.lengths
+        if lengths.trained is not None and self.layers.scheme != "rope-dynamic":
+            source = params["original_max_position_embeddings"].source
+            return lengths.trained, source, self._with("rope", {})
+        if self.layers.scheme == "rope-dynamic":
+            limit = params["max_position_embeddings"]
+            return int(limit.value), limit.source, self._with("rope", {})
+        context = self.layers.derived.get("context")
+        if context is None:
+            raise InvalidInput(
+                "--to: the config says no length to plan from: max_position_embeddings is missing"
+            )
+        return int(context.value), context.source, self.layers
+
+    def _with(self, scheme: str, more: Mapping[str, Any]) -> Layers:
+        """The layers with another rule, the rest of their parameters as they are."""
+        kept = {
+            name: self.layers.params[name]
+            for name in ("dim", "base", "layout", "partial")
+            if name in self.layers.params
+        }
+        return override(replace(self.layers, scheme=scheme, params=kept), more)
+
+    def _at_rest(self) -> int:
+        """How many pairs of columns of the whole head do not turn."""
+        derived, values = self.layers.derived, self.layers.values()
+        beside = derived["beside_slice"].value or 0 if "beside_slice" in derived else 0
+        return (int(values["dim"]) + int(beside)) // 2 - len(self.turning)
+
+    def plan(self) -> LengthPlan:
+        """The plan."""
+        never = np.flatnonzero(self.turning * self.trained < 2 * math.pi)
+        as_is = self.recipe(AS_IS, self.layers, {}, {})
+        longer = self.to > max(self.trained, self.lengths.context or 0)
+        bases = self._bases() if longer and self.plain.scheme != "rope-ntk" else None
+        recipes = [as_is, *(self._recipes(bases) if longer else ())]
+        whole = replace(as_is.sums, at_rest=self.at_rest)
+        return LengthPlan(
+            model_type=self.resolved.model_type,
+            layer_type=self.layers.layer_type,
+            to=self.to,
+            trained=self.trained,
+            trained_source=self.source,
+            longer=longer,
+            told=self.lengths.trained is not None and self.layers.scheme != "rope-dynamic",
+            lengths=self.lengths,
+            base=float(self.layers.values()["base"]),
+            dim=int(self.layers.values()["dim"]),
+            pairs=len(self.turning),
+            at_rest=self.at_rest,
+            never_turned=tuple(never.tolist()),
+            negative_from=as_is.negative_from,
+            negative_with_rest=whole.first_negative(self.to)
+            if self.at_rest
+            else as_is.negative_from,
+            bases=bases,
+            recipes=tuple(recipes),
+            left_out=self.left_out,
+        )
+
+    def _bases(self) -> QualifyingBases:
+        values = self.plain.values()
+        exponents = np.arange(len(self.turning)) / self._ladder_pairs()
+        slowed = float(values.get("factor") or 1.0)
+        return qualifying_bases(exponents, self.to, slowed=slowed)
+
+    def _ladder_pairs(self) -> int:
+        if self.plain.scheme == "rope-proportional":
+            return int(self.plain.values()["dim"]) // 2
+        return len(self.turning)
+
+    def _recipes(self, bases: QualifyingBases | None) -> Iterator[Recipe]:
+        """The recipes there are; why there is none of the others goes to ``left_out``."""
+        times = self.to / self.trained
+        params = self.layers.values()
+        for name, scheme, more in self._stretches(times):
+            yield from self._written(name, scheme, more, None)
+        pairs, base = len(self.turning), float(params["base"])
+        if self.plain.scheme not in _PLAIN:
+            for name in ("ntk", "base") if self.plain.scheme != "rope-ntk" else ():
+                self.left_out[name] = f"the pairs of {self.plain.scheme} are not those of a base"
+            return
+        if pairs < 2:
+            self.left_out["ntk"] = "one pair turns, and its frequency is 1 whatever the base"
+        else:
+            stretched = float(f"{base * times ** (pairs / (pairs - 1)):.{_BASE_DIGITS}g}")
+            yield from self._written("ntk", "rope", {}, stretched)
+        larger = None if bases is None else bases.first_from(math.nextafter(base, math.inf))
+        if bases is not None and _qualifies(self.turning, self.to):
+            self.left_out["base"] = "the base that it has keeps the sum from being negative"
+        elif larger is None:
+            self.left_out["base"] = "no larger base that was tried qualifies"
+        else:
+            yield from self._written("base", "rope", {}, larger)
+
+    def _stretches(self, times: float) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """The rules that stretch by a factor, with their parameters."""
+        values, original = self.layers.values(), {"original_max_position_embeddings": self.trained}
+        own = self.plain.scheme not in _PLAIN
+        factor = times * float(self.plain.values().get("factor") or 1.0) if own else times
+        if self.plain.scheme == "rope-ntk":
+            yield "ntk", "rope-ntk", {"factor": factor}
+            reason = "a config has one rule, and was trained with its own, whose alpha ntk raises"
+            self.left_out |= dict.fromkeys(("linear", "dynamic", "yarn", "llama3", "base"), reason)
+        elif self.plain.scheme == "rope-proportional":
+            yield "linear", "rope-proportional", {"factor": factor}
+            reason = "a config has one rule, and that which lets pairs rest takes a factor alone"
+            self.left_out |= dict.fromkeys(("dynamic", "yarn", "llama3"), reason)
+        else:
+            yield "linear", "rope-linear", {"factor": factor}
+            if not own:
+                if len(self.turning) > 1:
+                    limit = {"max_position_embeddings": self.trained}
+                    yield "dynamic", "rope-dynamic", {"factor": times, **limit}
+                else:
+                    self.left_out["dynamic"] = "one pair turns, which no base slows"
+                yield "yarn", "rope-yarn", {"factor": times, **original, **self._kept("rope-yarn")}
+                bend, grown = self._kept("rope-llama3") or _LLAMA3, times
+                if self.layers.scheme == "rope-llama3" and self.lengths.stated:
+                    grown = float(values["factor"]) * self.to / self.lengths.stated
+                yield "llama3", "rope-llama3", {"factor": grown, **bend, **original}
+            else:
+                reason = f"a config has one rule, and was trained with its own, {self.plain.scheme}"
+                self.left_out |= dict.fromkeys(("dynamic", "yarn", "llama3"), reason)
+        self.left_out["longrope"] = "its factors are found by a search on the model's loss"
+
+    def _kept(self, scheme: str) -> dict[str, Any]:
+        """What the config has of a rule already, but for lengths and factors."""
+        if self.layers.scheme != scheme:
+            return {}
+        changed = ("dim", "base", "layout", "partial", "factor", "original_max_position_embeddings")
+        return {
+            name: value
+            for name, value in self.layers.values().items()
+            if name not in changed and not self._follows(name, value)
+        }
+
+    def _follows(self, name: str, value: Any) -> bool:
+        """Whether a parameter is an attention factor that the rule gives for the factor anyway."""
+        if name != "attention_factor":
+            return False
+        ruled = attention_factor("rope-yarn", {"factor": self.layers.values()["factor"]})
+        return ruled is not None and math.isclose(value, ruled, rel_tol=1e-6)
+
+    def _written(
+        self, name: str, scheme: str, more: Mapping[str, Any], base: float | None
+    ) -> Iterator[Recipe]:
+        """A recipe as the config has it once it is written there."""
+        changes = {**more} if base is None else {**more, "base": base}
+        layers = self._with(scheme, changes)
+        config, overrides = None, None
+        if self.spelling is not None:
+            try:
+                config, overrides, layers = self._config(layers, more, base)
+            except PosencError as error:
+                self.left_out[name] = error.message.removeprefix("config.json: ")
+                return
+        recipe = self.recipe(name, layers, config, overrides)
+        if recipe.pairs.smallest > 1 + _SAME or self._quickens(layers):
+            self.left_out[name] = "pairs would turn faster than they did in training"
+            return
+        yield recipe
+
+    def _quickens(self, layers: Layers) -> bool:
+        angles = _turning(exact_turning(layers, self.to).frequencies)
+        return bool((angles > self.turning * (1 + _SAME)).any())
+
+    def _config(
+        self, wanted: Layers, more: Mapping[str, Any], base: float | None
+    ) -> tuple[dict[str, Any], dict[str, Any] | None, Layers]:
+        """The keys to set, those for an engine, and the layers as the config then has them.
+
+        Raises: InvalidInput where the config cannot have them.
+        """
+        assert self.spelling is not None
+        assert not isinstance(self.config, GGUFHeader)
+        rule = {"rope-linear": "linear", "rope-dynamic": "dynamic", "rope-yarn": "yarn"}
+        rule |= {"rope-llama3": "llama3", "rope-proportional": "proportional"}
+        rope: dict[str, Any] = {}
+        if wanted.scheme in rule:
+            rope = {"rope_type": rule[wanted.scheme]}
+            rope |= {key: more[key] for key in more if key != "max_position_embeddings"}
+        elif wanted.scheme == "rope-ntk":
+            rope = {"rope_type": "dynamic", "alpha": more["factor"]}
+        elif self.layers.scheme not in _PLAIN:
+            rope = {"rope_type": "default"}
+        context = self.trained if wanted.scheme == "rope-dynamic" else self.to
+        snippet = self.spelling.snippet(rope, base=base, context=context)
+        layers, others = self._checked(merged(self.config, snippet), wanted)
+        overrides = self.spelling.override(layers, others, rope, context)
+        if overrides is not None:
+            try:
+                self._checked(self.spelling.loaded(self.config, overrides), wanted)
+            except InvalidInput:
+                overrides = None
+        return snippet, overrides, layers
+
+    def _checked(self, config: Mapping[str, Any], wanted: Layers) -> tuple[Layers, list[Layers]]:
+        """The layers that were planned, of a config that was written, and the others that turn.
+
+        Others may have changed only where they had the same rope, and have it still.
+
+        Raises: InvalidInput where it is not what was planned.
+        """
+        after = resolve(config, name="config.json")
+        kind = self.layers.layer_type
+        found = next((group for group in after.layers if group.layer_type == kind), None)
+        known = {"rope": _PLAIN}.get(wanted.scheme, (wanted.scheme,))
+        if found is None or found.scheme not in known:
+            raise InvalidInput(f"{after.model_type} reads no such rule")
+        before = {group.layer_type: group for group in self.resolved.layers}
+        others = [group for group in after.layers if group is not found]
+        for group in others:
+            old = before.get(group.layer_type)
+            shared = old is not None and old.same_encoding(self.layers)
+            if not (group.same_encoding(found) if shared else old and group.same_encoding(old)):
+                raise InvalidInput(f"the config has one rope for {group.layer_type} too")
+        angles = exact_turning(found, self.to).frequencies
+        if angles != exact_turning(wanted, self.to).frequencies:
+            raise InvalidInput(f"{after.model_type} reads it otherwise")
+        return found, [group for group in others if group.scheme != "nope"]
+
+    def recipe(
+        self,
+        name: str,
+        layers: Layers,
+        config: Mapping[str, Any] | None,
+        overrides: Mapping[str, Any] | None,
+    ) -> Recipe:
+        """What layers do at the length."""
+        encoding = _encoding(layers, self.to)
+        frequencies = exact_turning(layers, self.to).frequencies
+        angles = _turning(frequencies)
+        shares = angles / self.turning
+        ends = self._ends(angles)
+        unseen = [place for place, end in ends.items() if end < self.to]
+        derived = layers.derived
+        attention, softmax = (
+            float(derived[name].value) if name in derived else 1.0
+            for name in ("attention_factor", "softmax_multiplier")
+        )
+        whole = min(1.0, self.trained / self.to) * (1 + _SAME)
+        sums = CosineSums.of(frequencies)
+        kept = int((shares >= 1 - _SAME).sum())
+        interpolated = int((shares <= whole).sum()) if whole < 1 else 0
+        return Recipe(
+            name=name,
+            scheme=layers.scheme,
+            params={
+                key: value for key, value in encoding.bound.params.items() if value is not None
+            },
+            config=config,
+            overrides=overrides,
+            attention_factor=attention,
+            logit_multiplier=attention**2 * softmax,
+            pairs=PairShares(
+                kept, len(angles) - kept - interpolated, interpolated, float(shares.min())
+            ),
+            step=float(angles.max()),
+            unseen=tuple(unseen),
+            unseen_from=min((ends[place] for place in unseen), default=None),
+            negative_from=sums.first_negative(self.to),
+            sums=sums,
+            errors=_errors(encoding, self.to - 1),
+            engines=self._engines(layers, overrides),
+        )
+
+    def _engines(
+        self, layers: Layers, overrides: Mapping[str, Any] | None
+    ) -> tuple[EngineFlags, ...]:
+        """The flags for engines, where a file says what the model is."""
+        if not self.written and not isinstance(self.config, GGUFHeader):
+            return ()
+        config: Mapping[str, Any] | None = None
+        if self.spelling is not None and not isinstance(self.config, GGUFHeader):
+            config = self.spelling.loaded(self.config, overrides) if overrides else None
+            if layers is self.layers:
+                config = self.config
+        return Wanted(self.layers, layers, self.to, config, overrides).flags()
+
+    def _ends(self, angles: Reals) -> dict[int, int]:
+        """The first position at which each pair that never turned shows an unseen angle."""
+        seen = self.turning * self.trained
+        return {
+            int(place): math.ceil(float(seen[place] / angles[place]) * (1 - _SAME))
+            for place in np.flatnonzero(seen < 2 * math.pi)
+        }
+
+
+def _qualifies(angles: Reals, length: int) -> bool:
+    sums = CosineSums.of([float(angle) for angle in angles])
+    return sums.first_negative(length) is None
+
+
+def _encoding(layers: Layers, length: int) -> Encoding:
+    return Encoding.of(catalogue.find(layers.scheme), layers.values(), seq_len=length)
+
+
+def _turning(frequencies: Sequence[Any]) -> Reals:
+    return np.array([float(angle) for angle in frequencies if angle != 0])
+
+
+def _errors(encoding: Encoding, position: int) -> dict[str, float]:
+    """The largest error of a cosine or a sine at a position, by what frameworks compute in."""
+    request = Request(
+        encoding,
+        Positions.contiguous(position, 1),
+        Precision.of(FLOAT64, None),
+        table="cos-sin" if encoding.bound.scheme.kind == "rotary" else None,
+    )
+
+    def row(arithmetic: Arithmetic) -> Reals:
+        engine = Engine(arithmetic=arithmetic)
+        return np.concatenate([*request.plan().matrix(engine).blocks()])
+
+    right = row("exact")
+    scale = float(encoding.bound.content.waves.scale) if encoding.bound.content.waves else 1.0
+    return {
+        arithmetic: float(np.abs(row(arithmetic) - right).max() / scale)
+        for arithmetic in _ARITHMETICS
+    }

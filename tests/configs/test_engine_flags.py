@@ -1,0 +1,84 @@
+"""What makes engines run a model with another rope than its file has."""
+
+import json
+import shlex
+
+import pytest
+
+from posenc_cli.analysis import cosine_sums
+from posenc_cli.analysis.length_plans import plan_length
+from posenc_cli.configs import library
+
+
+@pytest.fixture(autouse=True)
+def few_bases(monkeypatch):
+    monkeypatch.setattr(cosine_sums, "_DENSEST", 1)
+    monkeypatch.setattr(cosine_sums, "_SPARSEST", 1)
+
+
+def flags(model, to, recipe, **changes):
+    config = {**library.find(model).config, **changes}
+    found, _ = plan_length(config, to, name=model)
+    own = next(each for each in found.recipes if each.name == recipe)
+    return {setting.engine: setting for setting in own.engines}
+
+
+def test_yarn_of_a_plain_model_has_flags_for_every_engine():
+    found = flags("llama-2-7b", 16384, "yarn")
+    assert found["llama.cpp"].flags == (
+        "--rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 4096 --ctx-size 16384"
+    )
+    for engine, setting, length in (
+        ("vllm", "--hf-overrides", "--max-model-len"),
+        ("sglang", "--json-model-override-args", "--context-length"),
+    ):
+        words = shlex.split(found[engine].flags)
+        assert (words[0], words[2:]) == (setting, [length, "16384"])
+        assert json.loads(words[1])["rope_parameters"] == {
+            "rope_theta": 10000.0,
+            "rope_type": "yarn",
+            "factor": 4.0,
+            "original_max_position_embeddings": 4096,
+        }
+
+
+def test_the_flags_that_vllm_documents_are_those_for_qwen_3():
+    # docs.vllm.ai, features/context_extension: --hf-overrides '{"rope_parameters": {"factor": 4.0,
+    # "original_max_position_embeddings": 32768, "rope_theta": 1000000, "rope_type": "yarn"}}'
+    found = flags("qwen3-8b", 131072, "yarn", max_position_embeddings=32768)
+    words = shlex.split(found["vllm"].flags)
+    assert json.loads(words[1])["rope_parameters"] == {
+        "factor": 4.0,
+        "original_max_position_embeddings": 32768,
+        "rope_theta": 1000000,
+        "rope_type": "yarn",
+    }
+    assert words[2:] == ["--max-model-len", "131072"]
+
+
+def test_a_base_is_a_flag_of_llama_cpp_and_a_scaling_that_goes_is_turned_off():
+    assert flags("llama-2-7b", 8192, "ntk")["llama.cpp"].flags.startswith("--rope-freq-base 2022")
+    found = flags("qwen2.5-7b-yarn", 262144, "ntk")["llama.cpp"].flags
+    assert found.startswith("--rope-scaling none --rope-freq-base ")
+
+
+def test_what_an_engine_reads_otherwise_has_no_flags_and_a_reason():
+    dynamic = flags("llama-2-7b", 16384, "dynamic")
+    assert all(setting.flags is None and setting.remark for setting in dynamic.values())
+    llama3 = flags("llama-2-7b", 16384, "llama3")
+    assert "convert" in llama3["llama.cpp"].remark
+    assert llama3["vllm"].flags is not None
+    stretched = flags("llama-3.1-8b", 262144, "yarn")
+    assert "divisors" in stretched["llama.cpp"].remark
+    assert flags("gpt-oss-20b", 262144, "yarn")["sglang"].flags is None
+
+
+def test_an_engine_that_was_not_read_is_said_to_be_so():
+    assert "was not read" in flags("phi-2", 4096, "linear")["llama.cpp"].remark
+
+
+def test_layer_types_are_each_set_where_one_has_another_base():
+    words = shlex.split(flags("gemma-3-1b", 262144, "linear")["vllm"].flags)
+    rope = json.loads(words[1])["rope_parameters"]
+    assert rope["sliding_attention"] == {"rope_type": "default", "rope_theta": 10000.0}
+    assert rope["full_attention"]["factor"] == 2.0
