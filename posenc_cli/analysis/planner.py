@@ -197,7 +197,8 @@ class Planner:
     def plan(self) -> LengthPlan:
         """The plan."""
         never = np.flatnonzero(self.turning * self.trained < 2 * math.pi)
-        as_is = self.recipe(AS_IS, self.layers, {}, {})
+        nothing: dict[str, Any] | None = {} if self.written else None
+        as_is = self.recipe(AS_IS, self.layers, nothing, nothing)
         longer = self.to > max(self.trained, self.lengths.context or 0)
         bases = self._bases() if longer and self.plain.scheme != "rope-ntk" else None
         recipes = [as_is, *(self._recipes(bases) if longer else ())]
@@ -440,9 +441,9 @@ class Planner:
             return ()
         config: Mapping[str, Any] | None = None
         if self.spelling is not None and not isinstance(self.config, GGUFHeader):
-            config = self.spelling.loaded(self.config, overrides) if overrides else None
-            if layers is self.layers:
-                config = self.config
+            config = self.config
+            if layers is not self.layers:
+                config = self.spelling.loaded(self.config, overrides) if overrides else None
         return Wanted(self.layers, layers, self.to, config, overrides).flags()
 
     def _ends(self, angles: Reals) -> dict[int, int]:

@@ -57,6 +57,8 @@ TABLE = [
         for size in (BILLION, LAST)
         for scheme in ("rope", "alibi", "transformer-xl", "integer")
     ),
+    *((f"plan -m llama-2-7b --to {size}", REFUSED) for size in (BILLION, LAST)),
+    (f"plan -m llama-2-7b --to {MILLION}", WHOLE),
     ("inspect -s alibi --heads 65536", REFUSED),
     ("emit -s rope --dim 65536 --out x", REFUSED),
     ("emit -s rope-axial --set grid=100000x100000 --out x", WHOLE),

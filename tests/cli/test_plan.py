@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from posenc_cli.analysis import cosine_sums
+from tests.gguf_files import gguf_bytes, llama
+
 CONFIG = {
     "model_type": "llama",
     "hidden_size": 256,
@@ -12,6 +15,11 @@ CONFIG = {
     "max_position_embeddings": 256,
     "rope_theta": 10000.0,
 }
+
+
+@pytest.fixture(autouse=True)
+def few_bases(monkeypatch):
+    monkeypatch.setattr(cosine_sums, "_DENSEST", 4)
 
 
 @pytest.fixture
@@ -115,3 +123,35 @@ def test_a_learned_table_has_no_recipe(call):
     assert call("plan", "-m", "gpt2", "--to", "2048", "--require", "context>=2048")[0] == 1
     assert call("plan", "-m", "gpt2", "--to", "512", "--require", "context>=1024")[0] == 0
     assert call("plan", "-m", "mpt-7b", "--to", "512", "--require", "never-turned<=9")[0] == 1
+
+
+def test_a_gguf_file_has_flags_and_no_keys(call, tmp_path):
+    (tmp_path / "model.gguf").write_bytes(gguf_bytes(llama()))
+    status, out, _ = call("plan", "--config", "model.gguf", "--to", "8192", "--json")
+    found = json.loads(out)
+    assert (status, found["trained"], found["pairs"]) == (0, 4096, 8)
+    for recipe in found["recipes"]:
+        assert recipe["config"] is None
+        assert recipe["engines"]["vllm"]["flags"] is None
+    yarn = next(recipe for recipe in found["recipes"] if recipe["recipe"] == "yarn")
+    expected = "--rope-scaling yarn --rope-scale 2 --yarn-orig-ctx 4096 --ctx-size 8192"
+    assert yarn["engines"]["llama.cpp"]["flags"] == expected
+
+
+def test_the_alpha_of_hunyuan_is_raised_as_its_own_rule_says(call, tmp_path):
+    scaling = {"type": "dynamic", "alpha": 1000.0, "factor": 1.0}
+    config = {**CONFIG, "model_type": "hunyuan_v1_dense", "head_dim": 64, "rope_scaling": scaling}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    _, out, _ = call("plan", "--config", "config.json", "--to", "512", "--json")
+    found = json.loads(out)
+    ntk = next(recipe for recipe in found["recipes"] if recipe["recipe"] == "ntk")
+    assert ntk["config"]["rope_scaling"]["alpha"] == 2000.0
+    assert ntk["pairs"]["smallest"] == pytest.approx(0.5)
+    assert "linear" in found["left_out"]
+
+
+def test_a_head_wider_than_any_is_refused(call, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({**CONFIG, "head_dim": 8192}))
+    status, _, err = call("plan", "--config", "config.json", "--to", "512")
+    assert status == 2
+    assert "8192 columns; at most 4096" in err
