@@ -284,8 +284,10 @@ def _side(value: object, name: str, parameters: Mapping[str, Any]) -> Side:
     if choice.parts:
         raise ArgumentError(f"{name}: {choice.name!r} is several encodings, and one is compared")
     sources: dict[str, str] = {}
+    softmax = None
     if "config" in choice.origin:
-        read = model_encoding(value).parameters
+        encoding = model_encoding(value)
+        read, softmax = encoding.parameters, encoding.derived.get("softmax_multiplier")
         sources = {key: parameter.source for key, parameter in read.items()}
         sources |= dict.fromkeys(parameters, "argument")
     return Side(
@@ -294,4 +296,5 @@ def _side(value: object, name: str, parameters: Mapping[str, Any]) -> Side:
         given=choice.given,
         sources=sources,
         warnings=choice.warnings,
+        softmax=softmax,
     )

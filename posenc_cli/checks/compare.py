@@ -5,6 +5,7 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from posenc_cli import catalogue
@@ -27,10 +28,14 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.difference import Difference
     from posenc_cli.checks.rotations import RotationDifference
+    from posenc_cli.configs.resolved import Sourced
     from posenc_cli.encoding.request import Plan
     from posenc_cli.files.reading import Loaded
     from posenc_cli.formulas.declare import Bound, Scheme
     from posenc_cli.numerics.dtypes import DType
+
+
+_ROUNDING = 1e-12  # what two ways of writing one factor leave
 
 
 class Side(Record):
@@ -38,6 +43,7 @@ class Side(Record):
 
     ``given`` are the parameters of the encoding. ``sources`` says of those of a config where each
     comes from, ``layer_type`` which of its layers were chosen, if they are of several types.
+    ``softmax`` is what multiplies the scores of these beside the rotation.
     """
 
     name: str
@@ -49,6 +55,7 @@ class Side(Record):
     sources: Mapping[str, str] = fresh(dict)
     warnings: tuple[str, ...] = ()
     layer_type: str | None = None
+    softmax: Sourced | None = None
 
     @property
     def title(self) -> str:
@@ -223,9 +230,21 @@ class RotationComparison(Record):
         return max(self.lengths, key=lambda length: length.far)
 
     @property
+    def softmax_factors(self) -> tuple[float, float]:
+        """What multiplies scores beside the rotation: mscale² of latent attention, else 1."""
+        first, second = (side.softmax.value if side.softmax else 1.0 for side in self.sides)
+        return first, second
+
+    @property
+    def same_softmax(self) -> bool:
+        """Whether those are no further apart than allowed."""
+        return math.isclose(*self.softmax_factors, rel_tol=max(self.tolerance, _ROUNDING))
+
+    @property
     def ok(self) -> bool:
         """Whether they are no further apart than allowed at every length, and pair alike."""
-        return all(length.difference.within(self.tolerance) for length in self.lengths)
+        alike = all(length.difference.within(self.tolerance) for length in self.lengths)
+        return alike and self.same_softmax
 
 
 def comparison(

@@ -213,7 +213,7 @@ class Comparing:
         one, other = a.reading.model_type, b.reading.model_type
         expected = OF_MODEL_TYPES.get(one if a.reading.noun != NOUN else other)
         files = [model.reading for model in (a, b) if model.reading.noun == NOUN]
-        if expected is None or len(files) == 2:
+        if expected is None or len(files) != 1:
             return
         stated = files[0].model_type
         self.compared.add("architecture")

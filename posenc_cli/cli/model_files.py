@@ -24,7 +24,9 @@ _LLAMA_CPP = "llama.cpp"
 
 
 def models_of(names: tuple[str, str | None], runtimes: Sequence[str]) -> list[Model] | None:
-    """A and B where one is a GGUF file or a checkpoint and the other a model, else None.
+    """A and B where one is a GGUF file, a checkpoint, or a model whose layers differ; else None.
+
+    The other must be a model too.
 
     Beside a GGUF file a config is read as llama.cpp reads it, where that is known and no engine is
     named.
@@ -39,7 +41,8 @@ def models_of(names: tuple[str, str | None], runtimes: Sequence[str]) -> list[Mo
     others = [name for name, is_one in zip(both, checkpoints, strict=True) if not is_one]
     if not all(map(_is_model, others)):
         return None
-    if not any(checkpoints) and not any(map(_is_gguf, both)) and not any(map(_is_drafter, both)):
+    special = any(checkpoints) or any(map(_is_gguf, both)) or any(map(_is_drafter, both))
+    if not special and not any(_has_kinds(name, runtimes) for name in both):
         return None
     models: list[Model] = []
     for key, name, runtime in zip("AB", both, engines_of(runtimes, alone=False), strict=True):
@@ -72,9 +75,28 @@ def _model(name: str, runtime: str | None) -> Model:
     return Model(name, reading, runtime, window, drafter=is_drafter(config))
 
 
+def _has_kinds(name: str, runtimes: Sequence[str]) -> bool:
+    """Whether the layers of a model differ, so that it is no one encoding."""
+    if _is_pipe(name):
+        return False
+    try:
+        config = (
+            library.find(name).config if name in library.names() else read_config(name, flag=None)
+        )
+        first, *others = resolve(config, runtime=(*runtimes, TRANSFORMERS)[0], name=name).layers
+    except PosencError:
+        return False
+    return not all(first.same_encoding(group) for group in others)
+
+
+def _is_pipe(name: str) -> bool:
+    """Whether a name is of what can be read but once."""
+    return name == "-" or Path(name).is_fifo()
+
+
 def _is_drafter(name: str) -> bool:
     """Whether a config that can be read is a drafter's; what cannot is told where it is read."""
-    if name in library.names() or not Path(name).exists() or Path(name).is_fifo():
+    if name in library.names() or _is_pipe(name):
         return False
     try:
         config = read_config(name, flag=None)

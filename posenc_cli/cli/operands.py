@@ -135,6 +135,7 @@ def _side_of_config(
         sources={name: value.source for name, value in layers.params.items()},
         warnings=resolved.warnings,
         layer_type=chosen,
+        softmax=layers.derived.get("softmax_multiplier"),
     )
 
 

@@ -93,6 +93,12 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "mistral3": Architecture("norm", True, "either", yarn=(*_BETAS, _LOG)),
     # Pairs of neighbours, as the model has them.
     **dict.fromkeys(("command-r", "chatglm", "ernie4_5", "ernie4_5-moe"), _NORM),
+    **dict.fromkeys(("neo-bert", "maincoder"), _NORM),
+    "cohere2moe": Architecture(
+        "norm",
+        sliding=Sliding(4, shared=True, stretched=True),
+        still="unless sliding or leading",
+    ),
     "cohere2": Architecture(
         "norm",
         sliding=Sliding(4, shared=True, stretched=True, keyed=False),
@@ -107,19 +113,20 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "muse-glimmer": Architecture(
         "norm", permuted=True, sliding=Sliding(4, shared=True), still="unless sliding"
     ),
-    "granite-swa": Architecture(
+    "granite_swa": Architecture(
         "norm",
         permuted=True,
         factors="either",
         sliding=Sliding(shared=True, stretched=True, keyed=False),
         still="by list",
     ),
+    "graniteswitch": Architecture("norm", True, "either", still="unless finetuned"),
     "glm4": Architecture("norm or mrope"),
     "mistral4": Architecture("norm", slice=True, yarn=(_LOG,)),
     "deepseek2": Architecture("norm", slice=True, yarn=(_LOG,)),
     "deepseek32": Architecture("norm", slice=True, yarn=(_LOG,)),
     "glm-dsa": Architecture("norm", slice=True),
-    "plm": Architecture("norm", slice=True),
+    **dict.fromkeys(("plm", "hy_v4"), Architecture("norm", slice=True)),
     # Pairs of halves.
     **dict.fromkeys(("falcon", "dbrx", "stablelm", "bitnet", "qwen", "qwen2", "qwen2moe"), _NEOX),
     **dict.fromkeys(("qwen3", "qwen3moe", "dream", "llada-moe", "rnd1", "olmoe", "phi2"), _NEOX),
@@ -127,7 +134,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     **dict.fromkeys(("nemotron", "jais2", "bailingmoe2", "dots1", "hunyuan-moe"), _NEOX),
     **dict.fromkeys(("seed_oss", "grovemoe", "minimax-m2", "plamo", "eurobert"), _NEOX),
     **dict.fromkeys(("nomic-bert", "nomic-bert-moe", "jina-bert-v3"), _NEOX),
-    "hunyuan-dense": Architecture("neox"),
+    **dict.fromkeys(("hunyuan-dense", "deepseek2-ocr"), _NEOX),
     **dict.fromkeys(("exaone", "cogvlm"), Architecture("neox", factors="freqs")),
     "falcon-h1": Architecture("neox", factors="freqs"),
     **dict.fromkeys(("apertus", "pangu-embedded"), Architecture("neox", factors="either")),
@@ -163,6 +170,10 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         sliding=Sliding(4, optional=True, shared=True, stretched=True),
         still="every fourth",
     ),
+    "maple": Architecture(
+        "neox", sliding=Sliding(shared=True, stretched=True), still="unless sliding"
+    ),
+    "spark2_5": Architecture("neox", sliding=Sliding(shared=True, stretched=True)),
     "glm4moe": Architecture("neox or mrope"),
     "hunyuan_vl": Architecture("neox or mrope"),
     **dict.fromkeys(("minimax-m3", "hy_v3"), _NEOX),
@@ -191,8 +202,30 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     **dict.fromkeys(("gpt2", "starcoder", "bert"), Architecture("none")),
     **dict.fromkeys(("t5", "t5encoder"), Architecture("none", bias="buckets")),
     **dict.fromkeys(("jamba", "nemotron_h", "nemotron_h_moe"), Architecture("none", hybrid=True)),
+    **dict.fromkeys(("kimi-linear", "kimi-k3", "glm5-next"), Architecture("none", hybrid=True)),
 }
 """What was read, by the name in ``general.architecture``."""
+
+WITHOUT_ATTENTION = (
+    *("mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"),
+    *("wavtokenizer-dec",),
+)
+"""Architectures without attention, or none that is told positions."""
+
+SPECIAL = {
+    "clip": "is the encoder of images or audio beside a model, whose axes are not read",
+    "deepseek4": "compresses keys, and turns those by a base of their own",
+    "dots3note": "has latent heads of other widths in its sliding layers",
+    "qwen4exp": "pools blocks of keys, and turns those by positions of their own",
+    "talkie": "has a turn in its weights that takes back that of its keys",
+    "hrm_text": "runs its layers several times over",
+    "step35": "turns half of what its key says in layers that do not slide",
+    "grok": "reads keys of YaRN's that no other architecture has",
+    "gptj": "is known to llama.cpp by name alone: it runs no such model",
+    **dict.fromkeys(("eagle3", "dflash", "gemma4-assistant"), "drafts tokens for another model"),
+    **dict.fromkeys(("pockettts", "qwen3tts"), "generates speech"),
+}
+"""Architectures that are refused, and why."""
 
 WHOLE_HEAD = ("llama", "deci", "falcon", "llama-embed")
 """Architectures that llama.cpp refuses to load where part of the head turns."""

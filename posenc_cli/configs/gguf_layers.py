@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.configs.gguf_architectures import ARCHITECTURES
+from posenc_cli.configs.gguf_architectures import ARCHITECTURES, SPECIAL, WITHOUT_ATTENTION
 from posenc_cli.configs.gguf_keys import GGUFKeys
 from posenc_cli.configs.resolved import Notes, Sourced
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
@@ -102,6 +102,9 @@ class GGUFLayers:
         rule = self.architecture.still
         if rule == "unless sliding":
             return slides or not any_slide
+        if rule == "unless sliding or leading":
+            leading = self.keys.count("leading_dense_block_count", minimum=0)
+            return slides or not any_slide or layer < (leading.value if leading else 0)
         if rule == "by list":
             listed = self.keys.flags("attention.rope_pattern")
             return listed is None or layer >= len(listed.value) or listed.value[layer]
@@ -169,6 +172,12 @@ def _architecture(header: GGUFHeader) -> tuple[str, Architecture]:
     if stated is None or not isinstance(stated.value, str):
         raise InvalidInput(f"{header.name}: general.architecture is missing")
     name = stated.value
+    if name in WITHOUT_ATTENTION:
+        raise InvalidInput(
+            f"{header.name}: {name} has no attention that is told positions: nothing is to be read"
+        )
+    if name in SPECIAL:
+        raise InvalidInput(f"{header.name}: {name} {SPECIAL[name]}, which is not read")
     if name not in ARCHITECTURES:
         raise InvalidInput(
             f"{header.name}: what llama.cpp does with positions in the architecture "

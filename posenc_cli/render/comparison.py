@@ -132,9 +132,12 @@ def _rotation_fields(result: RotationComparison) -> dict[str, Any]:
                 "params": dict(bound.params),
                 "layout": layout,
                 "attention_factor": scale,
+                "softmax_factor": softmax,
             }
-            for key, side, bound, layout, scale in zip(
-                *("ab", result.sides, worst.bounds, shown.layouts, shown.scales), strict=True
+            for key, side, bound, layout, scale, softmax in zip(
+                *("ab", result.sides, worst.bounds, shown.layouts, shown.scales),
+                result.softmax_factors,
+                strict=True,
             )
         },
         "pairs": [
@@ -179,6 +182,7 @@ def _rotation_lines(result: RotationComparison) -> Iterator[str]:
     verdict = "ok" if result.ok else "DIFFERENT"
     if difference.worst is None:
         equal = difference.alike and difference.scales[0] == difference.scales[1]
+        equal = equal and result.same_softmax
         where = " at the lengths compared" if result.goes_on else ""
         same = f"all {difference.count} frequencies are the same"
         yield f"{'equal' if equal else verdict}: {same}{where}"
@@ -189,6 +193,11 @@ def _rotation_lines(result: RotationComparison) -> Iterator[str]:
             f"{verdict}: {len(difference.pairs)} of {difference.count} pairs differ{where}, "
             f"by up to × {factor_text(pair.apart)} (pair {pair.index})"
         )
+    if not result.same_softmax:
+        factors = _side_by_side(*result.softmax_factors)
+        sources = [side.softmax.source if side.softmax else "none" for side in result.sides]
+        a, b = (f"{each} ({of})" for each, of in zip(factors, sources, strict=True))
+        yield f"softmax-factor: logits are multiplied beside the rotation by {a} and {b}"
     if not difference.alike:
         yield "the columns that turn together, or the axes they follow, differ"
 

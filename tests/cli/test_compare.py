@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+import posenc_cli as posenc
 from posenc_cli.render.figure import FARTHEST_NOTE
 from tests.matrices import matrix
 
@@ -646,3 +648,34 @@ def test_a_picture_that_cannot_be_drawn_takes_no_verdict_along(call, tmp_path):
     assert err.startswith("posenc: warning: no picture: ")
     assert json.loads(call(*asked, "--json")[1])["ok"] is False
     assert not (tmp_path / "d.png").exists()
+
+
+def test_what_multiplies_scores_beside_the_rotation_is_compared(call):
+    """mscale² of latent attention, which cancels in cosines and sines."""
+    status, out, _ = call("compare", "deepseek-v3", "deepseek-v2-lite")
+    assert status == 1
+    assert "all 32 frequencies are the same" in out
+    assert "softmax-factor: logits are multiplied beside the rotation by 1.87385" in " ".join(
+        out.split()
+    )
+    status, found = report(call, "deepseek-v3", "deepseek-v2-lite")
+    factors = [found[side]["softmax_factor"] for side in "ab"]
+    assert factors == pytest.approx(
+        [(1 + 0.1 * math.log(40)) ** 2, (1 + 0.0707 * math.log(40)) ** 2]
+    )
+    assert report(call, "deepseek-v3", "deepseek-v2-lite", "--tol", "0.2")[0] == 0
+    assert report(call, "deepseek-v3", "deepseek-v3")[0] == 0
+    assert not posenc.compare("deepseek-v3", "deepseek-v2-lite").ok
+
+
+def test_models_whose_layers_differ_are_compared_by_name(call):
+    status, found = report(call, "gemma-3-4b", "gemma-3-12b")
+    assert (status, found["kind"], [loss["name"] for loss in found["losses"]]) == (
+        1,
+        "models",
+        ["layers"],
+    )
+    assert report(call, "gemma-3-4b", "gemma-3-4b")[0] == 0
+    assert call("compare", "gemma-3-4b", "rope")[0] == 2
+    status, found = report(call, "gemma-3-4b", "gemma-3-12b", "--layer-type", "full_attention")
+    assert (status, found["kind"]) == (0, "rotations")

@@ -11,7 +11,12 @@ import pytest
 
 from posenc_cli import catalogue
 from posenc_cli.configs.config import override, resolve
-from posenc_cli.configs.gguf_architectures import FACTOR_TENSORS
+from posenc_cli.configs.gguf_architectures import (
+    ARCHITECTURES,
+    FACTOR_TENSORS,
+    SPECIAL,
+    WITHOUT_ATTENTION,
+)
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.gguf import read_gguf
 from tests.gguf_files import CASES, GOLDEN, converted, gguf_bytes, llama
@@ -338,3 +343,64 @@ def test_what_is_said_of_sliding_layers_is_theirs():
     gemma = of_case("gemma-4-31b")
     assert "divisors" not in gemma.layer("sliding_attention").derived
     assert gemma.layer("full_attention").derived["divisors"].value == FREQS
+
+
+LLAMA_CPPS_OWN = (
+    "afmoe apertus arcee arctic arwkv7 baichuan bailingmoe bailingmoe2 bailingmoe3 bert bitnet "
+    "bloom chameleon chatglm clip codeshell cogvlm cohere2 cohere2moe command-r dbrx deci "
+    "deepseek deepseek2 deepseek2-ocr deepseek32 deepseek4 dflash dots1 dots3note dream eagle3 "
+    "ernie4_5 ernie4_5-moe eurobert exaone exaone-moe exaone4 falcon falcon-h1 gemma "
+    "gemma-embedding gemma2 gemma3 gemma3n gemma4 gemma4-assistant glm-dsa glm4 glm4moe "
+    "glm5-next gpt-oss gpt2 gptj gptneox granite granite_swa granitehybrid granitemoe "
+    "graniteswitch grok grovemoe hrm_text hunyuan-dense hunyuan-moe hunyuan_vl hy_v3 hy_v4 "
+    "internlm2 jais jais2 jamba jina-bert-v2 jina-bert-v3 kimi-k3 kimi-linear laguna lfm2 "
+    "lfm2moe llada llada-moe llama llama-embed llama4 maincoder mamba mamba2 maple mellum mimo2 "
+    "minicpm minicpm3 minimax-01 minimax-m2 minimax-m3 mistral3 mistral4 modern-bert mpt "
+    "muse-glimmer nanbeige nemotron nemotron_h nemotron_h_moe neo-bert nomic-bert "
+    "nomic-bert-moe olmo olmo2 olmoe openelm orion paddleocr pangu-embedded phi2 phi3 phimoe "
+    "plamo plamo2 plamo3 plm pockettts qwen qwen2 qwen2moe qwen2vl qwen3 qwen35 qwen35moe "
+    "qwen3moe qwen3next qwen3tts qwen3vl qwen3vlmoe qwen4exp refact rnd1 rwkv6 rwkv6qwen2 rwkv7 "
+    "seed_oss smallthinker smollm3 spark2_5 stablelm starcoder starcoder2 step35 t5 t5encoder "
+    "talkie wavtokenizer-dec xverse"
+)
+
+
+def test_every_architecture_of_llama_cpp_is_read_or_refused_with_its_own_reason():
+    """The names in llm_arch of llama.cpp at the version that was read, but that of one."""
+    named = {*ARCHITECTURES, *WITHOUT_ATTENTION, *SPECIAL}
+    assert {*LLAMA_CPPS_OWN.split()} - named == {"bailingmoe3"}
+    assert named <= {*LLAMA_CPPS_OWN.split()}
+    for name in (*WITHOUT_ATTENTION, *SPECIAL):
+        with pytest.raises(InvalidInput) as refused:
+            read({"general.architecture": ("string", name)})
+        assert refused.value.message.startswith(f"'m.gguf': {name} ")
+
+
+def of(architecture, **more):
+    """A small model of an architecture, whose layers slide by a list."""
+    keys = llama(**more)
+    own = {key.replace("llama.", f"{architecture}.", 1): value for key, value in keys.items()}
+    return own | {"general.architecture": ("string", architecture)}
+
+
+SLIDING = {
+    "attention__sliding_window": ("uint32", 64),
+    "attention__sliding_window_pattern": ("array of bool", [True, False]),
+}
+
+
+def test_layers_that_see_everything_turn_where_their_architecture_says():
+    kinds = {
+        "maple": ["rope", "nope"],
+        "spark2_5": ["rope", "rope"],
+        "granite_swa": ["rope", "rope"],
+        "cohere2moe": ["rope", "nope"],
+    }
+    for name, schemes in kinds.items():
+        layers = read(of(name, **SLIDING)).layers
+        assert [group.scheme for group in layers] == schemes, name
+    leading = {"leading_dense_block_count": ("uint32", 2)}
+    layers = read(of("cohere2moe", **SLIDING, **leading)).layers
+    assert [group.scheme for group in layers] == ["rope", "rope"]
+    layers = read(of("kimi-k3", attention__head_count_kv=("array of int32", [0, 4]))).layers
+    assert [(group.scheme, group.layers) for group in layers] == [("nope", (1,))]
