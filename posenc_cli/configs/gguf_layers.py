@@ -100,11 +100,10 @@ class GGUFLayers:
     def _turning(self, layer: int, *, slides: bool, any_slide: bool) -> bool:
         """Whether a layer turns at all."""
         rule = self.architecture.still
-        if rule == "unless sliding":
-            return slides or not any_slide
-        if rule == "unless sliding or leading":
-            leading = self.keys.count("leading_dense_block_count", minimum=0)
-            return slides or not any_slide or layer < (leading.value if leading else 0)
+        if rule.startswith("unless sliding"):
+            of_leading = rule.endswith("leading")
+            dense = of_leading and self.keys.count("leading_dense_block_count", minimum=0)
+            return slides or not any_slide or layer < (dense.value if dense else 0)
         if rule == "by list":
             listed = self.keys.flags("attention.rope_pattern")
             return listed is None or layer >= len(listed.value) or listed.value[layer]
