@@ -14,7 +14,7 @@ import numpy as np
 
 from posenc_cli.numerics.cells import by_tile
 from posenc_cli.numerics.double_double import two_sum
-from posenc_cli.numerics.dtypes import FLOAT32
+from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.numerics.fixed_point import exact_cell, nearest
 from posenc_cli.numerics.halves import rounded, suits
 from posenc_cli.numerics.rounding import narrow
@@ -32,6 +32,7 @@ PAIR_MARGIN = 2.0**-90
 FEW_CELLS = 12  # below this many, integers are faster than the many small calls of double-double
 DOUBTS_KEPT = 1 << 14
 JUDGES_KEPT = 4  # one a number format
+_SAFE = 2.0**-800, 2.0**900
 
 
 class Doubts(NamedTuple):
@@ -196,4 +197,8 @@ class Judge:
         margin = PAIR_MARGIN * np.where(small, np.abs(high), self._magnitude)
         rounded = narrow(*two_sum(high, low + margin), self._dtype)
         other = narrow(*two_sum(high, low - margin), self._dtype)
-        return rounded, rounded.view(self._word) == other.view(self._word)
+        proven: Flags = rounded.view(self._word) == other.view(self._word)
+        if self._dtype.name == FLOAT64.name:
+            # Nearer the ends of the range a low part, or an error of one, may have left it.
+            proven &= (np.abs(high) > _SAFE[0]) & (np.abs(high) < _SAFE[1])
+        return rounded, proven

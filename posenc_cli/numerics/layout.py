@@ -121,6 +121,10 @@ class Placed:
             target[...] = bits.reshape(target.shape)
             return
         size = target.dtype.itemsize
+        if size == 8:  # there is no integer of 16 bytes
+            target[:, self._pairing.first] = bits[::2].reshape(target.shape[0], -1)
+            target[:, self._pairing.second] = bits[1::2].reshape(target.shape[0], -1)
+            return
         pairs = bits.view(f"u{2 * size}").reshape(target.shape[0], -1)
         words = target.view(f"u{size}")
         low, high = self._low_and_high(self._pairing)
@@ -233,8 +237,13 @@ class High:
 
         Shape: (multiples, columns) each.
         """
+        return self._high_of(*self.phasors.high(multiples), negative)
+
+    def _high_of(
+        self, cosines: RealRows, sines: RealRows, negative: Flags | None
+    ) -> tuple[RealRows, RealRows]:
+        """U and V of every column from cosines and sines of the waves."""
         columns = self.columns
-        cosines, sines = self.phasors.high(multiples)
         first = np.take(cosines, columns.waves, axis=1)
         second = np.take(sines, columns.waves, axis=1)
         second[:, ~columns.sine] *= -1.0
@@ -357,7 +366,11 @@ def power_of_two(limit: int) -> int:
 
 def _low(columns: Columns, phasors: Phasors, offsets: Integers | None) -> tuple[RealRows, RealRows]:
     """Return X[b] and Y[b] of every column."""
-    cosines, sines = phasors.low(offsets)
+    return low_of(columns, *phasors.low(offsets))
+
+
+def low_of(columns: Columns, cosines: RealRows, sines: RealRows) -> tuple[RealRows, RealRows]:
+    """Return X and Y of every column from cosines and sines of the waves."""
     cosines = np.take(cosines, columns.waves, axis=1)
     sines = np.take(sines, columns.waves, axis=1)
     # Row after row in memory: selecting columns with an index would leave columns together.

@@ -150,35 +150,52 @@ class Phasors:
         if self._low is None:
             with self._lock:
                 if self._low is None:
-                    self._low = self._all_low()
+                    cosines, sines = self._all_low((0, 2))
+                    cosines.flags.writeable = sines.flags.writeable = False
+                    self._low = cosines, sines
         if offsets is None:
             return self._low
         return self._low[0][offsets], self._low[1][offsets]
 
-    def _all_low(self) -> tuple[RealRows, RealRows]:
-        cosines = np.empty((self.rows, len(self.frequencies)))
-        sines = np.empty_like(cosines)
+    def low_pairs(self, offsets: Integers | None = None) -> Parts:
+        """Return what `low` does in double-double: cos high, cos low, sin high, sin low.
+
+        Shape: (offsets, frequencies) each.
+        """
+        if offsets is not None:
+            return self._product(range(self._low_digits), offsets)
+        cosines, cosines_low, sines, sines_low = self._all_low((0, 1, 2, 3))
+        return cosines, cosines_low, sines, sines_low
+
+    def _all_low(self, chosen: tuple[int, ...]) -> list[RealRows]:
+        """Return some of the four parts of all rows of the low table."""
         lowest = self._table(0)
         if self._low_digits == 1:
-            cosines[:], sines[:] = lowest[0], lowest[2]
-        else:
-            # Each row of the second digit turns all rows of the first, a few thousand numbers at a
-            # time: the temporaries of a product stay in cache.
-            turns = self._table(1)
-            rows, count = lowest.shape[1:]
-            step = max(1, 8192 // max(1, rows * count))
-            for start in range(0, turns.shape[1], step):
-                some = turns[:, start : start + step, None]
-                parts = complex_product(tuple(lowest), tuple(some))
-                size = some.shape[1] * rows
-                target = slice(start * rows, start * rows + size)
-                cosines[target] = parts[0].reshape(size, count)
-                sines[target] = parts[2].reshape(size, count)
-        cosines.flags.writeable = sines.flags.writeable = False
-        return cosines, sines
+            return [lowest[part].copy() for part in chosen]
+        tables = [np.empty((self.rows, len(self.frequencies))) for _ in chosen]
+        # Each row of the second digit turns all rows of the first, a few thousand numbers at a
+        # time: the temporaries of a product stay in cache.
+        turns = self._table(1)
+        rows, count = lowest.shape[1:]
+        step = max(1, 8192 // max(1, rows * count))
+        for start in range(0, turns.shape[1], step):
+            some = turns[:, start : start + step, None]
+            parts = complex_product(tuple(lowest), tuple(some))
+            size = some.shape[1] * rows
+            for table, part in zip(tables, chosen, strict=True):
+                table[start * rows : start * rows + size] = parts[part].reshape(size, count)
+        return tables
 
     def high(self, multiples: Integers) -> tuple[RealRows, RealRows]:
         """Return scale · cos and scale · sin of a · ``rows`` · ω as float64, for the given a ≥ 0.
+
+        Shape: (multiples, frequencies) each.
+        """
+        parts = self.high_pairs(multiples)
+        return parts[0], parts[2]
+
+    def high_pairs(self, multiples: Integers) -> Parts:
+        """Return what `high` does in double-double: cos high, cos low, sin high, sin low.
 
         Shape: (multiples, frequencies) each.
         """
@@ -189,8 +206,7 @@ class Phasors:
         if others.any():
             shared = self._product(range(lowest + 1, len(self._digits)), others)
             parts = complex_product(parts, tuple(part[place] for part in shared))
-        parts = self._scaled(parts)
-        return parts[0], parts[2]
+        return self._scaled(parts)
 
     def points(self, positions: Integers, waves: Integers | None = None) -> Parts:
         """Return scale · exp(i n ω) in double-double, for pairs of a position n ≥ 0 and a wave.

@@ -58,6 +58,7 @@ from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.paired import rounded_pairs
 from posenc_cli.numerics.phasors import Phasors
 from posenc_cli.numerics.placements import Placement
+from posenc_cli.numerics.wide import WideWaves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,6 +99,7 @@ class WaveTable:
         self._layouts = LRUCache[Factors](LAYOUTS_KEPT)
         self._paired = LRUCache[Pairs](LAYOUTS_KEPT)
         self._placed = LRUCache[list[Columns]](LAYOUTS_KEPT)
+        self._wides = LRUCache[WideWaves](1)
         self._scratch = Scratch()
         self._angles = LRUCache[AngleTable](1)
 
@@ -161,6 +163,9 @@ class WaveTable:
         return table.rows(positions, dtype=dtype)
 
     def _fill(self, out: StoredRows, positions: Integers, columns: Columns, dtype: DType) -> None:
+        if dtype.name == FLOAT64.name:
+            self._wide().fill(out, positions, columns)
+            return
         scratch, magnitude = self._scratch, self._magnitude
         rising = rising_by_one(positions)
         if rising and (dtype.name == FLOAT32.name or suits(magnitude, dtype)):
@@ -179,16 +184,7 @@ class WaveTable:
             blocks = scattered_blocks(
                 columns, self.phasors, positions, factors, magnitude=magnitude, scratch=scratch
             )
-        if dtype.name != FLOAT64.name:
-            self._judge(dtype).fill(out, positions, columns, summed(blocks), scratch)
-            return
-        for block in blocks:
-            target = out[block.start : block.stop]
-            if target.flags.c_contiguous:
-                np.add(block.first, block.second, out=target.reshape(-1))
-            else:
-                first, second = (part.reshape(target.shape) for part in (block.first, block.second))
-                np.add(first, second, out=target)
+        self._judge(dtype).fill(out, positions, columns, summed(blocks), scratch)
 
     def _columns(self, placements: Sequence[Placement], width: int) -> list[Columns]:
         """Return the columns that placements fill, the same for each block of a table."""
@@ -199,6 +195,11 @@ class WaveTable:
 
     def _judge(self, dtype: DType) -> Judge:
         return self._judges.get(dtype.name, lambda: Judge(self.phasors, dtype))
+
+    def _wide(self) -> WideWaves:
+        return self._wides.get(
+            None, lambda: WideWaves(self.phasors, self._scratch, self._judge(FLOAT64))
+        )
 
     def _factors(self, columns: Columns, positions: Integers) -> Factors | None:
         """Return the full tables of these columns, or None where building them would not pay."""

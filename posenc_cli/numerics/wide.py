@@ -1,0 +1,392 @@
+"""Cells in float64, correctly rounded: exact products on two grids, and what is left of them.
+
+Owns the way from the double-double tables of :mod:`posenc_cli.numerics.phasors` to float64. Every
+factor is cut in two, a multiple of a power of two and a rest: X = X' + x, where X' has at most 27
+bits, and likewise Y, U and V. A cell X U + Y V is then
+
+    exact = X' U' + Y' V'    and    rest = (X' u + x U) + (Y' v + y V).
+
+The grids are such that both products of ``exact`` are multiples of 2^(M − 52) and at most 2^M, for
+an M of the column and the multiple: they and their sum are float64 numbers exactly, fused or not
+and in any order. All rounding is in the rest, 2^−27 of the cell, and Ziv's test judges it: where
+exact + (rest + m) and exact + (rest − m) round to the same number, that is the cell.
+
+Grids. Let |X| ≤ 2^p, |Y| ≤ 2^q in the column, |U| ≤ 2^r, |V| ≤ 2^s at the multiple, and M at least
+p + r and q + s. X' is a multiple of 2^(p − 26), U' of 2^(M − p − 26): their product is one of
+2^(M − 52). It is at most 2^M, for rounding to a grid does not pass 2^p, nor 2^r; where the grid of U
+is wider than that, U' is 0 or one step. |exact| ≤ 2^(M + 1) is at most 2^53 steps: a float64.
+
+Error, in units of 2^(M − 80). |u| and |x| are at most half a step, so each of the four products of
+the rest is at most 2^(M − 27). u and x themselves are rounded (1 each), U in x U lacks its low part
+(1/2), the two products are rounded (1 each): 4.5, and as much for Y. The three sums are at most
+2, 2 and 4 times 2^(M − 27), and rest ± m a little more: 2 + 2 + 4 + 5 at most. Together 22 units. The
+tables are off by 2^−91 of each part where the angle is small; elsewhere by 2^−91 of the scale, and M
+is kept above the scale's exponent less ten: 2^−10 + 2^-1 units. The margin is 32 units, m = 2^(M − 75).
+So the test leaves open less than one cell in 2^20 of those near 2^M, in proportion more of smaller
+ones, and :mod:`posenc_cli.numerics.judge` settles them.
+
+Pairs. Where columns are a cosine and a sine of each wave, X' + i Y' and U' − i V' are complex numbers,
+p = q = 0 and M = r = s is the exponent of the scale: the products are complex, and the same holds of
+each part. Where angles are tiny the sines would be too far below 2^M; then, and where a wave stands
+still, columns are filled one by one.
+
+Imports NumPy: import it only where something is computed.
+
+Source: Gal, An accurate elementary mathematical library for the IEEE floating point standard, ACM
+TOMS 17 (1991); Ziv, Fast evaluation of elementary mathematical functions with correctly rounded last
+bit, ACM TOMS 17 (1991).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from posenc_cli.numerics.cells import rising_by_one
+from posenc_cli.numerics.judge import Doubts, Judge, Table
+from posenc_cli.numerics.layout import Columns, High, Pairing, Placed, low_of
+from posenc_cli.numerics.lru_cache import LRUCache
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, StoredRows
+    from posenc_cli.numerics.cells import Scratch
+    from posenc_cli.numerics.phasors import Phasors
+
+CHUNK_CELLS = 1 << 14  # some ten buffers of 128 KiB: they share the second cache
+GRID_BITS = 26
+MARGIN_BITS = 75
+SMALLEST_EXPONENT, LARGEST_EXPONENT = -300, 400  # no rest of a product leaves float64's range
+CANCELLED_BITS = 10
+LEAST_ANGLE = 2.0**-12  # sines of smaller ones are too far below 1 for the grids of pairs
+LAYOUTS_KEPT = 2
+BATCHES_KEPT = 2
+
+
+class Low(NamedTuple):
+    """X and Y on their grids, and their rests: (offsets, columns) each."""
+
+    first: RealRows
+    first_rest: RealRows
+    second: RealRows
+    second_rest: RealRows
+
+
+class By(NamedTuple):
+    """U and V on their grids, their rests, and both rounded, with m: (multiples, columns) each."""
+
+    first: RealRows
+    first_rest: RealRows
+    first_all: RealRows
+    second: RealRows
+    second_rest: RealRows
+    second_all: RealRows
+    margin: RealRows
+
+
+class PairsBy(NamedTuple):
+    """U − i V on its grid, its rest, and rounded: (multiples, pairs) each."""
+
+    grid: ComplexRows
+    rest: ComplexRows
+    whole: ComplexRows
+
+
+def exponents(values: Any) -> Integers:
+    """Return the least e with |value| ≤ 2^e, of each value, or ``SMALLEST_EXPONENT``.
+
+    >>> exponents(np.array([1.0, 1.5, 0.0])).tolist()
+    [0, 1, -300]
+    """
+    mantissas, powers = np.frexp(np.abs(values))
+    least = powers - (mantissas == 0.5)
+    return np.maximum(np.where(mantissas == 0, SMALLEST_EXPONENT, least), SMALLEST_EXPONENT)
+
+
+def cut(high: RealRows, low: RealRows, exponent: Any) -> tuple[RealRows, RealRows]:
+    """Return high + low as the nearest multiple of 2^(exponent − 26) to ``high``, and the rest.
+
+    The rest is rounded once: what a nearest multiple leaves of a float64 is a float64.
+
+    >>> cut(np.array([1 + 2.0**-40]), np.array([2.0**-60]), 0)
+    (array([1.]), array([9.09495569e-13]))
+    """
+    step = np.ldexp(1.0, exponent - GRID_BITS)
+    grid = np.rint(high / step) * step
+    return grid, (high - grid) + low
+
+
+class Wide(High):
+    """The factors of columns, each cut in two.
+
+    Shape: ``low`` are (offsets, columns) each, for every offset below ``rows`` or those given.
+    """
+
+    def __init__(
+        self, columns: Columns, phasors: Phasors, offsets: Integers | None = None
+    ) -> None:
+        parts = phasors.low_pairs(offsets)
+        first, second = low_of(columns, parts[0], parts[2])
+        first_low, second_low = low_of(columns, parts[1], parts[3])
+        super().__init__(columns, phasors, first, second)
+        self._first = exponents(self._reach_first)
+        self._second = exponents(self._reach_second)
+        self.low = Low(
+            *cut(first, first_low, self._first), *cut(second, second_low, self._second)
+        )
+        self._least = int(exponents(float(phasors.scale))) - CANCELLED_BITS
+        self._batches = LRUCache[By](BATCHES_KEPT)
+
+    def by(self, multiples: Integers, negative: Flags | None = None) -> By:
+        """Return U and V of some multiples."""
+        parts = self.phasors.high_pairs(multiples)
+        first, second = self._high_of(parts[0], parts[2], negative)
+        first_low, second_low = self._high_of(parts[1], parts[3], negative)
+        most = np.maximum(self._first + exponents(first), self._second + exponents(second))
+        cancelling = (multiples[:, None] + 1.0) * self._steps > 0.5
+        most = np.where(cancelling, np.maximum(most, self._least), most)
+        margin = np.ldexp(1.0, most - MARGIN_BITS)
+        margin[:, self.columns.zero] = 0.0
+        grids = cut(first, first_low, most - self._first)
+        other = cut(second, second_low, most - self._second)
+        return By(*grids, first, *other, second, margin)
+
+    def batch(self, multiple: int) -> tuple[By, int]:
+        """Return U and V of the multiples computed together with one, and its place among them."""
+        index, place = self.located(multiple)
+        return self._batches.get(index, lambda: self.by(self.multiples(index))), place
+
+
+class WidePairs(High):
+    """The factors of columns in pairs as complex numbers, each cut in two.
+
+    Shape: ``grid`` and ``rest`` of X + i Y (rows, pairs); ``columns`` are the first of each pair.
+    """
+
+    def __init__(self, columns: Columns, pairing: Pairing, phasors: Phasors) -> None:
+        self.placed = Placed(columns, pairing)
+        self.pairing = pairing
+        heads = columns.selected(pairing.first)
+        parts = phasors.low_pairs()
+        first, second = low_of(heads, parts[0], parts[2])
+        first_low, second_low = low_of(heads, parts[1], parts[3])
+        super().__init__(heads, phasors, first, second)
+        self.grid, self.rest = (
+            _complex(*both)
+            for both in zip(cut(first, first_low, 0), cut(second, second_low, 0), strict=True)
+        )
+        self._exponent = int(exponents(float(phasors.scale)))
+        self.margin = math.ldexp(1.0, self._exponent - MARGIN_BITS)
+        self._batches = LRUCache[PairsBy](BATCHES_KEPT)
+
+    def batch(self, multiple: int) -> tuple[PairsBy, int]:
+        """Return U − i V of the multiples computed together with one, and its place among them."""
+        index, place = self.located(multiple)
+
+        def made() -> PairsBy:
+            parts = self.phasors.high_pairs(self.multiples(index))
+            first, second = self._high_of(parts[0], parts[2], None)
+            first_low, second_low = self._high_of(parts[1], parts[3], None)
+            grids = cut(first, first_low, self._exponent)
+            other = cut(second, second_low, self._exponent)
+            grid, rest = (_complex(left, -right) for left, right in zip(grids, other, strict=True))
+            return PairsBy(grid, rest, _complex(first, -second))
+
+        return self._batches.get(index, made), place
+
+
+def _complex(real: RealRows, imaginary: RealRows) -> ComplexRows:
+    values: ComplexRows = np.empty(real.shape, np.complex128)
+    values.real, values.imag = real, imaginary
+    return values
+
+
+class WideWaves:
+    """Fills tables of float64, whose scale is not 0."""
+
+    def __init__(self, phasors: Phasors, scratch: Scratch, judge: Judge) -> None:
+        self._phasors = phasors
+        self._scratch = scratch
+        self._judge = judge
+        self._columns = LRUCache[Wide](LAYOUTS_KEPT)
+        self._pairs = LRUCache[WidePairs](LAYOUTS_KEPT)
+        self._still = np.array([not frequency for frequency in phasors.frequencies])
+        turning = [abs(float(rate)) for rate in phasors.frequencies if rate]
+        self._slowest = min(turning, default=0.0)
+        exponent = exponents(float(phasors.scale))
+        self._ordinary = bool(SMALLEST_EXPONENT < exponent < LARGEST_EXPONENT)
+
+    def fill(self, out: StoredRows, positions: Integers, columns: Columns) -> None:
+        """Write the columns of ``out``, one row a position, every cell correctly rounded.
+
+        Shape: ``out`` (positions, columns), with any strides.
+        """
+        still = columns.sine & self._still[columns.waves]
+        if still.any():
+            columns = Columns(columns.target, columns.waves, columns.sine, columns.zero | still)
+        if not self._ordinary:
+            out[:, columns.zero] = 0.0
+            places = np.arange(out.size)
+            places = places[~columns.zero[places % columns.zero.size]]
+            table = Table(out, positions, columns.placed)
+            self._judge.settle(table, [Doubts(places, None, None)])
+            return
+        pairs = self._paired(columns, positions)
+        placed = columns.placed if pairs is None else pairs.placed
+        table = Table(out, positions, placed)
+        if pairs is not None:
+            doubts = self._fill_pairs(table, pairs)
+        elif rising_by_one(positions) and not self._few(columns, positions):
+            doubts = self._fill_rising(table, columns)
+        else:
+            doubts = self._fill_scattered(table, columns)
+        self._judge.settle(table, doubts)
+
+    def _few(self, columns: Columns, positions: Integers) -> bool:
+        """Whether full tables of these columns, not at hand, would cost more than rows in use."""
+        return columns.key not in self._columns and positions.size * 4 < self._phasors.rows
+
+    def _paired(self, columns: Columns, positions: Integers) -> WidePairs | None:
+        """Return complex tables of these columns, if they are pairs and using them would pay."""
+        pairing = columns.pairing
+        if pairing is None or not rising_by_one(positions) or self._still.any():
+            return None
+        if int(positions[-1]) * self._slowest < LEAST_ANGLE:
+            return None
+        if columns.key not in self._pairs and positions.size * 4 < self._phasors.rows:
+            return None
+        return self._pairs.get(columns.key, lambda: WidePairs(columns, pairing, self._phasors))
+
+    def _wide(self, columns: Columns) -> Wide:
+        return self._columns.get(columns.key, lambda: Wide(columns, self._phasors))
+
+    def _fill_pairs(self, table: Table, pairs: WidePairs) -> Iterator[Doubts]:
+        scratch, width = self._scratch, pairs.grid.shape[1]
+        names = ("grid", "rest", "whole")
+        for rows, offsets, multiple, fresh in _spans(table, self._phasors.rows):
+            count = (rows.stop - rows.start) * width
+            if fresh:
+                size = _chunk_rows(2 * width, self._phasors.rows) * width
+                batch, place = pairs.batch(multiple)
+                tiles = [scratch.buffer(name, size, np.complex128) for name in names]
+                for tile, part in zip(tiles, batch, strict=True):
+                    tile.reshape(-1, width)[...] = part[place]
+            grid, rest, whole = (tile[:count] for tile in tiles)
+            low, low_rest = (part[offsets].reshape(-1) for part in (pairs.grid, pairs.rest))
+            exact, total, other = (
+                scratch.buffer(name, count, np.complex128) for name in ("cells", "other", "third")
+            )
+            np.multiply(low, grid, out=exact)
+            np.multiply(low, rest, out=total)
+            np.multiply(low_rest, whole, out=other)
+            np.add(total, other, out=total)
+            yield from self._round(
+                table, rows, *(part.view(np.float64) for part in (exact, total, other)), pairs.margin
+            )
+
+    def _fill_rising(self, table: Table, columns: Columns) -> Iterator[Doubts]:
+        scratch, width = self._scratch, columns.waves.size
+        wide = self._wide(columns)
+        for rows, offsets, multiple, fresh in _spans(table, self._phasors.rows):
+            count = (rows.stop - rows.start) * width
+            if fresh:
+                size = _chunk_rows(width, self._phasors.rows) * width
+                batch, place = wide.batch(multiple)
+                tiles = [scratch.buffer(f"by {index}", size) for index in range(len(batch))]
+                for tile, part in zip(tiles, batch, strict=True):
+                    tile.reshape(-1, width)[...] = part[place]
+            low = Low(*(part[offsets].reshape(-1) for part in wide.low))
+            yield from self._round_sums(table, rows, low, By(*(tile[:count] for tile in tiles)))
+
+    def _fill_scattered(self, table: Table, columns: Columns) -> Iterator[Doubts]:
+        positions, rows = table.positions, self._phasors.rows
+        step = max(1, CHUNK_CELLS // columns.waves.size)
+        whole = None if self._few(columns, positions) else self._wide(columns)
+        for start in range(0, positions.size, step):
+            block = positions[start : start + step]
+            sizes = np.abs(block)
+            offsets, wide = sizes & (rows - 1), whole
+            if wide is None:
+                used, offsets = np.unique(offsets, return_inverse=True)
+                wide = Wide(columns, self._phasors, used)
+            # One row for each multiple and sign: ~a stands for −a.
+            keys, places = np.unique(
+                np.where(block < 0, ~(sizes // rows), sizes // rows), return_inverse=True
+            )
+            by = wide.by(np.where(keys < 0, ~keys, keys), keys < 0)
+            low = Low(*(part[offsets].reshape(-1) for part in wide.low))
+            yield from self._round_sums(
+                table,
+                slice(start, start + block.size),
+                low,
+                By(*(part[places].reshape(-1) for part in by)),
+            )
+
+    def _round_sums(self, table: Table, rows: slice, low: Low, by: By) -> Iterator[Doubts]:
+        """Round the cells of some rows.
+
+        Shape: the factors (cells,) each.
+        """
+        exact, rest, other = (
+            self._scratch.buffer(name, by.margin.size) for name in ("cells", "other", "third")
+        )
+        np.multiply(low.first, by.first, out=exact)
+        np.multiply(low.second, by.second, out=other)
+        np.add(exact, other, out=exact)
+        np.multiply(low.first, by.first_rest, out=rest)
+        np.multiply(low.first_rest, by.first_all, out=other)
+        np.add(rest, other, out=rest)
+        np.multiply(low.second, by.second_rest, out=other)
+        np.add(rest, other, out=rest)
+        np.multiply(low.second_rest, by.second_all, out=other)
+        np.add(rest, other, out=rest)
+        yield from self._round(table, rows, exact, rest, other, by.margin)
+
+    def _round(  # noqa: PLR0917 (buffers, by their order)
+        self, table: Table, rows: slice, exact: Any, rest: Any, other: Any, margin: Any
+    ) -> Iterator[Doubts]:
+        """Write exact + (rest + margin); yield the cells that exact + (rest − margin) is not.
+
+        Shape: buffers (cells,) each, ``other`` for use here.
+        """
+        scratch, placed = self._scratch, table.placed
+        target = table.out[rows]
+        direct = placed.in_order and target.flags.c_contiguous
+        upper = target.reshape(-1) if direct else scratch.buffer("bits", exact.size)
+        lower = scratch.buffer("low", exact.size)
+        np.add(rest, margin, out=other)
+        np.add(exact, other, out=upper)
+        np.subtract(rest, margin, out=other)
+        np.add(exact, other, out=lower)
+        # Bits, not values: 0.0 and −0.0 differ. If the buffer is full, comparing memory is quick.
+        memory = scratch.memory("low")
+        if len(memory) != upper.nbytes or memory != upper:
+            places = np.flatnonzero(upper.view(np.int64) != lower.view(np.int64))
+            if places.size:
+                yield Doubts(places + rows.start * placed.columns.waves.size, None, None)
+        if not direct:
+            placed.place(upper, target)
+
+
+def _chunk_rows(width: int, rows: int) -> int:
+    return max(1, min(rows, CHUNK_CELLS // width))
+
+
+def _spans(table: Table, period: int) -> Iterator[tuple[slice, slice, int, bool]]:
+    """Yield rows of a table of rising positions, their rows of the low table and their multiple.
+
+    With them goes whether the multiple is a new one.
+    """
+    step = _chunk_rows(table.placed.columns.waves.size, period)
+    start = int(table.positions[0])
+    stop = start + table.positions.size
+    for multiple in range(start // period, (stop - 1) // period + 1):
+        origin = multiple * period
+        first, last = max(start, origin), min(stop, origin + period)
+        for begin in range(first, last, step):
+            end = min(begin + step, last)
+            rows, offsets = (slice(begin - at, end - at) for at in (start, origin))
+            yield rows, offsets, multiple, begin == first
