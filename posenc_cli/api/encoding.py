@@ -123,7 +123,7 @@ def encode(
         parameters: of the scheme: ``dim=128``, ``base=5e5``.
 
     Returns: (positions…, columns); of a bias (heads, L, L), of frequencies (pairs,). Each value is
-        the correctly rounded one (in float64, within 1e-15 of it).
+        the correctly rounded one.
 
     Raises: ValueError where an argument is wrong.
 

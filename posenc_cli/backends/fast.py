@@ -1,8 +1,8 @@
 """The ``fast`` backend: the waves of the NumPy core, filled by a kernel that Numba compiles.
 
 Owns when the kernel serves, what it is given, and what becomes of the cells it leaves undecided.
-It serves consecutive positions, which long tables are made of; for all others, and for extreme
-scales and frequencies, the NumPy core does. Both give the same bytes.
+It serves consecutive positions, which long tables are made of, in the formats narrower than float64;
+for all others, and for extreme scales and frequencies, the NumPy core does. Both give the same bytes.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -39,7 +39,7 @@ PAIRS_FROM = 16  # the pairs of a row are such a loop too
 BATCH_CELLS = 1 << 15  # of each high table: computed together, they cost few calls
 BATCHES_KEPT = 4
 PREPARED_KEPT = 4
-KERNELS = 9  # three storages, three layouts
+KERNELS = 6  # two storages, three layouts
 UNDECIDED_KEPT = 1 << 12  # of a call; where more are undecided, all its cells are settled
 SMALLEST_SCALE, LARGEST_SCALE = Decimal(2) ** -20, Decimal(2) ** 14
 SMALLEST_FREQUENCY = Decimal("1e-200")  # below, cells for float16 would leave float64's range
@@ -57,7 +57,6 @@ class _Form(NamedTuple):
 
 
 FORMS = {
-    FLOAT64.name: _Form(1.0, 0, 0),
     FLOAT32.name: _Form(1.0, 0, 0),
     **{
         dtype.name: _Form(halves.factor(dtype), int(half.tie), half.shift)
@@ -109,7 +108,7 @@ class Kernels:
         self._made = LRUCache[Any](KERNELS)
 
     def of(self, storage: np.dtype[Any], layout: ColumnLayout) -> Any:
-        """The kernel that writes float64, float32 or uint16, for one layout of columns."""
+        """The kernel that writes float32 or uint16, for one layout of columns."""
         return self._made.get((storage, layout), lambda: self._module.compiled(storage, layout))
 
 
@@ -176,7 +175,8 @@ class FusedWaves:
             dtype = dtype.component
             out = out.view(dtype.numpy)
         positions = np.asarray(positions, np.int64)
-        if not (self._ordinary and out.dtype.isnative and cells.rising_by_one(positions)):
+        kernel_serves = self._ordinary and out.dtype.isnative and dtype.name != FLOAT64.name
+        if not (kernel_serves and cells.rising_by_one(positions)):
             self._core.fill(out, positions, placements, dtype=dtype)
             return
         with np.errstate(all="ignore"):
@@ -295,9 +295,6 @@ class _KernelTables(ABC):
         self, multiples: Integers, first: RealRows, second: RealRows
     ) -> tuple[RealRows, RealRows]:
         """Return the margins and the floors of the cells with these factors."""
-        if self.dtype.name == FLOAT64.name:
-            nothing = np.zeros_like(first)  # (multiples, cells)
-            return nothing, nothing
         bounds = self._factors.bounds(multiples, first, second, self._magnitude)
         margins = cells.MARGIN * bounds * self._factor
         # Less than a quarter of float32's smallest number is less than one of any unit; the sign of

@@ -1,11 +1,9 @@
 """The compiled kernel of the ``fast`` backend: cells, rounding test and store in one pass.
 
 Owns the loops that Numba compiles, and where the compiled code is kept. For every cell it computes
-what :mod:`posenc_cli.numerics.waves` does, fl(fl(X · U) + fl(Y · V)), and never contracts that to a
-fused multiply-add, so a float64 table has the same bytes. Where a cosine and a sine of each wave
-are wanted, the second takes the factors of the first, fl(fl(Y · U) − fl(X · V)): but for signs
-these are its own, so that is its own sum, to the bit. For the narrower formats it lists the cells
-that the margin leaves undecided, for the NumPy core to settle.
+what :mod:`posenc_cli.numerics.waves` does, fl(fl(X · U) + fl(Y · V)). Where a cosine and a sine of each
+wave are wanted, the second takes the factors of the first, fl(fl(Y · U) − fl(X · V)): but for signs
+these are its own. It lists the cells that the margin leaves undecided, for the NumPy core to settle.
 
 Rounding to a half precision goes by way of float32. A cell whose float32 is not a tie of the half
 precision lies on the same side of every tie as it does, by half a unit of float32; while the margin
@@ -136,9 +134,6 @@ def _rounding(  # noqa: PLR0917 (Numba knows no keywords)
     form: Any,  # noqa: ARG001
     doubts: Any,  # noqa: ARG001
 ) -> Any:
-    def double(out: Any, cell: Any, margin: Any, floor: Any, form: Any, doubts: Any) -> Any:  # noqa: ARG001, PLR0917
-        return cell, doubts
-
     def single(out: Any, cell: Any, margin: Any, floor: Any, form: Any, doubts: Any) -> Any:  # noqa: ARG001, PLR0917
         upper_bound = np.float32(cell + margin)
         return upper_bound, differ(doubts, upper_bound, np.float32(cell - margin))
@@ -147,7 +142,7 @@ def _rounding(  # noqa: PLR0917 (Numba knows no keywords)
         rounded = round_half(np.float32(cell).view(np.uint32), form[0], form[1])
         return upper(rounded), doubt(doubts, rounded, cell, floor)
 
-    return {types.float64: double, types.float32: single, types.uint16: half}[out.dtype]
+    return half if out.dtype == types.uint16 else single
 
 
 def _judge_again(out: Any, cell: Any, margin: Any, floor: Any, form: Any) -> Any:  # noqa: ARG001
@@ -302,7 +297,7 @@ def switched_off() -> bool:
 
 
 def compiled(storage: np.dtype[Any], layout: str) -> Any:
-    """The kernel that writes float64, float32 or uint16, from Numba's cache or compiled.
+    """The kernel that writes float32 or uint16, from Numba's cache or compiled.
 
     It fills any ``columns``, or pairs of them: ``halves`` of a row, or one ``alternate`` to the
     other. Where the cache cannot be read or written it is compiled for this process alone.

@@ -1,8 +1,8 @@
 """Exact waves by torch: angle addition, rounding and its test on a device, doubts settled by NumPy.
 
 Owns the device's half of :mod:`posenc_cli.numerics.waves`. The small tables come from there; the
-cells are the same products and the same sum in float64. torch runs each operation by itself, never
-fused into another, so that every cell is the same bytes on every device that keeps to IEEE 754.
+cells are the same products and the same sums in float64, with the bounds that are proved there; they
+hold on every device that keeps to IEEE 754, fused or not.
 
 Half precisions. torch narrows float64 by way of float32, which rounds twice. So the test first
 spreads a cell by two units of float32 on either side: where both ends come out as one number,
@@ -29,6 +29,7 @@ from posenc_cli.numerics.judge import JUDGES_KEPT, Judge
 from posenc_cli.numerics.layout import Columns, Factors, columns_of
 from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.phasors import Phasors
+from posenc_cli.numerics.wide import By, Low, Wide, WideWaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +37,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.numerics.arrays import Flags, Integers, Places, StoredArray, StoredRows
+    from posenc_cli.numerics.arrays import (
+        Flags,
+        Integers,
+        Places,
+        RealRows,
+        StoredArray,
+        StoredRows,
+    )
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
 
@@ -50,24 +58,36 @@ HALF_FLOOR = 2.0**-148  # and two of its subnormal units
 class LowTables(NamedTuple):
     """The low tables of some columns: on the host, and on the device, (1, rows, columns) each."""
 
-    factors: Factors
-    first: Tensor
-    second: Tensor
+    factors: Factors | Wide
+    low: tuple[Tensor, ...]
 
 
 class Piece(NamedTuple):
-    """Rows start … stop: ``first · by_first + second · by_second``, with a margin of its error.
+    """Rows start … stop: factors from the low tables, those they are multiplied by, and a margin.
+
+    Of float64 they are a `Low` and a `By`; else X and Y, U and V.
 
     Shape: broadcast against each other the tensors are (multiples, rows of each, columns).
     """
 
     start: int
     stop: int
-    first: Tensor
-    second: Tensor
-    by_first: Tensor
-    by_second: Tensor
+    low: tuple[Tensor, ...]
+    by: tuple[Tensor, ...]
     margin: Tensor
+
+    def cells(self) -> Tensor:
+        """X U + Y V."""
+        (first, second), (by_first, by_second) = self.low, self.by
+        return (first * by_first).add_(second * by_second)
+
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """The ends of the cells' error, in float64, whose one rounding is the last."""
+        low, by = Low(*self.low), By(*self.by, self.margin)
+        exact = (low.first * by.first).add_(low.second * by.second)
+        rest = (low.first * by.first_rest).add_(low.first_rest * by.first_all)
+        rest.add_(low.second * by.second_rest).add_(low.second_rest * by.second_all)
+        return exact + (rest + self.margin), exact.add_(rest.sub_(self.margin))
 
 
 class ExactWaves:
@@ -86,6 +106,7 @@ class ExactWaves:
         self._magnitude = abs(float(scale))
         self._layouts = LRUCache[LowTables](LAYOUTS_KEPT)
         self._judges = LRUCache[Judge](JUDGES_KEPT)
+        self._wides = LRUCache[WideWaves](1)
         self._angles = LRUCache[AngleTable](1)
         self._scratch = Scratch()
         self._words = {2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -120,6 +141,8 @@ class ExactWaves:
                 target = out[:, columns.target]
                 if self._phasors.scale == 0:
                     target[...] = 0
+                elif dtype.name == FLOAT64.name and not self._wide().ordinary:
+                    self._wide().fill(target, positions, columns)
                 else:
                     self._fill(target, positions, columns, dtype)
 
@@ -133,12 +156,10 @@ class ExactWaves:
         return table.rows(positions, dtype=dtype)
 
     def _fill(self, out: StoredRows, positions: Integers, columns: Columns, dtype: DType) -> None:
-        tables = self._tables(columns)
+        tables = self._tables(columns, dtype)
         doubts = []
         for piece in self._pieces(tables, positions):
-            first = piece.first * piece.by_first
-            cells = first.add_(piece.second * piece.by_second)
-            rounded, rows = self._round(cells, piece.margin, dtype)
+            rounded, rows = self._round(piece, dtype)
             out[piece.start : piece.stop] = self._storage(rounded, dtype).reshape(-1, out.shape[1])
             if rows is not None:
                 doubts.append(rows + piece.start)
@@ -147,7 +168,7 @@ class ExactWaves:
             out[rows] = self._settle(positions[rows], tables, dtype)
 
     def _pieces(self, tables: LowTables, positions: Integers) -> Iterator[Piece]:
-        step = max(1, self._cells // tables.factors.first.shape[1])
+        step = max(1, self._cells // tables.factors.columns.waves.size)
         if rising_by_one(positions):
             yield from self._consecutive(tables, int(positions[0]), positions.size, step)
             return
@@ -172,9 +193,8 @@ class ExactWaves:
             yield Piece(
                 done,
                 done + size,
-                tables.first[:, span],
-                tables.second[:, span],
-                *(part[place : place + repeats] for part in high),
+                tuple(part[:, span] for part in tables.low),
+                *_parted([part[place : place + repeats] for part in high]),
             )
             done += size
 
@@ -192,30 +212,32 @@ class ExactWaves:
         return Piece(
             start,
             start + positions.size,
-            tables.first[0, offsets].unsqueeze(1),
-            tables.second[0, offsets].unsqueeze(1),
-            *(part[by] for part in high),
+            tuple(part[0, offsets].unsqueeze(1) for part in tables.low),
+            *_parted([part[by] for part in high]),
         )
 
     def _high(
-        self, factors: Factors, multiples: Integers, negative: Flags | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """U, V and the margin of the rounding test, (multiples, 1, columns) each."""
-        first, second = factors.high(multiples, negative)
-        margin = MARGIN * factors.bounds(multiples, first, second, self._magnitude)
-        return (
-            self._tensor(first).unsqueeze(1),
-            self._tensor(second).unsqueeze(1),
-            self._tensor(margin).unsqueeze(1),
-        )
+        self, factors: Factors | Wide, multiples: Integers, negative: Flags | None = None
+    ) -> list[Tensor]:
+        """U, V and the margin of the rounding test, or a `By`, (multiples, 1, columns) each."""
+        if isinstance(factors, Wide):
+            parts: tuple[RealRows, ...] = factors.by(multiples, negative)
+        else:
+            first, second = factors.high(multiples, negative)
+            margin = MARGIN * factors.bounds(multiples, first, second, self._magnitude)
+            parts = first, second, margin
+        return [self._tensor(part).unsqueeze(1) for part in parts]
 
-    def _round(self, cells: Tensor, margin: Tensor, dtype: DType) -> tuple[Tensor, Places | None]:
+    def _round(self, piece: Piece, dtype: DType) -> tuple[Tensor, Places | None]:
         """Cells in a number format, and the rows in which one of them is not proven, if any."""
-        if dtype.name == FLOAT64.name:
-            return cells, None
         half = dtype.itemsize == FLOAT16.itemsize
-        upper, lower = self._spread(cells, margin) if half else (cells + margin, cells - margin)
-        upper, lower = self._narrow(upper, dtype), self._narrow(lower, dtype)
+        margin = piece.margin
+        if dtype.name == FLOAT64.name:
+            upper, lower = piece.ends()
+        else:
+            cells = piece.cells()
+            upper, lower = self._spread(cells, margin) if half else (cells + margin, cells - margin)
+            upper, lower = self._narrow(upper, dtype), self._narrow(lower, dtype)
         word = self._words[dtype.itemsize]
         # Bits, not values: 0.0 and −0.0 differ.
         if self._torch.equal(upper.view(word), lower.view(word)):
@@ -228,7 +250,7 @@ class ExactWaves:
             upper[where] = highest
             open_still = highest.view(word) != lowest.view(word)
             where = tuple(index[open_still] for index in where)
-        rows = (where[0] * cells.shape[1] + where[1]).unique()
+        rows = (where[0] * upper.shape[1] + where[1]).unique()
         return upper, rows.cpu().numpy() if rows.numel() else None
 
     def _spread(self, cells: Tensor, margin: Tensor) -> tuple[Tensor, Tensor]:
@@ -262,9 +284,11 @@ class ExactWaves:
 
     def _settle(self, positions: Integers, tables: LowTables, dtype: DType) -> StoredRows:
         """Whole rows by the numerical core, which settles every doubt."""
-        judge = self._judges.get(dtype.name, lambda: Judge(self._phasors, dtype))
         columns = tables.factors.columns
         out = np.empty((positions.size, columns.waves.size), dtype.numpy)  # (P, columns)
+        if isinstance(tables.factors, Wide):
+            self._wide().fill(out, positions, columns)
+            return out
         blocks = scattered_blocks(
             columns,
             self._phasors,
@@ -273,16 +297,34 @@ class ExactWaves:
             magnitude=self._magnitude,
             scratch=self._scratch,
         )
-        judge.fill(out, positions, columns, summed(blocks), self._scratch)
+        self._judge(dtype).fill(out, positions, columns, summed(blocks), self._scratch)
         return out
 
-    def _tables(self, columns: Columns) -> LowTables:
-        def tables() -> LowTables:
-            factors = Factors(columns, self._phasors)
-            low = (self._tensor(part).unsqueeze(0) for part in (factors.first, factors.second))
-            return LowTables(factors, *low)
+    def _judge(self, dtype: DType) -> Judge:
+        return self._judges.get(dtype.name, lambda: Judge(self._phasors, dtype))
 
-        return self._layouts.get(columns.key, tables)
+    def _wide(self) -> WideWaves:
+        return self._wides.get(
+            None, lambda: WideWaves(self._phasors, self._scratch, self._judge(FLOAT64))
+        )
+
+    def _tables(self, columns: Columns, dtype: DType) -> LowTables:
+        def tables() -> LowTables:
+            factors: Factors | Wide
+            if dtype.name == FLOAT64.name:
+                factors = Wide(columns, self._phasors)
+                low: tuple[RealRows, ...] = factors.low
+            else:
+                factors = Factors(columns, self._phasors)
+                low = factors.first, factors.second
+            return LowTables(factors, tuple(self._tensor(part).unsqueeze(0) for part in low))
+
+        return self._layouts.get((columns.key, dtype.name == FLOAT64.name), tables)
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return tensor_of(self._torch, array, self._device)
+
+
+def _parted(tensors: list[Tensor]) -> tuple[tuple[Tensor, ...], Tensor]:
+    """Factors, and the margin that comes after them."""
+    return tuple(tensors[:-1]), tensors[-1]

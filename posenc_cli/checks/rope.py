@@ -40,7 +40,6 @@ from posenc_cli.inference.alternatives import likely_alternatives
 from posenc_cli.inference.fitting import Rotations, fit, fit_on_axes, with_frequencies
 from posenc_cli.inference.reference import Turns
 from posenc_cli.inference.tolerance import unit
-from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
@@ -58,9 +57,6 @@ if TYPE_CHECKING:
 
     _PairParts = tuple[Complexes, Complexes | int]
     """The same of one pair."""
-
-SETTLED = 1 << 14
-"""Cells of float64 that are computed in integers: a second's work."""
 
 CURVE_POINTS = 120
 """Points of the error by position, at most: more than columns of a terminal."""
@@ -165,16 +161,9 @@ def cell_differences(
 
 @dataclass
 class WrongCells:
-    """The cells of tables that are not the correctly rounded ones, and how far the worst is.
-
-    In float64 the reference is itself only within 1e-15, so a cell that differs from it is
-    computed once more in integers. Of at most ``SETTLED`` cells: the others, whose number is
-    ``open``, count as right, and the tolerance bounds them.
-    """
+    """The cells of tables that are not the correctly rounded ones, and how far the worst is."""
 
     dtype: DType
-    settled: int = 0
-    open: int = 0
     wrong: int = 0
     total: int = 0
     units: float = 0.0
@@ -183,8 +172,6 @@ class WrongCells:
     def update(self, block: SubjectBlock, reference: Reference) -> None:
         """Compare the cells of a block."""
         differences, shares = cell_differences(block, reference, self.dtype)
-        if self.dtype is FLOAT64 and reference.settles_cells and block.mirrored is None:
-            self._settle(block, reference, differences, shares)
         self.wrong += int(np.count_nonzero(differences != 0))
         self.total += differences.size
         row, cell = divmod(int(np.argmax(shares)), shares.shape[1])
@@ -193,21 +180,6 @@ class WrongCells:
             position = int(block.positions[row])
             value = float(differences[row, cell])
             self.worst = WorstDeviation(self.units, value, 0.0, position, cell // 2)
-
-    def _settle(
-        self, block: SubjectBlock, reference: Reference, differences: RealRows, shares: RealRows
-    ) -> None:
-        """Compare cells that differ with what they are beyond doubt."""
-        cells = np.ascontiguousarray(block.turned).view(np.float64)
-        places = np.argwhere((differences != 0) & np.isfinite(differences))
-        taken = min(len(places), SETTLED - self.settled)
-        self.settled, self.open = self.settled + taken, self.open + len(places) - taken
-        for row, column in places[:taken].tolist():
-            right = reference.settled_cell(int(block.positions[row]), column, self.dtype)
-            differences[row, column] = abs(float(cells[row, column]) - right)
-            shares[row, column] = differences[row, column] / math.ulp(right)
-        rows, columns = places[taken:].T
-        differences[rows, columns] = shares[rows, columns] = 0
 
 
 @dataclass

@@ -87,8 +87,8 @@ def generate(
 ) -> None:
     """Write the matrix of an encoding to a file.
 
-    Values are the correctly rounded values of the mathematical formula (in float64, within 1e-15 of
-    them). Any length runs in constant memory, and the file appears only when it is whole.
+    Values are the correctly rounded values of the mathematical formula. Any length runs in constant
+    memory, and the file appears only when it is whole.
 
     Examples:
       posenc generate --scheme rope --len 4096

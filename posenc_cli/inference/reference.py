@@ -17,13 +17,11 @@ from posenc_cli.formulas.tables import rotary_placements
 from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import FLOAT64
-from posenc_cli.numerics.fixed_point import exact_cell
 from posenc_cli.numerics.rounding import widen
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from decimal import Decimal
 
     from posenc_cli.backends.base import WaveFiller
     from posenc_cli.encoding.request import Encoding
@@ -209,28 +207,6 @@ class Reference(Record):
         placements = rotary_placements("interleaved", pairs)
         self._filler.fill(out, positions, placements, dtype=dtype)
         return widen(out, dtype).view(np.complex128)
-
-    @property
-    def settles_cells(self) -> bool:
-        """Whether ``settled_cell`` knows the cells: those of still waves along one axis."""
-        return self.coordinates is None and self.content.waves.growth is None
-
-    def settled_cell(self, position: int, column: int, dtype: DType) -> float:
-        """One cell of ``cells`` as real numbers, however hard it is to round.
-
-        The columns are the cosine and the sine of each pair in turn.
-        """
-        return exact_cell(
-            "sin" if column % 2 else "cos",
-            position,
-            self._exact_frequencies[column // 2],
-            dtype=dtype,
-            scale=exact.asarray(self.content.waves.scale)[0],
-        )
-
-    @cached_property
-    def _exact_frequencies(self) -> list[Decimal]:
-        return list(self.content.waves.frequencies(exact))
 
     @cached_property
     def _filler(self) -> WaveFiller:

@@ -32,7 +32,7 @@ PAIR_MARGIN = 2.0**-90
 FEW_CELLS = 12  # below this many, integers are faster than the many small calls of double-double
 DOUBTS_KEPT = 1 << 14
 JUDGES_KEPT = 4  # one a number format
-_SAFE = 2.0**-800, 2.0**900
+_SAFE = 2.0**-500, 2.0**400  # float64 cells above, by scales below, keep all low parts
 
 
 class Doubts(NamedTuple):
@@ -199,6 +199,6 @@ class Judge:
         other = narrow(*two_sum(high, low - margin), self._dtype)
         proven: Flags = rounded.view(self._word) == other.view(self._word)
         if self._dtype.name == FLOAT64.name:
-            # Nearer the ends of the range a low part, or an error of one, may have left it.
-            proven &= (np.abs(high) > _SAFE[0]) & (np.abs(high) < _SAFE[1])
+            # Elsewhere a low part, or an error of one, may have left the range of float64.
+            proven &= (np.abs(high) > _SAFE[0]) & (self._magnitude < _SAFE[1])
         return rounded, proven

@@ -137,6 +137,7 @@ class Wide(High):
         self.low = Low(
             *cut(first, first_low, self._first), *cut(second, second_low, self._second)
         )
+        self._nought = columns.zero | (columns.sine & ~self._odd)
         self._least = int(exponents(float(phasors.scale))) - CANCELLED_BITS
         self._batches = LRUCache[By](BATCHES_KEPT)
 
@@ -149,7 +150,7 @@ class Wide(High):
         cancelling = (multiples[:, None] + 1.0) * self._steps > 0.5
         most = np.where(cancelling, np.maximum(most, self._least), most)
         margin = np.ldexp(1.0, most - MARGIN_BITS)
-        margin[:, self.columns.zero] = 0.0
+        margin[:, self._nought] = 0.0
         grids = cut(first, first_low, most - self._first)
         other = cut(second, second_low, most - self._second)
         return By(*grids, first, *other, second, margin)
@@ -205,7 +206,11 @@ def _complex(real: RealRows, imaginary: RealRows) -> ComplexRows:
 
 
 class WideWaves:
-    """Fills tables of float64, whose scale is not 0."""
+    """Fills tables of float64, whose scale is not 0.
+
+    ``ordinary`` says whether the scale leaves the range of float64 room for factors and rests; if
+    not, every cell is settled by itself.
+    """
 
     def __init__(self, phasors: Phasors, scratch: Scratch, judge: Judge) -> None:
         self._phasors = phasors
@@ -217,20 +222,18 @@ class WideWaves:
         turning = [abs(float(rate)) for rate in phasors.frequencies if rate]
         self._slowest = min(turning, default=0.0)
         exponent = exponents(float(phasors.scale))
-        self._ordinary = bool(SMALLEST_EXPONENT < exponent < LARGEST_EXPONENT)
+        self.ordinary = bool(SMALLEST_EXPONENT < exponent < LARGEST_EXPONENT)
 
     def fill(self, out: StoredRows, positions: Integers, columns: Columns) -> None:
         """Write the columns of ``out``, one row a position, every cell correctly rounded.
 
         Shape: ``out`` (positions, columns), with any strides.
         """
-        still = columns.sine & self._still[columns.waves]
-        if still.any():
-            columns = Columns(columns.target, columns.waves, columns.sine, columns.zero | still)
-        if not self._ordinary:
+        if not self.ordinary:
             out[:, columns.zero] = 0.0
-            places = np.arange(out.size)
-            places = places[~columns.zero[places % columns.zero.size]]
+            turning = np.flatnonzero(~columns.zero)
+            rows = np.arange(positions.size) * columns.waves.size
+            places = (rows[:, None] + turning).reshape(-1)
             table = Table(out, positions, columns.placed)
             self._judge.settle(table, [Doubts(places, None, None)])
             return

@@ -185,18 +185,16 @@ def test_vectors_that_float32_code_turned_pass_its_rule(positions):
         assert not examine(subject, right(), "float64").ok
 
 
-def test_cells_of_float64_that_are_too_many_to_settle_count_as_right_and_are_not_called_so(
-    monkeypatch,
-):
-    monkeypatch.setattr("posenc_cli.checks.rope.SETTLED", 8)
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_one_wrong_bit_of_a_table_is_found_and_right_cells_are_not(kind):
     where = rope.positions_array(LONG[1])
-    subject = table_subject(
-        *exact_tables(where, np.float64), "float64", right(), Positions.parse(LONG[1])
-    )
-    finding = examine(subject, right(), "exact").findings[-1]
+    tables, dtype = exact_tables(where, kind), np.dtype(kind).name
+    parsed = Positions.parse(LONG[1])
+    finding = examine(table_subject(*tables, dtype, right(), parsed), right(), "exact").findings[-1]
     assert finding.ok
-    told = re.fullmatch(r"(\d+) of 512 cells are .*, too many to be told, are .*", finding.message)
-    assert 0 < int(told[1]) < 512
+    tables[0][3, 5] = np.nextafter(tables[0][3, 5], kind(2))
+    finding = examine(table_subject(*tables, dtype, right(), parsed), right(), "exact").findings[-1]
+    assert finding.message.startswith("1 of 512 cells are not the correctly rounded ones, by up to 1 ")
 
 
 def test_the_bound_of_a_float32_product_is_reached_and_not_passed():

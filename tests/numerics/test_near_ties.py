@@ -14,14 +14,14 @@ import mpmath
 import numpy as np
 import pytest
 
-from posenc_cli.numerics import cells, judge
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
+from posenc_cli.numerics import cells, judge, wide
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.numerics.rounding import round_exact
 from posenc_cli.numerics.waves import WaveTable
 from tests.numerics import oracle
 
-DTYPES = {dtype.name: dtype for dtype in (FLOAT16, BFLOAT16, FLOAT32)}
+DTYPES = {dtype.name: dtype for dtype in (FLOAT16, BFLOAT16, FLOAT32, FLOAT64)}
 POSITION = 1061
 BINADES = (-1, -2, -5, -10, -15, -20, -24)
 BINADES_BELOW = (-27, -30, -32, -34, -40)  # where the margin is more than a unit of float32
@@ -102,6 +102,8 @@ def test_cells_of_every_size_go_to_their_own_side_of_a_tie(name, exponent, turns
 def test_narrower_margins_would_prove_wrong_cells(name, margin, value, run, monkeypatch):
     """Errors reach this far, though not as far as they are proven not to: the cases are hard."""
     dtype = DTYPES[name]
+    if dtype is FLOAT64 and margin == "cells.MARGIN":
+        margin, value = "wide.MARGIN_BITS", 81  # half a unit of its errors
     frequencies, expected = beside_ties(name, -1, -150, scale="1", turns=7, count=300)
     both = [{"scale": "1", "dtype": dtype, "paired": paired} for paired in (False, True)]
     for settings in both:
@@ -113,6 +115,7 @@ def test_narrower_margins_would_prove_wrong_cells(name, margin, value, run, monk
 
 def test_the_margins_are_as_wide_as_their_proofs():
     assert cells.MARGIN >= (4 + 1) * UNIT  # a cell's error, and the rounding of cell ± margin
+    assert wide.MARGIN_BITS <= 75  # 32 units of 2^(M − 80), where 22.5 are proven
     assert judge.PAIR_MARGIN >= 2.0**-91  # twice what is proven of a point, in modulus
 
 
