@@ -1,8 +1,9 @@
 """The ``fast`` backend: the waves of the NumPy core, filled by a kernel that Numba compiles.
 
 Owns when the kernel serves, what it is given, and what becomes of the cells it leaves undecided.
-It serves consecutive positions, which long tables are made of, in the formats narrower than float64;
-for all others, and for extreme scales and frequencies, the NumPy core does. Both give the same bytes.
+It serves consecutive positions, which long tables are made of, in the formats narrower than
+float64; elsewhere, and for extreme scales and frequencies, the NumPy core does. Both give the same
+bytes.
 
 Imports NumPy: import it only where something is computed.
 """

@@ -1,9 +1,10 @@
 """The compiled kernel of the ``fast`` backend: cells, rounding test and store in one pass.
 
 Owns the loops that Numba compiles, and where the compiled code is kept. For every cell it computes
-what :mod:`posenc_cli.numerics.waves` does, fl(fl(X · U) + fl(Y · V)). Where a cosine and a sine of each
-wave are wanted, the second takes the factors of the first, fl(fl(Y · U) − fl(X · V)): but for signs
-these are its own. It lists the cells that the margin leaves undecided, for the NumPy core to settle.
+what :mod:`posenc_cli.numerics.waves` does, fl(fl(X · U) + fl(Y · V)). Where a cosine and a sine of
+each wave are wanted, the second takes the factors of the first, fl(fl(Y · U) − fl(X · V)): but for
+signs these are its own. It lists the cells that the margin leaves undecided, for the NumPy core to
+settle.
 
 Rounding to a half precision goes by way of float32. A cell whose float32 is not a tie of the half
 precision lies on the same side of every tie as it does, by half a unit of float32; while the margin

@@ -1,8 +1,8 @@
 """Exact waves by torch: angle addition, rounding and its test on a device, doubts settled by NumPy.
 
 Owns the device's half of :mod:`posenc_cli.numerics.waves`. The small tables come from there; the
-cells are the same products and the same sums in float64, with the bounds that are proved there; they
-hold on every device that keeps to IEEE 754, fused or not.
+cells are the same products and the same sums in float64, with the bounds that are proved there.
+They hold on every device that keeps to IEEE 754, fused or not.
 
 Half precisions. torch narrows float64 by way of float32, which rounds twice. So the test first
 spreads a cell by two units of float32 on either side: where both ends come out as one number,
@@ -29,7 +29,7 @@ from posenc_cli.numerics.judge import JUDGES_KEPT, Judge
 from posenc_cli.numerics.layout import Columns, Factors, columns_of
 from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.phasors import Phasors
-from posenc_cli.numerics.wide import By, Low, Wide, WideWaves
+from posenc_cli.numerics.wide import Wide, WideWaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,7 +65,7 @@ class LowTables(NamedTuple):
 class Piece(NamedTuple):
     """Rows start … stop: factors from the low tables, those they are multiplied by, and a margin.
 
-    Of float64 they are a `Low` and a `By`; else X and Y, U and V.
+    They are X and Y, U and V; of float64 each is cut in two (:mod:`posenc_cli.numerics.wide`).
 
     Shape: broadcast against each other the tensors are (multiples, rows of each, columns).
     """
@@ -83,10 +83,11 @@ class Piece(NamedTuple):
 
     def ends(self) -> tuple[Tensor, Tensor]:
         """The ends of the cells' error, in float64, whose one rounding is the last."""
-        low, by = Low(*self.low), By(*self.by, self.margin)
-        exact = (low.first * by.first).add_(low.second * by.second)
-        rest = (low.first * by.first_rest).add_(low.first_rest * by.first_all)
-        rest.add_(low.second * by.second_rest).add_(low.second_rest * by.second_all)
+        first, first_rest, second, second_rest = self.low
+        by_first, by_first_rest, by_first_all, by_second, by_second_rest, by_second_all = self.by
+        exact = (first * by_first).add_(second * by_second)
+        rest = (first * by_first_rest).add_(first_rest * by_first_all)
+        rest.add_(second * by_second_rest).add_(second_rest * by_second_all)
         return exact + (rest + self.margin), exact.add_(rest.sub_(self.margin))
 
 
@@ -219,7 +220,7 @@ class ExactWaves:
     def _high(
         self, factors: Factors | Wide, multiples: Integers, negative: Flags | None = None
     ) -> list[Tensor]:
-        """U, V and the margin of the rounding test, or a `By`, (multiples, 1, columns) each."""
+        """What `Piece` multiplies by, and the margin, (multiples, 1, columns) each."""
         if isinstance(factors, Wide):
             parts: tuple[RealRows, ...] = factors.by(multiples, negative)
         else:

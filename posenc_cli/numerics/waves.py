@@ -8,25 +8,23 @@ small tables (:mod:`posenc_cli.numerics.phasors`), a cell is one step of angle a
 where for a cosine X, Y, U, V = cos, sin, cos, −sin and for a sine X, Y, U, V = sin, cos, cos, sin
 of b · ω and, times the scale, of a · R · ω. So a table of cosines, of sines, or of both in any
 order of columns is the same three passes over memory. Where the columns are a cosine and a sine of
-each wave, one complex product (X + iY)(U − iV) gives both cells, in one pass; it serves the formats
-that are rounded further, float32 and narrower.
+each wave, one complex product (X + iY)(U − iV) gives both cells, in one pass; it serves float32 and
+narrower formats.
 
 Error of a cell. u = 2^−53. X, Y, U and V are rounded from double-double (u each, relatively), so
 are both products and the sum: |cell − exact| ≤ 4u (|X U| + |Y V|)(1 + 4u), and the bracket is at
-most |scale| by Cauchy and Schwarz: 4.45e-16 · |scale|. That is what float64 tables promise. Where
-the angle is small nothing cancels, and the bound is relative to the cell. A part of the complex
-product is such a sum too. NumPy may compute it with a fused multiply-add, which rounds one product
-less and leaves the bound as it is.
+most |scale| by Cauchy and Schwarz: 4.45e-16 · |scale|. Where the angle is small nothing cancels,
+and the bound is relative to the cell. A part of the complex product is such a sum too. NumPy may
+compute it with a fused multiply-add, which rounds one product less and leaves the bound as it is.
 
-Narrower formats are correctly rounded, by Ziv's test in three tiers. Where cell − m and cell + m
-round to the same number, m = 6u times a bound of the bracket (the rounding of cell ± m included),
-the cell is proven. The few others are computed again in double-double with m = 2^−90, and what is
-left, practically nothing, in integers at whatever precision it takes.
+Tables are correctly rounded, by Ziv's test in three tiers. Where cell − m and cell + m round to the
+same number, m = 6u times a bound of the bracket (the rounding of cell ± m included), the cell is
+proven. The few others are computed again in double-double with m = 2^−90, and what is left,
+practically nothing, in integers at whatever precision it takes. In a table of float64 the first
+tier is a cell with 26 more bits (:mod:`posenc_cli.numerics.wide`).
 
-Determinism. In a float64 table no fused multiply-add, no extended registers, no library sine: only
-IEEE additions and multiplications in an order that depends on the cell alone. In the others every
-cell is the one right number, however it was found. So a cell is the same bytes for any block,
-stride, order of positions, thread or platform, and cell(−n) = ±cell(n).
+Determinism. Every cell is the one right number, however it was found: the same bytes for any block,
+stride, order of positions, thread, instruction set or platform, and cell(−n) = ±cell(n).
 
 Imports NumPy: import it only where something is computed.
 

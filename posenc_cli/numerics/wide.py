@@ -1,45 +1,47 @@
-"""Cells in float64, correctly rounded: exact products on two grids, and what is left of them.
+"""Cells in float64, correctly rounded: products that are exact, and what is left of them.
 
 Owns the way from the double-double tables of :mod:`posenc_cli.numerics.phasors` to float64. Every
 factor is cut in two, a multiple of a power of two and a rest: X = X' + x, where X' has at most 27
-bits, and likewise Y, U and V. A cell X U + Y V is then
+bits, and likewise Y, U and V. A cell X U + Y V is then exact + rest, with
 
     exact = X' U' + Y' V'    and    rest = (X' u + x U) + (Y' v + y V).
 
 The grids are such that both products of ``exact`` are multiples of 2^(M − 52) and at most 2^M, for
-an M of the column and the multiple: they and their sum are float64 numbers exactly, fused or not
-and in any order. All rounding is in the rest, 2^−27 of the cell, and Ziv's test judges it: where
-exact + (rest + m) and exact + (rest − m) round to the same number, that is the cell.
+an M of the column and the multiple: they and their sum are float64 numbers, fused or not. All
+rounding is in the rest, 2^−26 of the cell, and Ziv's test judges it: where exact + (rest + m) and
+exact + (rest − m) round to the same number, that is the cell.
 
-Grids. Let |X| ≤ 2^p, |Y| ≤ 2^q in the column, |U| ≤ 2^r, |V| ≤ 2^s at the multiple, and M at least
-p + r and q + s. X' is a multiple of 2^(p − 26), U' of 2^(M − p − 26): their product is one of
-2^(M − 52). It is at most 2^M, for rounding to a grid does not pass 2^p, nor 2^r; where the grid of U
-is wider than that, U' is 0 or one step. |exact| ≤ 2^(M + 1) is at most 2^53 steps: a float64.
+Grids. Let |X| ≤ 2^p and |Y| ≤ 2^q in the column, |U| ≤ 2^r and |V| ≤ 2^s at the multiple, and M at
+least p + r and q + s. X' is a multiple of 2^(p − 26), and U' of 2^(M − p − 26): their product is
+one of 2^(M − 52). It is at most 2^M: rounding to a grid does not pass 2^p, nor 2^r; where the grid
+of U is wider than 2^r, U' is at most one step of it. So |exact| is at most 2^53 steps.
 
-Error, in units of 2^(M − 80). |u| and |x| are at most half a step, so each of the four products of
-the rest is at most 2^(M − 27). u and x themselves are rounded (1 each), U in x U lacks its low part
-(1/2), the two products are rounded (1 each): 4.5, and as much for Y. The three sums are at most
-2, 2 and 4 times 2^(M − 27), and rest ± m a little more: 2 + 2 + 4 + 5 at most. Together 22 units. The
-tables are off by 2^−91 of each part where the angle is small; elsewhere by 2^−91 of the scale, and M
-is kept above the scale's exponent less ten: 2^−10 + 2^-1 units. The margin is 32 units, m = 2^(M − 75).
-So the test leaves open less than one cell in 2^20 of those near 2^M, in proportion more of smaller
-ones, and :mod:`posenc_cli.numerics.judge` settles them.
+Error, in units of 2^(M − 80). |u| and |x| are at most half a step of their grids, so each of the
+four products of the rest is at most 2^(M − 27). u and x are rounded (1 each), U in x U lacks its
+low part (1/2), and the two products are rounded (1 each): 4.5, and as much for Y. The three sums
+are off by at most 2, 2 and 4, rest ± m by 5. The tables are off by 2^−91 of each part where the
+angle is small, and elsewhere of the scale, whose exponent M is kept above, less ten: 1/2 at most.
+Together 22.5; m is 32 units, 2^(M − 75).
 
-Pairs. Where columns are a cosine and a sine of each wave, X' + i Y' and U' − i V' are complex numbers,
-p = q = 0 and M = r = s is the exponent of the scale: the products are complex, and the same holds of
-each part. Where angles are tiny the sines would be too far below 2^M; then, and where a wave stands
-still, columns are filled one by one.
+So the test leaves open one in 2^21 of the cells near 2^M, and in proportion more of smaller ones.
+:mod:`posenc_cli.numerics.judge` settles them.
+
+Pairs. Where columns are a cosine and a sine of each wave, X' + i Y' and U' − i V' are complex
+numbers, with p = q = 0 and the exponent of the scale for M, r and s: the same holds of both parts
+of their product. Where angles are tiny the sines are too far below 2^M for that; then, and where a
+wave stands still, each column has its own grids.
 
 Imports NumPy: import it only where something is computed.
 
 Source: Gal, An accurate elementary mathematical library for the IEEE floating point standard, ACM
-TOMS 17 (1991); Ziv, Fast evaluation of elementary mathematical functions with correctly rounded last
-bit, ACM TOMS 17 (1991).
+TOMS 17 (1991); Ziv, Fast evaluation of elementary mathematical functions with correctly rounded
+last bit, ACM TOMS 17 (1991).
 """
 
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -59,7 +61,8 @@ if TYPE_CHECKING:
 CHUNK_CELLS = 1 << 14  # some ten buffers of 128 KiB: they share the second cache
 GRID_BITS = 26
 MARGIN_BITS = 75
-SMALLEST_EXPONENT, LARGEST_EXPONENT = -300, 400  # no rest of a product leaves float64's range
+SMALLEST_EXPONENT = -300  # of a factor: no rest of a product is too small for float64
+SMALLEST_SCALE, LARGEST_SCALE = Decimal(2) ** -300, Decimal(2) ** 400
 CANCELLED_BITS = 10
 LEAST_ANGLE = 2.0**-12  # sines of smaller ones are too far below 1 for the grids of pairs
 LAYOUTS_KEPT = 2
@@ -125,18 +128,14 @@ class Wide(High):
     Shape: ``low`` are (offsets, columns) each, for every offset below ``rows`` or those given.
     """
 
-    def __init__(
-        self, columns: Columns, phasors: Phasors, offsets: Integers | None = None
-    ) -> None:
+    def __init__(self, columns: Columns, phasors: Phasors, offsets: Integers | None = None) -> None:
         parts = phasors.low_pairs(offsets)
         first, second = low_of(columns, parts[0], parts[2])
         first_low, second_low = low_of(columns, parts[1], parts[3])
         super().__init__(columns, phasors, first, second)
         self._first = exponents(self._reach_first)
         self._second = exponents(self._reach_second)
-        self.low = Low(
-            *cut(first, first_low, self._first), *cut(second, second_low, self._second)
-        )
+        self.low = Low(*cut(first, first_low, self._first), *cut(second, second_low, self._second))
         self._nought = columns.zero | (columns.sine & ~self._odd)
         self._least = int(exponents(float(phasors.scale))) - CANCELLED_BITS
         self._batches = LRUCache[By](BATCHES_KEPT)
@@ -221,8 +220,7 @@ class WideWaves:
         self._still = np.array([not frequency for frequency in phasors.frequencies])
         turning = [abs(float(rate)) for rate in phasors.frequencies if rate]
         self._slowest = min(turning, default=0.0)
-        exponent = exponents(float(phasors.scale))
-        self.ordinary = bool(SMALLEST_EXPONENT < exponent < LARGEST_EXPONENT)
+        self.ordinary = SMALLEST_SCALE < abs(phasors.scale) < LARGEST_SCALE
 
     def fill(self, out: StoredRows, positions: Integers, columns: Columns) -> None:
         """Write the columns of ``out``, one row a position, every cell correctly rounded.
@@ -286,9 +284,8 @@ class WideWaves:
             np.multiply(low, rest, out=total)
             np.multiply(low_rest, whole, out=other)
             np.add(total, other, out=total)
-            yield from self._round(
-                table, rows, *(part.view(np.float64) for part in (exact, total, other)), pairs.margin
-            )
+            cells, rests, free = (part.view(np.float64) for part in (exact, total, other))
+            yield from self._round(table, rows, cells, rests, free, pairs.margin)
 
     def _fill_rising(self, table: Table, columns: Columns) -> Iterator[Doubts]:
         scratch, width = self._scratch, columns.waves.size

@@ -5,8 +5,6 @@ The chains are NumPy's own float32 and float64, the exact values mpmath's.
 
 from __future__ import annotations
 
-import re
-
 import mpmath
 import numpy as np
 import pytest
@@ -190,11 +188,14 @@ def test_one_wrong_bit_of_a_table_is_found_and_right_cells_are_not(kind):
     where = rope.positions_array(LONG[1])
     tables, dtype = exact_tables(where, kind), np.dtype(kind).name
     parsed = Positions.parse(LONG[1])
-    finding = examine(table_subject(*tables, dtype, right(), parsed), right(), "exact").findings[-1]
-    assert finding.ok
+
+    def told():
+        subject = table_subject(*tables, dtype, right(), parsed)
+        return examine(subject, right(), "exact").findings[-1]
+
+    assert told().ok
     tables[0][3, 5] = np.nextafter(tables[0][3, 5], kind(2))
-    finding = examine(table_subject(*tables, dtype, right(), parsed), right(), "exact").findings[-1]
-    assert finding.message.startswith("1 of 512 cells are not the correctly rounded ones, by up to 1 ")
+    assert told().message.startswith("1 of 512 cells are not the correctly rounded ones")
 
 
 def test_the_bound_of_a_float32_product_is_reached_and_not_passed():

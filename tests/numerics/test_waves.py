@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -143,6 +146,38 @@ def test_the_size_of_a_chunk_does_not_show(size, dtype, monkeypatch):
     table = WaveTable(frequencies)
     for (each, run), right in zip(cases, expected, strict=True):
         assert np.array_equal(bits(filled(table, run, each, dtype, 26)), bits(right))
+
+
+TABLES_OF_ALL_FORMATS = """
+import hashlib
+import numpy as np
+from posenc_cli.numerics import dtypes, exact as xp
+from posenc_cli.numerics.waves import Placement, WaveTable
+
+table = WaveTable(list(1 / xp.asarray(1e6) ** (xp.arange(0, 48, 2) / 48)))
+both = [Placement("cos", slice(0, 24)), Placement("sin", slice(24, 48))]
+for dtype in dtypes.REAL_DTYPES.values():
+    for placements in (both, both[:1]):
+        out = np.zeros((3000, 48), dtype.numpy)
+        table.fill(out, np.arange(2**40, 2**40 + 3000), placements, dtype=dtype)
+        print(dtype.name, hashlib.sha256(out).hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_bytes_do_not_depend_on_the_instructions_that_numpy_uses():
+    """Narrower vectors, and products that are fused with their sums or not."""
+    features = list(np._core._multiarray_umath.__cpu_dispatch__)
+    found = {
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", TABLES_OF_ALL_FORMATS],
+            env={**os.environ, "NPY_DISABLE_CPU_FEATURES": " ".join(disabled)},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for disabled in ([], features, [name for name in features if name != "X86_V3"])
+    }
+    assert len(found) == 1
 
 
 @every_dtype
