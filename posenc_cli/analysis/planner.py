@@ -439,11 +439,11 @@ class Planner:
         """The flags for engines, where a file says what the model is."""
         if not self.written and not isinstance(self.config, GGUFHeader):
             return ()
+        if layers is self.layers:
+            return ()  # nothing is to be set
         config: Mapping[str, Any] | None = None
         if self.spelling is not None and not isinstance(self.config, GGUFHeader):
-            config = self.config
-            if layers is not self.layers:
-                config = self.spelling.loaded(self.config, overrides) if overrides else None
+            config = self.spelling.loaded(self.config, overrides) if overrides else None
         return Wanted(self.layers, layers, self.to, config, overrides).flags()
 
     def _ends(self, angles: Reals) -> dict[int, int]:

@@ -102,8 +102,7 @@ class Wanted(Record):
         if engine == "sglang":
             self._check_sglang()
         setting, length = _JSON_FLAGS[engine]
-        if self.overrides:
-            yield f"{setting} {shlex.quote(json.dumps(self.overrides))}"
+        yield f"{setting} {shlex.quote(json.dumps(self.overrides))}"
         yield f"{length} {self.length}"
 
     def _check_sglang(self) -> None:
@@ -118,16 +117,15 @@ class Wanted(Record):
 
         Raises: InvalidInput where it has none for this rule.
         """
-        before, after, values = self.before, self.after, self.after.values()
-        if not after.same_encoding(before):
-            if before.scheme in ("rope-llama3", "rope-longrope"):
-                raise InvalidInput(
-                    "flags would stretch what the file's tensor of divisors stretches: convert "
-                    "the model again from its config"
-                )
-            yield from self._rule(values)
-            if values.get("base") != before.values().get("base"):
-                yield f"--rope-freq-base {_number(values['base'])}"
+        before, values = self.before, self.after.values()
+        if before.scheme in ("rope-llama3", "rope-longrope"):
+            raise InvalidInput(
+                "flags would stretch what the file's tensor of divisors stretches: convert the "
+                "model again from its config"
+            )
+        yield from self._rule(values)
+        if values.get("base") != before.values().get("base"):
+            yield f"--rope-freq-base {_number(values['base'])}"
         yield f"--ctx-size {self.length}"
 
     def _rule(self, values: Mapping[str, Any]) -> Iterator[str]:

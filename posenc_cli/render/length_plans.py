@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.planner import AS_IS, LengthPlan
 from posenc_cli.analysis.unplanned import NoPlan
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.positions import range_texts
 
 if TYPE_CHECKING:
@@ -72,6 +73,9 @@ def plan_fields(planned: LengthPlan | NoPlan, judgements: Sequence[Judgement]) -
         "negative_from_with_rest": planned.negative_with_rest,
         "bases": None if planned.bases is None else _bases_fields(planned.bases),
         "left_out": dict(planned.left_out),
+        "positions_exact_to": {
+            dtype.name: 2**dtype.precision for dtype in (BFLOAT16, FLOAT16, FLOAT32)
+        },
         "caveat": CAVEAT,
         **required,
     }
@@ -218,9 +222,9 @@ def _sum(planned: LengthPlan) -> str:
     text = "Sum of cosines (Men et al. 2024): "
     if found is None:
         return f"{text}not negative at any distance below {planned.to}."
-    text += f"negative from distance {found}"
+    text += f"first negative at distance {found}"
     if planned.at_rest:
-        rest = "never" if whole is None else f"from {whole}"
+        rest = "never" if whole is None else f"at {whole}"
         text += f"; with the {planned.at_rest} pairs of the head that rest {rest}"
     return f"{text}."
 
@@ -291,7 +295,7 @@ def _legend(planned: LengthPlan) -> Iterator[str]:
     times = max(1.0, planned.to / planned.trained)
     yield (
         f"pairs: kept/slowed/slowed by {times:.4g} or more; step: radians a position of the "
-        "fastest; logits: times; unseen: pairs with unseen angles; negative: the sum, from; "
+        "fastest; logits: times; unseen: pairs with unseen angles; negative: the sum first is; "
         f"float32: largest error of cos and sin at {last}, in bfloat16 {rounded:.1g}."
     )
     yield CAVEAT

@@ -5,6 +5,9 @@ import json
 import pytest
 
 from posenc_cli.analysis import cosine_sums
+from posenc_cli.analysis.length_plans import plan_length
+from posenc_cli.render.length_plans import plan_text
+from posenc_cli.render.typesetting import Typesetter
 from tests.gguf_files import gguf_bytes, llama
 
 CONFIG = {
@@ -130,7 +133,8 @@ def test_a_gguf_file_has_flags_and_no_keys(call, tmp_path):
     status, out, _ = call("plan", "--config", "model.gguf", "--to", "8192", "--json")
     found = json.loads(out)
     assert (status, found["trained"], found["pairs"]) == (0, 4096, 8)
-    for recipe in found["recipes"]:
+    assert found["recipes"][0]["engines"] == {}
+    for recipe in found["recipes"][1:]:
         assert recipe["config"] is None
         assert recipe["engines"]["vllm"]["flags"] is None
     yarn = next(recipe for recipe in found["recipes"] if recipe["recipe"] == "yarn")
@@ -155,3 +159,13 @@ def test_a_head_wider_than_any_is_refused(call, tmp_path):
     status, _, err = call("plan", "--config", "config.json", "--to", "512")
     assert status == 2
     assert "8192 columns; at most 4096" in err
+
+
+def test_keys_and_flags_wait_where_the_screen_is_short():
+    planned, _ = plan_length(CONFIG, 1024, name="config.json")
+    short = plan_text(planned, [], Typesetter(), height=23)
+    assert "--recipe yarn prints the keys to set" in short
+    assert short.count("\n") < 23
+    assert "--hf-overrides" not in short
+    assert "--hf-overrides" in plan_text(planned, [], Typesetter(), height=50)
+    assert "--hf-overrides" in plan_text(planned, [], Typesetter(), recipe="ntk", height=5)
