@@ -26,7 +26,7 @@ _LLAMA_CPP = "llama.cpp"
 def models_of(names: tuple[str, str | None], runtimes: Sequence[str]) -> list[Model] | None:
     """A and B where one is a GGUF file, a checkpoint, or a model whose layers differ; else None.
 
-    The other must be a model too.
+    The other must be a model too; without a B, A is read as another engine does.
 
     Beside a GGUF file a config is read as llama.cpp reads it, where that is known and no engine is
     named.
@@ -34,18 +34,18 @@ def models_of(names: tuple[str, str | None], runtimes: Sequence[str]) -> list[Mo
     Raises: InvalidInput, Unavailable: one cannot be read.
     """
     a, b = names
-    if b is None:
+    if b is None and not runtimes:
         return None
-    both = (a, b)
+    both = (a, a if b is None else b)
     checkpoints = [_is_checkpoint(name) for name in both]
     others = [name for name, is_one in zip(both, checkpoints, strict=True) if not is_one]
     if not all(map(_is_model, others)):
         return None
     special = any(checkpoints) or any(map(_is_gguf, both)) or any(map(_is_drafter, both))
-    if not special and not any(_has_kinds(name, runtimes) for name in both):
+    if not special and not any(map(_has_kinds, both)):
         return None
     models: list[Model] = []
-    for key, name, runtime in zip("AB", both, engines_of(runtimes, alone=False), strict=True):
+    for key, name, runtime in zip("AB", both, engines_of(runtimes, alone=b is None), strict=True):
         try:
             if checkpoints[len(models)]:
                 models.append(_checkpoint(name))
@@ -75,7 +75,7 @@ def _model(name: str, runtime: str | None) -> Model:
     return Model(name, reading, runtime, window, drafter=is_drafter(config))
 
 
-def _has_kinds(name: str, runtimes: Sequence[str]) -> bool:
+def _has_kinds(name: str) -> bool:
     """Whether the layers of a model differ, so that it is no one encoding."""
     if _is_pipe(name):
         return False
@@ -83,7 +83,7 @@ def _has_kinds(name: str, runtimes: Sequence[str]) -> bool:
         config = (
             library.find(name).config if name in library.names() else read_config(name, flag=None)
         )
-        first, *others = resolve(config, runtime=(*runtimes, TRANSFORMERS)[0], name=name).layers
+        first, *others = resolve(config, name=name).layers
     except PosencError:
         return False
     return not all(first.same_encoding(group) for group in others)

@@ -10,7 +10,7 @@ import typer
 
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json
-from posenc_cli.errors import printable_text
+from posenc_cli.errors import printable_text, quoted_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +57,11 @@ def weights(
         console.result(_text(group))
     if known:
         console.summary(f"{len(known)} of {count} tensors hold positions, by name and shape")
+        if any(tensor.kind == "frequencies" for tensor in known):
+            place = quoted_name(file)
+            console.summary(
+                f"posenc compare config.json {place} holds frequencies against a config"
+            )
         return
     console.summary(
         f"none of {count} tensors holds positions, by name and shape; models with RoPE or ALiBi "

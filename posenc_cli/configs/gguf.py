@@ -16,40 +16,27 @@ from typing import TYPE_CHECKING
 
 from posenc_cli.configs.gguf_architectures import (
     FACTOR_TENSORS,
-    FREQS,
     LLAMA_CPP,
     LONG,
     OWN_BASE,
     SHORT,
     WHOLE_HEAD,
 )
-from posenc_cli.configs.gguf_layers import MOST_LAYERS, AlikeLayers, GGUFLayers
-from posenc_cli.configs.gguf_rules import (
-    ORIGINAL,
-    SINGLE,
-    attention,
-    gain,
-    llama3_parameters,
-    shortest,
-)
+from posenc_cli.configs.gguf_layers import MOST_LAYERS, AlikeLayers
+from posenc_cli.configs.gguf_stretches import GGUFStretches, Sizes
 from posenc_cli.configs.resolved import Layers, Resolved, Sourced, check_values
-from posenc_cli.configs.rope_rules import attention_factor, magnitude
-from posenc_cli.errors import abbreviated, nearest
-from posenc_cli.records import Record
+from posenc_cli.configs.rope_rules import magnitude
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from posenc_cli.files.gguf import GGUFHeader
 
     Params = dict[str, Sourced]
 
 NOUN = "GGUF architecture"
-_TYPES = ("none", "linear", "yarn", "longrope")
 _POSITIONS = "position_embd.weight"
 _WITH_ALPHA = ("hunyuan-dense", "hunyuan_vl")
-_AT_REST = 1e15
-"""A divisor from which on a pair stands still: Gemma 4's converter writes 1e30."""
 
 
 def resolve_gguf(header: GGUFHeader) -> Resolved:
@@ -60,7 +47,7 @@ def resolve_gguf(header: GGUFHeader) -> Resolved:
     return _GGUFModel(header).resolved()
 
 
-class _GGUFModel(GGUFLayers):
+class _GGUFModel(GGUFStretches):
     """A GGUF file as it is read."""
 
     def resolved(self) -> Resolved:
@@ -164,9 +151,6 @@ class _GGUFModel(GGUFLayers):
             raise self.error(f"{heads.source} {heads.value[0]}: must be at least 1")
         return Sourced(heads.value[0], heads.source)
 
-    def _rule(self, what: str) -> str:
-        return f"llama.cpp's rule for {self.architecture_name}: {what}"
-
     def _group_layers(self, group: AlikeLayers, label: str | None) -> Layers:
         """The layers of a group that turns, or stands still."""
         context = {"context": self.context}
@@ -209,7 +193,7 @@ class _GGUFModel(GGUFLayers):
         self._note_ignored_factor(params)
         return Layers(label, group.layers, scheme, params, derived | context)
 
-    def _sizes(self, slides: bool) -> _Sizes:
+    def _sizes(self, slides: bool) -> Sizes:
         """How wide heads are, and how much of them turns.
 
         Raises: InvalidInput where llama.cpp refuses them.
@@ -234,10 +218,10 @@ class _GGUFModel(GGUFLayers):
             whole = self.keys.count("attention.key_length_mla") or head
             beside = Sourced(whole.value - turning.value, f"derived: {whole.source} − the slice")
             self._check_width(turning, whole)
-            return _Sizes(turning, int(turning.value), None, beside)
+            return Sizes(turning, int(turning.value), None, beside)
         self._check_width(turning, head)
         if turning.value == head.value:
-            return _Sizes(head, int(head.value), None, None)
+            return Sizes(head, int(head.value), None, None)
         if self.architecture_name in WHOLE_HEAD:
             raise self.error(
                 f"{turning.source} {turning.value}: llama.cpp refuses {self.architecture_name} of "
@@ -247,7 +231,7 @@ class _GGUFModel(GGUFLayers):
         if int(head.value * share) < turning.value:
             share = math.nextafter(share, 1)
         part = Sourced(share, f"derived: {turning.source} / {head.value}")
-        return _Sizes(head, int(turning.value), part, None)
+        return Sizes(head, int(turning.value), part, None)
 
     def _check_width(self, turning: Sourced, head: Sourced) -> None:
         if turning.value % 2 or not 2 <= turning.value <= head.value:
@@ -309,265 +293,6 @@ class _GGUFModel(GGUFLayers):
         layout = "interleaved" if turns == "norm" else "half"
         return Sourced(layout, f"llama.cpp's rope type {turns.upper()}")
 
-    # How they are stretched
-
-    def _type(self) -> Sourced:
-        """The rule by which frequencies are stretched."""
-        stated = self.keys.text("rope.scaling.type")
-        if stated is None:
-            return self.keys.default("rope.scaling.type", "linear")
-        if stated.value not in _TYPES:
-            raise self.error(
-                f"{stated.source} {abbreviated(stated.value)}: llama.cpp knows {', '.join(_TYPES)}",
-                hint=nearest(stated.value, _TYPES),
-            )
-        return stated
-
-    def _factor(self) -> Sourced:
-        """What frequencies are divided by; 0 and nothing are 1."""
-        stated = self.keys.number("rope.scaling.factor", minimum=0)
-        if stated is None:
-            stated = self.keys.number("rope.scale_linear", minimum=0)
-        if stated is None or not stated.value:
-            return self.keys.default("rope.scaling.factor", 1.0)
-        return stated
-
-    def _original(self) -> Sourced:
-        """The length that the model was trained on first."""
-        stated = self.keys.count("rope.scaling.original_context_length", minimum=0)
-        if stated is not None and stated.value:
-            return stated
-        path = self.keys.path("rope.scaling.original_context_length")
-        return Sourced(self.context.value, f"DEFAULT: key absent ({path}): {self.context.source}")
-
-    def _stretch(self, group: AlikeLayers) -> _Stretching:
-        """How the layers of a group are stretched."""
-        kind, factor = self._type(), self._factor()
-        one = Sourced(1.0, f"{kind.source} {kind.value}")
-        yarn = kind.value == "yarn"
-        amplitude = self.keys.number("rope.scaling.attn_factor", above=None) or Sourced(1.0, "")
-        log = self._log_multiplier()
-        over_all = 1.0
-        if yarn:
-            # Divided by what ggml's rope_yarn multiplies by, which layers of another factor miss.
-            over_all = attention(factor.value, log, self.architecture_name) / gain(factor.value)
-        sliding = self.architecture.sliding
-        if group.slides and sliding is not None:
-            if sliding.plain:
-                return _Stretching(kind, one, False, Sourced(1.0, ""))
-            if not sliding.stretched:
-                factor = Sourced(1.0, self._rule("sliding layers are not stretched"))
-        elif kind.value == "none":
-            factor = one
-        if yarn:
-            over_all *= gain(factor.value)
-        value = over_all * amplitude.value
-        source = amplitude.source or (
-            f"derived: {self.keys.path('rope.scaling.factor')}" if yarn else ""
-        )
-        if yarn and log:
-            source = f"derived: {self.keys.path('rope.scaling.yarn_log_multiplier')}"
-        return _Stretching(kind, factor, yarn, Sourced(value, source))
-
-    def _note_ignored_factor(self, params: Params) -> None:
-        """Take the attention factor that a file states for read where it is what holds."""
-        stated = self.keys.number("rope.scaling.yarn_attn_factor", above=None)
-        if stated is None or "factor" not in params:
-            return
-        values = {name: param.value for name, param in params.items()}
-        amplitude = attention_factor("rope-yarn", values)
-        if not math.isclose(stated.value, amplitude or 1.0, rel_tol=SINGLE):
-            self.keys.read.discard(stated.source)
-
-    def _log_multiplier(self) -> float:
-        """YaRN's mscale_all_dim, 0 where there is none."""
-        if "yarn_log_multiplier" not in self.architecture.yarn:
-            return 0.0
-        stated = self.keys.number("rope.scaling.yarn_log_multiplier", above=None)
-        if stated is None:
-            return 0.0
-        # DeepSeek's converter writes a tenth of it, which llama.cpp takes back.
-        tenth = self.architecture_name != "mistral3"
-        return shortest(stated.value / 0.1 if tenth else stated.value)
-
-    def _softmax_multiplier(self, params: Mapping[str, Sourced]) -> Sourced | None:
-        """What latent attention multiplies the scores by, beside the rotation."""
-        log, factor = self._log_multiplier(), self._factor().value
-        if not self.architecture.slice or not log or factor <= 1 or "factor" not in params:
-            return None
-        return Sourced(
-            (1 + 0.1 * log * math.log(factor)) ** 2,
-            f"derived: {self.keys.path('rope.scaling.yarn_log_multiplier')}",
-        )
-
-    def _scheme(self, group: AlikeLayers, sizes: _Sizes, params: Params) -> tuple[str, Params]:
-        """The scheme that stands for the rotation, and its further parameters."""
-        stretch = self._stretch(group)
-        divisors = self._divisors(stretch, sizes, group)
-        if divisors:
-            if stretch.yarn and stretch.factor.value != 1:
-                raise self.error(
-                    f"is stretched by YaRN and divided by {' and '.join(divisors)}: no scheme is"
-                )
-            scheme, more = self._divided(divisors, stretch, sizes, params)
-        elif stretch.yarn and stretch.factor.value != 1:
-            scheme, more = self._yarn(stretch)
-        elif stretch.amplitude.value != 1:
-            # Plain frequencies of another amplitude: factors of 1.
-            one = Sourced((1.0,) * (sizes.turning // 2), "no tensor divides frequencies")
-            scheme, more = self._longrope(one, one, stretch)
-        elif stretch.factor.value != 1:
-            scheme, more = "rope-linear", {"factor": stretch.factor}
-        else:
-            scheme, more = "rope", {}
-        return self._with_axes(scheme, more, sizes)
-
-    def _yarn(self, stretch: _Stretching) -> tuple[str, Params]:
-        original = self._original()
-        more = {"factor": stretch.factor, ORIGINAL: original}
-        if original.source.startswith("DEFAULT"):
-            key = "rope.scaling.original_context_length"
-            self.notes.default(self.keys.path(key))
-            self.notes.warn(f"{self.keys.path(key)} is not given: llama.cpp takes the context")
-        for name, key in (("beta_fast", "yarn_beta_fast"), ("beta_slow", "yarn_beta_slow")):
-            if key in self.architecture.yarn:
-                beta = self.keys.number(f"rope.scaling.{key}")
-                if beta is not None:
-                    more[name] = beta
-        rule = attention(stretch.factor.value, 0.0, "")
-        if not math.isclose(stretch.amplitude.value, rule, rel_tol=1e-12):
-            more["attention_factor"] = stretch.amplitude
-        return "rope-yarn", more
-
-    def _longrope(self, short: Sourced, long: Sourced, stretch: _Stretching) -> tuple[str, Params]:
-        factor = stretch.factor.value
-        if factor != 1:
-            short, long = (
-                Sourced(
-                    tuple(factor * value for value in each.value), f"{each.source} × {factor:g}"
-                )
-                for each in (short, long)
-            )
-        amplitude = stretch.amplitude
-        key = self.keys.path("rope.scaling.attn_factor")
-        if not amplitude.source:
-            amplitude = Sourced(amplitude.value, f"DEFAULT: key absent ({key})")
-        return "rope-longrope", {
-            "short_factor": short,
-            "long_factor": long,
-            ORIGINAL: self._original(),
-            "attention_factor": amplitude,
-            "seq_len": Sourced(self.context.value, f"{self.context.source}, which it allocates"),
-        }
-
-    def _divisors(
-        self, stretch: _Stretching, sizes: _Sizes, group: AlikeLayers
-    ) -> Mapping[str, tuple[float, ...]]:
-        """The tensors that divide the frequencies of a group.
-
-        Raises: InvalidInput where one has another length than there are pairs.
-        """
-        wanted = self._wanted_in(group, stretch.kind.value)
-        found = {name: self.header.numbers[name] for name in wanted if name in self.header.numbers}
-        pairs = sizes.turning // 2
-        for name, values in found.items():
-            if len(values) != pairs:
-                raise self.error(
-                    f"the tensor {name} has {len(values)} numbers: {sizes.turning} turning columns "
-                    f"make {pairs} pairs"
-                )
-            if not all(math.isfinite(value) and value > 0 for value in values):
-                raise self.error(f"the tensor {name} holds a number that is not above 0")
-        return found
-
-    def _wanted_in(self, group: AlikeLayers, kind: str) -> tuple[str, ...]:
-        """The tensors that llama.cpp looks for in some layers."""
-        of_full = self.architecture_name == "gemma4" and group.slides
-        return () if of_full else self._wanted(kind)
-
-    def _wanted(self, kind: str) -> tuple[str, ...]:
-        """The tensors that llama.cpp looks for."""
-        factors = self.architecture.factors
-        if factors == "long" or (factors == "either" and kind == "longrope"):
-            return LONG, SHORT
-        return (FREQS,) if factors else ()
-
-    def _divided(
-        self,
-        divisors: Mapping[str, tuple[float, ...]],
-        stretch: _Stretching,
-        sizes: _Sizes,
-        params: Params,
-    ) -> tuple[str, Params]:
-        """The scheme of frequencies that tensors divide."""
-        if FREQS not in divisors:
-            ones = (1.0,) * (sizes.turning // 2)
-            short, long = (
-                Sourced(tuple(map(shortest, divisors[name])), name)
-                if name in divisors
-                else Sourced(ones, f"DEFAULT: tensor absent ({name})")
-                for name in (SHORT, LONG)
-            )
-            return self._longrope(short, long, stretch)
-        values = divisors[FREQS]
-        if stretch.amplitude.value == 1:
-            turning = [value for value in values if value < _AT_REST]
-            if len(turning) < len(values):
-                return self._proportional(values, stretch, params)
-            llama3 = None
-            if stretch.factor.value == 1:
-                llama3 = llama3_parameters(values, float(params["base"].value), sizes.turning)
-            if llama3 is not None:
-                return "rope-llama3", {
-                    name: Sourced(value, f"derived: {FREQS}") for name, value in llama3.items()
-                }
-        factors = Sourced(tuple(map(shortest, values)), FREQS)
-        return self._longrope(factors, factors, stretch)
-
-    def _proportional(
-        self, values: tuple[float, ...], stretch: _Stretching, params: Params
-    ) -> tuple[str, Params]:
-        """Pairs of which the slow ones stand still.
-
-        Raises: InvalidInput where others do.
-        """
-        turning = sum(value < _AT_REST for value in values)
-        divisors = set(values[:turning])
-        if any(value < _AT_REST for value in values[turning:]) or len(divisors) != 1:
-            raise self.error(f"the tensor {FREQS} holds still other pairs than the slowest")
-        if "partial" in params:
-            raise self.error(f"the tensor {FREQS} holds pairs still, of a part of the head")
-        share = turning / len(values)
-        factor = divisors.pop() * stretch.factor.value
-        more = {"partial": Sourced(share, f"derived: {FREQS}")}
-        if factor != 1:
-            more["factor"] = Sourced(factor, f"derived: {FREQS}")
-        return "rope-proportional", more
-
-    def _with_axes(self, scheme: str, more: Params, sizes: _Sizes) -> tuple[str, Params]:
-        """The scheme of several axes, where there are and nothing is stretched."""
-        turns = self.architecture.turns
-        if "mrope" not in turns:
-            return scheme, more
-        key = "rope.dimension_sections"
-        sections = self.keys.counts(key)
-        if sections is None:
-            if turns in ("mrope", "imrope"):
-                raise self.keys.missing(key)
-            return scheme, more
-        numbers = (*sections.value, 0, 0, 0, 0)[:4]
-        if " or " in turns and not (numbers[0] and numbers[1]):
-            return scheme, more
-        if scheme != "rope" or numbers[3] or sum(numbers) != sizes.turning // 2:
-            self.notes.warn(
-                "the axes of images and video are left out: the encoding is that of text"
-            )
-            return scheme, more
-        more = {**more, "sections": Sourced(numbers[:3], sections.source)}
-        if turns == "imrope":
-            more["interleaved"] = Sourced(True, self._rule("its rope type IMROPE"))
-        return "mrope", more
-
     # What else to say
 
     def _note_file(self) -> None:
@@ -603,21 +328,3 @@ class _GGUFModel(GGUFLayers):
                 "and llama.cpp stretches nothing without"
             )
             self.notes.contradict(self.keys.path("rope.scaling.type"))
-
-
-class _Sizes(Record):
-    """How wide a head is, how many columns turn, their share, and those beside a slice."""
-
-    dim: Sourced
-    turning: int
-    share: Sourced | None
-    beside: Sourced | None
-
-
-class _Stretching(Record):
-    """How layers are stretched: by which type and factor, whether YaRN ramps, and how amplified."""
-
-    kind: Sourced
-    factor: Sourced
-    yarn: bool
-    amplitude: Sourced

@@ -23,6 +23,7 @@ class Sourced(Record):
     source: str
 
 
+_SHOWN_NUMBERS = 8
 TRANSFORMERS = "transformers"
 """The runtime whose reading of a config is meant where none is named."""
 
@@ -67,8 +68,15 @@ def check_values(name: str, scheme: str, params: Mapping[str, Sourced]) -> None:
             parameters[parameter].value(stated.value)
         except InvalidInput as error:
             rule = error.message.partition(": ")[2]
-            value = abbreviated(stated.value) if isinstance(stated.value, str) else stated.value
+            value = _value_text(stated.value)
             raise InvalidInput(f"{name}: {stated.source} {value}: {rule}") from error
+
+
+def _value_text(value: Any) -> str:
+    """A value for a message, which has no room for a number of each pair."""
+    if isinstance(value, tuple) and len(value) > _SHOWN_NUMBERS:
+        return f"({len(value)} numbers)"
+    return abbreviated(value) if isinstance(value, str) else str(value)
 
 
 class Resolved(Record):

@@ -7,10 +7,13 @@ import struct
 import subprocess
 import sys
 import tracemalloc
+from random import Random
+from time import process_time
 
 import pytest
 
-from posenc_cli.errors import InvalidInput
+from posenc_cli.configs.config import resolve
+from posenc_cli.errors import InvalidInput, PosencError
 from posenc_cli.files.gguf import read_gguf
 from tests.gguf_files import CASES, converted, gguf_bytes, llama, text, value_bytes
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER
@@ -208,3 +211,50 @@ def test_a_file_of_40_gb_takes_no_more_memory_than_its_header(tmp_path):
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(run.stdout) < 50 << 20
+
+
+def mutated(data, random):
+    """A header with some bytes replaced, inserted, removed or cut off."""
+    changed = bytearray(data)
+    for _ in range(random.choice((1, 1, 2, 8))):
+        at = random.randrange(len(changed)) if changed else 0
+        kind = random.randrange(5)
+        if kind == 0:
+            changed[at : at + 1] = bytes([random.randrange(256)])
+        elif kind == 1:
+            width = random.choice((4, 8))
+            value = random.choice((0, 1, (1 << 31) - 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1))
+            changed[at : at + width] = (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+        elif kind == 2:
+            changed[at:at] = changed[: random.randrange(64)]
+        elif kind == 3:
+            del changed[at : at + random.randrange(1, 16)]
+        else:
+            del changed[max(at, 8) :]
+    return bytes(changed)
+
+
+@pytest.mark.slow
+def test_20000_mutated_headers_are_read_or_refused_in_one_line_and_soon():
+    random = Random(0)
+    files = [converted(name)[1] for name in ("llama-3.1-8b", "phi-3-vision-128k", "gemma-3-4b")]
+    files += [gguf_bytes(llama(), version=version, order=">") for version in (1, 2, 3)]
+    messages = []
+    before = process_time()
+    for number in range(20_000):
+        data = mutated(files[number % len(files)], random)
+        try:
+            resolve(header_of(data, stream=bool(number % 2)))
+        except PosencError as error:
+            messages.append(error.message)
+    assert 0 < len(messages) < 20_000
+    assert [text for text in messages if "\n" in text or len(text) > 400] == []
+    assert process_time() - before < 60
+
+
+def test_names_that_are_no_text_or_no_names_are_refused():
+    for name in (b"\xff\xfe", b"x" * 300):
+        data = gguf_bytes(llama(), {FREQS: ([1.0] * 8, 0)})
+        head, _, tail = data.partition(text(FREQS))
+        message = refusal(head + text(name) + tail)
+        assert "the name of a tensor" in message
