@@ -6,96 +6,23 @@ pipeline takes by default then stands for it, and a warning says so.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from posenc_cli.configs.diffusion_classes import BLOCKS, BLOCKS_OF, FAMILIES, THOUSANDS, UNREAD
 from posenc_cli.configs.keys import printable
 from posenc_cli.configs.layer_types import LARGEST_LAYERS
 from posenc_cli.configs.resolved import Layers, Sourced
 from posenc_cli.errors import InvalidInput, nearest
-from posenc_cli.records import Record, fresh
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from posenc_cli.configs.keys import Keys
     from posenc_cli.configs.resolved import Notes
 
 CLASS = "_class_name"
-
-
-class DiffusionFamily(Record):
-    """A class of diffusers: how it is read, and what its configs leave out.
-
-    ``shift`` is that of its timesteps where no key holds it, and ``grid`` that of its pipeline's
-    default size, where its config has none; ``size`` is that in pixels.
-    """
-
-    read: str
-    defaults: Mapping[str, Any] = fresh(dict)
-    shift: float = 0.0
-    grid: tuple[int, ...] = ()
-    size: str = ""
-
-
-_TRANSFORMER = {"num_attention_heads": 24, "attention_head_dim": 128}
-_PATCHES = {"num_attention_heads": 16, "attention_head_dim": 72, "patch_size": 2}
-
-FAMILIES: Mapping[str, DiffusionFamily] = {
-    "UNet2DConditionModel": DiffusionFamily("unet", {"block_out_channels": (320, 640, 1280, 1280)}),
-    "UNet2DModel": DiffusionFamily("unet", {"block_out_channels": (224, 448, 672, 896)}),
-    "ControlNetModel": DiffusionFamily("unet", {"block_out_channels": (320, 640, 1280, 1280)}),
-    "FluxTransformer2DModel": DiffusionFamily(
-        "flux",
-        {**_TRANSFORMER, "num_layers": 19, "num_single_layers": 38},
-        grid=(1, 64, 64),
-        size="1024 x 1024 pixels",
-    ),
-    "WanTransformer3DModel": DiffusionFamily(
-        "wan",
-        {**_TRANSFORMER, "num_layers": 40, "freq_dim": 256},
-        grid=(21, 60, 104),
-        size="81 frames of 480 x 832 pixels",
-    ),
-    "HunyuanVideoTransformer3DModel": DiffusionFamily(
-        "hunyuan_video",
-        {
-            **_TRANSFORMER,
-            "num_layers": 20,
-            "num_single_layers": 40,
-            "patch_size": 2,
-            "patch_size_t": 1,
-            "rope_theta": 256.0,
-        },
-        grid=(33, 90, 160),
-        size="129 frames of 720 x 1280 pixels",
-    ),
-    "CogVideoXTransformer3DModel": DiffusionFamily(
-        "cogvideox",
-        {
-            "num_attention_heads": 30,
-            "attention_head_dim": 64,
-            "num_layers": 30,
-            "sample_width": 90,
-            "sample_height": 60,
-            "sample_frames": 49,
-            "patch_size": 2,
-            "temporal_compression_ratio": 4,
-        },
-    ),
-    "SD3Transformer2DModel": DiffusionFamily(
-        "sines",
-        {
-            "num_attention_heads": 18,
-            "attention_head_dim": 64,
-            "patch_size": 2,
-            "sample_size": 128,
-            "pos_embed_max_size": 96,
-        },
-    ),
-    "DiTTransformer2DModel": DiffusionFamily("sines", {**_PATCHES, "sample_size": 32}, shift=1.0),
-    "PixArtTransformer2DModel": DiffusionFamily("sines", {**_PATCHES, "sample_size": 128}),
-}
 
 
 def is_diffusers(keys: Keys) -> bool:
@@ -109,15 +36,37 @@ def layers(keys: Keys, notes: Notes) -> tuple[str, list[Layers]]:
     Raises: InvalidInput where the class is not read, or a value is none that it takes.
     """
     stated = keys.text(CLASS)
-    name = "null" if stated is None else printable(stated.value)
-    if stated is None or stated.value not in FAMILIES:
+    name = "null" if stated is None else stated.value
+    family = _written_by_blocks(keys) if name == BLOCKS else name
+    if family not in FAMILIES:
+        refused = f"{keys.name}: posenc reads no configs of diffusers' class {printable(name)}"
+        if name in UNREAD:
+            raise InvalidInput(f"{refused}: {UNREAD[name]}")
         folders = "a folder of its own holds the config of its unet or transformer"
+        known = [*FAMILIES, *UNREAD]
         raise InvalidInput(
-            f"{keys.name}: posenc reads no configs of diffusers' class {name}",
-            hint=folders if name.endswith("Pipeline") else nearest(name, FAMILIES),
+            refused, hint=folders if name.endswith("Pipeline") else nearest(name, known)
         )
-    reader = _DiffusionReader(keys, stated.value, notes)
-    return stated.value, list(_READERS[reader.family.read](reader))
+    reader = _DiffusionReader(keys, family, notes)
+    found = list(_READERS[reader.family.read](reader))
+    if reader.family.note:
+        notes.warn(reader.family.note)
+    return name, found
+
+
+def _written_by_blocks(keys: Keys) -> str:
+    """The class of its own that an older config has by now, told by its norms.
+
+    Raises: InvalidInput where it has none.
+    """
+    norm = keys.text("norm_type")
+    if norm is None or norm.value not in BLOCKS_OF:
+        kinds = " or ".join(BLOCKS_OF)
+        raise InvalidInput(
+            f"{keys.name}: posenc reads no configs of diffusers' class {BLOCKS}: it is a part of a "
+            f"UNet, but where norm_type is {kinds}"
+        )
+    return BLOCKS_OF[norm.value]
 
 
 class _DiffusionReader:
@@ -131,45 +80,68 @@ class _DiffusionReader:
 
     def unet(self) -> Iterator[Layers]:
         """A UNet's timesteps, and the sizes that SDXL embeds as such."""
-        widths = self.keys.counts("block_out_channels")
-        if widths is not None and not widths.value:
-            raise self.keys.invalid("block_out_channels", "must have a number for each block")
-        usual = self.family.defaults["block_out_channels"]
-        width = Sourced(usual[0], self.default)
-        if widths is None:
-            self.notes.size("block_out_channels.0", width)
-        else:
-            width = Sourced(widths.value[0], f"{widths.source}.0")
-        kind = self.keys.text("time_embedding_type")
-        if kind is not None and kind.value != "positional":
+        width = self._first_block()
+        kind = self.keys.text("time_embedding_type") or Sourced(
+            self.family.defaults.get("time_embedding_type", "positional"), self.default
+        )
+        if kind.value != "positional":
             raise InvalidInput(
                 f"{self.keys.name}: {kind.source} {printable(kind.value)}: its timesteps are "
                 "embedded by numbers that were drawn or trained, which the config does not hold"
             )
-        flip = self.keys.flag("flip_sin_to_cos") or Sourced(value=True, source=self.default)
-        shift = self._freq_shift()
-        added = self.keys.text("addition_embed_type")
+        flip, shift = self._flip(), self._freq_shift()
+        added = self.keys.text("addition_embed_type") or Sourced(
+            self.family.defaults.get("addition_embed_type"), self.default
+        )
         sizes = self.keys.count("addition_time_embed_dim")
-        if added is None or added.value != "text_time" or sizes is None:
+        if sizes is None and "addition_time_embed_dim" in self.family.defaults:
+            sizes = self._count("addition_time_embed_dim")
+        if added.value != "text_time" or sizes is None:
             yield self._timesteps(None, width, flip, shift)
         else:
             yield self._timesteps("timestep", width, flip, shift)
             yield self._timesteps("sizes", sizes, flip, shift)
-        self.notes.warn("its blocks have no positions: they are of timesteps alone")
+
+    def kandinsky3(self) -> Iterator[Layers]:
+        """A UNet whose timesteps are half as wide as its first block, sines first."""
+        first = self._first_block()
+        width = Sourced(first.value // 2, f"derived: {first.source} / 2")
+        flip = Sourced(value=False, source=self.default)
+        yield self._timesteps(None, width, flip, Sourced(1.0, self.default))
+
+    def _first_block(self) -> Sourced:
+        """The columns of a UNet's first block."""
+        widths = self.keys.counts("block_out_channels")
+        if widths is None:
+            width = Sourced(self.family.defaults["block_out_channels"][0], self.default)
+            self.notes.size("block_out_channels.0", width)
+            return width
+        if not widths.value:
+            raise self.keys.invalid("block_out_channels", "must have a number for each block")
+        return Sourced(widths.value[0], f"{widths.source}.0")
 
     def flux(self) -> Iterator[Layers]:
         """Patches that turn by row and column, beside an axis that is 0 in images."""
-        axes = self._axes("axes_dims_rope", (16, 56, 56))
+        usual = self.family.defaults
+        axes = self._axes("axes_dims_rope", usual.get("axes_dims_rope", (16, 56, 56)))
+        base = Sourced(10_000.0, self.default)
+        if "rope_theta" in usual:
+            base = self.keys.number("rope_theta", above=1) or base
         params = {
             **self._turning("wan", axes),
-            "base": Sourced(10_000.0, self.default),
+            "base": base,
             "grid": self._pipeline_grid((1, 1, 1)),
         }
         yield self._turned(params, ("num_layers", "num_single_layers"))
-        yield self._timesteps("timestep", Sourced(256, self.default))
-        self.notes.warn(
-            "timesteps from 0 to 1 are multiplied by 1000 before: positions are those of 0 to 1000"
-        )
+        width = Sourced(256, self.default)
+        if "approximator_num_channels" in usual:
+            channels = self._count("approximator_num_channels", minimum=8)
+            width = Sourced(channels.value // 4, f"derived: {channels.source} / 4")
+        steps = self._timesteps("timestep", width)
+        if "time_theta" in usual:
+            period = self.keys.number("time_theta", above=1) or Sourced(10_000.0, self.default)
+            steps = replace(steps, params={**steps.params, "max_period": period})
+        yield steps
 
     def wan(self) -> Iterator[Layers]:
         """Video that turns by frame, row and column."""
@@ -180,13 +152,22 @@ class _DiffusionReader:
         most = self.keys.count("rope_max_seq_len")
         if most is not None and max(grid.value) > most.value:
             self.notes.warn(f"{most.source} {most.value}: no axis may have more places")
+        skipped = self.keys.count("rope_temporal_skip_len")
+        if skipped is not None:
+            self.notes.warn(
+                f"{skipped.source} {skipped.value}: of two frames alone the second stands at "
+                f"{skipped.value - 1}"
+            )
         params = {
             "dim": self._count("attention_head_dim"),
             "convention": Sourced("wan", self.default),
             "grid": grid,
         }
         yield self._turned(params, ("num_layers",))
-        yield self._timesteps("timestep", self._count("freq_dim"))
+        width = Sourced(256, self.default)
+        yield self._timesteps(
+            "timestep", self._count("freq_dim") if "freq_dim" in self.family.defaults else width
+        )
 
     def hunyuan_video(self) -> Iterator[Layers]:
         """Video that turns by frame, row and column, in shares that a key holds."""
@@ -198,14 +179,15 @@ class _DiffusionReader:
             "base": base,
             "grid": self._pipeline_grid((frames, side, side)),
         }
-        yield self._turned(params, ("num_layers", "num_single_layers"))
+        counts = [key for key in ("num_layers", "num_single_layers") if key in self.family.defaults]
+        yield self._turned(params, counts)
         yield self._timesteps("timestep", Sourced(256, self.default))
 
     def cogvideox(self) -> Iterator[Layers]:
         """Video that turns by frame, row and column, where it does."""
         width = self._width()
         turns = self.keys.flag("use_rotary_positional_embeddings")
-        flip = self.keys.flag("flip_sin_to_cos") or Sourced(value=True, source=self.default)
+        flip = self._flip()
         if turns is not None and turns.value:
             params = {
                 "dim": self._count("attention_head_dim"),
@@ -224,8 +206,72 @@ class _DiffusionReader:
         name = "timestep" if turns is not None and turns.value else None
         yield self._timesteps(name, width, flip, self._freq_shift())
 
+    def glm_image(self) -> Iterator[Layers]:
+        """Patches of an image that turn by row and column, in halves of a head."""
+        side = self._count("patch_size").value
+        size = self._pipeline_grid((1, side, side), "ROWSxCOLUMNS")
+        params = {
+            "dim": self._count("attention_head_dim"),
+            "convention": Sourced("qwen2-vl", self.default),
+            "base": Sourced(10_000.0, self.default),
+            "grid": Sourced(size.value[1:], size.source),
+        }
+        yield self._turned(params, ("num_layers",))
+        yield self._timesteps("timestep", self._count("time_embed_dim"))
+
+    def auraflow(self) -> Iterator[Layers]:
+        """A table of trained rows, of which an image takes those in the middle."""
+        rows = self._count("pos_embed_max_size")
+        params = {"dim": self._width(), "max_len": rows}
+        yield Layers("patches", (), "learned", params, {"context": rows})
+        steps = self._timesteps("timestep", Sourced(256, self.default))
+        yield replace(steps, params={**steps.params, "scale": Sourced(1000.0, self.default)})
+
+    def prior(self) -> Iterator[Layers]:
+        """A table of trained rows for the text and what is added to it."""
+        text, more = self._count("num_embeddings"), self._count("additional_embeddings", minimum=0)
+        rows = Sourced(text.value + more.value, f"derived: {text.source} + {more.source}")
+        width = self._width()
+        params = {"dim": width, "max_len": rows}
+        yield Layers("tokens", (), "learned", params, {"context": rows})
+        yield self._timesteps("timestep", width)
+
+    def sound(self) -> Iterator[Layers]:
+        """Sound, one sequence of it, that turns as text does, in halves."""
+        usual = self.family.defaults
+        heads = [key for key in ("attention_head_dim", "head_dim") if key in usual]
+        if heads:
+            head = self._count(heads[0])
+        else:
+            width, count = (key for key in usual if key.endswith(("_dim", "_heads")))
+            columns, number = self._count(width), self._count(count)
+            source = f"derived: {columns.source} / {number.source}"
+            head = Sourced(columns.value // number.value, source)
+        params = {"dim": head, "layout": Sourced("half", self.default)}
+        if "rotary_dim" in usual:
+            turning = self._count("rotary_dim")
+            share = turning.value / max(head.value, 1)
+            params["partial"] = Sourced(share, f"derived: {turning.source} / {head.source}")
+        elif "turns" in usual:
+            params["partial"] = Sourced(usual["turns"], self.default)
+        params["base"] = Sourced(usual.get("base", usual.get("rope_theta")), self.default)
+        if "rope_theta" in usual:
+            params["base"] = self.keys.number("rope_theta", above=1) or params["base"]
+        (layers,) = (key for key in usual if key.endswith(("_layers", "depth")))
+        numbers = tuple(range(min(self._count(layers, minimum=0).value, LARGEST_LAYERS)))
+        yield Layers("attention", numbers, "rope", params, {"head_dim": head})
+        if self.family.note == THOUSANDS:
+            sines_first = Sourced(self.family.shift == 0, self.default)
+            shift = Sourced(self.family.shift, self.default)
+            yield self._timesteps("timestep", Sourced(256, self.default), sines_first, shift)
+
     def sines(self) -> Iterator[Layers]:
         """MAE's sines of row and column, spread over the places of another grid."""
+        added = self.keys.flag("use_pos_embed")
+        without = self._is_null("pos_embed_type") or (added is not None and not added.value)
+        if without and "pos_embed_max_size" in self.family.defaults:
+            yield self._timesteps(None, Sourced(256, self.default))
+            return
         patch, sample = self._count("patch_size"), self._count("sample_size")
         side = sample.value // patch.value
         if side < 1:
@@ -316,27 +362,26 @@ class _DiffusionReader:
             )
         return axes
 
-    def _turned(self, params: Mapping[str, Sourced], keys: tuple[str, ...]) -> Layers:
+    def _turned(self, params: Mapping[str, Sourced], keys: Sequence[str]) -> Layers:
         """The layers whose attention turns patches."""
         count = sum(self._count(key, minimum=0).value for key in keys)
-        frames, rows, columns = params["grid"].value
         derived = {
             "head_dim": params["dim"],
-            "context": Sourced(frames * rows * columns, "derived: patches of the grid"),
+            "context": Sourced(math.prod(params["grid"].value), "derived: patches of the grid"),
         }
         numbers = tuple(range(min(count, LARGEST_LAYERS)))
         return Layers("attention", numbers, "rope-axial", params, derived)
 
-    def _pipeline_grid(self, patch: tuple[int, ...]) -> Sourced:
+    def _pipeline_grid(self, patch: tuple[int, ...], axes: str = "FRAMESxROWSxCOLUMNS") -> Sourced:
         """The patches of what the pipeline makes by default, as the config has no sizes."""
-        grid = tuple(
-            max(count // side, 1) for count, side in zip(self.family.grid, patch, strict=True)
-        )
+        size = self.family.size
+        assert size is not None
+        grid = tuple(max(count // side, 1) for count, side in zip(size.grid, patch, strict=True))
         self.notes.warn(
-            f"the config holds no size: the grid is of {self.family.size}, which its pipeline "
-            "makes by default (--set grid=FRAMESxROWSxCOLUMNS is another)"
+            f"the config holds no size: the grid is of {size.text}, which its pipeline makes by "
+            f"default (--set grid={axes} is another)"
         )
-        return Sourced(grid, f"default of its pipeline: {self.family.size}")
+        return Sourced(grid, f"default of its pipeline: {size.text}")
 
     def _timesteps(
         self,
@@ -352,8 +397,14 @@ class _DiffusionReader:
         }
         return Layers(layer_type, (), "timestep", params)
 
+    def _flip(self) -> Sourced:
+        flip = None if self.family.fixed else self.keys.flag("flip_sin_to_cos")
+        return flip or Sourced(value=True, source=self.default)
+
     def _freq_shift(self) -> Sourced:
-        shift = self.keys.number("freq_shift", above=None, minimum=0)
+        shift = None
+        if not self.family.fixed:
+            shift = self.keys.number("freq_shift", above=None, minimum=0)
         return shift or Sourced(0.0, self.default)
 
     def _width(self) -> Sourced:
@@ -374,9 +425,14 @@ class _DiffusionReader:
 
 _READERS: Mapping[str, Callable[[_DiffusionReader], Iterator[Layers]]] = {
     "unet": _DiffusionReader.unet,
+    "kandinsky3": _DiffusionReader.kandinsky3,
     "flux": _DiffusionReader.flux,
     "wan": _DiffusionReader.wan,
     "hunyuan_video": _DiffusionReader.hunyuan_video,
     "cogvideox": _DiffusionReader.cogvideox,
+    "glm_image": _DiffusionReader.glm_image,
     "sines": _DiffusionReader.sines,
+    "auraflow": _DiffusionReader.auraflow,
+    "prior": _DiffusionReader.prior,
+    "sound": _DiffusionReader.sound,
 }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from posenc_cli.configs.config import resolve
-from posenc_cli.configs.diffusion import FAMILIES
+from posenc_cli.configs.diffusion_classes import BLOCKS, BLOCKS_OF, FAMILIES, UNREAD
 from posenc_cli.errors import InvalidInput
 from tests.matrices import matrix
 
@@ -30,7 +31,8 @@ def test_timesteps_are_those_of_the_class(case):
     layers = resolve(case["config"]).layer(case["layer_type"])
     steps = ",".join(map(str, ARRAYS["positions_steps"].tolist()))
     found = matrix(layers.scheme, steps, **layers.values())
-    np.testing.assert_allclose(found, ARRAYS[case["array"]], atol=TOLERANCE)
+    atol = case.get("atol", TOLERANCE)
+    np.testing.assert_allclose(found, ARRAYS[case["array"]], atol=atol)
 
 
 @pytest.mark.parametrize("case", cases("rope"))
@@ -40,6 +42,18 @@ def test_patches_turn_as_they_do_in_the_class(case):
     for table, expected in zip(("cos-full", "sin-full"), ARRAYS[case["array"]], strict=True):
         found = matrix(layers.scheme, positions, table=table, **layers.values())
         np.testing.assert_allclose(found, expected, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("case", cases("sound"))
+def test_sound_turns_as_it_does_in_the_class(case):
+    layers = resolve(case["config"]).layer(case["layer_type"])
+    assert layers.values()["layout"] == "half"
+    positions = f"0:1024:{case['every']}"
+    for table, expected in zip(("cos-full", "sin-full"), ARRAYS[case["array"]], strict=True):
+        found = matrix(layers.scheme, positions, table=table, **layers.values())
+        turned = found.shape[1]
+        np.testing.assert_allclose(found, expected[:, :turned], atol=TOLERANCE)
+        assert set(expected[:, turned:].ravel()) <= {float(table == "cos-full")}
 
 
 @pytest.mark.parametrize("case", cases("rows"))
@@ -59,7 +73,32 @@ def test_every_class_has_a_case():
     assert {case["config"]["_class_name"] for case in DOCUMENT["cases"]} == FAMILIES.keys()
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+def test_every_class_of_diffusers_is_read_or_refused_with_its_reason():
+    assert len(DOCUMENT["classes"]) == 143
+    assert {*FAMILIES, *UNREAD, BLOCKS} == {*DOCUMENT["classes"]}
+    assert not {*FAMILIES} & {*UNREAD}
+    for name, reason in UNREAD.items():
+        with pytest.raises(InvalidInput, match=re.escape(f"class {name}: {reason}")):
+            resolve({"_class_name": name, "norm_type": "ada_norm"})
+
+
+@pytest.mark.parametrize(("norm", "name"), BLOCKS_OF.items())
+def test_an_older_config_of_blocks_is_what_its_norms_say(norm, name):
+    sizes = {"num_attention_heads": 16, "attention_head_dim": 72, "sample_size": 64}
+    older = resolve({"_class_name": "Transformer2DModel", "norm_type": norm, **sizes})
+    newer = resolve({"_class_name": name, **sizes})
+    assert [layers.values() for layers in older.layers] == [
+        layers.values() for layers in newer.layers
+    ]
+
+
+def test_blocks_of_a_unet_are_refused():
+    for norm in ({}, {"norm_type": "layer_norm"}):
+        with pytest.raises(InvalidInput, match="class Transformer2DModel: it is a part of a UNet"):
+            resolve({"_class_name": "Transformer2DModel", **norm})
+
+
+@pytest.mark.parametrize("name", FAMILIES.keys() - {"UNet1DModel"})
 def test_a_class_alone_takes_its_defaults(name):
     resolved = resolve({"_class_name": name})
     assert resolved.model_type == name
@@ -71,7 +110,11 @@ def test_a_class_alone_takes_its_defaults(name):
     ("config", "message"),
     [
         ({"_class_name": "FluxPipeline"}, "reads no configs of diffusers' class FluxPipeline"),
-        ({"_class_name": "Flux2Transformer2DModel"}, "reads no configs of diffusers' class Flux2"),
+        (
+            {"_class_name": "Flux2Transformer2DModel"},
+            "Flux2Transformer2DModel: it turns by four axes",
+        ),
+        ({"_class_name": "UNet1DModel"}, "default of UNet1DModel fourier: its timesteps"),
         ({"_class_name": 3}, "_class_name 3: must be a text"),
         ({"_class_name": None}, "reads no configs of diffusers' class null"),
         (
