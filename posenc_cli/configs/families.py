@@ -54,6 +54,8 @@ class Rotary(Record):
     needs_layer_types: bool = False
     local: Mapping[str, Any] | None = None
     head_dims: Mapping[str, Any] = fresh(dict)
+    head_dim_ignored: bool = False
+    rope_ignored: bool = False
     keys: Mapping[str, str | None] = fresh(dict)
     mrope: Mapping[str, Any] | None = None
     when: Mapping[str, Any] | None = None

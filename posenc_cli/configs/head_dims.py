@@ -39,7 +39,7 @@ def head_dim(keys: FamilyKeys, group: Group, rope_type: str) -> Sourced:
     own = family.head_dims.get(group.label or "")
     if own is not None:
         return _of_layer_type(keys, group, *own)
-    head = keys.size(HEAD)
+    head = None if family.head_dim_ignored else keys.size(HEAD)
     if head is not None:
         if family.model_type in WHOLE:
             _share_of_hidden(keys)

@@ -181,10 +181,10 @@ def _share(keys: FamilyKeys, rope: RopeObject, rope_type: str, head: Sourced) ->
     has_own = family.partial != 1 and (plain or not family.nested)
     if share is None and not rope.is_default and has_own:
         share = keys.default(family.partial)
-    if share is None or share.value == 1:
-        return None
-    if family.slice:
+    if family.slice and share is not None and (share.value != 1 or SHARE in (family.rope or {})):
         _check_slice(keys, share, head)
+        return None
+    if share is None or share.value == 1:
         return None
     if share.value > 1:
         raise keys.error(f"{share.source} {share.value:g}: must be at most 1")

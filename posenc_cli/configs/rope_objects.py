@@ -55,6 +55,9 @@ def rope_objects(keys: FamilyKeys, groups: Sequence[Group]) -> dict[str | None, 
     Raises: InvalidInput where a layer type has none.
     """
     text, family = keys.text, keys.family
+    if family.rope_ignored:
+        nothing = Keys({}, name=text.name, prefix=text.path(""))
+        return dict.fromkeys((group.label for group in groups), RopeObject(nothing))
     scaling = text.section("rope_scaling")
     scaling = scaling if scaling and scaling.values else None
     if family.local is not None:
