@@ -55,7 +55,7 @@ def row_of(model_type: str, row: dict[str, Any]) -> dict[str, Any]:
     if row.get("layout") in (None, "half", "interleaved"):
         try:
             derived["layout"] = layout(config)
-        except RuntimeError:  # its default sections fit no head
+        except (RuntimeError, TypeError):  # its default sections fit no head, or it has none
             derived["layout"] = row.get("layout", "half")
     usual: dict[str, Any] = {
         "nested": False,
@@ -117,12 +117,13 @@ def container_of(model_type: str, row: Any, families: dict[str, Any]) -> Any:
     from huggingface_hub.errors import StrictDataclassError
 
     flat = isinstance(row, dict) and row.get("flat")
-    alone = configured({"model_type": model_type}).get_text_config()
+    whole = configured({"model_type": model_type})
+    alone = whole.get_text_config()
     text = type(alone).model_type  # flat configs leave that of the whole on the instance
     own = configured({"model_type": text})
     stated = families.get(text, {}).get("defaults", {})
     differing, merged = _differing(alone, own, stated), {}
-    if differing:
+    if differing and "vlm_config" not in (type(whole).sub_configs or {}):
         with contextlib.suppress(StrictDataclassError):  # one that its other parts must fit
             within = configured({"model_type": model_type, "text_config": {"sliding_window": 64}})
             merged = _differing(within.get_text_config(), own, stated)

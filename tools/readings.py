@@ -130,7 +130,7 @@ def _rope_object(
     if kind == "llama3":
         rope |= {"low_freq_factor": 1.0, "high_freq_factor": chance.choice([2.0, 4.0])}
     if kind == "yarn":
-        options = {
+        options: dict[str, list[Any]] = {
             "beta_fast": [32, 16.0, 48],
             "beta_slow": [1, 2.0],
             "attention_factor": [1.0, 1.25],
@@ -140,15 +140,19 @@ def _rope_object(
         }
         rope |= {name: chance.choice(of) for name, of in options.items() if chance.random() < 0.3}
     if kind == "longrope":
-        pairs = int((width or 0) * share) // 2
-        for name in ("short_factor", "long_factor"):
-            rope[name] = [round(chance.uniform(1, 40), 3) for _ in range(pairs)]
-        if chance.random() < 0.5:
-            del rope["factor"]
-        if chance.random() < 0.3:
-            rope["attention_factor"] = 1.2
-        rope |= {"short_mscale": 1.1, "long_mscale": 1.3} if family.model_type == "phimoe" else {}
+        _add_factors(rope, chance, int((width or 0) * share) // 2)
     return rope
+
+
+def _add_factors(rope: dict[str, Any], chance: random.Random, pairs: int) -> None:
+    """Add LongRoPE's lists, and what PhiMoE has beside them."""
+    for name in ("short_factor", "long_factor"):
+        rope[name] = [round(chance.uniform(1, 40), 3) for _ in range(pairs)]
+    if chance.random() < 0.5:
+        del rope["factor"]
+    if chance.random() < 0.3:
+        rope["attention_factor"] = 1.2
+    rope |= {"short_mscale": 1.1, "long_mscale": 1.3}
 
 
 def outcome(config: dict[str, Any], *, with_layout: bool) -> tuple[str, str]:
@@ -183,6 +187,7 @@ def _tables_apart(resolved: Resolved, tables: dict[str, Any]) -> list[str]:
             apart.append(f"{label}: transformers has {', '.join(tables)}")
             continue
         waves = catalogue.find(group.scheme).bind(group.values()).content.waves
+        assert waves is not None, group.scheme
         found = [float(frequency) for frequency in waves.frequencies(exact)]
         expected = np.asarray(table[0], dtype=float)
         if resolved.model_type in REORDERED:
@@ -190,11 +195,15 @@ def _tables_apart(resolved: Resolved, tables: dict[str, Any]) -> list[str]:
         if len(found) != len(expected):
             apart.append(f"{label}: {len(found)} pairs, of transformers {len(expected)}")
         elif not np.allclose(found, expected, rtol=FREQUENCY_TOLERANCE, atol=1e-30):
-            far = int(np.argmax(np.abs(np.log(np.maximum(found, 1e-30) / np.maximum(expected, 1e-30)))))
+            far = int(
+                np.argmax(np.abs(np.log(np.maximum(found, 1e-30) / np.maximum(expected, 1e-30))))
+            )
             apart.append(f"{label}: pair {far} {found[far]:g}, of transformers {expected[far]:g}")
         factor = table[1] if resolved.model_type not in OWN_FACTOR else None
         if factor is not None and abs(float(waves.scale) - factor) > FACTOR_TOLERANCE:
-            apart.append(f"{label}: attention factor {float(waves.scale)}, of transformers {factor}")
+            apart.append(
+                f"{label}: attention factor {float(waves.scale)}, of transformers {factor}"
+            )
     return apart
 
 
@@ -209,7 +218,8 @@ def _types_apart(resolved: Resolved, made: Any) -> list[str]:
     return [
         f"layer {layer} {named.get(layer)}, of transformers {label}"
         for layer, label in enumerate(listed)
-        if named.get(layer, label if label in WITHOUT_ATTENTION else None) not in (label, "nope", "rope")
+        if named.get(layer, label if label in WITHOUT_ATTENTION else None)
+        not in (label, "nope", "rope")
     ][:3]
 
 

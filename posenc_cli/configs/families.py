@@ -56,6 +56,7 @@ class Rotary(Record):
     head_dims: Mapping[str, Any] = fresh(dict)
     head_dim_ignored: bool = False
     rope_ignored: bool = False
+    by_layer: bool = False
     keys: Mapping[str, str | None] = fresh(dict)
     mrope: Mapping[str, Any] | None = None
     when: Mapping[str, Any] | None = None

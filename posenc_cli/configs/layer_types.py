@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from posenc_cli.configs.resolved import Sourced
 from posenc_cli.errors import abbreviated, nearest
 from posenc_cli.records import Record
 
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.configs.family_keys import FamilyKeys
-    from posenc_cli.configs.resolved import Sourced
 
 WITHOUT_ATTENTION = ("linear_attention", "conv", "mamba", "recurrent", "moe")
 """Layer types that have no attention, and so nothing that positions enter."""
@@ -102,6 +102,8 @@ def _types(keys: FamilyKeys) -> list[str | None]:
     stated = _count(keys)
     listed = text.texts("layer_types")
     if listed is not None:
+        if family.by_layer:
+            listed = _without_further_layers(keys, listed, stated)
         return _transformers_types(keys, listed, stated)
     listed = text.texts("layers_block_type")
     if listed is not None:
@@ -125,6 +127,15 @@ def _count(keys: FamilyKeys) -> Sourced | None:
     if count is not None and count.value > LARGEST_LAYERS:
         raise text.invalid(name, f"must be at most {LARGEST_LAYERS}")
     return count
+
+
+def _without_further_layers(keys: FamilyKeys, listed: Sourced, count: Sourced | None) -> Sourced:
+    """A list of types without those of the layers that predict further tokens, if it has them."""
+    further = keys.text.count("num_nextn_predict_layers", minimum=0)
+    own = count.value if count else keys.family.defaults.get(_COUNT, 0)
+    if further is None or len(listed.value) != own + further.value:
+        return listed
+    return Sourced(listed.value[:own], listed.source)
 
 
 def _transformers_types(

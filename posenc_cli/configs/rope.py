@@ -270,7 +270,9 @@ def _note_axes(keys: FamilyKeys, rope: RopeObject) -> None:
     """Note that a stretched rope of several axes is read for text, whose axes agree."""
     sections = rope.get("mrope_section")
     rope.get("mrope_interleaved")
-    if keys.family.mrope is not None or (sections is not None and not keys.family.known):
+    sections = sections or rope.get("xdrope_section")
+    has_axes = not keys.family.known or "xdrope" in keys.family.renamed
+    if keys.family.mrope is not None or (sections is not None and has_axes):
         keys.notes.warn("the axes of images and video are left out: the encoding is that of text")
 
 

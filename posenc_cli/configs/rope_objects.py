@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.configs.family_keys import SHARE
 from posenc_cli.configs.keys import Keys, printable
 
 if TYPE_CHECKING:
@@ -21,6 +22,29 @@ class DefaultKeys(Keys):
     def path(self, _key: str) -> str:
         """Where the value comes from, which is no key of the file."""
         return f"default of {self.prefix}"
+
+
+class LayerKeys(Keys):
+    """What lists of a value for each layer hold for one of them."""
+
+    def __init__(self, text: Keys, lists: Mapping[str, str], layer: int) -> None:
+        listed = {key: text.values.get(name) for key, name in lists.items()}
+        values = {
+            key: value[layer] if isinstance(value, list) and layer < len(value) else value
+            for key, value in listed.items()
+            if value is not None
+        }
+        for key in values:
+            text.get(lists[key])
+        super().__init__(values, name=text.name, prefix=text.prefix)
+        self.paths = {
+            key: f"{name}.{layer}" if isinstance(listed[key], list) else name
+            for key, name in lists.items()
+        }
+
+    def path(self, key: str) -> str:
+        """Where the value stands in its list."""
+        return f"{self.prefix}{self.paths.get(key, key)}"
 
 
 class RopeObject(Keys):
@@ -60,6 +84,8 @@ def rope_objects(keys: FamilyKeys, groups: Sequence[Group]) -> dict[str | None, 
         return dict.fromkeys((group.label for group in groups), RopeObject(nothing))
     scaling = text.section("rope_scaling")
     scaling = scaling if scaling and scaling.values else None
+    if family.by_layer:
+        return _objects_by_layer(text, groups, scaling)
     if family.local is not None:
         return _objects_by_base_key(text, family.local["scaled"], groups, scaling)
     rope = scaling or text.section("rope_parameters")
@@ -84,6 +110,29 @@ def rope_objects(keys: FamilyKeys, groups: Sequence[Group]) -> dict[str | None, 
             "each layer type"
         )
     return {group.label: _object_of_type(keys, rope, group) for group in groups}
+
+
+def _objects_by_layer(
+    text: Keys, groups: Sequence[Group], scaling: Keys | None
+) -> dict[str | None, RopeObject | None]:
+    """The objects of a family that lists bases and shares layer by layer.
+
+    ``rope_scaling`` is that of full attention. An object for each layer type goes before the lists.
+    """
+    given = text.section("rope_parameters")
+    by_type = [given.section(str(group.label)) for group in groups] if given else []
+    if by_type and all(by_type):
+        share = {SHARE: text.values[SHARE]} if text.has(SHARE) else {}
+        top = Keys(share, name=text.name, prefix=text.prefix, read=text.read)
+        own = zip(groups, by_type, strict=True)
+        return {group.label: RopeObject(each, top) for group, each in own if each is not None}
+    lists = {"rope_theta": "rope_theta", "partial_rotary_factor": "partial_rotary_factors"}
+    merged: dict[str | None, RopeObject | None] = {}
+    for group in groups:
+        parts = [scaling] if scaling and group.label == "full_attention" else []
+        listed = LayerKeys(text, lists, group.layers[0] if group.layers else 0)
+        merged[group.label] = RopeObject(*parts, listed, reads_type=False)
+    return merged
 
 
 def _note_second_object(keys: FamilyKeys, scaling: Keys) -> None:

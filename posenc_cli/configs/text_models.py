@@ -75,6 +75,9 @@ def _stated_model(top: Keys) -> tuple[str, Keys]:
     outer = top.text("model_type")
     if outer is None and top.has("model_type"):
         raise top.invalid("model_type", "must be a text")
+    around = top.section("vlm_config")
+    if around is not None:
+        return _stated_model(around)
     nested = [key for key in _SECTIONS if isinstance(top.values.get(key), dict)]
     thinker = top.values.get("thinker_config")
     if isinstance(thinker, dict) and isinstance(thinker.get("text_config"), dict):

@@ -98,6 +98,6 @@ def test_the_cases_cover_every_rope_type_and_both_layouts():
     schemes = {each.scheme for case in CASES.values() for each in layers_of(case, "")}
     assert schemes == {
         *("rope", "rope-linear", "rope-dynamic", "rope-yarn", "rope-llama3", "rope-longrope"),
-        *("rope-proportional", "mrope"),
+        *("rope-proportional", "rope-ntk", "mrope"),
     }
     assert {case.get("layout") for case in CASES.values()} == {"half", "interleaved", None}

@@ -25,6 +25,7 @@ TOO_LITTLE = {
     *("esm", "gemma4_assistant", "glm46v", "glm4_moe", "glm4v", "glm4v_moe", "glm4v_moe_text"),
     *("glm4v_text", "glm_image", "glm_image_text", "glmga", "qwen3_omni_moe"),
     *("qwen3_omni_moe_text", "qwen3_omni_moe_thinker", "zamba2"),
+    *("qwen3_omni_moe_talker_text", "qwen4_exp", "qwen4_exp_text"),
 }
 """Model types that are read, whose configs must say more than what transformers takes else."""
 GONE = {"transfo-xl"}
