@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.budget import check_size
 from posenc_cli.numerics import exact
 from posenc_cli.records import Record
 
@@ -42,6 +43,10 @@ _DENSEST, _SPARSEST = 128, 12
 """Bases that are tried a decade, where the context is short and where it is long."""
 _COSINES_A_DECADE = 1 << 28
 """Cosines of one decade of bases: some tenth of a second."""
+_MOST_COSINES = 1 << 37
+"""Cosines of all bases that are asked for: about a minute."""
+_STEP = 16
+"""Bases from one report of progress to the next."""
 _DIGITS = 6
 """Significant digits of a base that is tried, so that what is printed is what was tried."""
 
@@ -188,20 +193,35 @@ def tried_bases(per_decade: int) -> list[float]:
 
 
 def qualifying_bases(
-    exponents: Reals, length: int, *, per_decade: int | None = None, slowed: float = 1.0
+    exponents: Reals,
+    length: int,
+    *,
+    per_decade: int | None = None,
+    slowed: float = 1.0,
+    progress: Callable[[int, int], None] | None = None,
 ) -> QualifyingBases:
     """Which bases of a range qualify for a length, of a ladder base^(−u) / slowed of exponents u.
+
+    ``progress`` is told how many of how many were tried.
+
+    Raises: InvalidInput where that is more than is looked through.
 
     >>> found = qualifying_bases(np.arange(64) / 64, 1024, per_decade=64)
     >>> found.intervals[0].below, found.intervals[0].first
     (5424.69, 5623.41)
     """
     density = per_decade or usual_density(length, len(exponents))
+    count = density * round(math.log10(LARGEST_BASE / SMALLEST_BASE))
+    if per_decade is not None:
+        asked = f"--bases {per_decade}"
+        check_size(asked, count * length * len(exponents), _MOST_COSINES, "cosines")
     bases = tried_bases(density)
     runs: list[list[float]] = []
     failed: int | None = None
     previous = False
-    for base in bases:
+    for done, base in enumerate(bases):
+        if progress is not None and done % _STEP == 0:
+            progress(done, len(bases))
         sums = CosineSums.of_base(base, exponents, slowed)
         found = None if failed is None else sums.negative_near(failed, length)
         if found is None:

@@ -10,7 +10,7 @@ from posenc_cli.budget import check_size
 from posenc_cli.configs.config import override, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from posenc_cli.analysis.planner import LengthPlan
     from posenc_cli.analysis.unplanned import NoPlan
@@ -28,8 +28,12 @@ def plan_length(
     name: str,
     layer_type: str | None = None,
     given: Mapping[str, object] | None = None,
+    per_decade: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[LengthPlan | NoPlan, Resolved]:
     """The plan of some layers for a length of ``to`` positions, and how the config was read.
+
+    ``per_decade`` bases are tried a decade, else as many as take a moment.
 
     Raises: InvalidInput where the config cannot be read, layers differ and none is named, or the
     length is longer than what is looked through.
@@ -42,7 +46,13 @@ def plan_length(
     reason = not_planned(layers, config, resolved, to)
     if reason is not None:
         return reason, resolved
-    return Planner(config, resolved, layers, to, changed=bool(given)).plan(), resolved
+    planner = Planner(
+        *(config, resolved, layers, to),
+        changed=bool(given),
+        per_decade=per_decade,
+        progress=progress,
+    )
+    return planner.plan(), resolved
 
 
 def layers_to_plan(resolved: Resolved, layer_type: str | None) -> Layers:

@@ -35,7 +35,7 @@ from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from posenc_cli.analysis.cosine_sums import QualifyingBases
     from posenc_cli.backends.base import Arithmetic
@@ -142,6 +142,8 @@ class Planner:
         to: int,
         *,
         changed: bool,
+        per_decade: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self.config = config
         self.resolved = resolved
@@ -150,6 +152,8 @@ class Planner:
         self.lengths = lengths_of(layers)
         self.written = not changed and not isinstance(config, GGUFHeader)
         self.left_out: dict[str, str] = {}
+        self.per_decade = per_decade
+        self.progress = progress
         check_size("the rotation", int(layers.values()["dim"]), WIDEST, "columns")
         self.trained, self.source, self.plain = self._training()
         self.frequencies = exact_turning(self.plain, self.trained).frequencies
@@ -230,7 +234,13 @@ class Planner:
         values = self.plain.values()
         exponents = np.arange(len(self.turning)) / self._ladder_pairs()
         slowed = float(values.get("factor") or 1.0)
-        return qualifying_bases(exponents, self.to, slowed=slowed)
+        return qualifying_bases(
+            exponents,
+            self.to,
+            per_decade=self.per_decade,
+            slowed=slowed,
+            progress=self.progress,
+        )
 
     def _ladder_pairs(self) -> int:
         if self.plain.scheme == "rope-proportional":

@@ -65,6 +65,7 @@ def plan(
     to: int,
     *,
     layer_type: str | None = None,
+    bases: int | None = None,
     require: str | Sequence[str] = (),
     **parameters: object,
 ) -> PlanReport:
@@ -77,6 +78,7 @@ def plan(
             file, a config as a dict or as transformers' PretrainedConfig.
         to: how many positions it is to run at.
         layer_type: which layers, where several could be meant.
+        bases: how many bases are tried a decade; else as many as take a moment, 12 to 128.
         require: bounds, as ``"context>=131072,yarn.unseen<=0"``; ``ok`` of the report says whether
             they hold.
         parameters: in place of the config's: ``base=1e6``.
@@ -91,9 +93,13 @@ def plan(
     """
     if isinstance(to, bool) or not hasattr(to, "__index__") or int(to) < 1:
         raise ArgumentError(f"to {to!r}: must be a whole number of at least 1")
+    if bases is not None and (isinstance(bases, bool) or int(bases) < 1):
+        raise ArgumentError(f"bases {bases!r}: must be a whole number of at least 1")
     texts = [require] if isinstance(require, str) else list(require)
     required = [each for text in texts for each in plan_requirements_of("--require", text)]
     given = {name: plain_value(value) for name, value in parameters.items()}
     name, content = config_of(config)
-    planned, _ = plan_length(content, int(to), name=name, layer_type=layer_type, given=given)
+    planned, _ = plan_length(
+        content, int(to), name=name, layer_type=layer_type, given=given, per_decade=bases
+    )
     return PlanReport(planned, tuple(plan_judgements(planned, required)))

@@ -16,6 +16,7 @@ from posenc_cli.cli.options import (
     settings_option,
     whole_option,
 )
+from posenc_cli.cli.progress import steps_shown
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 
 
@@ -74,6 +75,12 @@ def plan(
             "[default: yarn]",
         ),
     ] = None,
+    bases: Annotated[
+        int | None,
+        whole_option(
+            "--bases", minimum=1, help="bases tried a decade [default: by the length, 12 to 128]"
+        ),
+    ] = None,
     require: Annotated[
         Any,  # a tuple of Requirement: Typer takes none
         option(
@@ -99,7 +106,7 @@ def plan(
     Examples:
       posenc plan --model llama-2-7b --to 16384
       posenc plan --config config.json --to 131072 --recipe llama3
-      posenc plan --config ~/models/qwen --to 1e6 --json
+      posenc plan --config ~/models/qwen --to 1e6 --bases 100 --json
       posenc plan --config config.json --to 131072 --require "context>=131072"
       posenc plan --model llama-2-7b --to 8192 --require "yarn.unseen<=0,negative-from>=4096"
     """
@@ -123,9 +130,16 @@ def plan(
 
     ((flag, name),) = named
     content = find(name).config if flag == "--model" else read_config(name)
-    planned, resolved = plan_length(
-        content, to, name=name, layer_type=layer_type, given=settings_of(settings)
-    )
+    with steps_shown(console, "bases") as progress:
+        planned, resolved = plan_length(
+            content,
+            to,
+            name=name,
+            layer_type=layer_type,
+            given=settings_of(settings),
+            per_decade=bases,
+            progress=progress,
+        )
     for warning in resolved.warnings:
         console.warning(warning)
     if recipe is not None and isinstance(planned, LengthPlan):

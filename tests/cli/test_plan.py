@@ -169,3 +169,13 @@ def test_keys_and_flags_wait_where_the_screen_is_short():
     assert "--hf-overrides" not in short
     assert "--hf-overrides" in plan_text(planned, [], Typesetter(), height=50)
     assert "--hf-overrides" in plan_text(planned, [], Typesetter(), recipe="ntk", height=5)
+
+
+def test_as_many_bases_are_tried_as_are_asked_for(call, config):
+    asked = ("plan", "--config", config, "--to", "1024")
+    found = json.loads(call(*asked, "--bases", "7", "--json")[1])["bases"]
+    assert (found["per_decade"], found["tried"]) == (7, 57)
+    assert sum(interval["count"] for interval in found["intervals"]) == found["qualify"]
+    status, _, err = call(*asked, "--bases", "1e9")
+    assert status == 2
+    assert "cosines; at most" in err
