@@ -17,7 +17,7 @@ if __name__ == "__main__" and not sys.flags.safe_path and sys.path[:1] == [_curr
     # python -m puts the current folder on the path; posenc imports nothing from it unasked.
     del sys.path[0]
 
-from posenc_cli import interrupts  # noqa: E402
+from posenc_cli import __version__, interrupts  # noqa: E402
 
 # Importing typing takes a while, and an interrupt before the handlers are set would show.
 TYPE_CHECKING = False
@@ -25,9 +25,23 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
+def _written(text: str) -> bool:
+    """Write a text to stdout, if it can be; what fails is reported by who tries again."""
+    if sys.stdout is None:
+        return False
+    data = text.encode(sys.stdout.encoding)
+    try:
+        return os.write(1, data) == len(data)
+    except OSError:
+        return False
+
+
 def entry_point() -> "NoReturn":
     """Run the command line of this process, and exit with its status."""
     interrupts.handle()
+    if sys.argv[1:2] in (["--version"], ["-V"]) and _written(f"posenc {__version__}{os.linesep}"):
+        interrupts.ignore()
+        sys.exit(0)
     from posenc_cli.cli.exits import run
 
     run()

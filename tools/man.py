@@ -1,4 +1,7 @@
-"""Write the manual pages in man/ from the commands' declarations, or check them (--check)."""
+"""Write the manual pages in man/, and the help of the program, or check them (--check).
+
+Both are made of the commands' declarations.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from posenc_cli import __version__
 from posenc_cli.cli.app import COMMANDS, GROUPS, application, function_of, program_page
 from posenc_cli.cli.completion import SHELLS
 from posenc_cli.cli.help_page import HelpPage
+from posenc_cli.cli.rendered_help import PATH
+from posenc_cli.cli.sizes import WIDEST_PIPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +22,7 @@ if TYPE_CHECKING:
     from posenc_cli.cli.help_page import Entry
 
 FOLDER = Path(__file__).parent.parent / "man"
+HELP = Path(PATH)
 
 STATUSES = (
     ("0", "Done; what was checked holds."),
@@ -194,9 +200,20 @@ def manuals() -> dict[str, str]:
     return {"posenc.1": program_manual(program, commands), **texts}
 
 
+def program_help() -> str:
+    """What ``posenc --help`` prints where text may be as wide as in a pipe."""
+    page = program_page(application(["--help"]).make_context("posenc", [], resilient_parsing=True))
+    return page.text(WIDEST_PIPED)
+
+
 def main(check: bool) -> int:
     """Write the pages, or give status 1 where that would change a file."""
-    texts = manuals()
+    texts, shown = manuals(), program_help()
+    if not HELP.exists() or HELP.read_text(encoding="utf-8") != shown:
+        if check:
+            print(f"{HELP.name}: is out of date; run make format", file=sys.stderr)
+            return 1
+        HELP.write_text(shown, encoding="utf-8")
     files = {file.name: file.read_text() for file in FOLDER.glob("*")}
     if check and files != texts:
         print("man/: the pages are out of date; run make format", file=sys.stderr)

@@ -13,8 +13,9 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from posenc_cli.cli.choosing import MAKERS, documented_option
-from posenc_cli.cli.console import WIDEST_PIPED, Console
+from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import OWN, OptionGroup
+from posenc_cli.cli.sizes import WIDEST_PIPED, text_width
 from posenc_cli.cli.streams import ReaderGone
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.formulas.parameters import OWN_OPTIONS
@@ -77,7 +78,7 @@ def application(arguments: Sequence[str], *, completing: bool = False) -> TyperG
     first = next((word for word in arguments if not word.startswith("-")), None)
     named = {first: function_of(first)} if first in COMMANDS else {}
     documented = bool({"--help", "-h"} & set(arguments))
-    width = min(Console().width, WIDEST_PIPED)
+    width = min(text_width(), WIDEST_PIPED)
     return _application(*named.items(), documented=documented, width=width)
 
 

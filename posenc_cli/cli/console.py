@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.cli import streams
 from posenc_cli.cli.options import EVERY_COMMANDS, OptionGroup, option
+from posenc_cli.cli.sizes import terminal_size, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
     from posenc_cli.render.typesetting import Typesetter
 
 COLORS = ("auto", "always", "never")
-
-WIDEST_PIPED = 80
-NARROWEST = 20
-_LINES = 24  # of the terminals that others imitate
-_SIZE_DIGITS = 3  # as many as --width and --height take; int() refuses thousands of them
 
 
 class Console(OptionGroup):
@@ -107,13 +103,12 @@ class Console(OptionGroup):
     @property
     def width(self) -> int:
         """Columns that text may take: the terminal's, and at most 80 where stdout is none."""
-        columns = _terminal_size().columns
-        return max(NARROWEST, columns if sys.stdout.isatty() else min(columns, WIDEST_PIPED))
+        return text_width()
 
     @property
     def height(self) -> int:
         """Lines of the terminal."""
-        return _terminal_size().lines
+        return terminal_size().lines
 
     @property
     def ascii_only(self) -> bool:
@@ -133,26 +128,3 @@ class Console(OptionGroup):
         if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
             return False
         return bool(stream.isatty())
-
-
-def drop_absurd_sizes() -> None:
-    """Take sizes that are no terminal's from the environment, where libraries would read them."""
-    for name in ("COLUMNS", "LINES"):
-        if os.environ.get(name) and not _environment_size(name):
-            del os.environ[name]
-
-
-def _environment_size(name: str) -> int:
-    """The size that a variable of the environment asks for, 0 where it asks for none."""
-    text = os.environ.get(name, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _SIZE_DIGITS else 0
-
-
-def _terminal_size() -> os.terminal_size:
-    """The terminal's size: COLUMNS and LINES first, then what stdout's terminal says."""
-    try:
-        size = os.get_terminal_size(sys.stdout.fileno())
-    except (OSError, ValueError):
-        size = os.terminal_size((WIDEST_PIPED, _LINES))
-    columns = _environment_size("COLUMNS") or size.columns or WIDEST_PIPED
-    return os.terminal_size((columns, _environment_size("LINES") or size.lines or _LINES))

@@ -61,26 +61,26 @@ def main(
 
 
 def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
-    if arguments and arguments[0] in ("--version", "-V"):
-        # Answered before Typer is imported: scripts ask for it often.
-        print(f"posenc {__version__}")
-        return 0
-    if not arguments and COMPLETION not in os.environ:
+    completing = COMPLETION in os.environ
+    if not arguments and not completing:
         arguments = ["--help"]
     elif arguments and arguments[0] == "help":
         arguments = [*arguments[1:], "--help"]
+    answer = _known_answer(arguments, completing=completing)
+    if answer is not None:
+        print(answer, end="")
+        return 0
     # posenc has threads of its own, and starting BLAS's takes as long as importing NumPy.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import typer
 
     from posenc_cli.cli.app import application
-    from posenc_cli.cli.console import drop_absurd_sizes
+    from posenc_cli.cli.sizes import drop_absurd_sizes
 
     drop_absurd_sizes()
 
     # The base of all usage errors, which Typer does not export under a name.
     usage_error: type[Exception] = typer.BadParameter.__bases__[0]
-    completing = COMPLETION in os.environ
     try:
         if completing:
             from posenc_cli.cli.completers import typed_words
@@ -99,6 +99,17 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
 
         raise usage_message(error) from None
     return status if isinstance(status, int) else 0
+
+
+def _known_answer(arguments: Sequence[str], *, completing: bool) -> str | None:
+    """What is printed without importing Typer, which scripts and people need not wait for."""
+    if arguments and arguments[0] in ("--version", "-V"):
+        return f"posenc {__version__}\n"
+    if completing or list(arguments) not in (["--help"], ["-h"]):
+        return None
+    from posenc_cli.cli.rendered_help import rendered_help
+
+    return rendered_help()
 
 
 def _collect_again() -> None:

@@ -10,6 +10,7 @@ from email.message import Message
 
 import pytest
 
+from posenc_cli.cli import rendered_help
 from posenc_cli.cli.app import COMMANDS, GROUPS
 from posenc_cli.cli.home import PAGE, address
 from tools import man
@@ -125,7 +126,10 @@ def project_urls(monkeypatch):
     return have
 
 
-def test_the_address_of_the_project_ends_the_help_where_the_metadata_have_one(call, project_urls):
+def test_the_address_of_the_project_ends_the_help_where_the_metadata_have_one(
+    call, project_urls, monkeypatch
+):
+    monkeypatch.setattr(rendered_help, "PATH", "nowhere")
     project_urls()
     without = call("--help")[1]
     project_urls("Issues, https://example.org/issues", "Homepage, https://example.org/posenc")

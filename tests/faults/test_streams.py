@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from posenc_cli.cli import rendered_help
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER, peak
 from tests.processes import PATIENCE, UNMEASURED, await_that, spawn
 
@@ -461,17 +462,41 @@ def test_the_usage_of_commands_is_checked_in_one_line(call):
         assert hint in lines[1]
 
 
+def imported_modules(done):
+    """What a process with ``-X importtime`` has imported."""
+    return {line.split("|")[-1].strip() for line in done.stderr.splitlines() if "|" in line}
+
+
 def test_version_is_printed_without_loading_anything(posenc):
     done = posenc("--version", flags=["-X", "importtime"])
     assert re.fullmatch(r"posenc \d+\.\d+\.\d+\S*\n", done.stdout)
-    assert "typer" not in done.stderr
+    own = {name for name in imported_modules(done) if name.startswith("posenc_cli")}
+    assert own == {"posenc_cli", "posenc_cli.interrupts"}
+
+
+def test_help_is_printed_without_typer(posenc):
+    for arguments in (["--help"], ["-h"], ["help"], []):
+        done = posenc(*arguments, flags=["-X", "importtime"], measured=False)
+        loaded = imported_modules(done)
+        assert done.stdout == Path(rendered_help.PATH).read_text(encoding="utf-8")
+        assert "posenc_cli.cli.app" not in loaded
+        banned = {"typer", "click", "importlib.metadata", "inspect", "textwrap", "json", "numpy"}
+        assert not loaded & banned, arguments
+
+
+@pytest.mark.parametrize("columns", ["40", "79", "80", "200", "0", "12345"])
+def test_rendered_help_is_what_would_be_rendered(columns, call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    _, fast, _ = call("--help")
+    monkeypatch.setattr(rendered_help, "PATH", "nowhere")
+    _, live, _ = call("--help")
+    assert fast == live
 
 
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     ("arguments", "banned"),
     [
-        (["--help"], "numpy matplotlib torch plotext pydantic rich orjson safetensors"),
         (["generate", "--help"], "numpy matplotlib torch plotext pydantic rich"),
         (["alibi-slopes", "--heads", "4", "--json"], "numpy matplotlib torch plotext rich"),
         (["schemes"], "numpy matplotlib torch plotext"),
@@ -493,7 +518,7 @@ def test_version_is_printed_without_loading_anything(posenc):
 def test_commands_load_only_what_they_need(arguments, banned, posenc):
     done = posenc(*arguments, flags=["-X", "importtime"], measured=False)
     assert done.returncode == 0
-    loaded = {line.split("|")[-1].strip() for line in done.stderr.splitlines() if "|" in line}
+    loaded = imported_modules(done)
     assert "posenc_cli.cli.app" in loaded
     assert not loaded & set(banned.split())
 
