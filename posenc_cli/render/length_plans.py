@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.planner import AS_IS, LengthPlan
 from posenc_cli.analysis.unplanned import NoPlan
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.positions import range_texts
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -320,9 +322,25 @@ def _settings(recipe: Recipe, typesetter: Typesetter) -> Iterator[str]:
         name = f"{recipe.name}, {setting.engine}"
         if setting.flags is None:
             yield typesetter.paragraph(f"{name}: none; {setting.remark}", hanging=2)
+            continue
+        remark = f" ({setting.remark})" if setting.remark else ""
+        if len(name) + 2 + len(setting.flags) <= typesetter.width and not remark:
+            yield f"{name}: {setting.flags}"
         else:
-            remark = f" ({setting.remark})" if setting.remark else ""
-            yield typesetter.line(f"{name}: {setting.flags}{remark}")
+            yield typesetter.paragraph(f"{name}{remark}:", hanging=2)
+            yield _shell_text(setting.flags, typesetter)
+
+
+def _shell_text(flags: str, typesetter: Typesetter) -> str:
+    """Flags on several lines that a shell takes for one; the JSON of one may have them anyway."""
+    narrower = replace(typesetter, width=typesetter.width - 2)
+    lines: list[str] = []
+    for part in re.split(r" (?=--)", flags):
+        if lines and len(lines[-1]) + 1 + len(part) <= narrower.width:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(part)
+    return " \\\n".join(map(narrower.line, lines))
 
 
 def _judgement_line(judgement: Judgement) -> str:

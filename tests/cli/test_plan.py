@@ -1,6 +1,7 @@
 """``posenc plan`` on the command line."""
 
 import json
+import shlex
 
 import pytest
 
@@ -179,3 +180,16 @@ def test_as_many_bases_are_tried_as_are_asked_for(call, config):
     status, _, err = call(*asked, "--bases", "1e9")
     assert status == 2
     assert "cosines; at most" in err
+
+
+def test_flags_on_several_lines_are_one_command_to_a_shell(call, config):
+    _, out, _ = call("plan", "--config", config, "--to", "1024", "--recipe", "yarn")
+    asked = json.loads(call("plan", "--config", config, "--to", "1024", "--json")[1])
+    yarn = next(recipe for recipe in asked["recipes"] if recipe["recipe"] == "yarn")
+    printed = out.partition("yarn, vllm:\n")[2].partition("\nyarn, sglang")[0]
+    words = shlex.split(printed.replace(" \\\n", " "))
+    expected = shlex.split(yarn["engines"]["vllm"]["flags"])
+    assert [words[0], json.loads(words[1]), *words[2:]] == [
+        *(expected[0], json.loads(expected[1])),
+        *expected[2:],
+    ]
