@@ -49,6 +49,15 @@ def family_of(name: str) -> str | None:
     return _model_types().get(_plain(_WHAT_FOR.sub("", name)))
 
 
+def model_type_of(name: str) -> str | None:
+    """The model type that a name spells otherwise: with other capitals, dashes or dots.
+
+    >>> model_type_of("Llama"), model_type_of("gpt-neox"), model_type_of("lama")
+    ('llama', 'gpt_neox', None)
+    """
+    return _model_types().get(_plain(name))
+
+
 def _plain(name: str) -> str:
     return re.sub(r"[-_.]", "", name).lower()
 
@@ -56,7 +65,7 @@ def _plain(name: str) -> str:
 @cache
 def _model_types() -> Mapping[str, str]:
     """Every model type of transformers, by its name in plain letters."""
-    known = (*families.others(), *families.containers(), *families.names())
+    known = (*families.others(), *families.containers(), *families.names(), *families.remotes())
     read = (*nonrotary.FAMILIES, *vision.FAMILIES, *refusals())
     return {_plain(name): name for name in (*known, *read)}
 

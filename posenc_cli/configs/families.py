@@ -57,6 +57,7 @@ class Rotary(Record):
     head_dim_ignored: bool = False
     rope_ignored: bool = False
     by_layer: bool = False
+    ratio: str | None = None
     keys: Mapping[str, str | None] = fresh(dict)
     mrope: Mapping[str, Any] | None = None
     when: Mapping[str, Any] | None = None
@@ -136,6 +137,31 @@ def _table() -> Mapping[str, Any]:
     return table
 
 
+class Remote(Record):
+    """A rotary family that transformers does not have: where its own code was read.
+
+    ``otherwise`` goes on from the model type where its ``when`` does not hold.
+    """
+
+    family: Rotary
+    evidence: str
+    otherwise: str | None = None
+
+
+@cache
+def remotes() -> Mapping[str, Remote]:
+    """The model types that come with code of their own, by rows of ``remote.json``.
+
+    >>> remotes()["chatglm"].family.layout
+    'interleaved'
+    """
+    rows = json.loads((files("posenc_cli.configs") / "remote.json").read_text("utf-8"))
+    return {
+        name: Remote(Rotary(name, **row["family"]), row["evidence"], row.get("else"))
+        for name, row in rows.items()
+    }
+
+
 def rotary(model_type: str) -> Rotary | None:
     """The rotary family of a model type, if it is one.
 
@@ -143,7 +169,10 @@ def rotary(model_type: str) -> Rotary | None:
     (0.25, 'interleaved', None)
     """
     row = _table()["families"].get(model_type)
-    return None if row is None else Rotary(model_type, **row)
+    if row is not None:
+        return Rotary(model_type, **row)
+    remote = remotes().get(model_type)
+    return None if remote is None else remote.family
 
 
 def names() -> tuple[str, ...]:

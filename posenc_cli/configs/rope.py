@@ -109,6 +109,8 @@ def _base(keys: FamilyKeys, rope: RopeObject, label: str | None) -> Sourced:
     Raises: InvalidInput where it is not above 1, or must be there and is not.
     """
     text, family = keys.text, keys.family
+    if family.keys.get("rope_theta", "") is None and family.rope_ignored:
+        return _fixed_base(keys)
     key = (family.local or {}).get(label or "", "rope_theta")
     names = () if key is None else keys.names(key)
     base = rope.number("rope_theta")
@@ -134,6 +136,27 @@ def _base(keys: FamilyKeys, rope: RopeObject, label: str | None) -> Sourced:
     if base.value <= 1:
         raise keys.error(f"{base.source} {base.value:g}: must be above 1")
     return base
+
+
+def _fixed_base(keys: FamilyKeys) -> Sourced:
+    """The base of a family whose configs have no key for it, but one that may multiply it.
+
+    Raises: InvalidInput for a ratio of which the config does not say what it does.
+    """
+    base = keys.default(keys.family.base_of(None))
+    ratio = keys.text.number(keys.family.ratio) if keys.family.ratio else None
+    if ratio is None or ratio.value == 1:
+        return base
+    if keys.text.values.get("padded_vocab_size") != _GLM4_VOCABULARY:
+        raise keys.error(
+            f"{ratio.source} {ratio.value:g}: ChatGLM2's code divides positions by it, and that of "
+            "ChatGLM3 and GLM-4 multiplies the base; which one is meant no key says"
+        )
+    return Sourced(base.value * ratio.value, f"derived: {base.value:g} × {ratio.source}")
+
+
+_GLM4_VOCABULARY = 151_552
+"""The padded_vocab_size of GLM-4, and of no ChatGLM before it."""
 
 
 def _is_stated(keys: FamilyKeys, label: str | None, base: float) -> bool:

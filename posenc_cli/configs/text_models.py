@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from posenc_cli.configs import families, nonrotary, vision
-from posenc_cli.configs.architectures import substitute_class
+from posenc_cli.configs.architectures import model_type_of, substitute_class
 from posenc_cli.configs.companions import LAYER
 from posenc_cli.configs.layer_types import LONGEST_NAME
 from posenc_cli.configs.refusals import refusals
-from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ _SECTIONS = (
 """Where a model of text and something else keeps its text model."""
 _CALLED = {"RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
 """What transformers calls model types of older files."""
-_SHORT = 3  # letters: so short a name is near to too many others
 _TEXT_KEYS = (
     *("hidden_size", "num_attention_heads", "num_hidden_layers", "head_dim"),
     *("max_position_embeddings", "rope_theta", "rope_scaling", "rope_parameters"),
@@ -149,11 +148,21 @@ def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary
     if family is not None:
         if family.refused is not None:
             raise InvalidInput(f"{keys.name}: {model_type} {family.refused}")
+        remote = families.remotes().get(model_type)
+        if remote is not None:
+            notes.warn(
+                f"model type {model_type} is none of transformers': it is read as its own code "
+                f"reads it ({remote.evidence})"
+            )
         when = family.when
         if when is None:
             return family
         value = keys.get(when["key"])
-        return family if (value.value if value else when["default"]) == when["is"] else None
+        if (value.value if value else when["default"]) == when["is"]:
+            return family
+        if remote is not None:
+            raise InvalidInput(f"{keys.name}: {model_type} {remote.otherwise}")
+        return None
     if any(model_type in table for table in _NOT_ROTARY):
         return None
     refusal = refusals().get(model_type)
@@ -185,11 +194,14 @@ def _unknown(model_type: str, keys: Keys) -> InvalidInput:
 
 
 def _nearest(model_type: str) -> str | None:
-    """A hint at the model type that one may be meant for."""
+    """A hint at the model type that one is another spelling of: the same letters and digits.
+
+    One that is only alike is no evidence: internlm3 reads other keys than internlm2.
+    """
     if model_type in _CALLED:
         return f"transformers calls it {_CALLED[model_type]!r}"
-    known = [*families.names(), *nonrotary.FAMILIES, *vision.FAMILIES]
-    return nearest(model_type.lower(), known) if len(model_type) > _SHORT else None
+    same = model_type_of(model_type)
+    return None if same is None else f"transformers calls it {same!r}"
 
 
 def _container(top: Keys, text: Keys) -> families.Container | None:

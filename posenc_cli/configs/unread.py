@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES
+from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES, remotes
 from posenc_cli.configs.keys import Keys, json_text, printable
 from posenc_cli.configs.rope_rules import RENAMED
 from posenc_cli.records import Record
@@ -199,7 +199,8 @@ def note_unread(
     elif silent and own_code is not None:
         notes.warn(f"{text}, nor does transformers' own code; that of {own_code} may")
     elif silent:
-        notes.warn(f"{text}: transformers does not either")
+        whose = "its own code" if model.model_type in remotes() else "transformers"
+        notes.warn(f"{text}: {whose} does not either")
     return tuple(finding if isinstance(finding, str) else finding.source for finding in findings)
 
 

@@ -93,11 +93,21 @@ def test_keys_that_say_what_is_so_anyway_are_no_noise():
     assert resolve(qwen).unread == ("use_dynamic_ntk", "use_logn_attn")
 
 
-def test_an_unknown_model_type_counts_as_a_default_and_names_the_nearest():
+def test_an_unknown_model_type_counts_as_a_default_and_none_that_is_only_alike_is_named():
     resolved = resolve({**LLAMA, "model_type": "lama"})
     assert resolved.defaulted == ("model_type",)
-    assert resolved.warnings[0].endswith("as if it were like Llama (did you mean 'llama'?)")
-    assert "'llama'" in resolve({**LLAMA, "model_type": "Llama"}).warnings[0]
+    assert resolved.warnings[0].endswith("as if it were like Llama")
+    for alike in ("qwen", "gemma5", "internlm", "solar"):
+        assert resolve({**LLAMA, "model_type": alike}).warnings[0].endswith("like Llama"), alike
+    with pytest.raises(InvalidInput) as refused:
+        resolve({"model_type": "telechat", "hidden_size": 4096})
+    assert refused.value.hint == "--scheme and --set say what a config does not"
+
+
+@pytest.mark.parametrize(("written", "name"), [("Llama", "llama"), ("gpt-neox", "gpt_neox")])
+def test_another_spelling_of_the_same_name_is_told(written, name):
+    warning = resolve({**LLAMA, "model_type": written}).warnings[0]
+    assert warning.endswith(f"as if it were like Llama (transformers calls it {name!r})")
 
 
 def test_kimi_k2_is_deepseek_v3_by_another_name():
@@ -112,7 +122,7 @@ def test_kimi_k2_is_deepseek_v3_by_another_name():
         ({"model_type": ""}, "model_type '': must be a name"),
         ({"model_type": "a\x1b[2J"}, r"'a\x1b[2J'"),
         ({"model_type": "x" * 5000}, "(5000 characters)"),
-        ({"model_type": "chatglm", "rope_ratio": 50}, "its keys (rope_ratio) are those of its own"),
+        ({"model_type": "chatglm9", "rope_ratio": 5}, "its keys (rope_ratio) are those of its own"),
         ({"model_type": "phi3small", "rope_embedding_base": 1e6}, "(rope_embedding_base)"),
         ({"model_type": "jais", "position_embedding_type": "alibi"}, "(position_embedding_type)"),
         ({**LLAMA, "rope_scaling": {**LINEAR, "factor": "\x1b[31m"}}, r"factor "),

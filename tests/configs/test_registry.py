@@ -38,6 +38,10 @@ def test_every_model_type_of_transformers_is_read_or_refused():
     assert GOLDEN["transformers"] == "5.23.0"
 
 
+def test_types_with_code_of_their_own_are_none_of_transformers():
+    assert families.remotes().keys() & {*CASES, *GONE} == set()
+
+
 def test_what_is_read_is_not_refused_and_what_is_refused_is_of_transformers():
     assert set() == READ & REFUSED
     assert set(CASES) >= REFUSED

@@ -1,0 +1,81 @@
+"""Model types with code of their own, beside transformers: read as that code reads them."""
+
+from __future__ import annotations
+
+import pytest
+
+from posenc_cli.configs import families
+from posenc_cli.configs.config import resolve
+from posenc_cli.errors import InvalidInput
+
+GLM4 = {
+    "model_type": "chatglm",
+    "architectures": ["ChatGLMModel"],
+    "hidden_size": 4096,
+    "kv_channels": 128,
+    "num_attention_heads": 32,
+    "num_layers": 40,
+    "seq_length": 131072,
+    "padded_vocab_size": 151552,
+    "rope_ratio": 500,
+}
+
+
+def test_each_says_where_its_code_was_read():
+    for name, remote in families.remotes().items():
+        assert remote.evidence.startswith("https://"), name
+        (warning,) = (text for text in resolve({"model_type": name}).warnings if "own code" in text)
+        assert remote.evidence in warning
+        assert (remote.family.when is None) == (remote.otherwise is None)
+
+
+def test_glm_4s_own_code_turns_half_of_a_head_in_neighbours_by_a_base_times_the_ratio():
+    layers = resolve(GLM4).layer()
+    assert layers.values() == {
+        "dim": 128,
+        "base": 5_000_000.0,
+        "layout": "interleaved",
+        "partial": 0.5,
+    }
+    assert layers.params["base"].source == "derived: 10000 × rope_ratio"
+    assert (layers.derived["context"].value, len(layers.layers)) == (131072, 40)
+
+
+def test_a_ratio_of_which_no_key_says_what_it_does_is_refused():
+    with pytest.raises(InvalidInput, match="ChatGLM2's code divides positions by it"):
+        resolve({**GLM4, "padded_vocab_size": 65024, "rope_ratio": 50})
+    without = {**GLM4, "padded_vocab_size": 65024, "rope_ratio": 1}
+    assert resolve(without).layer().params["base"].value == 10_000.0
+
+
+def test_what_the_code_of_another_size_does_is_refused_in_its_words():
+    with pytest.raises(InvalidInput, match="chatglm with position_encoding_2d numbers tokens on"):
+        resolve({"model_type": "chatglm", "position_encoding_2d": True})
+    with pytest.raises(InvalidInput, match="baichuan of another width than 4096 adds ALiBi"):
+        resolve({"model_type": "baichuan", "hidden_size": 5120, "num_attention_heads": 40})
+
+
+def test_baichuan_2_7b_turns_by_a_base_that_no_key_says():
+    config = {"model_type": "baichuan", "hidden_size": 4096, "num_attention_heads": 32}
+    resolved = resolve({**config, "rope_theta": 5e5})
+    assert resolved.layer().values() == {"dim": 128, "base": 10_000.0, "layout": "half"}
+    assert resolved.unread == ("rope_theta",)
+
+
+def test_what_nothing_reads_is_said_of_the_models_own_code():
+    warning = resolve({**GLM4, "original_rope": True}).warnings[-1]
+    assert warning == "nothing read original_rope: its own code does not either"
+
+
+@pytest.mark.parametrize("kind", ["linear", "dynamic"])
+def test_internlm_2_is_stretched_by_the_rules_that_its_code_has(kind):
+    config = {"model_type": "internlm2", "rope_theta": 1e6, "max_position_embeddings": 32768}
+    layers = resolve({**config, "rope_scaling": {"type": kind, "factor": 2.0}}).layer()
+    assert (layers.scheme, layers.params["layout"].value) == (f"rope-{kind}", "half")
+    with pytest.raises(InvalidInput, match="internlm2 takes default, linear, dynamic"):
+        resolve({**config, "rope_scaling": {"type": "yarn", "factor": 2.0}})
+
+
+def test_an_unknown_type_is_read_by_the_class_of_a_code_that_is_known():
+    resolved = resolve({"model_type": "my_model", "architectures": ["InternLM2ForCausalLM"]})
+    assert "it is read as internlm2" in resolved.warnings[0]
