@@ -1,9 +1,9 @@
 """The ``fast`` backend: the waves of the NumPy core, filled by a kernel that Numba compiles.
 
 Owns when the kernel serves, what it is given, and what becomes of the cells it leaves undecided.
-It serves consecutive positions, which long tables are made of, in the formats narrower than
-float64; elsewhere, and for extreme scales and frequencies, the NumPy core does. Both give the same
-bytes.
+It serves consecutive positions, which long tables are made of (in float64 where a cosine and a sine
+share each wave); elsewhere, and for extreme scales and frequencies, the NumPy core does. Both give
+the same bytes.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -30,17 +30,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.backends.base import WaveFiller
-    from posenc_cli.numerics.arrays import Integers, RealRows, StoredRows
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals, StoredRows
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.phasors import Phasors
     from posenc_cli.numerics.placements import Placement
+    from posenc_cli.numerics.wide import WidePairs
 
 TILE_CELLS = 256  # loops this long hide their set-up, and what they read fits the cache
 PAIRS_FROM = 16  # the pairs of a row are such a loop too
 BATCH_CELLS = 1 << 15  # of each high table: computed together, they cost few calls
 BATCHES_KEPT = 4
 PREPARED_KEPT = 4
-KERNELS = 6  # two storages, three layouts
+KERNELS = 8  # two storages in three layouts, float64 in two
 UNDECIDED_KEPT = 1 << 12  # of a call; where more are undecided, all its cells are settled
 SMALLEST_SCALE, LARGEST_SCALE = Decimal(2) ** -20, Decimal(2) ** 14
 SMALLEST_FREQUENCY = Decimal("1e-200")  # below, cells for float16 would leave float64's range
@@ -109,7 +110,7 @@ class Kernels:
         self._made = LRUCache[Any](KERNELS)
 
     def of(self, storage: np.dtype[Any], layout: ColumnLayout) -> Any:
-        """The kernel that writes float32 or uint16, for one layout of columns."""
+        """The kernel that writes float64, float32 or uint16, for one layout of columns."""
         return self._made.get((storage, layout), lambda: self._module.compiled(storage, layout))
 
 
@@ -155,6 +156,7 @@ class FusedWaves:
         self._ordinary = SMALLEST_SCALE < abs(core.scale) < LARGEST_SCALE and all(
             not frequency or abs(frequency) > SMALLEST_FREQUENCY for frequency in core.frequencies
         )
+        self._wide_low: LRUCache[tuple[Reals, ...]] = LRUCache(PREPARED_KEPT)
         self._prepared = LRUCache[list[_KernelTables]](PREPARED_KEPT)
 
     def fill(
@@ -176,11 +178,13 @@ class FusedWaves:
             dtype = dtype.component
             out = out.view(dtype.numpy)
         positions = np.asarray(positions, np.int64)
-        kernel_serves = self._ordinary and out.dtype.isnative and dtype.name != FLOAT64.name
-        if not (kernel_serves and cells.rising_by_one(positions)):
+        if not (self._ordinary and out.dtype.isnative and cells.rising_by_one(positions)):
             self._core.fill(out, positions, placements, dtype=dtype)
             return
         with np.errstate(all="ignore"):
+            if dtype.name == FLOAT64.name:
+                self._fill_wide(out, positions, placements)
+                return
             prepared = self._prepare(placements, out.shape, dtype)
             if prepared is None:
                 self._core.fill(out, positions, placements, dtype=dtype)
@@ -213,6 +217,57 @@ class FusedWaves:
             ]
 
         return self._prepared.get(key, tables)
+
+    def _fill_wide(
+        self, out: StoredRows, positions: Integers, placements: Sequence[Placement]
+    ) -> None:
+        """Fill float64 columns: pairs by the kernel, others by the core."""
+        for columns in columns_of(
+            placements, width=out.shape[1], waves=len(self._core.frequencies)
+        ):
+            pairs = self._core.wide.paired(columns, positions)
+            if pairs is None:
+                self._core.wide.fill(out[:, columns.target], positions, columns)
+            else:
+                self._fill_pairs(out[:, columns.target], positions, columns, pairs)
+
+    def _fill_pairs(
+        self, out: StoredRows, positions: Integers, columns: Columns, pairs: WidePairs
+    ) -> None:
+        layout: ColumnLayout = "alternate" if pairs.pairing.first.step == 2 else "halves"
+        kernel = self._kernels.of(FLOAT64.numpy, layout)
+        low = self._wide_low.get(columns.key, lambda: _parts(pairs.grid, pairs.rest))
+        target = out if out.flags.c_contiguous else np.empty(out.shape)
+        flat = target.reshape(-1)
+        undecided = np.empty(UNDECIDED_KEPT, np.int64)
+        rows, width = self._phasors.rows, columns.waves.size
+        start, stop = int(positions[0]), int(positions[-1]) + 1
+        doubtful: list[Integers] = []
+        multiple = start // rows
+        while multiple * rows < stop:
+            batch, place = pairs.batch(multiple)
+            last = multiple + batch.grid.shape[0] - place
+            begin, end = max(start, multiple * rows), min(stop, last * rows)
+            cells_of = slice((begin - start) * width, (end - start) * width)
+            count = kernel(
+                flat[cells_of],
+                *low,
+                *_parts(*(part[place:] for part in batch)),
+                pairs.margin,
+                (np.uint64(begin - multiple * rows), np.uint64(width // 2)),
+                undecided,
+                True if layout == "alternate" else None,
+            )
+            if count > undecided.size:
+                doubtful.append(np.arange(cells_of.start, cells_of.stop))
+            elif count:
+                doubtful.append(undecided[:count] + cells_of.start)
+            multiple = last
+        if doubtful:
+            places = np.concatenate(doubtful)
+            self._core.settle(target, positions, columns, places, dtype=FLOAT64)
+        if target is not out:
+            out[...] = target
 
     def _fill(self, out: StoredRows, positions: Integers, tables: _KernelTables) -> None:
         dtype, columns = tables.dtype, tables.columns
@@ -366,6 +421,13 @@ def _tables(columns: Columns, phasors: Phasors, dtype: DType, *, magnitude: floa
     if pairing is None or columns.waves.size < 2 * PAIRS_FROM:
         return _ColumnTables(columns, phasors, dtype, magnitude)
     return _PairTables(columns, pairing, phasors, dtype, magnitude)
+
+
+def _parts(*tables: ComplexRows) -> tuple[Reals, ...]:
+    """The real and the imaginary part of each table, one after another, (values,) each."""
+    return tuple(
+        _aligned_copy(part).reshape(-1) for table in tables for part in (table.real, table.imag)
+    )
 
 
 def _aligned_copy(array: RealRows) -> RealRows:

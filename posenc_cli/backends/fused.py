@@ -107,6 +107,16 @@ def _list_open(undecided: Any, open_cells: Any, place: Any, proven: Any) -> Any:
     return 1
 
 
+def _wide_ends(low: Any, by: Any, margin: Any) -> Any:
+    """The ends of the error of X U + Y V, each factor cut in two, rounded to float64."""
+    x, y, x_rest, y_rest = low
+    u, v, u_rest, v_rest, u_all, v_all = by
+    exact = x * u + y * v
+    rest = (x * u_rest + x_rest * u_all) + (y * v_rest + y_rest * v_all)
+    return exact + (rest + margin), exact + (rest - margin)
+
+
+wide_ends: Any = numba.njit(_wide_ends)
 cut_float32: Any = numba.njit(_cut_float32)
 list_open: Any = numba.njit(_list_open)
 
@@ -291,6 +301,71 @@ def _fill_pairs(  # noqa: PLR0917 (Numba knows no keywords)
     return open_cells
 
 
+def _fill_wide(  # noqa: PLR0917 (Numba knows no keywords)
+    out: Any,
+    x: Any,
+    y: Any,
+    x_rest: Any,
+    y_rest: Any,
+    u: Any,
+    v: Any,
+    u_rest: Any,
+    v_rest: Any,
+    u_all: Any,
+    v_all: Any,
+    margin: Any,
+    sizes: Any,
+    undecided: Any,
+    alternate: Any,
+) -> Any:
+    """Write float64 cells of consecutive positions; return how many of them are not proven.
+
+    The cells of a pair are the parts of (X + iY)(U + iV), each factor cut in two, as
+    :mod:`posenc_cli.numerics.wide` proves. ``undecided``, ``sizes`` and ``alternate`` are those of
+    :func:`_fill_pairs`.
+
+    Shape: ``out`` (rows · 2 · pairs,); X and Y (low rows · pairs,); U and V (multiples · pairs,).
+    """
+    start, pairs = sizes
+    one = np.uint64(1)
+    rows, period = np.uint64(out.shape[0]) // (pairs + pairs), np.uint64(x.shape[0]) // pairs
+    step, apart = (one, pairs) if alternate is None else (one + one, one)
+    open_cells = 0
+    for row in range(start, start + rows):
+        multiple = row // period
+        h, j = multiple * pairs, (row - multiple * period) * pairs
+        i = (row - start) * (pairs + pairs)
+        doubts = 0
+        # A loop for each, as above.
+        for k in range(pairs):
+            above, below = wide_ends(
+                (x[j + k], -y[j + k], x_rest[j + k], -y_rest[j + k]),
+                (u[h + k], v[h + k], u_rest[h + k], v_rest[h + k], u_all[h + k], v_all[h + k]),
+                margin,
+            )
+            out[i + k * step] = above
+            doubts += above != below
+        for k in range(pairs):
+            above, below = wide_ends(
+                (y[j + k], x[j + k], y_rest[j + k], x_rest[j + k]),
+                (u[h + k], v[h + k], u_rest[h + k], v_rest[h + k], u_all[h + k], v_all[h + k]),
+                margin,
+            )
+            out[i + k * step + apart] = above
+            doubts += above != below
+        if doubts == 0:
+            continue
+        for k in range(pairs):
+            by = u[h + k], v[h + k], u_rest[h + k], v_rest[h + k], u_all[h + k], v_all[h + k]
+            above, below = wide_ends(
+                (x[j + k], -y[j + k], x_rest[j + k], -y_rest[j + k]), by, margin
+            )
+            open_cells += list_open(undecided, open_cells, i + k * step, above == below)
+            above, below = wide_ends((y[j + k], x[j + k], y_rest[j + k], x_rest[j + k]), by, margin)
+            open_cells += list_open(undecided, open_cells, i + k * step + apart, above == below)
+    return open_cells
+
+
 def switched_off() -> bool:
     """Whether the environment tells Numba not to compile."""
     config: Any = numba.config
@@ -298,10 +373,11 @@ def switched_off() -> bool:
 
 
 def compiled(storage: np.dtype[Any], layout: str) -> Any:
-    """The kernel that writes float32 or uint16, from Numba's cache or compiled.
+    """The kernel that writes float64, float32 or uint16, from Numba's cache or compiled.
 
     It fills any ``columns``, or pairs of them: ``halves`` of a row, or one ``alternate`` to the
-    other. Where the cache cannot be read or written it is compiled for this process alone.
+    other; float64 in pairs only. Where the cache cannot be read or written it is compiled for this
+    process alone.
     """
     kernels: dict[str, tuple[Any, int, list[Any]]] = {
         "columns": (_fill_columns, 6, []),
@@ -310,11 +386,13 @@ def compiled(storage: np.dtype[Any], layout: str) -> Any:
     }
     fill, tables, more = kernels[layout]
     two: Any = types.UniTuple
+    form = [two(types.uint64, 2), two(types.uint32, 2)]
+    if storage == np.float64:
+        fill, tables, form = _fill_wide, 10, [types.float64, two(types.uint64, 2)]
     signature = types.int64(
         numba.from_dtype(storage)[::1],
         *[types.float64[::1]] * tables,
-        two(types.uint64, 2),
-        two(types.uint32, 2),
+        *form,
         types.int64[::1],
         *more,
     )

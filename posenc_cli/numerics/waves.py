@@ -160,9 +160,16 @@ class WaveTable:
         table = self._angles.get(None, lambda: AngleTable(self.frequencies))
         return table.rows(positions, dtype=dtype)
 
+    @property
+    def wide(self) -> WideWaves:
+        """What fills tables of float64."""
+        return self._wides.get(
+            None, lambda: WideWaves(self.phasors, self._scratch, self._judge(FLOAT64))
+        )
+
     def _fill(self, out: StoredRows, positions: Integers, columns: Columns, dtype: DType) -> None:
         if dtype.name == FLOAT64.name:
-            self._wide().fill(out, positions, columns)
+            self.wide.fill(out, positions, columns)
             return
         scratch, magnitude = self._scratch, self._magnitude
         rising = rising_by_one(positions)
@@ -193,11 +200,6 @@ class WaveTable:
 
     def _judge(self, dtype: DType) -> Judge:
         return self._judges.get(dtype.name, lambda: Judge(self.phasors, dtype))
-
-    def _wide(self) -> WideWaves:
-        return self._wides.get(
-            None, lambda: WideWaves(self.phasors, self._scratch, self._judge(FLOAT64))
-        )
 
     def _factors(self, columns: Columns, positions: Integers) -> Factors | None:
         """Return the full tables of these columns, or None where building them would not pay."""

@@ -235,7 +235,7 @@ class WideWaves:
             table = Table(out, positions, columns.placed)
             self._judge.settle(table, [Doubts(places, None, None)])
             return
-        pairs = self._paired(columns, positions)
+        pairs = self.paired(columns, positions)
         placed = columns.placed if pairs is None else pairs.placed
         table = Table(out, positions, placed)
         if pairs is not None:
@@ -250,7 +250,7 @@ class WideWaves:
         """Whether full tables of these columns, not at hand, would cost more than rows in use."""
         return columns.key not in self._columns and positions.size * 4 < self._phasors.rows
 
-    def _paired(self, columns: Columns, positions: Integers) -> WidePairs | None:
+    def paired(self, columns: Columns, positions: Integers) -> WidePairs | None:
         """Return complex tables of these columns, if they are pairs and using them would pay."""
         pairing = columns.pairing
         if pairing is None or not rising_by_one(positions) or self._still.any():

@@ -202,9 +202,49 @@ def test_what_is_computed_ahead_takes_little_memory_however_narrow_the_table(wid
     assert sum(table.nbytes for table in batch) <= 8 * len(batch) * fast.BATCH_CELLS
 
 
-def test_float64_is_left_to_the_core(kernel_calls):
-    for placements in (halves(8), halves(8)[:1]):
-        assert_same_bytes(pair(ladder(10_000, 16)), np.arange(3000), placements, FLOAT64, 16)
+@pytest.fixture
+def wide_calls(monkeypatch):
+    """How many rows of float64 the kernel, not the NumPy core, has filled."""
+    rows = []
+    usual = fast.FusedWaves._fill_pairs
+
+    def counted(self, out, *arguments):
+        rows.append(out.shape[0])
+        usual(self, out, *arguments)
+
+    monkeypatch.setattr(fast.FusedWaves, "_fill_pairs", counted)
+    return rows
+
+
+def alternate(count):
+    return [
+        Placement("sin", slice(0, 2 * count, 2), slice(None)),
+        Placement("cos", slice(1, 2 * count, 2), slice(None)),
+    ]
+
+
+@pytest.mark.parametrize("placed", [halves, alternate])
+@pytest.mark.parametrize("scale", ["1", "1.2079441541679836", "-0.1"])
+@pytest.mark.parametrize("dim", [128, 12, 2])
+def test_float64_of_pairs_has_the_same_bytes(dim, scale, placed, wide_calls, monkeypatch):
+    monkeypatch.setattr(fast, "UNDECIDED_KEPT", 8)  # at 0 more sines are in doubt
+    both = pair(ladder(100, dim), scale)
+    for start, count in ((0, 70_000 // dim), (1023, 1026), (2**53 - 2000, 2001)):
+        positions = np.arange(start, start + count)
+        assert_same_bytes(both, positions, placed(dim // 2), FLOAT64, dim)
+        assert_same_bytes(both, positions, placed(dim // 2), FLOAT64, dim + 3)
+    assert sum(wide_calls) == 2 * (70_000 // dim + 1026 + 2001)
+
+
+def test_float64_of_other_columns_is_left_to_the_core(wide_calls, kernel_calls):
+    slow = [*ladder(10_000, 14), Decimal("1e-30")]
+    for frequencies, placements in (
+        (ladder(10_000, 16), halves(8)[:1]),
+        ([*ladder(10_000, 14), Decimal(0)], halves(8)),
+        (slow, halves(8)),
+    ):
+        assert_same_bytes(pair(frequencies), np.arange(3000), placements, FLOAT64, 16)
+    assert not wide_calls
     assert not kernel_calls
 
 
