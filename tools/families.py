@@ -134,6 +134,7 @@ def container_of(model_type: str, row: Any, families: dict[str, Any]) -> Any:
         **({"base": float(base)} if base else {}),
         **({"merged": True} if differing and merged.items() >= differing.items() else {}),
         **({"flat": True} if flat else {}),
+        **({"inside": row["inside"]} if isinstance(row, dict) and "inside" in row else {}),
     }
     return derived if len(derived) > 1 else text
 

@@ -3,11 +3,11 @@
 Usage: python tools/readings.py [--count N] [--seed S] [MODEL_TYPE…]
 
 Each rotary family gets N configs of its own: random sizes, rope types, bases, shares, lengths and
-layer types, in either spelling, at the top or in the rope object. Of each, transformers builds its
-configuration and the model's own rotary module; frequencies, attention factors, layer types and,
-of one in eight, the columns that its own function turns together must be posenc's. A line a
-misreading, and a count of each outcome; the status is 1 where something is misread. Needs the
-extra ``peers``.
+layer types, in either spelling, at the top or in the rope object. One in five stands in a model of
+text and images or sound. Of each, transformers builds its configuration and the model's own rotary
+module; frequencies, attention factors, layer types and, of one in eight, the columns that its own
+function turns together must be posenc's. A line a misreading, and a count of each outcome; the
+status is 1 where something is misread. Needs the extra ``peers``.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ FREQUENCY_TOLERANCE = 1e-5
 """What float32 leaves of a power, as in the golden config_rope."""
 FACTOR_TOLERANCE = 1e-9
 LAYOUT_EVERY = 8
+WITHIN_EVERY = 5
 REORDERED = ("ernie4_5_vl_moe_text",)
 """Model types whose modules keep the frequencies of an axis together, and part them again later."""
 OWN_FACTOR = ("phimoe",)
@@ -75,7 +76,30 @@ def random_config(family: Rotary, chance: random.Random) -> dict[str, Any]:
     if family.when is not None:
         config[family.when["key"]] = family.when["is"]
     _add_rope(config, family, chance, width, length)
+    kinds = sorted({*family.cycle})
+    if kinds and chance.random() < 0.3:
+        count = config[names.get("num_hidden_layers", "num_hidden_layers")]
+        config["layer_types"] = [chance.choice(kinds) for _ in range(count)]
     return config
+
+
+def within(config: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+    """A config in a model of text and something else, where one has such a text model."""
+    around = [
+        name
+        for name in families.containers()
+        if families.text_model_type(name) == config["model_type"]
+    ]
+    if not around:
+        return config
+    inner = dict(config)
+    if chance.random() < 0.3:
+        del inner["model_type"]
+    name, parts = chance.choice(around), {"text_config": inner}
+    container = families.container(name)
+    if container is not None and container.inside == "thinker_config":
+        parts = {"thinker_config": parts}
+    return {"model_type": name, **parts}
 
 
 def _add_rope(
@@ -162,7 +186,7 @@ def outcome(config: dict[str, Any], *, with_layout: bool) -> tuple[str, str]:
     except InvalidInput as error:
         resolved, refusal = None, error.message
     try:
-        made = configured(config)
+        made = configured(config).get_text_config()
         tables = frequencies(made)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}".replace("\n", " ")[:160]
@@ -249,6 +273,8 @@ def main(arguments: Sequence[str]) -> int:
         chance = random.Random(f"{options.seed} {family.model_type}")
         for number in range(options.count):
             config = random_config(family, chance)
+            if number % WITHIN_EVERY == 0:
+                config = within(config, chance)
             word, detail = outcome(config, with_layout=number % LAYOUT_EVERY == 0)
             total[word] += 1
             if word == "MISREAD" or (options.refusals and word.startswith("refused")):

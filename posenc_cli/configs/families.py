@@ -96,6 +96,7 @@ class Container(Record):
     base: float | None = None
     merged: bool = False
     flat: bool = False
+    inside: str | None = None
 
     def around(self, family: Rotary) -> Rotary:
         """A family with the defaults that it has in this model."""

@@ -89,11 +89,27 @@ def _stated_model(top: Keys) -> tuple[str, Keys]:
         )
     else:
         text = top.section(nested[0]) if nested else None
+    if nested and not isinstance(thinker, dict):
+        _check_section(top, outer.value if outer else "", nested[0])
     default = families.text_model_type(outer.value) if outer else None
     if text is None:
         return _printable_type(top, default or (outer.value if outer else None)), top
     inner = text.text("model_type")
     return _printable_type(text, inner.value if inner else default), text
+
+
+def _check_section(top: Keys, model_type: str, section: str) -> None:
+    """Refuse a text model where nothing of the model around it reads one.
+
+    Raises: InvalidInput.
+    """
+    container = families.container(model_type)
+    if container is not None and container.inside is not None:
+        raise InvalidInput(
+            f"{top.name}: {section}: transformers reads the text model of {model_type} in "
+            f"{container.inside} alone, and would take its defaults here",
+            hint=f"for the text model alone, say model_type {container.text}",
+        )
 
 
 def _printable_type(keys: Keys, model_type: str | None) -> str:

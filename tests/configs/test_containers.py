@@ -34,7 +34,9 @@ def is_read(name):
     """Whether the tool reads a text model from its defaults alone."""
     family = ROTARY.get(CASES[name]["text"]["model_type"])
     refused = family is not None and (family.refused is not None or family.needs_layer_types)
-    return not refused and name.split("/")[0] not in NO_HEAD
+    container = families.container(name.split("/")[0])
+    beside = container is not None and container.inside and "text_config" in CASES[name]["config"]
+    return not refused and not beside and name.split("/")[0] not in NO_HEAD
 
 
 @pytest.mark.parametrize("name", list(filter(is_read, CASES)))
@@ -86,6 +88,17 @@ def test_keys_of_the_text_model_where_nothing_reads_them_are_refused(key):
         resolve({"model_type": "gemma3", key: value})
     assert refused.value.hint == "for the text model alone, say model_type gemma3_text"
     assert resolve({"model_type": "gemma3", key: None}).model_type == "gemma3_text"
+
+
+@pytest.mark.parametrize(
+    ("model_type", "inside"), [("colpali", "vlm_config"), ("qwen2_5_omni", "thinker_config")]
+)
+def test_a_text_model_beside_the_section_that_holds_it_is_refused(model_type, inside):
+    text = {"model_type": families.text_model_type(model_type), "rope_theta": 5e4}
+    with pytest.raises(InvalidInput, match=f"text_config: .* of {model_type} in {inside} alone"):
+        resolve({"model_type": model_type, "text_config": text})
+    within = {"model_type": model_type, inside: {"text_config": text}}
+    assert resolve(within).layer().params["base"].value == 5e4
 
 
 def test_bases_and_rope_objects_of_the_table_are_such_as_rules_take():
