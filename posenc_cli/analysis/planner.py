@@ -161,8 +161,8 @@ class Planner:
         self.at_rest = self._at_rest()
         self.spelling: Spelling | None = None
         if self.written and not isinstance(config, GGUFHeader):
-            labels = [group.layer_type for group in resolved.layers]
-            self.spelling = spelling_of(config, layers, labels)
+            others = [g for g in resolved.layers if g.layer_type != layers.layer_type]
+            self.spelling = spelling_of(config, layers, others)
 
     def _training(self) -> tuple[int, str, Layers]:
         """The trained length, where it is said, and the layers as they were then.

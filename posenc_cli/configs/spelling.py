@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.configs.resolved import Layers
+    from posenc_cli.configs.text_models import TextModel
 
 NEW, OLD = "rope_parameters", "rope_scaling"
 BASE = "rope_theta"
@@ -152,27 +153,34 @@ class Spelling(Record):
         return {**_copied(self.values.get(self.container)), self.label: own}
 
 
-def spelling_of(
-    config: Mapping[str, Any], layers: Layers, labels: Sequence[str | None]
-) -> Spelling:
-    """How a config spells the rope of some layers; ``labels`` are those of all its layers.
+def spelling_of(config: Mapping[str, Any], layers: Layers, others: Sequence[Layers]) -> Spelling:
+    """How a config spells the rope of some layers; ``others`` are its other layers.
 
     Raises: InvalidInput where no text model is found in the config.
     """
-    keys = text_model(Keys(config, name="config.json"), Notes()).keys
+    model = text_model(Keys(config, name="config.json"), Notes())
+    keys, container_type = model.keys, families.container(str(config.get("model_type")))
     path = tuple(keys.prefix.rstrip(".").split(".")) if keys.prefix else ()
     values = keys.values
+    if not path and container_type is not None and not container_type.flat:
+        path, values = ("text_config",), {}
     old = isinstance(values.get(OLD), Mapping) and bool(values[OLD])
     new = isinstance(values.get(NEW), Mapping)
     container = NEW if new and not old else OLD
     if not old and not new and BASE not in values and not _local(values):
         container = NEW
+        if layers.values().get("base") and layers.params["base"].source.startswith("default of"):
+            values = {**values, NEW: _defaults(model, layers, others)}
     whole = values.get(container)
-    nested = isinstance(whole, Mapping) and any(label in whole for label in labels if label)
+    nested = isinstance(whole, Mapping) and any(
+        group.layer_type in whole for group in (layers, *others) if group.layer_type
+    )
     label = layers.layer_type if nested else None
     rope = whole.get(label) if nested and isinstance(whole, Mapping) else whole
     rope = rope if isinstance(rope, Mapping) else {}
-    type_key = "type" if "type" in rope and "rope_type" not in rope else "rope_type"
+    older = "type" in rope and "rope_type" not in rope
+    # Families that give some layers a base of their own look at rope_type alone.
+    type_key = "type" if older and not (model.family and model.family.local) else "rope_type"
     return Spelling(
         path=path,
         values=values,
@@ -181,13 +189,27 @@ def spelling_of(
         type_key=type_key,
         base_key=_base_key(layers, keys.prefix, container, label),
         context_key=_context_key(layers, keys.prefix),
-        is_flat=not path and _is_container(config),
+        is_flat=not path and container_type is not None,
     )
 
 
-def _is_container(config: Mapping[str, Any]) -> bool:
-    """Whether the model type is one around a text model."""
-    return families.container(str(config.get("model_type"))) is not None
+def _defaults(model: TextModel, layers: Layers, others: Sequence[Layers]) -> dict[str, Any]:
+    """What a model type has where its config says nothing of rope, as transformers 5 writes it."""
+    own = _default_object(layers)
+    family = model.family
+    if family is None or not (family.nested or family.local) or layers.layer_type is None:
+        return own
+    turning = [group for group in others if group.scheme != "nope"]
+    return {str(group.layer_type): _default_object(group) for group in (layers, *turning)}
+
+
+def _default_object(layers: Layers) -> dict[str, Any]:
+    values = layers.values()
+    rule = {"rope": "default", "mrope": "default", "rope-proportional": "proportional"}
+    found = {"rope_type": rule.get(layers.scheme, "default")}
+    found |= {key: values[name] for key, name in ((BASE, "base"), (SHARE, "partial"))
+              if name in values}  # fmt: skip
+    return found
 
 
 def _local(values: Mapping[str, Any]) -> bool:

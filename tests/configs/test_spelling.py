@@ -11,8 +11,9 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
 
 def spelled(config, layer_type=None):
     resolved = resolve(config)
-    labels = [group.layer_type for group in resolved.layers]
-    return spelling_of(config, resolved.layer(layer_type), labels)
+    layers = resolved.layer(layer_type)
+    others = [group for group in resolved.layers if group.layer_type != layers.layer_type]
+    return spelling_of(config, layers, others)
 
 
 def test_the_older_spelling_stays_the_older():
@@ -69,3 +70,16 @@ def test_sections_are_merged_and_other_objects_replaced(key):
         key: {"a": 1, "rope_scaling": {"c": 3}},
         "vision_config": {},
     }
+
+
+def test_a_config_that_says_nothing_of_rope_is_told_all_of_it():
+    plain = {"model_type": "llama", **SIZES}
+    assert spelled(plain).snippet(YARN) == {"rope_parameters": {**YARN, "rope_theta": 10000.0}}
+    gemma = {"model_type": "gemma3_text", "num_hidden_layers": 6, "head_dim": 64}
+    own = spelled(gemma, "full_attention").snippet(YARN)["rope_parameters"]
+    assert own == {
+        "full_attention": {**YARN, "rope_theta": 1000000.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+    }
+    container = {"model_type": "gemma3"}
+    assert spelled(container, "full_attention").snippet(YARN).keys() == {"text_config"}
