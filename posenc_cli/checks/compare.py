@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
 
 
+_OF_AXES = ("sections", "interleaved", "order")
+"""Parameters of schemes of several axes that say which pairs follow which."""
 _ROUNDING = 1e-12  # what two ways of writing one factor leave
 
 
@@ -241,10 +243,18 @@ class RotationComparison(Record):
         return math.isclose(*self.softmax_factors, rel_tol=max(self.tolerance, _ROUNDING))
 
     @property
+    def same_axes(self) -> bool:
+        """Whether pairs follow the same axes, which text, with one position on all, hides."""
+        first, second = self.worst.bounds
+        if first.scheme is not second.scheme:
+            return True
+        return all(first.params.get(name) == second.params.get(name) for name in _OF_AXES)
+
+    @property
     def ok(self) -> bool:
         """Whether they are no further apart than allowed at every length, and pair alike."""
         alike = all(length.difference.within(self.tolerance) for length in self.lengths)
-        return alike and self.same_softmax
+        return alike and self.same_softmax and self.same_axes
 
 
 def comparison(

@@ -12,6 +12,7 @@ from posenc_cli.configs import library
 from posenc_cli.configs.config import read_config, resolve
 from posenc_cli.configs.gguf_file import begins_a_gguf
 from posenc_cli.configs.resolved import TRANSFORMERS
+from posenc_cli.configs.rope_rules import softmax_multiplier
 from posenc_cli.errors import InvalidInput, PosencError, abbreviated, nearest
 from posenc_cli.files.formats import READ_BY_SUFFIX
 from posenc_cli.files.gguf import GGUFHeader
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.cli.choosing import ParameterOptions
+    from posenc_cli.configs.resolved import Sourced
 
 
 def sides_of(
@@ -172,6 +174,15 @@ def _with_parameters(sides: Sequence[Side], parameters: ParameterOptions) -> lis
             side,
             given={**side.given, **values},
             sources=side.sources and {**side.sources, **dict.fromkeys(values, "command line")},
+            softmax=_softmax(side, {**side.given, **values}),
         )
         for side, values in zip(sides, given.values(), strict=True)
     ]
+
+
+def _softmax(side: Side, given: Mapping[str, Any]) -> Sourced | None:
+    """What multiplies scores beside the rotation, by the parameters as they are given now."""
+    factor, over_all = given.get("factor"), given.get("mscale_all_dim")
+    if side.softmax is None or given == side.given or None in (factor, over_all):
+        return side.softmax
+    return softmax_multiplier(float(factor), float(over_all))

@@ -29,7 +29,7 @@ from posenc_cli.configs.resolved import (
     check_values,
 )
 from posenc_cli.configs.rope import rope_layers
-from posenc_cli.configs.rope_rules import MAGNITUDE, magnitude
+from posenc_cli.configs.rope_rules import MAGNITUDE, magnitude, softmax_multiplier
 from posenc_cli.configs.text_models import SAME, TextModel, text_model
 from posenc_cli.configs.unread import note_unread
 from posenc_cli.errors import InvalidInput, quoted_name
@@ -163,6 +163,9 @@ def _with_magnitude(layers: Layers) -> Layers:
     derived = {name: value for name, value in layers.derived.items() if name not in MAGNITUDE}
     if "head_dim" in derived and "dim" in layers.params:
         derived["head_dim"] = layers.params["dim"]
+    factor, over_all = (layers.params.get(name) for name in ("factor", "mscale_all_dim"))
+    if "softmax_multiplier" in derived and factor is not None and over_all is not None:
+        derived["softmax_multiplier"] = softmax_multiplier(factor.value, over_all.value)
     return replace(layers, derived={**derived, **magnitude(layers.scheme, layers.params)})
 
 

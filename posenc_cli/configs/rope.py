@@ -20,7 +20,7 @@ from posenc_cli.configs.keys import first, json_text
 from posenc_cli.configs.layer_types import groups
 from posenc_cli.configs.resolved import Layers, Sourced, check_values
 from posenc_cli.configs.rope_objects import rope_objects
-from posenc_cli.configs.rope_rules import RENAMED, RULES, magnitude
+from posenc_cli.configs.rope_rules import RENAMED, RULES, magnitude, softmax_multiplier
 from posenc_cli.errors import abbreviated, nearest
 
 if TYPE_CHECKING:
@@ -334,8 +334,6 @@ def _derived(keys: FamilyKeys, scheme: str, params: Mapping[str, Sourced]) -> di
 
 def _softmax_multiplier(keys: FamilyKeys, params: Mapping[str, Sourced]) -> Sourced | None:
     """What latent attention multiplies the scores by, beside the rotation."""
-    from posenc_cli.formulas.yarn import yarn_magnitude
-
     text, family = keys.text, keys.family
     if not family.slice or family.plain_softmax or "factor" not in params:
         return None
@@ -345,5 +343,4 @@ def _softmax_multiplier(keys: FamilyKeys, params: Mapping[str, Sourced]) -> Sour
     if not isinstance(over, int | float) or not over or factor <= 1:
         return None
     check_values(text.name, "rope-yarn", {"mscale_all_dim": Sourced(over, "mscale_all_dim")})
-    multiplier = float(yarn_magnitude(factor, over))
-    return Sourced(multiplier**2, "derived: (0.1 · mscale_all_dim · ln(factor) + 1)²")
+    return softmax_multiplier(factor, over)

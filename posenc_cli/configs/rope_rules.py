@@ -319,3 +319,15 @@ def attention_factor(scheme: str, params: Mapping[str, Any]) -> float | None:
     original = params[ORIGINAL]
     stretched = params.get(CONTEXT, original)
     return float(longrope_attention_factor(params.get("factor"), stretched, original))
+
+
+def softmax_multiplier(factor: float, over_all: float) -> Sourced:
+    """What latent attention multiplies scores by beside the rotation, of YaRN's mscale_all_dim.
+
+    >>> round(softmax_multiplier(40.0, 1.0).value, 4)
+    1.8739
+    """
+    from posenc_cli.formulas.yarn import yarn_magnitude
+
+    multiplier = float(yarn_magnitude(factor, over_all)) if factor > 1 else 1.0
+    return Sourced(multiplier**2, "derived: (0.1 · mscale_all_dim · ln(factor) + 1)²")

@@ -182,7 +182,7 @@ def _rotation_lines(result: RotationComparison) -> Iterator[str]:
     verdict = "ok" if result.ok else "DIFFERENT"
     if difference.worst is None:
         equal = difference.alike and difference.scales[0] == difference.scales[1]
-        equal = equal and result.same_softmax
+        equal = equal and result.same_softmax and result.same_axes
         where = " at the lengths compared" if result.goes_on else ""
         same = f"all {difference.count} frequencies are the same"
         yield f"{'equal' if equal else verdict}: {same}{where}"
@@ -198,7 +198,7 @@ def _rotation_lines(result: RotationComparison) -> Iterator[str]:
         sources = [side.softmax.source if side.softmax else "none" for side in result.sides]
         a, b = (f"{each} ({of})" for each, of in zip(factors, sources, strict=True))
         yield f"softmax-factor: logits are multiplied beside the rotation by {a} and {b}"
-    if not difference.alike:
+    if not difference.alike or not result.same_axes:
         yield "the columns that turn together, or the axes they follow, differ"
 
 

@@ -679,3 +679,23 @@ def test_models_whose_layers_differ_are_compared_by_name(call):
     assert call("compare", "gemma-3-4b", "rope")[0] == 2
     status, found = report(call, "gemma-3-4b", "gemma-3-12b", "--layer-type", "full_attention")
     assert (status, found["kind"]) == (0, "rotations")
+
+
+@pytest.mark.parametrize(
+    ("model", "change"),
+    [("qwen3-vl-4b", "interleaved=false"), ("qwen2-vl-7b", "sections=24,24,16")],
+)
+def test_pairs_that_follow_other_axes_differ_though_text_does_not_show_it(call, model, change):
+    status, out, _ = call("compare", model, model, "--set", f"b.{change}")
+    assert status == 1
+    assert "DIFFERENT: all 64 frequencies are the same" in out
+    assert "the axes they follow, differ" in out
+    assert call("compare", model, model)[0] == 0
+    assert call("compare", model, model, "--set", f"b.{change}", "--len", "64")[0] == 0
+
+
+def test_a_parameter_given_in_place_of_a_models_changes_what_scores_are_multiplied_by(call):
+    for change, status in (("mscale_all_dim=0.707", 1), ("mscale_all_dim=1", 0)):
+        assert call("compare", "deepseek-v3", "deepseek-v3", "--set", f"b.{change}")[0] == status
+    derived = call("explain", "deepseek-v3", "--set", "factor=2")[1]
+    assert "1.143433966 beside the rotation" in derived
