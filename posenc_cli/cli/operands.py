@@ -183,6 +183,6 @@ def _with_parameters(sides: Sequence[Side], parameters: ParameterOptions) -> lis
 def _softmax(side: Side, given: Mapping[str, Any]) -> Sourced | None:
     """What multiplies scores beside the rotation, by the parameters as they are given now."""
     factor, over_all = given.get("factor"), given.get("mscale_all_dim")
-    if side.softmax is None or given == side.given or None in (factor, over_all):
+    if side.softmax is None or given == side.given or factor is None or over_all is None:
         return side.softmax
     return softmax_multiplier(float(factor), float(over_all))
