@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.cells import Scratch
     from posenc_cli.numerics.phasors import Phasors
 
-CHUNK_CELLS = 1 << 14  # some ten buffers of 128 KiB: they share the second cache
+CHUNK_CELLS = 1 << 15  # buffers of 256 KiB: near the second cache, and few calls in all
 GRID_BITS = 26
 MARGIN_BITS = 75
 SMALLEST_EXPONENT = -300  # of a factor: no rest of a product is too small for float64

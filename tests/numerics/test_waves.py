@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc_cli.numerics import cells, fixed_point, judge, layout
+from posenc_cli.numerics import cells, fixed_point, judge, layout, wide
 from posenc_cli.numerics import exact as xp
 from posenc_cli.numerics.dtypes import (
     BFLOAT16,
@@ -142,6 +142,7 @@ def test_the_size_of_a_chunk_does_not_show(size, dtype, monkeypatch):
     table = WaveTable(frequencies)
     expected = [filled(table, run, each, dtype, 26) for each, run in cases]
     monkeypatch.setattr(cells, "CHUNK_CELLS", size)
+    monkeypatch.setattr(wide, "CHUNK_CELLS", size)
     monkeypatch.setattr(layout, "TILE_PAIRS", max(1, size // 50))
     table = WaveTable(frequencies)
     for (each, run), right in zip(cases, expected, strict=True):
