@@ -61,6 +61,7 @@ _KAZEMNEJAD = "Kazemnejad et al. 2023, arXiv:2305.19466"
 _KAZEMNEJAD_SETTING = (
     "decoders of about 107M parameters, ten tasks, trained to length 20, tested to 40"
 )
+_NOT_THEIRS = f"{_KAZEMNEJAD_SETTING}; recalling the first symbol is none of theirs"
 _BARBERO = "Barbero et al. 2024, arXiv:2410.06205"
 
 CLAIMS = (
@@ -229,22 +230,15 @@ CLAIMS = (
         "stretch",
         "bloc97 2023, NTK-aware scaled RoPE",
         "A larger base stretches RoPE without training, and hardly any loss",
-        "LLaMA 7B, 2048 tokens, factor 4",
+        "LLaMA 7B, 2048 tokens, factor 4; here twice the length, by the base of factor 2",
         (Rise(_rope("ntk"), 2, holds=True),),
     ),
     Claim(
         "stretch",
         "bloc97 2023, NTK-aware scaled RoPE",
         "Without training a larger base does better than interpolation",
-        "LLaMA 7B, 2048 tokens, factor 4",
+        "LLaMA 7B, 2048 tokens, factor 4; here four times the length, by the base of factor 4",
         (Lower(_rope("ntk"), _rope("linear"), 4),),
-    ),
-    Claim(
-        "stretch",
-        "emozilla 2023, dynamically scaled RoPE",
-        "A base that grows with the sequence does better than one of the whole factor",
-        "LLaMA 7B, 2048 tokens, to 16384",
-        (Lower(_rope("dynamic"), _rope("ntk"), 2), Lower(_rope("dynamic"), _rope("ntk"), 4)),
     ),
     Claim(
         "stretch",
@@ -287,7 +281,7 @@ CLAIMS = (
         _KAZEMNEJAD,
         "Without positional encoding a model goes further past the trained length than with "
         "RoPE, ALiBi or sinusoids: recalling the first symbol",
-        _KAZEMNEJAD_SETTING,
+        _NOT_THEIRS,
         (
             MoreRight(Row("first", "nope"), Row("first", "rope"), 8),
             MoreRight(Row("first", "nope"), Row("first", "sinusoidal"), 8),
@@ -307,11 +301,13 @@ CLAIMS = (
     Claim(
         "task",
         _KAZEMNEJAD,
-        "Of the encodings T5's bias goes furthest on such tasks: recalling the first symbol",
-        _KAZEMNEJAD_SETTING,
+        "Of RoPE, ALiBi, sinusoids and T5's bias the last goes furthest on such tasks: recalling "
+        "the first symbol",
+        _NOT_THEIRS,
         (
             MoreRight(Row("first", "t5"), Row("first", "rope"), 8),
             MoreRight(Row("first", "t5"), Row("first", "sinusoidal"), 8),
+            MoreRight(Row("first", "t5"), Row("first", "alibi"), 8),
         ),
     ),
     Claim(
@@ -329,15 +325,8 @@ CLAIMS = (
         "task",
         _KAZEMNEJAD,
         "Absolute encodings are not suited to go past the trained length on such tasks: sorting",
-        _KAZEMNEJAD_SETTING,
+        "decoders of about 107M parameters, trained to 8 items, tested to 16",
         (Right(Row("sorting", "sinusoidal"), 2, 0.5, more=False),),
-    ),
-    Claim(
-        "task",
-        _KAZEMNEJAD,
-        "ALiBi is not suited to go past the trained length on such tasks: the first symbol",
-        _KAZEMNEJAD_SETTING,
-        (Right(Row("first", "alibi"), 8, 0.5, more=False),),
     ),
     Claim(
         "task",
@@ -353,9 +342,9 @@ CLAIMS = (
     Claim(
         "task",
         "Men et al. 2024, arXiv:2405.14591",
-        "RoPE of a base that is too small for a length does not retrieve at it",
-        "2B parameters trained from scratch",
-        (Right(Row("first-500", "rope base=500"), 8, 0.5, more=False),),
+        "RoPE of a base that is too small for a length retrieves less at it than that of a larger",
+        "2B parameters trained from scratch at the length; here past the trained one",
+        (MoreRight(Row("first", "rope"), Row("first-500", "rope base=500"), 8),),
     ),
     Claim(
         "task",

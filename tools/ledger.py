@@ -197,7 +197,7 @@ class MoreRight(OfRows):
 
     def _judged(self, results: Results) -> tuple[str, Verdict]:
         mine, others = (results.shares(row, self.times) for row in self.rows)
-        words = _pair(self.rows, [fmean(mine), fmean(others)], self.times, "of answers")
+        words = _pair(self.rows, [fmean(mine), fmean(others)], self.times, "right")
         more = _signed(paired_difference(mine, others))
         return f"{words}, {more}", _side(paired_difference(others, mine), 0.0)
 
@@ -219,7 +219,8 @@ class Right(OfRows):
             verdict = Verdict.DISAGREE if self.more else Verdict.AGREE
         else:
             verdict = Verdict.UNSEEN
-        words = f"{_name(self.row)}: {found.mean:.2f} ±{found.half:.2f} of answers at {self.times}×"
+        share = f"{found.mean:.2f} ±{found.half:.2f}"
+        words = f"{_name(self.row)}: {share} right at {self.times}×"
         return words, verdict
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from posenc_cli.experiments.batch import TestSet, TokenBatch
+    from posenc_cli.experiments.tasks import Answers
     from posenc_cli.experiments.transformer import LengthModel
     from posenc_cli.numerics.arrays import RealRows, Reals
 
@@ -67,9 +68,13 @@ class BatchLosses:
         sums = [np.bincount(points, seed[batch.scored], batch.extent) for seed in self.losses]
         return np.asarray(sums) / counts
 
-    def accuracy(self, batch: TokenBatch) -> Reals:
+    def right_sequences(self, batch: TokenBatch) -> Reals:
         """The share of sequences whose every target is the likeliest. Shape: (seeds,)."""
         return np.asarray((self.right | ~batch.scored).all(axis=2).mean(axis=1))
+
+    def right_symbols(self, batch: TokenBatch) -> Reals:
+        """The share of targets that are the likeliest. Shape: (seeds,)."""
+        return np.asarray(self.right[:, batch.scored].mean(axis=1))
 
 
 def length_results(
@@ -78,7 +83,7 @@ def length_results(
     tests: TestSet,
     *,
     length: int,
-    answers: bool,
+    answers: Answers | None,
     untrained: str | None,
 ) -> Sequence[LengthLosses]:
     """The result of each seed at a length."""
@@ -86,7 +91,12 @@ def length_results(
     whole = curve if tests.whole is tests.curve else BatchLosses(model, parameters, tests.whole)
     losses, lasts = whole.mean(tests.whole), curve.mean(tests.last)
     points = curve.by_point(tests.curve)
-    accuracy = whole.accuracy(tests.whole) if answers else None
+    accuracy = None
+    if answers is not None:
+        symbols = answers == "symbols"
+        accuracy = (
+            curve.right_symbols(tests.last) if symbols else whole.right_sequences(tests.whole)
+        )
     return [
         LengthLosses(
             length,

@@ -18,8 +18,9 @@ class LengthLosses(Record):
 
     ``loss`` is the mean over sequences that do not overlap, ``last`` that over their last places,
     which of a text are windows that slide by as many. ``by_position`` has the mean at each place of
-    the task's axis. ``accuracy`` is the share of answers with every token right, of a task that has
-    answers. ``untrained`` names what of a learned table is met there and never was in training.
+    the task's axis. ``accuracy`` is the share of right answers, of a task that has some: of
+    sequences that are right as a whole, or of symbols at the last places. ``untrained`` names what
+    of a learned table is met there and never was in training.
     """
 
     length: int

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from posenc_cli.experiments.results import JobResult, RunResult
 
 TOLERATED = 0.1
-"""Nats: seeds of an encoding were seen to differ by at most 0.07 at the trained length."""
+"""Nats: after 1000 steps seeds of an encoding were seen to differ by at most 0.07 at the trained
+length, after 3000 by 0.09."""
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "not told apart"
 STOPPED = "stopped before the schemes differ"
 RULE = (

@@ -8,7 +8,7 @@ Adding a task is adding a class here, and to `TASKS`.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.errors import InvalidInput, unknown_name
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from posenc_cli.experiments.corpus import Corpus
     from posenc_cli.numerics.arrays import Flags, Integers
 
+Answers = Literal["sequences", "symbols"]
+
 SEQUENCES = 32
 """How many sequences a test has."""
 
@@ -31,8 +33,8 @@ class Task(Record):
     """What a model learns, at lengths in ``unit``, of which ``trained`` is what is trained on.
 
     ``shortest`` is the least length that there is, ``fewest`` the number of sequences without which
-    a test would leave points of a curve empty. ``answers`` says whether a sequence has an answer,
-    which is right or wrong.
+    a test would leave points of a curve empty. ``answers`` says what is right or wrong: the whole
+    of what a sequence is answered with, each symbol of it, or nothing.
     """
 
     name: ClassVar[str]
@@ -41,7 +43,7 @@ class Task(Record):
     trained: ClassVar[int]
     shortest: ClassVar[int] = 1
     fewest: ClassVar[int] = 1
-    answers: ClassVar[bool] = True
+    answers: ClassVar[Answers | None] = "sequences"
 
     @property
     def vocabulary(self) -> int:
@@ -104,7 +106,7 @@ class Text(Task):
     unit = "characters"
     trained = 100
     shortest = 4  # a piece of two that stands there twice has one character to remember
-    answers = False
+    answers = None
 
     @property
     def vocabulary(self) -> int:
@@ -362,6 +364,7 @@ class First(Answered):
     trained = 100
     shortest = 2
     fewest = 8
+    answers = "symbols"  # more of them in longer sequences, each answered alone
     symbols: ClassVar[int] = 16
     every: ClassVar[int] = 8
     """A column of so many, on average, asks for it; in a test each column does of one in so many

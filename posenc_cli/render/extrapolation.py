@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from posenc_cli.experiments.summary import LengthSummary
     from posenc_cli.render.typesetting import Typesetter
 
+_ANSWERS = {
+    "sequences": "share of sequences answered without a mistake",
+    "symbols": "share of right answers at the last {places} (one in 16 by chance)",
+}
 _UNITS = {"nats": 1.0, "bits": math.log(2)}
 _AXES = {
     "text": "position, in characters",
@@ -129,7 +133,7 @@ class ExperimentReport(Record):
         )
         if task.answers:
             yield (
-                "share of answers with every token right",
+                _ANSWERS[task.answers].format(places=_places_text(last)),
                 [*first, *map(str, lengths)],
                 [
                     [*name, *(_share_cell(at.accuracy) for at in item.lengths)]
@@ -391,10 +395,14 @@ def _share_cell(share: Estimate | None) -> str:
 
 def _untrained_text(item: EncodingSummary) -> str:
     """What of a learned table is met at a length that training never met."""
-    first = next((length for length in item.lengths if length.untrained), None)
-    if first is None:
+    met: dict[str, list[str]] = {}
+    for length in item.lengths:
+        if length.untrained:
+            met.setdefault(length.untrained, []).append(str(length.length))
+    if not met:
         return ""
-    return f"{item.name}: never trained, and met at length {first.length}: {first.untrained}."
+    parts = [f"{what} at length {' and '.join(lengths)}" for what, lengths in met.items()]
+    return f"{item.name}: never trained, and met: {'; '.join(parts)}."
 
 
 def _cell_text(text: str) -> str:

@@ -8,9 +8,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from posenc_cli.errors import InvalidInput  # noqa: E402
-from posenc_cli.experiments import training  # noqa: E402
-from posenc_cli.experiments.results import JobResult  # noqa: E402
+from posenc_cli.experiments import evaluation, training  # noqa: E402
+from posenc_cli.experiments.batch import TokenBatch  # noqa: E402
+from posenc_cli.experiments.judging import LearningRule  # noqa: E402
+from posenc_cli.experiments.ngrams import ngram_losses  # noqa: E402
+from posenc_cli.experiments.results import JobResult, LengthLosses  # noqa: E402
 from posenc_cli.experiments.run import run_job  # noqa: E402
+from posenc_cli.experiments.tasks import Copy, First, task_of  # noqa: E402
+from posenc_cli.experiments.transformer import LengthModel  # noqa: E402
 from tests.experiments.small import request  # noqa: E402
 
 
@@ -33,10 +38,111 @@ def test_the_same_job_gives_the_same_bits_again_and_as_json() -> None:
     assert JobResult.from_fields(first.fields()) == first
 
 
-def test_models_begin_and_are_fed_alike_whatever_their_encoding(tmp_path) -> None:
-    results = [run_job(job) for job in request("nope", "rope", steps=10).jobs()]
-    assert results[0].training[0][0] == results[1].training[0][0] == 10
-    assert results[0].runs[0].lengths != results[1].runs[0].lengths
+def test_models_are_fed_alike_whatever_their_encoding(monkeypatch) -> None:
+    drawn: list[list[np.ndarray]] = []
+    own = Copy.training
+
+    def recorded(task, *given):
+        batch = own(task, *given)
+        drawn[-1].append(batch.inputs)
+        return batch
+
+    monkeypatch.setattr(Copy, "training", recorded)
+    for job in request("nope", "rope").jobs():
+        drawn.append([])
+        run_job(job)
+    nope, rope = drawn
+    assert len(nope) == 12  # six steps of two seeds
+    assert all(np.array_equal(one, other) for one, other in zip(nope, rope, strict=True))
+    assert len({inputs.tobytes() for inputs in nope}) == 12
+
+
+def test_the_learning_rate_grows_and_falls_and_gradients_are_limited(monkeypatch) -> None:
+    rates, norms = [], []
+
+    class Recorded(torch.optim.AdamW):
+        def step(self, *given):
+            (group,) = self.param_groups
+            rates.append(group["lr"])
+            squares = sum(value.grad.square().sum(dim=(1, 2)) for value in group["params"])
+            norms.append(squares.sqrt().max().item())
+            return super().step(*given)
+
+    monkeypatch.setattr(torch.optim, "AdamW", Recorded)
+    monkeypatch.setattr(training, "LARGEST_NORM", 0.01)
+    (job,) = request("nope", steps=100).jobs()
+    run_job(job)
+    largest = job.request.learning_rate
+    cosine = 0.55 + 0.45 * np.cos(np.pi * np.arange(100) / 100)  # from 1 to a tenth
+    expected = largest * cosine * np.minimum(1, np.arange(1, 101) / 50)
+    np.testing.assert_allclose(rates, expected, rtol=1e-12)
+    assert max(norms) == pytest.approx(0.01, rel=1e-3)
+
+
+def test_each_step_draws_positions_of_its_own_and_tests_lie_on_drawn_ones(monkeypatch) -> None:
+    taken: list[list[int]] = []
+    own = LengthModel.taken
+
+    def recorded(model, places):
+        taken.append(places.tolist())
+        own(model, places)
+
+    monkeypatch.setattr(LengthModel, "taken", recorded)
+    (job,) = request("rope", positions=64).jobs()
+    run_job(job)
+    drawn = [places for places in taken if places != [*range(64)]]
+    assert [len(places) for places in drawn] == [17] * 6 + [17, 33]  # copied 8, tested at 16 too
+    assert len({tuple(places) for places in drawn}) == 8
+    for places in drawn:
+        assert places == sorted({*places})
+        assert max(places) < 64
+        assert places != [*range(len(places))]
+
+
+def test_induction_is_what_the_second_time_is_told_better_by(monkeypatch) -> None:
+    class Told:
+        def __init__(self, *_given):
+            pass
+
+        def by_point(self, _batch):
+            return np.array([[3.0, 1.0], [2.0, 2.5]])
+
+    monkeypatch.setattr(evaluation, "BatchLosses", Told)
+    assert evaluation.induction_scores(None, {}, None).tolist() == [2.0, -0.5]
+
+
+def test_of_answers_sequences_are_right_as_a_whole_and_symbols_one_by_one() -> None:
+    told = object.__new__(evaluation.BatchLosses)
+    told.right = np.array([[[True, False, True], [True, True, False]]])
+    scored = np.array([[True, False, True], [False, True, True]])
+    batch = TokenBatch(None, None, scored, None, 3)
+    assert told.right_sequences(batch).tolist() == [0.5]
+    assert told.right_symbols(batch).tolist() == [0.75]
+
+
+def test_single_answers_are_counted_at_the_last_places_whatever_the_length() -> None:
+    symbols = First().test(80, 8).last.scored.sum()
+    assert symbols == First().test(40, 8).last.scored.sum()
+
+
+def test_a_model_is_judged_where_it_does_better_than_counts_or_answers() -> None:
+    text = task_of("text")
+    rule = LearningRule.of(text, 50)
+    assert rule.loss == ngram_losses(text.corpus, longest=2, last=32 * 50)[2]
+    assert rule.loss < ngram_losses(text.corpus, longest=1, last=32 * 50)[1]
+
+    def verdict(rule, **told):
+        return rule.verdict(LengthLosses(100, 9.0, told.get("last", 9.0), (), told.get("share")))
+
+    assert verdict(rule, last=rule.loss)[0]
+    ok, reason = verdict(rule, last=rule.loss + 0.001)
+    assert not ok
+    assert reason.endswith(
+        f"at most {rule.loss:.3f}, which counts after 2 characters reach is asked"
+    )
+    answers = LearningRule.of(task_of("copy"), 50)
+    assert verdict(answers, share=0.9)[0]
+    assert not verdict(answers, share=0.89)[0]
 
 
 class _Stopped(BaseException):

@@ -33,7 +33,13 @@ def some_tokens(length: int = LENGTH, sequences: int = 2):
     return torch.from_numpy(one).expand(2, -1, -1)
 
 
-def written_out(parameters, tokens, *, bias=None, turn=lambda x: x, added=0.0, hidden=None):
+def products(query, key):
+    return query @ key.transpose(0, 2, 1)
+
+
+def written_out(
+    parameters, tokens, *, bias=None, met=products, added=0.0, hidden=None, factors=1.0
+):
     """The logits of one sequence (n,), in float64 NumPy. Bias: (heads, n, n)."""
 
     def normal(x):
@@ -46,8 +52,8 @@ def written_out(parameters, tokens, *, bias=None, turn=lambda x: x, added=0.0, h
     for layer in range(SIZE.layers):
         mixed = normal(x) @ weights[f"{layer}.queries-keys-values"]
         query, key, value = mixed.reshape(count, 3, SIZE.heads, 4).transpose(1, 2, 0, 3)
-        scores = turn(query) @ turn(key).transpose(0, 2, 1) / 2
-        scores = scores + (0 if bias is None else bias)
+        scores = met(query, key) / 2
+        scores = (scores + (0 if bias is None else bias)) * factors
         scores = np.where(hidden, -np.inf, scores)
         shares = np.exp(scores - scores.max(-1, keepdims=True))
         shares /= shares.sum(-1, keepdims=True)
@@ -84,8 +90,12 @@ def turned(x):
     return np.stack([pairs.real, pairs.imag], axis=-1).reshape(x.shape)
 
 
+def turned_products(query, key):
+    return products(turned(query), turned(key))
+
+
 def test_queries_and_keys_are_turned_by_rope() -> None:
-    held("rope", turn=turned)
+    held("rope", met=turned_products)
 
 
 def falling(length: int = LENGTH):
@@ -95,7 +105,7 @@ def falling(length: int = LENGTH):
 
 def test_a_bias_is_added_to_the_scores_and_a_hybrid_has_both() -> None:
     held("alibi", bias=falling())
-    held("rope+alibi", bias=falling(), turn=turned)
+    held("rope+alibi", bias=falling(), met=turned_products)
 
 
 def test_queries_in_blocks_see_what_they_see_at_once() -> None:
@@ -108,10 +118,10 @@ def test_a_window_hides_keys_as_far_back_as_training_and_farther() -> None:
 
 
 def test_log_n_multiplies_the_scores_of_late_queries() -> None:
-    tokens = some_tokens()
-    plain, scaled = (logits("nope", tokens, stretch) for stretch in (NONE, LOG_N))
-    assert torch.equal(plain[..., :TRAINED, :], scaled[..., :TRAINED, :])
-    assert not torch.allclose(plain[..., TRAINED:, :], scaled[..., TRAINED:, :])
+    keys = np.arange(1, LENGTH + 1)[:, None]
+    factors = np.maximum(1, np.log(keys) / np.log(TRAINED))
+    held("nope", LOG_N, factors=factors)
+    held("rope+alibi", LOG_N, factors=factors, met=turned_products, bias=falling())
 
 
 def test_clipping_meets_far_keys_as_if_they_were_the_farthest_trained() -> None:
@@ -122,10 +132,50 @@ def test_clipping_meets_far_keys_as_if_they_were_the_farthest_trained() -> None:
         bias=falling()[:, :1, :1]
         + -np.array([2.0**-4, 2.0**-8])[:, None, None] * np.minimum(distances, TRAINED - 1),
     )
-    tokens = some_tokens()
-    plain, clipped = (logits("rope", tokens, stretch) for stretch in (NONE, CLIP))
-    assert torch.equal(plain[..., :TRAINED, :], clipped[..., :TRAINED, :])
-    assert not torch.allclose(plain[..., -1, :], clipped[..., -1, :])
+
+    def clipped(query, key):
+        angles = (TRAINED - 1) * 10000.0 ** (-np.arange(2) / 2)
+        pairs = (query[..., 0::2] + 1j * query[..., 1::2]) * np.exp(1j * angles)
+        far = np.stack([pairs.real, pairs.imag], axis=-1).reshape(query.shape)
+        return np.where(distances >= TRAINED, products(far, key), turned_products(query, key))
+
+    held("rope", CLIP, met=clipped)
+
+
+def test_queries_meet_shaws_rows_by_the_key_less_the_query() -> None:
+    tokens, seed = some_tokens(), 3
+    first = transformer("shaw").first_parameters([seed])
+    (name,) = (key for key in first if key.startswith("encoding."))
+    rows = (
+        first[name][0].double().numpy()
+    )  # (2 · farthest + 1, columns), from the farthest before on
+    farthest = len(rows) // 2
+    offsets = np.arange(LENGTH)[None, :] - np.arange(LENGTH)[:, None]
+    met = rows[np.clip(offsets, -farthest, farthest) + farthest]  # (n, n, columns)
+
+    def relative(query, key):
+        return products(query, key) + np.einsum("hqc,qkc->hqk", query, met)
+
+    assert np.ptp(rows) > 0
+    parameters = {key: value[0] for key, value in first.items()}
+    expected = written_out(parameters, tokens[0, 1].numpy(), met=relative)
+    np.testing.assert_allclose(logits("shaw", tokens)[0, 1].numpy(), expected, atol=2e-4)
+
+
+def test_fire_scores_by_the_network_of_its_paper() -> None:
+    tokens, seed = some_tokens(), 3
+    first = transformer("fire").first_parameters([seed])
+    (name,) = (key for key in first if key.startswith("encoding."))
+    table = first[name][0].double().numpy()  # units, then the heads' shifts
+    weights, shifts, out = table[:-1, 0], table[:-1, 1], table[:, 2:]
+    places = np.arange(LENGTH)
+    distances = np.maximum(places[:, None] - places[None, :], 0)
+    shares = np.log(1 + 0.1 * distances) / (np.log(1 + 0.1 * 512) + 1e-6)
+    hidden = np.maximum(shares[..., None] * weights + shifts, 0)  # (n, n, units)
+    bias = (hidden @ out[:-1] + out[-1]).transpose(2, 0, 1)
+    parameters = {key: value[0] for key, value in first.items()}
+    expected = written_out(parameters, tokens[0, 1].numpy(), bias=bias)
+    np.testing.assert_allclose(logits("fire", tokens)[0, 1].numpy(), expected, atol=2e-4)
 
 
 def test_a_later_token_changes_nothing_before_it() -> None:

@@ -85,17 +85,19 @@ def test_stretches_have_rows_and_what_they_do_not_change_is_said():
     assert "rope, yarn: holds to 8x" in lines
 
 
-def test_untrained_buckets_are_named_where_they_are_met_first():
-    untrained = {("t5", length): "bucket 31 of t5" for length in (32, 64)}
-    text = "\n".join(lines_of(report_of("t5", made={"untrained": untrained})))
-    assert "t5: never trained, and met at length 32: bucket 31 of t5." in text
+def test_untrained_buckets_are_named_with_the_lengths_that_meet_them():
+    met = {16: "bucket 30 of t5", 32: "buckets 30–31 of t5", 64: "buckets 30–31 of t5"}
+    untrained = {("t5", length): what for length, what in met.items()}
+    text = " ".join(lines_of(report_of("t5", made={"untrained": untrained})))
+    said = "bucket 30 of t5 at length 16; buckets 30–31 of t5 at length 32 and 64."
+    assert f"t5: never trained, and met: {said}" in text
 
 
 def test_answers_have_a_share_and_a_needle_its_depths():
     lines = lines_of(report_of("rope", tasks=("needle",), trained=16, tests=("2x",)))
     assert lines[0].startswith("needle, trained at 16 symbols: loss by position at 32")
     assert lines[2] == "encoding 0:2 2:4 4:6 6:8 8:10"
-    shares = lines.index("share of answers with every token right")
+    shares = lines.index("share of sequences answered without a mistake")
     assert lines[shares + 4] == "rope 0.50 ±.00 0.50 ±.00"
 
 
