@@ -111,7 +111,9 @@ class GGUFLayers:
             flag = self.keys.flag("rope.scaling.finetuned")
             return flag is None or bool(flag.value)
         if rule == "every fourth":
-            return bool((layer + 1) % 4) or (self.architecture_name == "llama4" and not any_slide)
+            # llama.cpp's Llama 4 without chunks means all layers to turn, and leaves the last out
+            chunked = any_slide or self.architecture_name != "llama4"
+            return bool((layer + 1) % (4 if chunked else self.blocks))
         if rule == "every fourth from the first":
             return bool(layer % 4) or not any_slide
         return True

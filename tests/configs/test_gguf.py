@@ -404,3 +404,12 @@ def test_layers_that_see_everything_turn_where_their_architecture_says():
     assert [group.scheme for group in layers] == ["rope", "rope"]
     layers = read(of("kimi-k3", attention__head_count_kv=("array of int32", [0, 4]))).layers
     assert [(group.scheme, group.layers) for group in layers] == [("nope", (1,))]
+
+
+def test_llama_4_without_chunks_leaves_its_last_layer_unturned_as_llama_cpp_does():
+    keys = {"block_count": ("uint32", 8), "attention__sliding_window": ("uint32", 0)}
+    layers = read(of("llama4", **keys)).layers
+    assert [(group.scheme, group.layers) for group in layers] == [
+        ("rope", tuple(range(7))),
+        ("nope", (7,)),
+    ]
