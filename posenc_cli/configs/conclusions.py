@@ -23,6 +23,8 @@ _RATIO = ("rope-yarn", "rope-linear", "rope-ntk")
 _PAIRING = {"half": "column i with i + n/2", "interleaved": "columns 2i and 2i + 1"}
 _TOLERATED = 0.02
 """The share by which a stated length may miss a stretched one: some state one token less."""
+_TEMPERED = {"attn_temperature_tuning": True, "floor_scale": 8192, "attn_scale": 0.1}
+"""What Llama 4 takes where its config says nothing."""
 _NOT_TEXT = ("vision", "audio", "image", "video", "speech", "vq", "vit")
 """What the configs of parts are called that are no text model."""
 
@@ -59,6 +61,7 @@ def _conclusions(resolved: Resolved, config: Any) -> Iterator[Conclusion]:
         yield from _by_layers(resolved, of)
     yield from _no_positions(resolved)
     if isinstance(config, Mapping):
+        yield from _tempered(resolved, config)
         yield from _not_read(config)
     for code, names, words in (
         (ConclusionCode.UNREAD, resolved.unread, "nothing reads"),
@@ -192,6 +195,25 @@ def _no_positions(resolved: Resolved) -> Iterator[Conclusion]:
     which = ", ".join(range_texts(numbers)) if numbers else without[0].layer_type
     count = f" ({len(numbers)} of {every})" if numbers else ""
     yield Conclusion(ConclusionCode.NO_POSITIONS, f"layers without positions: {which}{count}")
+
+
+def _tempered(resolved: Resolved, config: Mapping[str, Any]) -> Iterator[Conclusion]:
+    """What multiplies the logits of Llama 4's layers without positions, query by query.
+
+    Source: transformers' Llama4TextAttention, after https://arxiv.org/abs/2501.19399.
+    """
+    without = any(layers.scheme == "nope" for layers in resolved.layers)
+    if not without or not str(resolved.model_type).startswith("llama4"):
+        return
+    text = config.get("text_config")
+    given = {**_TEMPERED, **config, **(text if isinstance(text, Mapping) else {})}
+    if given["attn_temperature_tuning"]:
+        scale, every = given["attn_scale"], given["floor_scale"]
+        yield Conclusion(
+            ConclusionCode.LOGITS,
+            f"logits of layers without positions are multiplied by 1 + {scale} · ln(1 + "
+            f"⌊(m + 1) / {every}⌋), m the position of the query",
+        )
 
 
 def _not_read(config: Mapping[str, Any]) -> Iterator[Conclusion]:

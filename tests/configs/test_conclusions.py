@@ -103,3 +103,15 @@ def test_doubts_are_told_with_their_keys():
     del config["rope_theta"]
     assert of(config, ConclusionCode.UNREAD) == [("nothing reads rotary_pct", True)]
     assert of(config, ConclusionCode.DEFAULTED) == [("taken by default: rope_theta", True)]
+
+
+def test_llama_4_multiplies_logits_of_layers_without_positions_by_the_query():
+    llama4 = {"model_type": "llama4_text", "num_hidden_layers": 4}
+    told = "logits of layers without positions are multiplied by 1 + {} · ln(1 + ⌊(m + 1) / {}⌋)"
+    of_query = ", m the position of the query"
+    assert of(llama4, ConclusionCode.LOGITS) == [(told.format(0.1, 8192) + of_query, False)]
+    own = {"attn_scale": 0.2, "floor_scale": 4096}
+    for config in ({**llama4, **own}, {"model_type": "llama4", "text_config": {**llama4, **own}}):
+        assert of(config, ConclusionCode.LOGITS) == [(told.format(0.2, 4096) + of_query, False)]
+    assert not of({**llama4, "attn_temperature_tuning": False}, ConclusionCode.LOGITS)
+    assert not of({**llama4, "no_rope_layers": [1, 1, 1, 1]}, ConclusionCode.LOGITS)
