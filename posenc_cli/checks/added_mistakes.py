@@ -139,6 +139,9 @@ def added_mistakes(added: VectorsWithRows, context: int) -> Iterator[KnownMistak
     right = added.rows()
     mistakes = _mistakes(added, right, context)
     yield from without_idle(mistakes, added.x + right) if added.usual else mistakes
+    for half in COARSE:  # of other vectors these would show: a pack whose x hides them is told so
+        sums = added.values(round_to_half(added.x + right, half), right)
+        yield KnownMistake(Cause.TABLE_PRECISION, f"the sum was rounded to {half}", sums)
 
 
 def _mistakes(added: VectorsWithRows, right: RealRows, context: int) -> Iterator[KnownMistake]:
@@ -151,8 +154,6 @@ def _mistakes(added: VectorsWithRows, right: RealRows, context: int) -> Iterator
         rounded = round_to_half(right, half)
         message = f"what is added was rounded to {half}"
         yield KnownMistake(Cause.TABLE_PRECISION, message, added.summed(rounded))
-        sums = added.values(round_to_half(added.x + right, half), right)
-        yield KnownMistake(Cause.TABLE_PRECISION, f"the sum was rounded to {half}", sums)
     yield from _parameters(added, right)
 
 

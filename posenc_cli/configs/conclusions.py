@@ -124,6 +124,8 @@ def _context(layers: Layers) -> Conclusion | None:
         return _stretched(trained, factor, stated)
     if stated is None:
         return None
+    if trained == stated:
+        return Conclusion(ConclusionCode.CONTEXT, f"trained at {trained} positions, as stated")
     if trained:
         times = stated / trained
         text = f"trained at {trained} positions; {stated} are stated, {times:g} times as many"

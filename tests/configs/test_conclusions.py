@@ -35,6 +35,13 @@ def test_a_stated_length_is_held_against_the_stretched_one(stated, ending, doubt
     assert of(config, ConclusionCode.CONTEXT) == [(start + ending, doubtful)]
 
 
+def test_a_length_that_is_stated_as_it_was_trained_is_not_called_so_many_times_as_many():
+    llama3 = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
+    llama3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    config = {**LLAMA, "max_position_embeddings": 8192, "rope_scaling": llama3}
+    assert of(config, ConclusionCode.CONTEXT) == [("trained at 8192 positions, as stated", False)]
+
+
 def test_a_factor_that_is_no_ratio_of_lengths_is_not_read_as_one():
     llama3 = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
     llama3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
