@@ -98,7 +98,7 @@ def test_blocks_of_a_unet_are_refused():
             resolve({"_class_name": "Transformer2DModel", **norm})
 
 
-@pytest.mark.parametrize("name", FAMILIES.keys() - {"UNet1DModel"})
+@pytest.mark.parametrize("name", sorted(FAMILIES.keys() - {"UNet1DModel"}))
 def test_a_class_alone_takes_its_defaults(name):
     resolved = resolve({"_class_name": name})
     assert resolved.model_type == name
