@@ -243,6 +243,7 @@ def plans(few_bases):
     return functools.cache(planned)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("case", PLANS["cases"], ids=lambda case: case["name"])
 def test_transformers_makes_of_what_is_set_what_was_planned(case, plans, golden):
     statement, arrays = golden("config_plans")

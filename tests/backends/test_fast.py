@@ -223,6 +223,7 @@ def alternate(count):
     ]
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("placed", [halves, alternate])
 @pytest.mark.parametrize("scale", ["1", "1.2079441541679836", "-0.1"])
 @pytest.mark.parametrize("dim", [128, 12, 2])

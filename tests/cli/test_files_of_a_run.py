@@ -274,6 +274,7 @@ OWN = {
     "files/npz.py",  # members of an archive
     "configs/families.py",
     "configs/library.py",
+    "configs/refusals.py",
     "configs/nonrotary.py",
     "render/colors.py",  # data of posenc's own
     "render/graphics.py",  # a picture in memory
@@ -284,6 +285,7 @@ OWN = {
     "experiments/folder.py",  # what runs keep
     "experiments/worker.py",  # another process
     "cli/check_reports.py",  # the summary of a GitHub step, which is added to
+    "cli/rendered_help.py",  # a text of posenc's own
     "cli/completion.py",  # the file that a shell starts with, which is added to
 }
 

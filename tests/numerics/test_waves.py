@@ -373,6 +373,7 @@ def test_extreme_frequencies_keep_their_sign_and_raise_no_warning(dtype):
                 assert values[row, column] == expected
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("frequency", ["1e-30", "-3.1e-9", "1e-250", "7e-310"])
 @pytest.mark.parametrize("scale", ["1", "1e-290", "-1e300"])
 def test_sines_of_any_size_are_rounded_to_float64(frequency, scale):
