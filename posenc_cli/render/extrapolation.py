@@ -401,7 +401,7 @@ def _untrained_text(item: EncodingSummary) -> str:
             met.setdefault(length.untrained, []).append(str(length.length))
     if not met:
         return ""
-    parts = [f"{what} at length {' and '.join(lengths)}" for what, lengths in met.items()]
+    parts = [f"{what} at {', '.join(lengths)}" for what, lengths in met.items()]
     return f"{item.name}: never trained, and met: {'; '.join(parts)}."
 
 

@@ -89,7 +89,7 @@ def test_untrained_buckets_are_named_with_the_lengths_that_meet_them():
     met = {16: "bucket 30 of t5", 32: "buckets 30–31 of t5", 64: "buckets 30–31 of t5"}
     untrained = {("t5", length): what for length, what in met.items()}
     text = " ".join(lines_of(report_of("t5", made={"untrained": untrained})))
-    said = "bucket 30 of t5 at length 16; buckets 30–31 of t5 at length 32 and 64."
+    said = "bucket 30 of t5 at 16; buckets 30–31 of t5 at 32, 64."
     assert f"t5: never trained, and met: {said}" in text
 
 
