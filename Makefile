@@ -34,12 +34,12 @@ demo: $(VENV)/.installed
 	@printf '%s\n' '' 'That was a wrong port of Llama 3.1, and why it is wrong. Next:' '  . .venv/bin/activate' \
 		'  posenc explain llama-3.1-8b' '  posenc spectrum --model llama-3.1-8b' '  posenc identify rope-4096x64.npy'
 
-## test: every file of tests but its sweeps, and few examples of each property
+## test: every file of tests but what takes long, and few examples of each property
 # SHARE=8 runs every eighth test: what other Pythons and versions are tried on in `make check`.
 SHARE ?= 1
 OTHERS := 12
 test: $(DEVELOPED)
-	$(RUN) -m pytest -n 2 -m "not slow" --one-in $(SHARE) --hypothesis-profile=test
+	$(RUN) -m pytest -n 2 -m "not (slow or long)" --one-in $(SHARE) --hypothesis-profile=test
 
 ## check: everything that must hold before a change lands
 check: lint types layers docs gallery coverage pythons
@@ -54,7 +54,7 @@ coverage: $(DEVELOPED)
 
 ## sweeps: the tests that make test leaves out, and all examples of each property, without coverage
 sweeps: $(DEVELOPED)
-	$(RUN) -m pytest -n 3 --dist worksteal -m "slow or hypothesis" --sweeps $(SWEEPS) --durations 20
+	$(RUN) -m pytest -n 3 --dist worksteal -m "slow or long or hypothesis" --sweeps $(SWEEPS) --durations 20
 
 # The newest Python that is here: for it alone there is the newest NumPy.
 NEWEST = $(or $(shell "$(PYTHON)" tools/pythons.py $(SUPPORTED) | sed -n '/missing/!s/^[^ ]* //p' | tail -n 1),$(PYTHON))

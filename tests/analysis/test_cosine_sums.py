@@ -57,6 +57,7 @@ def test_models_fail_where_a_prototype_of_others_found_it():
     assert sums(5e5).first_negative(8192) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("thousands", "bound"), [*dict.fromkeys([*MEN.items(), *SU.items()])], ids=str
 )
@@ -75,6 +76,7 @@ def test_bases_that_round_to_published_bounds_qualify(thousands, bound):
     assert bool(found) == ((thousands, bound) not in FAILING)
 
 
+@pytest.mark.long
 def test_the_set_of_bases_that_qualify_is_disconnected():
     # At 1024 positions: 4295 qualifies, 6000 does not, and 6100 does.
     assert sums(4295.0).first_negative(1024) is None
@@ -85,6 +87,7 @@ def test_the_set_of_bases_that_qualify_is_disconnected():
     assert found.tried == len(tried_bases(found.per_decade))
 
 
+@pytest.mark.long
 def test_each_base_of_an_interval_qualifies_and_those_beside_it_do_not():
     length = 512
     found = qualifying_bases(PAIRS, length, per_decade=32)
@@ -102,6 +105,7 @@ def test_each_base_of_an_interval_qualifies_and_those_beside_it_do_not():
             assert beside is None or sums(beside).first_negative(length) is not None
 
 
+@pytest.mark.long
 def test_a_base_is_proposed_between_neighbours_that_qualify_too():
     found = qualifying_bases(PAIRS, 1024)
     alone = found.intervals[0]

@@ -169,6 +169,7 @@ NEEDED = {"rope-longrope": {"dim": 8, "short_factor": "1,1,2,4", "long_factor": 
 NETWORKS = {name for name, scheme in BUILT_IN.items() if scheme.weights and scheme.weights.tensors}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", sorted(set(BUILT_IN) - NETWORKS))
 def test_of_every_scheme_the_optimum_is_reached(scheme):
     of_scheme = result(scheme, "back:2", NEEDED.get(scheme), trained=6, lengths=(12,))

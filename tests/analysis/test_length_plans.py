@@ -113,6 +113,7 @@ def test_what_is_set_is_read_back_to_what_was_planned(llama):
         }
 
 
+@pytest.mark.long
 def test_llama_3_grows_its_factor_as_the_length_does():
     found = planned("llama-3.1-8b", 262144)
     assert (found.trained, found.told, found.lengths.context) == (8192, True, 131072)
@@ -174,6 +175,7 @@ def test_longrope_is_not_planned_and_other_types_only_where_the_family_takes_the
     assert {own.name for own in found.recipes} >= {"as-is", "ntk"}
 
 
+@pytest.mark.long
 def test_a_rope_that_all_layers_share_changes_with_them_and_one_that_they_do_not_stays():
     assert "yarn" in [own.name for own in planned("gemma-2-9b", 16384).recipes]
     shared = planned("modernbert-base", 16384)
@@ -243,6 +245,7 @@ def plans(few_bases):
     return functools.cache(planned)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("case", PLANS["cases"], ids=lambda case: case["name"])
 def test_transformers_makes_of_what_is_set_what_was_planned(case, plans, golden):

@@ -76,6 +76,7 @@ def test_in_json_a_sample_has_values_of_the_matrix():
     np.testing.assert_array_equal(np.array(matrix["values"]), expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("scheme", "given"), [("rope", {"dim": 8}), ("sinusoidal", {"dim": 8, "base": 50.0})]
 )

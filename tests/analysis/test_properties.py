@@ -291,6 +291,7 @@ def test_what_is_bounded_is_declared_or_tried_far_out(scheme, holds, evidence):
     assert (found.sample == "verdict") == (evidence == "measured")
 
 
+@pytest.mark.long
 def test_unasked_as_many_positions_are_looked_at_as_are_taken():
     counts = {"rope": 512, "alibi": 512, "fire": 256, "swin": 49}
     for name, count in counts.items():
@@ -316,6 +317,7 @@ def test_keys_of_xpos_grow_with_the_position():
     assert "grows at every doubling" in found.reason
 
 
+@pytest.mark.long
 def test_no_cell_is_larger_than_its_declared_limit():
     limits = {}
     for name, scheme in BUILT_IN.items():
@@ -331,6 +333,7 @@ def test_no_cell_is_larger_than_its_declared_limit():
     assert np.abs(nemo).max() <= BUILT_IN["sandwich"].bind({"convention": "nemo"}).content.limit
 
 
+@pytest.mark.long
 @pytest.mark.sweep(7)
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_scheme_has_every_property_in_strict_json(name):

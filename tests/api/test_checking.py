@@ -16,6 +16,7 @@ def right(count=128, **parameters):
     return posenc.tables("rope", count, **{**ROPE, **parameters})
 
 
+@pytest.mark.long
 def test_right_tables_pass_and_the_report_is_the_commands(call, tmp_path):
     cos, sin = right()
     np.save(tmp_path / "cos.npy", cos)
@@ -34,6 +35,7 @@ def test_right_tables_pass_and_the_report_is_the_commands(call, tmp_path):
         assert json.loads(json.dumps(report.as_json())) == document
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("subject", "cause"),
     [
@@ -60,6 +62,7 @@ def test_the_cause_is_typed(subject, cause):
     assert {finding.ok for finding in report.findings} <= {True, report.ok}
 
 
+@pytest.mark.long
 def test_positions_of_the_rows_are_those_that_are_said():
     tables = posenc.tables("rope", [3, 900], **ROPE)
     assert posenc.rope_check("rope", tables=tables, positions=[3, 900], **ROPE).ok
@@ -145,6 +148,7 @@ def test_tensors_are_checked():
     assert posenc.rope_check("rope", tables=half, **ROPE).subject["dtype"] == "bfloat16"
 
 
+@pytest.mark.long
 def test_an_array_is_identified():
     cos, sin = posenc.tables("llama-3.1-8b", 256)
     match = posenc.identify(cos, sin).match

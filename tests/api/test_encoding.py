@@ -111,6 +111,7 @@ def test_arguments_of_blocks_are_checked_before_the_first_is_asked_for():
         posenc.blocks("rope", 4, dim=3)
 
 
+@pytest.mark.long
 def test_a_bias_of_some_queries_and_keys_is_that_part_of_the_whole():
     for scheme, parameters in (
         ("alibi", {"heads": 3}),

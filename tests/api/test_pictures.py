@@ -19,6 +19,7 @@ def saved(figure):
     return content.getvalue()
 
 
+@pytest.mark.long
 def test_a_heatmap_is_a_figure_of_matplotlib():
     from matplotlib.figure import Figure
 
@@ -28,6 +29,7 @@ def test_a_heatmap_is_a_figure_of_matplotlib():
     assert isinstance(posenc.heatmap(np.eye(8)), Figure)
 
 
+@pytest.mark.long
 def test_curves_are_columns_of_an_encoding_or_an_array():
     (axes,) = posenc.curve("sinusoidal", 20, columns=range(4, 6), dim=8).axes
     rows = posenc.encode("sinusoidal", 20, dim=8, dtype="float64")
@@ -39,6 +41,7 @@ def test_curves_are_columns_of_an_encoding_or_an_array():
         posenc.curve("rope", 8, columns=range(0))
 
 
+@pytest.mark.long
 def test_a_similarity_has_its_matrix_words_and_figure(call):
     report = posenc.similarity("sinusoidal", 24, dim=8)
     rows = posenc.encode("sinusoidal", 24, dim=8, dtype="float64")

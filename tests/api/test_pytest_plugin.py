@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import posenc_cli as posenc
 
 pytest_plugins = ["pytester"]
@@ -17,6 +19,7 @@ def test_wrong(rope_check):
 """
 
 
+@pytest.mark.long
 def test_a_failure_shows_the_cause_before_the_report(pytester):
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest")

@@ -135,6 +135,7 @@ def layouts():
 LAYOUTS = sorted(layouts(), key=lambda each: each[0])
 
 
+@pytest.mark.long
 @pytest.mark.sweep(247)
 @every_kernel
 @NARROW
@@ -193,6 +194,7 @@ def test_any_frequencies_have_the_same_bytes(dtype, frequencies, start, scale):
     assert_same_bytes(pair(frequencies, scale), positions, halves(count), dtype, 2 * count)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [1, 2, 6, 30, 32, 128, 1400])
 def test_what_is_computed_ahead_takes_little_memory_however_narrow_the_table(width):
     ours, _ = pair(ladder(10_000, 2 * width))
@@ -287,6 +289,7 @@ def test_extremes_have_the_same_bytes(dtype):
         assert_same_bytes(pair(frequencies, str(scale)), positions, halves(count), dtype, 2 * count)
 
 
+@pytest.mark.long
 @NARROW
 def test_every_rounding_of_tiny_cells_has_the_same_bytes(dtype):
     # sin(n · ω) ≈ n · ω steps through the subnormal numbers of the format, and half-way between.
@@ -337,6 +340,7 @@ def test_the_signs_of_cells_at_zero_are_left_to_the_core(dtype, monkeypatch):
     assert set(settled) >= {4, 5, 6, 7}
 
 
+@pytest.mark.long
 @every_kernel
 @NARROW
 def test_almost_nothing_is_undecided(dtype, monkeypatch):
@@ -388,6 +392,7 @@ def test_complex_tables_have_the_same_bytes(dtype, kernel_calls):
     assert bool(kernel_calls) == (dtype is COMPLEX64)
 
 
+@pytest.mark.long
 @every_dtype
 def test_threads_fill_one_array_with_the_same_bytes(dtype):
     ours, theirs = pair(ladder(10_000, 64))
@@ -441,6 +446,7 @@ def test_other_devices_are_refused():
         FastBackend().exact([Decimal(1)], scale=Decimal(1), device="cuda")
 
 
+@pytest.mark.long
 def test_it_is_found_by_name_and_its_status_does_not_import_numba():
     status = registry.status("fast")
     assert status.available
@@ -526,6 +532,7 @@ def test_damaged_compiled_code_is_no_matter(damage, tmp_path):
     python(FILL, NUMBA_CACHE_DIR=str(cache))
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("numba", "reason"),

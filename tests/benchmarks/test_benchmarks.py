@@ -278,6 +278,7 @@ def test_zeros_take_as_many_bytes_as_the_table(tmp_path, monkeypatch):
     assert (tmp_path / "zeros").stat().st_size == 5000 * DIM * 4
 
 
+@pytest.mark.long
 def test_the_peak_of_a_process_is_its_own_and_not_that_of_the_one_that_started_it():
     ballast = np.ones(1 << 24)
     small = processes._peak(processes.NOTHING)

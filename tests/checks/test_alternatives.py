@@ -55,6 +55,7 @@ def changed(values, pair, number):
     return values
 
 
+@pytest.mark.long
 @pytest.mark.sweep(100)
 @pytest.mark.parametrize(
     ("given", "rates", "cause", "words"),

@@ -137,6 +137,7 @@ def test_any_shape_and_any_numbers_end_in_a_verdict_or_one_line(scheme, kind, tm
         assert ends_well(asked) is None, (shape, value, asked)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("numbers", ["5e-324 1e308", "1e308 5e-324", "1e308 1e308", "1e308 nan"])
 @pytest.mark.parametrize("kind", ["tables", "rotated"])
@@ -148,6 +149,7 @@ def test_numbers_at_the_ends_of_the_range_give_no_warning(kind, numbers, tmp_pat
     assert ends_well(["rope-check", "-s", "rope", "--dim", str(DIM), f"--{kind}", *paths]) is None
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("number", ["1e300", "5e-324"])
 def test_a_function_may_return_numbers_at_the_ends_of_the_range(number, tmp_path):
@@ -178,6 +180,7 @@ def asked_of_extremes(folder, scheme, given, random):
     return [*asked[:5], *(part for each in given for part in ("--set", each)), *asked[5:]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("scheme", "given"),
     [

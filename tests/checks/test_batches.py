@@ -16,6 +16,7 @@ NEIGHBOURS = ("rope-check", "-s", "rope", "-d", "32", "--json")
 PAIRED_BESIDE = ("first_returned", "first_of_cache", "heads_of_q")
 
 
+@pytest.mark.long
 @pytest.mark.sweep(len(MUTANTS))
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mistake_that_some_calls_alone_show_is_named(name, call):
@@ -79,6 +80,7 @@ def test_right_functions_of_every_convention_pass_and_what_is_not_tried_is_said(
 DYNAMIC = ("rope-check", "-s", "rope-dynamic", *HALF[3:], "--set", "factor=4")
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("asked", "name"),
@@ -100,6 +102,7 @@ def test_what_a_longer_call_leaves_behind_is_found(asked, name, call):
     assert "give other values than before" in why["evidence"]
 
 
+@pytest.mark.long
 def test_what_goes_back_after_a_longer_call_passes(call):
     assert call(*DYNAMIC, "--impl", f"{WRONG}:always_reset")[0] == 0
 
@@ -117,6 +120,7 @@ def test_a_cache_that_is_cast_as_it_grows_is_no_rotation_left_behind(call):
     assert json.loads(out)["diagnosis"][0]["cause"] == "table-precision"
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("name", "length", "status"),
@@ -134,6 +138,7 @@ def test_a_short_call_again_is_tried_as_far_as_it_can_be(name, length, status, c
     assert ("a short call again" in "".join(untried)) == (name == "dies_of_fifty_rows")
 
 
+@pytest.mark.long
 def test_what_goes_wrong_in_other_calls_besides_hides_no_cause(call):
     wrong = f"{WRONG}:another_base_and_left_once"
     document = json.loads(call(*HALF, "--impl", wrong)[1])

@@ -49,6 +49,7 @@ def check(tmp_path):
     return run
 
 
+@pytest.mark.long
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     "body",
@@ -67,6 +68,7 @@ def test_right_functions_pass_however_they_are_written(body, check):
     assert check(body).ok
 
 
+@pytest.mark.long
 @pytest.mark.sweep(18)
 @pytest.mark.parametrize(
     ("body", "words"),
@@ -128,6 +130,7 @@ NOT_MAPS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize(("why", "body"), NOT_MAPS.items())
 def test_lengths_of_what_is_no_linear_map_are_not_measured_and_it_is_said_why(why, body, check):
@@ -150,6 +153,7 @@ LOST_POSITIONS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.sweep(7)
 @pytest.mark.parametrize(("words", "body"), LOST_POSITIONS.items())
 def test_positions_that_get_lost_in_calls_are_named_as_they_were_reproduced(words, body, check):
@@ -215,6 +219,7 @@ def test_what_ignores_more_than_positions_is_no_offset_of_them(body, check):
     assert diagnose(found)[0].cause != "position-offset"
 
 
+@pytest.mark.long
 def test_rows_that_are_counted_are_an_offset_of_positions(check):
     found = check("def f(x, p): return good(x, np.arange(len(x)))")
     assert diagnose(found)[0].cause == "position-offset"
@@ -253,6 +258,7 @@ def test_a_function_finds_no_module_of_posenc_by_accident(check):
         check("import slopes\nf = good")
 
 
+@pytest.mark.long
 def test_a_file_finds_the_modules_beside_it(tmp_path, check):
     (tmp_path / "neighbour_of_mine.py").write_text("twice = 2\n")
     assert check("from neighbour_of_mine import twice\nf = good").ok
@@ -315,6 +321,7 @@ def test_a_file_that_is_not_there_cannot_be_read():
         implementation("./none.py:f", rope.reference("rope", dim=8), Positions.parse("0:8"))
 
 
+@pytest.mark.long
 def test_a_function_that_depends_on_the_length_is_given_the_length(check):
     body = """
     def f(x, p):
@@ -329,6 +336,7 @@ def test_a_function_that_depends_on_the_length_is_given_the_length(check):
     assert not check("f = good", positions="0:17", seq_len=17, **given).ok
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("body", ["f = good", "def f(x, p): return other(x, p)"])
 def test_a_function_whose_base_follows_the_length_is_said_to(body, check):
@@ -560,6 +568,7 @@ def test_a_worker_whose_answers_nobody_reads_ends_in_silence():
         assert process.stderr.read() == b""
 
 
+@pytest.mark.long
 @pytest.mark.sweep(7)
 @pytest.mark.parametrize(
     ("body", "words"),
@@ -595,6 +604,7 @@ def test_what_a_function_does_to_its_process_is_told(body, words, check, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.long
 @pytest.mark.sweep(6)
 @pytest.mark.parametrize(
     "body",
@@ -611,6 +621,7 @@ def test_a_right_function_may_read_print_and_copy_its_process(body, check):
     assert check(body, positions="0:8").ok
 
 
+@pytest.mark.long
 def test_what_a_function_prints_is_shown(check, capfd):
     assert check("def f(x, p): os.write(1, b'aloud\\n'); return good(x, p)", positions="0:8").ok
     assert capfd.readouterr().err.startswith("aloud\n")
@@ -635,6 +646,7 @@ PAIRED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(("words", "columns"), PAIRED.items())
 def test_any_columns_may_be_paired_and_turn_by_their_distance(words, columns, check):
@@ -684,6 +696,7 @@ def odd(x, p, base=1e4):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("body", "failed", "causes"),
     [
@@ -697,6 +710,7 @@ def test_with_columns_paired_otherwise_other_mistakes_are_named_too(body, failed
     assert [why.cause for why in diagnose(found)] == causes
 
 
+@pytest.mark.long
 def test_a_largest_position_so_far_is_not_taken_for_the_first(check):
     (why,) = diagnose(check("def f(x, p): return good(x, np.maximum.accumulate(p))"))
     assert (
@@ -704,6 +718,7 @@ def test_a_largest_position_so_far_is_not_taken_for_the_first(check):
     )
 
 
+@pytest.mark.long
 def test_a_factor_of_q_alone_is_not_said_to_be_squared_in_scores(check):
     found = check("def f(q, k, positions): return good(q, positions) / 8, good(k, positions)")
     (why,) = diagnose(found)
@@ -712,11 +727,13 @@ def test_a_factor_of_q_alone_is_not_said_to_be_squared_in_scores(check):
     )
 
 
+@pytest.mark.long
 def test_calls_of_one_row_that_start_again_are_not_said_of_all_calls(check):
     (why, _) = diagnose(check("def f(x, p): return good(x, p * (len(p) > 1))"))
     assert why.message == "each call starts again at position 0, in calls of some lengths"
 
 
+@pytest.mark.long
 def test_positions_past_float16_are_not_said_to_follow_the_length(check):
     found = check("def f(x, p): return good(x, p.astype(np.float16))", positions="0:64,70000:70002")
     assert not any("depends on the length" in note for note in found.subject.notes)

@@ -199,6 +199,7 @@ def test_how_to_call_goes_with_a_function(flag, call):
     assert f"{flag[0]}: goes with --impl" in err
 
 
+@pytest.mark.long
 def test_a_function_is_never_found_right_by_the_way_it_is_called(tmp_path):
     # Which form is taken does not depend on the reference.
     (tmp_path / "f.py").write_text("def f(x, positions): return x * 2\n")

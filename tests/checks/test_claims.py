@@ -352,6 +352,7 @@ def test_no_frequency_is_named_that_no_row_has(wrong):
     assert not any("frequency of pair" in each.message + each.evidence for each in causes)
 
 
+@pytest.mark.long
 def test_rows_of_another_base_have_its_frequencies():
     _, (cause,) = told(*other_base_from_700(*tables()))
     assert (cause.cause, cause.message) == (

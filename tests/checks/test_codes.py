@@ -47,6 +47,7 @@ def test_every_cause_that_a_mutant_may_have_is_a_code():
     assert {cause for mutant in MUTANTS.values() for cause in mutant.causes} <= set(Cause)
 
 
+@pytest.mark.long
 def test_no_report_states_a_word_beside_the_table():
     named = 0
     for path in PACKAGE.rglob("*.py"):

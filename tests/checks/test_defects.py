@@ -61,6 +61,7 @@ MOVED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.sweep(17)
 @pytest.mark.parametrize("name", MOVED)
 def test_a_rule_by_which_positions_get_lost_is_said_with_its_numbers(name):

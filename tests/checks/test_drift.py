@@ -82,6 +82,7 @@ def exponentials(d, base):
     return np.exp(np.arange(0, d, 2, dtype=np.float32) * np.float32(-np.log(base) / d))
 
 
+@pytest.mark.long
 @pytest.mark.sweep(40)
 @pytest.mark.parametrize("base", [1e4, 5e5, 1e6, 1e7])
 @pytest.mark.parametrize("frequencies", [powers, exponentials])
@@ -112,6 +113,7 @@ def reduced(angles, pi):
     return angles - np.rint(angles / turn) * turn
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("count", SHORT)
 @pytest.mark.parametrize("pi", [3.14159, 3.1416])
@@ -222,6 +224,7 @@ def test_a_fault_of_all_pairs_allows_at_most_the_share_of_it_that_may_be_chance(
     assert fault.allowed == pytest.approx(0.2 / ALIKE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_frequencies_that_err_apart_as_float32_powers_do_share_no_cause(seed):
     """Of up to eight units of float32; where all err nearly alike, that is a rule."""

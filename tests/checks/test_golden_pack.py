@@ -69,6 +69,7 @@ def comparison_of(folder, tmp_path, y):
     return compare_with_pack(str(folder), str(tmp_path / "y.npy"))
 
 
+@pytest.mark.long
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", ALONG_A_LINE)
 def test_textbook_code_passes_the_pack_in_float64_and_in_float32(name, packs, tmp_path):
@@ -107,6 +108,7 @@ def goes_by_position(name):
     )
 
 
+@pytest.mark.long
 @pytest.mark.sweep(11)
 @pytest.mark.parametrize("name", APART)
 def test_a_mutant_written_apart_from_posenc_fails_and_no_wrong_cause_is_named(
@@ -124,6 +126,7 @@ def test_a_mutant_written_apart_from_posenc_fails_and_no_wrong_cause_is_named(
     assert set(causes) <= {*mutant.causes, *mutant.also}
 
 
+@pytest.mark.long
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("scheme", ["rope-yarn", "sinusoidal", "learned", "alibi", "t5", "fire"])
 def test_each_known_mistake_is_named_by_the_cells_that_the_pack_keeps(scheme, tmp_path):
@@ -176,6 +179,7 @@ def test_mistakes_that_give_the_same_values_count_once():
     assert len({*messages}) == len(messages)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("scheme", ["rope", "rope-llama3", "rope-resonance", "mrope", "xpos"])
 def test_y_is_what_apply_gives_and_tables_what_generate_gives(scheme):
@@ -188,6 +192,7 @@ def test_y_is_what_apply_gives_and_tables_what_generate_gives(scheme):
     assert np.array_equal(pack.content.arrays["sin"], sin)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16])
 def test_packs_of_half_precision_pass_code_in_it_and_kill(dtype):
@@ -207,6 +212,7 @@ def test_packs_of_half_precision_pass_code_in_it_and_kill(dtype):
     assert 250 < pack.killed < len(pack.known)  # half precision hides some roundings
 
 
+@pytest.mark.long
 def test_float32_code_passes_a_pack_of_amplitudes_that_grow():
     pack = pack_of("xpos", dim=64)
     waves = pack.content.request.content.waves
@@ -230,6 +236,7 @@ def test_float32_code_passes_a_pack_of_amplitudes_that_grow():
     assert (np.abs(y - pack.content.y) <= pack.content.tolerance).all()
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("rule", ["float32", "exact", 1e-3])
 def test_the_score_is_that_of_the_tolerance_asked_for(rule):
@@ -243,6 +250,7 @@ def test_the_score_is_that_of_the_tolerance_asked_for(rule):
     assert sum(killed) == asked.killed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["rope", "learned", "alibi"])
 def test_a_tolerance_of_0_passes_the_very_values_and_nothing_else(scheme, tmp_path):
     pack = pack_of(scheme, positions=Positions.parse("0:9"), rule=0.0)
@@ -260,6 +268,7 @@ def test_positions_show_powers_of_two_the_end_of_the_context_and_what_is_past_it
     assert [*telling_positions(4096, 5)] == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.long
 def test_vectors_are_exact_in_every_format_and_never_zero():
     x = pack_of("rope", dim=128).content.arrays["x"]
     assert x.all()
@@ -297,6 +306,7 @@ WRONG_ROWS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WRONG_ROWS)
 def test_rows_that_are_written_wrongly_apart_from_posenc_are_found_and_named(name, tmp_path):
     pack = pack_of("sinusoidal", dim=64)
@@ -309,6 +319,7 @@ def test_rows_that_are_written_wrongly_apart_from_posenc_are_found_and_named(nam
     assert [cause.cause for cause in comparison.causes] == [causes[name]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

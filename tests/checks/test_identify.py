@@ -272,6 +272,7 @@ def test_frequencies_of_configs_are_identified(golden):
 # What no rule made.
 
 
+@pytest.mark.long
 def test_a_learned_table_is_not_identified():
     table = np.random.default_rng(7).normal(0, 0.02, (64, 32)).astype(np.float32)
     assert identify(Evidence.of_arrays(table)).match is None
@@ -369,6 +370,7 @@ def test_the_layout_shows_in_full_tables_alone(layout):
     assert "layout" not in bare.params
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("positions", ["0:2000:7", "5,17,40,100,1000,4096", "100000:100300", "0:2"])
 def test_the_positions_of_rows_are_found(positions):
     arrays = arrays_of("rope", positions, tables=("cos", "sin"), base=500_000.0)

@@ -27,6 +27,7 @@ def half_tables(positions="0:4096", **params):
     return [matrix("rope", positions, table=table, **params) for table in ("cos", "sin")]
 
 
+@pytest.mark.long
 @pytest.mark.sweep(15)
 @pytest.mark.parametrize("damage", [0.5, np.nan, np.inf, 3e-6])
 @pytest.mark.parametrize("row", [0, 5, 777, 4095])
@@ -311,6 +312,7 @@ def test_rows_gathered_from_anywhere_are_held_to_their_own_positions():
     assert of(cos, sin).nearest.census.misfit_rows.tolist() == [2222]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("factor", [1 + 1e-5, 1.001])
 def test_slopes_have_no_angle_that_excuses_one_of_them(factor):
     slopes = 2.0 ** -np.arange(1.0, 9.0)
@@ -319,6 +321,7 @@ def test_slopes_have_no_angle_that_excuses_one_of_them(factor):
     assert of(slopes).match is None
 
 
+@pytest.mark.long
 def test_frequencies_are_taken_for_those_of_bfloat16_where_it_has_each_of_them():
     exact = (10_000.0 ** -(np.arange(32) / 32)).astype(np.float32)
     frequencies = ((exact.view(np.uint32) + 0x8000) & 0xFFFF0000).view(np.float32)
@@ -417,6 +420,7 @@ def _with_wrong_pairs(kind, pairs):
     return cos.astype(np.float32), sin.astype(np.float32)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(7)
 @pytest.mark.parametrize("kind", ["faster", "backward", "still", "noise"])
 @pytest.mark.parametrize("pairs", [[7], [0, 31], [20, 21, 22, 23, 24]], ids=str)
@@ -428,6 +432,7 @@ def test_pairs_that_do_not_fit_are_named_and_every_cell_of_the_others_does(kind,
     assert not nearest.exact
 
 
+@pytest.mark.long
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("form", ["cos-sin", "interleaved", "sinusoids", "complex", "halves"])
 def test_wrong_pairs_are_named_in_any_table(form):

@@ -79,6 +79,7 @@ def test_damage_of_any_size_leaves_a_table_what_it_is(
 # Frequencies.
 
 
+@pytest.mark.long
 @pytest.mark.sweep(9)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
@@ -159,6 +160,7 @@ def test_rows_of_other_positions_do_not_fit_wherever_they_are(change, where):
 # Masks.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("low", [-np.inf, -1e10])
 def test_a_low_score_that_no_mask_hides_does_not_fit(low):
     bias = matrix("alibi", "0:64", heads=8).copy()

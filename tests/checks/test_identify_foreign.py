@@ -30,6 +30,7 @@ def test_a_table_is_found_in_the_form_that_a_program_keeps_it_in(name):
     assert not match.exact or match.as_written
 
 
+@pytest.mark.long
 @pytest.mark.sweep(29)
 @pytest.mark.parametrize("name", UNLIKE)
 def test_what_no_rule_gave_is_not_identified(name):

@@ -7,6 +7,7 @@ import pytest
 import posenc_cli
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("params", "head"),
     [
@@ -27,6 +28,7 @@ def test_sandwich_is_read_back(params, head):
     assert {name: best.params[name] for name in asked} == asked
 
 
+@pytest.mark.long
 def test_one_head_of_a_stack_may_be_of_fewer_heads():
     scores = posenc_cli.encode("sandwich", 40, heads=8, dim=128)[1]  # 8/(8·2) = 4/(8·1)
     best = posenc_cli.identify(scores).candidates[0]

@@ -114,6 +114,7 @@ def test_what_another_program_says_is_a_hint(script, call):
     assert err.splitlines()[1:] == ["hint: it said: no such option"]
 
 
+@pytest.mark.long
 def test_a_function_runs_in_the_environment_that_is_active(script, call, tmp_path, monkeypatch):
     python = script(f"MARK=1 {OWN}", "virtual/bin/python")
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "virtual"))

@@ -100,6 +100,7 @@ LOST_BY_THE_CONVERTER = {
 """What the converter itself loses, or llama.cpp, of configs that test transformers' readers."""
 
 
+@pytest.mark.long
 def test_of_all_that_the_converter_wrote_only_what_it_loses_is_told():
     lost = set()
     for case in CASES:
@@ -384,6 +385,7 @@ def injected(name, change):
     return config, gguf_bytes(keys, tensors)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_loss_is_found_and_named(kind):
     name, change, expected = KINDS[kind]

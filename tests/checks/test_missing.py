@@ -66,6 +66,7 @@ def test_rows_that_end_in_no_numbers_are_told_from_the_first_on(start):
     assert "none from" not in cause.message
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(("times", "dtype"), [(127, np.int8), (64, np.int8), (32767, np.int16)])
 def test_whole_numbers_are_said_to_be_so_and_not_to_be_stored_wider(times, dtype):

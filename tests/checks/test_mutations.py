@@ -74,6 +74,7 @@ def test_there_are_as_many_as_promised():
     assert len({mutant.what for mutant in MUTANTS.values()}) == len(MUTANTS)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(173)
 @pytest.mark.parametrize(("name", "form"), SHOWN)
 def test_a_mutant_fails_and_its_cause_is_named_or_it_is_listed(name, form, reference):
@@ -165,6 +166,7 @@ def by_full_tables(x, cos, sin):
 APPLYING = (by_halves, by_matrices, by_complex_numbers, by_full_tables)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(17)
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.float16])
 @pytest.mark.parametrize("name", CASES)
@@ -182,6 +184,7 @@ def test_right_rotations_pass(name, dtype, reference):
         assert found.ok, found.findings
 
 
+@pytest.mark.long
 @pytest.mark.sweep(19)
 @pytest.mark.parametrize("name", CASES)
 def test_right_functions_pass(name, reference):

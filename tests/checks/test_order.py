@@ -138,6 +138,7 @@ def test_every_scheme_sees_order(name):
     assert found.sees_direction == (name not in SYMMETRIC)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(9)
 @pytest.mark.parametrize("name", sorted(catalogue.BUILT_IN))
 def test_scores_depend_on_distance_alone_unless_rows_are_added(name):

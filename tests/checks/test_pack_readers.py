@@ -139,6 +139,7 @@ def works(compiler):
     return not subprocess.run([compiler, version], capture_output=True, check=False).returncode
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("language", PORTS)
 def test_a_reader_passes_a_right_port_and_fails_a_wrong_one(language, pack, tmp_path):
     compiler, name, right, commands = PORTS[language]

@@ -93,6 +93,7 @@ def test_a_peers_tables_and_frequencies_pass(name, golden):
     assert found.ok, found.findings
 
 
+@pytest.mark.long
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("length", [2048, 4096, 4097, 8192, 65536])
 def test_a_peers_dynamic_frequencies_pass_at_their_length_alone(length, golden):

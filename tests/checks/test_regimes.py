@@ -68,6 +68,7 @@ def residual_by_hand(values, claimed):
     return np.abs(stored - claimed).max()
 
 
+@pytest.mark.long
 @pytest.mark.sweep(10)
 @pytest.mark.parametrize("name", MISTAKES)
 def test_rows_from_a_position_on_are_told_with_their_cause(name):
@@ -98,6 +99,7 @@ def test_some_of_the_pairs_are_told_with_their_cause(name):
     assert first.residual.fields()["cells"] == ROWS * PAIRS
 
 
+@pytest.mark.long
 def test_rows_and_pairs_are_told_together():
     wrong = np.where(np.arange(PAIRS) >= 8, MISTAKES["base"][0], EXACT)
     (first,) = causes_of(rows_from(wrong, 700))
@@ -269,6 +271,7 @@ def test_the_boundary_of_two_tables_is_the_true_one_or_none_is_named(name, other
         assert ends.first == boundary or (ends.first <= 1 and ends.last == boundary - 1)
 
 
+@pytest.mark.long
 def test_what_may_be_the_reason_as_well_is_said_of_the_same_place():
     values = EXACT.copy()
     values[100] = EXACT[99].real + 1j * EXACT[100].imag
@@ -283,6 +286,7 @@ def test_a_rounding_that_changes_nothing_is_no_cause():
         assert "rounded" not in " ".join(each.message for each in (why, *why.alike))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("start", "again"), [(900, ": they start again at 0"), (700, "")])
 def test_positions_that_begin_at_0_again_after_another_mistake_are_said_to(start, again):
     values = MISTAKES["linear"][0].copy()
@@ -292,6 +296,7 @@ def test_positions_that_begin_at_0_again_after_another_mistake_are_said_to(start
     assert second.message == f"from position 900 on: positions are off by -{start}{again}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("base", [1e4, 1e12])  # by which the slowest pair hardly turns
 def test_positions_turned_as_any_others_are_counted_and_reproduced(base):
     generator, rates = np.random.default_rng(0), ladder(DIM, base)

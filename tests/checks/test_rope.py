@@ -90,6 +90,7 @@ def test_the_bound_is_sharp_for_two_phases_that_err():
     assert relative.worst == pytest.approx(2 * np.sin(angle), rel=0.15)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_one_wrong_cell_among_many_is_found_where_it_is(dtype):
     right = rope.reference("rope", dim=64, layout="half")
@@ -561,6 +562,7 @@ RAMP = np.clip((np.arange(64) - 20) / (46 - 20), 0, 1)
 BY_COLUMNS = np.clip((2 * np.arange(64) - 20) / (46 - 20), 0, 1)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("rates", "words"),
@@ -577,6 +579,7 @@ def test_what_is_wrong_with_a_ramp_is_named(rates, words):
     assert words in causes[0].message
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("given", "cause", "words"),
     [
@@ -602,6 +605,7 @@ def test_inverses_of_frequencies_are_held_against_every_number():
     assert cause.evidence.endswith("; pair 3 of 32: near that, and off by more than float32 rounds")
 
 
+@pytest.mark.long
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_vectors_left_as_they_are_are_not_rotated_and_zeros_are_something_else(dtype):

@@ -95,6 +95,7 @@ def compared(call, tmp_path):
     return run
 
 
+@pytest.mark.long
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_stored_frequencies_lost_is_found_and_named(compared, kind):

@@ -194,6 +194,7 @@ def test_a_users_sinusoids_are_identified_where_their_own_columns_are():
     assert (match.scheme, match.params, str(match.positions)) == ("harmonics", {"dim": 32}, "5:105")
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("base", [10_000.0, 500.0])
 def test_a_users_grid_is_identified(base):
@@ -226,6 +227,7 @@ def test_the_command_that_identify_prints_writes_a_users_table_again(call, tmp_p
     assert "--scheme harmonic" in first["commands"][0]
 
 
+@pytest.mark.long
 @pytest.mark.sweep(7)
 @pytest.mark.parametrize(
     ("reference", "given", "rates", "cause", "words"),

@@ -14,6 +14,7 @@ from tests.matrices import matrix
 PLAIN = 10_000.0 ** (-np.arange(32) / 32)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("scheme", "given"),
@@ -43,6 +44,7 @@ def test_wavelengths_that_are_not_whole_are_no_resonance():
     assert match is None or match.scheme != "rope-resonance"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("scheme", "frequencies", "message"),
     [

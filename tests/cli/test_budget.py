@@ -199,6 +199,7 @@ def ended(tmp_path_factory):
         process.stdin.close()
 
 
+@pytest.mark.long
 @pytest.mark.sweep(99)
 @pytest.mark.parametrize(
     ("line", "ending"),

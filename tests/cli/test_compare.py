@@ -626,6 +626,7 @@ def test_random_weights_stand_in_the_title_of_a_difference(call):
     )
 
 
+@pytest.mark.long
 def test_the_text_goes_with_the_picture_and_the_status_stays(call, tmp_path):
     pair = ("compare", "rope", "rope", "--set", "b.base=100", "-l", "8", "-d", "8")
     status, out, _ = call(*pair, "--plot")

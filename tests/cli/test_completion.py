@@ -63,6 +63,7 @@ def test_a_word_becomes_what_it_may_be(completed, line, words):
     assert completed(line) == words
 
 
+@pytest.mark.long
 def test_bash_completes_by_the_script_that_is_printed(call, tmp_path):
     bash = shutil.which("bash")
     if bash is None:

@@ -114,6 +114,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("configs")
 
 
+@pytest.mark.long
 @given(
     named=st.tuples(st.sampled_from(MODEL_TYPES), st.sampled_from(sorted(ROPES))),
     key=keys,

@@ -35,6 +35,7 @@ def pack(call):
     return Path("pack")
 
 
+@pytest.mark.long
 def test_a_pack_has_the_files_that_its_manifest_names(call, pack):
     manifest = json.loads((pack / "pack.json").read_text())
     assert manifest["schema"] == "posenc/pack/1"
@@ -53,6 +54,7 @@ def test_a_pack_has_the_files_that_its_manifest_names(call, pack):
     assert all(one["reason"] for one in score["not_applicable"])
 
 
+@pytest.mark.long
 def test_the_same_request_gives_the_same_bytes(call, pack):
     assert call("emit", "-s", "rope", "-d", "16", "--layout", "half", "-o", "again")[0] == 0
     assert contents("again") == contents(pack)
@@ -61,6 +63,7 @@ def test_the_same_request_gives_the_same_bytes(call, pack):
     assert contents("other")["x.npy"] != contents(pack)["x.npy"]
 
 
+@pytest.mark.long
 def test_json_has_the_manifest_and_the_place(call):
     status, out, _ = call("emit", "-m", "llama-3-8b", "-o", "pack", "--json")
     printed = json.loads(out)
@@ -72,6 +75,7 @@ def test_json_has_the_manifest_and_the_place(call):
     assert printed["score"]["killed"] == printed["score"]["known"] > 270
 
 
+@pytest.mark.long
 def test_the_right_result_passes_and_a_mistake_is_named(call, pack):
     status, out, _ = call("emit", "--check", "pack", "pack/y.npy")
     assert status == 0
@@ -87,6 +91,7 @@ def test_the_right_result_passes_and_a_mistake_is_named(call, pack):
     assert report["diagnosis"][0]["cells"] == report["diagnosis"][0]["of_cells"] >= 8
 
 
+@pytest.mark.long
 def test_what_is_no_number_is_wrong_and_no_known_mistake(call, pack):
     y = np.load("pack/y.npy")
     y[3, 5] = np.nan
@@ -98,6 +103,7 @@ def test_what_is_no_number_is_wrong_and_no_known_mistake(call, pack):
     assert "cause: unknown" in call("emit", "--check", "pack", "y.npy")[1]
 
 
+@pytest.mark.long
 def test_a_pack_that_was_changed_is_refused(call, pack):
     y = np.load("pack/y.npy")
     np.save("y.npy", y)
@@ -116,6 +122,7 @@ def test_a_pack_that_was_changed_is_refused(call, pack):
         assert "is of no pack that posenc emit wrote" in refused(call, "--check", "pack", "y.npy")
 
 
+@pytest.mark.long
 def test_an_empty_folder_is_filled_and_another_is_left_alone(call):
     Path("empty").mkdir()
     assert call("emit", "-s", "rope", "-d", "4", "-o", "empty")[0] == 0
@@ -136,6 +143,7 @@ def test_a_run_that_fails_leaves_no_folder(call, monkeypatch):
     assert os.listdir() == []
 
 
+@pytest.mark.long
 def test_what_turns_nothing_or_goes_with_nothing_is_refused(call, pack):
     assert "is relative" in refused(call, "-s", "shaw", "-o", "new")
     assert "adds nothing" in refused(call, "-s", "nope", "-o", "new")
@@ -176,6 +184,7 @@ def mine(*, dim: int = 8):
 '''
 
 
+@pytest.mark.long
 def test_a_scheme_of_ones_own_and_a_hybrid_have_packs(call):
     Path("own.py").write_text(OWN)
     assert call("emit", "-s", "./own.py:mine", "-o", "own")[0] == 0

@@ -56,6 +56,7 @@ def refused(call, *arguments, status=2):
     return err
 
 
+@pytest.mark.long
 def test_what_nobody_says_is_one_encoding_of_each_way_to_tell_positions(call, made):
     assert call("extrapolate", "--train", "8", "--out", "run")[0] == 0
     request = request_of("run")
@@ -98,6 +99,7 @@ def test_a_scheme_of_ones_own_is_found_from_any_folder(call, made, tmp_path):
     assert encoding.parts == ((f"{tmp_path / 'own.py'}:halving", {"rate": 3.0}),)
 
 
+@pytest.mark.long
 def test_code_and_tables_of_ones_own_are_known_by_what_they_hold(call, made, tmp_path):
     (tmp_path / "own.py").write_text(OWN)
     np.save(tmp_path / "rows.npy", np.ones((200, 8)))
@@ -137,6 +139,7 @@ def test_a_run_is_kept_where_out_says_and_nowhere_else(call, made, tmp_path):
     assert {path.name for path in (tmp_path / "run").iterdir()} >= {"request.json", "results"}
 
 
+@pytest.mark.long
 def test_a_run_goes_on_only_with_what_it_was_asked_for(call, made):
     assert call("extrapolate", "-s", "rope", *SMALL, "--out", "run")[0] == 0
     whole = call("extrapolate", "--out", "run", "--resume")
@@ -153,6 +156,7 @@ def test_a_run_goes_on_only_with_what_it_was_asked_for(call, made):
     assert "--resume goes on" in refused(call, "-s", "rope", *SMALL, "--out", "run")
 
 
+@pytest.mark.long
 def test_shards_are_reported_by_themselves_and_merged(call, made):
     asked = ("-s", "rope", "-s", "alibi", *SMALL)
     whole = call("extrapolate", *asked, "--json")[1]
@@ -168,6 +172,7 @@ def test_shards_are_reported_by_themselves_and_merged(call, made):
     assert "other steps" in refused(call, "--merge", "r1", "--merge", "r2", "--steps", "9")
 
 
+@pytest.mark.long
 def test_reports_come_as_text_json_markdown_and_csv(call, made, tmp_path):
     asked = ("-s", "rope", "-s", "alibi", *SMALL)
     status, out, _ = call("extrapolate", *asked, "--csv", "losses.csv")
@@ -182,6 +187,7 @@ def test_reports_come_as_text_json_markdown_and_csv(call, made, tmp_path):
     assert {run["scheme"] for run in document["runs"]} == {"rope", "alibi"}
 
 
+@pytest.mark.long
 def test_a_picture_goes_to_its_file_and_the_terminal(call, made, tmp_path):
     asked = ("-s", "rope", "-s", "alibi", *SMALL)
     status, out, err = call("extrapolate", *asked, "--picture", "loss.svg")
@@ -204,6 +210,7 @@ def test_a_file_that_could_not_be_written_is_refused_before_anything_runs(name, 
         assert name in err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -327,6 +334,7 @@ def test_the_help_says_what_is_promised(call):
     assert re.search(r"--stretch NAMES at test time alone, by commas: none\| ?linear", text)
 
 
+@pytest.mark.long
 def test_too_many_curves_are_refused_before_anything_is_trained(call, made, tmp_path):
     asked = ("-s", "rope", "-s", "alibi", "-s", "t5", "--stretch", "none,window,log-n,clip,linear")
     kept = (*asked, *SMALL, "--out", "run")

@@ -228,6 +228,7 @@ def test_a_stdout_that_fails_leaves_no_file(words, posenc, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 def test_a_stdout_that_fails_adds_nothing_to_the_summary_of_a_step(posenc, tmp_path):
     (tmp_path / "summary.md").write_text("before\n")
@@ -293,6 +294,7 @@ OPENING = re.compile(r"(?:.*\.)?(?:open|read_bytes|read_text|fromfile|memmap|loa
 """What opens a file, by a name that it may have."""
 
 
+@pytest.mark.long
 def test_files_of_a_user_are_opened_in_one_place():
     root = Path(posenc_cli.__file__).parent
     for path in root.rglob("*.py"):

@@ -237,6 +237,7 @@ def test_inverse_frequencies_need_no_length(call, tmp_path):
     np.testing.assert_allclose(frequencies, 10_000.0 ** -(np.arange(0, 64, 2) / 64), rtol=1e-7)
 
 
+@pytest.mark.long
 def test_a_scheme_of_ones_own_is_named_by_module_and_attribute(posenc, tmp_path):
     (tmp_path / "mine.py").write_text(
         "from posenc_cli.formulas.declare import Rows, absolute\n"

@@ -182,6 +182,7 @@ def test_a_broken_file_is_one_line_and_status_2(call, gguf, data):
     assert err.count("\n") == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("file", "scheme", "params"),
     [
@@ -268,6 +269,7 @@ def test_shards_as_gguf_writes_them_are_one_model(call, forms):
     assert "rope_freqs.weight" in texts.pop()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
 def test_a_named_pipe_a_loop_of_links_and_shards_of_other_counts_end_soon(gguf, tmp_path):
     def run(*arguments):

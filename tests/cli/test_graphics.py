@@ -70,6 +70,7 @@ def test_nothing_is_detected_off_a_terminal(environment, monkeypatch):
     assert graphics.detected(environment) is None
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("arguments", PICTURES, ids=lambda arguments: arguments[0])
 def test_a_pipe_gets_no_pixels_and_those_asked_for_are_a_figure(arguments, call, monkeypatch):
@@ -84,6 +85,7 @@ def test_a_pipe_gets_no_pixels_and_those_asked_for_are_a_figure(arguments, call,
         assert len(np.unique(np.asarray(image.convert("RGB")).reshape(-1, 3), axis=0)) > 50
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("terminal")
 def test_auto_follows_what_is_detected_and_colours_not_wanted_are_no_pixels(call, monkeypatch):
     arguments = [*PICTURES[0], "--width", "30", "--height", "12", "--color", "always"]
@@ -110,6 +112,7 @@ def test_every_protocol_shows_the_same_picture(call):
     assert np.abs(painted - wanted).mean() < 1
 
 
+@pytest.mark.long
 def test_a_figure_in_a_terminal_is_no_larger_than_its_room(call):
     size = ["--width", "60", "--height", "20"]
     _, out, _ = call("heatmap", "-s", "rope", "-l", "9", "-d", "600", *size, "--graphics", "kitty")
@@ -189,6 +192,7 @@ def tty(request):
     os.waitpid(tty.process, 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("answer", "protocol", "tty"),
     [

@@ -60,6 +60,7 @@ def test_json_has_what_was_promised_and_what_was_learned(call):
     assert rope["gradient_below"] <= 1e-12
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_what_the_page_says_of_encodings_holds(claim, call):
     status, out, err = call(*shlex.split(claim))

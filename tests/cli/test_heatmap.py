@@ -507,6 +507,7 @@ def test_the_machines_matplotlib_settings_change_nothing(posenc, tmp_path):
     assert (tmp_path / "hostile.png").read_bytes() == (tmp_path / "plain.png").read_bytes()
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("arguments", "forbidden"),
@@ -588,6 +589,7 @@ def test_dims_past_the_columns_of_a_file_are_refused(call, tmp_path):
     assert call("heatmap", "-s", "rope", "--table", "inv-freq", "--dims", "0:2")[0] == 2
 
 
+@pytest.mark.long
 def test_without_matplotlib_only_files_fail(tmp_path):
     broken = tmp_path / "broken" / "matplotlib"
     broken.mkdir(parents=True)
@@ -646,6 +648,7 @@ BIASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", BIASES)
 @pytest.mark.parametrize("causal", [False, True])
 def test_weights_of_a_bias_are_its_softmax_and_each_query_shares_out_one(scheme, causal, call):
@@ -666,6 +669,7 @@ def test_weights_of_a_bias_are_its_softmax_and_each_query_shares_out_one(scheme,
     assert ("random weights" in document["title"]) == scheme.startswith("t5")
 
 
+@pytest.mark.long
 def test_weights_of_a_sample_are_those_over_all_keys(call):
     small = ("-s", "alibi", "--head", "3", "-l", "600", "--softmax", "--json", "--width", "300")
     document = json.loads(call("heatmap", *small)[1])

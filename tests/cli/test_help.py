@@ -29,6 +29,7 @@ def words(text: str) -> list[str]:
     return re.sub(r" \\\n|\|\s*", " ", text).split()
 
 
+@pytest.mark.long
 def test_no_word_is_lost_or_cut_at_any_width_and_no_line_is_wider(pages):
     for page in pages:
         widest = page.text(1000)

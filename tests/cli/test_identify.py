@@ -100,6 +100,7 @@ def test_bfloat16_tables_are_read(call):
     assert (found["scheme"], found["dtype"], found["residual"]) == ("rope", "bfloat16", 0.0)
 
 
+@pytest.mark.long
 def test_what_nothing_fits_is_status_1_and_said_so(call, tmp_path):
     table = np.random.default_rng(5).normal(0, 0.02, (64, 32)).astype(np.float32)
     np.save(tmp_path / "learned.npy", table)
@@ -353,6 +354,7 @@ def test_one_number_throughout_is_said_to_show_nothing(call, tmp_path):
     assert "one and the same, which shows no rule" in out
 
 
+@pytest.mark.long
 def test_a_cell_that_does_not_fit_is_told_with_its_file_where_there_are_two(call, tmp_path):
     tables = {table: matrix("rope", "0:256", dim=16, table=table) for table in ("cos", "sin")}
     tables["sin"][120, 3] += 0.5
@@ -366,6 +368,7 @@ def test_a_cell_that_does_not_fit_is_told_with_its_file_where_there_are_two(call
     assert "row 120, column 3: " in " ".join(out.split())
 
 
+@pytest.mark.long
 def test_axes_of_length_1_that_the_commands_leave_out_are_said(call, tmp_path):
     table = tmp_path / "table.npy"
     angles = np.arange(32)[:, None] * 1e4 ** -(np.arange(8) / 8)

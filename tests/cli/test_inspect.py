@@ -35,6 +35,7 @@ def test_one_encoding_fits_a_screen_and_says_how_each_verdict_is_known(call):
     assert "independent q and k: mean 0, deviation 0.125 at 0 and 0.125 at 511" in words
 
 
+@pytest.mark.long
 def test_several_stand_side_by_side_in_as_many_tables_as_they_need(call):
     line = ("inspect", *(word for name in ("rope", "alibi", "learned") for word in ("-s", name)))
     status, out, _ = call(*line)
@@ -99,6 +100,7 @@ def test_what_is_required_holds_or_the_status_is_one(call, require, status):
     assert ("ok: " in out) == (status == 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("scheme", "require", "said"),
     [

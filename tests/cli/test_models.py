@@ -31,6 +31,7 @@ def test_describes_one_with_source_config_and_what_it_resolves_to(call):
     assert max(map(len, out.splitlines())) <= 80
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", library.names())
 def test_every_model_can_be_described(name, call):
     status, out, _ = call("models", name)

@@ -188,6 +188,7 @@ def test_maps_of_words_are_told_apart_and_each_row_has_its_word(call):
     assert "down and across: the same words" in out
 
 
+@pytest.mark.long
 def test_a_picture_needs_an_encoding_and_goes_with_the_text(call, tmp_path):
     for flag in (["--plot"], ["--out", "x.png"]):
         status, out, err = call("order-check", *flag)

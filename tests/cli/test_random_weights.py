@@ -47,6 +47,7 @@ def text_of(result):
     return " ".join((out + err).split())
 
 
+@pytest.mark.long
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", TABLES)
 def test_drawn_weights_are_named_and_read_ones_are_not(name, call, tmp_path):

@@ -70,6 +70,7 @@ def test_a_report_claims_nothing_of_a_subject_that_is_far_too_wide(call, tmp_pat
     assert document["diagnosis"][0]["cause"] == "rotary-dim"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", SUBJECTS)
 def test_files_are_judged(kind, files, call):
     status, out, err = call(*CHECK, *subject(kind))
@@ -81,6 +82,7 @@ def test_files_are_judged(kind, files, call):
     assert "cause: base: the base is 500000, not 10000" in out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", SUBJECTS)
 def test_json_has_the_promised_keys(kind, files, call):
     status, out, _ = call(*CHECK, *subject(kind, "wrong-"), "--json")
@@ -202,6 +204,7 @@ def test_what_a_function_prints_does_not_reach_the_report(posenc, tmp_path):
     assert "noise" in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("end", ["os._exit(0)", "os._exit(1)", "os.abort()", "sys.exit(0)"])
 def test_a_function_that_ends_its_process_is_neither_a_pass_nor_a_failure(end, call, tmp_path):
@@ -247,6 +250,7 @@ def test_wrong_usage_is_one_line(arguments, status, words, files, call):
     assert err.startswith("posenc: error: ")
 
 
+@pytest.mark.long
 def test_junit_and_out_write_one_whole_file(files, call):
     for name, extra in (("a.xml", ()), ("b.txt", ("--format", "junit"))):
         asked = (*CHECK, *subject("tables", "wrong-"), "--out", name, *extra)
@@ -290,6 +294,7 @@ def test_the_report_fits_80_columns_and_shows_where_it_goes_wrong(files, call):
     assert re.search("[\u2801-\u28ff]", out)
 
 
+@pytest.mark.long
 def test_some_rows_of_a_file_may_be_checked(files, call):
     _, out, _ = call(*CHECK, *subject("tables"), "--len", "100", "--json")
     document = json.loads(out)
@@ -406,6 +411,7 @@ CRASHES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.sweep(9)
 @pytest.mark.parametrize("crash", CRASHES)
 def test_a_crash_is_an_error_in_junit_and_an_annotation(crash, call, tmp_path, monkeypatch):
@@ -467,6 +473,7 @@ def test_files_are_named_from_where_the_repository_is_checked_out(
         assert out.startswith(f"::error file={file},line=3,title=rope-check%3A reference::")
 
 
+@pytest.mark.long
 def test_quiet_prints_nothing_where_all_is_well_and_the_report_where_it_is_not(files, call):
     assert call(*CHECK, *subject("tables"), "-q") == (0, "", "")
     assert call("rope-check", "-s", "alibi", "--len", "8", "-q") == (0, "", "")
@@ -557,6 +564,7 @@ def test_every_row_of_a_file_is_looked_at(tmp_path, call):
         assert finding["at"] == {"position": row, "pair": 7}
 
 
+@pytest.mark.long
 def test_files_that_are_pipes_are_read_once(files):
     posenc = f"{shlex.quote(sys.executable)} -m posenc_cli"
     script = f"{posenc} {' '.join(CHECK)} --tables <(cat cos.npy) <(cat sin.npy) -q"
@@ -573,6 +581,7 @@ def heads_of(rows):
     return x, y
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("axes", [(0, 1, 2), (1, 0, 2)], ids=["before", "after"])
 def test_heads_that_are_wrong_are_named_with_their_causes(axes, call, tmp_path):

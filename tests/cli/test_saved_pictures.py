@@ -37,6 +37,7 @@ def test_every_command_that_has_pictures_is_looked_at():
     assert names - elsewhere | {"rope-check"} == {line.split()[0] for line in DRAWING}
 
 
+@pytest.mark.long
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("line", DRAWING)
 def test_the_picture_in_the_terminal_is_saved_under_its_title(line, call, tmp_path):
@@ -69,6 +70,7 @@ def test_a_file_is_refused_before_anything_else_is_looked_at(line, call):
     assert "error: --out 'picture.gif'" not in call(*line.split(), "--plot")[2]
 
 
+@pytest.mark.long
 def test_a_check_that_holds_has_roundings_to_draw(call, tmp_path):
     status, out, err = call("rope-check", "-s", "rope", "-l", "8", "--out", "picture.png")
     assert (status, out.startswith("ok: ")) == (0, True)

@@ -170,6 +170,7 @@ def test_columns_that_are_not_finite_are_told(call, tmp_path):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "status", "told"),
     [

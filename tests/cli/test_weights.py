@@ -54,6 +54,7 @@ def test_of_real_models_the_positional_tensors_are_listed_and_no_others(model):
     assert all(tensor.command for tensor in tensors)
 
 
+@pytest.mark.long
 def test_every_command_it_shows_runs_as_it_is_pasted(call):
     of_each_name = {}
     for model, case in CASES.items():

@@ -268,6 +268,7 @@ def maps(monkeypatch):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.sweep(40)
 @pytest.mark.parametrize("command", PICTURES)
 def test_figures_name_what_runs_down_and_across(command, drawn, texts):
@@ -286,6 +287,7 @@ def test_figures_name_what_runs_down_and_across(command, drawn, texts):
         assert any(words.value.startswith(text) and len(text) > 4 for text in upright)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(100)
 @pytest.mark.parametrize("command", PICTURES)
 @pytest.mark.parametrize("size", [(900, 700), (480, 320)])

@@ -26,6 +26,7 @@ def cases(*kinds: str):
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", cases("timestep", "sizes"))
 def test_timesteps_are_those_of_the_class(case):
     layers = resolve(case["config"]).layer(case["layer_type"])

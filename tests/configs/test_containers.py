@@ -39,6 +39,7 @@ def is_read(name):
     return not refused and not beside and name.split("/")[0] not in NO_HEAD
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", list(filter(is_read, CASES)))
 def test_the_text_model_has_the_defaults_of_the_model_around_it(name):
     text, resolved = CASES[name]["text"], resolve(CASES[name]["config"])

@@ -56,12 +56,14 @@ def test_the_flags_that_vllm_documents_are_those_for_qwen_3():
     assert words[2:] == ["--max-model-len", "131072"]
 
 
+@pytest.mark.long
 def test_a_base_is_a_flag_of_llama_cpp_and_a_scaling_that_goes_is_turned_off():
     assert flags("llama-2-7b", 8192, "ntk")["llama.cpp"].flags.startswith("--rope-freq-base 2022")
     found = flags("qwen2.5-7b-yarn", 262144, "ntk")["llama.cpp"].flags
     assert found.startswith("--rope-scaling none --rope-freq-base ")
 
 
+@pytest.mark.long
 def test_what_an_engine_reads_otherwise_has_no_flags_and_a_reason():
     dynamic = flags("llama-2-7b", 16384, "dynamic")
     assert all(setting.flags is None and setting.remark for setting in dynamic.values())
@@ -77,6 +79,7 @@ def test_an_engine_that_was_not_read_is_said_to_be_so():
     assert "was not read" in flags("phi-2", 4096, "linear")["llama.cpp"].remark
 
 
+@pytest.mark.long
 def test_layer_types_are_each_set_where_one_has_another_base():
     words = shlex.split(flags("gemma-3-1b", 262144, "linear")["vllm"].flags)
     rope = json.loads(words[1])["rope_parameters"]

@@ -30,6 +30,7 @@ def test_every_content_answers_the_same_questions(name):
     assert content.farthest is None or kind == "relative"
 
 
+@pytest.mark.long
 def test_nobody_asks_for_the_kind_of_a_content_but_its_declaration():
     """Dispatch is a match on all kinds, which mypy holds to be whole."""
     assert {kind.__name__ for kinds in declare.GIVES.values() for kind in kinds} == KINDS

@@ -76,6 +76,7 @@ def awkward(rules):
     return low + (high - low) / math.pi
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @every_scheme
 def test_no_rule_computes_with_floats_of_python(name):
@@ -126,6 +127,7 @@ def of_two_pi(xp):
     return 2 * xp.pi / (6 + xp.arange(0, 4))
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", REAL_DTYPES)
 def test_a_formula_of_pi_is_exact_up_to_the_last_position(dtype):

@@ -6,6 +6,8 @@ import ast
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -61,6 +63,7 @@ def circles(imports: Mapping[str, set[str]]) -> set[frozenset[str]]:
     }
 
 
+@pytest.mark.long
 def test_no_module_imports_one_that_stands_on_it() -> None:
     imports = imports_by_module()
     assert sum(map(len, imports.values())) > 500

@@ -7,6 +7,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -28,6 +30,7 @@ def types_defined(tree: ast.Module) -> Iterator[str]:
                     yield name
 
 
+@pytest.mark.long
 def test_no_two_classes_or_types_share_a_name() -> None:
     defined = defaultdict(set)
     for path in PACKAGE.rglob("*.py"):

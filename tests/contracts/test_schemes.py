@@ -101,6 +101,7 @@ def test_is_one_matrix_whatever_the_block_size(name, dtype, monkeypatch):
         assert blocks.tobytes() == whole.tobytes()
 
 
+@pytest.mark.long
 @pytest.mark.sweep(9)
 @every_scheme_of_positions
 @every_dtype
@@ -130,6 +131,7 @@ def test_fewer_positions_select_the_middle_of_all_offsets(name, dtype):
         assert part.tobytes() == whole[60 - count : 59 + count].tobytes()
 
 
+@pytest.mark.long
 @pytest.mark.sweep(6)
 @every_scheme
 @every_dtype
@@ -158,6 +160,7 @@ def test_round_to_stores_the_values_of_the_coarser_format(name):
     assert (wide == bits.view(ml_dtypes.bfloat16).astype(np.float32)).all()
 
 
+@pytest.mark.long
 @pytest.mark.sweep(6)
 @pytest.mark.parametrize(("name", "form"), list(itertools.product(BUILT_IN, READ)), ids="-".join)
 def test_every_format_reads_back_what_was_computed(name, form, tmp_path):

@@ -58,6 +58,7 @@ def project(tmp_path):
     return make
 
 
+@pytest.mark.long
 @pytest.mark.sweep(9)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_passes_right_code_and_fails_wrong_code(command, project, call, monkeypatch):
@@ -100,6 +101,7 @@ def action(tmp_path):
     return arguments
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("which", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_the_action_passes_right_code_and_fails_wrong_code(
     which, action, project, call, monkeypatch
@@ -164,6 +166,7 @@ def test_the_hook_of_pre_commit_fails_where_a_config_leaves_its_base_out(call, t
     )
 
 
+@pytest.mark.long
 def test_a_hook_of_ones_own_runs_the_function_in_the_environment_of_the_project(
     project, call, tmp_path, monkeypatch
 ):

@@ -151,6 +151,7 @@ def consoles() -> list[list[tuple[str, str]]]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.sweep(20)
 @pytest.mark.parametrize("name", [*reversed(COMMANDS)])  # the last is the cheapest
 def test_every_example_of_help_runs(name, shell):
@@ -166,6 +167,7 @@ def without_times(text: str) -> str:
     return re.sub(r"in \d+\.\d\d s", "in … s", text)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(40)
 @pytest.mark.parametrize(
     "block", [b for b in consoles() if "make" not in b[0][0]], ids=lambda b: b[0][0]
@@ -190,6 +192,7 @@ def test_every_statement_has_a_command_and_what_it_prints():
     assert len(STATEMENTS) == len(re.findall(r"^\| (?!statement)", TAUGHT, re.MULTILINE)) > 25
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("statement", "commands", "prints"), STATEMENTS, ids=[row[0] for row in STATEMENTS]
 )
@@ -211,6 +214,7 @@ def test_the_first_command_of_the_readme_is_a_target_that_runs_the_main_job():
     assert "POSENC = $(RUN) -m posenc_cli\n" in makefile
 
 
+@pytest.mark.long
 def test_the_wrong_implementation_of_the_readme_fails_for_the_reason_it_shows():
     report = posenc.rope_check("llama-3.1-8b", impl=llama.rotate, positions=256)
     passed = {finding.check: finding.ok for finding in report.findings}
@@ -244,6 +248,7 @@ def test_every_page_is_linked_in_the_readme():
     assert pages <= set(re.findall(r"\]\(([^)]+)\)", README))
 
 
+@pytest.mark.long
 def test_every_generated_part_is_in_one_page_and_current():
     every = "\n".join(PAGES.values())
     assert sorted(re.findall(r"<!-- begin (\w+) -->", every)) == sorted(pages.GENERATED)
@@ -275,6 +280,7 @@ def test_pictures_of_the_gallery_are_what_posenc_draws(tmp_path):
         assert pages._look_alike(ROOT / "docs" / gallery.FOLDER / path.name, path)
 
 
+@pytest.mark.long
 def test_a_picture_of_one_other_digit_is_stale(tmp_path):
     def picture(output, name):
         screenshot.draw("posenc", output, tmp_path / name)

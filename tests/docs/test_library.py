@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "library.md"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", [PAGE, ROOT / "README.md"], ids=lambda page: page.name)
 def test_every_example_of_a_page_gives_what_it_shows(page):
     blocks = re.findall(r"^```python\n(>>> .*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)

@@ -52,6 +52,7 @@ def added(x, position, *, dim=DIM, base=10000):
     return out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("scheme", "formula"), [("rope", turned), ("sinusoidal", added)])
 @settings(max_examples=25, deadline=None)

@@ -75,6 +75,7 @@ def test_whole_positions_among_fractions_keep_their_bytes(dtype):
     assert among.tobytes() == matrix("rope", "0:50", dim=16, dtype=dtype).tobytes()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spec", SPECS)
 def test_all_backends_give_the_same_bytes(spec):
     from posenc_cli.backends import registry
@@ -135,6 +136,7 @@ def test_offsets_between_fractions_are_fractions():
     assert matrix("shaw", "-3:0", dim=2).tobytes() == matrix("shaw", "0:3", dim=2).tobytes()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(catalogue.BUILT_IN))
 def test_every_scheme_has_real_positions_or_says_that_it_has_none(name):
     scheme = catalogue.BUILT_IN[name]

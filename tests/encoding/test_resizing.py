@@ -39,6 +39,7 @@ def cases(golden, peer):
         yield name, table, (case["from"], case["to"], method), options, arrays[name]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("peer", PEERS)
 def test_torchs_arithmetic_gives_the_bits_of_torch_and_of_models(golden, peer):
     tried = 0
@@ -50,6 +51,7 @@ def test_torchs_arithmetic_gives_the_bits_of_torch_and_of_models(golden, peer):
     assert tried > 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("peer", PEERS)
 def test_exact_values_are_as_near_to_torchs_as_its_coordinates_allow(golden, peer):
     for name, table, how, options, theirs in cases(golden, peer):

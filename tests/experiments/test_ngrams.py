@@ -87,6 +87,7 @@ def test_a_text_that_is_one_cycle_has_a_loss() -> None:
     assert losses[1] < 0.02
 
 
+@pytest.mark.long
 def test_longer_contexts_of_its_own_text_tell_more() -> None:
     losses = ngram_losses(Corpus.own())
     assert losses == pytest.approx([3.3986, 2.5357, 2.0308, 1.7079, 1.6177, 1.6077], abs=5e-5)

@@ -48,6 +48,7 @@ def test_other_confidences_have_theirs(freedom, printed):
     assert student_quantile(freedom, 0.99) == pytest.approx(printed, abs=5.1e-4)
 
 
+@pytest.mark.long
 def test_many_seeds_come_to_the_quantile_of_the_normal_distribution():
     normal = statistics.NormalDist().inv_cdf(0.975)
     assert student_quantile(100_000) == pytest.approx(normal, abs=3e-5)  # (z³ + z) / 4n

@@ -189,6 +189,7 @@ def test_an_alignment_that_is_no_power_of_2_is_refused():
     assert "general.alignment 48" in refusal(data)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not HAS_HIGH_WATER, reason="the kernel does not say what a process had at most")
 def test_a_file_of_40_gb_takes_no_more_memory_than_its_header(tmp_path):
     keys = {

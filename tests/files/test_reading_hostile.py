@@ -374,6 +374,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_file_is_refused_in_one_line(case, tmp_path, monkeypatch):

@@ -73,6 +73,7 @@ def test_a_sandwich_is_read_from_its_cosines():
     assert found[0].params == {"heads": 4, "dim": 34, "base": 10_000.0, "convention": "sinusoidal"}
 
 
+@pytest.mark.long
 def test_a_sandwich_whose_zero_is_rounded_is_read_all_the_same():
     values = column("sandwich", heads=2, dim=34, convention="nemo")
     values[:, 0] = 1e-6 / np.arange(1, 3)

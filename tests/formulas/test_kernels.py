@@ -113,6 +113,7 @@ def test_reduced_arithmetic_computes_as_frameworks_do(arithmetic, golden):
     assert 0 < np.abs(float32 - exact).max() < 1e-5 * np.abs(exact).max()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("heads", "dim", "length"), [(4, 64, 20), (12, 128, 33), (3, 8, 20)])
 def test_sandwich_equals_nemo(heads, dim, length, golden):
     case, arrays = golden("sandwich_nemo")

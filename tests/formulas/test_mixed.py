@@ -117,6 +117,7 @@ def test_what_it_cannot_turn_is_refused(given, message):
 SAID = "random angle, seed 5"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command", ["heatmap", "spectrum", "dot-similarity", "order-check", "generate -o a.npy"]
 )
@@ -146,6 +147,7 @@ def test_pairs_without_one_frequency_are_not_compared_or_checked_by_it(call):
     assert call("compare", "rope-mixed", "rope-mixed", "--len", "9")[0] == 0
 
 
+@pytest.mark.long
 def test_it_promises_distances_on_its_grid(call):
     status, out, _ = call("order-check", "-s", "rope-mixed", "--set", "grid=3x4")
     assert (status, "does what it declares" in out) == (0, True)

@@ -55,6 +55,7 @@ def assert_is_the_peers(scheme, given, arrays, *, suffix=""):
         assert (np.abs(ours - theirs) <= allowed).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PEERS)
 def test_tables_and_frequencies_equal_transformers(name, golden):
     _, arrays = golden(name)

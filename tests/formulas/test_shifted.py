@@ -106,6 +106,7 @@ def test_shape_trains_at_the_shifts_that_its_code_draws(golden):
     assert all(np.array_equal(each - each[0], np.arange(40)) for each in shifts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["cape", "shape"])
 def test_what_training_draws_is_said_and_evaluation_draws_nothing(scheme, call):
     said = "random shifts, seed 5" if scheme == "cape" else "random shift, seed 5"

@@ -131,6 +131,7 @@ def test_bytes_do_not_depend_on_how_positions_are_asked_for(dtype):
     assert np.array_equal(bits(filled(table, positions[::-1], halves(24), dtype)), whole[::-1])
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @every_dtype
 @pytest.mark.parametrize("size", [1, 100, 1000, 1 << 20])
@@ -373,6 +374,7 @@ def test_extreme_frequencies_keep_their_sign_and_raise_no_warning(dtype):
                 assert values[row, column] == expected
 
 
+@pytest.mark.long
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("frequency", ["1e-30", "-3.1e-9", "1e-250", "7e-310"])
 @pytest.mark.parametrize("scale", ["1", "1e-290", "-1e300"])

@@ -143,6 +143,7 @@ def test_every_command_that_draws_is_held_to_the_grammar():
     assert drawing == DRAWN.keys()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("arguments", "said"), CASES)
 def test_a_title_says_what_is_not_the_default_and_axes_what_they_count(arguments, said, figure_of):
     figure = figure_of(*arguments)
@@ -238,6 +239,7 @@ def test_every_parameter_of_a_scheme_is_named_where_it_is_not_the_default(name):
     assert untried == UNTRIED.get(name, set())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("arguments", "said"), CASES)
 def test_colours_diverge_around_a_zero_between_values_and_from_nothing_else(
     arguments, said, figure_of
@@ -285,6 +287,7 @@ def test_maps_of_one_quantity_share_a_scale_and_all_of_a_figure_one_kind_of_colo
     assert [scale.high for scale in scales_of(apart)] == [1, 5]
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("size", [(512, 1001), (512, 600), (700, 1024)])
 def test_a_figure_grows_before_it_leaves_out_a_row_or_a_column(size):
@@ -298,6 +301,7 @@ def test_a_figure_grows_before_it_leaves_out_a_row_or_a_column(size):
         assert max(image.size) <= 2 * usual.width
 
 
+@pytest.mark.long
 def test_a_side_that_is_given_stays_and_what_has_no_room_is_named():
     figure = heatmap(np.random.default_rng(0).random((512, 600)), "value")
     (shown,) = image_bytes(figure, "png", Style.of(800, 500, None)).shown

@@ -85,6 +85,7 @@ def test_sixels_paint_every_pixel_in_its_own_colour_where_those_are_few(size):
     assert np.abs(painted - pixels * (100 / 255)).max() <= 0.5
 
 
+@pytest.mark.long
 def test_sixels_of_a_figure_are_near_its_colours(heatmap_figure):
     png = image_bytes(heatmap_figure, "png", Style(400, 300, 90)).content
     wanted = np.asarray(Image.open(io.BytesIO(png)).convert("RGB")) * (100 / 255)

@@ -42,6 +42,7 @@ def runs(line: np.ndarray) -> list[tuple[tuple[int, ...], int]]:
     return [(tuple(part[0].tolist()), len(part)) for part in np.split(line, changes)]
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("size", [(480, 320), (333, 257), (64, 64), (1000, 100)])
 def test_a_fixed_size_is_kept_to_the_pixel(size: tuple[int, int]) -> None:
@@ -143,6 +144,7 @@ def test_a_figure_computes_no_more_than_it_has_pixels() -> None:
     assert shown.values.shape == (rows, columns)
 
 
+@pytest.mark.long
 def test_undersampled_columns_are_underlined() -> None:
     def figure(wavelength: float) -> Heatmap:
         return Heatmap(
@@ -181,6 +183,7 @@ CASES: dict[str, Figure] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.sweep(25)
 @pytest.mark.parametrize("form", ["png", "svg", "pdf"])
 @pytest.mark.parametrize("name", CASES)
@@ -198,6 +201,7 @@ def test_text_is_text_and_no_formula() -> None:
     image_bytes(Curves((Curve((1.0,), (1.0,), "$^"),), "$", "$_{", "$\\frac"), "svg", SMALL)
 
 
+@pytest.mark.long
 def test_points_that_are_not_joined_stand_alone() -> None:
     def figure(*, joined: bool) -> Curves:
         points = tuple(map(float, range(8)))
@@ -257,6 +261,7 @@ def texts(figure: Figure) -> list[str]:
     return re.findall(r"<!-- (.*?) -->", content)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("y", "scale", "expected"),
@@ -281,6 +286,7 @@ def test_powers_of_ten_name_many_decades() -> None:
     assert np.array_equal(powers, np.rint(powers))
 
 
+@pytest.mark.long
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("values", [(1e308, -1e308), (5e-324, 1e-323), (1e-300, 1e300), (1, 1)])
 @pytest.mark.parametrize("scale", ["linear", "log"])
