@@ -88,6 +88,7 @@ FEATURES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", FEATURES)
 @pytest.mark.parametrize("target", ["previous", "first", "same:3"])
 def test_another_solver_on_features_written_by_hand_ends_at_the_same_optimum(scheme, target):
@@ -299,6 +300,7 @@ def test_a_stretch_meets_what_was_learned_with_other_frequencies():
     assert learned[0].at(100) == learned[1].at(100)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stretch", ["dynamic", "ntk", "yarn", "llama3"])
 def test_no_stretch_changes_the_trained_length(stretch):
     both = results("rope", given={"dim": 8}, lengths=(200,), stretches=("none", stretch))

@@ -53,6 +53,7 @@ def llama(few_bases):
     return planned(LLAMA, 16384)
 
 
+@pytest.mark.long
 def test_pairs_that_never_turned_are_those_of_yarns_critical_dimension(llama):
     # YaRN's find_correction_dim: d · ln(L / (2π · 1)) / (2 ln base) pairs complete one turn.
     critical = 128 * math.log(4096 / (2 * math.pi)) / (2 * math.log(10_000))
@@ -83,6 +84,7 @@ def test_ntk_divides_the_slowest_pair_by_the_ratio_and_leaves_others_unseen(llam
     assert ntk.unseen_from == math.ceil((seen / theta)[never].min())
 
 
+@pytest.mark.long
 def test_yarn_multiplies_logits_by_the_square_of_its_attention_factor(llama):
     yarn = recipe(llama, "yarn")
     assert yarn.attention_factor == pytest.approx(0.1 * math.log(4) + 1)
@@ -129,6 +131,7 @@ def test_within_what_the_config_is_for_nothing_is_to_be_set():
     assert [own.name for own in planned(LLAMA, 4096).recipes] == ["as-is"]
 
 
+@pytest.mark.long
 def test_an_attention_factor_that_follows_the_factor_is_not_kept():
     # OLMo 3 states that of its factor 8.
     found = planned("olmo-3-7b", 131072)
@@ -149,6 +152,7 @@ def test_a_softmax_scale_of_latent_attention_is_counted():
     assert (found.pairs, found.at_rest) == (32, 64)
 
 
+@pytest.mark.long
 def test_sections_of_axes_are_kept():
     found = planned("qwen2-vl-7b", 65536)
     assert recipe(found, "yarn").config["rope_scaling"]["mrope_section"] == [16, 24, 24]
@@ -163,6 +167,7 @@ def test_a_config_of_text_and_images_is_set_where_its_text_model_stands():
     assert recipe(found, "linear").overrides["text_config"]["rope_parameters"]["factor"] == 2.0
 
 
+@pytest.mark.long
 def test_another_rule_is_left_out_where_training_had_one():
     found = planned("gemma-3-4b", 262144)
     assert recipe(found, "linear").params["factor"] == 16.0
@@ -200,6 +205,7 @@ def test_models_that_are_not_stretched_are_told_what_bounds_them(model, to, fits
     assert said in found.reason
 
 
+@pytest.mark.long
 def test_layers_that_see_a_window_have_no_longer_distance():
     mistral = {**LLAMA, "model_type": "mistral", "sliding_window": 4096}
     assert isinstance(planned(mistral, 131072), NoPlan)

@@ -65,6 +65,7 @@ def test_the_norm_and_the_bound_of_waves_are_closed_forms_with_what_scales_them(
     assert report["norm"].value == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["learned", "integer", "binary", "sinusoidal-nd", "xpos"])
 def test_the_nearest_rows_are_those_of_all_pairs(scheme):
     given = {"dim": 16, **({"seed": 1} if scheme == "learned" else {})}
@@ -263,11 +264,13 @@ def test_decay_is_of_equal_q_and_k_and_of_independent_ones_there_is_none():
     np.testing.assert_allclose(found.details["bound"], averages, rtol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("model", "first"), [("llama-2-7b", 1707), ("llama-3-8b", None)])
 def test_where_scores_of_equal_q_and_k_are_negative_is_that_of_men_et_al(model, first):
     assert posenc.inspect(model)["decay"].details["negative_from"] == first
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("scheme", "holds", "evidence"),
     [
@@ -348,6 +351,7 @@ def test_every_scheme_has_every_property_in_strict_json(name):
     assert name in str(report)
 
 
+@pytest.mark.long
 def test_parameters_and_costs_are_those_of_the_declaration():
     cases = {
         "learned": (512 * 64, 64, "token"),

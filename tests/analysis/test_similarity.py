@@ -183,6 +183,7 @@ def test_a_profile_is_the_same_whatever_is_asked_beside_it():
 ALL = [*ROWS, *BIASES[:3], ("rope", {"dim": 16})]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("scheme", "given"), ALL)
 @pytest.mark.parametrize("positions", ["0:40", "3:40:3", "5,17,39", "0:4,2:9"])
 def test_entries_are_those_of_the_matrix(scheme, given, positions):

@@ -96,6 +96,7 @@ def test_blocks_are_the_rows_of_the_whole():
     assert np.array_equal(np.concatenate(rows), posenc.encode("rope", 70_000, dim=16))
 
 
+@pytest.mark.long
 def test_blocks_of_any_length_take_the_same_memory():
     def draw(count):
         for _ in posenc.blocks("rope", count, dim=128):
@@ -156,6 +157,7 @@ def test_a_repeated_call_computes_no_frequencies_again():
     assert wave_filler.cache_info().misses == before
 
 
+@pytest.mark.long
 @pytest.mark.sweep(7)
 @pytest.mark.parametrize("name", sorted(posenc.models()))
 def test_every_model_is_encoded_again_and_again(name):

@@ -77,6 +77,7 @@ def test_buckets_are_the_same_in_strict_arrays(name, given):
     assert buckets.tolist() == expected.tolist()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arithmetic", ["float64", "float32"])
 @pytest.mark.parametrize(("name", "given"), bound_contents(Rotation, Sinusoids))
 def test_rules_of_frequencies_run_in_numpy_and_torch(name, given, arithmetic):

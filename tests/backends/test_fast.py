@@ -152,6 +152,7 @@ def test_every_layout_of_the_catalogue_has_the_same_bytes(
     assert sum(kernel_calls) >= 2500
 
 
+@pytest.mark.long
 @pytest.mark.sweep(35)
 @every_kernel
 @NARROW
@@ -267,6 +268,7 @@ def test_positions_that_do_not_rise_by_one_are_left_to_the_core(dtype, kernel_ca
     assert not kernel_calls
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @every_kernel
 @every_dtype

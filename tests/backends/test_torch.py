@@ -100,6 +100,7 @@ def both_waves(count, scale):
 # Exact values
 
 
+@pytest.mark.long
 @pytest.mark.sweep(5)
 @every_dtype
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -116,6 +117,7 @@ def test_every_scheme_is_numpys_bytes_with_torch_alone(name, dtype, monkeypatch)
         assert b"".join(map(bytes, found)) == b"".join(map(bytes, expected))
 
 
+@pytest.mark.long
 @pytest.mark.sweep(21)
 @every_dtype
 @pytest.mark.parametrize("positions", POSITIONS.values(), ids=POSITIONS)
@@ -424,6 +426,7 @@ def test_a_device_without_float64(monkeypatch):
     assert_same_bytes(found, filled(rotary_waves("float32"), np.arange(9), halves, 32, FLOAT32))
 
 
+@pytest.mark.long
 def test_the_cpu_has_float64():
     from posenc_cli.backends import torch_device
 
@@ -513,6 +516,7 @@ def broken_torch(request, tmp_path_factory):
     return folder, f"torch cannot be imported ({kind}: libtorch.so: cannot open shared object file)"
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 def test_a_missing_or_broken_torch(broken_torch, posenc, tmp_path):
     folder, reason = broken_torch

@@ -194,6 +194,7 @@ def test_a_missing_peer_is_a_row_that_says_so():
     assert section["measurements"][0]["met"] is None
 
 
+@pytest.mark.long
 def test_a_backend_that_cannot_be_used_is_a_row_that_says_so(monkeypatch):
     status = registry.status
     gone = Status(available=False, version=None, devices=(), reason="not installed")
@@ -229,6 +230,7 @@ def test_values_that_json_cannot_hold_are_refused():
         as_json({"a": math.nan})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", list(REAL_DTYPES))
 def test_filled_drawn_and_made_tables_are_the_same(dtype):
     work = Work(5000, dtype)

@@ -187,6 +187,7 @@ def test_exponents_of_half_precision_are_named(dtype):
     assert f"the exponents 2i/d were rounded to {dtype}" in cause.message
 
 
+@pytest.mark.long
 def test_frequencies_of_several_axes_are_held_along_their_axes(tmp_path):
     axes = np.arange(64) // np.array([[1], [4], [8]])
     np.save(tmp_path / "axes.npy", axes)

@@ -147,6 +147,7 @@ def test_what_goes_wrong_in_other_calls_besides_hides_no_cause(call):
     assert "give other values than before" in note
 
 
+@pytest.mark.long
 @pytest.mark.sweep(len(HALVES))
 @pytest.mark.parametrize("name", HALVES)
 def test_what_goes_wrong_in_half_precision_alone_is_found(name, call):

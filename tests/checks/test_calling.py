@@ -102,6 +102,7 @@ def test_a_function_that_gives_no_values_is_invalid(body, words, check):
     assert error.value.message.startswith("--impl ")
 
 
+@pytest.mark.long
 @pytest.mark.sweep(9)
 @pytest.mark.parametrize(
     ("body", "words"),
@@ -170,6 +171,7 @@ NO_NUMBERS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize(("body", "cause"), NO_NUMBERS.items())
 def test_infinite_values_and_no_numbers_at_all_are_no_memory_that_nobody_wrote(body, cause, check):
@@ -195,6 +197,7 @@ ROUNDING = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.sweep(100)
 @pytest.mark.parametrize(("words", "body"), ROUNDING.items())
 def test_a_half_precision_inside_is_no_lack_of_linearity(words, body, check):
@@ -203,6 +206,7 @@ def test_a_half_precision_inside_is_no_lack_of_linearity(words, body, check):
     assert words in why.message
 
 
+@pytest.mark.long
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     "body",
@@ -453,6 +457,7 @@ def test_a_function_of_a_scheme_that_follows_the_length_is_held_to_linearity_too
     assert call("rope-check", *DYNAMIC, *own("turned"), "--len", "256")[0] == 0
 
 
+@pytest.mark.long
 @pytest.mark.sweep(100)
 @pytest.mark.parametrize(
     ("name", "status", "words"),
@@ -666,6 +671,7 @@ def test_any_columns_may_be_paired_and_turn_by_their_distance(words, columns, ch
     assert (why.cause, why.message.partition("; ")[0]) == (Cause.LAYOUT, words)
 
 
+@pytest.mark.long
 def test_half_a_head_that_turns_is_no_inconsistency(check):
     body = "def f(x, p): y = x.copy(); y[:, :4] = narrow(x[:, :4], p); return y"
     narrow = """
@@ -680,6 +686,7 @@ def test_half_a_head_that_turns_is_no_inconsistency(check):
     assert (why.cause, why.message) == (Cause.ROTARY_DIM, "4 columns turn, 8 of the reference")
 
 
+@pytest.mark.long
 def test_columns_that_come_out_in_an_order_of_their_own_are_no_equal(check):
     found = check("def f(x, p): return good(x, p)[:, ::-1].copy()")
     assert [each.check for each in found.findings if not each.ok] == ["reference"]

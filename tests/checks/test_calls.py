@@ -72,6 +72,7 @@ def test_a_name_that_says_what_it_is_for_is_given_nothing_else():
         assert forms(signature(declared), right) == []
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize(("most", "said"), [(1, "the first 1 of 206 ways"), (206, "; 206 ways")])
 def test_how_many_ways_were_left_out_is_said(most, said, monkeypatch, call, tmp_path):

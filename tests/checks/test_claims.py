@@ -130,6 +130,7 @@ def test_what_a_cause_leaves_over_is_said_with_it(cause):
     assert first.evidence.endswith(expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", BREAKS)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_cells_that_are_no_numbers_are_counted_and_the_first_is_named(row, value):
@@ -159,6 +160,7 @@ def test_pairs_that_stand_still_are_said_to_be_right_but_for_what_is_not():
         assert cause.evidence.endswith("one of the 1500 positions is otherwise: 1201")
 
 
+@pytest.mark.long
 @pytest.mark.sweep(6)
 @pytest.mark.parametrize("row", BREAKS)
 def test_lengths_are_told_in_the_whole_table(row):
@@ -178,6 +180,7 @@ def test_pairs_that_are_mirrored_keep_their_lengths():
     assert not findings["reference"].ok
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_cells_in_a_half_precision_are_counted(dtype):
     cos, sin = (np.asarray(to(each, dtype), np.float32) for each in tables())
@@ -192,6 +195,7 @@ def test_cells_in_a_half_precision_are_counted(dtype):
     assert abs(counted - np.count_nonzero(alike)) <= 8
 
 
+@pytest.mark.long
 def test_a_rounding_that_changes_nothing_is_no_cause():
     # float16 has every integer up to 2048: one row that differs is none of its doing.
     cos, sin = (each.copy() for each in MISTAKES["base"])
@@ -391,6 +395,7 @@ def test_what_nothing_explains_costs_no_more_than_some_thousand_trials(monkeypat
     assert len(trials) < 5000
 
 
+@pytest.mark.long
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     "part", [{}, {"turn": "backward"}, {"offset": 2}, {"positions": "float16"}]

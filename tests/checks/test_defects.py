@@ -123,6 +123,7 @@ def test_tables_of_eight_bits_are_named_with_their_format_and_scale(name):
         assert cause.message.startswith(f"the sines were rounded to {name}")
 
 
+@pytest.mark.long
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("half", ["bfloat16", "float16"])
 @pytest.mark.parametrize("wrong", [0, 1])
@@ -157,6 +158,7 @@ def test_what_is_done_to_angles_is_said(name):
     assert cause.message.startswith(f"the angles, position times frequency, were {name}")
 
 
+@pytest.mark.long
 def test_numbers_in_fixed_point_and_frequencies_of_eight_bits_are_named():
     cos, sin = (np.rint(table * 4096) / 4096 for table in tables_at(np.arange(ROWS)))
     (cause,) = causes_of(cos, sin)

@@ -83,6 +83,7 @@ def test_textbook_code_passes_the_pack_in_float64_and_in_float32(name, packs, tm
         assert comparison.worst < 0.5
 
 
+@pytest.mark.long
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", ALONG_A_LINE)
 def test_packs_kill_every_mistake_that_is_known_of_the_textbook_cases(name, packs):
@@ -146,6 +147,7 @@ def test_each_known_mistake_is_named_by_the_cells_that_the_pack_keeps(scheme, tm
     assert all(len(one["cells"]) >= 8 for one in kept)
 
 
+@pytest.mark.long
 def test_what_survives_is_counted_with_its_reason():
     pack = pack_of("rope", positions=Positions.parse("0:4"))
     survivors = [one for one in pack.known if not one.killed]
@@ -157,6 +159,7 @@ def test_what_survives_is_counted_with_its_reason():
     assert f"kills {pack.killed} of {len(pack.known)} known mistakes" == pack.score
 
 
+@pytest.mark.long
 def test_what_cannot_be_made_of_an_encoding_is_no_mistake_and_has_its_reason():
     pack = pack_of("rope", dim=16)
     reasons = {one.message: one.reason for one in pack.outcomes if one.killed is None}
@@ -164,6 +167,7 @@ def test_what_cannot_be_made_of_an_encoding_is_no_mistake_and_has_its_reason():
     assert reasons["all columns turn"] == "all 16 columns turn"
 
 
+@pytest.mark.long
 def test_what_changes_no_position_that_there_is_is_no_mistake():
     pack = pack_of("rope-axial", dim=16, grid="4x4")
     assert pack.content.positions.tolist() == [*range(16)]
@@ -172,6 +176,7 @@ def test_what_changes_no_position_that_there_is_is_no_mistake():
     assert pack.killed == len(pack.known)
 
 
+@pytest.mark.long
 def test_mistakes_that_give_the_same_values_count_once():
     pack = pack_of("rope", dim=16)
     messages = [one.message for one in pack.known]

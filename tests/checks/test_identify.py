@@ -227,6 +227,7 @@ def test_kernels_of_peers_are_identified_with_their_scalars(golden):
     )
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize(("array", "both"), [("bias_enc_40x40", True), ("bias_dec_40x40", False)])
 def test_the_buckets_of_t5_are_identified_though_its_table_is_learned(array, both, golden):
@@ -296,6 +297,7 @@ def test_numbers_that_are_nearly_an_encoding_are_not_identified():
     assert found_in([table]) is None
 
 
+@pytest.mark.long
 def test_frequencies_of_no_rule_are_not_identified():
     values = np.sort(np.random.default_rng(3).uniform(0, 1, 32))[::-1].astype(np.float64)
     assert found_in([values.copy()]) is None
@@ -315,6 +317,7 @@ STRETCHED = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.sweep(9)
 @pytest.mark.parametrize("table", ONE_TABLE)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -325,6 +328,7 @@ def test_every_rotary_table_is_found_again(table, dtype):
     assert_written_again(found, arrays, dtype=dtype)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(15)
 @pytest.mark.parametrize(("scheme", "params"), STRETCHED)
 @pytest.mark.parametrize("tables", [("cos-sin",), ("cos-full", "sin-full"), ("complex",)])
@@ -358,6 +362,7 @@ def test_the_arithmetic_that_made_a_table_is_named(arithmetic, tables):
     assert f"--arithmetic {arithmetic}" in found.commands[0]
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 def test_the_layout_shows_in_full_tables_alone(layout):
@@ -389,6 +394,7 @@ def test_a_rotation_that_runs_backward_is_told_so():
     assert found.commands == ()
 
 
+@pytest.mark.long
 def test_exchanged_tables_are_told_so():
     cos, sin = arrays_of("rope", "0:200", tables=("cos", "sin"))
     assert "sines stand where cosines belong" in found_in([sin, cos]).wrong[0]
@@ -411,6 +417,7 @@ ABSOLUTE = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize(("scheme", "params"), ABSOLUTE)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -423,6 +430,7 @@ def test_absolute_and_relative_matrices_are_found_again(scheme, params, dtype):
         assert_written_again(found, arrays, dtype=dtype)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     ("scheme", "params"),
@@ -453,6 +461,7 @@ def test_a_causal_mask_hides_nothing_of_a_bias():
     assert any("mask" in note for note in found.notes)
 
 
+@pytest.mark.long
 def test_the_model_that_has_an_encoding_is_named():
     arrays = arrays_of("rope-llama3", "0:300", tables=("cos", "sin"), dim=128, base=500_000.0)
     assert "llama-3.1-8b" in found_in(arrays).models
@@ -477,6 +486,7 @@ def test_any_plain_rotation_is_found_again(*, base, dim, start, count, dtype, ta
     assert_written_again(found, arrays, dtype=dtype)
 
 
+@pytest.mark.long
 def test_a_base_of_many_digits_comes_with_its_uncertainty():
     arrays = arrays_of("rope", "0:64", tables=("cos", "sin"), base=314_159.265)
     found = found_in(arrays)
@@ -518,6 +528,7 @@ def test_a_model_is_named_only_where_the_amplitude_is_its_own():
     assert (found.scheme, found.attention_factor, found.models) == ("rope-yarn", 1.5, ())
 
 
+@pytest.mark.long
 def test_tables_at_rounded_positions_are_not_given_out_for_right_ones():
     import ml_dtypes
 

@@ -58,6 +58,7 @@ def test_all_damaged_rows_are_counted_and_the_largest_difference_is_the_largest(
     assert near.residual == pytest.approx(0.05, rel=1e-4)
 
 
+@pytest.mark.long
 def test_rows_from_some_row_on_are_named_though_they_are_more_than_half():
     cos, sin = half_tables("0:2048")
     cos[900:] = cos[899]
@@ -65,6 +66,7 @@ def test_rows_from_some_row_on_are_named_though_they_are_more_than_half():
     assert near.census.misfit_rows.tolist() == list(range(900, 2048))
 
 
+@pytest.mark.long
 def test_one_unit_in_the_last_place_fits_but_is_not_exact():
     cos, sin = half_tables()
     assert of(cos, sin).match.exact
@@ -75,6 +77,7 @@ def test_one_unit_in_the_last_place_fits_but_is_not_exact():
     assert found.census.cells - found.census.equal == 1
 
 
+@pytest.mark.long
 def test_a_large_angle_is_no_excuse_where_the_others_of_its_column_need_none():
     """Code in float32 may be off by 0.9 at this angle; here it is not, column 0 being integers."""
     positions = np.arange(900_000, 902_048, dtype=np.float32)[:, None]
@@ -302,6 +305,7 @@ def test_no_valid_array_breaks_an_identification(
             assert candidate.residual == 0
 
 
+@pytest.mark.long
 def test_rows_gathered_from_anywhere_are_held_to_their_own_positions():
     where = np.random.default_rng(4).permutation(3000)
     cos, sin = (table[where] for table in half_tables("0:3000", dim=32))

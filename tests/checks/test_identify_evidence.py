@@ -17,6 +17,7 @@ def of(*arrays):
     return identify(Evidence.of_arrays(*arrays))
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("rows", "cell", "damage"),
@@ -186,6 +187,7 @@ def test_a_masked_bias_is_none_that_a_command_writes_again(low):
     assert of(bias).nearest.census.misfit_rows.tolist() == [2 * 64 + 5]
 
 
+@pytest.mark.long
 def test_windows_and_columns_of_padding_are_masks():
     query, key = np.indices((64, 64))
     for hidden in ((key > query) | (key < query - 16), key >= 60):

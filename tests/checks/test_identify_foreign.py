@@ -18,6 +18,7 @@ def said_of(match):
     return "; ".join([*match.forms, multiplied])
 
 
+@pytest.mark.long
 @pytest.mark.sweep(17)
 @pytest.mark.parametrize("name", KEPT)
 def test_a_table_is_found_in_the_form_that_a_program_keeps_it_in(name):

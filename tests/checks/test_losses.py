@@ -44,6 +44,7 @@ NOT_WHOLE = ("bert-base", "roberta-base", "gpt2", "ministral-3-8b")
 """Their tables are weights, which the goldens leave out; Ministral's class writes by another."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in PRESETS if name not in NOT_WHOLE])
 def test_a_model_as_its_converter_wrote_it_has_lost_nothing(name):
     config, data = converted(name)

@@ -44,6 +44,7 @@ def spec(positions):
     return ",".join(str(int(p)) for p in positions)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", APPLIED)
 def test_vectors_that_a_peer_rotated_pass(name, golden):
     _, arrays = golden(name)
@@ -72,6 +73,7 @@ def test_the_tables_that_came_with_them_pass(name, golden):
     assert kept == (name == "rope_apply_deepseek_v3_interleave")
 
 
+@pytest.mark.long
 def test_tables_kept_as_halves_for_interleaved_pairs_fail_where_their_values_are_wrong(golden):
     _, arrays = golden("rope_apply_deepseek_v3_interleave")
     right = rope.reference(YARN, **{**DEEPSEEK, "factor": 32.0}, layout="interleaved")
@@ -81,6 +83,7 @@ def test_tables_kept_as_halves_for_interleaved_pairs_fail_where_their_values_are
     assert "layout" not in causes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TABLES)
 def test_a_peers_tables_and_frequencies_pass(name, golden):
     _, arrays = golden(name)
@@ -129,6 +132,7 @@ def test_a_peers_longrope_passes_with_its_own_list_alone(golden):
         assert ("short_factor" if length == 4096 else "long_factor") in diagnose(found)[0].message
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("name", ["llama", "llama3", "yarn", "neox", "cohere"])
 def test_a_peers_half_precision_rotation_passes_to_position_a_million(name, dtype, golden):

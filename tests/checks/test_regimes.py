@@ -140,6 +140,7 @@ def test_pairs_of_two_other_bases_are_both_told():
     }
 
 
+@pytest.mark.long
 def test_a_pair_that_repeats_another_is_told_and_no_base_is_read_off_it():
     """Of 32 pairs the last has the frequency of the one before: 31 contradict any other base."""
     rates = ladder(64, 1e4)
@@ -182,6 +183,7 @@ def test_a_value_that_is_no_number_hides_no_other_cause():
     assert second.evidence.startswith(f"1 of {ROWS * PAIRS} are not, the first at position 17")
 
 
+@pytest.mark.long
 def test_a_residual_is_the_largest_difference_over_every_cell():
     values = MISTAKES["base"][0] * (1 + 3e-7 * np.sin(np.arange(ROWS * PAIRS)).reshape(ROWS, PAIRS))
     (first,) = causes_of(values)
@@ -196,6 +198,7 @@ def test_a_residual_is_the_largest_difference_over_every_cell():
     assert first.residual.within == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.long
 def test_what_fits_as_well_is_named_too():
     """A base stretched by the factor alone is both NTK without its exponent and that base."""
     right = rope.reference("rope-ntk", dim=64, factor=4.0)
@@ -209,6 +212,7 @@ def test_what_fits_as_well_is_named_too():
     assert first.fields()["alike"][0]["message"] == first.alike[0].message
 
 
+@pytest.mark.long
 def test_a_head_that_turns_in_part_is_compared_with_rules_of_its_width_alone():
     right = rope.reference("rope", dim=96, partial=0.25)
     (first, *_) = diagnose(rope.of_frequencies(1.7 * ladder(24, 1e4), right, "0:4096"))
@@ -279,6 +283,7 @@ def test_what_may_be_the_reason_as_well_is_said_of_the_same_place():
     assert {each.message.partition(": ")[0] for each in (why, *why.alike)} == {"position 100"}
 
 
+@pytest.mark.long
 def test_a_rounding_that_changes_nothing_is_no_cause():
     values = np.where(AT[:, None] < 128, EXACT, factors(rates=INV_FREQ / 8))
     right = rope.reference("rope-linear", dim=DIM, factor=8.0)

@@ -58,6 +58,7 @@ def spread(cos, sin):
     return worst
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1e-5, 1e-3, 0.1]))
 def test_the_bound_covers_all_vectors_and_all_pairs_of_positions(seed, size):
     generator = np.random.default_rng(seed)
@@ -122,6 +123,7 @@ def test_identity_is_checked_only_where_position_0_is():
     assert [each.check for each in found.findings] == ["relative", "norm", "reference"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("positions", ["7", "5,17,4096", "3:2000:3", "0:4,3,2,1"])
 def test_positions_may_have_gaps_repeat_or_run_backwards(positions):
     where = rope.positions_array(positions)
@@ -134,6 +136,7 @@ def test_positions_may_have_gaps_repeat_or_run_backwards(positions):
     assert not finding(found, "reference").ok
 
 
+@pytest.mark.long
 def test_positions_in_bfloat16_pass_up_to_256_and_fail_at_257():
     wrong = replace(CASES["plain"].right, positions_in="bfloat16")
     right = rope.reference("rope", dim=64, layout="half")
@@ -168,6 +171,7 @@ def test_strict_asks_for_correct_rounding():
         assert examine(subject, right, "auto").ok
 
 
+@pytest.mark.long
 def test_a_given_tolerance_bounds_what_is_reported():
     right = rope.reference("rope", dim=64, layout="half")
     where = Positions.parse("0:4096")
@@ -204,6 +208,7 @@ def test_frequencies_that_are_no_numbers_are_said_to_be():
     assert cause.evidence == "pair 3 has nan, not 0.421697"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_the_format_of_frequencies_is_no_excuse(dtype):
     values = ladder(64, 1e4).astype(rope.ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
@@ -275,6 +280,7 @@ def test_what_fits_nothing_is_unknown():
     assert "inconsistent" in diagnose(found)[0].evidence
 
 
+@pytest.mark.long
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     ("changes", "words"),
@@ -393,6 +399,7 @@ def rounded_tables(scheme, positions, kind):
         ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("scheme", ["rope", "xpos"])
 def test_strict_asks_for_each_cell_to_be_the_correctly_rounded_one(scheme, dtype):
@@ -408,6 +415,7 @@ def test_strict_asks_for_each_cell_to_be_the_correctly_rounded_one(scheme, dtype
     assert [cause.cause for cause in diagnose(found)] == ["table-precision"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 @pytest.mark.parametrize("table", [0, 1])
 @pytest.mark.parametrize("column", [0, 7, 8, 15])
@@ -533,6 +541,7 @@ def of_rates(rates, positions="0:2048", **given):
     return rope.of_tables(*code.pair_tables(rope.positions_array(positions)), right, positions)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(6)
 @pytest.mark.parametrize(
     ("rates", "given", "cause", "words"),

@@ -105,6 +105,7 @@ def test_what_stored_frequencies_lost_is_found_and_named(compared, kind):
     assert expected <= {loss["name"] for loss in document["losses"]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("model", [LLAMA, YARN, "qwen3-8b", "phi-2", "deepseek-v3", "gpt-oss-20b"])
 def test_the_configs_own_frequencies_are_no_loss_in_any_format(compared, model, dtype):

@@ -138,6 +138,7 @@ def test_frequencies_off_by_units_in_the_last_place_are_told_as_such():
     assert cause.residual.whole
 
 
+@pytest.mark.long
 @pytest.mark.sweep(10)
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("positions", RANGES[1:])

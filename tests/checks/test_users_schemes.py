@@ -160,6 +160,7 @@ def tables(rates, count=512):
     return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(6)
 @pytest.mark.parametrize(
     ("rates", "scheme", "params"),
@@ -179,6 +180,7 @@ def test_a_users_scheme_is_identified_with_its_parameters(rates, scheme, params)
         assert (found.scheme, {name: found.params[name] for name in params}) == (scheme, params)
 
 
+@pytest.mark.long
 def test_a_users_scheme_without_a_choice_of_layout_is_identified_too():
     full = [np.repeat(table, 2, axis=1) for table in tables(1 / (1 + np.arange(16)) ** 2, 64)]
     found = identify(Evidence.of_arrays(*full)).match
@@ -206,6 +208,7 @@ def test_a_users_grid_is_identified(base):
     assert (match.scheme, match.params) == ("tiles", {"dim": 32, "base": base, "grid": (6, 8)})
 
 
+@pytest.mark.long
 def test_a_users_bias_is_identified_with_its_heads():
     distances = np.abs(np.subtract.outer(np.arange(24), np.arange(24)))
     scores = -distances / (6 + np.arange(6))[:, None, None]

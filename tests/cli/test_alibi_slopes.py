@@ -51,6 +51,7 @@ def test_out_writes_the_same_text_to_a_file(call, tmp_path):
     assert "it exists" in err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arguments", ["--heads 1", "--heads 8 --max-bias 1e-300"])
 def test_plot_of_slopes_that_are_all_alike(arguments, call):
     status, out, err = call("alibi-slopes", "--plot", *arguments.split())
@@ -119,6 +120,7 @@ def test_peers_slopes_pass(call, tmp_path, golden):
         assert status == 0, out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("wrong", "cause"),
     [
@@ -209,6 +211,7 @@ def test_plot_goes_to_a_figure(call, tmp_path):
     assert not (tmp_path / "b.png").exists()
 
 
+@pytest.mark.long
 def test_a_figure_is_as_large_and_as_dark_as_asked(call, tmp_path):
     look = ["--width", "500", "--height", "300", "--theme", "dark", "--title", "mine"]
     status, out, err = call(

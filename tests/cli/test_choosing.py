@@ -95,6 +95,7 @@ def test_a_config_read_as_another_engine_is_what_that_engine_computes(call, tmp_
     assert (ours != theirs).sum() == 9
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", library.names())
 def test_every_model_gives_a_matrix_or_asks_for_a_layer_type(name, call, tmp_path):

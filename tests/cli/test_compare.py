@@ -471,6 +471,7 @@ def test_rows_that_follow_the_length_are_compared_at_one_and_it_is_said(call):
     assert report(call, "sinusoidal", "rope", "--len", "8")[1]["not_compared"] == []
 
 
+@pytest.mark.long
 def test_files_that_differ_are_identified_where_that_is_asked(call, tmp_path):
     for name, base in (("a", 10_000.0), ("b", 500_000.0)):
         np.save(tmp_path / f"{name}.npy", matrix("rope", "0:64", dim=32, base=base))

@@ -146,6 +146,7 @@ def test_any_number_at_the_ends_of_its_range_ends_in_a_status(folder, command):
         hold(folder, config, command)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS[6:], ids=lambda each: " ".join(each[:4:3]))
 @pytest.mark.parametrize(
     ("rope_type", "name", "value"),

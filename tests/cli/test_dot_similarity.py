@@ -153,6 +153,7 @@ def test_parts_of_a_hybrid_stand_side_by_side(call):
     assert out.count("yes, declared") == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "verdicts"),
     [
@@ -198,6 +199,7 @@ def test_a_sample_of_pairs_is_said(call, monkeypatch):
     assert "of 80200 pairs, from start to end" in told
 
 
+@pytest.mark.long
 def test_a_figure_of_a_sample_says_so_and_breaks_where_nothing_was_measured(
     call, tmp_path, monkeypatch
 ):
@@ -341,6 +343,7 @@ def test_words_are_no_wider_than_asked(call):
     assert max(map(len, out.splitlines())) <= 30
 
 
+@pytest.mark.long
 def test_json_of_many_offsets_has_some_and_says_of_how_many(call):
     document, _ = asked(call, "-s", "rope", "-l", "100000")
     offsets = np.array(document["offsets"])
@@ -393,6 +396,7 @@ def test_of_a_sample_the_products_looked_at_are_warned_of(call, tmp_path, monkey
     assert "products looked at are not finite" in err
 
 
+@pytest.mark.long
 def test_a_sample_of_offsets_is_called_one(call, tmp_path):
     line = ("dot-similarity", "-s", "rope", "-d", "4", "-l", "2000000", "--profile")
     said = " ".join(call(*line)[1].split())

@@ -135,6 +135,7 @@ def test_an_empty_folder_is_filled_and_another_is_left_alone(call):
     assert Path("file").read_text() == "mine"
 
 
+@pytest.mark.long
 def test_a_run_that_fails_leaves_no_folder(call, monkeypatch):
     from posenc_cli.checks import pack_folder
 

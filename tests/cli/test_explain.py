@@ -141,6 +141,7 @@ def test_layers_that_are_alike_share_a_table(call, config):
     assert "cos and sin are multiplied by 1.34657359, and so logits by 1.813260434" in flat
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", names())
 def test_nothing_is_wider_than_80_columns(call, config, name):
@@ -149,6 +150,7 @@ def test_nothing_is_wider_than_80_columns(call, config, name):
     assert max(map(len, out.splitlines())) <= 80
 
 
+@pytest.mark.long
 def test_a_narrow_terminal_and_one_of_ascii(call, config, posenc, monkeypatch):
     path = config({**GEMMA, "rope_scaling": {"type": "linear", "factor": 8}})
     done = posenc("explain", path, env={"PYTHONIOENCODING": "ascii"})
@@ -218,6 +220,7 @@ def test_what_cannot_be_read_ends_in_one_line_and_a_status(call, tmp_path, conte
     assert "config.json" in err.splitlines()[0]
 
 
+@pytest.mark.long
 def test_reading_a_config_needs_neither_numpy_nor_torch(posenc, config):
     path = config(GEMMA)
     done = posenc(*("explain", path), flags=["-X", "importtime"])

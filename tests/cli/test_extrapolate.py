@@ -82,6 +82,7 @@ def test_every_option_comes_into_the_request(call, made):
     assert (request.seeds_per_job, request.device) == (2, "cpu")
 
 
+@pytest.mark.long
 def test_labels_are_schemes_and_the_parameters_that_are_not_the_default(call, made):
     arguments = "-s rope -s rope -s sinusoidal+t5 --set a.base=5e5 --set b.base=10000"
     arguments += " --set t5.num_buckets=16 --dim 16"
@@ -282,6 +283,7 @@ def test_without_torch_there_is_a_hint_and_nothing_is_made(call, tmp_path, monke
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.long
 def test_results_that_are_there_need_no_torch(call, made, monkeypatch):
     assert call("extrapolate", "-s", "rope", *SMALL, "--out", "run")[0] == 0
     monkeypatch.setattr("posenc_cli.experiments.schedulers.scheduler_of", scheduler_of)

@@ -72,6 +72,7 @@ def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("link", ["symbolic", "hard"])
 @pytest.mark.parametrize("case", READING, ids=" ".join)
@@ -149,6 +150,7 @@ def test_a_refused_name_is_told_what_its_suffix_means(words, out, meant, call):
     assert (status, err.splitlines()[0]) == (2, f"posenc: error: {message}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", ["bin", "dat", "raw", "v2", "embedding"])
 @pytest.mark.parametrize("form", ["npy", "npz", "csv", "safetensors"])
 def test_a_suffix_that_means_no_format_is_free_where_the_format_is_given(
@@ -165,6 +167,7 @@ def test_what_one_run_read_the_next_may_replace(folder, call):
     assert np.load(folder / "w.npy").shape == (3, 64)
 
 
+@pytest.mark.long
 def test_standard_input_is_an_input_where_it_is_a_file(folder):
     before = contents(folder)
     with (folder / "w.npy").open("rb") as file:

@@ -19,6 +19,7 @@ def test_writes_the_default_file_and_says_so(call, tmp_path):
     np.testing.assert_allclose(table, np.hstack([np.cos(angles), np.sin(angles)]), atol=1e-7)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [

@@ -36,6 +36,7 @@ def test_explain_says_each_value_with_its_key(call, gguf):
     assert "context: 131072 positions (llama.context_length)" in words
 
 
+@pytest.mark.long
 def test_a_file_is_told_by_its_first_bytes_and_may_come_through_a_pipe(gguf):
     path = gguf("gemma-3-4b", "config.json")
     run = subprocess.run(

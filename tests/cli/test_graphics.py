@@ -223,6 +223,7 @@ def test_a_signal_while_the_terminal_is_asked_leaves_it_as_it_was(tty):
         time.sleep(0.01)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("typed", "rest"), [(b"typed ahead\n", b""), (b"typed", b" ahead\n")])
 def test_what_was_typed_ahead_is_not_lost(typed, rest, tty):
     tty.write(b"\n" + typed)

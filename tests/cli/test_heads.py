@@ -72,6 +72,7 @@ def test_the_page_has_the_claims_that_heads_can_settle():
     assert len(CLAIMS) == 11
 
 
+@pytest.mark.long
 def test_a_requirement_that_fails_is_status_1_and_says_by_how_much(call):
     asked = ("-s", "rope", "-d", "32", "--stretch", "none,linear", "--require", "previous@2x>=0.9")
     status, out, _ = call("heads", *asked)
@@ -133,6 +134,7 @@ def test_a_mask_that_is_none_is_refused(change, said, call, tmp_path):
     assert said in err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

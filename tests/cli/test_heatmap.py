@@ -94,6 +94,7 @@ def test_the_title_names_the_model(call):
     assert document(out)["title"].startswith("'llama-3.1-8b': rope-llama3: 99 positions × 128")
 
 
+@pytest.mark.long
 def test_without_a_length_the_first_positions_of_a_model_are_shown(call):
     data = document(call("heatmap", "--model", "llama-3.1-8b", "--json")[1])
     assert data["positions"] == "0:512"
@@ -134,6 +135,7 @@ def test_colours_come_when_asked_for_in_what_the_terminal_has(
     assert {len(cell.front) for cell in cells if cell.front} == {depth}
 
 
+@pytest.mark.long
 def test_ascii_streams_get_ascii(posenc):
     done = posenc(
         *("heatmap", "-s", "binary", "-l", "999", "--title", "θ"),
@@ -282,6 +284,7 @@ def test_dims_choose_columns(call):
     assert [band["label"] for band in data["bands"]["columns"]] == ["sin", "cos"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -393,6 +396,7 @@ def test_gaps_are_shown_with_a_warning(call, tmp_path):
     assert "posenc: warning: 2 of 16" in err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "content"),
     [

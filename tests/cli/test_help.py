@@ -41,6 +41,7 @@ def test_no_word_is_lost_or_cut_at_any_width_and_no_line_is_wider(pages):
                 assert line == line.rstrip()
 
 
+@pytest.mark.long
 def test_the_page_that_is_printed_follows_the_terminal_to_80_columns(call, monkeypatch, pages):
     for columns, width in (("60", 60), ("80", 80), ("200", 80)):
         monkeypatch.setenv("COLUMNS", columns)

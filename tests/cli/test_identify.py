@@ -83,6 +83,7 @@ def test_a_command_of_one_file_is_ready_to_paste(arguments, call, tmp_path):
     assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
 
 
+@pytest.mark.long
 def test_text_files_are_the_float32_values_they_show(call):
     assert call("generate", "-s", "rope", "--len", "40", "--out", "a.csv", "-q")[0] == 0
     Path("b.dat").write_bytes(Path("a.csv").read_bytes())
@@ -204,6 +205,7 @@ def test_exact_is_said_only_where_every_cell_is(call, tables, tmp_path):
     assert "farthest cell" in out
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("noise", "words"),
@@ -258,6 +260,7 @@ def test_the_farthest_cell_shows_digits_that_tell_it_from_what_belongs_there(cal
     assert float(value) != float(expected)
 
 
+@pytest.mark.long
 def test_a_learned_table_is_said_to_be_one_value_for_all_offsets_of_a_bucket(call, tmp_path):
     np.save(tmp_path / "w.npy", np.random.default_rng(1).normal(size=(32, 4)).astype(np.float32))
     given = ("--scheme", "t5", "--set", "weights=w.npy", "--len", "200", "--out", "t5.npy", "-q")
@@ -309,6 +312,7 @@ def test_no_command_takes_an_empty_name_for_this_folder_or_for_none(words, call,
     assert words[-2] == "--impl" or "the name is empty" in err
 
 
+@pytest.mark.long
 def test_a_wrong_frequency_is_called_one(call, tmp_path):
     values = (10_000.0 ** (-np.arange(32) / 32)).astype(np.float32)
     values[31] *= np.float32(1.01)

@@ -76,6 +76,7 @@ def test_json_has_the_promised_fields(call):
     assert [each["ok"] for each in document["requirements"]] == [True, True]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("require", "status"),
     [

@@ -160,6 +160,7 @@ def test_the_band_of_random_contents_holds_nine_tenths_of_the_draws(call, normal
     assert asked(call, *line[:-2])["draws"] is None
 
 
+@pytest.mark.long
 def test_roformers_bound_is_that_of_its_section_and_bounds(call):
     line = ("dot-similarity", "-s", "rope", "-d", "16", "-l", "128", "--bound")
     document = asked(call, *line, "--content", "random")

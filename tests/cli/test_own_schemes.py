@@ -71,6 +71,7 @@ def loaded_from(folder):
 SLOW = "./code/mine.py:slow"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("folder")
 def test_a_scheme_in_a_file_is_taken_as_any_other(call, tmp_path):
     assert call("generate", "-s", SLOW, "-l", "9", "-o", "a.npy")[0] == 0
@@ -124,6 +125,7 @@ def test_it_is_a_part_of_a_hybrid_and_a_plus_in_its_path_joins_nothing(call, tmp
     assert call("compare", "./c++/mine.py:slow", SLOW, "-l", "4")[0] == 0
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("folder")
 def test_identify_tries_it_where_it_is_named(call, tmp_path):
     bent = "./code/mine.py:bent"
@@ -212,6 +214,7 @@ def test_a_plus_in_the_name_of_a_file_takes_a_slash(call, folder):
     assert call("generate", "-s", f"./{name}", "-l", "4")[0] == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("target", "status", "words"),
     [

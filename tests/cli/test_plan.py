@@ -54,6 +54,7 @@ def test_json_has_the_promised_fields(call, config):
     assert found["bases"]["sample"] is True
 
 
+@pytest.mark.long
 def test_a_recipe_can_be_asked_for(call, config):
     _, out, _ = call("plan", "--config", config, "--to", "512", "--recipe", "linear")
     assert '"factor": 2.0' in out
@@ -63,6 +64,7 @@ def test_a_recipe_can_be_asked_for(call, config):
     assert "search" in err
 
 
+@pytest.mark.long
 def test_what_is_required_decides_the_status(call, config):
     asked = ("plan", "--config", config, "--to", "1024", "--require")
     assert call(*asked, "context>=256,never-turned<=32,yarn.unseen<=0")[0] == 0

@@ -12,6 +12,7 @@ def command_named(name):
     return application([name]).commands[name]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_option_with_two_values_is_refused_by_every_command(name):
     command = command_named(name)

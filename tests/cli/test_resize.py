@@ -73,6 +73,7 @@ def test_a_length_is_that_of_the_positions_beside_the_prefix(call, table):
     assert (np.load("longer.npy") == posenc.resize(table, 400, prefix=1)).all()
 
 
+@pytest.mark.long
 def test_options_of_models_reach_the_arithmetic(call, table):
     common = ["resize", "vit.npy", "--grid", "14x14:9x20", "--prefix", "1", "-q"]
     ways = {

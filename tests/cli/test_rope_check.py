@@ -214,6 +214,7 @@ def test_a_function_that_ends_its_process_is_neither_a_pass_nor_a_failure(end, c
     assert err.startswith("posenc: error: --impl './bad.py:f'")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
@@ -264,6 +265,7 @@ def test_junit_and_out_write_one_whole_file(files, call):
     assert "a.xml" in err
 
 
+@pytest.mark.long
 def test_github_annotates_and_adds_to_the_summary(files, call, monkeypatch):
     summary = files / "summary.md"
     summary.write_text("before\n")
@@ -286,6 +288,7 @@ def test_a_script_with_set_e_stops_where_a_check_fails(tmp_path):
     assert (done.returncode, done.stdout) == (1, "right\n")
 
 
+@pytest.mark.long
 def test_the_report_fits_80_columns_and_shows_where_it_goes_wrong(files, call):
     _, out, _ = call(*CHECK, *subject("tables", "wrong-"))
     assert max(map(len, out.splitlines())) <= 80
@@ -325,6 +328,7 @@ BOUNDLESS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("scheme", BOUNDLESS)
 @pytest.mark.parametrize(
@@ -485,6 +489,7 @@ def test_quiet_prints_nothing_where_all_is_well_and_the_report_where_it_is_not(f
     assert (files / "report.txt").read_text().startswith("ok: ")
 
 
+@pytest.mark.long
 def test_each_tolerance_says_its_reason_and_how_far_from_exact_what_passes_is(files, call):
     reasons = {}
     for rule in ("auto", "float32"):
@@ -629,6 +634,7 @@ def test_heads_that_are_right_pass_and_those_of_one_sequence_are_told(call, tmp_
     assert why["message"].startswith("head 1 of 2 in sequence 1: nothing turns")
 
 
+@pytest.mark.long
 def test_one_file_may_have_cosines_beside_sines(call, tmp_path):
     cos, sin = RIGHT.pair_tables(np.arange(50))
     full = RIGHT.tables(np.arange(50))

@@ -50,6 +50,7 @@ def test_the_picture_in_the_terminal_is_saved_under_its_title(line, call, tmp_pa
     assert title.split(" (")[0].split(", ")[0] in printed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("line", DRAWING)
 @pytest.mark.parametrize("name", ["picture.gif", "picture"])
 def test_a_suffix_that_no_picture_has_is_refused_and_no_file_appears(line, name, call, tmp_path):

@@ -304,6 +304,7 @@ def test_no_text_of_a_figure_covers_another_or_leaves_the_page(command, size, dr
     assert near == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", [*HEATMAPS])
 def test_json_names_the_same(command, drawn):
     words = HEATMAPS[command]

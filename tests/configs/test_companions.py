@@ -60,6 +60,7 @@ def test_a_drafter_is_read_by_its_own_layers_and_told_as_one(call, config):
     assert "a drafter ('eagle3') of 'meta-llama/Llama-3.1-8B-Instruct'" in document["warnings"][0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("of", [speculators, eagle])
 @pytest.mark.parametrize(
     ("changes", "lost"),

@@ -36,6 +36,7 @@ def test_timesteps_are_those_of_the_class(case):
     np.testing.assert_allclose(found, ARRAYS[case["array"]], atol=atol)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", cases("rope"))
 def test_patches_turn_as_they_do_in_the_class(case):
     layers = resolve(case["config"]).layer(case["layer_type"])

@@ -31,6 +31,7 @@ def layers_of(case: dict[str, Any], layer_type: str) -> list[Any]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.sweep(6)
 @pytest.mark.parametrize("name", CASES)
 def test_frequencies_and_attention_scaling_are_transformers(name):
@@ -51,6 +52,7 @@ def test_frequencies_and_attention_scaling_are_transformers(name):
                 assert (derived.value if derived else 1) == pytest.approx(scale, rel=1e-14)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if "layout" in case])
 def test_the_layout_is_that_of_the_models_own_rotation(name):
     case = CASES[name]

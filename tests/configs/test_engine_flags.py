@@ -23,6 +23,7 @@ def flags(model, to, recipe, **changes):
     return {setting.engine: setting for setting in own.engines}
 
 
+@pytest.mark.long
 def test_yarn_of_a_plain_model_has_flags_for_every_engine():
     found = flags("llama-2-7b", 16384, "yarn")
     assert found["llama.cpp"].flags == (

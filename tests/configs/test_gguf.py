@@ -275,6 +275,7 @@ def test_an_older_or_incomplete_file_is_told_as_such():
     assert "ends before 1 of its 1 tensors" in resolved.headlines[0]
 
 
+@pytest.mark.long
 def test_all_files_of_the_converter_are_read_but_those_that_lack_what_llama_cpp_needs():
     refused = {}
     for case in CASES:
@@ -292,6 +293,7 @@ def test_all_files_of_the_converter_are_read_but_those_that_lack_what_llama_cpp_
 ROTATIONS = json.loads((GOLDEN / "gguf_rotations.json").read_text("utf-8"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "case", ROTATIONS["cases"], ids=lambda case: f"{case['name']}, {case['layers']}"
 )

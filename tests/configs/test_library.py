@@ -79,6 +79,7 @@ def test_numbers_of_the_files_are_strict_json():
 MODELS = json.loads((GOLDEN / "models.json").read_text())["cases"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", MODELS, ids=lambda case: case["array"])
 def test_a_rotary_preset_turns_as_transformers_does(case, golden):
     _, arrays = golden("models")

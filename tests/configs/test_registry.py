@@ -60,6 +60,7 @@ def test_a_type_that_is_read_is_read_by_its_name_alone(model_type):
         assert resolve({"model_type": model_type}).layers
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model_type", sorted(REFUSED))
 def test_a_type_that_is_refused_says_why(model_type):
     with pytest.raises(InvalidInput) as refused:

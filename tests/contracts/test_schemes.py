@@ -148,6 +148,7 @@ def test_rounding_to_a_format_is_rounding_the_same_real_values(name, dtype):
     assert stored[decided].tobytes() == expected[decided].tobytes()
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @every_scheme
 def test_round_to_stores_the_values_of_the_coarser_format(name):

@@ -215,6 +215,7 @@ def test_huge_and_tiny_numbers_are_the_nearest_too():
             assert y[0].tolist() == [float(nearest(value, np.float64)) for value in values]
 
 
+@pytest.mark.long
 def test_leading_axes_and_blocks_change_no_number():
     x = np.random.default_rng(0).standard_normal((3, 2, 700, 128)).astype(np.float32)
     y = posenc.apply(x, "rope")

@@ -82,6 +82,7 @@ def test_angles_are_the_rounded_product_reduced():
     np.testing.assert_allclose(turns, np.round(turns), atol=1e-12)
 
 
+@pytest.mark.long
 def test_alibi_in_bfloat16_is_falcons_product():
     """Slopes and positions in bfloat16, then their product: what Falcon adds to its scores."""
     bfloat16 = ml_dtypes.bfloat16

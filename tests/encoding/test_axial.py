@@ -74,6 +74,7 @@ def coordinate_tables(draw, spread):
     return np.array(draw(st.lists(row, min_size=3, max_size=3)), np.int64)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("spread", SPREAD)
 @pytest.mark.parametrize("placed", PLACED)

@@ -86,6 +86,7 @@ def test_an_error_reaches_the_reader(threads):
         next(results)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("scheme", "settings"),

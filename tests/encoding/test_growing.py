@@ -75,6 +75,7 @@ def test_every_cell_is_correctly_rounded(  # noqa: PLR0917 - from Hypothesis
 BINADES_A_POSITION = -math.log(0.4 / 1.4) / 512 / math.log(2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("dtype", "binades"),
     [
@@ -105,6 +106,7 @@ def test_an_amplitude_that_is_a_tie_goes_to_even():
     assert wide[0, 69] == exact
 
 
+@pytest.mark.long
 def test_amplitudes_that_are_ties_go_to_even_either_way():
     """Of 1024 columns ζ is n/512 for some odd n above 256: one bit more than bfloat16 has."""
     given = {"dim": 1024, "seq_len": 1024, "side": "key", "table": "cos", "dtype": "bfloat16"}
@@ -128,6 +130,7 @@ def test_what_overflows_is_infinite_with_the_sign_of_the_cell():
     assert (np.signbit(shrunk) == np.signbit(plain)).all()
 
 
+@pytest.mark.long
 def test_cells_up_to_the_largest_number_are_correctly_rounded():
     first = int(1022.5 / BINADES_A_POSITION)
     given = {"dim": 16, "seq_len": 1, "side": "key", "dtype": "float64", "table": "cos"}

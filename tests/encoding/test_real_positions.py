@@ -121,6 +121,7 @@ def test_alibi_at_fractions_is_its_slope_times_them(form):
             assert found[head, i, j] == float(slope * Fraction(expected, 10))
 
 
+@pytest.mark.long
 def test_a_kernel_at_fractions_is_that_of_its_formula():
     found = matrix("kerple-log", "0:2:0.25", heads=1, r1=1.0, r2=1.0, dtype="float64")
     assert found[0, 0, 5] == pytest.approx(-np.log1p(1.25), rel=1e-15)

@@ -19,6 +19,7 @@ from posenc_cli.experiments.transformer import LengthModel  # noqa: E402
 from tests.experiments.small import request  # noqa: E402
 
 
+@pytest.mark.long
 def test_a_job_has_a_run_for_each_seed_and_stretch_that_applies() -> None:
     (job,) = request("rope", stretches=("none", "yarn", "window")).jobs()
     result = run_job(job)
@@ -57,6 +58,7 @@ def test_models_are_fed_alike_whatever_their_encoding(monkeypatch) -> None:
     assert len({inputs.tobytes() for inputs in nope}) == 12
 
 
+@pytest.mark.long
 def test_the_learning_rate_grows_and_falls_and_gradients_are_limited(monkeypatch) -> None:
     rates, norms = [], []
 
@@ -125,6 +127,7 @@ def test_single_answers_are_counted_at_the_last_places_whatever_the_length() -> 
     assert symbols == First().test(40, 8).last.scored.sum()
 
 
+@pytest.mark.long
 def test_a_model_is_judged_where_it_does_better_than_counts_or_answers() -> None:
     text = task_of("text")
     rule = LearningRule.of(text, 50)
@@ -149,6 +152,7 @@ class _Stopped(BaseException):
     pass
 
 
+@pytest.mark.long
 def test_a_run_that_goes_on_from_its_checkpoint_has_the_bits_of_one_never_stopped(
     tmp_path,
 ) -> None:
@@ -181,6 +185,7 @@ def test_a_checkpoint_of_another_job_or_none_is_refused(tmp_path, monkeypatch) -
         run_job(job, checkpoint)
 
 
+@pytest.mark.long
 def test_training_learns(tmp_path) -> None:
     text = tmp_path / "text"
     text.write_text("abcdefgh" * 500)
@@ -203,6 +208,7 @@ def test_text_is_tested_on_the_same_last_characters_at_each_length(tmp_path) -> 
     assert first.induction is not None
 
 
+@pytest.mark.long
 def test_positions_drawn_at_random_reach_past_the_trained_length() -> None:
     (job,) = request("sinusoidal", tasks=("text",), trained=12, positions=64).jobs()
     (plain,) = request("sinusoidal", tasks=("text",), trained=12).jobs()

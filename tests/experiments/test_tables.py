@@ -44,6 +44,7 @@ def distances(entry: ScoresByPair, length: int) -> np.ndarray:
     return entry.index(every, every)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
 def test_every_scheme_of_the_catalogue_enters_by_the_hook_of_its_kind(name: str) -> None:
     only = part(name, 12, **NEEDED.get(name, {}))

@@ -65,6 +65,7 @@ def any_bits(draw: st.DrawFn) -> tuple[np.ndarray, DType]:
     return np.frombuffer(data, dtype.numpy).reshape(rows, columns), dtype
 
 
+@pytest.mark.long
 @given(any_bits())
 def test_any_bits_read_back(case: tuple[np.ndarray, DType]) -> None:
     array, dtype = case
@@ -109,6 +110,7 @@ def test_float64_digits_are_those_of_python() -> None:
         assert digits_of(text) == digits_of(repr(float(value)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [FLOAT16, FLOAT32], ids=lambda dtype: dtype.name)
 def test_no_shorter_number_and_no_nearer_of_that_length_reads_back(dtype: DType) -> None:
     random = np.random.default_rng(3).bytes(dtype.itemsize * 4000)
@@ -144,6 +146,7 @@ def test_the_notation_is_one(dtype: DType, how: str, monkeypatch: pytest.MonkeyP
     assert text_of(array, dtype) == ",".join(texts) + "\n"
 
 
+@pytest.mark.long
 @each_dtype
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (300, 3), (3, 20_000)])
 @pytest.mark.parametrize("pieces", [1, 3])
@@ -166,6 +169,7 @@ def test_one_axis_is_one_value_a_line(dtype: DType) -> None:
     assert text_of(array, dtype, 2) == "1.0\n0.5\nnan\n-0.0\n"
 
 
+@pytest.mark.long
 @each_dtype
 @pytest.mark.parametrize("pieces", [1, 2, 700])
 def test_the_header_names_the_columns_and_labels_the_rows(dtype: DType, pieces: int) -> None:

@@ -35,6 +35,7 @@ def refusal(data, *, stream=False):
     return refused.value.message
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("stream", [False, True])

@@ -16,6 +16,7 @@ def _resident_file_bytes() -> int:
     return int(fields[0]) << 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["in order", "as threads may"])
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="counts memory as Linux does")
 def test_a_file_that_is_read_once_takes_no_memory_of_its_size(order, tmp_path):

@@ -439,6 +439,7 @@ except PosencError as error:
 """
 
 
+@pytest.mark.long
 @pytest.mark.sweep(15)
 @pytest.mark.parametrize("path", ["-", "/dev/stdin"])
 @pytest.mark.parametrize("kind", [".npy", ".npz", ".csv", ".safetensors"])
@@ -453,6 +454,7 @@ def test_standard_input_is_read(tmp_path, path, kind, through):
     assert done.stdout.startswith(b"(3, 4) 9.428571")
 
 
+@pytest.mark.long
 def test_closed_standard_input_is_unavailable():
     command = ["sh", "-c", '"$0" -c "$1" - <&-', sys.executable, READ]
     done = subprocess.run(command, capture_output=True, check=True)

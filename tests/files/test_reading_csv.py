@@ -104,6 +104,7 @@ def test_rows_under_a_header_are_as_wide_as_it(path):
         read_array(path)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("delimiter", [",", " ", "\t"])
 @pytest.mark.parametrize("header", ["", "cos; sin\nof positions"])
@@ -114,6 +115,7 @@ def test_output_of_savetxt_is_read_exactly(path, delimiter, header):
     assert (read_array(path).values == array).all()
 
 
+@pytest.mark.long
 def test_rows_longer_than_a_block_are_read(path):
     array = np.random.default_rng(1).standard_normal((3, 50_000))
     np.savetxt(path, array, delimiter=",")
@@ -121,6 +123,7 @@ def test_rows_longer_than_a_block_are_read(path):
     assert (read_array(path).values == array).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 def test_line_ends_may_fall_anywhere_in_a_block(path, end):
     for first in (b"1", b"11", b"111", b"1111", b"11111"):

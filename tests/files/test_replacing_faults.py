@@ -90,6 +90,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tiny_disk: Path) -> No
     assert names(tiny_disk) == ["a"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("handler", ["SIG_DFL", "SIG_IGN"])
 def test_a_file_size_limit_is_unavailable(tmp_path: Path, handler: str) -> None:
     (tmp_path / "a").write_bytes(b"old")
@@ -283,6 +284,7 @@ def test_a_reader_that_leaves_is_a_broken_pipe() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.long
 def test_a_pipe_that_does_not_block_gets_everything() -> None:
     read, write = os.pipe()
     os.set_blocking(write, False)

@@ -60,6 +60,7 @@ def test_binary_holds_exactly_two_to_the_dim_positions():
     assert refused.value.hint == "--dim 4 doubles it"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", ["interleaved", "concat"])
 @pytest.mark.parametrize("dim", [1, 2, 5, 7, 8, 9])
 @pytest.mark.parametrize("odd", ["truncate", "pad", "split"])
@@ -98,6 +99,7 @@ def test_normalized_refuses_the_one_length_that_float64_lacks():
         request("normalized", str(2**53))
 
 
+@pytest.mark.long
 @pytest.mark.sweep(7)
 @pytest.mark.parametrize("heads", range(1, 129))
 @pytest.mark.parametrize("rule", ["press", "naive"])

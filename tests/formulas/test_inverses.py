@@ -37,6 +37,7 @@ def column(scheme, **parameters):
     return matrix(scheme, "0:40", dtype="float64", **parameters)[:, :, 0]
 
 
+@pytest.mark.long
 def test_a_head_of_alibi_may_be_one_of_any_number_that_models_have():
     for heads in (1, 2, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, 96, 112, 128):
         last = column("alibi", heads=heads)[-1]

@@ -157,6 +157,7 @@ def test_an_odd_number_of_columns_of_sinusoids_is_refused():
         request("sandwich", "0:4", dim=7)
 
 
+@pytest.mark.long
 def test_nearly_all_scores_are_proven_without_long_numbers(monkeypatch):
     def long_numbers(self, coefficient, indices):
         settled.extend(indices.tolist())

@@ -26,6 +26,7 @@ def rotated(x, cos, sin):
     return np.stack([turned.real, turned.imag], axis=2).reshape(x.shape)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("head", range(3))
 def test_learned_frequencies_turn_pairs_as_the_authors_code_does(head, golden):
     _, arrays = golden("rope_mixed_vit")
@@ -137,6 +138,7 @@ def test_the_library_warns_of_a_seed_that_nobody_gave():
         posenc.encode("rope-mixed", grid="2x4")
 
 
+@pytest.mark.long
 def test_pairs_without_one_frequency_are_not_compared_or_checked_by_it(call):
     np.save("rates.npy", np.ones(32))
     line = ("rope-check", "-s", "rope-mixed", "--inv-freq", "rates.npy")

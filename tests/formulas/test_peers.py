@@ -96,6 +96,7 @@ def test_rope_is_correctly_rounded_where_mpmath_says(golden):
         assert np.abs(ours - arrays[function]).max() <= 1e-15
 
 
+@pytest.mark.long
 def test_alibi_slopes_and_bias_equal_bloom(golden):
     case, arrays = golden("alibi_bloom")
     for heads in case["params"]["heads"]:
@@ -112,6 +113,7 @@ def test_alibi_slopes_and_bias_equal_bloom(golden):
         assert (ours == ours[:, :1, :]).all()
 
 
+@pytest.mark.long
 def test_alibi_bias_equals_mpt_at_every_max_bias(golden):
     case, arrays = golden("alibi_mpt")
     names = [name for name in arrays.files if name.startswith("alibi_h")]

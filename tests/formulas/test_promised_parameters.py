@@ -335,6 +335,7 @@ def test_every_scheme_has_the_parameters_that_were_promised():
     assert found == {name: list(parameters) for name, parameters in PROMISED.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("scheme", "name"), CASES)
 def test_a_parameter_has_the_default_and_takes_what_was_promised(scheme, name):
     parameter, promised = BUILT_IN[scheme].parameters[name], PROMISED[scheme][name]

@@ -33,6 +33,7 @@ def as_mpf(value):
     return mpmath.mpf(numerator) / denominator
 
 
+@pytest.mark.long
 @given(left=fractions, right=fractions, sign=st.sampled_from([1, -1]))
 @pytest.mark.parametrize("operation", ["add", "sub", "mul", "truediv", "pow"])
 def test_arithmetic_stays_within_its_bound(operation, left, right, sign):

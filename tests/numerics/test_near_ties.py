@@ -68,6 +68,7 @@ RUNS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.sweep(83)
 @every_dtype
 @pytest.mark.parametrize("exponent", [-54, -70, -120])

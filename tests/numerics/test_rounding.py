@@ -48,6 +48,7 @@ def bits(array):
     return array.view(f"u{array.dtype.itemsize}")
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @narrow_dtype
 @pytest.mark.parametrize("nudge", [-1, 0, 1])

@@ -75,6 +75,7 @@ def scattered(seed=5):
     )
 
 
+@pytest.mark.long
 @pytest.mark.sweep(42)
 @every_dtype
 @pytest.mark.parametrize("scale", ["1", "1.2079441541679836", "-0.1"])
@@ -108,6 +109,7 @@ def test_the_golden_table_is_met_bit_for_bit():
     assert np.array_equal(bits(wide[:, 32:]), bits(truth["sin"]))
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @every_dtype
 def test_bytes_do_not_depend_on_how_positions_are_asked_for(dtype):
@@ -271,6 +273,7 @@ def test_complex_tables_have_their_parts_in_neighbouring_columns(dtype):
     assert np.array_equal(out.imag, plain[:, 4:])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", DTYPES[:3], ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize("base", [10_000, Decimal("1e30")], ids=str)
 def test_every_tier_of_the_rounding_test_gives_the_same_bytes(dtype, base, monkeypatch):
@@ -298,6 +301,7 @@ def test_every_tier_of_the_rounding_test_gives_the_same_bytes(dtype, base, monke
         assert np.array_equal(first, third)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", DTYPES[:3], ids=lambda dtype: dtype.name)
 def test_the_rounding_test_leaves_almost_nothing_undecided(dtype, monkeypatch):
     slow = []
@@ -328,6 +332,7 @@ def near_ties(dtype, exponent):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DTYPES[:3], ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize("exponent", [-52, -54, -57, -62, -85, -100, -150])
@@ -357,6 +362,7 @@ def test_cells_that_are_exact_are_exact(dtype):
     assert not bits(filled(nothing, np.arange(5), halves(1), dtype)).any()
 
 
+@pytest.mark.long
 @every_dtype
 def test_extreme_frequencies_keep_their_sign_and_raise_no_warning(dtype):
     frequencies = [Decimal("1e-4000"), Decimal("-1e-320"), Decimal("1e-45"), Decimal("1e25")]
@@ -447,6 +453,7 @@ def test_placements_must_match_their_columns():
         filled(table, [1], [Placement("cos", slice(0, 3), slice(None))], FLOAT32)
 
 
+@pytest.mark.long
 def test_scratch_stays_small_at_any_length():
     table = WaveTable(ladder(10_000, 128))
     both = [Placement("cos", slice(0, 64)), Placement("sin", slice(64, 128))]

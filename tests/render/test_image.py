@@ -80,6 +80,7 @@ def check_cells(image: np.ndarray, values: np.ndarray) -> None:
     assert len(set(widths)) == 1
 
 
+@pytest.mark.long
 @pytest.mark.sweep(12)
 @pytest.mark.parametrize(
     ("shape", "size"),
@@ -106,6 +107,7 @@ def test_every_pixel_of_a_map_is_a_colour_of_the_scale(
     assert np.isin(numbers, known).all()
 
 
+@pytest.mark.long
 def test_zero_is_neutral_in_a_signed_figure_and_gaps_are_grey() -> None:
     image = pixels(heatmap([[-1.0, 0.0, np.nan, 4.0]]))
     polar = color_map("polar")
@@ -127,6 +129,7 @@ def test_themes_and_maps_change_the_colours() -> None:
         pixels(figure, Style(480, 320, 100, cmap="no such map"))
 
 
+@pytest.mark.long
 def test_a_figure_computes_no_more_than_it_has_pixels() -> None:
     asked = []
 
@@ -195,6 +198,7 @@ def test_every_figure_is_drawn_twice_the_same(name: str, form: Any) -> None:
     assert not re.search(rb"CreationDate|<dc:date>|Software", first)
 
 
+@pytest.mark.long
 def test_text_is_text_and_no_formula() -> None:
     # An unfinished formula would be refused by matplotlib.
     image_bytes(heatmap([[1.0]], title="costs $5_{$"), "svg", SMALL)
@@ -248,6 +252,7 @@ def test_panels_of_a_row_are_alike_and_those_below_begin_where_they_do() -> None
     assert below[0][3] > drawn[0][3]
 
 
+@pytest.mark.long
 def test_panels_of_a_row_are_level_whatever_their_titles() -> None:
     square = Heatmap(np.eye(5), Axis("y", range(5)), Axis("x", range(5)), "t", square=True)
     panels = (square, replace(square, title="a title of many words " * 4))
@@ -277,6 +282,7 @@ def test_axes_of_curves_are_labelled_in_full(y: Any, scale: Any, expected: list[
     assert set(expected) <= set(found)
 
 
+@pytest.mark.long
 def test_powers_of_ten_name_many_decades() -> None:
     found = texts(Curves((Curve((20.0, 30.0), (1e-9, 1e9)),), "t", "x", "y", y_scale="log"))
     numbers = [float(text.replace("−", "-")) for text in found if text not in {*"xyt"}]
@@ -298,6 +304,7 @@ def test_extreme_values_are_drawn_in_a_file_too(values: Any, scale: Any) -> None
             assert image_bytes(Curves((curve,), "t", "x", "y", **scales), "png", SMALL).content
 
 
+@pytest.mark.long
 def test_an_axis_of_whole_numbers_has_no_fractions() -> None:
     found = texts(Curves((Curve((0.0, 1.0, 2.0), (0.0, 10.0, 20.0)),), "t", "head", "y"))
     assert not [text for text in found if "." in text]
@@ -317,6 +324,7 @@ def test_spans_and_envelopes_are_shaded() -> None:
     assert "lowest to highest" in texts(shaded)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("form", ["png", "svg", "pdf"])
 def test_characters_that_the_font_lacks_are_named(form: Any) -> None:
@@ -326,6 +334,7 @@ def test_characters_that_the_font_lacks_are_named(form: Any) -> None:
     assert image_bytes(heatmap([[1.0]], title="τ · −"), form, SMALL).warnings == ()
 
 
+@pytest.mark.long
 def test_a_colour_scale_names_its_ends() -> None:
     found = texts(heatmap([[0.618, 1.0]]))
     assert {"0.618", "0.8", "1"} <= set(found)

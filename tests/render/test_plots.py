@@ -63,6 +63,7 @@ def test_labels_of_a_logarithmic_grid_are_short(low: float, decades: float, line
         assert float(text) == pytest.approx(found.value(line), rel=0.01)
 
 
+@pytest.mark.long
 def test_the_labels_of_a_curve_are_at_equal_distances_for_equal_steps() -> None:
     curve = Curve(tuple(range(256)), tuple(math.cos(x / 30) for x in range(256)))
     level = ((0.37, "level"),)

@@ -18,6 +18,7 @@ from posenc_cli.render.similarities import maps_figure, similarity_figure
 from posenc_cli.render.terminal import picture_text
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("figure_of", [similarity_figure, maps_figure])
 def test_a_map_of_means_leaves_room_for_its_title(figure_of):

@@ -238,6 +238,7 @@ def test_maps_apart_leave_room_for_their_notes(height: int) -> None:
     assert len(lines_of(panels, 78, height)) <= height
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", [0, 95, 10**6, 10**12])
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 16])
 def test_names_of_columns_end_where_the_map_does_but_for_the_first(count: int, first: int) -> None:

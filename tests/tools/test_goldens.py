@@ -12,6 +12,7 @@ from tools import goldens
 NAMES = sorted(file.stem for file in goldens.GOLDEN.glob("*.json"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_a_golden_is_made_here_or_recorded_with_the_reason(name, capsys):
     made = goldens.generator_of(name) is not None
@@ -23,6 +24,7 @@ def test_a_golden_is_made_here_or_recorded_with_the_reason(name, capsys):
     assert ("made here but for" in listed) == (name in goldens.RECORDED_ARRAYS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_a_statement_names_the_bytes_of_its_arrays_and_is_laid_out_as_the_tool_does(name):
     text = (goldens.GOLDEN / f"{name}.json").read_text("utf-8")

@@ -24,6 +24,7 @@ def pages():
     return man.pages()[1]
 
 
+@pytest.mark.long
 def test_the_pages_are_current(manuals):
     assert {file.name: file.read_text() for file in man.FOLDER.iterdir()} == manuals
 
@@ -48,6 +49,7 @@ def test_nothing_of_a_page_is_a_request_but_what_is_meant_as_one(manuals):
                 assert not set(ESCAPE.sub("", line)) & set("\\'`~^-"), line
 
 
+@pytest.mark.long
 def test_groff_sets_every_page_and_each_example_can_be_copied(manuals, pages):
     groff = shutil.which("groff")
     if groff is None:
