@@ -75,7 +75,7 @@ class Row(Record):
     stretch: str = "none"
 
 
-class Evidence(Record):
+class Ground(Record):
     """What a claim is held against: one number, and what it says."""
 
     @property
@@ -88,7 +88,7 @@ class Evidence(Record):
         raise NotImplementedError
 
 
-class OfRows(Evidence):
+class OfRows(Ground):
     """Evidence of trained models."""
 
     @property
@@ -224,7 +224,7 @@ class Right(OfRows):
         return words, verdict
 
 
-class Value(Evidence):
+class Value(Ground):
     """One number of a command's JSON, which has no seeds: a bound it is at least, or at most."""
 
     command: str
@@ -253,7 +253,7 @@ class Claim(Record):
     source: str
     statement: str
     setting: str
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[Ground, ...]
 
     def verdict(self, results: Results) -> Verdict:
         """Agreement of all that it is held against; disagreement of any."""

@@ -23,7 +23,7 @@ from posenc_cli.analysis.regression import Regression
 from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.encoding.arrays import rows_a_block
 from posenc_cli.errors import InvalidInput, abbreviated
-from posenc_cli.formulas.stretches import STRETCHES, UNSTRETCHED
+from posenc_cli.formulas.stretches import NONE, STRETCHES, UNSTRETCHED
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from posenc_cli.choice import Choice
     from posenc_cli.formulas.declare import Bound
     from posenc_cli.numerics.arrays import RealRows, Reals
-
-NONE = "none"
-"""The stretch that changes nothing."""
-STRETCH_NAMES = (NONE, *STRETCHES)
 
 USUAL_L2 = 1e-4
 MOST_TRAINED = 1 << 10

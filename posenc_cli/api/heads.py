@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.head_targets import target_of
-from posenc_cli.analysis.heads import NONE, STRETCH_NAMES, USUAL_L2, HeadResult, HeadsRequest
+from posenc_cli.analysis.heads import USUAL_L2, HeadResult, HeadsRequest
 from posenc_cli.api.arguments import (
     ArgumentError,
     argument_text,
@@ -15,6 +15,7 @@ from posenc_cli.api.arguments import (
     choice_of,
     in_arguments,
 )
+from posenc_cli.formulas.stretches import NONE, ROPE_STRETCH_NAMES
 from posenc_cli.records import Record
 from posenc_cli.render.heads import heads_fields, heads_text
 from posenc_cli.render.typesetting import Typesetter
@@ -78,7 +79,7 @@ def heads(
     [[1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 0.0, 0.0]]
     """
     names = [stretch] if isinstance(stretch, str) else list(stretch)
-    stretches = tuple(checked_choice("stretch", name, STRETCH_NAMES) for name in names)
+    stretches = tuple(checked_choice("stretch", name, ROPE_STRETCH_NAMES) for name in names)
     trained = _length("train", train, 2)
     lengths = [_length("test", length, 1) for length in test] if test is not None else None
     if not checked_number("l2", l2) > 0:

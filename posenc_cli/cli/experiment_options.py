@@ -11,15 +11,14 @@ from posenc_cli.cli.choosing import device_name
 from posenc_cli.cli.options import OptionGroup, one_of, option, whole_number, whole_option
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.experiments.request import ModelSize
+from posenc_cli.experiments.stretches import STRETCH_NAMES
 from posenc_cli.experiments.tasks import TASKS
 from posenc_cli.files.atomic import STANDARD_OUTPUT
 from posenc_cli.formulas.parameters import Param, parameter
-from posenc_cli.formulas.stretches import STRETCHES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-STRETCH_NAMES = ("none", *STRETCHES, "window", "clip", "log-n")
 MOST_SEEDS, MOST_STEPS, MOST_BATCH, MOST_WORKERS = 1000, 1 << 20, 1 << 12, 256
 LARGEST_SIZE = ModelSize(16, 64, 256)
 _RATE = parameter(

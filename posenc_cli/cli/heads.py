@@ -13,7 +13,7 @@ from posenc_cli.cli.progress import steps_shown
 from posenc_cli.cli.subjects import SeveralParameterOptions, SeveralSourceOptions, Subjects
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import Param, parameter
-from posenc_cli.formulas.stretches import STRETCHES
+from posenc_cli.formulas.stretches import NONE, ROPE_STRETCH_NAMES
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ _TRAINED = 100
 _TIMES = (2, 4, 8)
 """How many times the trained length a head is tested at, where nothing is said."""
 _PREVIOUS = "previous"
-_NO_STRETCH = "none"
 _L2 = parameter(
     "l2", Annotated[float, Param("weight of the penalty", minimum=1e-12, maximum=1e6)], default=1e-4
 )
@@ -87,7 +86,7 @@ def _lengths(flag: str, text: str) -> tuple[str, ...]:
 
 
 def _stretches(flag: str, text: str) -> tuple[str, ...]:
-    names = [one_of(flag, part.strip(), (_NO_STRETCH, *STRETCHES)) for part in text.split(",")]
+    names = [one_of(flag, part.strip(), ROPE_STRETCH_NAMES) for part in text.split(",")]
     return tuple(dict.fromkeys(names))
 
 
@@ -121,7 +120,7 @@ def heads(
         option(
             "--stretch",
             metavar="NAMES",
-            help=f"of rope, at test time alone, by commas: {'|'.join((_NO_STRETCH, *STRETCHES))} "
+            help=f"of rope, at test time alone, by commas: {'|'.join(ROPE_STRETCH_NAMES)} "
             "[default: none]",
             parse=_stretches,
         ),
@@ -178,7 +177,7 @@ def heads(
         tuple(map(target_of, names)),
         train,
         lengths,
-        stretches or (_NO_STRETCH,),
+        stretches or (NONE,),
         l2,
         head,
     )

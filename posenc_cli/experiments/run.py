@@ -16,9 +16,9 @@ from posenc_cli.experiments.evaluation import induction_scores, length_results
 from posenc_cli.experiments.judging import LearningRule
 from posenc_cli.experiments.results import DIGITS, JobResult, RunResult
 from posenc_cli.experiments.setting import JobSetting
-from posenc_cli.experiments.tables import NONE
 from posenc_cli.experiments.training import ModelTraining, drawn_positions, reproducible
 from posenc_cli.experiments.transformer import Transformer
+from posenc_cli.formulas.stretches import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

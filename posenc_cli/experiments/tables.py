@@ -24,8 +24,9 @@ from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request, encoding_of_side
 from posenc_cli.encoding.scores import score_indices, score_rule
 from posenc_cli.errors import InvalidInput
+from posenc_cli.experiments.stretches import CLIP, LINEAR, OF_THE_MODEL
 from posenc_cli.formulas.declare import Bias, BucketBias, Rows, Weights
-from posenc_cli.formulas.stretches import STRETCHES, UNSTRETCHED
+from posenc_cli.formulas.stretches import NONE, STRETCHES, UNSTRETCHED
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
@@ -37,11 +38,6 @@ if TYPE_CHECKING:
     from posenc_cli.experiments.request import EncodingRequest, ModelSize
     from posenc_cli.formulas.declare import Content, Network, Scheme
     from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows
-
-NONE, WINDOW, CLIP, LOG_N, LINEAR = "none", "window", "clip", "log-n", "linear"
-OF_THE_MODEL = (WINDOW, LOG_N)
-"""Stretches that change what a query sees, whatever the encoding is."""
-STRETCH_NAMES = (NONE, *STRETCHES, WINDOW, CLIP, LOG_N)
 
 
 class Learnable(Record):

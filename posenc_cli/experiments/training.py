@@ -22,8 +22,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from posenc_cli.errors import InvalidInput, quoted_name
-from posenc_cli.experiments.tables import NONE
 from posenc_cli.files.atomic import replacing
+from posenc_cli.formulas.stretches import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

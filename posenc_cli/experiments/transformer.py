@@ -19,10 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from posenc_cli.experiments.stretches import CLIP, LOG_N, WINDOW
 from posenc_cli.experiments.tables import (
-    CLIP,
-    LOG_N,
-    WINDOW,
     AddedRows,
     DistanceRows,
     PairTurns,

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from posenc_cli.formulas.declare import Scheme
 
+NONE = "none"
+"""The stretch that changes nothing."""
 UNSTRETCHED = rope
 """The scheme whose frequencies stretches change."""
 
@@ -48,3 +50,4 @@ STRETCHES = {
     "llama3": RopeStretch(rope_llama3, "original_max_position_embeddings"),
 }
 """Stretches by name. Dynamic NTK has a factor beside the lengths, and grows past NTK's base."""
+ROPE_STRETCH_NAMES = (NONE, *STRETCHES)

@@ -220,7 +220,7 @@ class WideWaves:
         self._still = np.array([not frequency for frequency in phasors.frequencies])
         turning = [abs(float(rate)) for rate in phasors.frequencies if rate]
         self._slowest = min(turning, default=0.0)
-        self.ordinary = SMALLEST_SCALE < abs(phasors.scale) < LARGEST_SCALE
+        self.ordinary = SMALLEST_SCALE < phasors.scale.copy_abs() < LARGEST_SCALE
 
     def fill(self, out: StoredRows, positions: Integers, columns: Columns) -> None:
         """Write the columns of ``out``, one row a position, every cell correctly rounded.

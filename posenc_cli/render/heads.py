@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.analysis.heads import DIGITS, NONE
+from posenc_cli.analysis.heads import DIGITS
 from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.formulas.stretches import NONE
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
 from posenc_cli.render.encoded import parameters_text

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posenc_cli.cli import experiment_options, extrapolate
-from posenc_cli.experiments import tables
+from posenc_cli.cli import extrapolate
 from posenc_cli.experiments.folder import RunFolder
 from posenc_cli.experiments.request import ExperimentRequest, ModelSize
 from posenc_cli.experiments.schedulers import scheduler_of
@@ -125,10 +124,6 @@ def test_a_text_of_ones_own_is_known_by_its_bytes(call, made, tmp_path):
     assert "--out run" not in refused(call, "--out", "run", "--resume")
     assert "is another text than" in refused(call, "--out", "run", "--resume")
     assert "other digest" in refused(call, "--out", "run", "--resume", "--text", "mine.txt")
-
-
-def test_stretches_are_those_that_there_are():
-    assert experiment_options.STRETCH_NAMES == tables.STRETCH_NAMES
 
 
 def test_a_run_is_kept_where_out_says_and_nowhere_else(call, made, tmp_path):

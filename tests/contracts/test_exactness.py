@@ -59,7 +59,7 @@ def tables_of(name, given):
     yield matrix(name, "0:9", dtype="bfloat16", **given).tobytes()
 
 
-@pytest.mark.sweep(9)
+@pytest.mark.long
 @every_scheme
 def test_no_decimal_context_of_the_caller_shows(name):
     given = SMALL.get(name, {})

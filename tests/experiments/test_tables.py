@@ -10,12 +10,8 @@ import pytest
 from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.errors import InvalidInput
 from posenc_cli.experiments.request import EncodingRequest, ModelSize
+from posenc_cli.experiments.stretches import CLIP, LINEAR, LOG_N, WINDOW
 from posenc_cli.experiments.tables import (
-    CLIP,
-    LINEAR,
-    LOG_N,
-    NONE,
-    WINDOW,
     AddedRows,
     DistanceRows,
     PairTurns,
@@ -23,6 +19,7 @@ from posenc_cli.experiments.tables import (
     applies,
     parts_of,
 )
+from posenc_cli.formulas.stretches import NONE
 
 SIZE = ModelSize(2, 4, 16)
 

@@ -8,8 +8,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from posenc_cli.experiments.request import EncodingRequest, ModelSize  # noqa: E402
-from posenc_cli.experiments.tables import CLIP, LOG_N, NONE, WINDOW, parts_of  # noqa: E402
+from posenc_cli.experiments.stretches import CLIP, LOG_N, WINDOW  # noqa: E402
+from posenc_cli.experiments.tables import parts_of  # noqa: E402
 from posenc_cli.experiments.transformer import Transformer  # noqa: E402
+from posenc_cli.formulas.stretches import NONE  # noqa: E402
 
 SIZE = ModelSize(2, 2, 4)
 VOCABULARY, LENGTH, TRAINED = 5, 11, 6
