@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _MOST_OFFSETS = 1200
 """Offsets of a curve: of more the first are shown, each of them, for waves turn fast."""
+_MOST_TURNS = 24
+"""Turns of a curve that leave others to be seen."""
 _SHARE_DIGITS = 3
 
 
@@ -275,12 +277,36 @@ def heads_figure(results: Sequence[HeadResult]) -> Curves | Panels:
         for name, result in zip(_names(results), results, strict=True)
     ]
     kernel = _kernel_figure([*chain.from_iterable(curves)], results, longest)
-    places = [0, *accumulate(map(len, curves))]
-    pairs = _amplitude_figure(results, places)
-    if pairs is None:
+    pairs = _amplitude_figure(results, [0, *accumulate(map(len, curves))])
+    scores = _apart(kernel)
+    if pairs is None and len(scores) == 1:
         return kernel
-    panels = replace(kernel, title="scores by offset", notes=()), pairs
+    panels = (*scores, *([] if pairs is None else [pairs]))
     return Panels(panels, title=kernel.title, shared=False, notes=kernel.notes)
+
+
+def _apart(kernel: Curves) -> list[Curves]:
+    """The scores as panels: one for each curve that would bury the others, one for the rest."""
+    placed = [
+        replace(curve, color=place) if curve.color is None else curve
+        for place, curve in enumerate(kernel.curves)
+    ]
+    swinging = [curve for curve in placed if _swings(curve)]
+    calm = [curve for curve in placed if curve not in swinging]
+    if len(placed) == 1 or not swinging:
+        return [replace(kernel, title="scores by offset", notes=())]
+    groups = [(f"scores by offset: {curve.name}", [curve]) for curve in swinging]
+    groups += [("scores by offset", calm)] if calm else []
+    return [
+        replace(kernel, curves=tuple(curves), title=title, notes=()) for title, curves in groups
+    ]
+
+
+def _swings(curve: Curve) -> bool:
+    """Whether a curve turns back so often that another one under it is not seen."""
+    steps = np.sign(np.diff(curve.y))
+    steps = steps[steps != 0]
+    return int(np.count_nonzero(steps[1:] != steps[:-1])) > _MOST_TURNS
 
 
 def _label(head: FittedHead) -> str:
