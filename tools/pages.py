@@ -26,6 +26,7 @@ from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.cli.app import GROUPS, function_of
 from posenc_cli.configs import library
+from posenc_cli.configs.runtimes import DIFFERENCES, RUNTIMES
 from posenc_cli.files.formats import FORMATS
 from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.inference.causes import Cause
@@ -112,6 +113,35 @@ def models() -> str:
     )
 
 
+def engines() -> str:
+    """The engines, their versions, and the model types that were traced through their code."""
+    rows = [
+        [f"`{runtime.name}`", runtime.version, " ".join(map(_code, sorted(runtime.model_types)))]
+        for runtime in RUNTIMES.values()
+    ]
+    rows[0][-1] = "every one that posenc reads"
+    return _table("engine | version | model types", rows)
+
+
+def departures() -> str:
+    """Where each engine leaves transformers, and where that can be read."""
+    rows = [
+        [
+            f"`{each.runtime}`",
+            each.topic,
+            " ".join(map(_code, sorted(each.schemes))),
+            each.what,
+            f"[{each.evidence.rpartition('/')[2]}]({each.evidence})",
+        ]
+        for each in sorted(DIFFERENCES, key=lambda each: [*RUNTIMES].index(each.runtime))
+    ]
+    return _table("engine | of | schemes | what it does | evidence", rows)
+
+
+def _code(name: str) -> str:
+    return f"`{name}`"
+
+
 def mutants() -> str:
     """The wrong implementations of the test suite, and what rope-check says of each."""
     return mutants_markdown()
@@ -152,7 +182,7 @@ def pictures() -> str:
 
 
 _PARTS = (
-    *(commands, schemes, tables, formats, backends, models, codes),
+    *(commands, schemes, tables, formats, backends, models, engines, departures, codes),
     *(mutants, passing, truth, performance, pictures),
 )
 GENERATED = {part.__name__: part for part in _PARTS} | ledger.PARTS

@@ -18,17 +18,11 @@ from posenc_cli.cli.listing import parameters_text
 from posenc_cli.cli.options import Json, Setting, one_of, option, settings_of, settings_option
 from posenc_cli.configs import library
 from posenc_cli.configs.conclusions import ConclusionCode, conclusions
-from posenc_cli.configs.config import (
-    override,
-    read_config,
-    resolve,
-    with_turning_columns,
-)
-from posenc_cli.configs.resolved import TRANSFORMERS
+from posenc_cli.configs.config import read_config, resolve_with
+from posenc_cli.configs.resolved import ALL, TRANSFORMERS
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, nearest, quoted_name
-from posenc_cli.formulas.parameters import as_text
+from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import consecutive_ranges, range_texts
-from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,8 +30,6 @@ if TYPE_CHECKING:
     from posenc_cli.configs.conclusions import Conclusion
     from posenc_cli.configs.config import Layers, Resolved, Sourced
     from posenc_cli.files.gguf import GGUFHeader
-
-_LONGEST_VALUE = 24
 
 
 def _codes(flag: str, text: str) -> tuple[ConclusionCode, ...]:
@@ -62,7 +54,7 @@ def explain(
         typer.Option(
             "--as",
             metavar="ENGINE",
-            help="read it as vllm, vllm-0.11, llama.cpp or transformers-4.50 does",
+            help="read it as vllm, llama.cpp or another engine does; all: where engines part",
             show_default=True,
         ),
     ] = TRANSFORMERS,
@@ -104,13 +96,11 @@ def explain(
       posenc explain model.gguf
       posenc explain config.json --fail-on context,no-positions
       posenc explain llama-3.1-8b
+      posenc explain config.json --as all
     """
     if as_json and len(configs) > 1:
         raise InvalidInput(f"--json: takes one CONFIG, and {len(configs)} are given")
-    if runtime != TRANSFORMERS:
-        from posenc_cli.configs.runtimes import find
-
-        find(runtime)
+    _check_runtime(runtime, judged=strict or fail_on is not None)
     given, status = settings_of(settings), 0
     texts: list[str] = []
     doubts: list[str] = []
@@ -118,7 +108,10 @@ def explain(
         name = f"{quoted_name(config)}: " if len(configs) > 1 else ""
         try:
             found = _config(config)
-            resolved = _resolved(found, config, runtime, given)
+            if runtime == ALL:
+                texts += _of_all_engines(console, name, found, config, given, as_json=as_json)
+                continue
+            resolved = resolve_with(given, found, runtime=runtime, name=config)
             beside = folder_conclusions(config, resolved)
             summary = (*conclusions(resolved, found), *beside)
         except PosencError as error:
@@ -138,16 +131,51 @@ def explain(
     return status or int(bool(doubts))
 
 
-def _resolved(
-    config: Mapping[str, Any] | GGUFHeader, name: str, runtime: str, given: Mapping[str, Any]
-) -> Resolved:
-    """What a config resolves to, with the parameters ``given`` in place of its own.
+def _check_runtime(runtime: str, *, judged: bool) -> None:
+    """Refuse an engine that is not known, and verdicts on the readings of all.
 
     Raises: InvalidInput.
     """
-    resolved = resolve(config, runtime=runtime, name=name)
-    layers = [override(kind, given) if given else kind for kind in resolved.layers]
-    return replace(resolved, layers=tuple(map(with_turning_columns, layers)))
+    if runtime == TRANSFORMERS:
+        return
+    from posenc_cli.configs.runtimes import RUNTIMES
+
+    if one_of("--as", runtime, [*RUNTIMES, ALL]) == ALL and judged:
+        raise InvalidInput(
+            f"--as {ALL}: --strict and --fail-on judge one reading",
+            hint="name an engine, or leave --as out",
+        )
+
+
+def _of_all_engines(
+    console: Console,
+    name: str,
+    config: Mapping[str, Any] | GGUFHeader,
+    source: str,
+    given: Mapping[str, Any],
+    *,
+    as_json: bool,
+) -> Iterator[str]:
+    """Where engines part, as text; as JSON it is printed at once.
+
+    Raises: InvalidInput.
+    """
+    from posenc_cli.checks.engine_views import engine_views
+    from posenc_cli.render.engine_views import engine_views_fields, engine_views_text
+
+    result = engine_views(config, name=source, given=given)
+    own = result.own
+    if as_json:
+        summary = (*conclusions(own, config), *folder_conclusions(source, own))
+        console.json("explain", {**_fields(own, summary), **engine_views_fields(result)})
+        return
+    title = f"{name}{own.noun} {own.model_type}"
+    yield engine_views_text(
+        result,
+        title,
+        lambda layers: f"{_which_text(layers)}{_numbers_text(layers.layers)}",
+        console.typesetter,
+    )
 
 
 def _failed(
@@ -257,7 +285,7 @@ def _group_text(console: Console, group: Sequence[Layers]) -> str:
     first = group[0]
     declared = find_scheme(first.scheme).parameters
     rows = [
-        [name, _value_text(param.value, declared[name].rules.separator), param.source]
+        [name, brief_text(param.value, separator=declared[name].rules.separator), param.source]
         for name, param in first.params.items()
     ]
     lines = [console.paragraph_text(title, hanging=2) for title in titles]
@@ -277,7 +305,7 @@ def _which_text(layers: Layers) -> str:
 
 def _remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:
     """What follows from the parameters, a sentence each."""
-    values = {name: _value_text(value.value) for name, value in derived.items()}
+    values = {name: brief_text(value.value) for name, value in derived.items()}
     if "rotated" in values:
         yield _turning_text(derived)
     if "attention_factor" in values:
@@ -340,12 +368,3 @@ def _numbers_text(layers: Sequence[int]) -> str:
     texts = range_texts(layers)
     text = ", ".join([*texts[:2], f"… {texts[-1]}"] if len(runs) > 3 and even else texts)
     return f" ({len(layers)} layer{'s' * (len(layers) > 1)}: {text})"
-
-
-def _value_text(value: Any, separator: str = ",") -> str:
-    text = as_text(value, separator=separator)
-    if isinstance(value, float) and not value.is_integer():
-        text = f"{value:.10g}"
-    if isinstance(value, tuple) and len(text) > _LONGEST_VALUE:
-        return f"{as_text(value[:2])} … {as_text(value[-1])} ({len(value)})"
-    return text

@@ -22,6 +22,7 @@ from posenc_cli.configs.family_keys import FamilyKeys
 from posenc_cli.configs.keys import Keys
 from posenc_cli.configs.resolved import (
     TRANSFORMERS,
+    Departure,
     Layers,
     Notes,
     Resolved,
@@ -49,6 +50,7 @@ __all__ = [
     "override",
     "read_config",
     "resolve",
+    "resolve_with",
     "with_turning_columns",
 ]
 
@@ -91,8 +93,12 @@ def resolve(
         for group in layers:
             check_values(top.name, group.scheme, group.params)
     _note_other_classes(top, model, layers, notes)
+    departures: list[Departure] = []
     if runtime != TRANSFORMERS:
-        layers = tuple(_layers_as(runtime, model, zip(layers, ropes, strict=True), notes))
+        both = zip(layers, ropes, strict=True)
+        layers = tuple(_layers_as(runtime, model, both, departures))
+        for departure in departures:
+            notes.warn(departure.text())
     unread = note_unread(top, model, layers, notes)
     return Resolved(
         model.model_type,
@@ -102,6 +108,7 @@ def resolve(
         defaulted=tuple(notes.defaulted),
         contradicted=tuple(notes.contradicted),
         headlines=tuple(notes.headlines),
+        departures=tuple(departures),
     )
 
 
@@ -132,19 +139,18 @@ def _layers_as(
     runtime: str,
     model: TextModel,
     layers: Iterable[tuple[Layers, RopeObject | None]],
-    notes: Notes,
+    departures: list[Departure],
 ) -> Iterator[Layers]:
-    """Layers as another runtime has them.
+    """Layers as another runtime has them; what makes them so is added to ``departures``.
 
     Raises: InvalidInput where it is not known what the runtime does, or it cannot.
     """
     from posenc_cli.configs import runtimes
 
     for group, rope in layers:
-        other, warnings = runtimes.adjust(group, rope, model, runtime=runtime)
+        other, reasons = runtimes.adjust(group, rope, model, runtime=runtime)
         check_values(model.keys.name, other.scheme, other.params)
-        for warning in warnings:
-            notes.warn(warning)
+        departures += (reason for reason in reasons if reason not in departures)
         yield _with_magnitude(other)
 
 
@@ -156,6 +162,22 @@ def override(layers: Layers, given: Mapping[str, object]) -> Layers:
     bound = catalogue.find(layers.scheme).bind({**layers.values(), **given})
     params = {name: Sourced(bound.params[name], "command line") for name in given}
     return _with_magnitude(replace(layers, params={**layers.params, **params}))
+
+
+def resolve_with(
+    given: Mapping[str, object],
+    config: Mapping[str, Any] | GGUFHeader,
+    *,
+    runtime: str = TRANSFORMERS,
+    name: str = FILE,
+) -> Resolved:
+    """What a config resolves to with the parameters ``given`` in place of its own.
+
+    Raises: InvalidInput.
+    """
+    resolved = resolve(config, runtime=runtime, name=name)
+    layers = [override(kind, given) if given else kind for kind in resolved.layers]
+    return replace(resolved, layers=tuple(map(with_turning_columns, layers)))
 
 
 def _with_magnitude(layers: Layers) -> Layers:

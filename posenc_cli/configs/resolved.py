@@ -26,6 +26,8 @@ class Sourced(Record):
 _SHOWN_NUMBERS = 8
 TRANSFORMERS = "transformers"
 """The runtime whose reading of a config is meant where none is named."""
+ALL = "all"
+"""What stands for every runtime, where their readings are shown beside each other."""
 
 
 class Layers(Record):
@@ -79,6 +81,23 @@ def _value_text(value: Any) -> str:
     return abbreviated(value) if isinstance(value, str) else str(value)
 
 
+class Departure(Record):
+    """One point at which a runtime makes something else of a config than transformers 5.
+
+    ``topic`` is what it is of, ``what`` the runtime does, ``evidence`` where that can be read.
+    """
+
+    runtime: str
+    version: str
+    topic: str
+    what: str
+    evidence: str
+
+    def text(self) -> str:
+        """The point in words."""
+        return f"{self.runtime} {self.version}: {self.what} ({self.evidence})"
+
+
 class Resolved(Record):
     """What a config says of positions.
 
@@ -86,7 +105,7 @@ class Resolved(Record):
     config leaves to its model type, ``contradicted`` the keys that say otherwise than others do;
     each means that a model may not be what its config says. ``headlines`` are the warnings that
     come before the rest: what the whole reading stands on. ``noun`` is what a reader calls the
-    model type.
+    model type. ``departures`` are where another runtime's reading leaves transformers'.
     """
 
     model_type: str
@@ -97,6 +116,7 @@ class Resolved(Record):
     contradicted: tuple[str, ...] = ()
     headlines: tuple[str, ...] = ()
     noun: str = "model type"
+    departures: tuple[Departure, ...] = ()
 
     def layer(self, layer_type: str | None = None) -> Layers:
         """The layers of a type; without one, those that all are like.

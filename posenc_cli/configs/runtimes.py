@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs import runtime_rules as rules
-from posenc_cli.configs.resolved import TRANSFORMERS, Sourced
+from posenc_cli.configs.resolved import TRANSFORMERS, Departure, Sourced
 from posenc_cli.configs.runtime_rules import LayerReading
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.records import Record, replace
@@ -31,10 +31,15 @@ __all__ = [
     "LayerReading",
     "Runtime",
     "RuntimeDifference",
+    "UnknownReading",
     "adjust",
     "find",
     "read_as",
 ]
+
+
+class UnknownReading(InvalidInput):
+    """It is not known what a runtime makes of layers: its code was not read for these."""
 
 
 class Runtime(Record):
@@ -107,7 +112,7 @@ def read_as(runtime: str, reading: LayerReading) -> Adjusted:
     if runtime == TRANSFORMERS:
         return Adjusted(reading.scheme, reading.params, {})
     if reading.scheme not in known.model_types.get(reading.model_type, frozenset()):
-        raise InvalidInput(
+        raise UnknownReading(
             f"--as {runtime}: what {runtime} {known.version} makes of {reading.scheme} in "
             f"{reading.model_type} was not read in its code, and is not guessed",
             hint=_known(known),
@@ -133,8 +138,8 @@ def read_as(runtime: str, reading: LayerReading) -> Adjusted:
 
 def adjust(
     layers: Layers, rope: Keys | None, model: TextModel, *, runtime: str
-) -> tuple[Layers, tuple[str, ...]]:
-    """Layers as a runtime reads them, and for each difference what it is and its evidence.
+) -> tuple[Layers, tuple[Departure, ...]]:
+    """Layers as a runtime reads them, and where it leaves transformers.
 
     ``rope`` is their rope object in the config of ``model``, None of layers without.
 
@@ -143,7 +148,7 @@ def adjust(
     known = find(runtime)
     if rope is None:
         if layers.scheme != "nope":
-            raise InvalidInput(
+            raise UnknownReading(
                 f"--as {runtime}: what {runtime} {known.version} makes of {layers.scheme} was not "
                 "read in its code, and is not guessed"
             )
@@ -167,11 +172,11 @@ def adjust(
         else Sourced(value, f"{runtime}: {result.reasons[name].topic}")
         for name, value in result.params.items()
     }
-    differences = {id(reason): reason for reason in result.reasons.values()}.values()
-    return replace(layers, scheme=result.scheme, params=params), tuple(
-        f"{runtime} {known.version}: {difference.what} ({difference.evidence})"
-        for difference in differences
+    departures = dict.fromkeys(
+        Departure(runtime, known.version, reason.topic, reason.what, reason.evidence)
+        for reason in result.reasons.values()
     )
+    return replace(layers, scheme=result.scheme, params=params), tuple(departures)
 
 
 def _known(runtime: Runtime) -> str:

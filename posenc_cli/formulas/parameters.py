@@ -229,6 +229,25 @@ def as_text(value: object, *, separator: str = ",") -> str:
     return str(value)
 
 
+_LONGEST_LIST = 24  # letters
+
+
+def brief_text(value: Any, *, separator: str = ",") -> str:
+    """A value for a reader: ten digits of a number, both ends of a long list.
+
+    >>> brief_text(1 / 3), brief_text((1.0, 2.0)), brief_text(tuple(range(100, 132)))
+    ('0.3333333333', '1,2', '100,101 … 131 (32)')
+    """
+    if value is None:
+        return "none"
+    text = as_text(value, separator=separator)
+    if isinstance(value, float) and not value.is_integer():
+        text = f"{value:.10g}"
+    if isinstance(value, tuple) and len(text) > _LONGEST_LIST:
+        return f"{as_text(value[:2])} … {as_text(value[-1])} ({len(value)})"
+    return text
+
+
 _LARGEST_FILE = 1 << 20  # 32 bytes for a number of each of the most pairs
 
 

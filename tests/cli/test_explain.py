@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from posenc_cli.configs.library import find, names
+from tests.gguf_files import CASES, converted
 
 GEMMA = {
     "model_type": "gemma3_text",
@@ -193,6 +194,35 @@ def test_another_engine_reads_otherwise_and_says_why(call, config):
     status, _, err = call("explain", path, "--as", "tgi")
     assert status == 2
     assert "--as 'tgi': must be one of transformers" in err
+
+
+def test_all_engines_are_shown_beside_each_other(call, config):
+    status, out, err = call("explain", "gpt-oss-20b", "llama-2-7b", "--as", "all")
+    assert (status, err) == (0, "")
+    assert "'gpt-oss-20b': model type gpt_oss\n" in out
+    assert "they part" in out
+    assert "they agree" in out
+    assert max(map(len, out.splitlines())) <= 80
+    found = json.loads(call("explain", "llama-2-7b", "--as", "all", "--json")[1])
+    assert found["agree"] is True
+    assert found["layers"][0]["scheme"] == found["views"][0]["views"][0]["scheme"] == "rope"
+    path = config({**GEMMA, "rope_theta": "x"})
+    assert call("explain", path, "--as", "all")[0] == 2
+
+
+def test_verdicts_on_one_reading_are_refused_for_all_of_them(call):
+    for option in (["--strict"], ["--fail-on", "context"]):
+        status, out, err = call("explain", "llama-2-7b", "--as", "all", *option)
+        assert (status, out) == (2, "")
+        assert "--as all: --strict and --fail-on judge one reading" in err
+
+
+def test_a_file_that_one_engine_alone_reads_is_refused_for_all_of_them(call, tmp_path):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(converted(CASES[0]["name"])[1])
+    status, out, err = call("explain", str(path), "--as", "all")
+    assert (status, out) == (2, "")
+    assert "is a GGUF file, which llama.cpp alone reads" in err
 
 
 @pytest.mark.parametrize(

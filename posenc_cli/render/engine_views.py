@@ -1,0 +1,266 @@
+"""Where engines part, for readers and for programs."""
+
+from __future__ import annotations
+
+import math
+from string import ascii_uppercase
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.checks.engine_views import COMPARED, SAME
+from posenc_cli.configs.resolved import TRANSFORMERS
+from posenc_cli.formulas.parameters import brief_text
+from posenc_cli.render.comparison import factor_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from posenc_cli.checks.compare import RotationComparison
+    from posenc_cli.checks.engine_views import EngineReading, EngineViews, LayerViews, View
+    from posenc_cli.configs.resolved import Layers
+    from posenc_cli.render.typesetting import Typesetter
+
+
+def engine_views_text(
+    result: EngineViews, title: str, name: Callable[[Layers], str], typesetter: Typesetter
+) -> str:
+    """The verdict, the views of each kind of layers, and which engines do not read the config.
+
+    ``name(layers)`` says which layers these are.
+    """
+    head = [typesetter.line(title)]
+    head += [typesetter.paragraph(line, indent=2, hanging=4) for line in _summary(result)]
+    parts = ["\n".join(head)]
+    parts += [typesetter.paragraph(f"Warning: {text}", hanging=2) for text in result.own.headlines]
+    for kinds in _grouped(result):
+        lines = [typesetter.paragraph(name(kind.layers), hanging=2) for kind in kinds]
+        for letter, view in zip(ascii_uppercase, kinds[0].views, strict=False):
+            lines += _view_lines(letter, view, result, typesetter)
+        parts.append("\n".join(lines))
+    if silent := list(_silent(result)):
+        paragraphs = [typesetter.paragraph(text, indent=2, hanging=4) for text in silent]
+        parts.append("\n".join(["not read, and so not compared", *paragraphs]))
+    return "\n\n".join(parts)
+
+
+def _grouped(result: EngineViews) -> list[list[LayerViews]]:
+    """The kinds of layers, those together of which every engine makes the same."""
+    groups: list[list[LayerViews]] = []
+    for kind in result.kinds:
+        alike = next((group for group in groups if _alike(group[0], kind)), None)
+        if alike is None:
+            groups.append([kind])
+        else:
+            alike.append(kind)
+    return groups
+
+
+def _alike(one: LayerViews, other: LayerViews) -> bool:
+    if len(one.views) != len(other.views):
+        return False
+    both = zip(one.views, other.views, strict=True)
+    return all(a.engines == b.engines and a.layers.same_encoding(b.layers) for a, b in both)
+
+
+def _summary(result: EngineViews) -> Iterator[str]:
+    having = [reading.runtime for reading in result.readings if reading.resolved]
+    yield "read by " + ", ".join(f"{runtime.name} ({runtime.version})" for runtime in having)
+    if result.agree is None:
+        yield "no other engine reads it: nothing is compared"
+        return
+    verdict = "they agree" if result.agree else "they part"
+    yield f"{verdict} (compared: {', '.join(COMPARED)}; the same within {SAME:g})"
+
+
+def _view_lines(
+    letter: str, view: View, result: EngineViews, typesetter: Typesetter
+) -> Iterator[str]:
+    """The engines of a view, what it is, and why it is not the first."""
+    yield typesetter.paragraph(f"{letter}  {', '.join(view.engines)}", hanging=3)
+    if view.apart is None and not view.why_not:
+        texts = [_encoding_text(view.layers), *_strength(view.layers)]
+    else:
+        texts = [*_apart(view), *_reasons(view, result)]
+    for text in texts:
+        yield typesetter.paragraph(text, indent=3, hanging=5)
+
+
+def _encoding_text(layers: Layers) -> str:
+    values = ", ".join(f"{name} {brief_text(param.value)}" for name, param in layers.params.items())
+    return f"{layers.scheme}: {values}" if values else layers.scheme
+
+
+def _strength(layers: Layers) -> Iterator[str]:
+    if "attention_factor" in layers.derived:
+        yield f"cos and sin are multiplied by {layers.derived['attention_factor'].value:.10g}"
+    if "softmax_multiplier" in layers.derived:
+        factor = layers.derived["softmax_multiplier"].value
+        yield f"logits are multiplied by {factor:.10g} beside the rotation"
+
+
+def _apart(view: View) -> Iterator[str]:
+    """How a view differs from the first: its parameters, then its numbers."""
+    if view.apart is None:
+        yield _encoding_text(view.layers)
+        yield f"not compared with A: {view.why_not}"
+        return
+    first, own = (bound.params for bound in view.apart.worst.bounds)
+    if view.apart.sides[0].scheme is not view.apart.sides[1].scheme:
+        yield _encoding_text(view.layers)
+    else:
+        fixed = view.apart.sides[0].given.keys() ^ view.apart.sides[1].given.keys()
+        parameters = view.apart.sides[0].scheme.parameters if view.apart.sides[0].scheme else {}
+        for name in changed(view.apart):
+            one, other = brief_text(own.get(name)), brief_text(first.get(name))
+            if name in fixed and parameters[name].rules.follows_length:
+                kept = one if name in view.layers.params else f"{other} in A"
+                yield f"{name} {kept}, whatever the length"
+            else:
+                yield f"{name} {one}, not {other}"
+    yield from _numbers(view.apart)
+
+
+def changed(apart: RotationComparison) -> list[str]:
+    """The parameters that two rotations do not share."""
+    first, own = (bound.params for bound in apart.worst.bounds)
+    return [name for name in dict.fromkeys([*first, *own]) if first.get(name) != own.get(name)]
+
+
+def _numbers(apart: RotationComparison) -> Iterator[str]:
+    """By how much two rotations differ at the length at which they differ most."""
+    worst = apart.worst
+    difference = worst.difference
+    where = f" for {worst.seq_len} positions" if worst.seq_len else ""
+    if difference.worst is not None:
+        yield (
+            f"{len(difference.pairs)} of {difference.count} pairs turn otherwise than in A{where}, "
+            f"by up to × {factor_text(difference.worst.apart)} (pair {difference.worst.index})"
+        )
+    elif apart.goes_on:
+        yield "no pair turns otherwise than in A at the lengths compared; others were not"
+    else:
+        yield "every pair turns as in A"
+    if not difference.within(SAME) and difference.scales[0] != difference.scales[1]:
+        first, own = difference.scales
+        yield f"cos and sin are multiplied by {own:.10g}{where}, not {first:.10g}"
+    if not apart.same_softmax:
+        first, own = apart.softmax_factors
+        yield f"logits are multiplied by {own:.10g} beside the rotation, not {first:.10g}"
+    if not difference.alike or not apart.same_axes:
+        yield "the columns that turn together, or the axes they follow, differ"
+    if equal := [
+        str(length.seq_len)
+        for length in apart.lengths
+        if length.seq_len and length.difference.within(SAME)
+    ]:
+        yield f"as A for sequences of {', '.join(equal)} positions"
+
+
+def _reasons(view: View, result: EngineViews) -> Iterator[str]:
+    """What each engine of a view does otherwise, and where that can be read."""
+    for reading in result.readings:
+        if reading.runtime.name in view.engines:
+            for departure in reading.departures:
+                place = short_place(departure.evidence)
+                yield f"{reading.runtime.name} {departure.what} ({place})"
+
+
+def short_place(evidence: str) -> str:
+    """Where a departure can be read, without the parts that its engine's name says.
+
+    >>> short_place("https://github.com/vllm-project/vllm/blob/v0.33.0/vllm/models/gpt_oss.py")
+    'vllm/models/gpt_oss.py'
+    >>> short_place("https://github.com/ggml-org/llama.cpp/pull/17945")
+    'ggml-org/llama.cpp/pull/17945'
+    """
+    _, blob, path = evidence.partition("/blob/")
+    if blob:
+        return path.partition("/")[2]
+    return evidence.removeprefix("https://github.com/")
+
+
+def _silent(result: EngineViews) -> Iterator[str]:
+    """The engines that do not read the config, by the reason."""
+    reasons: dict[str, list[str]] = {}
+    for reading in result.readings:
+        if reading.resolved is None and reading.traced:
+            reasons.setdefault(reading.refusal, []).append(reading.runtime.name)
+    for reason, names in reasons.items():
+        yield f"{', '.join(names)}: {reason}"
+    if names := [
+        reading.runtime.name
+        for reading in result.readings
+        if reading.resolved is None and not reading.traced
+    ]:
+        yield f"{', '.join(names)}: what the code makes of this was not read, and is not guessed"
+
+
+def engine_views_fields(result: EngineViews) -> dict[str, Any]:
+    """What JSON holds beside the reading of transformers: the engines, and the views by layers."""
+    return {
+        "agree": result.agree,
+        "compared": list(COMPARED),
+        "tolerance": SAME,
+        "engines": list(map(_reading_fields, result.readings)),
+        "views": [
+            {
+                "layer_type": kind.layers.layer_type,
+                "layers": list(kind.layers.layers),
+                "views": list(map(_view_fields, kind.views)),
+            }
+            for kind in result.kinds
+        ],
+    }
+
+
+def _reading_fields(reading: EngineReading) -> dict[str, Any]:
+    resolved = reading.resolved
+    return {
+        "name": reading.runtime.name,
+        "version": reading.runtime.version,
+        "read": resolved is not None,
+        "traced": reading.traced,
+        "reason": reading.refusal or None,
+        "departures": [
+            {"topic": each.topic, "what": each.what, "evidence": each.evidence}
+            for each in reading.departures
+        ],
+        "layers": [
+            {
+                "layer_type": layers.layer_type,
+                "scheme": layers.scheme,
+                "params": {name: param.as_dict() for name, param in layers.params.items()},
+            }
+            for layers in (resolved.layers if resolved else ())
+        ],
+    }
+
+
+def _view_fields(view: View) -> dict[str, Any]:
+    layers = view.layers
+    return {
+        "engines": list(view.engines),
+        "scheme": layers.scheme,
+        "params": {name: param.as_dict() for name, param in layers.params.items()},
+        "derived": {name: value.as_dict() for name, value in layers.derived.items()},
+        "apart": None if view.apart is None else _apart_fields(view.apart),
+        "not_compared": view.why_not or None,
+    }
+
+
+def _apart_fields(apart: RotationComparison) -> dict[str, Any]:
+    worst = apart.worst
+    pair = worst.difference.worst
+    return {
+        "of": TRANSFORMERS,
+        "params": changed(apart),
+        "seq_len": worst.seq_len,
+        "all_lengths": not apart.goes_on,
+        "differing": len(worst.difference.pairs),
+        "count": worst.difference.count,
+        "largest_factor": pair.apart if pair and math.isfinite(pair.apart) else None,
+        "pair": None if pair is None else pair.index,
+        "attention_factors": list(worst.difference.scales),
+        "softmax_factors": list(apart.softmax_factors),
+        "layouts": list(worst.difference.layouts),
+        "same_axes": worst.difference.alike and apart.same_axes,
+    }

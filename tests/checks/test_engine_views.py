@@ -1,0 +1,160 @@
+"""Where engines part: what is held against what, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from posenc_cli.checks.engine_views import SAME, engine_views
+from posenc_cli.configs import library
+from posenc_cli.configs.runtimes import RUNTIMES
+from posenc_cli.errors import InvalidInput
+from posenc_cli.render.engine_views import engine_views_fields, engine_views_text
+from posenc_cli.render.typesetting import Typesetter
+
+SIZES = {"hidden_size": 512, "num_attention_heads": 8, "head_dim": 64, "num_hidden_layers": 2}
+
+
+def config(model_type="llama", scaling=None, **more):
+    """A config of a model type, with a rope_scaling."""
+    return {
+        "model_type": model_type,
+        **SIZES,
+        "max_position_embeddings": 8192,
+        "rope_theta": 1e4,
+        "rope_scaling": scaling,
+        **more,
+    }
+
+
+def views(values, **given):
+    return engine_views(values, name="config.json", given=given)
+
+
+def of_model(name):
+    return engine_views(library.find(name).config, name=name, given={})
+
+
+def text(result):
+    return engine_views_text(result, "title", lambda layers: str(layers.layer_type), Typesetter())
+
+
+def engines(result):
+    return [[view.engines for view in kind.views] for kind in result.kinds]
+
+
+def test_engines_that_compute_the_same_share_a_view():
+    result = of_model("gpt-oss-20b")
+    (first, second), _ = engines(result)
+    assert {"transformers", "vllm"} <= set(first)
+    assert {"vllm-0.11", "llama.cpp"} <= set(second)
+    assert result.agree is False
+
+
+def test_a_view_apart_says_which_parameter_how_many_pairs_and_where_that_is_read():
+    shown = text(of_model("gpt-oss-20b"))
+    assert "truncate true, not false" in shown
+    assert "9 of 32 pairs turn otherwise than in A, by up to × 1.763 (pair 17)" in shown
+    assert "ggml-org/llama.cpp/pull/17945" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_another_spelling_of_the_same_numbers_is_no_difference():
+    """vLLM's DeepSeek has attention_factor 1 where transformers has two weights that cancel."""
+    scaling = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}
+    stated = {**scaling, "mscale": 1.0, "mscale_all_dim": 1.0}
+    result = views(config("deepseek_v3", stated, qk_rope_head_dim=64))
+    together = next(kind.views for kind in result.kinds)[0].engines
+    assert {"transformers", "vllm", "llama.cpp"} <= set(together)
+    params = [
+        reading.resolved.layers[0].values()
+        for reading in result.readings
+        if reading.runtime.name in ("transformers", "llama.cpp")
+    ]
+    assert params[0] != params[1]
+
+
+def test_amplitude_alone_sets_engines_apart():
+    scaling = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}
+    result = views(config("llama", {**scaling, "attention_factor": 1.5}))
+    apart = next(view for view in result.kinds[0].views if "llama.cpp" in view.engines).apart
+    assert not apart.worst.difference.pairs
+    assert apart.worst.difference.scales == pytest.approx((1.5, 1.1386294361), rel=SAME * 1e3)
+    assert "cos and sin are multiplied by 1.138629436, not 1.5" in text(result)
+
+
+def test_a_choice_by_length_is_compared_on_both_sides_of_its_switch():
+    result = of_model("phi-3-vision-128k")
+    (kind,) = result.kinds
+    by_engine = {engine: view for view in kind.views for engine in view.engines}
+    assert by_engine["vllm"] is not by_engine["transformers"]
+    shown = text(result)
+    assert "seq_len 4096, whatever the length" in shown
+    assert "as A for sequences of 4096 positions" in shown
+
+
+def test_a_rule_that_goes_on_is_not_said_to_be_the_same_after_some_lengths():
+    """llama.cpp does not stretch dynamically; the two agree at the lengths that were trained."""
+    result = views(config("llama", {"type": "dynamic", "factor": 2.0}))
+    (kind,) = result.kinds
+    apart = next(view for view in kind.views if "llama.cpp" in view.engines).apart
+    assert apart.goes_on
+    assert engine_views_fields(result)["views"][0]["views"][-1]["apart"]["all_lengths"] is False
+
+
+def test_an_engine_whose_code_was_not_read_is_named_and_not_compared():
+    result = of_model("bert-base")
+    assert result.agree is None
+    assert engines(result) == [[("transformers",)]]
+    shown = text(result)
+    assert "nothing is compared" in shown
+    assert "agree" not in shown
+    assert "llama.cpp: what the code makes of this was" in " ".join(shown.split())
+
+
+def test_an_engine_that_cannot_read_a_config_says_why():
+    result = views({**config(), "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}})
+    refusals = {
+        reading.runtime.name: (reading.traced, reading.refusal)
+        for reading in result.readings
+        if reading.resolved is None
+    }
+    assert refusals["vllm-0.11"] == (True, "rope_parameters is a key it does not know")
+    assert "vllm-0.11: rope_parameters is a key it does not know" in text(result)
+
+
+def test_json_has_each_engine_its_reading_and_its_evidence():
+    fields = engine_views_fields(of_model("gpt-oss-20b"))
+    json.dumps(fields, allow_nan=False)
+    by_name = {engine["name"]: engine for engine in fields["engines"]}
+    assert list(by_name) == list(RUNTIMES)
+    departures = by_name["llama.cpp"]["departures"]
+    assert departures
+    assert all(each["evidence"].startswith("https://github.com/") for each in departures)
+    assert "truncate" not in by_name["llama.cpp"]["layers"][0]["params"]
+    apart = fields["views"][0]["views"][1]["apart"]
+    assert (apart["params"], apart["differing"], apart["count"]) == (["truncate"], 9, 32)
+
+
+def test_a_parameter_that_is_given_holds_for_every_engine():
+    result = views(config(), base=5e5)
+    bases = {
+        reading.resolved.layers[0].params["base"].value
+        for reading in result.readings
+        if reading.resolved
+    }
+    assert bases == {5e5}
+
+
+def test_what_turns_fewer_pairs_is_apart_and_says_why_it_was_not_compared():
+    result = views(config("qwen2", None, partial_rotary_factor=0.5))
+    (kind,) = result.kinds
+    view = next(view for view in kind.views if "vllm" in view.engines)
+    assert view.engines[0] != "transformers"
+    assert view.why_not == "the shapes differ: 32 and 16 pairs"
+
+
+def test_a_config_of_diffusers_is_refused():
+    with pytest.raises(InvalidInput, match="--as all: config.json is of diffusers"):
+        views({"_class_name": "PixArtTransformer2DModel", "sample_size": 64})
