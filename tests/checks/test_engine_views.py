@@ -6,8 +6,10 @@ import json
 
 import pytest
 
-from posenc_cli.checks.engine_views import SAME, engine_views
+from posenc_cli.checks.compare import RotationComparison
+from posenc_cli.checks.engine_views import SAME, View, _agree, engine_views
 from posenc_cli.configs import library
+from posenc_cli.configs.resolved import Layers, Sourced
 from posenc_cli.configs.runtimes import RUNTIMES
 from posenc_cli.errors import InvalidInput
 from posenc_cli.render.engine_views import engine_views_fields, engine_views_text
@@ -158,3 +160,37 @@ def test_what_turns_fewer_pairs_is_apart_and_says_why_it_was_not_compared():
 def test_a_config_of_diffusers_is_refused():
     with pytest.raises(InvalidInput, match="--as all: config.json is of diffusers"):
         views({"_class_name": "PixArtTransformer2DModel", "sample_size": 64})
+
+
+def layers(scheme, softmax=None, **params):
+    """Layers of a scheme, with what multiplies their scores beside the rotation."""
+    derived = {} if softmax is None else {"softmax_multiplier": Sourced(softmax, "mscale")}
+    values = {name: Sourced(value, name) for name, value in params.items()}
+    return Layers(None, (), scheme, values, derived)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        (layers("rope", dim=8), layers("rope", dim=8), True),
+        (layers("rope", dim=8), layers("rope-linear", dim=8, factor=1.0), True),
+        (layers("rope", dim=8), layers("rope-linear", dim=8, factor=2.0), False),
+        (layers("rope", dim=8), layers("rope", dim=8, layout="half"), False),
+        (layers("rope", 1.5, dim=8), layers("rope", 1.5, dim=8), True),
+        (layers("rope", 1.5, dim=8), layers("rope", dim=8), False),
+        (layers("nope", dim=8), layers("nope", dim=8), True),
+        (layers("nope", dim=8), layers("rope", dim=8), False),
+        (layers("alibi", heads=8), layers("alibi", heads=4), False),
+        (layers("rope-dynamic", dim=8), layers("rope-dynamic", dim=8), True),
+    ],
+)
+def test_layers_are_the_same_where_all_that_is_compared_is(one, other, alike):
+    assert _agree(View(("one",), one), "other", other) is alike
+
+
+def test_two_rules_that_follow_the_length_for_ever_are_never_found_to_be_the_same(monkeypatch):
+    """No compared length tells them apart here, and there are more."""
+    monkeypatch.setattr(RotationComparison, "ok", True)
+    one = layers("rope-dynamic", dim=8, factor=2.0)
+    assert not _agree(View(("one",), one), "other", layers("rope-dynamic", dim=8, factor=4.0))
+    assert _agree(View(("one",), one), "other", layers("rope-dynamic", dim=8, factor=2.0))
