@@ -49,7 +49,7 @@ class EngineReading(Record):
         return self.resolved.departures if self.resolved else ()
 
 
-class View(Record):
+class EngineView(Record):
     """What engines that agree make of some layers: ``layers`` as the first of them has these.
 
     ``apart`` is how they turn beside the first view, None of that itself; where they cannot be
@@ -66,7 +66,7 @@ class LayerViews(Record):
     """The views of the layers of one kind, that of transformers first."""
 
     layers: Layers
-    views: tuple[View, ...]
+    views: tuple[EngineView, ...]
 
 
 class EngineViews(Record):
@@ -121,7 +121,7 @@ def _kinds(readings: Sequence[EngineReading]) -> Iterator[LayerViews]:
     """The views of each kind of layers, which every reading has in the same order."""
     having = [(each.runtime.name, each.resolved.layers) for each in readings if each.resolved]
     for index, layers in enumerate(having[0][1]):
-        views: list[View] = []
+        views: list[EngineView] = []
         for engine, kinds in having:
             place = _place(views, engine, kinds[index])
             if place is None:
@@ -132,12 +132,12 @@ def _kinds(readings: Sequence[EngineReading]) -> Iterator[LayerViews]:
         yield LayerViews(layers, tuple(views))
 
 
-def _place(views: Sequence[View], engine: str, layers: Layers) -> int | None:
+def _place(views: Sequence[EngineView], engine: str, layers: Layers) -> int | None:
     """The view that an engine's layers share, None where they share none."""
     return next((i for i, view in enumerate(views) if _agree(view, engine, layers)), None)
 
 
-def _agree(view: View, engine: str, layers: Layers) -> bool:
+def _agree(view: EngineView, engine: str, layers: Layers) -> bool:
     """Whether layers are the same as a view's: as was compared, at every length that matters."""
     if not all(map(_turns, (view.layers, layers))):
         return view.layers.same_encoding(layers)
@@ -148,24 +148,24 @@ def _agree(view: View, engine: str, layers: Layers) -> bool:
     return result.ok and not result.goes_on
 
 
-def _view(views: Sequence[View], engine: str, layers: Layers) -> View:
+def _view(views: Sequence[EngineView], engine: str, layers: Layers) -> EngineView:
     """A view of its own, held against the first."""
     if not views:
-        return View((engine,), layers)
+        return EngineView((engine,), layers)
     if not all(map(_turns, (views[0].layers, layers))):
-        return View((engine,), layers, why_not="one of the two does not turn")
+        return EngineView((engine,), layers, why_not="one of the two does not turn")
     try:
         result = RotationComparison.of(_sides(views[0], engine, layers), SAME)
     except InvalidInput as error:
-        return View((engine,), layers, why_not=error.message)
-    return View((engine,), layers, result)
+        return EngineView((engine,), layers, why_not=error.message)
+    return EngineView((engine,), layers, result)
 
 
 def _turns(layers: Layers) -> bool:
     return catalogue.find(layers.scheme).kind == "rotary"
 
 
-def _sides(view: View, engine: str, layers: Layers) -> tuple[Side, Side]:
+def _sides(view: EngineView, engine: str, layers: Layers) -> tuple[Side, Side]:
     return _side(view.engines[0], view.layers), _side(engine, layers)
 
 

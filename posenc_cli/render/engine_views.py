@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from posenc_cli.checks.compare import RotationComparison
-    from posenc_cli.checks.engine_views import EngineReading, EngineViews, LayerViews, View
+    from posenc_cli.checks.engine_views import EngineReading, EngineView, EngineViews, LayerViews
     from posenc_cli.configs.resolved import Layers
     from posenc_cli.render.typesetting import Typesetter
 
@@ -72,7 +72,7 @@ def _summary(result: EngineViews) -> Iterator[str]:
 
 
 def _view_lines(
-    letter: str, view: View, result: EngineViews, typesetter: Typesetter
+    letter: str, view: EngineView, result: EngineViews, typesetter: Typesetter
 ) -> Iterator[str]:
     """The engines of a view, what it is, and why it is not the first."""
     yield typesetter.paragraph(f"{letter}  {', '.join(view.engines)}", hanging=3)
@@ -97,7 +97,7 @@ def _strength(layers: Layers) -> Iterator[str]:
         yield f"logits are multiplied by {factor:.10g} beside the rotation"
 
 
-def _apart(view: View) -> Iterator[str]:
+def _apart(view: EngineView) -> Iterator[str]:
     """How a view differs from the first: its parameters, then its numbers."""
     if view.apart is None:
         yield _encoding_text(view.layers)
@@ -155,7 +155,7 @@ def _numbers(apart: RotationComparison) -> Iterator[str]:
         yield f"as A for sequences of {', '.join(equal)} positions"
 
 
-def _reasons(view: View, result: EngineViews) -> Iterator[str]:
+def _reasons(view: EngineView, result: EngineViews) -> Iterator[str]:
     """What each engine of a view does otherwise, and where that can be read."""
     for reading in result.readings:
         if reading.runtime.name in view.engines:
@@ -235,7 +235,7 @@ def _reading_fields(reading: EngineReading) -> dict[str, Any]:
     }
 
 
-def _view_fields(view: View) -> dict[str, Any]:
+def _view_fields(view: EngineView) -> dict[str, Any]:
     layers = view.layers
     return {
         "engines": list(view.engines),

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from posenc_cli.checks.compare import RotationComparison
-from posenc_cli.checks.engine_views import SAME, View, _agree, engine_views
+from posenc_cli.checks.engine_views import SAME, EngineView, _agree, engine_views
 from posenc_cli.configs import library
 from posenc_cli.configs.resolved import Layers, Sourced
 from posenc_cli.configs.runtimes import RUNTIMES
@@ -185,12 +185,12 @@ def layers(scheme, softmax=None, **params):
     ],
 )
 def test_layers_are_the_same_where_all_that_is_compared_is(one, other, alike):
-    assert _agree(View(("one",), one), "other", other) is alike
+    assert _agree(EngineView(("one",), one), "other", other) is alike
 
 
 def test_two_rules_that_follow_the_length_for_ever_are_never_found_to_be_the_same(monkeypatch):
     """No compared length tells them apart here, and there are more."""
     monkeypatch.setattr(RotationComparison, "ok", True)
     one = layers("rope-dynamic", dim=8, factor=2.0)
-    assert not _agree(View(("one",), one), "other", layers("rope-dynamic", dim=8, factor=4.0))
-    assert _agree(View(("one",), one), "other", layers("rope-dynamic", dim=8, factor=2.0))
+    assert not _agree(EngineView(("one",), one), "other", layers("rope-dynamic", dim=8, factor=4.0))
+    assert _agree(EngineView(("one",), one), "other", layers("rope-dynamic", dim=8, factor=2.0))
