@@ -138,12 +138,19 @@ def test_without_dask_it_is_said_how_to_install_it(tmp_path, monkeypatch) -> Non
 
 
 @pytest.mark.slow
-def test_a_cluster_finds_what_one_process_finds_and_survives_a_worker(tmp_path) -> None:
+def test_a_cluster_finds_what_one_process_finds_and_survives_a_worker(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setenv("DASK_TEMPORARY_DIRECTORY", str(tmp_path))
     distributed = pytest.importorskip("distributed")
+    pytest.importorskip("dask").config.refresh()
     asked = request("rope", "alibi", steps=400)
     folder = RunFolder.made(tmp_path / "run", asked)
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=None,
     ) as cluster:
         victim = next(iter(cluster.workers.values()))
 
