@@ -23,7 +23,7 @@ from posenc_cli.analysis.similarity import rows_of, rows_of_array
 from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.arrays import position_array, rows_a_block
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.encoding.scores import score_rule, scores_between
+from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.rounding import narrow
 from posenc_cli.positions import Positions
@@ -170,7 +170,7 @@ def _pair_rows(request: Request, positions: Positions, heads: int, engine: Engin
         precision = Precision.of(dtype, None)
         rule = score_rule(content, request.encoding.lookup, precision=precision, engine=engine)
         with request.scheme.answerable():
-            scores = [scores_between(content, rule, head, places, places) for head in range(heads)]
+            scores = [*scores_of_heads(content, rule, range(heads), places, places)]
         yield np.concatenate(scores, axis=1)  # (queries, heads · keys)
 
     (values,) = rounded(FLOAT64)

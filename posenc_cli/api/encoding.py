@@ -7,8 +7,6 @@ from functools import lru_cache
 from math import lcm
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, get_args, overload
 
-import numpy as np
-
 from posenc_cli.api.arguments import (
     ArgumentError,
     ArrayLike,
@@ -27,7 +25,7 @@ from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import check_domain
-from posenc_cli.encoding.scores import score_indices, score_rule
+from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -387,13 +385,10 @@ def bias(
     heads = range(content.heads) if head is None else range(head, head + 1)
 
     def fill(values: StoredArray) -> None:
-        if content.by == "key":
-            offsets, where = columns, np.broadcast_to(np.arange(columns.size), values.shape[-2:])
-        else:
-            pairs = score_indices(content, rows[:, None], columns[None, :])
-            offsets, where = np.unique(pairs, return_inverse=True)
-        for scores, one in zip(values.reshape(-1, rows.size, columns.size), heads, strict=True):
-            scores[...] = rule(one, offsets)[where.reshape(scores.shape)]
+        matrices = values.reshape(-1, rows.size, columns.size)
+        found = scores_of_heads(content, rule, heads, rows, columns)
+        for scores, made in zip(matrices, found, strict=True):
+            scores[...] = made
 
     shape = (rows.size, columns.size)
     return delivered(shape if head is not None else (content.heads, *shape), form, fill, like=like)

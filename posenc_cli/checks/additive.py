@@ -31,7 +31,7 @@ from posenc_cli.checks.rope import Finding
 from posenc_cli.checks.verdict import Report
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.encoding.scores import score_indices, score_rule, scores_between
+from posenc_cli.encoding.scores import score_indices, score_rule, scores_of_heads
 from posenc_cli.formulas.declare import BucketBias, PairRule
 from posenc_cli.numerics.dtypes import FLOAT64
 
@@ -109,8 +109,8 @@ def _pair_finding(request: Request, message: str) -> Finding:
     where = where.reshape(-1)
     spread = np.zeros(offsets.size)
     with encoding.bound.scheme.answerable():
-        for head in range(content.heads or 0):
-            scores = scores_between(content, rule, head, first, first).astype(np.float64).ravel()
+        for of_head in scores_of_heads(content, rule, range(content.heads or 0), first, first):
+            scores = of_head.astype(np.float64).ravel()
             least, most = np.full(offsets.size, np.inf), np.full(offsets.size, -np.inf)
             np.minimum.at(least, where, scores)
             np.maximum.at(most, where, scores)

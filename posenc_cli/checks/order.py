@@ -35,7 +35,7 @@ from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import encoding_of_side
-from posenc_cli.encoding.scores import score_rule, scores_between
+from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.tolerance import unit
@@ -338,9 +338,7 @@ class Layer(Record):
         content, rule = part.bound.content, self.score_rules[part.bound.scheme.name]
         heads = range(content.heads or 0)
         with part.bound.scheme.answerable():
-            return np.stack(
-                [scores_between(content, rule, head, positions, positions) for head in heads]
-            )
+            return np.stack([*scores_of_heads(content, rule, heads, positions, positions)])
 
     def _relative_scores(
         self, part: Encoding, queries: HeadMatrices, keys: HeadMatrices, positions: Integers

@@ -21,7 +21,7 @@ from posenc_cli.checks.known_mistakes import (
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
-from posenc_cli.encoding.scores import score_rule, scores_between
+from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.errors import PosencError
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import COARSE, HALVES, round_to_half
@@ -74,9 +74,7 @@ class Scores(Record):
         keys = self.positions if keys is None else keys
         assert content.heads is not None
         with encoding.bound.scheme.answerable():
-            heads = [
-                scores_between(content, rule, head, queries, keys) for head in range(content.heads)
-            ]
+            heads = [*scores_of_heads(content, rule, range(content.heads), queries, keys)]
         return np.concatenate(heads).astype(np.float64)
 
     def encoding(self, given: Mapping[str, object]) -> Encoding:

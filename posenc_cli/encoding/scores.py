@@ -88,14 +88,39 @@ def score_rule(
 def scores_between(
     content: Content, rule: ScoreRule, head: int, queries: Integers, keys: Integers
 ) -> StoredRows:
-    """The scores of a head at the positions of some queries and keys, each computed once.
-
-    Shape: (queries, keys).
-    """
-    indices = score_indices(content, queries[:, None], keys[None, :])
-    distinct, where = _distinct(indices)
-    scores: StoredRows = rule(head, distinct)[where]
+    """The scores of a head at the positions of some queries and keys: (queries, keys)."""
+    (scores,) = scores_of_heads(content, rule, range(head, head + 1), queries, keys)
     return scores
+
+
+def scores_of_heads(
+    content: Content, rule: ScoreRule, heads: range, queries: Integers, keys: Integers
+) -> Iterator[StoredRows]:
+    """The scores of each of some heads at the positions of queries and keys, each computed once.
+
+    Shapes: (queries, keys); where one row makes them all, a view that cannot be written.
+    """
+    if content.by == "key":
+        for head in heads:
+            yield np.broadcast_to(rule(head, keys), (queries.size, keys.size))
+    elif content.by == "offset" and (step := _step_of(queries, keys)):
+        steps = np.arange(queries.size + keys.size - 1, dtype=np.int64)
+        offsets = keys[0] - queries[-1] + step * steps
+        for head in heads:
+            row = rule(head, offsets)
+            yield np.lib.stride_tricks.sliding_window_view(row, keys.size)[::-1]
+    else:
+        distinct, where = _distinct(score_indices(content, queries[:, None], keys[None, :]))
+        for head in heads:
+            yield rule(head, distinct)[where]
+
+
+def _step_of(queries: Integers, keys: Integers) -> int | None:
+    """By how much each position is above the one before; None where that varies, or of one each."""
+    steps = np.concatenate([np.diff(queries), np.diff(keys)])
+    if not (queries.size and keys.size and steps.size and steps[0] > 0):
+        return None
+    return int(steps[0]) if (steps == steps[0]).all() else None
 
 
 def _distinct(indices: Integers) -> tuple[Integers, Integers]:
