@@ -51,6 +51,7 @@ RECORDED: Mapping[str, str] = {
     "config_diffusers": "diffusers, its source, is not among the extra's packages",
     "cape": REPOSITORY,
     "fire_arithmetic": REPOSITORY,
+    "gguf_architectures": "tools/llama_cpp.py makes it of llama.cpp's source, by g++",
     "gguf_forms": "the package that writes it is not among the extra's",
     "gguf_llama_cpp": "its source needs transformers 4.57, and llama.cpp's converter",
     "gguf_rotations": "the lines of its source were compiled alone, by gcc",

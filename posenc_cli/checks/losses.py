@@ -435,9 +435,10 @@ def _slides(group: Layers) -> bool:
 def _layout(group: Layers) -> Sourced:
     """The pairs as the checkpoint had them, before a converter permuted q and k."""
     layout = _settled(group, "layout")
-    if "permuted" in group.derived:
-        return Sourced("half", f"{layout.source}, permuted")
-    return layout
+    if "permuted" not in group.derived:
+        return layout
+    before = "half" if layout.value == "interleaved" else "interleaved"
+    return Sourced(before, f"{layout.source}, permuted")
 
 
 def _head(group: Layers) -> Sourced:

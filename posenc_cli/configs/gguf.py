@@ -20,7 +20,6 @@ from posenc_cli.configs.gguf_architectures import (
     LONG,
     OWN_BASE,
     SHORT,
-    WHOLE_HEAD,
 )
 from posenc_cli.configs.gguf_layers import MOST_LAYERS, AlikeLayers
 from posenc_cli.configs.gguf_stretches import GGUFStretches, Sizes
@@ -30,13 +29,13 @@ from posenc_cli.configs.rope_rules import magnitude
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from posenc_cli.configs.gguf_architectures import Sliding
     from posenc_cli.files.gguf import GGUFHeader
 
     Params = dict[str, Sourced]
 
 NOUN = "GGUF architecture"
 _POSITIONS = "position_embd.weight"
-_WITH_ALPHA = ("hunyuan-dense", "hunyuan_vl")
 
 
 def resolve_gguf(header: GGUFHeader) -> Resolved:
@@ -118,7 +117,7 @@ class _GGUFModel(GGUFStretches):
         }
         further = self.keys.count("decoder_block_count")
         sides = {"encoder": (self.blocks, True)}
-        if self.architecture_name == "t5":
+        if self.architecture.decoder:
             sides["decoder"] = (further.value if further else self.blocks, False)
         for side, (count, both) in sides.items():
             flag = {"bidirectional": Sourced(both, self._rule(f"its {side}"))}
@@ -133,7 +132,7 @@ class _GGUFModel(GGUFStretches):
             return Layers(
                 None, (), "learned", {"dim": columns, "max_len": rows}, {"context": self.context}
             )
-        if self.architecture_name in ("gpt2", "starcoder", "bert"):
+        if self.architecture.table:
             raise self.error(f"the tensor {_POSITIONS} is missing")
         if self.architecture.bias == "key":
             self.notes.warn(
@@ -175,10 +174,10 @@ class _GGUFModel(GGUFStretches):
         if sizes.beside is not None:
             derived["beside_slice"] = sizes.beside
         derived |= magnitude(scheme, params)
-        softmax = self._softmax_multiplier(params)
+        stretch = self._stretch(group)
+        softmax = self._softmax_multiplier(stretch)
         if softmax is not None:
             derived["softmax_multiplier"] = softmax
-        stretch = self._stretch(group)
         derived["scaling_type"], derived["scaling_factor"] = stretch.kind, stretch.factor
         wanted = self._wanted_in(group, stretch.kind.value)
         if wanted:
@@ -188,7 +187,7 @@ class _GGUFModel(GGUFStretches):
                 if found
                 else Sourced(None, f"DEFAULT: tensor absent ({wanted[0]})")
             )
-        if self.architecture.permuted:
+        if self.architecture.permuted or self._turns_other_pairs():
             derived["permuted"] = Sourced(True, f"{LLAMA_CPP}/conversion")
         self._note_ignored_factor(params)
         return Layers(label, group.layers, scheme, params, derived | context)
@@ -222,7 +221,7 @@ class _GGUFModel(GGUFStretches):
         self._check_width(turning, head)
         if turning.value == head.value:
             return Sizes(head, int(head.value), None, None)
-        if self.architecture_name in WHOLE_HEAD:
+        if self.architecture.whole:
             raise self.error(
                 f"{turning.source} {turning.value}: llama.cpp refuses {self.architecture_name} of "
                 f"which not all {head.value} columns of a head turn"
@@ -243,37 +242,49 @@ class _GGUFModel(GGUFStretches):
     def _base(self, slides: bool) -> Sourced:
         """The base of the layers that slide, or of the others."""
         base = self.keys.number("rope.freq_base")
+        if self.architecture.fixed:
+            return self._fixed_base(base)
         if base is None:
             base = self.keys.default("rope.freq_base", OWN_BASE)
             if not slides or (self.architecture.sliding and self.architecture.sliding.shared):
                 self._note_default("rope.freq_base", base)
         sliding = self.architecture.sliding
         if slides and sliding is not None:
-            key = "rope.freq_base_swa"
-            own = self.keys.number(key)
-            if not sliding.keyed:
-                if own is not None and own.value != base.value:
-                    self.notes.warn(
-                        f"{own.source} {own.value:g} has no effect: {self.architecture_name} turns "
-                        f"all layers by the base {base.value:g}"
-                    )
-                    self.notes.contradict(own.source)
-            elif own is not None:
-                base = own
-            elif sliding.shared:
-                base = Sourced(
-                    base.value, f"DEFAULT: key absent ({self.keys.path(key)}): {base.source}"
-                )
-            else:
-                base = self.keys.default(key, OWN_BASE)
-                self._note_default(key, base)
+            base = self._sliding_base(base, sliding)
         if base.value <= 1:
             raise self.error(f"{base.source} {base.value:g}: must be above 1")
         return self._grown(base)
 
+    def _fixed_base(self, stated: Sourced | None) -> Sourced:
+        """The base of a graph that asks for no other."""
+        if stated is not None and stated.value != OWN_BASE:
+            self.notes.ineffective(
+                stated, f"{self.architecture_name} turns by the base {OWN_BASE:g}"
+            )
+        return Sourced(OWN_BASE, self._rule("its graph has no other base"))
+
+    def _sliding_base(self, base: Sourced, sliding: Sliding) -> Sourced:
+        """The base of layers that slide, beside that of the others."""
+        key = "rope.freq_base_swa"
+        own = self.keys.number(key)
+        if sliding.keyed and own is not None:
+            return own
+        if own is not None and own.value != base.value:
+            self.notes.ineffective(
+                own, f"{self.architecture_name} turns all layers by the base {base.value:g}"
+            )
+        if not sliding.keyed:
+            return base
+        if sliding.shared:
+            path = self.keys.path(key)
+            return Sourced(base.value, f"DEFAULT: key absent ({path}): {base.source}")
+        default = self.keys.default(key, OWN_BASE)
+        self._note_default(key, default)
+        return default
+
     def _grown(self, base: Sourced) -> Sourced:
         """HunYuan's base, which its alpha stretches as NTK does."""
-        if self.architecture_name not in _WITH_ALPHA:
+        if not self.architecture.alpha:
             return base
         alpha = self.keys.number("rope.scaling.alpha", minimum=0)
         if alpha is None or not alpha.value:
@@ -290,8 +301,14 @@ class _GGUFModel(GGUFStretches):
 
     def _layout(self) -> Sourced:
         turns = self.architecture.turns.split()[0]
+        if self._turns_other_pairs():
+            turns = "mrope"
         layout = "interleaved" if turns == "norm" else "half"
         return Sourced(layout, f"llama.cpp's rope type {turns.upper()}")
+
+    def _turns_other_pairs(self) -> bool:
+        """Whether axes make pairs of halves of what are neighbours without."""
+        return self.architecture.turns == "norm or mrope" and self._has_axes()
 
     # What else to say
 
@@ -320,6 +337,12 @@ class _GGUFModel(GGUFStretches):
                 self.notes.headline(
                     f"llama.cpp does not look for the tensor {name} in {self.architecture_name} "
                     f"of rope.scaling.type {kind}, and refuses a file with it"
+                )
+                self.notes.contradict(name)
+            elif name in self.header.tensors and self.architecture.divided == "none":
+                self.notes.headline(
+                    f"llama.cpp loads the tensor {name}, and divides no frequencies by it in "
+                    f"{self.architecture_name}"
                 )
                 self.notes.contradict(name)
         if kind == "longrope" and set(wanted) - {*self.header.tensors}:

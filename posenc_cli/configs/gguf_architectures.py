@@ -30,39 +30,62 @@ OWN_BASE = 10_000.0
 class Sliding(Record):
     """Which layers see a window only, and how those turn.
 
-    ``window`` holds where no key says it; ``optional`` where without the key no layer slides. Of
-    ``every`` so many layers the last sees all, or with ``dense_first`` the first; of 0 a list alone
-    says which. Their base is that of the others where it is ``shared``, else 10000, and so is their
-    factor where it is ``stretched``; where it is not ``keyed``, no key changes that base. Where
-    they are ``plain`` they leave YaRN out.
+    every: of so many layers the last sees all; of 0 a list alone says which.
+    dense_first: the first sees all, in place of the last.
+    everywhere: all slide.
+    blocks: where it is not 0, only models of so many layers slide.
+    window: how much they see where no key says it.
+    fixed: whatever the key says, but for 0.
+    optional: without the key no layer slides.
+    shared: their base is that of the others, else 10000.
+    keyed: a key changes their base.
+    stretched: their factor is that of the others, else 1.
+    plain: they leave YaRN out.
     """
 
     every: int = 0
-    window: int | None = None
-    optional: bool = False
     dense_first: bool = False
+    everywhere: bool = False
+    blocks: int = 0
+    window: int | None = None
+    fixed: bool = False
+    optional: bool = False
     shared: bool = False
-    stretched: bool = False
     keyed: bool = True
+    stretched: bool = False
     plain: bool = False
 
 
 class Architecture(Record):
     """What llama.cpp does with positions in an architecture.
 
-    ``turns`` says which columns pair up: ``norm`` (2i and 2i+1), ``neox`` (i and i + n/2),
-    ``mrope`` and ``imrope`` (as neox, on several axes), ``none``; ``norm or mrope`` goes by whether
-    there are sections. ``permuted`` says that the converter moves the rows of q and k from halves.
-    ``factors`` are the tensors it looks for: ``freqs``, ``long`` (and short), or ``either``, by the
-    scaling type. Of a ``slice`` the rest of a head does not turn. ``still`` names the layers that
-    do not turn at all. ``yarn`` are the keys of YaRN's that it alone reads. ``bias`` is ALiBi's
-    largest; of ``key`` a key says it. Of a ``hybrid`` not all layers have attention, but those with
-    heads of keys, or of each ``interval`` the last.
+    turns: which columns pair up: ``norm`` (2i and 2i+1), ``neox`` (i and i + n/2), ``mrope`` and
+        ``imrope`` (as neox, on several axes), ``none``; ``norm or mrope`` goes by the sections.
+    permuted: the converter moves the rows of q and k from halves.
+    factors: the tensors it looks for: ``freqs``, ``long`` (and short), or ``either``, by the type.
+    divided: which layers they divide: ``all``, ``full`` ones, or ``none``: loaded in vain.
+    slice: of a head a slice turns, and the rest stands beside it.
+    sliding: its layers that see a window only.
+    still: which layers do not turn at all.
+    yarn: the keys of YaRN's that it alone reads.
+    bias: ALiBi's largest, ``key`` where a key says it, or T5's ``buckets``.
+    hybrid: only layers with heads of keys have attention.
+    interval: of so many layers the last has attention, unless a key says otherwise.
+    whole: whole heads must turn.
+    table: trained rows are added, and must be there.
+    plain: no key stretches its frequencies.
+    fixed: no key changes its base.
+    alpha: a key stretches its base.
+    decoder: its decoder has layers of its own.
+    tenth: YaRN's log multiplier is written as a tenth of itself.
+    weighted: that weighs the amplitude too.
+    mscaled: scores are multiplied by the square of YaRN's mscale.
     """
 
     turns: str
     permuted: bool = False
     factors: str = ""
+    divided: str = "all"
     slice: bool = False
     sliding: Sliding | None = None
     still: str = ""
@@ -70,6 +93,15 @@ class Architecture(Record):
     bias: float | str | None = None
     hybrid: bool = False
     interval: int = 0
+    whole: bool = False
+    table: bool = False
+    plain: bool = False
+    fixed: bool = False
+    alpha: bool = False
+    decoder: bool = False
+    tenth: bool = True
+    weighted: bool = False
+    mscaled: bool = False
 
 
 _BETAS = ("yarn_beta_fast", "yarn_beta_slow")
@@ -81,22 +113,25 @@ _NEOX = Architecture("neox")
 
 ARCHITECTURES: Mapping[str, Architecture] = {
     # Pairs of neighbours, after the converter moved the rows of halves together.
-    **dict.fromkeys(("llama", "llama-embed", "granitemoe"), Architecture("norm", True, "either")),
-    **dict.fromkeys(("deci", "minicpm"), Architecture("norm", True, "either")),
-    **dict.fromkeys(("llada", "arcee", "nanbeige"), Architecture("norm", True, "freqs")),
+    **dict.fromkeys(
+        ("llama", "llama-embed", "deci"), Architecture("norm", True, "either", whole=True)
+    ),
+    **dict.fromkeys(("granitemoe", "minicpm"), Architecture("norm", True, "either")),
+    **dict.fromkeys(("arcee", "nanbeige"), Architecture("norm", True, "freqs")),
+    "llada": Architecture("norm", True, "freqs", divided="none"),
     **dict.fromkeys(("xverse", "olmo", "arctic", "internlm2", "deepseek", "bailingmoe"), _PERMUTED),
     "chameleon": _PERMUTED,
     "baichuan": Architecture("norm", True, bias="of 40 layers"),
     "granite": Architecture("norm", True, "either", still="unless finetuned"),
     "granitehybrid": Architecture("norm", True, "freqs", still="unless finetuned", hybrid=True),
     "smollm3": Architecture("norm", True, still="every fourth"),
-    "mistral3": Architecture("norm", True, "either", yarn=(*_BETAS, _LOG)),
+    "mistral3": Architecture("norm", True, "either", yarn=(*_BETAS, _LOG), tenth=False),
     # Pairs of neighbours, as the model has them.
     **dict.fromkeys(("command-r", "chatglm", "ernie4_5", "ernie4_5-moe"), _NORM),
     **dict.fromkeys(("neo-bert", "maincoder"), _NORM),
     "cohere2moe": Architecture(
         "norm",
-        sliding=Sliding(4, shared=True, stretched=True),
+        sliding=Sliding(4, dense_first=True, shared=True, stretched=True, keyed=False),
         still="unless sliding or leading",
     ),
     "cohere2": Architecture(
@@ -107,8 +142,8 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "llama4": Architecture(
         "norm",
         factors="freqs",
-        sliding=Sliding(4, window=8192, shared=True, stretched=True),
-        still="every fourth",
+        sliding=Sliding(4, window=8192, fixed=True, shared=True, stretched=True),
+        still="every fourth, or the last",
     ),
     "muse-glimmer": Architecture(
         "norm", permuted=True, sliding=Sliding(4, shared=True), still="unless sliding"
@@ -120,33 +155,42 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         sliding=Sliding(shared=True, stretched=True, keyed=False),
         still="by list",
     ),
-    "graniteswitch": Architecture("norm", True, "either", still="unless finetuned"),
+    "graniteswitch": Architecture("norm", True, still="unless finetuned"),
     "glm4": Architecture("norm or mrope"),
-    "mistral4": Architecture("norm", slice=True, yarn=(_LOG,)),
-    "deepseek2": Architecture("norm", slice=True, yarn=(_LOG,)),
-    "deepseek32": Architecture("norm", slice=True, yarn=(_LOG,)),
-    "glm-dsa": Architecture("norm", slice=True),
+    "mistral4": Architecture("norm", slice=True, yarn=(_LOG,), mscaled=True),
+    "deepseek2": Architecture("norm", slice=True, yarn=(_LOG,), weighted=True, mscaled=True),
+    "deepseek32": Architecture("norm", slice=True, yarn=(_LOG,), mscaled=True),
+    "glm-dsa": Architecture("norm", slice=True, mscaled=True),
     **dict.fromkeys(("plm", "hy_v4"), Architecture("norm", slice=True)),
+    "bailingmoe3": Architecture("norm or mrope", slice=True, hybrid=True),
     # Pairs of halves.
-    **dict.fromkeys(("falcon", "dbrx", "stablelm", "bitnet", "qwen", "qwen2", "qwen2moe"), _NEOX),
+    **dict.fromkeys(("dbrx", "stablelm", "bitnet", "qwen", "qwen2", "qwen2moe"), _NEOX),
     **dict.fromkeys(("qwen3", "qwen3moe", "dream", "llada-moe", "rnd1", "olmoe", "phi2"), _NEOX),
     **dict.fromkeys(("gemma", "starcoder2", "openelm", "gptneox", "codeshell", "orion"), _NEOX),
     **dict.fromkeys(("nemotron", "jais2", "bailingmoe2", "dots1", "hunyuan-moe"), _NEOX),
     **dict.fromkeys(("seed_oss", "grovemoe", "minimax-m2", "plamo", "eurobert"), _NEOX),
     **dict.fromkeys(("nomic-bert", "nomic-bert-moe", "jina-bert-v3"), _NEOX),
-    **dict.fromkeys(("hunyuan-dense", "deepseek2-ocr"), _NEOX),
-    **dict.fromkeys(("exaone", "cogvlm"), Architecture("neox", factors="freqs")),
-    "falcon-h1": Architecture("neox", factors="freqs"),
-    **dict.fromkeys(("apertus", "pangu-embedded"), Architecture("neox", factors="either")),
+    "falcon": Architecture("neox", whole=True),
+    "hunyuan-dense": Architecture("neox", alpha=True),
+    "deepseek2-ocr": Architecture("neox", plain=True, mscaled=True),
+    "exaone": Architecture("neox", factors="freqs"),
+    "cogvlm": Architecture("neox", factors="freqs", divided="none", plain=True, fixed=True),
+    "falcon-h1": Architecture("neox", factors="freqs", divided="none"),
+    "apertus": Architecture("neox", factors="either"),
+    "pangu-embedded": Architecture("neox", factors="either", divided="none"),
     **dict.fromkeys(("phi3", "phimoe"), Architecture("neox", factors="long")),
-    "lfm2": Architecture("neox", hybrid=True),
+    "lfm2": Architecture(
+        "neox",
+        hybrid=True,
+        sliding=Sliding(everywhere=True, optional=True, shared=True, stretched=True, keyed=False),
+    ),
     "lfm2moe": Architecture("neox", hybrid=True),
     "minicpm3": Architecture("neox", factors="long", slice=True),
     "gemma2": Architecture("neox", sliding=Sliding(2, window=4096, shared=True, stretched=True)),
     "gemma3": Architecture("neox", sliding=Sliding(6, optional=True)),
     "gemma3n": Architecture("neox", sliding=Sliding(5)),
     "gemma-embedding": Architecture("neox", sliding=Sliding(6)),
-    "gemma4": Architecture("neox", factors="freqs", sliding=Sliding()),
+    "gemma4": Architecture("neox", factors="freqs", divided="full", sliding=Sliding()),
     "gpt-oss": Architecture("neox", sliding=Sliding(2, shared=True, stretched=True)),
     "olmo2": Architecture(
         "neox", sliding=Sliding(4, optional=True, shared=True, keyed=False, plain=True)
@@ -157,12 +201,20 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "exaone4": Architecture(
         "neox",
         factors="freqs",
-        sliding=Sliding(4, window=4096, shared=True, stretched=True, keyed=False),
+        sliding=Sliding(4, window=4096, blocks=64, shared=True, stretched=True, keyed=False),
         still="unless sliding",
     ),
     "smallthinker": Architecture(
         "neox",
-        sliding=Sliding(4, optional=True, dense_first=True, shared=True, stretched=True),
+        sliding=Sliding(
+            4,
+            window=4096,
+            fixed=True,
+            optional=True,
+            dense_first=True,
+            shared=True,
+            stretched=True,
+        ),
         still="every fourth from the first",
     ),
     "afmoe": Architecture(
@@ -175,7 +227,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     ),
     "spark2_5": Architecture("neox", sliding=Sliding(shared=True, stretched=True)),
     "glm4moe": Architecture("neox or mrope"),
-    "hunyuan_vl": Architecture("neox or mrope"),
+    "hunyuan_vl": Architecture("neox or mrope", alpha=True),
     **dict.fromkeys(("minimax-m3", "hy_v3"), _NEOX),
     "plamo2": Architecture("neox", hybrid=True),
     "qwen3next": Architecture("neox", interval=4),
@@ -199,8 +251,9 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     # No rotation.
     **dict.fromkeys(("bloom", "refact", "jina-bert-v2"), Architecture("none", bias=8.0)),
     **dict.fromkeys(("mpt", "jais"), Architecture("none", bias="key")),
-    **dict.fromkeys(("gpt2", "starcoder", "bert"), Architecture("none")),
-    **dict.fromkeys(("t5", "t5encoder"), Architecture("none", bias="buckets")),
+    **dict.fromkeys(("gpt2", "starcoder", "bert"), Architecture("none", table=True)),
+    "t5": Architecture("none", bias="buckets", decoder=True),
+    "t5encoder": Architecture("none", bias="buckets"),
     **dict.fromkeys(("jamba", "nemotron_h", "nemotron_h_moe"), Architecture("none", hybrid=True)),
     **dict.fromkeys(("kimi-linear", "kimi-k3", "glm5-next"), Architecture("none", hybrid=True)),
 }
@@ -226,9 +279,6 @@ SPECIAL = {
     **dict.fromkeys(("pockettts", "qwen3tts"), "generates speech"),
 }
 """Architectures that are refused, and why."""
-
-WHOLE_HEAD = ("llama", "deci", "falcon", "llama-embed")
-"""Architectures that llama.cpp refuses to load where part of the head turns."""
 
 _LLAMAS = ("llama", "llama-embed", "deci", "arcee", "mistral3")
 

@@ -101,22 +101,27 @@ class GGUFLayers:
         """Whether a layer turns at all."""
         rule = self.architecture.still
         if rule.startswith("unless sliding"):
-            of_leading = rule.endswith("leading")
-            dense = of_leading and self.keys.count("leading_dense_block_count", minimum=0)
-            return slides or not any_slide or layer < (dense.value if dense else 0)
+            leading = self._leading() if rule.endswith("leading") else 0
+            return slides or not any_slide or layer < leading
         if rule == "by list":
             listed = self.keys.flags("attention.rope_pattern")
             return listed is None or layer >= len(listed.value) or listed.value[layer]
         if rule == "unless finetuned":
             flag = self.keys.flag("rope.scaling.finetuned")
             return flag is None or bool(flag.value)
-        if rule == "every fourth":
-            # llama.cpp's Llama 4 without chunks means all layers to turn, and leaves the last out
-            chunked = any_slide or self.architecture_name != "llama4"
-            return bool((layer + 1) % (4 if chunked else self.blocks))
+        # llama.cpp's Llama 4 without chunks means all layers to turn, and leaves the last out
+        step = self.blocks if rule.endswith("the last") and not any_slide else 4
         if rule == "every fourth from the first":
-            return bool(layer % 4) or not any_slide
-        return True
+            return bool(layer % step) or not any_slide
+        return bool((layer + 1) % step) or not rule.startswith("every fourth")
+
+    def _leading(self) -> int:
+        """How many layers are dense before those of experts."""
+        key = "leading_dense_block_count"
+        stated = self.keys.count(key, minimum=0)
+        if stated is None:
+            raise self.keys.missing(key)
+        return int(stated.value)
 
     def window(self) -> Sourced | None:
         """How many positions sliding layers see, None where no layer slides."""
@@ -124,17 +129,23 @@ class GGUFLayers:
         if sliding is None:
             return None
         stated = self.keys.count("attention.sliding_window", minimum=0)
-        if stated is not None:
-            if stated.value == 0 and (sliding.optional or self.architecture_name == "llama4"):
+        if stated is None:
+            if sliding.optional:
                 return None
-            if self.architecture_name == "llama4":
-                return self.keys.default("attention.sliding_window", sliding.window)
-            return stated if stated.value else None
-        if sliding.optional:
-            return None
-        if sliding.window is None:
-            raise self.keys.missing("attention.sliding_window")
-        return self.keys.default("attention.sliding_window", sliding.window)
+            if sliding.window is None:
+                raise self.keys.missing("attention.sliding_window")
+            return self.keys.default("attention.sliding_window", sliding.window)
+        if not stated.value:
+            if sliding.optional or sliding.fixed:
+                return None
+            raise self.error(
+                f"{stated.source} 0: the sliding layers of {self.architecture_name} see nothing"
+            )
+        if not sliding.fixed or stated.value == sliding.window:
+            return stated
+        self.notes.ineffective(stated, f"{self.architecture_name} has windows of {sliding.window}")
+        source = f"llama.cpp's rule for {self.architecture_name}: its load_arch_hparams"
+        return Sourced(sliding.window, source)
 
     def _sliding(self) -> list[bool]:
         """Whether each layer slides."""
@@ -142,8 +153,10 @@ class GGUFLayers:
         none = [False] * self.blocks
         if sliding is None or window is None:
             return none
-        if self.architecture_name == "exaone4" and self.blocks != 64:
+        if sliding.blocks and self.blocks != sliding.blocks:
             return none
+        if sliding.everywhere:
+            return [True] * self.blocks
         key = "attention.sliding_window_pattern"
         listed = self.keys.flags(key)
         if listed is not None:

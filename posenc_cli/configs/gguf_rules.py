@@ -20,16 +20,9 @@ def gain(factor: float) -> float:
     return 1 + 0.1 * math.log(factor)
 
 
-def attention(factor: float, log: float, architecture: str) -> float:
-    """What llama.cpp has cosines and sines multiplied by under YaRN."""
-
-    def weighted(weight: float) -> float:
-        return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1
-
-    if not log:
-        return weighted(1)
-    own = log if architecture == "deepseek2" and log != 1 else 1.0
-    return weighted(own) / weighted(log)
+def attention(factor: float, weight: float = 1.0) -> float:
+    """What YaRN multiplies cosines and sines by, of a factor and a weight of its logarithm."""
+    return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1
 
 
 def shortest(value: float) -> float:

@@ -94,13 +94,15 @@ class GGUFStretches(GGUFLayers):
         """How the layers of a group are stretched."""
         kind, factor = self._type(), self._factor()
         one = Sourced(1.0, f"{kind.source} {kind.value}")
+        if self.architecture.plain:
+            return Stretching(kind, self._unstretched(factor), False, Sourced(1.0, ""))
         yarn = kind.value == "yarn"
         amplitude = self.keys.number("rope.scaling.attn_factor", above=None) or Sourced(1.0, "")
         log = self._log_multiplier()
         over_all = 1.0
         if yarn:
             # Divided by what ggml's rope_yarn multiplies by, which layers of another factor miss.
-            over_all = attention(factor.value, log, self.architecture_name) / gain(factor.value)
+            over_all = self._attention(factor.value, log) / gain(factor.value)
         sliding = self.architecture.sliding
         if group.slides and sliding is not None:
             if sliding.plain:
@@ -118,6 +120,16 @@ class GGUFStretches(GGUFLayers):
         if yarn and log:
             source = f"derived: {self.keys.path('rope.scaling.yarn_log_multiplier')}"
         return Stretching(kind, factor, yarn, Sourced(value, source))
+
+    def _attention(self, factor: float, log: float) -> float:
+        own = log if self.architecture.weighted and log != 1 else 1.0
+        return attention(factor, own) / attention(factor, log) if log else attention(factor)
+
+    def _unstretched(self, factor: Sourced) -> Sourced:
+        """The factor 1 of an architecture whose graph stretches nothing, whatever its keys say."""
+        if factor.value != 1:
+            self.notes.ineffective(factor, f"{self.architecture_name} stretches nothing")
+        return Sourced(1.0, self._rule("its graph stretches nothing"))
 
     def _note_ignored_factor(self, params: Params) -> None:
         """Take the attention factor that a file states for read where it is what holds."""
@@ -137,18 +149,21 @@ class GGUFStretches(GGUFLayers):
         if stated is None:
             return 0.0
         # DeepSeek's converter writes a tenth of it, which llama.cpp takes back.
-        tenth = self.architecture_name != "mistral3"
-        return shortest(stated.value / 0.1 if tenth else stated.value)
+        return shortest(stated.value / 0.1 if self.architecture.tenth else stated.value)
 
-    def _softmax_multiplier(self, params: Mapping[str, Sourced]) -> Sourced | None:
-        """What latent attention multiplies the scores by, beside the rotation."""
-        log, factor = self._log_multiplier(), self._factor().value
-        if not self.architecture.slice or not log or factor <= 1 or "factor" not in params:
+    def _softmax_multiplier(self, stretch: Stretching) -> Sourced | None:
+        """What latent attention multiplies the scores by, beside the rotation: mscale squared."""
+        if not self.architecture.mscaled:
             return None
-        return Sourced(
-            (1 + 0.1 * log * math.log(factor)) ** 2,
-            f"derived: {self.keys.path('rope.scaling.yarn_log_multiplier')}",
-        )
+        grown = gain(stretch.factor.value)
+        log = self._log_multiplier()
+        mscale = stretch.amplitude.value * (1.0 if stretch.yarn else grown)
+        mscale *= 1 + log * (grown - 1)
+        if math.isclose(mscale, 1, rel_tol=SINGLE):
+            return None
+        keys = ["rope.scaling.yarn_log_multiplier"] if log else []
+        paths = " and ".join(map(self.keys.path, [*keys, "rope.scaling.factor"]))
+        return Sourced(mscale**2, f"derived: {paths}")
 
     def _scheme(self, group: AlikeLayers, sizes: Sizes, params: Params) -> tuple[str, Params]:
         """The scheme that stands for the rotation, and its further parameters."""
@@ -184,7 +199,7 @@ class GGUFStretches(GGUFLayers):
                 beta = self.keys.number(f"rope.scaling.{key}")
                 if beta is not None:
                     more[name] = beta
-        rule = attention(stretch.factor.value, 0.0, "")
+        rule = attention(stretch.factor.value)
         if not math.isclose(stretch.amplitude.value, rule, rel_tol=1e-12):
             more["attention_factor"] = stretch.amplitude
         return "rope-yarn", more
@@ -232,8 +247,9 @@ class GGUFStretches(GGUFLayers):
 
     def _wanted_in(self, group: AlikeLayers, kind: str) -> tuple[str, ...]:
         """The tensors that llama.cpp looks for in some layers."""
-        of_full = self.architecture_name == "gemma4" and group.slides
-        return () if of_full else self._wanted(kind)
+        divided = self.architecture.divided
+        in_vain = divided == "none" or (divided == "full" and group.slides)
+        return () if in_vain else self._wanted(kind)
 
     def _wanted(self, kind: str) -> tuple[str, ...]:
         """The tensors that llama.cpp looks for."""
@@ -294,6 +310,11 @@ class GGUFStretches(GGUFLayers):
             more["factor"] = Sourced(factor, f"derived: {FREQS}")
         return "rope-proportional", more
 
+    def _has_axes(self) -> bool:
+        """Whether there are sections for more than one axis."""
+        sections = self.keys.counts("rope.dimension_sections")
+        return sections is not None and len(sections.value) > 1 and all(sections.value[:2])
+
     def _with_axes(self, scheme: str, more: Params, sizes: Sizes) -> tuple[str, Params]:
         """The scheme of several axes, where there are and nothing is stretched."""
         turns = self.architecture.turns
@@ -306,7 +327,7 @@ class GGUFStretches(GGUFLayers):
                 raise self.keys.missing(key)
             return scheme, more
         numbers = (*sections.value, 0, 0, 0, 0)[:4]
-        if " or " in turns and not (numbers[0] and numbers[1]):
+        if " or " in turns and not self._has_axes():
             return scheme, more
         if scheme != "rope" or numbers[3] or sum(numbers) != sizes.turning // 2:
             self.notes.warn(

@@ -170,6 +170,12 @@ class Notes:
         if key not in self.contradicted:
             self.contradicted.append(key)
 
+    def ineffective(self, stated: Sourced, reason: str) -> None:
+        """Say that a key has no effect, and why, and name it as one that says otherwise."""
+        value = f"{stated.value:g}" if isinstance(stated.value, float) else stated.value
+        self.warn(f"{stated.source} {value} has no effect: {reason}")
+        self.contradict(stated.source)
+
     def size(self, key: str, size: Sourced) -> None:
         """Say that a size is the model type's, and name it as a default."""
         self.warn(f"{key} is not given: {size.value} is the {size.source}")

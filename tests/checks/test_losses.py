@@ -93,6 +93,10 @@ LOST_BY_THE_CONVERTER = {
     "config_rope/granitemoehybrid/saved": "its class writes a context of 2^20",
     "config_rope/glm4v_text/layout": "its class writes no sections without a vision encoder",
     **{
+        f"config_rope/deepseek_v3/{case}": "llama.cpp multiplies scores without mscale_all_dim too"
+        for case in ("yarn1", "yarn2", "legacy-yarn")
+    },
+    **{
         f"config_nonrotary/{case}": "llama.cpp's T5 has 128, whatever a config says"
         for case in ("mt5-encoder-16", "mt5-decoder-16", "umt5-encoder-16", "umt5-decoder-16")
     },
@@ -304,7 +308,7 @@ KINDS = {
     "no log multiplier": (
         DEEPSEEK,
         absent("deepseek2.rope.scaling.yarn_log_multiplier"),
-        "softmax-factor",
+        "attention-factor",
     ),
     "a log multiplier without its tenth": (
         DEEPSEEK,

@@ -368,10 +368,8 @@ LLAMA_CPPS_OWN = (
 
 
 def test_every_architecture_of_llama_cpp_is_read_or_refused_with_its_own_reason():
-    """The names in llm_arch of llama.cpp at the version that was read, but that of one."""
-    named = {*ARCHITECTURES, *WITHOUT_ATTENTION, *SPECIAL}
-    assert {*LLAMA_CPPS_OWN.split()} - named == {"bailingmoe3"}
-    assert named <= {*LLAMA_CPPS_OWN.split()}
+    """The names in llm_arch of llama.cpp at the version that was read."""
+    assert {*ARCHITECTURES, *WITHOUT_ATTENTION, *SPECIAL} == {*LLAMA_CPPS_OWN.split()}
     for name in (*WITHOUT_ATTENTION, *SPECIAL):
         with pytest.raises(InvalidInput) as refused:
             read({"general.architecture": ("string", name)})
@@ -398,8 +396,9 @@ def test_layers_that_see_everything_turn_where_their_architecture_says():
         "granite_swa": ["rope", "rope"],
         "cohere2moe": ["rope", "nope"],
     }
+    dense = {"leading_dense_block_count": ("uint32", 0)}
     for name, schemes in kinds.items():
-        layers = read(of(name, **SLIDING)).layers
+        layers = read(of(name, **SLIDING, **dense)).layers
         assert [group.scheme for group in layers] == schemes, name
     leading = {"leading_dense_block_count": ("uint32", 2)}
     layers = read(of("cohere2moe", **SLIDING, **leading)).layers
@@ -415,3 +414,73 @@ def test_llama_4_without_chunks_leaves_its_last_layer_unturned_as_llama_cpp_does
         ("rope", tuple(range(7))),
         ("nope", (7,)),
     ]
+
+
+def test_tensors_that_llama_cpp_loads_in_vain_divide_nothing():
+    for name in ("llada", "falcon-h1", "cogvlm", "pangu-embedded"):
+        resolved = read(of(name), {FREQS: ([2.0] * 8, 0)})
+        assert resolved.layer().scheme == "rope", name
+        assert "divides no frequencies by it" in resolved.headlines[0]
+        assert FREQS in resolved.contradicted
+
+
+def test_a_graph_that_asks_for_its_own_base_turns_by_it():
+    resolved = read(of("cogvlm", rope__freq_base=("float32", 5e5)))
+    assert resolved.layer().values()["base"] == 10000.0
+    assert resolved.contradicted == ("cogvlm.rope.freq_base",)
+    resolved = read(of("deepseek2-ocr", rope__scaling__factor=("float32", 4.0)))
+    assert resolved.layer().scheme == "rope"
+    assert resolved.contradicted == ("deepseek2-ocr.rope.scaling.factor",)
+    resolved = read(of("smallthinker", **SLIDING))
+    assert resolved.layer("sliding_attention").derived["window"].value == 4096
+    assert "has no effect: smallthinker has windows of 4096" in " ".join(resolved.warnings)
+
+
+LATENT = {"rope__dimension_count": ("uint32", 8), "rope__scaling__factor": ("float32", 4.0)}
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "amplitude", "mscale"),
+    [
+        ("deepseek2", {"rope__scaling__type": ("string", "yarn")}, True, 1.0),
+        ("glm-dsa", {"rope__scaling__type": ("string", "yarn")}, True, 1.0),
+        ("deepseek2", {}, False, 1.0),
+        (
+            "mistral4",
+            {
+                "rope__scaling__type": ("string", "yarn"),
+                "rope__scaling__yarn_log_multiplier": ("float32", 0.05),
+            },
+            True,
+            1 + 0.05 * math.log(4),
+        ),
+    ],
+)
+def test_latent_attention_is_scaled_without_the_log_multiplier_too(name, more, amplitude, mscale):
+    """Source: attn_factor_org and mscale of src/models/deepseek2.cpp."""
+    layers = read(of(name, **LATENT, **more)).layer()
+    grown = 1 + 0.1 * math.log(4)
+    multiplied = (grown / mscale * mscale) ** 2
+    assert layers.derived["softmax_multiplier"].value == pytest.approx(multiplied)
+    turned = layers.derived.get("attention_factor")
+    assert (turned is not None and turned.value != 1) == amplitude
+    if amplitude:
+        assert turned.value == pytest.approx(grown / mscale)
+
+
+def test_axes_make_pairs_of_halves_of_what_are_neighbours_without():
+    axes = {"rope__dimension_sections": ("array of int32", [2, 3, 3, 0])}
+    turned = read(of("glm4", **axes)).layer()
+    assert (turned.scheme, turned.values()["layout"]) == ("mrope", "half")
+    assert "permuted" in turned.derived
+    plain = read(of("glm4")).layer()
+    assert (plain.scheme, plain.values()["layout"]) == ("rope", "interleaved")
+    assert "permuted" not in plain.derived
+    moe = read(of("glm4moe", **axes)).layer()
+    assert (moe.values()["layout"], "permuted" in moe.derived) == ("half", False)
+
+
+def test_a_window_of_nothing_is_refused_where_layers_would_see_nothing():
+    with pytest.raises(InvalidInput, match="the sliding layers of gemma2 see nothing"):
+        read(of("gemma2", attention__sliding_window=("uint32", 0)))
+    assert len(read(of("gemma3", attention__sliding_window=("uint32", 0))).layers) == 1
