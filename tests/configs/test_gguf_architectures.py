@@ -103,6 +103,7 @@ def refusal(name, probe, keys):
     return None
 
 
+@pytest.mark.long
 def test_a_file_without_what_it_needs_is_refused():
     states = [(name, *state) for name in TURNING for state in STATEMENT["probes"].items()]
     for name, probe, keys in states:
