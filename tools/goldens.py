@@ -53,6 +53,7 @@ RECORDED: Mapping[str, str] = {
     "fire_arithmetic": REPOSITORY,
     "gguf_architectures": "tools/llama_cpp.py makes it of llama.cpp's source, by g++",
     "gguf_forms": "the package that writes it is not among the extra's",
+    "engines": "its sources are the engines' own modules, each in an environment of its own",
     "gguf_llama_cpp": "its source needs transformers 4.57, and llama.cpp's converter",
     "gguf_rotations": "the lines of its source were compiled alone, by gcc",
     "kerple": REPOSITORY,

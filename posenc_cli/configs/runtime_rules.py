@@ -75,7 +75,8 @@ class LayerReading(Record):
         return self.context
 
 
-def _refused(runtime: str, why: str) -> InvalidInput:
+def refused(runtime: str, why: str) -> InvalidInput:
+    """The error that a runtime cannot read a config, and why."""
     return InvalidInput(f"--as {runtime}: {why}")
 
 
@@ -85,7 +86,7 @@ def _magnitude(factor: float, weight: float) -> float:
     return float(yarn_magnitude(factor, weight))
 
 
-def _truncated(reading: LayerReading) -> Changes:
+def always_truncated(reading: LayerReading) -> Changes:
     """Whole pairs as the ends of YaRN's ramp, which is what the scheme does unless told not to."""
     return {} if reading.params.get("truncate", True) else {"truncate": None}
 
@@ -98,7 +99,7 @@ def no_beta_of_zero(reading: LayerReading, *, runtime: str) -> Changes:
     for name in ("beta_fast", "beta_slow"):
         stated = reading.entry.number(name, minimum=0)
         if stated is not None and not stated.value:
-            raise _refused(
+            raise refused(
                 runtime, f"{stated.source} 0: transformers alone reads 0 as if it were absent"
             )
     return {}
@@ -114,7 +115,7 @@ _PHI3_SCALING = frozenset({"type", "short_factor", "long_factor"})
 def old_container(reading: LayerReading) -> Changes:
     """Transformers 4.50 knows ``rope_theta`` and ``rope_scaling`` alone."""
     if reading.container == "rope_parameters":
-        raise _refused(
+        raise refused(
             _OLD,
             "rope_parameters is a key it does not know: it would take the base of its own class "
             "and no scaling",
@@ -122,7 +123,7 @@ def old_container(reading: LayerReading) -> Changes:
     _check_spelling(reading)
     if reading.scheme != "rope" or not _stated_share(reading):
         return {}
-    raise _refused(_OLD, "partial_rotary_factor makes its Llama fail")
+    raise refused(_OLD, "partial_rotary_factor makes its Llama fail")
 
 
 def _check_spelling(reading: LayerReading) -> None:
@@ -137,15 +138,15 @@ def _check_spelling(reading: LayerReading) -> None:
     if kind == "olmo2" and (
         names != {"type", "factor"} or scaling["type"] not in ("linear", "dynamic")
     ):
-        raise _refused(
+        raise refused(
             _OLD, "its OLMo 2 takes a rope_scaling of type and factor alone, linear or dynamic"
         )
     if kind in _NEED_ROPE_TYPE and "rope_type" not in names:
-        raise _refused(_OLD, f"its {kind} fails on a rope_scaling without rope_type")
+        raise refused(_OLD, f"its {kind} fails on a rope_scaling without rope_type")
     if kind == "phi3" and (len(names) != len(_PHI3_SCALING) or "type" not in names):
         extra = sorted(names - _PHI3_SCALING)
         what = f"takes no {extra[0]} in rope_scaling" if extra else "needs a type and two factors"
-        raise _refused(_OLD, f"its Phi-3 {what}")
+        raise refused(_OLD, f"its Phi-3 {what}")
 
 
 def old_yarn(reading: LayerReading) -> Changes:
@@ -157,7 +158,7 @@ def old_yarn(reading: LayerReading) -> Changes:
         "original_max_position_embeddings": reading.length,
         "mscale": None,
         "mscale_all_dim": None,
-        **_truncated(reading),
+        **always_truncated(reading),
         # Without the guard that later versions have.
         "attention_factor": 0.1 * math.log(reading.factor) + 1.0
         if short and stated is None
@@ -192,7 +193,7 @@ def vllm_share(reading: LayerReading) -> Changes:
         return {}
     turned = int(reading.params["dim"] * share)
     if turned < 2 or turned % 2:
-        raise _refused(
+        raise refused(
             "vllm",
             f"partial_rotary_factor {share:g} of {reading.params['dim']} columns turns {turned}: "
             "pairs need an even number of them, from 2 on",
@@ -208,15 +209,21 @@ def vllm_nested_truncate(reading: LayerReading) -> Changes:
 
 def vllm_deepseek(reading: LayerReading) -> Changes:
     """VLLM's DeepSeek: g(mscale)/g(mscale_all_dim), 1 and 0 by default."""
-    weight, all_dim = _mscales(reading, "vllm")
+    return {**magnitude_ratio(reading, "vllm"), **always_truncated(reading)}
+
+
+def magnitude_ratio(reading: LayerReading, runtime: str) -> Changes:
+    """The amplitude g(mscale)/g(mscale_all_dim), 1 and 0 where they are missing."""
+    weight, all_dim = _mscales(reading, runtime)
     if weight and all_dim:
-        return {"attention_factor": None, **_truncated(reading)}
-    amplitude = _magnitude(reading.factor, weight) / _magnitude(reading.factor, all_dim)
+        return {"attention_factor": None, "mscale": weight, "mscale_all_dim": all_dim}
+    if weight == 1:  # the rule's own amplitude
+        return {"attention_factor": None, "mscale": None, "mscale_all_dim": None}
     return {
-        "attention_factor": amplitude,
+        "attention_factor": _magnitude(reading.factor, weight)
+        / _magnitude(reading.factor, all_dim),
         "mscale": None,
         "mscale_all_dim": None,
-        **_truncated(reading),
     }
 
 
@@ -226,7 +233,7 @@ def _mscales(reading: LayerReading, runtime: str) -> tuple[float, float]:
     for name, fallback in (("mscale", 1.0), ("mscale_all_dim", 0.0)):
         stated = reading.entry.number(name, minimum=0)
         if stated is None and reading.entry.has(name):
-            raise _refused(runtime, "null is no mscale to its DeepSeek")
+            raise refused(runtime, "null is no mscale to it")
         scales.append(fallback if stated is None else float(stated.value))
     return scales[0], scales[1]
 
@@ -240,7 +247,7 @@ def vllm_longrope(reading: LayerReading) -> Changes:
     """VLLM chooses the factors once, and takes s from the two contexts."""
     stated = reading.top.count(ORIGINAL)
     if stated is None and reading.top.has(ORIGINAL):
-        raise _refused("vllm", f"it fails where {ORIGINAL} is null")
+        raise refused("vllm", f"it fails where {ORIGINAL} is null")
     allocated = stated.value if stated else reading.length
     multiplier = reading.entry.number(
         "long_mscale" if allocated > reading.original else "short_mscale"
@@ -272,24 +279,24 @@ def vllm_proportional(_reading: LayerReading) -> Changes:
 def vllm11_container(reading: LayerReading) -> Changes:
     """VLLM 0.11 knows ``rope_theta`` and ``rope_scaling`` alone."""
     if reading.container == "rope_parameters":
-        raise _refused("vllm-0.11", "rope_parameters is a key it does not know")
+        raise refused("vllm-0.11", "rope_parameters is a key it does not know")
     return {}
 
 
 def vllm11_yarn(reading: LayerReading) -> Changes:
     """VLLM 0.11 reads ``attn_factor``, and mscale in DeepSeek alone."""
     if reading.rope.get("extrapolation_factor", 1) != 1:
-        raise _refused("vllm-0.11", "extrapolation_factor has no counterpart in rope-yarn")
+        raise refused("vllm-0.11", "extrapolation_factor has no counterpart in rope-yarn")
     stated = reading.entry.number("attn_factor")
     own = float(stated.value) if stated else 1.0
     original = reading.entry.count(ORIGINAL)
     if reading.model_type in ("llama", "mistral"):
         original = first(reading.top.count(ORIGINAL), original)
     if original is None:
-        raise _refused("vllm-0.11", f"it fails where {ORIGINAL} is missing")
+        raise refused("vllm-0.11", f"it fails where {ORIGINAL} is missing")
     changes: dict[str, Any] = {
         ORIGINAL: original.value,
-        **_truncated(reading),
+        **always_truncated(reading),
         "mscale": None,
         "mscale_all_dim": None,
     }
@@ -330,7 +337,7 @@ def llama_cpp_original(reading: LayerReading) -> Changes:
         return {}
     own = reading.entry.count(ORIGINAL)
     if own is None and reading.entry.has(ORIGINAL):
-        raise _refused("llama.cpp", f"its converter fails where {ORIGINAL} is null")
+        raise refused("llama.cpp", f"its converter fails where {ORIGINAL} is null")
     objects = reading.config.get(reading.container or "rope_scaling") or {}
     by_type = any(f"{kind}_attention" in objects for kind in ("full", "sliding"))
     stated = first(own, None if by_type else reading.top.count(ORIGINAL))
@@ -339,7 +346,7 @@ def llama_cpp_original(reading: LayerReading) -> Changes:
         default = _LLAMA_CPP_LLAMA3
     length = stated.value if stated else default
     if length is None:
-        raise _refused("llama.cpp", f"its converter fails where {ORIGINAL} is missing")
+        raise refused("llama.cpp", f"its converter fails where {ORIGINAL} is missing")
     return {ORIGINAL: length} if ORIGINAL in reading.params else {}
 
 
@@ -352,13 +359,13 @@ _LLAMA_CPP_LLAMA3 = 8192
 def llama_cpp_ministral(reading: LayerReading) -> Changes:
     """llama.cpp's converter wants the file itself to say that Ministral 3 is stretched, and how."""
     if reading.scheme != "rope-yarn":
-        raise _refused("llama.cpp", "its converter takes ministral3 with rope_type yarn alone")
+        raise refused("llama.cpp", "its converter takes ministral3 with rope_type yarn alone")
     stated = {**reading.config, **reading.rope}
     if reading.config and not any(reading.config.get(key) for key in _ROPE_OBJECTS):
         stated = dict(reading.config)
     for key in ("mscale_all_dim", "llama_4_scaling_beta", "rope_theta") if reading.config else ():
         if stated.get(key) is None:
-            raise _refused("llama.cpp", f"its converter needs {key} of ministral3 in the file")
+            raise refused("llama.cpp", f"its converter needs {key} of ministral3 in the file")
     return {}
 
 
@@ -370,9 +377,9 @@ def llama_cpp_yarn(reading: LayerReading) -> Changes:
     if _llama_cpp_leaves_out(reading):
         return {"scheme": "rope", **dict.fromkeys(_STRETCH)}
     if reading.rope.get("extrapolation_factor", 1) != 1:
-        raise _refused("llama.cpp", "extrapolation_factor has no counterpart in rope-yarn")
+        raise refused("llama.cpp", "extrapolation_factor has no counterpart in rope-yarn")
     changes: dict[str, Any] = {
-        **_truncated(reading),
+        **always_truncated(reading),
         "attention_factor": None,
         "mscale": None,
         "mscale_all_dim": None,

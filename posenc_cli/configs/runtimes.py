@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.configs import mlx_rules
 from posenc_cli.configs import runtime_rules as rules
 from posenc_cli.configs.resolved import TRANSFORMERS, Departure, Sourced
 from posenc_cli.configs.runtime_rules import LayerReading
@@ -122,17 +123,14 @@ def read_as(runtime: str, reading: LayerReading) -> Adjusted:
     for difference in DIFFERENCES:
         if difference.runtime != runtime or not difference.applies(reading):
             continue
-        for name, value in difference.rule(reading).items():
-            if name == "scheme":
-                scheme = value
-            elif value is None:
-                if params.pop(name, None) is None:
-                    continue
-            elif params.get(name) == value:
-                continue
-            else:
-                params[name] = value
-            reasons[name] = difference
+        changes = dict(difference.rule(reading))
+        scheme = changes.pop("scheme", scheme)
+        changed = [name for name, value in changes.items() if params.get(name) != value]
+        params = {name: value for name, value in {**params, **changes}.items() if value is not None}
+        reasons |= dict.fromkeys(changed, difference)
+        if scheme != reading.scheme:
+            reasons["scheme"] = difference
+            break  # the differences of a rule that is not followed are none
     return Adjusted(scheme, params, reasons)
 
 
@@ -233,6 +231,18 @@ RUNTIMES: Mapping[str, Runtime] = {
             },
         ),
         Runtime(
+            mlx_rules.NAME,
+            "0.32.2",
+            {
+                model_type: frozenset({"rope", "rope-linear", "rope-longrope"})
+                if model_type == "phi3"
+                else _SCALED - {"rope-dynamic"}
+                if model_type in ("gpt_oss", *rules.DEEPSEEK)
+                else _SCALED
+                for model_type in mlx_rules.CLASSES
+            },
+        ),
+        Runtime(
             "llama.cpp",
             "as in llama-cpp-python 0.3.36",
             {
@@ -256,6 +266,7 @@ _HUB = "https://github.com"
 _TRANSFORMERS_450 = f"{_HUB}/huggingface/transformers/blob/v4.50.3/src/transformers"
 _VLLM = f"{_HUB}/vllm-project/vllm/blob/v0.33.0/vllm/model_executor"
 _VLLM_11 = f"{_HUB}/vllm-project/vllm/blob/v0.11.0/vllm/model_executor"
+_MLX = f"{_HUB}/ml-explore/mlx-lm/blob/v0.32.2/mlx_lm/models"
 _LLAMA_CPP = f"{_HUB}/ggml-org/llama.cpp"
 _ROTARY = "layers/rotary_embedding"
 
@@ -297,6 +308,7 @@ DIFFERENCES: tuple[RuntimeDifference, ...] = (
         for runtime, evidence in (
             ("vllm", f"{_VLLM}/{_ROTARY}/common.py"),
             ("vllm-0.11", f"{_VLLM_11}/{_ROTARY}/common.py"),
+            (mlx_rules.NAME, f"{_MLX}/rope_utils.py"),
             ("llama.cpp", f"{_LLAMA_CPP}/blob/master/ggml/src/ggml.c"),
         )
     ),
@@ -385,6 +397,57 @@ DIFFERENCES: tuple[RuntimeDifference, ...] = (
         "stretches once, for max_position_embeddings · factor positions",
         f"{_VLLM_11}/{_ROTARY}/dynamic_ntk_scaling_rope.py",
         rules.vllm11_dynamic,
+    ),
+    RuntimeDifference(
+        mlx_rules.NAME,
+        "container",
+        _SCALED | _LONGROPE,
+        "reads the keys that its model class names, most of them rope_theta and rope_scaling "
+        "alone, and takes the base of that class where it finds none",
+        f"{_MLX}/llama.py",
+        mlx_rules.mlx_container,
+    ),
+    RuntimeDifference(
+        mlx_rules.NAME,
+        "stretch",
+        _SCALED - {"rope"},
+        "builds a plain rotation for this model, whatever rope_scaling says",
+        f"{_MLX}/qwen3_moe.py",
+        mlx_rules.mlx_plain,
+    ),
+    RuntimeDifference(
+        mlx_rules.NAME,
+        "attention factor",
+        _YARN,
+        "amplitude is g(mscale)/g(mscale_all_dim) with defaults 1 and 0, whatever attention_factor "
+        "says; always truncates, and ramps from 4096 positions where the rope object has no length",
+        f"{_MLX}/rope_utils.py",
+        mlx_rules.mlx_yarn,
+    ),
+    RuntimeDifference(
+        mlx_rules.NAME,
+        "original length",
+        frozenset({"rope-llama3"}),
+        "takes 8192 where the rope object has no original length",
+        f"{_MLX}/rope_utils.py",
+        mlx_rules.mlx_llama3,
+    ),
+    RuntimeDifference(
+        mlx_rules.NAME,
+        "fields",
+        _DYNAMIC,
+        "needs max_position_embeddings",
+        f"{_MLX}/rope_utils.py",
+        mlx_rules.mlx_dynamic,
+    ),
+    RuntimeDifference(
+        mlx_rules.NAME,
+        "choice of factors",
+        _LONGROPE,
+        "takes the long factors at every length (here seq_len), the original length and the "
+        "context of the top level, and neither factor nor attention_factor",
+        f"{_MLX}/rope_utils.py",
+        mlx_rules.mlx_longrope,
     ),
     RuntimeDifference(
         "llama.cpp",

@@ -1,0 +1,216 @@
+"""How mlx-lm departs from transformers 5: what its model classes read, and what its rotations do.
+
+Each class of mlx-lm states its own keys. Most know ``rope_theta`` and ``rope_scaling`` alone, so
+that what newer files keep in ``rope_parameters`` is lost; some build a plain rotation whatever the
+file says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.configs.keys import first
+from posenc_cli.configs.runtime_rules import ORIGINAL, always_truncated, magnitude_ratio, refused
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from posenc_cli.configs.runtime_rules import Changes, LayerReading
+
+NAME = "mlx-lm"
+_KEPT = frozenset({"dim", "base", "layout", "partial"})
+"""The parameters of a plain rotation."""
+
+
+class MlxClass(Record):
+    """What a model class of mlx-lm reads: its base where the file has none, and which keys.
+
+    A class whose ``base`` is None fails on a file without ``rope_theta``.
+    """
+
+    base: float | None
+    stretches: bool = True
+    reads_parameters: bool = False
+
+
+CLASSES: Mapping[str, MlxClass] = {
+    "afmoe": MlxClass(1e4),
+    "bitnet": MlxClass(1e4),
+    "cohere": MlxClass(8e6, stretches=False),
+    "deepseek_v3": MlxClass(1e4),
+    "deepseek_v32": MlxClass(1e4),
+    "dots1": MlxClass(None),
+    "ernie4_5": MlxClass(None, stretches=False),
+    "ernie4_5_moe": MlxClass(None, stretches=False),
+    "gemma": MlxClass(1e4, stretches=False),
+    "gemma2": MlxClass(1e4, stretches=False),
+    "gemma3_text": MlxClass(1e6),
+    "glm4": MlxClass(None, stretches=False),
+    "gpt_oss": MlxClass(150_000.0),
+    "granite": MlxClass(None),
+    "granitemoe": MlxClass(None),
+    "helium": MlxClass(None, stretches=False),
+    "lfm2": MlxClass(1e6, stretches=False, reads_parameters=True),
+    "llama": MlxClass(1e4),
+    "ministral3": MlxClass(None, reads_parameters=True),
+    "mistral": MlxClass(1e4),
+    "mixtral": MlxClass(1e6, stretches=False),
+    "olmo2": MlxClass(1e4),
+    "olmoe": MlxClass(1e4),
+    "phi3": MlxClass(1e4),
+    "qwen2": MlxClass(1e6),
+    "qwen3": MlxClass(None, reads_parameters=True),
+    "qwen3_moe": MlxClass(None, stretches=False),
+    "qwen3_next": MlxClass(None),
+    "seed_oss": MlxClass(1e4),
+    "starcoder2": MlxClass(1e5, stretches=False),
+}
+"""Those whose rotation was traced, by the model type that they are for."""
+
+
+_SHARE = "partial_rotary_factor"
+_NEEDED = {
+    "afmoe": ("layer_types",),
+    "ernie4_5": ("head_dim",),
+    "glm4": ("head_dim", _SHARE),
+    "helium": ("head_dim",),
+    "qwen3": ("head_dim",),
+    "qwen3_moe": ("head_dim",),
+    "qwen3_next": ("head_dim", _SHARE),
+    "seed_oss": ("head_dim",),
+}
+"""Keys without which a class cannot be built, by its model type."""
+_LAYERS_OF_LFM2 = ("layer_types", "full_attn_idxs")
+_MINISTRAL = ("llama_4_scaling_beta", ORIGINAL)
+_PHI3 = ("long_factor", "type")
+
+
+def mlx_container(reading: LayerReading) -> Changes:
+    """What is left of a file's rope values by the keys that a class reads.
+
+    Raises: InvalidInput where the class fails.
+    """
+    known = CLASSES[reading.model_type]
+    if reading.config.get("rope_traditional"):
+        raise refused(NAME, "rope_traditional is a key of its own files, which is not read here")
+    stated = reading.config.get("rope_scaling")
+    _check_keys(reading, stated or {})
+    if not stated and known.reads_parameters:
+        stated = reading.config.get("rope_parameters")
+    base = _base(reading, known)
+    if stated or reading.scheme == "rope":
+        return {"base": base}
+    return {**_plain(reading), "base": base}
+
+
+def _check_keys(reading: LayerReading, scaling: Mapping[str, Any]) -> None:
+    """Refuse what a class cannot be built from.
+
+    Raises: InvalidInput.
+    """
+    kind, stated = reading.model_type, reading.config
+    missing = [key for key in _NEEDED.get(kind, ()) if stated and key not in stated]
+    if kind == "lfm2" and not any(stated.get(key) for key in _LAYERS_OF_LFM2):
+        missing += _LAYERS_OF_LFM2
+    if kind == "ministral3":
+        inner = stated.get("rope_parameters") or {}
+        missing += [key for key in _MINISTRAL if key not in inner]
+    if kind == "phi3" and scaling:
+        missing += [key for key in _PHI3 if key not in scaling]
+    if missing:
+        raise refused(NAME, f"its {kind} fails on a file without {missing[0]}")
+
+
+def _base(reading: LayerReading, known: MlxClass) -> float:
+    """The base that a class takes: of the file, else its own."""
+    stated = reading.top.number("rope_theta")
+    if stated is None and reading.top.has("rope_theta"):
+        raise refused(NAME, "it fails where rope_theta is null")
+    if reading.model_type == "gemma3_text":
+        return _gemma_base(reading)
+    if known.reads_parameters and reading.container == "rope_parameters":
+        nested = reading.entry.number("rope_theta")
+        stated = first(stated, nested) if reading.model_type == "qwen3" else first(nested, stated)
+    if stated is not None:
+        return float(stated.value)
+    if known.base is None:
+        raise refused(
+            NAME,
+            f"its {reading.model_type} fails on a file without rope_theta"
+            + ("" if known.reads_parameters else ", which it looks for at the top level alone"),
+        )
+    return known.base
+
+
+def _gemma_base(reading: LayerReading) -> float:
+    if reading.container == "rope_parameters":
+        raise refused(NAME, "its Gemma 3 does not read rope_parameters, and takes its own bases")
+    scaling = reading.config.get("rope_scaling") or {}
+    if "type" in scaling and "rope_type" not in scaling:
+        raise refused(NAME, "its Gemma 3 goes by the type of rope_scaling, transformers does not")
+    return float(reading.params["base"])
+
+
+def _plain(reading: LayerReading) -> dict[str, Any]:
+    """A plain rotation in place of a stretched one."""
+    return {"scheme": "rope", **dict.fromkeys(name for name in reading.params if name not in _KEPT)}
+
+
+def mlx_plain(reading: LayerReading) -> Changes:
+    """Classes that build a plain rotation leave the stretch out."""
+    return {} if CLASSES[reading.model_type].stretches else _plain(reading)
+
+
+def mlx_yarn(reading: LayerReading) -> Changes:
+    """g(mscale)/g(mscale_all_dim), 1 and 0 by default; 4096 for a length that is missing."""
+    if reading.entry.number("factor") is None:
+        raise refused(NAME, "it fails where factor is null")
+    return {
+        ORIGINAL: _original(reading, 4096),
+        **always_truncated(reading),
+        **magnitude_ratio(reading, NAME),
+    }
+
+
+def mlx_llama3(reading: LayerReading) -> Changes:
+    """8192 for an original length that the rope object does not hold."""
+    return {ORIGINAL: _original(reading, 8192)}
+
+
+def _original(reading: LayerReading, otherwise: int) -> int:
+    own = reading.entry.count(ORIGINAL)
+    if own is None and reading.entry.has(ORIGINAL):
+        raise refused(NAME, f"it fails where {ORIGINAL} is null")
+    return own.value if own else otherwise
+
+
+def mlx_dynamic(reading: LayerReading) -> Changes:
+    """A length that it cannot do without.
+
+    Raises: InvalidInput.
+    """
+    if reading.top.count("max_position_embeddings") is None:
+        raise refused(NAME, "it fails where max_position_embeddings is missing")
+    return {}
+
+
+def mlx_longrope(reading: LayerReading) -> Changes:
+    """Phi-3's long factors at every length, and s from the two contexts at the top level."""
+    kind = reading.rope.get("type")
+    if kind is None:
+        raise refused(NAME, "its Phi-3 takes a rope_scaling with type alone, not with rope_type")
+    if kind not in ("longrope", "su"):
+        return _plain(reading)
+    stated = reading.top.count(ORIGINAL)
+    if stated is None and reading.top.has(ORIGINAL):
+        raise refused(NAME, f"it fails where {ORIGINAL} is null")
+    original = stated.value if stated else 4096
+    context = reading.top.count("max_position_embeddings")
+    return {
+        "factor": None,
+        ORIGINAL: original,
+        "max_position_embeddings": context.value if context else 131_072,
+        "attention_factor": None,
+        "seq_len": original + 1,
+    }

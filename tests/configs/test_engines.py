@@ -1,0 +1,66 @@
+"""What engines make of whole configs, against the rotations that their own code builds of these."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from posenc_cli import catalogue
+from posenc_cli.configs.config import resolve
+from posenc_cli.configs.runtimes import RUNTIMES
+from posenc_cli.errors import InvalidInput
+from tests import tolerances
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+CASES = json.loads((GOLDEN / "engines.json").read_text("utf-8"))["cases"]
+ENGINES = list(dict.fromkeys(case["engine"] for case in CASES))
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    with np.load(GOLDEN / "engines.npz") as stored:
+        return dict(stored)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_turns_as_its_own_code_does_and_fails_where_that_fails(engine, arrays):
+    wrong = []
+    for case in (case for case in CASES if case["engine"] == engine):
+        if "fails" in case:
+            with pytest.raises(InvalidInput, match=f"--as {engine}: "):
+                resolve(case["config"], runtime=engine)
+            continue
+        layers = resolve(case["config"], runtime=engine).layers
+        wrong += [case["name"] for layer in case["layers"] if not turns_so(layers, layer, arrays)]
+    assert wrong == []
+
+
+def turns_so(layers, layer, arrays):
+    """Whether posenc's layers turn as one of the engine's does."""
+    having = (group for group in layers if not group.layers or layer["layer"] in group.layers)
+    group = next(having, None)  # a config need not say how many layers there are
+    if layer["array"] is None or group is None or group.scheme == "nope":
+        return layer["array"] is None and (group is None or group.scheme == "nope")
+    scheme = catalogue.find(group.scheme)
+    rotation = scheme.bind(group.values(), seq_len=layer.get("seq_len")).rotation
+    found, expected = np.asarray(rotation.waves.frequencies(np)), arrays[layer["array"]]
+    found, expected = found[found != 0], expected[expected != 0]
+    return (
+        rotation.layout == layer["layout"]
+        and found.shape == expected.shape
+        and np.allclose(found, expected, rtol=tolerances.MEASURED_TURN, atol=0)
+        and float(rotation.waves.scale) == pytest.approx(layer["amplitude"], rel=1e-6)
+    )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_model_type_of_an_engine_has_a_number_of_its_own_code(engine):
+    tried = {
+        case["config"]["model_type"]
+        for case in CASES
+        if case["engine"] == engine and "layers" in case
+    }
+    assert RUNTIMES[engine].model_types.keys() <= tried
