@@ -909,6 +909,100 @@ def layer_types(statement: Statement, _stored: Arrays) -> Arrays:
     return {}
 
 
+_SCORE_KEYS = (
+    {"query_pre_attn_scalar": 100},
+    {"attention_multiplier": 0.02},
+    {"attn_logit_softcapping": 30.0},
+    {"attn_logit_softcapping": None},
+)
+
+
+def config_scores(statement: Statement, _stored: Arrays) -> Arrays:
+    """The scale of scores, and their cap, of the attention of each family, built without memory."""
+    from transformers import CONFIG_MAPPING
+
+    statement["cases"], statement["not_built"] = [], []
+    for family in families.all_rotary():
+        if family.refused is not None:
+            continue
+        usual = _shallow(family.model_type, {})
+        attention = None if usual is None else _attention(usual)
+        if usual is None or attention is None:
+            statement["not_built"].append(family.model_type)
+            continue
+        known = CONFIG_MAPPING[family.model_type]()
+        changes = [keys for keys in _SCORE_KEYS if hasattr(known, next(iter(keys)))]
+        for keys in ({}, *changes):
+            built = _attention(_shallow(family.model_type, keys))
+            statement["cases"].append(
+                {
+                    "model_type": family.model_type,
+                    "config": keys,
+                    "scale": built.scaling,
+                    "head": getattr(built, "qk_head_dim", None) or getattr(built, "head_dim", None),
+                    "softcap": getattr(built, "attn_logit_softcapping", None),
+                    "temperature": [built.attn_scale, built.floor_scale]
+                    if getattr(built, "attn_temperature_tuning", False)
+                    else None,
+                }
+            )
+    return {}
+
+
+def _shallow(model_type: str, keys: Mapping[str, Any]) -> Any:
+    """A configuration of a type with few layers, or with as many as it has by default."""
+    from transformers import CONFIG_MAPPING
+
+    usual = CONFIG_MAPPING[model_type](**keys)
+    count = getattr(usual, "num_hidden_layers", None) or 0
+    listed = {
+        key: value[:4]
+        for key, value in usual.to_dict().items()
+        if isinstance(value, list) and len(value) == count
+    }
+    try:
+        shallow = CONFIG_MAPPING[model_type](**keys, **listed, num_hidden_layers=4)
+    except Exception:  # its classes raise what they like
+        return usual
+    return shallow if _attention(shallow) is not None else usual
+
+
+def _attention(config: Any) -> Any:
+    """The first attention of a model without memory; None where none has a scale."""
+    return next((module for module in _modules(config) if _has_scale(module)), None)
+
+
+def _has_scale(module: Any) -> bool:
+    name = type(module).__name__
+    text = "Attention" in name and not re.search("Vision|Audio|Mimi|Image", name)
+    return text and isinstance(getattr(module, "scaling", None), float)
+
+
+def _modules(config: Any) -> Iterator[Any]:
+    """The modules of a model of a configuration, else those of its file's that take one."""
+    import torch
+    from transformers import AutoModel, AutoModelForCausalLM
+
+    for class_ in (AutoModel, AutoModelForCausalLM):
+        try:
+            with torch.device("meta"):
+                yield from class_.from_config(config).modules()
+        except Exception:
+            continue
+    place = type(config).__module__.replace(".configuration_", ".modeling_")
+    for class_ in vars(importlib.import_module(place)).values():
+        if not isinstance(class_, type) or not class_.__name__.endswith("Attention"):
+            continue
+        stated = inspect.signature(class_.__init__).parameters.get("config")
+        if stated is None or type(config).__name__ not in str(stated.annotation):
+            continue
+        try:
+            with torch.device("meta"):
+                yield class_(config, layer_idx=0)
+        except Exception:
+            continue
+
+
 _WARNINGS = {
     "lengths": "does not match the ratio",
     "factor": "factor field must be a float",
@@ -1144,6 +1238,7 @@ GENERATORS: Mapping[str, Generator] = {
     "config_rope": config_rope,
     "deberta_*": deberta_buckets,
     "layer_types": layer_types,
+    "config_scores": config_scores,
     "models": presets,
     "mrope_*": rope_apply,
     "registry": registry,

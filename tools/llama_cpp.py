@@ -30,7 +30,7 @@ GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "gguf_architectures.js
 
 _SIZES = {
     "context_length": 4096,
-    "embedding_length": 64,
+    "embedding_length": 96,
     "block_count": 12,
     "attention.head_count": 4,
     "attention.head_count_kv": 4,
@@ -53,7 +53,7 @@ PROBES: Mapping[str, Mapping[str, Any]] = {
     "some with keys, window": {**_WINDOW, "attention.head_count_kv": [0, 4, 4] * 4},
     "axes": {**_SIZES, "rope.dimension_sections": [2, 3, 3, 0]},
     "not finetuned": {**_SIZES, "rope.scaling.finetuned": False},
-    "64 layers": {**_WINDOW, "block_count": 64},
+    **{f"{count} layers": {**_WINDOW, "block_count": count} for count in (46, 62, 64)},
     "multipliers": {
         **_SIZES,
         "attention.scale": 0.25,

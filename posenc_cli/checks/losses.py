@@ -18,6 +18,7 @@ from posenc_cli.checks.lengths import length_rule
 from posenc_cli.configs.gguf import NOUN
 from posenc_cli.configs.gguf_architectures import FREQS, OF_MODEL_TYPES
 from posenc_cli.configs.resolved import Sourced
+from posenc_cli.configs.scores import SCORES
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ NAMES = {
     "long-factors": "those for long texts",
     "attention-factor": "what cosines and sines are multiplied by",
     "softmax-factor": "what scores are multiplied by beside the rotation",
+    "attention-scale": "what scores are multiplied by, mostly 1/√d",
+    "softcap": "the value that scores are capped at",
+    "temperature-scale": "how much scores grow with the position of the query",
+    "temperature-length": "after how many positions they grow first",
     "sections": "which pairs turn by which axis",
     "axes-order": "whether axes alternate pair by pair",
     "heads": "how many slopes ALiBi has, or columns T5's table",
@@ -250,6 +255,7 @@ class Comparing:
         """Compare the layers of one kind in both."""
         kinds = [catalogue.find(group.scheme).kind for group in (one, other)]
         label = one.layer_type
+        self.scores(one, other)
         if kinds == ["rotary", "rotary"]:
             self.rotations(one, other)
         elif one.scheme != other.scheme:
@@ -258,6 +264,15 @@ class Comparing:
         else:
             for parameter, name in _OTHERS.get(one.scheme, {}).items():
                 self.value(name, label, *(_settled(group, parameter) for group in (one, other)))
+
+    def scores(self, one: Layers, other: Layers) -> None:
+        """Compare what scores are multiplied by and capped at, where either says it."""
+        both = one, other
+        for derived in SCORES:
+            if any(derived in group.derived for group in both):
+                a, b = (_score(group, derived) for group in both)
+                if derived != "attention_scale" or None not in (a.value, b.value):
+                    self.value(derived.replace("_", "-"), one.layer_type, a, b)
 
     def rotations(self, one: Layers, other: Layers) -> None:
         """Compare two rotations: whether they are the same, and what differs if they are not."""
@@ -406,6 +421,14 @@ def _scheme(group: Layers) -> Sourced:
 
 def _derived(group: Layers, name: str, usual: Any = None) -> Sourced:
     return group.derived.get(name) or (_ABSENT if usual is None else Sourced(usual, "by default"))
+
+
+def _score(group: Layers, derived: str) -> Sourced:
+    """What is said of scores; their scale is 1/√d where nothing is."""
+    if derived != "attention_scale" or derived in group.derived or not _turns(group):
+        return _derived(group, derived)
+    head = _head(group)
+    return Sourced(head.value and head.value**-0.5, f"1/√d of {head.source}")
 
 
 def _settled(group: Layers, parameter: str) -> Sourced:

@@ -320,6 +320,7 @@ def _remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:
             f"logits are multiplied by {values['softmax_multiplier']} beside the rotation "
             f"({derived['softmax_multiplier'].source})"
         )
+    yield from _score_remarks(derived)
     if "scaling_type" in values:
         kind, factor = derived["scaling_type"], derived["scaling_factor"]
         yield f"scaling type: {values['scaling_type']} ({kind.source})"
@@ -342,6 +343,26 @@ def _remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:
         yield f"the first token has position {values['first_position']}"
     if "context" in values:
         yield f"context: {values['context']} positions ({derived['context'].source})"
+
+
+def _score_remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:
+    """What is said of scores beside the rotation."""
+    values = {name: brief_text(value.value) for name, value in derived.items()}
+    if "attention_scale" in values:
+        yield (
+            f"scores are multiplied by {values['attention_scale']} "
+            f"({derived['attention_scale'].source})"
+        )
+    if "softcap" in values:
+        cap = values["softcap"]
+        yield f"scores are capped: {cap} · tanh(s / {cap}) ({derived['softcap'].source})"
+    if "temperature_scale" in values:
+        place = "(m + 1)" if derived["temperature_offset"].value else "m"
+        yield (
+            f"scores are multiplied by 1 + {values['temperature_scale']} · ln(1 + "
+            f"⌊{place} / {values['temperature_length']}⌋), m the query's position "
+            f"({derived['temperature_scale'].source})"
+        )
 
 
 def _turning_text(derived: Mapping[str, Sourced]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs import library
 from posenc_cli.configs.companions import is_drafter
@@ -11,12 +11,13 @@ from posenc_cli.configs.config import read_config, resolve
 from posenc_cli.configs.config_file import FILE
 from posenc_cli.configs.gguf_file import begins_a_gguf
 from posenc_cli.configs.resolved import TRANSFORMERS
+from posenc_cli.configs.scores import SCORES
 from posenc_cli.errors import InvalidInput, PosencError, quoted_name
 from posenc_cli.files.checkpoint import INDEX, checkpoint_files
 from posenc_cli.files.gguf import GGUFHeader
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from posenc_cli.checks.losses import Model
 
@@ -42,7 +43,7 @@ def models_of(names: tuple[str, str | None], runtimes: Sequence[str]) -> list[Mo
     if not all(map(_is_model, others)):
         return None
     special = any(checkpoints) or any(map(_is_gguf, both)) or any(map(_is_drafter, both))
-    if not special and not any(map(_has_kinds, both)):
+    if not special and not any(map(_has_kinds, both)) and not _scores_differ(both):
         return None
     models: list[Model] = []
     for key, name, runtime in zip("AB", both, engines_of(runtimes, alone=b is None), strict=True):
@@ -62,7 +63,7 @@ def models_of(names: tuple[str, str | None], runtimes: Sequence[str]) -> list[Mo
 def _model(name: str, runtime: str | None) -> Model:
     from posenc_cli.checks.losses import Model, config_window
 
-    config = library.find(name).config if name in library.names() else read_config(name, flag=None)
+    config = _config_of(name)
     if isinstance(config, GGUFHeader):
         return Model(name, resolve(config, runtime=runtime or TRANSFORMERS))
     window = config_window(config)
@@ -80,13 +81,32 @@ def _has_kinds(name: str) -> bool:
     if _is_pipe(name):
         return False
     try:
-        config = (
-            library.find(name).config if name in library.names() else read_config(name, flag=None)
-        )
-        first, *others = resolve(config, name=name).layers
+        first, *others = resolve(_config_of(name), name=name).layers
     except PosencError:
         return False
     return not all(first.same_encoding(group) for group in others)
+
+
+def _scores_differ(names: Sequence[str]) -> bool:
+    """Whether two models scale, cap or temper scores otherwise, which no encoding has."""
+    if any(map(_is_pipe, names)):
+        return False
+    told = []
+    for name in names:
+        try:
+            layers = resolve(_config_of(name), name=name).layers
+        except PosencError:
+            return False
+        told.append([{key: group.derived.get(key) for key in SCORES} for group in layers])
+    values = [
+        [{key: stated and stated.value for key, stated in group.items()} for group in groups]
+        for groups in told
+    ]
+    return values[0] != values[1]
+
+
+def _config_of(name: str) -> Mapping[str, Any] | GGUFHeader:
+    return library.find(name).config if name in library.names() else read_config(name, flag=None)
 
 
 def _is_pipe(name: str) -> bool:

@@ -31,6 +31,7 @@ from posenc_cli.configs.resolved import (
 )
 from posenc_cli.configs.rope import rope_layers
 from posenc_cli.configs.rope_rules import MAGNITUDE, magnitude, softmax_multiplier
+from posenc_cli.configs.scores import with_scores
 from posenc_cli.configs.text_models import SAME, TextModel, text_model
 from posenc_cli.configs.unread import note_unread
 from posenc_cli.errors import InvalidInput, quoted_name
@@ -92,10 +93,12 @@ def resolve(
         ropes = [None] * len(layers)
         for group in layers:
             check_values(top.name, group.scheme, group.params)
+    both = list(zip(layers, ropes, strict=True))
+    layers = tuple(with_scores(group, model, rope) for group, rope in both)
     _note_other_classes(top, model, layers, notes)
     departures: list[Departure] = []
     if runtime != TRANSFORMERS:
-        both = zip(layers, ropes, strict=True)
+        both = list(zip(layers, ropes, strict=True))
         layers = tuple(_layers_as(runtime, model, both, departures))
         for departure in departures:
             notes.warn(departure.text())

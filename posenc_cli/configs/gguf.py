@@ -156,6 +156,7 @@ class _GGUFModel(GGUFStretches):
         window = self.window() if group.slides else None
         if window is not None:
             context["window"] = window
+        context |= self._scores() | self._temperature(group)
         if not group.turns:
             return Layers(label, group.layers, "nope", {"dim": self.embedding}, context)
         sizes = self._sizes(group.slides)
@@ -191,6 +192,55 @@ class _GGUFModel(GGUFStretches):
             derived["permuted"] = Sourced(True, f"{LLAMA_CPP}/conversion")
         self._note_ignored_factor(params)
         return Layers(label, group.layers, scheme, params, derived | context)
+
+    def _scores(self) -> dict[str, Sourced]:
+        """What multiplies and caps scores, where that is not 1/√d alone."""
+        found: dict[str, Sourced] = {}
+        architecture = self.architecture
+        if architecture.scale == "one":
+            found["attention_scale"] = Sourced(1.0, self._rule("its graph"))
+        elif architecture.scale == "key":
+            stated = self.keys.number("attention.scale", above=None)
+            if stated is not None and stated.value:
+                found["attention_scale"] = stated
+        elif architecture.scale == "blocks":
+            found["attention_scale"] = self._scale_by_blocks()
+        if architecture.softcap is not None:
+            key = "attn_logit_softcapping"
+            found["softcap"] = self.keys.number(key) or self.keys.default(key, architecture.softcap)
+        return found
+
+    def _scale_by_blocks(self) -> Sourced:
+        """Gemma's scale, of which llama.cpp knows by the layers alone."""
+        heads, head = self._heads(), self.keys.count("attention.key_length")
+        columns = self.embedding.value // heads.value
+        if self.blocks != self.architecture.blocks and head is not None:
+            columns = head.value
+        return Sourced(
+            columns**-0.5, self._rule(f"1/√{columns} of {self.blocks} layers, as no key says it")
+        )
+
+    def _temperature(self, group: AlikeLayers) -> dict[str, Sourced]:
+        """How scores grow with the position of the query, where they do."""
+        rule = self.architecture.temperature
+        if rule == "unturned":
+            tuned = not group.turns and self.window() is not None
+            scale = Sourced(0.1, self._rule("its load_arch_hparams")) if tuned else None
+            length = Sourced(8192, self._rule("its load_arch_hparams"))
+        else:
+            key = "attention.temperature_scale"
+            scale = self.keys.number(key, above=None) if rule else None
+            length = self._original()
+            if rule == "keys" and scale is not None:
+                length = self.keys.needed("attention.temperature_length")
+        if scale is None or not scale.value:
+            return {}
+        offset = Sourced(int(rule == "unturned"), self._rule("its load_arch_hparams"))
+        return {
+            "temperature_scale": scale,
+            "temperature_length": length,
+            "temperature_offset": offset,
+        }
 
     def _sizes(self, slides: bool) -> Sizes:
         """How wide heads are, and how much of them turns.

@@ -80,6 +80,12 @@ class Architecture(Record):
     tenth: YaRN's log multiplier is written as a tenth of itself.
     weighted: that weighs the amplitude too.
     mscaled: scores are multiplied by the square of YaRN's mscale.
+    scale: what scores are multiplied by: 1/√d of a ``head``, what a ``key`` says, or ``one``; of
+        ``blocks``, as of a head, but in models of so many layers as there are columns for a head.
+    blocks: how many layers those have.
+    softcap: what scores are capped at where no key says it; None where they are not.
+    temperature: they grow with the position of the query: of ``unturned`` layers that see
+        everything as Llama 4's do, by ``key``, or by two ``keys``.
     """
 
     turns: str
@@ -102,6 +108,10 @@ class Architecture(Record):
     tenth: bool = True
     weighted: bool = False
     mscaled: bool = False
+    scale: str = "head"
+    blocks: int = 0
+    softcap: float | None = None
+    temperature: str = ""
 
 
 _BETAS = ("yarn_beta_fast", "yarn_beta_slow")
@@ -116,16 +126,21 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     **dict.fromkeys(
         ("llama", "llama-embed", "deci"), Architecture("norm", True, "either", whole=True)
     ),
-    **dict.fromkeys(("granitemoe", "minicpm"), Architecture("norm", True, "either")),
+    "minicpm": Architecture("norm", True, "either"),
+    "granitemoe": Architecture("norm", True, "either", scale="key"),
     **dict.fromkeys(("arcee", "nanbeige"), Architecture("norm", True, "freqs")),
     "llada": Architecture("norm", True, "freqs", divided="none"),
     **dict.fromkeys(("xverse", "olmo", "arctic", "internlm2", "deepseek", "bailingmoe"), _PERMUTED),
     "chameleon": _PERMUTED,
     "baichuan": Architecture("norm", True, bias="of 40 layers"),
-    "granite": Architecture("norm", True, "either", still="unless finetuned"),
-    "granitehybrid": Architecture("norm", True, "freqs", still="unless finetuned", hybrid=True),
+    "granite": Architecture("norm", True, "either", still="unless finetuned", scale="key"),
+    "granitehybrid": Architecture(
+        "norm", True, "freqs", still="unless finetuned", hybrid=True, scale="key"
+    ),
     "smollm3": Architecture("norm", True, still="every fourth"),
-    "mistral3": Architecture("norm", True, "either", yarn=(*_BETAS, _LOG), tenth=False),
+    "mistral3": Architecture(
+        "norm", True, "either", yarn=(*_BETAS, _LOG), tenth=False, temperature="key"
+    ),
     # Pairs of neighbours, as the model has them.
     **dict.fromkeys(("command-r", "chatglm", "ernie4_5", "ernie4_5-moe"), _NORM),
     **dict.fromkeys(("neo-bert", "maincoder"), _NORM),
@@ -144,6 +159,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         factors="freqs",
         sliding=Sliding(4, window=8192, fixed=True, shared=True, stretched=True),
         still="every fourth, or the last",
+        temperature="unturned",
     ),
     "muse-glimmer": Architecture(
         "norm", permuted=True, sliding=Sliding(4, shared=True), still="unless sliding"
@@ -154,11 +170,14 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         factors="either",
         sliding=Sliding(shared=True, stretched=True, keyed=False),
         still="by list",
+        scale="key",
     ),
-    "graniteswitch": Architecture("norm", True, still="unless finetuned"),
+    "graniteswitch": Architecture("norm", True, still="unless finetuned", scale="key"),
     "glm4": Architecture("norm or mrope"),
-    "mistral4": Architecture("norm", slice=True, yarn=(_LOG,), mscaled=True),
-    "deepseek2": Architecture("norm", slice=True, yarn=(_LOG,), weighted=True, mscaled=True),
+    "mistral4": Architecture("norm", slice=True, yarn=(_LOG,), mscaled=True, temperature="keys"),
+    "deepseek2": Architecture(
+        "norm", slice=True, yarn=(_LOG,), weighted=True, mscaled=True, temperature="keys"
+    ),
     "deepseek32": Architecture("norm", slice=True, yarn=(_LOG,), mscaled=True),
     "glm-dsa": Architecture("norm", slice=True, mscaled=True),
     **dict.fromkeys(("plm", "hy_v4"), Architecture("norm", slice=True)),
@@ -186,11 +205,17 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     ),
     "lfm2moe": Architecture("neox", hybrid=True),
     "minicpm3": Architecture("neox", factors="long", slice=True),
-    "gemma2": Architecture("neox", sliding=Sliding(2, window=4096, shared=True, stretched=True)),
-    "gemma3": Architecture("neox", sliding=Sliding(6, optional=True)),
-    "gemma3n": Architecture("neox", sliding=Sliding(5)),
+    "gemma2": Architecture(
+        "neox",
+        sliding=Sliding(2, window=4096, shared=True, stretched=True),
+        scale="blocks",
+        blocks=46,
+        softcap=50.0,
+    ),
+    "gemma3": Architecture("neox", sliding=Sliding(6, optional=True), scale="blocks", blocks=62),
+    "gemma3n": Architecture("neox", sliding=Sliding(5), scale="one"),
     "gemma-embedding": Architecture("neox", sliding=Sliding(6)),
-    "gemma4": Architecture("neox", factors="freqs", divided="full", sliding=Sliding()),
+    "gemma4": Architecture("neox", factors="freqs", divided="full", sliding=Sliding(), scale="one"),
     "gpt-oss": Architecture("neox", sliding=Sliding(2, shared=True, stretched=True)),
     "olmo2": Architecture(
         "neox", sliding=Sliding(4, optional=True, shared=True, keyed=False, plain=True)

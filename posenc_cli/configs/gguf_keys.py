@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from posenc_cli.configs.resolved import Notes
     from posenc_cli.files.gguf import GGUFHeader, GGUFValue
 
-_ROPE_LIKE = re.compile(r"rope|alibi|sliding_window")
+_ROPE_LIKE = re.compile(
+    r"rope|alibi|sliding_window|attention\.(?:scale|temperature_\w+)$|attn_logit_softcapping"
+)
 _WHOLE = ("uint32", "int32")
 _QUIET = {
     "rope.scaling.finetuned": False,

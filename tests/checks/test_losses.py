@@ -57,6 +57,7 @@ LOST_BY_THE_CONVERTER = {
     "config_rope/exaone4/saved": "llama.cpp slides in models of 64 layers alone",
     "config_rope/gemma3_text/new-yarn": "its sliding layers are not stretched; betas are not read",
     "config_rope/gemma3_text/legacytype-yarn": "betas are read of Mistral 3 and Grok alone",
+    "config_rope/gemma3_text/headdim": "llama.cpp scales scores by the head, the type by 1/√256",
     "config_rope/gemma3_text/localkeys": "keys of other code go before the model type's own",
     "config_rope/glm/saved": "ChatGLM's class looks for seq_length, and writes 4096 without",
     "config_rope/glm/headdim": "and for neither head_dim,",

@@ -18,6 +18,7 @@ from posenc_cli.catalogue import find as find_scheme
 from posenc_cli.configs import library
 from posenc_cli.configs.config import resolve
 from tests.checks import test_losses as written_here
+from tests.checks import test_score_losses as scores_here
 from tests.checks import test_stored_frequencies as stored_here
 from tests.gguf_files import CASES, converted, parsed
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER
@@ -122,6 +123,15 @@ def config_kinds(tmp_path):
         yield f"config: {kind}", (model, path), expected
 
 
+def score_kinds(tmp_path):
+    for number, kind in enumerate(scores_here.LOSSES):
+        config, metadata = scores_here.lossy(kind)
+        sides = tmp_path / f"scores-{number}.json", tmp_path / f"scores-{number}.gguf"
+        sides[0].write_text(json.dumps(config), "utf-8")
+        write_gguf(sides[1], metadata, {})
+        yield f"scores: {kind}", sides, {scores_here.LOSSES[kind][-1]}
+
+
 def stored_kinds(tmp_path):
     for number, (kind, (model, values, expected)) in enumerate(stored_here.KINDS.items()):
         path = tmp_path / f"{number}.safetensors"
@@ -147,7 +157,7 @@ def is_named(out, err, expected):
     return {own.get(name, name.replace("-", "_")) for name in expected} <= differing
 
 
-@pytest.mark.parametrize("kinds", [gguf_kinds, config_kinds, stored_kinds])
+@pytest.mark.parametrize("kinds", [gguf_kinds, config_kinds, score_kinds, stored_kinds])
 def test_all_losses_are_found_and_nearly_all_named_at_once(kinds, tmp_path):
     missed, unnamed, slow, total = [], [], [], 0
     for kind, sides, expected in kinds(tmp_path):
@@ -164,14 +174,14 @@ def test_all_losses_are_found_and_nearly_all_named_at_once(kinds, tmp_path):
 
 
 def test_there_are_more_than_40_kinds():
-    kinds = (written_here.KINDS, CONFIG_KINDS, stored_here.KINDS)
+    kinds = (written_here.KINDS, CONFIG_KINDS, scores_here.LOSSES, stored_here.KINDS)
     assert sum(map(len, kinds)) > 40
 
 
 def test_no_file_that_says_the_same_is_called_a_loss(tmp_path):
     """All models by name with their converted files written again, and their own frequencies."""
     names = {case["name"] for case in CASES}
-    alarms, compared = [], 0
+    alarms, compared, pairs = [], 0, []
     for name in library.names():
         config = library.find(name).config
         sides = []
@@ -184,10 +194,16 @@ def test_no_file_that_says_the_same_is_called_a_loss(tmp_path):
             path = tmp_path / f"{name}.safetensors"
             stored_here.write(path, stored_here.stored(posenc.frequencies(dict(config))))
             sides.append(path)
-        for side in sides:
-            status, out, err, seconds, mebibytes = run("compare", name, str(side))
-            compared += 1
-            if status or seconds > MOST_SECONDS or mebibytes > MOST_MEBIBYTES:
-                alarms.append((name, Path(side).suffix, status, out[:200], err[:200], seconds))
+        pairs += [(name, side) for side in sides]
+    for number, (config, metadata) in enumerate(scores_here.PAIRS.values()):
+        sides = tmp_path / f"pair-{number}.json", tmp_path / f"pair-{number}.gguf"
+        sides[0].write_text(json.dumps(config), "utf-8")
+        write_gguf(sides[1], metadata, {})
+        pairs.append(sides)
+    for a, b in pairs:
+        status, out, err, seconds, mebibytes = run("compare", str(a), str(b))
+        compared += 1
+        if status or seconds > MOST_SECONDS or mebibytes > MOST_MEBIBYTES:
+            alarms.append((a, Path(b).suffix, status, out[:200], err[:200], seconds))
     assert alarms == []
     assert compared > 40

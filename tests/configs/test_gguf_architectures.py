@@ -185,3 +185,47 @@ def test_layers_slide_turn_and_stretch_as_its_own_code_says(name):
                 scale = 1.0
             assert group.derived["scaling_factor"].value == pytest.approx(1 / scale), (probe, layer)
     assert compared or "error" in str(case["probes"])
+
+
+def test_scores_are_scaled_capped_and_tempered_as_its_own_code_says():
+    for name in TURNING:
+        case, row = CASES[name], ARCHITECTURES[name]
+        assert (row.scale == "key") == ("attention.scale" in case["keys"]), name
+        assert case["tempered"] == bool(row.temperature) or name == "deepseek2-ocr", name
+        for probe, keys in STATEMENT["probes"].items():
+            told = case["probes"].get(probe, {})
+            further = {"leading_dense_block_count": 2, "rope.dimension_sections": [2, 3, 3, 0]}
+            resolved = None if "error" in told else read_or_none(name, {**keys, **further})
+            if resolved is None:
+                continue
+            groups = resolved.layers
+            scale = groups[0].derived.get("attention_scale")
+            stated = told.get("attention_scale", 0.0)
+            by_head = row.scale == "head" and stated in (0, 16**-0.5)
+            assert by_head or (scale.value if scale else 0.0) == pytest.approx(stated), (
+                name,
+                probe,
+            )
+            cap = groups[0].derived.get("softcap")
+            held = told.get("softcap", 50.0) if "softcapped" in told else None
+            assert (cap.value if cap else None) == held, (name, probe)
+            tempered = next((g for g in groups if "temperature_scale" in g.derived), None)
+            stated = told.get("temperature_scale", 0.0)
+            assert (tempered.derived["temperature_scale"].value if tempered else 0.0) == (
+                pytest.approx(stated, rel=1e-6)
+            ), (name, probe)
+            if stated:
+                length = tempered.derived["temperature_length"].value
+                offset = tempered.derived["temperature_offset"].value
+                assert (length, offset) == (
+                    told["temperature_length"],
+                    told.get("temperature_offset", 0),
+                ), (name, probe)
+
+
+def read_or_none(name, keys):
+    """A reading, None where posenc refuses the state."""
+    try:
+        return read(name, keys)
+    except InvalidInput:
+        return None

@@ -1,0 +1,122 @@
+"""What a config says of attention's scores beside the rotation: their scale, cap and temperature.
+
+Scores are multiplied by 1/√d of the head's d columns, where nothing else is said here. Some models
+take another scale from a key, some cap scores softly at c: c · tanh(s / c), and some multiply the
+scores of the query at position m by 1 + a · ln(1 + ⌊(m + o) / L⌋).
+
+Source: the attention classes of transformers 5.23, as tests/golden/config_scores has them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.configs.resolved import Sourced
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from posenc_cli.configs.keys import Keys
+    from posenc_cli.configs.resolved import Layers
+    from posenc_cli.configs.rope_objects import RopeObject
+    from posenc_cli.configs.text_models import TextModel
+
+
+class Scale(Record):
+    """The scale of a family's scores: a key to a power, or a number.
+
+    ``usual`` is what the key is where the config leaves it out, None where that is by the head.
+    """
+
+    key: str | None
+    power: float = 1.0
+    usual: float | None = None
+
+
+_SCALAR = Scale("query_pre_attn_scalar", -0.5, 256.0)
+_MULTIPLIER = Scale("attention_multiplier", 1.0, 1.0)
+
+SCALES: Mapping[str, Scale] = {
+    **dict.fromkeys(("gemma2", "gemma3_text", "vaultgemma"), _SCALAR),
+    **dict.fromkeys(("t5_gemma_module", "t5gemma2_text", "t5gemma2_decoder"), _SCALAR),
+    "step3p5": Scale("query_pre_attn_scalar", -0.5),
+    **dict.fromkeys(("granite", "granitemoe", "granitemoeshared"), _MULTIPLIER),
+    **dict.fromkeys(("granite_swa", "granitemoe_swa", "granitemoehybrid"), _MULTIPLIER),
+    "granite4_vision_text": _MULTIPLIER,
+    "granite_docling_text": Scale("attention_multiplier", 1.0, 0.015625),
+    "hyperclovax": Scale("attention_multiplier"),
+    **dict.fromkeys(("gemma3n_text", "gemma4_text", "gemma4_unified_text"), Scale(None)),
+    "embedding_gemma2_text": Scale(None),
+}
+"""By a model type: the families whose scores are not scaled by 1/√d alone."""
+
+CAPS: Mapping[str, float | None] = {
+    **dict.fromkeys(("gemma2", "vaultgemma", "t5_gemma_module"), 50.0),
+    **dict.fromkeys(("gemma3_text", "t5gemma2_text", "t5gemma2_decoder"), None),
+}
+"""The cap of scores where ``attn_logit_softcapping`` is left out, by the types that read it."""
+
+_LLAMA4 = {"attn_scale": 0.1, "floor_scale": 8192}
+
+SCORES = ("attention_scale", "softcap", "temperature_scale", "temperature_length")
+"""What is compared of scores, as :attr:`~posenc_cli.configs.resolved.Layers.derived` has it."""
+
+
+def with_scores(layers: Layers, model: TextModel, rope: RopeObject | None) -> Layers:
+    """Layers with what multiplies and caps their scores, where that is not 1/√d alone.
+
+    Raises: InvalidInput for a value that is no number.
+    """
+    found = dict(_scale(model.keys, model.model_type))
+    found |= dict(_temperature(model, rope, turns=layers.scheme != "nope"))
+    return replace(layers, derived={**layers.derived, **found}) if found else layers
+
+
+def _scale(text: Keys, model_type: str) -> Iterator[tuple[str, Sourced]]:
+    scale = SCALES.get(model_type)
+    if scale is not None and scale.key is None:
+        yield "attention_scale", Sourced(1.0, f"default of {model_type}")
+    elif scale is not None and scale.key is not None:
+        stated = text.number(scale.key, above=0 if scale.power < 0 else None)
+        if stated is None and scale.usual is not None:
+            stated = Sourced(scale.usual, f"default of {model_type}")
+        if stated is not None:
+            source = stated.source
+            if scale.power < 0 and text.has(scale.key):
+                source = f"derived: {source}^(−1/2)"
+            yield "attention_scale", Sourced(float(stated.value) ** scale.power, source)
+    if model_type in CAPS:
+        cap = _stated(text, "attn_logit_softcapping", CAPS[model_type], model_type)
+        if cap.value:
+            yield "softcap", cap
+
+
+def _stated(text: Keys, key: str, usual: Any, model_type: str) -> Sourced:
+    """A key's number, null where it is null, or the model type's."""
+    if text.values.get(key, usual) is None:
+        return Sourced(None, text.path(key))
+    return text.number(key) or Sourced(usual, f"default of {model_type}")
+
+
+def _temperature(
+    model: TextModel, rope: RopeObject | None, *, turns: bool
+) -> Iterator[tuple[str, Sourced]]:
+    """Llama 4's temperature: of its layers without positions, or of all of Ministral 3's."""
+    text, family = model.keys, model.family
+    scale = length = None
+    offset = 0
+    if model.model_type == "llama4_text" and not turns:
+        offset = 1
+        if text.values.get("attn_temperature_tuning", True):
+            scale, length = (
+                _stated(text, key, _LLAMA4[key], model.model_type)
+                for key in ("attn_scale", "floor_scale")
+            )
+    elif family is not None and family.scales_queries and rope is not None:
+        scale = rope.number("llama_4_scaling_beta", minimum=0)
+        length = rope.number("original_max_position_embeddings", minimum=0)
+    if scale is not None and scale.value and length is not None:
+        yield "temperature_scale", scale
+        yield "temperature_length", length
+        yield "temperature_offset", Sourced(offset, f"the code of {model.model_type}")
