@@ -993,7 +993,7 @@ def _modules(config: Any) -> Iterator[Any]:
     for class_ in vars(importlib.import_module(place)).values():
         if not isinstance(class_, type) or not class_.__name__.endswith("Attention"):
             continue
-        stated = inspect.signature(class_.__init__).parameters.get("config")
+        stated = inspect.signature(class_).parameters.get("config")
         if stated is None or type(config).__name__ not in str(stated.annotation):
             continue
         try:
