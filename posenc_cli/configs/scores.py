@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from posenc_cli.configs.text_models import TextModel
 
 
-class Scale(Record):
+class ScoreScale(Record):
     """The scale of a family's scores: a key to a power, or a number.
 
     ``usual`` is what the key is where the config leaves it out, None where that is by the head.
@@ -34,20 +34,20 @@ class Scale(Record):
     usual: float | None = None
 
 
-_SCALAR = Scale("query_pre_attn_scalar", -0.5, 256.0)
-_MULTIPLIER = Scale("attention_multiplier", 1.0, 1.0)
+_SCALAR = ScoreScale("query_pre_attn_scalar", -0.5, 256.0)
+_MULTIPLIER = ScoreScale("attention_multiplier", 1.0, 1.0)
 
 SCALES: Mapping[str, Scale] = {
     **dict.fromkeys(("gemma2", "gemma3_text", "vaultgemma"), _SCALAR),
     **dict.fromkeys(("t5_gemma_module", "t5gemma2_text", "t5gemma2_decoder"), _SCALAR),
-    "step3p5": Scale("query_pre_attn_scalar", -0.5),
+    "step3p5": ScoreScale("query_pre_attn_scalar", -0.5),
     **dict.fromkeys(("granite", "granitemoe", "granitemoeshared"), _MULTIPLIER),
     **dict.fromkeys(("granite_swa", "granitemoe_swa", "granitemoehybrid"), _MULTIPLIER),
     "granite4_vision_text": _MULTIPLIER,
-    "granite_docling_text": Scale("attention_multiplier", 1.0, 0.015625),
-    "hyperclovax": Scale("attention_multiplier"),
-    **dict.fromkeys(("gemma3n_text", "gemma4_text", "gemma4_unified_text"), Scale(None)),
-    "embedding_gemma2_text": Scale(None),
+    "granite_docling_text": ScoreScale("attention_multiplier", 1.0, 0.015625),
+    "hyperclovax": ScoreScale("attention_multiplier"),
+    **dict.fromkeys(("gemma3n_text", "gemma4_text", "gemma4_unified_text"), ScoreScale(None)),
+    "embedding_gemma2_text": ScoreScale(None),
 }
 """By a model type: the families whose scores are not scaled by 1/√d alone."""
 
