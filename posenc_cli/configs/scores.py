@@ -37,7 +37,7 @@ class ScoreScale(Record):
 _SCALAR = ScoreScale("query_pre_attn_scalar", -0.5, 256.0)
 _MULTIPLIER = ScoreScale("attention_multiplier", 1.0, 1.0)
 
-SCALES: Mapping[str, Scale] = {
+SCALES: Mapping[str, ScoreScale] = {
     **dict.fromkeys(("gemma2", "gemma3_text", "vaultgemma"), _SCALAR),
     **dict.fromkeys(("t5_gemma_module", "t5gemma2_text", "t5gemma2_decoder"), _SCALAR),
     "step3p5": ScoreScale("query_pre_attn_scalar", -0.5),
