@@ -137,7 +137,9 @@ lock:
 clean:
 	rm -rf .venv .venv-* dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.*
 
-$(VENV)/.installed: pyproject.toml constraints.txt tools/environment.py
+KERNEL := hatch_build.py $(addprefix posenc_cli/backends/,waves.c waves_kernel.h native.py)
+
+$(VENV)/.installed: pyproject.toml constraints.txt tools/environment.py $(KERNEL)
 	$(INSTALL) -e .
 	@touch $@
 

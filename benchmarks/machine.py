@@ -13,7 +13,6 @@ from posenc_cli.encoding.engine import processors
 LIBRARIES = (
     "numpy",
     "torch",
-    "numba",
     "orjson",
     "transformers",
     "rotary-embedding-torch",

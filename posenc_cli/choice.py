@@ -65,7 +65,7 @@ class Choice(Record):
         from posenc_cli.backends.registry import choose, find
         from posenc_cli.encoding.engine import Engine, threads_for
 
-        values = plan.long_waves if arithmetic == "exact" else None
+        values = plan.kernel_values if arithmetic == "exact" else None
         backend = choose(self.backend, device=self.device, values=values).backend
         if plan.computed_as != "waves":
             # Asked for by name or device, it must exist; but rows and scores are NumPy's.

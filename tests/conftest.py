@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings, strategies
 # What a user, an editor or a CI system says to programs is not said to what is tested. Modules of
 # tests copy the environment when they are imported, so it goes before they are.
 SAID = ("COLUMNS", "LINES", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "TTY_")
-SAID += ("LANG", "LC_", "TZ", "POSENC_", "GITHUB_", "MPL", "NUMBA_", "_TYPER", "SOURCE_DATE_EPOCH")
+SAID += ("LANG", "LC_", "TZ", "POSENC_", "GITHUB_", "MPL", "_TYPER", "SOURCE_DATE_EPOCH")
 SAID += ("VIRTUAL_ENV", "CONDA_PREFIX")
 SAID += ("PYTHONUNBUFFERED", "PYTHONWARNINGS", "PYTHONOPTIMIZE", "PYTHONDONTWRITEBYTECODE")
 SAID += ("PYTHONIOENCODING", "PYTHONUTF8", "PYTHONDEVMODE", "PYTHONSAFEPATH", "PYTHONMALLOC")

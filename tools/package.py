@@ -2,9 +2,10 @@
 
 Usage: python tools/package.py FOLDER VERSION…
 
-FOLDER gets the source distribution, and the wheel that is built from it. pip, pipx and uv install
-the wheel for the Python of each version that is here; what they installed does the main jobs. UV
-names uv, which runs the checkers too.
+FOLDER gets the source distribution, and the wheels that are built from it: one for this platform,
+with the compiled kernel where there is a C compiler, and one for all. pip, pipx and uv install the
+first for the Python of each version that is here; what they installed does the main jobs. UV names
+uv, which runs the checkers too.
 """
 
 from __future__ import annotations
@@ -54,8 +55,10 @@ def main(folder: str, versions: Sequence[str]) -> None:
         old.unlink()
     run(UV, "build", "--quiet", "--out-dir", dist, ROOT)
     (sdist,), (wheel,) = dist.glob("*.tar.gz"), dist.glob("*.whl")
-    run(UV, "tool", "run", "twine", "check", "--strict", sdist, wheel)
-    run(UV, "tool", "run", "check-wheel-contents", wheel)
+    run(UV, "build", "--quiet", "--wheel", "--out-dir", dist, sdist, env={"POSENC_PURE": "1"})
+    wheels = sorted(dist.glob("*.whl"))
+    run(UV, "tool", "run", "twine", "check", "--strict", sdist, *wheels)
+    run(UV, "tool", "run", "check-wheel-contents", *wheels)
     check_files_for_others()
     for version, python in pythons.items():
         if python is None:

@@ -30,8 +30,8 @@ BUILT_IN: Mapping[str, BackendEntry] = {
     ),
     "fast": BackendEntry(
         "posenc_cli.backends.fast:FastBackend",
-        "fast",
-        "a kernel compiled by numba, once, and kept on disk; for large jobs on the CPU",
+        None,
+        "a kernel in C, part of the wheels that have one and of installations with a C compiler",
     ),
     "torch": BackendEntry(
         "posenc_cli.backends.torch:TorchBackend",
@@ -40,12 +40,8 @@ BUILT_IN: Mapping[str, BackendEntry] = {
     ),
 }
 
-FAST_FROM = 1 << 29
-"""Values from which the compiled kernel repays the half second that its start takes.
-
-Measured for whole processes: at 2^28 float32 values it is still behind NumPy, and per value three
-times as fast.
-"""
+FAST_FROM = 1 << 20
+"""Values from which the compiled kernel repays its start: measured for whole processes."""
 
 
 class BackendChoice(Record):
@@ -103,7 +99,7 @@ def _when_auto(name: str, devices: tuple[str, ...]) -> str:
     if name == "numpy":
         return "auto takes it unless another repays its start"
     if name == "fast":
-        return f"auto takes it from {FAST_FROM} values of consecutive positions"
+        return f"auto takes it from {FAST_FROM} values of waves"
     if name != "torch":
         return f"auto does not take it: --backend {name} asks for it"
     # What benchmarks/results say of streaming to a file, which is what `generate` does.

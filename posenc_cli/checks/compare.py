@@ -318,7 +318,7 @@ def _not_compared(sides: Sequence[Side]) -> Iterator[str]:
 
 def _engine(plan: Plan) -> Engine:
     """What suits a plan: exact values are the same bytes on every engine."""
-    backend = registry.choose("auto", device=None, values=plan.long_waves).backend
+    backend = registry.choose("auto", device=None, values=plan.kernel_values).backend
     return Engine(backend=backend, threads=threads_for(plan.values, None))
 
 

@@ -73,7 +73,7 @@ class Plan(Record):
 
     ``computed_as`` says what of an engine computes it: rows and scores are NumPy's on
     every engine.
-    ``long_waves`` is how many values a kernel for waves at consecutive positions would compute.
+    ``kernel_values`` is how many values the kernel of the fast backend would compute.
     """
 
     shape: tuple[int, ...]
@@ -84,7 +84,7 @@ class Plan(Record):
     blocks: Callable[[Engine], Iterator[StoredRows]]
     may_overflow: bool = False
     computed_as: Literal["waves", "rows", "scores"] = "rows"
-    long_waves: int | None = None
+    kernel_values: int | None = None
 
     @property
     def values(self) -> int:
@@ -193,7 +193,7 @@ class Request(Record):
             blocks=partial(self._blocks, positions, dtype),
             may_overflow=waves is None or (waves.growth is not None and bool(columns.placements)),
             computed_as="waves" if waves else "rows" if content.heads is None else "scores",
-            long_waves=_long_waves(waves, columns, positions),
+            kernel_values=_kernel_values(waves, columns, positions),
         )
 
     @property
@@ -334,13 +334,12 @@ def check_domain(bound: Bound, positions: Positions) -> None:
         )
 
 
-def _long_waves(
+def _kernel_values(
     waves: Waves | None, columns: PlacedColumns, positions: Positions | None
 ) -> int | None:
-    """How many cells at consecutive positions hold plain waves, None where none do."""
+    """How many cells hold plain waves, at positions that are not negative; None where none do."""
     if positions is None or waves is None or not columns.placements:
         return None
-    if waves.coordinates or waves.growth:
+    if waves.coordinates or waves.growth or positions.first < 0:
         return None
-    lengths = (run.stop - run.start for run in positions.ranges if run.step == 1)
-    return max(lengths, default=0) * columns.width
+    return positions.count * columns.width

@@ -139,6 +139,21 @@ class Phasors:
             return parts
         return *product(parts[:2], self._scale), *product(parts[2:], self._scale)
 
+    @property
+    def scale_parts(self) -> tuple[float, float]:
+        """The scale in double-double: its high and its low part."""
+        high, low = self._scale
+        return float(high), float(low)
+
+    def digit_table(self, shift: int) -> DigitTable:
+        """Return exp(i · digit · 2^shift · ω) for the digits of 5 bits, without the scale.
+
+        Shape: (4, 32, frequencies): cos high, cos low, sin high, sin low.
+        """
+        if (shift, DIGIT_BITS) in self._digits:
+            return self._table(self._digits.index((shift, DIGIT_BITS)))
+        return self._shared(shift, DIGIT_BITS)
+
     def low(self, offsets: Integers | None = None) -> tuple[RealRows, RealRows]:
         """Return cos and sin of b · ω as float64, for the given b < ``rows`` or for all of them.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli import catalogue
-from posenc_cli.backends import fast, registry
+from posenc_cli.backends import fast, native, registry
 from posenc_cli.backends.fast import FastBackend
 from posenc_cli.backends.numpy import NumpyBackend
 from posenc_cli.errors import InvalidInput, Unavailable
@@ -36,11 +37,12 @@ from posenc_cli.records import replace
 from tests.contracts.test_schemes import SMALL
 from tests.examples import examples
 
-pytest.importorskip("numba", reason="the fast backend needs numba")
+HERE = FastBackend().status()
+if not HERE.available:
+    pytest.skip(HERE.reason, allow_module_level=True)
 
 DTYPES = [FLOAT16, BFLOAT16, FLOAT32, FLOAT64]
 every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
-NARROW = pytest.mark.parametrize("dtype", DTYPES[:3], ids=lambda dtype: dtype.name)
 ROOT = Path(__file__).parents[2]
 
 
@@ -79,20 +81,28 @@ def assert_same_bytes(pair, positions, placements, dtype, width):
 def kernel_calls(monkeypatch):
     """How many rows the kernel, not the NumPy core, has filled."""
     rows = []
-    usual = fast.FusedWaves._fill
+    usual = fast.CompiledWaves.compute
 
     def counted(self, out, *arguments):
         rows.append(out.shape[0])
         usual(self, out, *arguments)
 
-    monkeypatch.setattr(fast.FusedWaves, "_fill", counted)
+    monkeypatch.setattr(fast.CompiledWaves, "compute", counted)
     return rows
 
 
-@pytest.fixture(params=[1, 1 << 30], ids=["pairs", "columns"])
+@pytest.fixture(params=range(len(native.INSTRUCTIONS)), ids=native.INSTRUCTIONS)
 def kernel(request, monkeypatch):
-    """Each kernel where it can serve, however few the pairs of a row."""
-    monkeypatch.setattr(fast, "PAIRS_FROM", request.param)
+    """The kernel for each set of instructions that is here."""
+    library = native.load()
+    if request.param > library.posenc_instructions():
+        pytest.skip("this machine has no such instructions")
+    usual = fast.CompiledWaves.__init__
+
+    def of_these(self, core, given, instructions=request.param):
+        usual(self, core, given, instructions)
+
+    monkeypatch.setattr(fast.CompiledWaves, "__init__", of_these)
 
 
 every_kernel = pytest.mark.usefixtures("kernel")
@@ -138,7 +148,7 @@ LAYOUTS = sorted(layouts(), key=lambda each: each[0])
 @pytest.mark.long
 @pytest.mark.sweep(247)
 @every_kernel
-@NARROW
+@every_dtype
 @pytest.mark.parametrize(
     ("waves", "placements", "width"),
     [each[1:] for each in LAYOUTS],
@@ -155,7 +165,7 @@ def test_every_layout_of_the_catalogue_has_the_same_bytes(
 @pytest.mark.long
 @pytest.mark.sweep(35)
 @every_kernel
-@NARROW
+@every_dtype
 @pytest.mark.parametrize("scale", ["1", "1.2079441541679836", "-0.1"])
 @pytest.mark.parametrize(
     ("base", "dim"), [(10_000, 128), (1.5, 12), (Decimal("1e30"), 20), (100, 2), (10, 700)]
@@ -169,7 +179,7 @@ def test_runs_anywhere_have_the_same_bytes(base, dim, scale, dtype, kernel_calls
 
 
 @every_kernel
-@NARROW
+@every_dtype
 def test_blocks_of_any_size_have_the_same_bytes(dtype, kernel_calls):
     ours, theirs = pair(ladder(10_000, 48), "1.07")
     start, count = 2**31 - 1500, 9000
@@ -195,30 +205,6 @@ def test_any_frequencies_have_the_same_bytes(dtype, frequencies, start, scale):
     assert_same_bytes(pair(frequencies, scale), positions, halves(count), dtype, 2 * count)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("width", [1, 2, 6, 30, 32, 128, 1400])
-def test_what_is_computed_ahead_takes_little_memory_however_narrow_the_table(width):
-    ours, _ = pair(ladder(10_000, 2 * width))
-    filled(ours, np.arange(3000), halves(width)[:1], FLOAT32, width)
-    (tables,) = ours._prepared.get(next(iter(ours._prepared._values)), list)
-    batch = tables.batch(0, 1 << 30)
-    assert sum(table.nbytes for table in batch) <= 8 * len(batch) * fast.BATCH_CELLS
-
-
-@pytest.fixture
-def wide_calls(monkeypatch):
-    """How many rows of float64 the kernel, not the NumPy core, has filled."""
-    rows = []
-    usual = fast.FusedWaves._fill_pairs
-
-    def counted(self, out, *arguments):
-        rows.append(out.shape[0])
-        usual(self, out, *arguments)
-
-    monkeypatch.setattr(fast.FusedWaves, "_fill_pairs", counted)
-    return rows
-
-
 def alternate(count):
     return [
         Placement("sin", slice(0, 2 * count, 2), slice(None)),
@@ -226,44 +212,41 @@ def alternate(count):
     ]
 
 
-@pytest.mark.sweep(6)
+@pytest.mark.sweep(29)
+@every_kernel
+@every_dtype
 @pytest.mark.parametrize("placed", [halves, alternate])
-@pytest.mark.parametrize("scale", ["1", "1.2079441541679836", "-0.1"])
-@pytest.mark.parametrize("dim", [128, 12, 2])
-def test_float64_of_pairs_has_the_same_bytes(dim, scale, placed, wide_calls, monkeypatch):
+@pytest.mark.parametrize(("scale", "dim"), [("1", 128), ("1.2079441541679836", 12), ("-0.1", 2)])
+def test_pairs_in_any_layout_have_the_same_bytes(scale, dim, placed, dtype, monkeypatch):
     monkeypatch.setattr(fast, "UNDECIDED_KEPT", 8)  # at 0 more sines are in doubt
     both = pair(ladder(100, dim), scale)
     for start, count in ((0, 70_000 // dim), (1023, 1026), (2**53 - 2000, 2001)):
         positions = np.arange(start, start + count)
-        assert_same_bytes(both, positions, placed(dim // 2), FLOAT64, dim)
-        assert_same_bytes(both, positions, placed(dim // 2), FLOAT64, dim + 3)
-    assert sum(wide_calls) == 2 * (70_000 // dim + 1026 + 2001)
+        assert_same_bytes(both, positions, placed(dim // 2), dtype, dim)
+        assert_same_bytes(both, positions, placed(dim // 2), dtype, dim + 3)
 
 
-def test_float64_of_other_columns_is_left_to_the_core(wide_calls, kernel_calls):
-    slow = [*ladder(10_000, 14), Decimal("1e-30")]
-    for frequencies, placements in (
-        (ladder(10_000, 16), halves(8)[:1]),
-        ([*ladder(10_000, 14), Decimal(0)], halves(8)),
-        (slow, halves(8)),
-    ):
-        assert_same_bytes(pair(frequencies), np.arange(3000), placements, FLOAT64, 16)
-    assert not wide_calls
-    assert not kernel_calls
+@every_kernel
+@every_dtype
+def test_positions_in_any_order_have_the_same_bytes(dtype, kernel_calls):
+    both = pair(ladder(10_000, 16))
+    random = np.random.default_rng(4)
+    runs = (
+        np.arange(0, 3000, 3),
+        np.arange(900)[::-1],
+        np.concatenate([np.arange(500), [501, 500], np.arange(502, 900)]),
+        random.integers(0, 2**53, 900),
+        np.full(300, 2**53),
+    )
+    for positions in runs:
+        assert_same_bytes(both, positions, halves(8), dtype, 16)
+    assert sum(kernel_calls) == sum(positions.size for positions in runs)
 
 
 @every_dtype
-def test_positions_that_do_not_rise_by_one_are_left_to_the_core(dtype, kernel_calls):
+def test_negative_positions_and_few_rows_are_left_to_the_core(dtype, kernel_calls):
     both = pair(ladder(10_000, 16))
-    random = np.random.default_rng(4)
-    for positions in (
-        np.arange(0),
-        np.arange(-300, 600),
-        np.arange(0, 3000, 3),
-        np.arange(900)[::-1],
-        random.integers(-(2**53), 2**53, 900),
-        np.concatenate([np.arange(500), [501, 500], np.arange(502, 900)]),
-    ):
+    for positions in (np.arange(0), np.arange(5), np.arange(-300, 600)):
         assert_same_bytes(both, positions, halves(8), dtype, 16)
     assert not kernel_calls
 
@@ -292,7 +275,7 @@ def test_extremes_have_the_same_bytes(dtype):
 
 
 @pytest.mark.long
-@NARROW
+@every_dtype
 def test_every_rounding_of_tiny_cells_has_the_same_bytes(dtype):
     # sin(n · ω) ≈ n · ω steps through the subnormal numbers of the format, and half-way between.
     smallest = Decimal(2) ** (dtype.min_exponent - dtype.precision + 1)
@@ -302,7 +285,7 @@ def test_every_rounding_of_tiny_cells_has_the_same_bytes(dtype):
 
 @pytest.mark.sweep(5)
 @every_kernel
-@NARROW
+@every_dtype
 @pytest.mark.parametrize("share", ["some", "all"])
 def test_undecided_cells_are_settled_by_the_core(dtype, share, monkeypatch):
     both = pair(ladder(10_000, 16), "1.1")
@@ -319,6 +302,7 @@ def test_undecided_cells_are_settled_by_the_core(dtype, share, monkeypatch):
     monkeypatch.setattr(fast.WaveTable, "settle", counted)
     margin = 1e3 if share == "all" else 2.0 ** -(dtype.precision + 6)
     monkeypatch.setattr(cells, "MARGIN", margin)
+    monkeypatch.setattr(fast, "WIDE_MARGIN", margin)
     for run, right in zip(runs, expected, strict=True):
         assert np.array_equal(bits(filled(both[0], run, halves(8), dtype, 16)), bits(right))
     if share == "all":
@@ -328,7 +312,7 @@ def test_undecided_cells_are_settled_by_the_core(dtype, share, monkeypatch):
 
 
 @every_kernel
-@NARROW
+@every_dtype
 def test_the_signs_of_cells_at_zero_are_left_to_the_core(dtype, monkeypatch):
     settled = []
     usual = fast.WaveTable.settle
@@ -344,7 +328,7 @@ def test_the_signs_of_cells_at_zero_are_left_to_the_core(dtype, monkeypatch):
 
 @pytest.mark.long
 @every_kernel
-@NARROW
+@every_dtype
 def test_almost_nothing_is_undecided(dtype, monkeypatch):
     settled = []
     usual = fast.WaveTable.settle
@@ -391,7 +375,7 @@ def test_complex_tables_have_the_same_bytes(dtype, kernel_calls):
     parts = [Placement("cos", slice(0, 8, 2)), Placement("sin", slice(1, 8, 2))]
     found, expected = (filled(each, np.arange(1500), parts, dtype, 4) for each in both)
     assert np.array_equal(found, expected)
-    assert bool(kernel_calls) == (dtype is COMPLEX64)
+    assert kernel_calls
 
 
 @pytest.mark.long
@@ -448,151 +432,176 @@ def test_other_devices_are_refused():
         FastBackend().exact([Decimal(1)], scale=Decimal(1), device="cuda")
 
 
-@pytest.mark.long
-def test_it_is_found_by_name_and_its_status_does_not_import_numba():
+def test_it_is_found_by_name_and_says_what_it_computes_with():
     status = registry.status("fast")
-    assert status.available
-    assert status.version is not None
-    assert status.devices == ("cpu",)
-    code = """
-import sys
-from posenc_cli.backends import registry
-print(registry.status("fast").available, "numba" in sys.modules, "llvmlite" in sys.modules)
-"""
-    assert python(code).stdout.split() == ["True", "False", "False"]
+    assert (status.available, status.version, status.devices) == (True, native.DIGEST, ("cpu",))
+    best = native.INSTRUCTIONS[native.load().posenc_instructions()]
+    assert status.reason.startswith(f"compiled, with {best} instructions; the same bytes as numpy")
 
 
-FILL = """
+def test_the_library_is_named_after_its_source():
+    """So that none of another source is taken: `make format` would not do, for C has no style."""
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in native.SOURCES)).hexdigest()
+    assert digest[:12] == native.DIGEST, "change DIGEST in backends/native.py with the source"
+
+
+def sealed(content):
+    return content + hashlib.sha256(content).digest()
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """A copy of the library, in the place of the one of this process."""
+    copy = tmp_path / native.LIBRARY.name
+    shutil.copy(native.LIBRARY, copy)
+    monkeypatch.setattr(native, "LIBRARY", copy)
+    fast._library.cache_clear()
+    yield copy
+    fast._library.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (None, "it was installed without its compiled library, which takes a C compiler"),
+        (b"", "its library is damaged"),
+        (b"nonsense", "its library is damaged"),
+        (0.5, "its library is damaged"),
+        (sealed(b"nonsense"), "its library is damaged (OSError: "),
+    ],
+    ids=["removed", "empty", "nonsense", "truncated", "no library"],
+)
+def test_without_a_whole_library_numpy_takes_over_with_a_word(damage, reason, library):
+    if damage is None:
+        library.unlink()
+    elif isinstance(damage, float):
+        whole = library.read_bytes()
+        library.unlink()  # what this process may have mapped stays as it is
+        library.write_bytes(whole[: int(len(whole) * damage)])
+    else:
+        library.unlink()
+        library.write_bytes(damage)
+    status = registry.status("fast")
+    assert not status.available
+    assert status.reason.startswith(reason)
+    chosen = registry.choose("auto", device=None, values=1 << 30)
+    assert chosen.backend.name == "numpy"
+    assert chosen.reason.startswith("fast would repay its start, but: --backend fast: " + reason)
+    with pytest.raises(Unavailable, match=r"--backend fast: it"):
+        registry.choose("fast", device=None, values=None)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("int nothing;", "its library is damaged (AttributeError: "),
+        (
+            "int posenc_instructions(void) { return 0; }\nlong posenc_fill(void) { return 0; }",
+            "its library computes wrong cells here",
+        ),
+    ],
+    ids=["another", "wrong"],
+)
+def test_a_library_that_does_not_compute_the_cells_is_not_used(code, reason, library, tmp_path):
+    (tmp_path / "other.c").write_text(code)
+    library.unlink()
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o", library, tmp_path / "other.c"], check=True, timeout=60
+    )
+    native.seal(library)
+    assert registry.status("fast").reason.startswith(reason)
+
+
+def test_cells_without_memory_for_the_kernel_are_settled_by_the_core(monkeypatch):
+    both = pair(ladder(10_000, 16))
+
+    class Full:
+        posenc_instructions = staticmethod(lambda: 0)
+        posenc_fill = staticmethod(lambda *_: -1)
+
+    monkeypatch.setattr(both[0], "_library", Full)
+    assert_same_bytes(both, np.arange(300), halves(8), FLOAT32, 16)
+
+
+def test_what_does_not_fit_the_caches_passes_them_by(monkeypatch):
+    both = pair(ladder(10_000, 40))
+    for width in (40, 43):  # rows that touch, and rows that do not
+        for dtype in DTYPES:
+            expected = filled(both[1], np.arange(2500), halves(20), dtype, width)
+            monkeypatch.setattr(fast, "CACHED_BYTES", 0)
+            found = filled(both[0], np.arange(2500), halves(20), dtype, width)
+            assert np.array_equal(bits(found), bits(expected))
+            monkeypatch.undo()
+
+
+DRIVER = """
 import sys
 from decimal import Decimal
 import numpy as np
-from posenc_cli.backends.fast import FastBackend
-from posenc_cli.numerics.dtypes import FLOAT32
+from posenc_cli.backends import fast, native
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from posenc_cli.numerics.placements import Placement
-waves = FastBackend().exact([Decimal(1)], scale=Decimal(1), device=None)
-out = np.empty((2000, 1), np.float32)
-waves.fill(out, np.arange(2000), [Placement("cos", slice(0, 1))], dtype=FLOAT32)
-assert np.abs(out[:, 0] - np.cos(np.arange(2000))).max() < 1e-7
-kernel = waves._kernels.of(np.dtype(np.float32), "columns")
-assert kernel.targetoptions["nogil"]
-print(sum(kernel.stats.cache_hits.values()), kernel.stats.cache_path)
+from posenc_cli.numerics.waves import WaveTable
+library = native.load()
+rates = [Decimal(1) / (n + 1) for n in range(37)]
+for count in (1, 5, 16, 37):
+    core = WaveTable(rates[:count], scale=Decimal("1.1"))
+    pairs = [Placement("cos", slice(0, count)), Placement("sin", slice(count, 2 * count))]
+    turns = [Placement("sin", slice(0, 2 * count, 2)), Placement("cos", slice(1, 2 * count, 2))]
+    for placed in (pairs, turns, pairs[:1]):
+        for dtype in (FLOAT64, FLOAT32, BFLOAT16, FLOAT16):
+            for instructions in range(library.posenc_instructions() + 1):
+                for start in (0, 2**53 - 70):
+                    positions = np.arange(start, start + 70)
+                    for large in (0, 1 << 40):
+                        fast.CACHED_BYTES = large
+                        waves = fast.CompiledWaves(core, library, instructions)
+                        out = np.zeros((70, 2 * count), dtype.numpy)
+                        waves.compute(out, positions, placed, dtype)
+                        right = np.zeros_like(out)
+                        core.fill(right, positions, placed, dtype=dtype)
+                        assert out.tobytes() == right.tobytes()
+print("sound")
 """
 
 
-def python(code, *flags, root=ROOT, **environment):
-    settings = {**os.environ, "PYTHONPATH": str(root), **environment}
-    for name in ("NUMBA_CACHE_DIR", "NUMBA_DISABLE_JIT"):
-        if name not in environment:
-            settings.pop(name, None)
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
+def test_the_kernel_reads_and_writes_what_is_its_own_and_does_nothing_undefined(tmp_path):
+    """By the sanitizers of addresses and of undefined behaviour."""
+    hatch_build = pytest.importorskip("hatch_build", reason="hatchling is not installed")
+    library = tmp_path / native.LIBRARY.name
+    flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    assert hatch_build.compiled(library, flags)
+    found = subprocess.run(
+        ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+    )
+    code = DRIVER.replace(
+        "library = native.load()",
+        f"import pathlib; native.LIBRARY = pathlib.Path({str(library)!r}); library = native.load()",
+    )
+    settings = {"LD_PRELOAD": found.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
+    assert python(code, **settings).stdout == "sound\n"
+
+
+def python(code, **environment):
     done = subprocess.run(
-        [sys.executable, *flags, "-c", code],
+        [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        env=settings,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         cwd="/",
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
     return done
 
 
-@pytest.mark.slow
-def test_compiled_code_is_kept_for_the_next_process(tmp_path):
-    cache = str(tmp_path / "cache")
-    first = python(FILL, "-W", "error", NUMBA_CACHE_DIR=cache).stdout.split()
-    second = python(FILL, "-W", "error", NUMBA_CACHE_DIR=cache).stdout.split()
-    assert (first[0], second[0]) == ("0", "1")
-    assert first[1].startswith(cache)
-
-
-def copied(tmp_path):
-    package = tmp_path / "installed" / "posenc_cli"
-    shutil.copytree(ROOT / "posenc_cli", package, ignore=shutil.ignore_patterns("__pycache__"))
-    return package
-
-
-@pytest.mark.slow
-def test_nowhere_to_keep_compiled_code_is_no_matter(tmp_path):
-    package = copied(tmp_path)
-    # A file where the cache folder would be stops even a superuser.
-    (package / "backends" / "__pycache__").write_text("")
-    nowhere = {"HOME": "/proc/nope", "XDG_CACHE_HOME": "/proc/nope", "LOCALAPPDATA": "/proc/nope"}
-    found = python(FILL, "-W", "error", root=package.parent, **nowhere).stdout.split()
-    assert found == ["0", "None"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", [b"", b"nonsense", None], ids=["empty", "nonsense", "cut"])
-def test_damaged_compiled_code_is_no_matter(damage, tmp_path):
-    cache = tmp_path / "cache"
-    python(FILL, NUMBA_CACHE_DIR=str(cache))
-    kept = [path for path in cache.rglob("*") if path.suffix in (".nbi", ".nbc")]
-    assert kept
-    for path in kept:
-        path.write_bytes(path.read_bytes()[:-100] if damage is None else damage)
-    python(FILL, NUMBA_CACHE_DIR=str(cache))
-
-
-@pytest.mark.long
-@pytest.mark.sweep(2)
-@pytest.mark.parametrize(
-    ("numba", "reason"),
-    [
-        (None, "numba is not installed"),
-        (
-            "raise ImportError('Numba needs NumPy 1.0\\nor less')",
-            "numba cannot be used (ImportError: Numba needs NumPy 1.0)",
-        ),
-        (
-            "import warnings; warnings.warn('old'); raise SystemError('initialization')",
-            "numba cannot be used (SystemError: initialization)",
-        ),
-    ],
-    ids=["missing", "unsuited", "noisy"],
-)
-def test_a_numba_that_cannot_be_used_is_reported_in_one_line(numba, reason, tmp_path):
-    if numba is not None:
-        (tmp_path / "numba.py").write_text(numba)
-    code = f"""
-import sys
-from decimal import Decimal
-from importlib.machinery import PathFinder
-class Hidden:
-    def find_spec(self, name, path=None, target=None):
-        if name == "numba":
-            raise ModuleNotFoundError("No module named 'numba'", name="numba")
-if {numba is None}:
-    sys.meta_path.insert(0, Hidden())
-else:
-    sys.path.insert(0, {str(tmp_path)!r})
-from posenc_cli.backends.fast import FastBackend
-from posenc_cli.errors import Unavailable
-try:
-    FastBackend().exact([Decimal(1)], scale=Decimal(1), device=None)
-except Unavailable as error:
-    print(error.message)
-"""
-    assert python(code).stdout == f"--backend fast: {reason}\n"
-
-
-def test_a_missing_numba_is_the_status(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    status = FastBackend().status()
-    assert not status.available
-    assert status.reason == "numba is not installed"
-
-
-@pytest.mark.slow
-def test_a_numba_told_not_to_compile_is_not_used():
-    code = """
-from decimal import Decimal
-from posenc_cli.backends.fast import FastBackend
-from posenc_cli.errors import Unavailable
-try:
-    FastBackend().exact([Decimal(1)], scale=Decimal(1), device=None)
-except Unavailable as error:
-    print(error.message)
-"""
-    found = python(code, NUMBA_DISABLE_JIT="1").stdout
-    assert found == "--backend fast: NUMBA_DISABLE_JIT switches numba off\n"
+def test_without_a_compiler_there_is_no_library_and_no_complaint(tmp_path, monkeypatch):
+    hatch_build = pytest.importorskip("hatch_build", reason="hatchling is not installed")
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(hatch_build.shutil, "which", lambda _: None)
+    assert not hatch_build.compiled(tmp_path / "waves.so")
+    assert not list(tmp_path.iterdir())

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from posenc_cli import __version__
+from posenc_cli.backends import native
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -68,6 +69,21 @@ def test_a_wheel_holds_the_manual_pages_and_both_names_of_the_program(tmp_path):
         assert f"\n{name} = posenc_cli.__main__:entry_point\n" in scripts
 
 
+@pytest.mark.long
+def test_a_wheel_is_for_one_platform_where_it_has_the_compiled_kernel(tmp_path, monkeypatch):
+    wheel = pytest.importorskip("hatchling.builders.wheel", reason="hatchling is not installed")
+    compiled = pytest.importorskip("hatch_build").compiled()
+    for pure in ("", "1"):
+        monkeypatch.setenv("POSENC_PURE", pure)
+        builder = wheel.WheelBuilder(str(ROOT))
+        (archive,) = builder.build(directory=str(tmp_path), versions=["standard"])
+        with zipfile.ZipFile(archive) as files:
+            held = [name for name in files.namelist() if name.endswith(".so")]
+        has_one = compiled and not pure
+        assert held == ([f"posenc_cli/backends/{native.LIBRARY.name}"] if has_one else [])
+        assert archive.endswith("-py3-none-any.whl") == (not has_one)
+
+
 def test_every_requirement_has_a_lower_bound_that_can_be_tried(environment):
     pins = environment.lowest(PROJECT)
     assert "numpy==2" in pins
@@ -101,8 +117,8 @@ def test_tests_are_collected_whatever_is_not_installed(environment, tmp_path):
     runtime = environment.lowest({**PROJECT, "optional-dependencies": {}})
     known = {pin.partition("==")[0] for pin in runtime} | NEEDED
     extras = {pin.partition("==")[0] for pin in environment.lowest(PROJECT)} - known
-    missing = {name.replace("-", "_") for name in extras} | {"array_api_compat", "llvmlite"}
-    assert {"numba", "torch", "ml_dtypes", "array_api_strict"} <= missing
+    missing = {name.replace("-", "_") for name in extras} | {"array_api_compat"}
+    assert {"torch", "ml_dtypes", "array_api_strict"} <= missing
     (tmp_path / "plain.py").write_text(f"MISSING = {missing}\n{BLOCKED}")
     options = ["-p", "plain", "-p", "no:cacheprovider", "-qq", "--collect-only"]
     done = subprocess.run(
