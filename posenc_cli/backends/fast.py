@@ -114,7 +114,7 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-class _Table(ctypes.Structure):
+class _KernelTable(ctypes.Structure):
     """The kernel's ``struct table``."""
 
     _fields_ = (
@@ -156,7 +156,7 @@ class CompiledWaves:
             not frequency or frequency.copy_abs() > SMALLEST_FREQUENCY
             for frequency in core.frequencies
         )
-        self._prepared = LRUCache[list[_Tables]](PREPARED_KEPT)
+        self._prepared = LRUCache[list[_KernelTables]](PREPARED_KEPT)
 
     def fill(
         self,
@@ -220,15 +220,15 @@ class CompiledWaves:
     def _key(placements: Sequence[Placement], width: int) -> tuple[object, ...]:
         return (width, *(placement.key for placement in placements))
 
-    def _tables(self, placements: Sequence[Placement], width: int) -> list[_Tables]:
-        def made() -> list[_Tables]:
+    def _tables(self, placements: Sequence[Placement], width: int) -> list[_KernelTables]:
+        def made() -> list[_KernelTables]:
             groups = columns_of(placements, width=width, waves=len(self._core.frequencies))
-            return [_Tables(columns, self._core.phasors) for columns in groups]
+            return [_KernelTables(columns, self._core.phasors) for columns in groups]
 
         return self._prepared.get(self._key(placements, width), made)
 
     def _filled(
-        self, target: StoredRows, positions: Integers, tables: _Tables, dtype: DType
+        self, target: StoredRows, positions: Integers, tables: _KernelTables, dtype: DType
     ) -> Integers | None:
         """Fill columns; return the cells that are not proven, or None where they are too many."""
         close = target.strides[1] == target.itemsize or target.shape[1] == 1
@@ -252,7 +252,7 @@ class CompiledWaves:
         return None if count > places.size else places[:count]
 
 
-class _Tables:
+class _KernelTables:
     """What the kernel reads to fill these columns.
 
     A head is a column, or a pair of them that share a wave: then X and Y are those of the first.
@@ -279,7 +279,7 @@ class _Tables:
         self._high: list[NumberArray] = []
         self._lock = threading.Lock()
 
-    def of(self, dtype: DType, last: int, instructions: int) -> _Table:
+    def of(self, dtype: DType, last: int, instructions: int) -> _KernelTable:
         """The kernel's table for a format and positions up to ``last``."""
         digits = -(-(last >> DIGIT_BITS).bit_length() // DIGIT_BITS)
         high, low = self._phasors.scale_parts
@@ -287,7 +287,7 @@ class _Tables:
         factor = 1.0 if dtype.name in (FLOAT64.name, FLOAT32.name) else halves.factor(dtype)
         margin = WIDE_MARGIN if wide else cells.MARGIN * (1 + 2.0**-30) * factor
         reach_x, reach_y = self._reach
-        return _Table(
+        return _KernelTable(
             heads=self._heads.waves.size,
             padded=self._turn.size,
             format=FORMATS[dtype.name],

@@ -19,7 +19,7 @@ _FOLDER = Path(__file__).parent
 SOURCES = (_FOLDER / "waves.c", _FOLDER / "waves_kernel.h")
 DIGEST = "c36a86608054"
 """The start of the SHA-256 of the sources, one after the other."""
-LIBRARY = _FOLDER / f"waves-{DIGEST}.so"
+LIBRARY = _FOLDER / f"waves.{DIGEST}.so"  # with a dot no module is taken for it
 
 INSTRUCTIONS = ("plain", "AVX2", "AVX-512")
 """Sets of instructions that the kernel has a form for, by their numbers."""
