@@ -949,6 +949,38 @@ def config_scores(statement: Statement, _stored: Arrays) -> Arrays:
     return {}
 
 
+def config_layer_bases(statement: Statement, _stored: Arrays) -> Arrays:
+    """The angles and amplitudes that a small model gives each of its layers, at position 1."""
+    import torch
+    from transformers import CONFIG_MAPPING, AutoModel
+
+    made: dict[str, Any] = {}
+    for case in statement["cases"]:
+        config = {**statement["sizes"], **case["config"]}
+        given: dict[Any, Any] = {}
+
+        def note(layer: Any, _args: Any, named: Any, given: dict[Any, Any] = given) -> None:
+            given[layer] = named.get("position_embeddings")
+
+        with torch.no_grad():
+            model = AutoModel.from_config(CONFIG_MAPPING[config.pop("model_type")](**config))
+            for layer in model.layers:
+                layer.register_forward_pre_hook(note, with_kwargs=True)
+            model(inputs_embeds=torch.zeros(1, 2, config["hidden_size"]))
+        case["layers"] = []
+        for tables in map(given.get, model.layers):
+            if tables is None:
+                case["layers"].append(None)
+                continue
+            cos, sin = (each[0, 1, : each.shape[-1] // 2].numpy() for each in tables)
+            angles = np.arctan2(sin, cos)  # (pairs,)
+            name = next((name for name in made if np.array_equal(made[name], angles)), None)
+            made.setdefault(name or str(len(made)), angles)
+            amplitude = float(np.hypot(cos[0], sin[0]))
+            case["layers"].append([name or str(len(made) - 1), round(amplitude, 6)])
+    return made
+
+
 def _shallow(model_type: str, keys: Mapping[str, Any]) -> Any:
     """A configuration of a type with few layers, or with as many as it has by default."""
     from transformers import CONFIG_MAPPING
@@ -1238,6 +1270,7 @@ GENERATORS: Mapping[str, Generator] = {
     "config_rope": config_rope,
     "deberta_*": deberta_buckets,
     "layer_types": layer_types,
+    "config_layer_bases": config_layer_bases,
     "config_scores": config_scores,
     "models": presets,
     "mrope_*": rope_apply,

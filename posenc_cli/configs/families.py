@@ -66,6 +66,10 @@ class Rotary(Record):
     types: tuple[str, ...] = ()
     needs_head_dim: bool = False
     scales_queries: bool = False
+    layer_bases: Literal["base", "flag"] | None = None
+    from_end: bool = False
+    scaled_layers: str | None = None
+    section: Mapping[str, Any] = fresh(dict)
     refused: str | None = None
     known: bool = True
     any_names: bool = False

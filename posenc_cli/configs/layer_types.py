@@ -19,6 +19,7 @@ LARGEST_LAYERS = 10_000
 LONGEST_NAME = 100
 _COUNT = "num_hidden_layers"
 _HYBRID = "hybrid_layer_pattern"
+_UNSCALED = "unscaled"
 _FULL, _SLIDING, _REST = "full_attention", "sliding_attention", "linear_attention"
 KNOWN = (
     *("full_attention", "sliding_attention", "chunked_attention", "window_attention"),
@@ -37,11 +38,15 @@ RENAMED = {
 
 
 class Group(Record):
-    """The layers of one type; ``label`` is None where a config tells no types apart."""
+    """The layers of one type; ``label`` is None where a config tells no types apart.
+
+    They are stretched where they are ``scaled``.
+    """
 
     label: str | None
     layers: tuple[int, ...]
     is_nope: bool = False
+    scaled: bool = True
 
 
 def groups(keys: FamilyKeys) -> list[Group]:
@@ -59,7 +64,12 @@ def groups(keys: FamilyKeys) -> list[Group]:
             )
         types[-1] = family.last
     _note_hybrid_pattern(keys, types)
-    turning = _rotations(keys, types)
+    bases = _layer_bases(keys, len(types))
+    turning = _rotations(keys, types) if bases is None else list(map(bool, bases))
+    if family.scaled_layers:
+        types = _scaled_types(keys, len(types))
+    elif family.layer_bases == "base" and bases is not None:
+        types = _types_by_base(types, bases)
     by_kind: dict[tuple[str | None, bool], list[int]] = {}  # of a type, and whether they rotate
     for layer, (label, turns) in enumerate(zip(types, turning, strict=True)):
         if label not in WITHOUT_ATTENTION:
@@ -68,7 +78,12 @@ def groups(keys: FamilyKeys) -> list[Group]:
         return [Group(None, ())]
     split = {label for label, turns in by_kind if (label, not turns) in by_kind}
     return [
-        Group(_name(label, turns, label in split), tuple(layers), is_nope=not turns)
+        Group(
+            _name(label, turns, label in split),
+            tuple(layers),
+            is_nope=not turns,
+            scaled=label != _UNSCALED,
+        )
         for (label, turns), layers in by_kind.items()
     ]
 
@@ -176,7 +191,8 @@ def _cycle_types(keys: FamilyKeys, count: int) -> list[str | None]:
         usuals = (usual,) * (period.value - 1)
         cycle = (special, *usuals) if at_start else (*usuals, special)
         cycle = cycle if period.value else (special,)
-    types = [cycle[i % len(cycle)] for i in range(count)]
+    ahead = -count % len(cycle) if family.from_end else 0
+    types = [cycle[(i + ahead) % len(cycle)] for i in range(count)]
     for label, layers in family.exceptions.items():
         for layer in layers:
             if -count <= layer < count:
@@ -202,6 +218,8 @@ def _rotations(keys: FamilyKeys, types: list[str | None]) -> list[bool]:
     Raises: InvalidInput.
     """
     text, family = keys.text, keys.family
+    if family.from_end:
+        return [(len(types) - 1 - layer) % 4 != 0 for layer in range(len(types))]
     if family.nope is None and not (not family.known and text.has("no_rope_layers")):
         return [True] * len(types)
     if family.nope in ("no_rope_layers", None):
@@ -213,6 +231,46 @@ def _rotations(keys: FamilyKeys, types: list[str | None]) -> list[bool]:
     if family.nope == "unless sliding":
         return sliding if window is not None else [False] * len(types)
     return sliding if window is not None else [True] * len(types)
+
+
+def _layer_bases(keys: FamilyKeys, count: int) -> tuple[float, ...] | None:
+    """The base of each layer, 0 where it has none; None where no list says them.
+
+    Raises: InvalidInput.
+    """
+    text = keys.text
+    key = "layer_rope_theta"
+    if keys.family.layer_bases is None or text.values.get(key) is None:
+        return None
+    listed = text.get(key)
+    values = listed.value if listed is not None else None
+    if not isinstance(values, list | tuple) or not all(
+        isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+        for value in values
+    ):
+        raise text.invalid(key, "must be a list of numbers from 0 on")
+    if len(values) != count:
+        raise keys.error(f"{text.path(key)} has {len(values)} numbers for {count} layers")
+    return tuple(map(float, values))
+
+
+def _types_by_base(types: Sequence[str | None], bases: Sequence[float]) -> list[str | None]:
+    """Layer types, told apart by their bases where layers of one type have several."""
+    own: dict[str | None, set[float]] = {}
+    for label, base in zip(types, bases, strict=True):
+        own.setdefault(label, set()).update({base} - {0})
+    return [
+        f"{label or 'rope'}-{base:g}" if base and len(own[label]) > 1 else label
+        for label, base in zip(types, bases, strict=True)
+    ]
+
+
+def _scaled_types(keys: FamilyKeys, count: int) -> list[str | None]:
+    """Which layers are stretched, as types where not all are."""
+    listed = keys.text.counts(str(keys.family.scaled_layers))
+    if listed is None or {*range(count)} <= {*listed.value}:
+        return [None] * count
+    return ["scaled" if layer in listed.value else _UNSCALED for layer in range(count)]
 
 
 def _rotation_flags(keys: FamilyKeys, count: int) -> list[bool]:

@@ -47,6 +47,21 @@ class LayerKeys(Keys):
         return f"{self.prefix}{self.paths.get(key, key)}"
 
 
+class RenamedKeys(Keys):
+    """A section whose keys have names of their own."""
+
+    def __init__(
+        self, values: Mapping[str, Any], names: Mapping[str, str], text: Keys, section: str
+    ) -> None:
+        prefix = f"{text.path(section)}."
+        super().__init__(values, name=text.name, prefix=prefix, read=text.read)
+        self.names = names
+
+    def path(self, key: str) -> str:
+        """Where the section has the value, by its own name."""
+        return super().path(self.names.get(key, key))
+
+
 class RopeObject(Keys):
     """The rope object of some layers: one JSON object, or several of which the first rules.
 
@@ -79,9 +94,10 @@ def rope_objects(keys: FamilyKeys, groups: Sequence[Group]) -> dict[str | None, 
     Raises: InvalidInput where a layer type has none.
     """
     text, family = keys.text, keys.family
-    if family.rope_ignored:
+    if family.rope_ignored or family.section:
         nothing = Keys({}, name=text.name, prefix=text.path(""))
-        return dict.fromkeys((group.label for group in groups), RopeObject(nothing))
+        only = _of_section(text, family) if family.section else RopeObject(nothing)
+        return dict.fromkeys((group.label for group in groups), only)
     scaling = text.section("rope_scaling")
     scaling = scaling if scaling and scaling.values else None
     if family.by_layer:
@@ -95,6 +111,19 @@ def rope_objects(keys: FamilyKeys, groups: Sequence[Group]) -> dict[str | None, 
         rope = Keys({}, name=text.name, prefix=text.path("rope_parameters."))
         if family.rope is not None:
             rope = _default(family, family.rope, text.name)
+    if family.layer_bases == "base" or family.scaled_layers:
+        return {group.label: _object_of_layers(text, rope, group) for group in groups}
+    return _objects_by_type(keys, rope, groups)
+
+
+def _objects_by_type(
+    keys: FamilyKeys, rope: Keys, groups: Sequence[Group]
+) -> dict[str | None, RopeObject | None]:
+    """The objects of layer types, or the one of all.
+
+    Raises: InvalidInput where a layer type has none, or has one that it cannot have.
+    """
+    family = keys.family
     labels = [group.label for group in groups]
     nested = [label for label in labels if label is not None and rope.has(label)]
     if not nested and not family.nested:
@@ -110,6 +139,29 @@ def rope_objects(keys: FamilyKeys, groups: Sequence[Group]) -> dict[str | None, 
             "each layer type"
         )
     return {group.label: _object_of_type(keys, rope, group) for group in groups}
+
+
+def _object_of_layers(text: Keys, rope: Keys, group: Group) -> RopeObject:
+    """The object of layers that list their own base, or of such as are not stretched."""
+    if not group.scaled:
+        own = {"rope_theta": rope.values["rope_theta"]} if rope.has("rope_theta") else {}
+        return RopeObject(Keys(own, name=rope.name, prefix=rope.prefix, read=rope.read))
+    if not group.layers or text.values.get("layer_rope_theta") is None:
+        return RopeObject(rope)
+    listed = LayerKeys(text, {"rope_theta": "layer_rope_theta"}, group.layers[0])
+    return RopeObject(listed, rope)
+
+
+def _of_section(text: Keys, family: Rotary) -> RopeObject:
+    """The object that a section of another name stands for."""
+    section = family.section
+    names = section["keys"]
+    stated = text.section(section["name"])
+    held = {} if stated is None else stated.values
+    values = {key: held[name] for key, name in names.items() if name in held}
+    renamed = RenamedKeys(values, names, text, section["name"])
+    usual = DefaultKeys(section.get("defaults", {}), name=text.name, prefix=family.model_type)
+    return RopeObject(renamed, usual)
 
 
 def _objects_by_layer(

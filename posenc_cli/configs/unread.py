@@ -199,9 +199,12 @@ def note_unread(
     elif silent and own_code is not None:
         notes.warn(f"{text}, nor does transformers' own code; that of {own_code} may")
     elif silent:
-        whose = "its own code" if model.model_type in remotes() else "transformers"
-        notes.warn(f"{text}: {whose} does not either")
+        remote = model.model_type in remotes()
+        notes.warn(f"{text}: " + (_REMOTE if remote else "transformers does not either"))
     return tuple(finding if isinstance(finding, str) else finding.source for finding in findings)
+
+
+_REMOTE = "its own code does not turn by it either"
 
 
 def _other_models(top: Keys, text: Keys) -> tuple[str, ...]:

@@ -89,7 +89,7 @@ def test_keys_that_say_what_is_so_anyway_are_no_noise():
     official = {"model_type": "gptj", "n_embd": 4096, "n_head": 16, "rotary": True}
     resolved = resolve({**official, "rotary_dim": 64})
     assert (resolved.unread, resolved.warnings) == ((), ())
-    qwen = {**LLAMA, "model_type": "qwen", "use_dynamic_ntk": True, "use_logn_attn": True}
+    qwen = {**LLAMA, "model_type": "qwen_like", "use_dynamic_ntk": True, "use_logn_attn": True}
     assert resolve(qwen).unread == ("use_dynamic_ntk", "use_logn_attn")
 
 
@@ -97,7 +97,7 @@ def test_an_unknown_model_type_counts_as_a_default_and_none_that_is_only_alike_i
     resolved = resolve({**LLAMA, "model_type": "lama"})
     assert resolved.defaulted == ("model_type",)
     assert resolved.warnings[0].endswith("as if it were like Llama")
-    for alike in ("qwen", "gemma5", "internlm", "solar"):
+    for alike in ("qwen9", "gemma5", "internlm9", "solar"):
         assert resolve({**LLAMA, "model_type": alike}).warnings[0].endswith("like Llama"), alike
     with pytest.raises(InvalidInput) as refused:
         resolve({"model_type": "telechat", "hidden_size": 4096})

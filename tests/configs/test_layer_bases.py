@@ -1,0 +1,72 @@
+"""Families whose layers have bases of their own, or are not all stretched, layer by layer."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from posenc_cli import catalogue
+from posenc_cli.configs.config import resolve
+from posenc_cli.errors import InvalidInput
+from tests.gguf_files import GOLDEN
+
+STATEMENT = json.loads((GOLDEN / "config_layer_bases.json").read_text("utf-8"))
+CASES = STATEMENT["cases"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_each_layer_turns_as_the_model_turns_it(case, golden):
+    _, arrays = golden("config_layer_bases")
+    resolved = resolve({**STATEMENT["sizes"], **case["config"]})
+    groups = {layer: group for group in resolved.layers for layer in group.layers}
+    assert sorted(groups) == list(range(len(case["layers"])))
+    for layer, expected in enumerate(case["layers"]):
+        group = groups[layer]
+        if expected is None:
+            assert group.scheme == "nope", layer
+            continue
+        waves = catalogue.find(group.scheme).bind(group.values()).rotation.waves
+        name, amplitude = expected
+        np.testing.assert_allclose(
+            waves.frequencies(np), arrays[name], rtol=STATEMENT["tolerance"]["relative"]
+        )
+        assert float(waves.scale) == pytest.approx(amplitude, abs=1e-6)
+        assert group.values()["layout"] == "half"
+
+
+def test_a_base_says_from_which_layer_of_the_list_it_is():
+    bases = [0, 10000, 10000, 500000] * 2
+    config = {"model_type": "granite_swa", "num_hidden_layers": 8, "layer_rope_theta": bases}
+    groups = {group.layer_type: group for group in resolve(config).layers}
+    assert [*groups] == ["full_attention", "sliding_attention-10000", "sliding_attention-500000"]
+    assert groups["sliding_attention-500000"].params["base"].source == "layer_rope_theta.3"
+    assert groups["full_attention"].scheme == "nope"
+
+
+def test_layers_that_are_not_stretched_have_a_name():
+    rope = {"rope_type": "linear", "rope_theta": 1e6, "factor": 4.0}
+    config = {"model_type": "molmo2_text", "num_hidden_layers": 4, "rope_parameters": rope}
+    groups = resolve({**config, "rope_scaling_layers": [0, 2]}).layers
+    assert [(group.layer_type, group.scheme) for group in groups] == [
+        ("scaled", "rope-linear"),
+        ("unscaled", "rope"),
+    ]
+    assert [group.layer_type for group in resolve(config).layers] == [None]
+
+
+@pytest.mark.parametrize(
+    ("listed", "message"),
+    [
+        ([1e4] * 3, "has 3 numbers for 4 layers"),
+        ([1e4, "x", 0, 0], "must be a list of numbers from 0 on"),
+        ([1e4, -1, 0, 0], "must be a list of numbers from 0 on"),
+        ([1e4, 0.5, 0, 0], "must be above 1"),
+    ],
+)
+def test_a_list_of_bases_that_is_none_is_refused_by_its_key(listed, message):
+    config = {"model_type": "granite_swa", "num_hidden_layers": 4, "layer_rope_theta": listed}
+    with pytest.raises(InvalidInput, match=message) as refused:
+        resolve(config)
+    assert "layer_rope_theta" in refused.value.message
