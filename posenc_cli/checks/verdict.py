@@ -104,7 +104,7 @@ class Farthest(Record):
     """The cell that is farthest from the exact value, of all that were looked at.
 
     ``units`` is how far it is from the correctly rounded one, in units in the last place of
-    ``dtype``; None where it is no stored cell.
+    ``dtype``; None where it is no stored cell, or farther than a number can tell.
     """
 
     value: float
@@ -237,7 +237,8 @@ def _farthest(subject: Subject, reference: Reference, survey: Survey) -> Farthes
     if stored is not None and subject.kind in STORED:
         block = turning.read(np.array([worst.row], np.int64))
         _, apart = cell_differences(block, reference, stored)
-        units = float(apart[0, 2 * worst.pair : 2 * worst.pair + 2].max())
+        most = float(apart[0, 2 * worst.pair : 2 * worst.pair + 2].max())
+        units = most if math.isfinite(most) else None
     return Farthest(worst.value, worst.position, worst.pair, turning.dtype, units)
 
 

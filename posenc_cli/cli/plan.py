@@ -105,7 +105,7 @@ def plan(
 
     Examples:
       posenc plan --model llama-2-7b --to 16384
-      posenc plan --config config.json --to 262144 --recipe llama3
+      posenc plan --model llama-2-7b --to 16384 --recipe yarn
       posenc plan --config ~/models/qwen --to 1e6 --bases 100 --json
       posenc plan --config config.json --to 131072 --require "context>=131072"
       posenc plan --model llama-2-7b --to 8192 --require "yarn.unseen<=0,negative-from>=4096"
@@ -148,7 +148,8 @@ def plan(
             why = planned.left_out.get(recipe)
             raise InvalidInput(
                 f"--recipe {abbreviated(recipe)}: "
-                + (why or f"the recipes here are {', '.join(names)}"),
+                + (why or f"the recipes here are {', '.join(names)}")
+                + (", for nothing is to be stretched" if len(names) == 1 and not why else ""),
                 hint=None if why else nearest(recipe, names),
             )
     judged = plan_judgements(planned, require)
