@@ -17,7 +17,7 @@ from posenc_cli.cli.exits import report_error
 from posenc_cli.cli.listing import parameters_text
 from posenc_cli.cli.options import Json, Setting, one_of, option, settings_of, settings_option
 from posenc_cli.configs import library
-from posenc_cli.configs.conclusions import ConclusionCode, conclusions
+from posenc_cli.configs.conclusions import JUDGED, ConclusionCode, conclusions
 from posenc_cli.configs.config import read_config, resolve_with
 from posenc_cli.configs.resolved import ALL, TRANSFORMERS
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, nearest, quoted_name
@@ -74,7 +74,8 @@ def explain(
         option(
             "--fail-on",
             metavar="CODES",
-            help=f"status 1 if the summary has one of these, by commas: {'|'.join(ConclusionCode)}",
+            help="status 1 if the summary has one of these, by commas (of context and stored a "
+            f"doubtful one): {'|'.join(ConclusionCode)}",
             parse=_codes,
         ),
     ] = None,
@@ -190,7 +191,7 @@ def _failed(
     if strict and (doubt := _doubts(resolved)):
         yield f"--strict: {name}{doubt}"
     for conclusion in summary:
-        if conclusion.code in codes:
+        if conclusion.code in codes and (conclusion.doubtful or conclusion.code not in JUDGED):
             yield f"--fail-on {conclusion.code}: {name}{conclusion.text}"
 
 

@@ -106,7 +106,7 @@ def plan(
     Examples:
       posenc plan --model llama-2-7b --to 16384
       posenc plan --model llama-2-7b --to 16384 --recipe yarn
-      posenc plan --config ~/models/qwen --to 1e6 --bases 100 --json
+      posenc plan --config config.json --to 1e6 --bases 100 --json
       posenc plan --config config.json --to 131072 --require "context>=131072"
       posenc plan --model llama-2-7b --to 8192 --require "yarn.unseen<=0,negative-from>=4096"
     """

@@ -43,6 +43,10 @@ class ConclusionCode(StrEnum):
     CONTRADICTED = "contradicted"
 
 
+JUDGED = (ConclusionCode.CONTEXT, ConclusionCode.STORED)
+"""What a config says of itself where all is well, too: asked for are the doubtful lines."""
+
+
 class Conclusion(Record):
     """A line of the summary: what it is of, its words, and whether it is doubtful."""
 

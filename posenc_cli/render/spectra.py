@@ -118,6 +118,10 @@ def choice_report(choice: Choice) -> SpectrumReport:
         choice.positions.whole("a spectrum")
     (request,) = choice.requests(Precision.of(FLOAT64, None))
     if waves:
+        if choice.positions is None:
+            # Where frequencies depend on the length, those at the length that turns are counted in.
+            context, _ = context_of(request.encoding, None, choice.context)
+            request = replace(request, encoding=choice.encoding(context))
         return wave_report(
             request, choice.engine, stated_context=choice.context, source=choice.source
         )

@@ -701,3 +701,22 @@ def test_a_parameter_given_in_place_of_a_models_changes_what_scores_are_multipli
         assert call("compare", "deepseek-v3", "deepseek-v3", "--set", f"b.{change}")[0] == status
     derived = call("explain", "deepseek-v3", "--set", "factor=2")[1]
     assert "1.143433966 beside the rotation" in derived
+
+
+def test_what_turns_along_axes_is_compared_with_what_has_one_base(call, tmp_path):
+    wan = {
+        "_class_name": "WanTransformer3DModel",
+        "attention_head_dim": 128,
+        "num_attention_heads": 12,
+        "num_layers": 30,
+        "patch_size": [1, 2, 2],
+        "rope_max_seq_len": 1024,
+    }
+    (tmp_path / "wan.json").write_text(json.dumps(wan))
+    (tmp_path / "llama.json").write_text(
+        json.dumps({"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32})
+    )
+    for pair in (("wan.json", "llama.json"), ("llama.json", "wan.json")):
+        status, out, _ = call("compare", *pair)
+        assert status == 1
+        assert out.partition("DIFFERENT: ")[2].startswith("encoding, layers")

@@ -351,3 +351,17 @@ def test_what_an_unknown_model_type_is_read_as_stands_before_all_tables(call, co
     status, out, err = call("explain", config(named))
     assert (status, out) == (2, "")
     assert "'DeepseekV4ForCausalLM' is deepseek_v4's, which gives" in err
+
+
+def test_fail_on_context_is_for_lengths_that_do_not_fit(call, tmp_path):
+    """A healthy config has a line of its lengths, too."""
+    config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 1}
+    fits = {**config, "max_position_embeddings": 8192}
+    scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}
+    misfits = {**fits, "max_position_embeddings": 32768, "rope_scaling": scaling}
+    for name, content in (("fits", fits), ("misfits", misfits)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    for code in ("context", "stored"):
+        assert call("explain", "fits.json", "--fail-on", code)[0] == 0
+    status, _, err = call("explain", "misfits.json", "--fail-on", "context")
+    assert (status, "--fail-on context: " in err) == (1, True)

@@ -289,3 +289,23 @@ def test_each_spectrum_but_the_first_is_compared_with_the_first(call):
     rows = {line.split()[0]: line[apart:].split() for line in lines[begin + 2 :] if line}
     assert [rows["a:"], rows["c:"]] == [[], ["none"]]
     assert rows["llama-3.1-8b"][:2] == ["1–63", "(63)"]
+
+
+def test_frequencies_that_depend_on_the_length_are_those_of_the_context(call, tmp_path):
+    factors = [1.0 + i for i in range(4)]
+    config = {
+        "model_type": "phi3",
+        "hidden_size": 8,
+        "num_attention_heads": 1,
+        "rope_theta": 10000.0,
+        "max_position_embeddings": 4096,
+        "original_max_position_embeddings": 64,
+        "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 4, "long_factor": factors},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    given = ("--config", "config.json")
+    expected = [2 * math.pi * 10000 ** (i / 4) * factors[i] for i in range(4)]
+    assert asked(call, *given)["wavelengths"] == pytest.approx(expected)
+    short = [2 * math.pi * 10000 ** (i / 4) for i in range(4)]
+    assert asked(call, *given, "--len", "64")["wavelengths"] == pytest.approx(short)
+    assert asked(call, *given, "--positions", "60:64")["wavelengths"] == pytest.approx(short)
