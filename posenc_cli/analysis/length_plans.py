@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.planner import Planner
-from posenc_cli.analysis.unplanned import not_planned
+from posenc_cli.analysis.unplanned import not_planned, window_of
 from posenc_cli.budget import check_size
 from posenc_cli.configs.config import override, resolve
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,6 +47,11 @@ def plan_length(
     reason = not_planned(layers, config, resolved, to)
     if reason is not None:
         return reason, resolved
+    window = window_of(layers, config, resolved)
+    if window is not None and window < to:
+        said = f"these layers see a window of {window} positions: no distance is longer, whatever"
+        said += f" the length, and the plan is for {window}"
+        resolved, to = replace(resolved, warnings=(*resolved.warnings, said)), window
     planner = Planner(
         *(config, resolved, layers, to),
         changed=bool(given),

@@ -39,7 +39,7 @@ def not_planned(
     Raises: InvalidInput where positions are no sequence, or no length is said.
     """
     stated = lengths_of(layers).stated
-    window = _window(layers, config, resolved)
+    window = window_of(layers, config, resolved)
     scheme = catalogue.find(layers.scheme)
 
     def answer(reason: str, *, fits: bool | None = None) -> NoPlan:
@@ -54,7 +54,7 @@ def not_planned(
             raise InvalidInput(
                 f"--to {to}: the positions of {layers.scheme} are no sequence that gets longer"
             )
-        if window is None:
+        if window is None or (stated is not None and window > stated):
             return None
         return answer(
             f"these layers see a window of {window} positions: no distance is longer, whatever "
@@ -88,7 +88,7 @@ _ALL_SLIDE = ("mistral", "mixtral", "phi3", "starcoder2")
 """Model types all of whose layers see a window, where their config has one and no list of types."""
 
 
-def _window(
+def window_of(
     layers: Layers, config: Mapping[str, Any] | GGUFHeader, resolved: Resolved
 ) -> int | None:
     """How many positions these layers see, None where they see all."""

@@ -206,6 +206,18 @@ def test_models_that_are_not_stretched_are_told_what_bounds_them(model, to, fits
 
 
 @pytest.mark.long
+def test_a_window_wider_than_what_is_stated_is_what_the_plan_is_for():
+    mistral = {**LLAMA, "model_type": "mistral", "sliding_window": 65536}
+    config = {**mistral, "max_position_embeddings": 4096}
+    plan, resolved = plan_length(config, 1_000_000, name="config")
+    assert isinstance(plan, LengthPlan)
+    assert plan.to == 65536
+    assert "a window of 65536 positions: no distance is longer" in resolved.warnings[-1]
+    plan, resolved = plan_length(config, 32768, name="config")
+    assert plan.to == 32768
+    assert not any("window" in warning for warning in resolved.warnings)
+
+
 def test_layers_that_see_a_window_have_no_longer_distance():
     mistral = {**LLAMA, "model_type": "mistral", "sliding_window": 4096}
     assert isinstance(planned(mistral, 131072), NoPlan)
