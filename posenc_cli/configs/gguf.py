@@ -374,7 +374,7 @@ class _GGUFModel(GGUFStretches):
             )
         if header.missing:
             notes.headline(
-                f"the file ends before {header.missing} of its {len(header.tensors)} tensors: "
+                f"the file ends before {header.missing} of its {len(header.tensors)} tensors do: "
                 "llama.cpp does not load it"
             )
 

@@ -159,6 +159,12 @@ def test_quantized_overlapping_and_far_tensors_are_refused():
     assert "9999 numbers" in refusal(with_tensor(0, 0, 9999))
     assert "in a stream" in refusal(with_tensor(0, 1 << 40), stream=True)
     assert header_of(with_tensor(0, 1 << 40), asked=()).missing == 1
+    for code, count, size in ((0, 8, 32), (12, 256, 144), (8, 64, 68), (99, 7, 1)):
+        whole = with_tensor(code, 0, count)
+        start = -(-(len(whole) - 128) // 32) * 32
+        whole += bytes(128)
+        assert header_of(whole[: start + size], asked=()).missing == 0
+        assert header_of(whole[: start + size - 1], asked=()).missing == 1
 
 
 def with_two(first, second, **how):
