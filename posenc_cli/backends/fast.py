@@ -94,7 +94,7 @@ def _library() -> ctypes.CDLL:
 
     Raises: Unavailable where it is missing, damaged, or computes others.
     """
-    library = native.load()
+    library = native.loaded_library()
     waves = CompiledWaves(WaveTable([Decimal(1)]), library)
     both = [Placement("cos", slice(0, 1)), Placement("sin", slice(1, 2))]
     known = {

@@ -47,7 +47,7 @@ def _is_whole(library: Path) -> bool:
     return sha256(sealed[:-32]).digest() == sealed[-32:]
 
 
-def load() -> CDLL:
+def loaded_library() -> CDLL:
     """The library, with the types of its functions.
 
     Raises: Unavailable where it is missing or cannot be loaded.

@@ -302,9 +302,9 @@ class Comparing:
 
     def causes(self, one: Layers, other: Layers) -> None:
         """Name the parameters for which frequencies differ."""
-        bases = [group.params.get("base") for group in (one, other)]
-        if bases[0] is not None and bases[1] is not None:  # what turns along axes may have several
-            self.value("sliding-base" if _slides(one) else "base", one.layer_type, *bases)
+        first, second = (group.params.get("base") for group in (one, other))
+        if first is not None and second is not None:  # what turns along axes may have several
+            self.value("sliding-base" if _slides(one) else "base", one.layer_type, first, second)
         if one.scheme == other.scheme:
             self.parameters(one, other, tuple(_PARAMETERS))
         else:

@@ -93,6 +93,14 @@ class Console(OptionGroup):
         """A paragraph, wrapped to the width of the terminal, as `Typesetter.paragraph` does it."""
         return self.typesetter.paragraph(text, indent=indent, hanging=hanging)
 
+    def command_text(self, command: str, *, indent: int = 2) -> str:
+        """A command that a shell reads as one, on lines that fit the terminal where that can be."""
+        from posenc_cli.cli.help_page import continued_command
+
+        margin = " " * indent
+        lines = continued_command(command, self.width - indent).split(" \\\n")
+        return " \\\n".join(_broken(margin + line, self.width - 2) for line in lines)
+
     def table_text(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         """A table, wrapped to the width of the terminal.
 
@@ -128,3 +136,11 @@ class Console(OptionGroup):
         if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
             return False
         return bool(stream.isatty())
+
+
+def _broken(line: str, width: int) -> str:
+    """A line of a command, in pieces that a shell puts together where it holds no quotes."""
+    if len(line) <= width or {*line} & {"'", '"'}:
+        return line
+    pieces = [line[at : at + width - 1] for at in range(0, len(line), width - 1)]
+    return "\\\n".join(pieces)

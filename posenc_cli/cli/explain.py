@@ -121,7 +121,8 @@ def explain(
         if as_json:
             console.json("explain", _fields(resolved, summary))
         else:
-            texts.append(_text(console, name, resolved, summary, _next(config, resolved)))
+            following = _next(config, resolved, runtime, settings or ())
+            texts.append(_text(console, name, resolved, summary, following))
         doubts += _failed(name, resolved, summary, strict=strict, codes=fail_on or ())
         if strict:
             doubts += (f"--strict: {name}{each.text}" for each in beside if each.doubtful)
@@ -220,7 +221,7 @@ def _config(source: str) -> Mapping[str, Any] | GGUFHeader:
         raise
 
 
-def _next(config: str, resolved: Resolved) -> str:
+def _next(config: str, resolved: Resolved, runtime: str, settings: Sequence[Setting]) -> str:
     """The command that comes next: a check of an implementation, or a look at the encoding."""
     of = "--model" if not Path(config).exists() and config in library.names() else "--config"
     first, *others = resolved.layers
@@ -228,8 +229,10 @@ def _next(config: str, resolved: Resolved) -> str:
     command = {"rotary": "rope-check", "bias": "alibi-slopes" if first.scheme == "alibi" else ""}
     kind = find_scheme(first.scheme).kind
     name = command.get(kind) or "heatmap"
+    engine = "" if runtime == TRANSFORMERS else f" --as {runtime}"
+    given = "".join(f" --set {shlex.quote(f'{each.name}={each.value}')}" for each in settings)
     impl = " --impl ./port.py:rotate" if name == "rope-check" else ""
-    return f"posenc {name} {of} {shlex.quote(config)}{chosen}{impl}"
+    return f"posenc {name} {of} {shlex.quote(config)}{chosen}{engine}{given}{impl}"
 
 
 def _fields(resolved: Resolved, summary: Sequence[Conclusion]) -> dict[str, Any]:
@@ -275,8 +278,10 @@ def _text(
     head = [
         model_type,
         *(console.paragraph_text(text, indent=2, hanging=4) for text in told),
-        console.paragraph_text(f"next: {following}", indent=2, hanging=4),
     ]
+    next_line = f"  next: {following}"
+    fits = len(next_line) <= console.width
+    head += [next_line] if fits else ["  next:", console.command_text(following, indent=4)]
     return "\n\n".join(["\n".join(head), *first, *tables, *last])
 
 

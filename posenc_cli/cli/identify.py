@@ -219,7 +219,7 @@ def _text(console: Console, result: Identification, names: list[str]) -> str:
             [name, value] for name, value in _properties(best, census, result, names) if value
         ]
         notes = [*best.wrong, *result.notes, *best.notes]
-        commands = [f"  {command}" for command in best.commands]
+        commands = [console.command_text(command) for command in best.commands]
         blocks = [
             [*map(text, heading)],
             [console.table_text(["property", "value"], properties)],

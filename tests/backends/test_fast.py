@@ -94,7 +94,7 @@ def kernel_calls(monkeypatch):
 @pytest.fixture(params=range(len(native.INSTRUCTIONS)), ids=native.INSTRUCTIONS)
 def kernel(request, monkeypatch):
     """The kernel for each set of instructions that is here."""
-    library = native.load()
+    library = native.loaded_library()
     if request.param > library.posenc_instructions():
         pytest.skip("this machine has no such instructions")
     usual = fast.CompiledWaves.__init__
@@ -435,7 +435,7 @@ def test_other_devices_are_refused():
 def test_it_is_found_by_name_and_says_what_it_computes_with():
     status = registry.status("fast")
     assert (status.available, status.version, status.devices) == (True, native.DIGEST, ("cpu",))
-    best = native.INSTRUCTIONS[native.load().posenc_instructions()]
+    best = native.INSTRUCTIONS[native.loaded_library().posenc_instructions()]
     assert status.reason.startswith(f"compiled, with {best} instructions; the same bytes as numpy")
 
 
@@ -544,7 +544,7 @@ from posenc_cli.backends import fast, native
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.numerics.waves import WaveTable
-library = native.load()
+library = native.loaded_library()
 rates = [Decimal(1) / (n + 1) for n in range(37)]
 for count in (1, 5, 16, 37):
     core = WaveTable(rates[:count], scale=Decimal("1.1"))
@@ -579,8 +579,8 @@ def test_the_kernel_reads_and_writes_what_is_its_own_and_does_nothing_undefined(
         ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
     )
     code = DRIVER.replace(
-        "library = native.load()",
-        f"import pathlib; native.LIBRARY = pathlib.Path({str(library)!r}); library = native.load()",
+        "library = native.loaded_library()",
+        f"import pathlib; native.LIBRARY = pathlib.Path({str(library)!r}); library = native.loaded_library()",
     )
     settings = {"LD_PRELOAD": found.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
     assert python(code, **settings).stdout == "sound\n"

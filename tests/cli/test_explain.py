@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -365,3 +366,16 @@ def test_fail_on_context_is_for_lengths_that_do_not_fit(call, tmp_path):
         assert call("explain", "fits.json", "--fail-on", code)[0] == 0
     status, _, err = call("explain", "misfits.json", "--fail-on", "context")
     assert (status, "--fail-on context: " in err) == (1, True)
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "200"])
+def test_what_comes_next_is_one_command_of_the_same_reading_when_pasted(columns, call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    asked = ("--as", "llama.cpp", "--set", "factor=16")
+    out = call("explain", "gpt-oss-20b", *asked)[1]
+    told = out.partition("next:")[2].partition("\n\n")[0]
+    assert shlex.split(told.replace("\\\n", " "), comments=False) == [
+        *("posenc", "rope-check", "--model", "gpt-oss-20b", "--layer-type", "sliding_attention"),
+        *(*asked, "--impl", "./port.py:rotate"),
+    ]
+    assert [line for line in told.splitlines()[1:-1] if not line.endswith(" \\")] == []

@@ -276,6 +276,7 @@ OWN = {
     "transaction.py",  # where they are opened
     "files/atomic.py",  # what is written
     "files/npz.py",  # members of an archive
+    "backends/native.py",
     "configs/families.py",
     "configs/library.py",
     "configs/refusals.py",
