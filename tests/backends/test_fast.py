@@ -580,7 +580,8 @@ def test_the_kernel_reads_and_writes_what_is_its_own_and_does_nothing_undefined(
     )
     code = DRIVER.replace(
         "library = native.loaded_library()",
-        f"import pathlib; native.LIBRARY = pathlib.Path({str(library)!r}); library = native.loaded_library()",
+        f"import pathlib; native.LIBRARY = pathlib.Path({str(library)!r}); "
+        "library = native.loaded_library()",
     )
     settings = {"LD_PRELOAD": found.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
     assert python(code, **settings).stdout == "sound\n"
