@@ -956,7 +956,7 @@ def config_layer_bases(statement: Statement, _stored: Arrays) -> Arrays:
 
     made: dict[str, Any] = {}
     for case in statement["cases"]:
-        config = {**statement["sizes"], **case["config"]}
+        config = copy.deepcopy({**statement["sizes"], **case["config"]})
         given: dict[Any, Any] = {}
 
         def note(layer: Any, _args: Any, named: Any, given: dict[Any, Any] = given) -> None:
@@ -966,13 +966,18 @@ def config_layer_bases(statement: Statement, _stored: Arrays) -> Arrays:
             model = AutoModel.from_config(CONFIG_MAPPING[config.pop("model_type")](**config))
             for layer in model.layers:
                 layer.register_forward_pre_hook(note, with_kwargs=True)
-            model(inputs_embeds=torch.zeros(1, 2, config["hidden_size"]))
+            model(torch.zeros(1, 2, dtype=torch.long))
         case["layers"] = []
-        for tables in map(given.get, model.layers):
+        for layer in model.layers:
+            tables = given[layer]
+            if isinstance(tables, dict):  # of which each layer takes its own, a column a pair
+                tables = tables[layer.self_attn.rope_layer_type]
+            elif tables is not None:
+                tables = [each[..., : each.shape[-1] // 2] for each in tables]
             if tables is None:
                 case["layers"].append(None)
                 continue
-            cos, sin = (each[0, 1, : each.shape[-1] // 2].numpy() for each in tables)
+            cos, sin = (each[0, 1].numpy() for each in tables)
             angles = np.arctan2(sin, cos)  # (pairs,)
             name = next((name for name in made if np.array_equal(made[name], angles)), None)
             made.setdefault(name or str(len(made)), angles)

@@ -70,6 +70,7 @@ class Rotary(Record):
     from_end: bool = False
     scaled_layers: str | None = None
     section: Mapping[str, Any] = fresh(dict)
+    compressed: bool = False
     refused: str | None = None
     known: bool = True
     any_names: bool = False

@@ -28,6 +28,12 @@ KNOWN = (
     *("reference_sliding_attention", "linear_attention"),
 )
 """The names that transformers 5 takes in ``layer_types``."""
+_BY_RATIO = {
+    0: _SLIDING,
+    4: "compressed_sparse_attention",
+    128: "heavily_compressed_attention",
+}
+"""DeepSeek V4's layer types by its older compress_ratios."""
 RENAMED = {
     "attention": "full_attention",
     "mamba": "linear_attention",
@@ -123,6 +129,8 @@ def _types(keys: FamilyKeys) -> list[str | None]:
     listed = text.texts("layers_block_type")
     if listed is not None:
         return list(listed.value)
+    if family.compressed and text.has("compress_ratios"):
+        return _types_by_ratio(keys, stated)
     if family.needs_layer_types:
         raise keys.error(f"{text.path('layer_types')} is missing")
     count = stated.value if stated else family.defaults.get(_COUNT, 0)
@@ -130,6 +138,19 @@ def _types(keys: FamilyKeys) -> list[str | None]:
     if indices is not None:
         return [_FULL if layer in indices.value else _REST for layer in range(count)]
     return _cycle_types(keys, count)
+
+
+def _types_by_ratio(keys: FamilyKeys, stated: Sourced | None) -> list[str | None]:
+    """The types of layers by how many keys each compresses into one.
+
+    Raises: InvalidInput for a number that stands for no type.
+    """
+    ratios = keys.text.counts("compress_ratios")
+    count = stated.value if stated else keys.family.defaults.get(_COUNT, 0)
+    if ratios is None or not {*ratios.value} <= {*_BY_RATIO} or len(ratios.value) < count:
+        rule = f"must be a list of {', '.join(map(str, _BY_RATIO))}, one for each layer"
+        raise keys.text.invalid("compress_ratios", rule)
+    return [_BY_RATIO[ratio] for ratio in ratios.value[:count]]
 
 
 def _count(keys: FamilyKeys) -> Sourced | None:

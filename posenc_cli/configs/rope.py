@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES
 from posenc_cli.configs.family_keys import CONTEXT, SHARE, FamilyKeys
-from posenc_cli.configs.head_dims import REST, head_dim
+from posenc_cli.configs.head_dims import HEAD, REST, head_dim
 from posenc_cli.configs.keys import first, json_text
 from posenc_cli.configs.layer_types import groups
 from posenc_cli.configs.resolved import Layers, Sourced, check_values
@@ -53,8 +53,11 @@ def _rope_of(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers:
     Raises: InvalidInput.
     """
     rope_type = _rope_type(keys, rope)
-    head = head_dim(keys, group, rope_type)
-    share = _share(keys, rope, rope_type, head)
+    if not keys.family.compressed:
+        head = head_dim(keys, group, rope_type)
+        share = _share(keys, rope, rope_type, head)
+    else:
+        head, share = _slice_of_head(keys, rope), None
     rotated = _width(keys, rope_type, head, share)
     params = {
         "dim": head,
@@ -69,6 +72,18 @@ def _rope_of(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers:
     _note_query_scale(keys, rope)
     check_values(keys.text.name, scheme, params)
     return Layers(group.label, group.layers, scheme, params, _derived(keys, scheme, params))
+
+
+def _slice_of_head(keys: FamilyKeys, rope: RopeObject) -> Sourced:
+    """The last columns of a head, which alone turn where keys are compressed."""
+    whole, share = keys.needed_count(HEAD), rope.number(SHARE)
+    keys.notes.warn(
+        f"of each head of {keys.family.model_type} the last columns turn; keys of compressed "
+        "layers turn by the position of their block's first, and outputs are turned back"
+    )
+    assert share is not None
+    source = f"derived: {whole.source} × {share.source}"
+    return Sourced(int(whole.value * share.value), source)
 
 
 def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
@@ -321,6 +336,9 @@ def _derived(keys: FamilyKeys, scheme: str, params: Mapping[str, Sourced]) -> di
     derived = {"head_dim": params["dim"]}
     if keys.family.slice:
         rest = keys.text.count(REST, minimum=0)
+        if keys.family.compressed:
+            whole = keys.needed_count(HEAD)
+            rest = Sourced(whole.value - params["dim"].value, f"derived: {whole.source} − dim")
         missing = Sourced(None, f"{keys.text.path(REST)} is not given")
         derived["beside_slice"] = rest or missing
     derived |= magnitude(scheme, params)

@@ -51,9 +51,9 @@ class RenamedKeys(Keys):
     """A section whose keys have names of their own."""
 
     def __init__(
-        self, values: Mapping[str, Any], names: Mapping[str, str], text: Keys, section: str
+        self, values: Mapping[str, Any], names: Mapping[str, str], text: Keys, section: str = ""
     ) -> None:
-        prefix = f"{text.path(section)}."
+        prefix = f"{text.path(section)}." if section else text.prefix
         super().__init__(values, name=text.name, prefix=prefix, read=text.read)
         self.names = names
 
@@ -100,6 +100,8 @@ def rope_objects(keys: FamilyKeys, groups: Sequence[Group]) -> dict[str | None, 
         return dict.fromkeys((group.label for group in groups), only)
     scaling = text.section("rope_scaling")
     scaling = scaling if scaling and scaling.values else None
+    if family.compressed:
+        return _objects_of_compressed(keys, groups, scaling)
     if family.by_layer:
         return _objects_by_layer(text, groups, scaling)
     if family.local is not None:
@@ -150,6 +152,52 @@ def _object_of_layers(text: Keys, rope: Keys, group: Group) -> RopeObject:
         return RopeObject(rope)
     listed = LayerKeys(text, {"rope_theta": "layer_rope_theta"}, group.layers[0])
     return RopeObject(listed, rope)
+
+
+def _objects_of_compressed(
+    keys: FamilyKeys, groups: Sequence[Group], scaling: Keys | None
+) -> dict[str | None, RopeObject | None]:
+    """DeepSeek V4's objects: main of layers that slide, compress of those with compressed keys."""
+    text, family = keys.text, keys.family
+    given = scaling or text.section("rope_parameters")
+    nested = {name: given.section(name) if given else None for name in ("main", "compress")}
+    objects: dict[str | None, RopeObject | None] = {}
+    for group in groups:
+        name = "main" if group.label == "sliding_attention" else "compress"
+        own = nested[name]
+        if all(nested.values()) and own is not None:
+            whole = DefaultKeys({SHARE: 1.0}, name=text.name, prefix=family.model_type)
+            objects[group.label] = RopeObject(own, whole)
+            continue
+        key = "rope_theta" if name == "main" else "compress_rope_theta"
+        stated = {"rope_theta": text.values[key]} if text.has(key) else {}
+        usual = {"rope_theta": family.base_of(name), SHARE: 0.125}
+        parts = [RenamedKeys(stated, {"rope_theta": key}, text), _stated_share(keys)]
+        if name == "compress" and given is not None:
+            parts.append(_without_base(given))
+            usual["attention_factor"] = 1.0
+        objects[group.label] = RopeObject(
+            *parts, DefaultKeys(usual, name=text.name, prefix=family.model_type)
+        )
+    return objects
+
+
+def _stated_share(keys: FamilyKeys) -> Keys:
+    """The share of a head that turns, by itself or by an older key of its width."""
+    text = keys.text
+    if text.values.get(SHARE) is not None:
+        return RenamedKeys({SHARE: text.values[SHARE]}, {}, text)
+    width = text.count("qk_rope_head_dim")
+    if width is None:
+        return RenamedKeys({}, {}, text)
+    share = width.value / keys.needed_count("head_dim").value
+    return RenamedKeys({SHARE: share}, {SHARE: "qk_rope_head_dim"}, text)
+
+
+def _without_base(given: Keys) -> Keys:
+    """An object without its base and share, which others go before."""
+    kept = {key: value for key, value in given.values.items() if key not in ("rope_theta", SHARE)}
+    return Keys(kept, name=given.name, prefix=given.prefix, read=given.read)
 
 
 def _of_section(text: Keys, family: Rotary) -> RopeObject:

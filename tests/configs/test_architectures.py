@@ -41,7 +41,7 @@ def test_a_class_name_is_never_taken_for_another_family_and_nearly_always_for_it
 
 
 @pytest.mark.parametrize(
-    "name", ["DeepseekV4ForCausalLM", "MolmoForCausalLM", "NanoChatForCausalLM"]
+    "name", ["Cohere2MoeForCausalLM", "MolmoForCausalLM", "NanoChatForCausalLM"]
 )
 def test_an_unknown_type_whose_class_is_refused_is_refused(name):
     config = {**LLAMA, "model_type": "deepseek_ref", "rope_scaling": YARN, "architectures": [name]}

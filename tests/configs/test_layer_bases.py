@@ -33,7 +33,8 @@ def test_each_layer_turns_as_the_model_turns_it(case, golden):
             waves.frequencies(np), arrays[name], rtol=STATEMENT["tolerance"]["relative"]
         )
         assert float(waves.scale) == pytest.approx(amplitude, abs=1e-6)
-        assert group.values()["layout"] == "half"
+        pairs = "interleaved" if case["name"].startswith("deepseek_v4") else "half"
+        assert group.values()["layout"] == pairs
 
 
 def test_a_base_says_from_which_layer_of_the_list_it_is():
@@ -70,3 +71,28 @@ def test_a_list_of_bases_that_is_none_is_refused_by_its_key(listed, message):
     with pytest.raises(InvalidInput, match=message) as refused:
         resolve(config)
     assert "layer_rope_theta" in refused.value.message
+
+
+def test_deepseek_v4_stretches_compressed_layers_alone_and_multiplies_nothing_by_it():
+    yarn = {"type": "yarn", "factor": 16, "original_max_position_embeddings": 65536}
+    config = {"model_type": "deepseek_v4", "num_hidden_layers": 3, "compress_ratios": [0, 4, 128]}
+    resolved = resolve({**config, "rope_scaling": yarn, "qk_rope_head_dim": 64})
+    groups = {group.layer_type: group for group in resolved.layers}
+    assert groups["sliding_attention"].scheme == "rope"
+    compressed = groups["compressed_sparse_attention"]
+    assert (compressed.scheme, compressed.derived["attention_factor"].value) == ("rope-yarn", 1.0)
+    assert (compressed.values()["dim"], compressed.derived["beside_slice"].value) == (64, 448)
+    assert compressed.params["dim"].source.endswith("× qk_rope_head_dim")
+    assert any("outputs are turned back" in warning for warning in resolved.warnings)
+
+
+def test_compress_ratios_that_stand_for_no_layer_type_are_refused():
+    for ratios in ([0, 4], [0, 4, 7]):
+        with pytest.raises(InvalidInput, match="compress_ratios .*: must be a list of 0, 4, 128"):
+            resolve(
+                {
+                    "model_type": "deepseek_v4",
+                    "num_hidden_layers": 3,
+                    "compress_ratios": ratios,
+                }
+            )
