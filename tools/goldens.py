@@ -952,18 +952,18 @@ def config_scores(statement: Statement, _stored: Arrays) -> Arrays:
 def config_layer_bases(statement: Statement, _stored: Arrays) -> Arrays:
     """The angles and amplitudes that a small model gives each of its layers, at position 1."""
     import torch
-    from transformers import CONFIG_MAPPING, AutoModel
+    from transformers import AutoModel
 
     made: dict[str, Any] = {}
     for case in statement["cases"]:
-        config = copy.deepcopy({**statement["sizes"], **case["config"]})
+        config = {**statement["sizes"], **case["config"]}
         given: dict[Any, Any] = {}
 
         def note(layer: Any, _args: Any, named: Any, given: dict[Any, Any] = given) -> None:
             given[layer] = named.get("position_embeddings")
 
         with torch.no_grad():
-            model = AutoModel.from_config(CONFIG_MAPPING[config.pop("model_type")](**config))
+            model = AutoModel.from_config(configured(config))
             for layer in model.layers:
                 layer.register_forward_pre_hook(note, with_kwargs=True)
             model(torch.zeros(1, 2, dtype=torch.long))

@@ -206,6 +206,8 @@ def _tables_apart(resolved: Resolved, tables: dict[str, Any]) -> list[str]:
         if group.scheme == "nope":
             continue
         label = group.layer_type or ""
+        if "compress" in tables:  # DeepSeek V4's labels of ropes are not those of layers
+            label = "main" if label == "sliding_attention" else "compress"
         table = tables.get(label, tables.get(""))
         if table is None:
             apart.append(f"{label}: transformers has {', '.join(tables)}")

@@ -161,25 +161,36 @@ def _objects_of_compressed(
     text, family = keys.text, keys.family
     given = scaling or text.section("rope_parameters")
     nested = {name: given.section(name) if given else None for name in ("main", "compress")}
+    others = [
+        key for key, value in (given.values if given else {}).items() if _is_other(key, value)
+    ]
+    if given is not None and others:
+        raise keys.error(
+            f"{given.path(others[0])}: {family.model_type} has main and compress alone"
+        )
     objects: dict[str | None, RopeObject | None] = {}
     for group in groups:
         name = "main" if group.label == "sliding_attention" else "compress"
         own = nested[name]
-        if all(nested.values()) and own is not None:
-            whole = DefaultKeys({SHARE: 1.0}, name=text.name, prefix=family.model_type)
-            objects[group.label] = RopeObject(own, whole)
-            continue
-        key = "rope_theta" if name == "main" else "compress_rope_theta"
+        is_nested = all(nested.values())
+        key = "rope_theta" if name == "main" or is_nested else "compress_rope_theta"
         stated = {"rope_theta": text.values[key]} if text.has(key) else {}
-        usual = {"rope_theta": family.base_of(name), SHARE: 0.125}
-        parts = [RenamedKeys(stated, {"rope_theta": key}, text), _stated_share(keys)]
-        if name == "compress" and given is not None:
+        usual = {"rope_theta": family.base_of("main" if is_nested else name), SHARE: 0.125}
+        parts: list[Keys] = [RenamedKeys(stated, {"rope_theta": key}, text), _stated_share(keys)]
+        if is_nested and own is not None:
+            parts.insert(0, own)
+        elif name == "compress" and given is not None:
             parts.append(_without_base(given))
-            usual["attention_factor"] = 1.0
+            if "yarn" in (given.values.get("rope_type"), given.values.get("type")):
+                usual["attention_factor"] = 1.0
         objects[group.label] = RopeObject(
             *parts, DefaultKeys(usual, name=text.name, prefix=family.model_type)
         )
     return objects
+
+
+def _is_other(key: str, value: Any) -> bool:
+    return isinstance(value, Mapping) and key not in ("main", "compress")
 
 
 def _stated_share(keys: FamilyKeys) -> Keys:

@@ -348,10 +348,10 @@ def test_what_an_unknown_model_type_is_read_as_stands_before_all_tables(call, co
     unknown = {**GEMMA, "model_type": "my_model"}
     lines = call("explain", config(unknown))[1].split("\n\n")
     assert lines[1].startswith("Warning: model type 'my_model' is unknown: it is read as if")
-    named = {**unknown, "architectures": ["DeepseekV4ForCausalLM"]}
+    named = {**unknown, "architectures": ["NanoChatForCausalLM"]}
     status, out, err = call("explain", config(named))
     assert (status, out) == (2, "")
-    assert "'DeepseekV4ForCausalLM' is deepseek_v4's, which gives" in err
+    assert "'NanoChatForCausalLM' is nanochat's, which turns" in err
 
 
 def test_fail_on_context_is_for_lengths_that_do_not_fit(call, tmp_path):

@@ -96,3 +96,17 @@ def test_compress_ratios_that_stand_for_no_layer_type_are_refused():
                     "compress_ratios": ratios,
                 }
             )
+
+
+def test_deepseek_v4s_two_objects_take_the_share_of_the_config_and_no_third_is_there():
+    objects = {"main": {}, "compress": {"rope_type": "linear", "factor": 2.0}}
+    config = {"model_type": "deepseek_v4", "num_hidden_layers": 2, "qk_rope_head_dim": 32}
+    layers = resolve({**config, "rope_theta": 5e4, "rope_parameters": objects}).layer()
+    assert (layers.scheme, layers.values()["dim"], layers.values()["base"]) == (
+        "rope-linear",
+        32,
+        5e4,
+    )
+    more = {**objects, "sliding_attention": {}}
+    with pytest.raises(InvalidInput, match="has main and compress alone"):
+        resolve({**config, "rope_parameters": more})
