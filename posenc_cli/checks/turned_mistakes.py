@@ -18,7 +18,7 @@ from posenc_cli.checks.mirrors import wrong_places
 from posenc_cli.inference.alternatives import alternatives
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.defects import TURNS, Defect
-from posenc_cli.inference.formats import COARSE, HALF_CELLS, HALVES, coarse_formats
+from posenc_cli.inference.formats import COARSE, HALF_CELLS, HALVES, coarse_formats, round_to_half
 from posenc_cli.inference.position_maps import usual_maps
 from posenc_cli.inference.rules import changed_frequencies
 from posenc_cli.inference.sample import Sample
@@ -115,6 +115,11 @@ def turned_mistakes(vectors: TurnedVectors, context: int) -> Iterator[KnownMista
     sample = vectors.sample()
     for cause, message, defect in _defects(sample, context):
         yield KnownMistake(cause, message, vectors.turned(*defect.prediction(sample)))
+    right = vectors.right()
+    for half in HALVES:
+        rounded = WrongValues(round_to_half(right.values, half), right.tolerance)
+        message = f"the turned vectors were rounded to {half}"
+        yield KnownMistake(Cause.TABLE_PRECISION, message, rounded)
     yield from _wrong_columns(vectors, sample)
     yield from _wrong_places(vectors, sample)
     yield from _wrong_sizes(vectors, sample)

@@ -194,3 +194,14 @@ def test_a_scheme_of_ones_own_and_a_hybrid_have_packs(call):
     status, _, err = call("emit", "-s", "rope+alibi", "-d", "8", "-o", "hybrid")
     assert status == 0
     assert "alibi: is added to scores, and left out" in err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+def test_vectors_that_were_rounded_to_a_half_precision_are_told_so(half, call, pack):
+    formats = pytest.importorskip("ml_dtypes")
+    y = np.load(pack / "y.npy")
+    np.save("half.npy", y.astype(getattr(formats, half, np.float16)).astype(np.float32))
+    status, out, _ = call("emit", "--check", "pack", "half.npy")
+    assert status == 1
+    assert f"cause: table-precision: the turned vectors were rounded to {half}" in out
