@@ -15,6 +15,7 @@ from posenc_cli.render.style import LINE_STYLES
 from posenc_cli.render.ticks import label, minus
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import XAxis, YAxis
     from numpy.typing import NDArray
@@ -32,6 +33,12 @@ _LARGEST_SPAN = 1e300
 """Half the length of an axis past which matplotlib's own sums overflow: its ends are named."""
 _LEGEND = 0.6
 """The share of the width of axes that a line of a legend may take."""
+_MOST_HIDDEN = 0.5
+"""The share of the height of axes that a legend in them may take."""
+_LINES_OF_A_NAME = 1.4
+"""Lines of text that a name of one line takes, with what is left between two."""
+_OF_PAGE = 0.88
+"""The share of the width of a page that the texts of a legend below all axes take."""
 _LEVELS = "--", ":", "-."
 """How levels are drawn, one after the other."""
 _ZONES = "kept", "blended", "interpolated"
@@ -87,9 +94,34 @@ def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
     axes.grid()
     handles, names = axes.get_legend_handles_labels()
     if names:
-        width = _LEGEND * axes.bbox.width
-        axes.legend(handles, [style.wrapped_text(name, width, most=4) for name in names])
+        _draw_legend(axes, handles, names, style)
     name_values(axes, curves, style)
+
+
+def _draw_legend(axes: Axes, handles: list[Artist], names: list[str], style: Style) -> None:
+    """Draw a legend where it hides least, or below the axes if it would hide half of them."""
+    from matplotlib.lines import Line2D
+
+    width, height = axes.bbox.size
+    texts = [style.wrapped_text(name, _LEGEND * width, most=4) for name in names]
+    lines = sum(text.count("\n") + _LINES_OF_A_NAME for text in texts)
+    if lines * style.line <= _MOST_HIDDEN * height:
+        axes.legend(handles, texts)
+        return
+    page = axes.get_figure()
+    assert page is not None
+    if len(page.axes) > 1 or not style.growing[1]:
+        rows = max(2, int(_MOST_HIDDEN * height / (_LINES_OF_A_NAME * style.line)))
+        texts = [style.wrapped_text(name, _LEGEND * width, most=1) for name in names]
+        if len(texts) > rows:
+            texts = [*texts[: rows - 1], f"and {len(texts) - rows + 1} more"]
+            handles = [*handles[: rows - 1], Line2D([], [], linestyle="none")]
+        axes.legend(handles, texts)
+        return
+    columns = 2 if len(texts) > 1 else 1
+    room = _OF_PAGE * page.bbox.width / columns
+    texts = [style.wrapped_text(name, room, most=3) for name in names]
+    page.legend(handles, texts, loc="outside lower left", ncols=columns)
 
 
 def name_values(axes: Axes, curves: Curves, style: Style) -> None:

@@ -235,6 +235,7 @@ class Drawing:
             axes.set_anchor("NW")
             axes.set_box_aspect(1 if figure.square else None)
             maps.append((axes, figure, scale_beside([axes], own=True)))
+        self._make_room_for_legends()
         self._lay_out()
         lefts = [axes.bbox.x0 for axes in all_axes[: spec.ncols]]
         pitch = min(right - left for left, right in pairwise([*lefts, self.width]))
@@ -266,6 +267,13 @@ class Drawing:
         for axes, shown, scale, colors in drawn:
             self._resize(axes, fitted_size(shown, axes.bbox.size, style))
             draw_map(axes, shown, scale, colors, style=style)
+
+    def _make_room_for_legends(self) -> None:
+        """Make a height that is not fixed longer by that of the legends that are no axes' own."""
+        needed = sum(legend.get_window_extent().height for legend in self.page.legends)
+        if needed and self.style.growing[1]:
+            self.height += math.ceil(needed)
+            self.page.set_size_inches(self.width / self.style.dpi, self.height / self.style.dpi)
 
     def _grow(
         self, maps: Sequence[tuple[Axes, Heatmap]], spec: GridSpec, share: float = SHARE_OF_ROOM

@@ -379,3 +379,24 @@ def test_labels_of_minor_ticks_are_as_far_from_their_axis_as_the_others(style: S
     for axis in "xy":
         for what in ("size", "width", "pad"):
             assert settings[f"{axis}tick.minor.{what}"] == settings[f"{axis}tick.major.{what}"]
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_legend_leaves_half_of_the_axes_free(fixed: bool) -> None:
+    names = [f"an encoding of a long name and many parameters, number {n}" for n in range(12)]
+    curves = tuple(Curve((0.0, 1.0), (0.0, 1.0 + n), name) for n, name in enumerate(names))
+    style = replace(SMALL, fixed=(fixed, fixed))
+    drawing = Drawing(style)
+    drawing.add(Curves(curves, "t", "x", "y"))
+    (axes,) = drawing.page.axes
+    drawing.page.draw_without_rendering()
+    whole = axes.get_window_extent()
+    if fixed:
+        legend = axes.get_legend().get_window_extent()
+        assert legend.height < 0.6 * whole.height
+        assert axes.get_legend().get_texts()[-1].get_text().endswith("more")
+    else:
+        (below,) = drawing.page.legends
+        assert [text.get_text().replace("\n", " ") for text in below.get_texts()] == names
+        assert below.get_window_extent().y1 < axes.xaxis.get_tightbbox().y0
+        assert drawing.height > SMALL.height
