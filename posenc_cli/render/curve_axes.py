@@ -35,6 +35,8 @@ _LEGEND = 0.6
 """The share of the width of axes that a line of a legend may take."""
 _MOST_HIDDEN = 0.5
 """The share of the height of axes that a legend in them may take."""
+_MOST_OF_FIXED = 0.75
+"""The same where it has no other place."""
 _LINES_OF_A_NAME = 1.4
 """Lines of text that a name of one line takes, with what is left between two."""
 _OF_PAGE = 0.88
@@ -111,7 +113,7 @@ def _draw_legend(axes: Axes, handles: list[Artist], names: list[str], style: Sty
     page = axes.get_figure()
     assert page is not None
     if len(page.axes) > 1 or not style.growing[1]:
-        rows = max(2, int(_MOST_HIDDEN * height / (_LINES_OF_A_NAME * style.line)))
+        rows = max(2, int(_MOST_OF_FIXED * height / (_LINES_OF_A_NAME * style.line)))
         texts = [style.wrapped_text(name, _LEGEND * width, most=1) for name in names]
         if len(texts) > rows:
             texts = [*texts[: rows - 1], f"and {len(texts) - rows + 1} more"]
