@@ -82,7 +82,8 @@ def _slice_of_head(keys: FamilyKeys, rope: RopeObject) -> Sourced:
         "layers turn by the position of their block's first, and outputs are turned back"
     )
     assert share is not None
-    source = f"derived: {whole.source} × {share.source}"
+    by_width = share.source.endswith("qk_rope_head_dim")
+    source = share.source if by_width else f"derived: {whole.source} × {share.source}"
     return Sourced(int(whole.value * share.value), source)
 
 
