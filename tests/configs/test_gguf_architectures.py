@@ -187,6 +187,7 @@ def test_layers_slide_turn_and_stretch_as_its_own_code_says(name):
     assert compared or "error" in str(case["probes"])
 
 
+@pytest.mark.long
 def test_scores_are_scaled_capped_and_tempered_as_its_own_code_says():
     for name in TURNING:
         case, row = CASES[name], ARCHITECTURES[name]
