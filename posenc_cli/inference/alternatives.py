@@ -143,7 +143,23 @@ def _rare(reference: Reference) -> Iterator[Alternative]:
     yield from _split_among_ranks(reference)
     if base is not None:
         yield from _rounded(reference, base)
+    yield from _written(reference)
     yield from model_alternatives(reference)
+
+
+def _written(reference: Reference) -> Iterator[Alternative]:
+    """Frequencies as numbers of a few digits, as they are printed and copied."""
+    frequencies = reference.frequencies
+    sizes = np.abs(np.where(frequencies == 0, 1.0, frequencies))
+    orders = np.floor(np.log10(sizes)).astype(int)
+    for digits in range(2, 9):
+        rounded = np.round(frequencies, digits)
+        message = f"the frequencies were rounded to {digits} decimal places"
+        yield Alternative(Cause.INV_FREQ_PRECISION, message, rounded)
+        numbers = zip(frequencies.tolist(), (digits - 1 - orders).tolist(), strict=True)
+        rounded = np.array([round(number, places) for number, places in numbers])
+        message = f"the frequencies were rounded to {digits} significant digits"
+        yield Alternative(Cause.INV_FREQ_PRECISION, message, rounded)
 
 
 def _rounded(reference: Reference, base: float) -> Iterator[Alternative]:
