@@ -59,7 +59,9 @@ def alternatives(reference: Reference, rotations: Rotations | None) -> Iterator[
 
     ``rotations`` are those that the subject comes nearest to, which suggest others.
     """
-    suggested = () if rotations is None else nearby_alternatives(reference, rotations)
+    suggested: Iterable[Alternative] = ()
+    if rotations is not None:
+        suggested = itertools.chain(_written(reference), nearby_alternatives(reference, rotations))
     yield from _distinct(reference, likely_alternatives(reference), _rarer(reference), suggested)
 
 
@@ -143,7 +145,6 @@ def _rare(reference: Reference) -> Iterator[Alternative]:
     yield from _split_among_ranks(reference)
     if base is not None:
         yield from _rounded(reference, base)
-    yield from _written(reference)
     yield from model_alternatives(reference)
 
 
