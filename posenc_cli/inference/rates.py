@@ -34,6 +34,8 @@ _MISSED = 0.2
 """How far from its point on the circle a pair may be on average at the first position."""
 _SHARPENED = 320
 """Rows beyond the first that sharpen rates: more lead no farther."""
+_POLISHED = 32
+"""Columns whose waves are polished together, so that they stay in the cache."""
 _FIRST_COLUMNS = 6
 """Columns that are looked at first: where none is a wave, no other is."""
 
@@ -140,20 +142,16 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
     if largest == 0:
         return None
     few = np.unique(np.linspace(0, columns.shape[1] - 1, _FIRST_COLUMNS).astype(int))
-    starts = zip(few, _rates_by_recurrence(columns[:, few]), strict=True)
-    if min(_polish(columns[:, i], float(rate), largest)[3] for i, rate in starts) > 0.02 * largest:
+    first_columns = columns[:, few]
+    polished = _polish(first_columns, _rates_by_recurrence(first_columns), largest)
+    if polished[3].min() > 0.02 * largest:
         return None
-    start = _rates_by_recurrence(columns)
-    free = [_polish(columns[:, i], float(start[i]), largest) for i in range(columns.shape[1])]
-    sure = [
-        i
-        for i, (rate, a, b, missed) in enumerate(free)
-        if rate * count > 2 and missed <= 0.02 * largest and np.hypot(a, b) > 0.5 * largest
-    ][:12]
-    if not sure:
+    free, a, b, left = _polish(columns, _rates_by_recurrence(columns), largest)
+    turning = (free * count > 2) & (left <= 0.02 * largest) & (np.hypot(a, b) > 0.5 * largest)
+    sure = np.flatnonzero(turning)[:12]
+    if sure.size == 0:
         return None
-    rates = np.array([free[i][0] for i in sure])
-    points = np.array([free[i][1] - 1j * free[i][2] for i in sure])
+    rates, points = free[sure], a[sure] - 1j * b[sure]
     amplitude = float(np.median(np.abs(points)))
     phases = np.angle(points) + (np.pi / 2 if function == "sin" else 0)
     whole = np.arange(min(_FIRST, max(64, int(0.3 / _slip(columns, rates, rounding, amplitude)))))
@@ -168,8 +166,8 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
     known = columns / amplitude
     values, errors = np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
     for i in range(columns.shape[1]):
-        values[i], errors[i], left = _with_start(known[:, i], first, free[i][0], function, rounding)
-        if left > 0.03:
+        values[i], errors[i], off = _with_start(known[:, i], first, free[i], function, rounding)
+        if off > 0.03:
             return None
     return Signal(amplitude, values, errors, first)
 
@@ -246,33 +244,53 @@ def _rates_by_recurrence(columns: RealRows) -> Reals:
     return rates
 
 
-def _polish(column: Reals, rate: float, amplitude: float) -> tuple[float, float, float, float]:
-    """A wave a·cos(ω·r) + b·sin(ω·r) near a column, by Gauss and Newton's steps.
+def _polish(columns: RealRows, rates: Reals, amplitude: float) -> RealRows:
+    """The wave a·cos(ω·r) + b·sin(ω·r) near each column, by Gauss and Newton's steps.
 
-    ω, a, b, and the largest difference that is left.
+    ω, a, b, and the largest difference that is left. Shape: (4, columns).
     """
-    rows = np.arange(column.size, dtype=np.float64)
-    best = (np.inf, rate, column[0], 0.0)
-    value = rate
+    some = (slice(i, i + _POLISHED) for i in range(0, rates.size, _POLISHED))
+    return np.hstack([_polish_some(columns[:, each], rates[each], amplitude) for each in some])
+
+
+def _polish_some(columns: RealRows, rates: Reals, amplitude: float) -> RealRows:
+    rows = np.arange(columns.shape[0], dtype=np.float64)[:, None]
+    best = np.stack([rates, columns[0], np.zeros(rates.size)])  # ω, a, b
+    least = np.full(rates.size, np.inf)
     for _ in range(24):
-        cos, sin = np.cos(value * rows), np.sin(value * rows)
-        design = np.stack([cos, sin], axis=1)  # (rows, 2)
-        (a, b), *_ = np.linalg.lstsq(design, column, rcond=1e-12)
-        missed = column - design @ (a, b)
-        error = float(missed @ missed)
-        if np.hypot(a, b) < 1.5 * amplitude and error < best[0]:
-            best = (error, value, float(a), float(b))
-        slope = rows * (b * cos - a * sin)
-        power = float(slope @ slope)
-        if power == 0:
+        cos, sin = np.cos(rates * rows), np.sin(rates * rows)
+        a, b = _parts(columns, cos, sin)
+        missed = columns - a * cos - b * sin
+        errors = (missed**2).sum(axis=0)
+        better = (np.hypot(a, b) < 1.5 * amplitude) & (errors < least)
+        least = np.where(better, errors, least)
+        best = np.where(better, [rates, a, b], best)
+        slopes = rows * (b * cos - a * sin)
+        powers = (slopes**2).sum(axis=0)
+        changes = (slopes * missed).sum(axis=0) / np.where(powers > 0, powers, 1.0)
+        if np.abs(changes).max() < 1e-15:
             break
-        change = float(slope @ missed) / power
-        if abs(change) < 1e-15:
-            break
-        value = abs(value + change)
-    _, rate, real, imaginary = best
-    missed = column - real * np.cos(rate * rows) - imaginary * np.sin(rate * rows)
-    return rate, real, imaginary, float(np.abs(missed).max())
+        rates = np.abs(rates + changes)
+    rates, a, b = best
+    missed = columns - a * np.cos(rates * rows) - b * np.sin(rates * rows)
+    return np.vstack([best, np.abs(missed).max(axis=0)])
+
+
+def _parts(columns: RealRows, cos: RealRows, sin: RealRows) -> tuple[Reals, Reals]:
+    """The a and b for which a·cos + b·sin comes nearest to each column: least squares.
+
+    A sine is made orthogonal to its cosine, twice, since that of a slow wave is nearly nothing; one
+    that is nothing gets no part. Shape: (columns,) each.
+    """
+    powers = (cos**2).sum(axis=0)
+    shared = (cos * sin).sum(axis=0) / powers
+    rest = sin - shared * cos
+    again = (cos * rest).sum(axis=0) / powers
+    rest -= again * cos
+    left = (rest**2).sum(axis=0)
+    known = left > 1e-24 * powers
+    b = np.where(known, (rest * columns).sum(axis=0) / np.where(known, left, 1.0), 0.0)
+    return (cos * columns).sum(axis=0) / powers - (shared + again) * b, b
 
 
 def positions_at(

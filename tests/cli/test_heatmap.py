@@ -511,32 +511,6 @@ def test_the_machines_matplotlib_settings_change_nothing(posenc, tmp_path):
     assert (tmp_path / "hostile.png").read_bytes() == (tmp_path / "plain.png").read_bytes()
 
 
-@pytest.mark.long
-@pytest.mark.sweep(3)
-@pytest.mark.parametrize(
-    ("arguments", "forbidden"),
-    [
-        (["-s", "sinusoidal", "-l", "1000"], ["matplotlib", "torch", "plotext", "pydantic"]),
-        (["-s", "alibi", "-l", "1000", "--json"], ["matplotlib", "torch", "plotext"]),
-        (["-s", "rope", "-l", "100", "--out", "a.png"], ["torch", "plotext", "matplotlib.pyplot"]),
-    ],
-)
-def test_only_what_is_needed_is_imported(arguments, forbidden, tmp_path):
-    program = (
-        "import sys\nfrom posenc_cli.cli.exits import main\n"
-        f"status = main({['heatmap', *arguments]!r})\n"
-        f"print(status, [name for name in {forbidden!r} if name in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert done.stdout.splitlines()[-1] == "0 []"
-
-
 @pytest.mark.parametrize("option", ["--len 4", "--set dim=8", "--dim 8", "--as vllm", "--start 1"])
 def test_options_of_an_encoding_beside_a_file_are_refused(option, call, tmp_path):
     np.save(tmp_path / "a.npy", np.eye(4))

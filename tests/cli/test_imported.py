@@ -1,0 +1,108 @@
+"""What each command imports beyond the standard library: what it needs, and late."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from posenc_cli.cli.app import COMMANDS
+
+WATCHED = {
+    *("numpy", "typer", "rich", "plotext", "matplotlib", "matplotlib.pyplot", "PIL", "torch"),
+    *("orjson", "pandas", "scipy", "pydantic", "transformers", "safetensors"),
+}
+"""Packages that take their time, and those that only some of the others may bring along."""
+
+NUMPY = {"numpy"}
+TERMINAL = {"numpy", "plotext", "PIL"}
+FILE = {"numpy", "matplotlib", "PIL"}
+
+RUNS = [
+    ("generate -s rope -l 64 --out out.npy", NUMPY),
+    ("generate -s rope -l 64 --out out.csv", NUMPY | {"orjson"}),
+    ("apply -s rope --in table.npy --out out.npy", NUMPY),
+    ("emit -s rope -d 8 --layout half --out pack", NUMPY),
+    ("alibi-slopes --heads 8", set()),
+    ("buckets t5", NUMPY | {"rich"}),
+    ("resize table.npy --len 128 --out out.npy", NUMPY),
+    ("heatmap -s rope -l 64", NUMPY),
+    ("heatmap -s alibi -l 64 --json", NUMPY),
+    ("heatmap -s rope -l 64 --out out.png", FILE),
+    ("curve -s rope", TERMINAL),
+    ("curve -s rope --out out.svg", FILE),
+    ("rotation -s rope", TERMINAL),
+    ("spectrum -s rope", TERMINAL),
+    ("dot-similarity -s rope -l 64", TERMINAL),
+    ("dot-similarity -s rope -l 64 --out out.npy", NUMPY),
+    ("rope-check -s rope -d 64 -l 64", NUMPY),
+    ("order-check -s sinusoidal", NUMPY),
+    ("inspect -s sinusoidal -l 64", NUMPY),
+    ("heads -s rope --dim 8 --train 8 --test 16", NUMPY),
+    ("extrapolate -s rope --size 1x1x8 --train 8 --steps 1 --seeds 1", NUMPY),
+    ("compare table.npy table.npy", NUMPY),
+    ("explain config.json", set()),
+    ("plan --model llama-2-7b --to 16384", NUMPY),
+    ("identify table.npy", NUMPY),
+    ("weights table.npy", NUMPY),
+    ("schemes", {"rich"}),
+    ("schemes rope", set()),
+    ("models", {"rich"}),
+    ("backends", WATCHED),
+    ("completion bash", set()),
+]
+"""What is run, and what of `WATCHED` it may import besides Typer."""
+
+PROGRAM = f"""
+import sys
+from posenc_cli.cli.exits import main
+status = main(sys.argv[1:])
+print(status, *sorted({WATCHED!r} & {{*sys.modules}}), file=sys.stderr)
+"""
+
+CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 1}
+
+
+def imported_by(arguments: list[str], folder) -> tuple[int, set[str]]:
+    """The status of a run in a process of its own, and the packages that it imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    status, *packages = done.stderr.splitlines()[-1].split()
+    return int(status), {*packages}
+
+
+def test_every_command_says_what_it_may_import():
+    assert {run.split()[0] for run, _ in RUNS} == {*COMMANDS}
+
+
+@pytest.mark.long
+@pytest.mark.sweep(6)
+@pytest.mark.parametrize(("run", "allowed"), RUNS, ids=[run for run, _ in RUNS])
+def test_a_command_imports_only_what_it_may(run, allowed, tmp_path):
+    np.save(tmp_path / "table.npy", np.eye(64, 8, dtype=np.float32))
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    status, packages = imported_by(run.split(), tmp_path)
+    assert status in {0, 1}
+    assert packages <= {"typer", *allowed}
+
+
+@pytest.mark.long
+@pytest.mark.sweep(8)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_imports_neither_numpy_nor_a_painter(command, tmp_path):
+    assert imported_by([command, "--help"], tmp_path) == (0, {"typer"})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_what_the_program_says_of_itself_imports_nothing(option, tmp_path):
+    assert imported_by([option], tmp_path) == (0, set())
