@@ -22,6 +22,7 @@ from tests.checks import test_score_losses as scores_here
 from tests.checks import test_stored_frequencies as stored_here
 from tests.gguf_files import CASES, converted, parsed
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER
+from tests.processes import UNMEASURED
 
 pytestmark = [
     pytest.mark.slow,
@@ -52,6 +53,7 @@ def run(*arguments):
         capture_output=True,
         text=True,
         check=False,
+        env=UNMEASURED,  # coverage would count too
     )
     *err, last = done.stderr.splitlines()
     memory, seconds = last.split()
