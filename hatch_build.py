@@ -19,7 +19,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 sys.path.insert(0, str(Path(__file__).parent))
-from posenc_cli.backends.native import LIBRARY, SOURCES, seal
+from posenc_cli.backends.native import LIBRARY, SOURCES, is_whole, seal
 
 FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", "-Wall", "-Wextra", "-fPIC")
 SHARED = ("-shared", "-fvisibility=hidden", "-Wl,-Bsymbolic")
@@ -30,7 +30,7 @@ def compiled(library: Path = LIBRARY, flags: tuple[str, ...] = ()) -> bool:
 
     Raises: subprocess.CalledProcessError where there is a compiler that refuses it.
     """
-    if library.exists():
+    if library.exists() and is_whole(library):
         return True
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
     if not compiler or sys.platform != "linux":

@@ -40,7 +40,8 @@ def seal(library: Path) -> None:
     library.write_bytes(whole + sha256(whole).digest())
 
 
-def _is_whole(library: Path) -> bool:
+def is_whole(library: Path) -> bool:
+    """Whether a library ends with the SHA-256 of what stands before."""
     from hashlib import sha256
 
     sealed = library.read_bytes()
@@ -58,7 +59,7 @@ def loaded_library() -> CDLL:
     import ctypes
 
     try:
-        if not _is_whole(LIBRARY):
+        if not is_whole(LIBRARY):
             raise Unavailable("--backend fast: its library is damaged")
         library = ctypes.CDLL(str(LIBRARY))
         fill, instructions = library.posenc_fill, library.posenc_instructions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -567,7 +568,7 @@ print("sound")
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
 def test_the_kernel_reads_and_writes_what_is_its_own_and_does_nothing_undefined(tmp_path):
     """By the sanitizers of addresses and of undefined behaviour."""
@@ -598,6 +599,22 @@ def python(code, **environment):
     )
     assert done.returncode == 0, done.stderr
     return done
+
+
+@pytest.mark.long
+def test_a_damaged_library_is_compiled_anew(library):
+    hatch_build = pytest.importorskip("hatch_build", reason="hatchling is not installed")
+    whole = library.read_bytes()
+    library.unlink()
+    library.write_bytes(whole[:1000])
+    if hatch_build.compiled(library):
+        assert native.is_whole(library)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of glibc")
+def test_the_library_needs_no_later_glibc_than_its_tag_says():
+    versions = re.findall(rb"GLIBC_2\.(\d+)", native.LIBRARY.read_bytes())
+    assert max(map(int, versions)) <= 17
 
 
 def test_without_a_compiler_there_is_no_library_and_no_complaint(tmp_path, monkeypatch):
