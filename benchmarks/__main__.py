@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict
+import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
 
 RESULT = Path(__file__).parent / "results" / "measured.json"
 """What docs/performance.md is made of."""
-
-BUSY = 0.5
-"""Processes a core, others' included, from which a run is not to be trusted."""
+HISTORY = RESULT.parent / "history"
+"""Every whole run, by version and day."""
 
 SECTIONS: Mapping[str, Callable[[Sizes], Section | Judged]] = {
     "speed": speed_floor.measured,
@@ -41,8 +41,10 @@ def main(arguments: list[str]) -> int:
     chosen = sizes.QUICK if asked.quick else sizes.FULL
     if asked.quick:
         print("A quick run: smaller than what the goals are for.\n")
-    if machine.load() > BUSY:
-        print("The machine is busy: what takes long will look worse than it is.\n")
+    if machine.load() > machine.BUSY:
+        print("The machine is busy: what takes long will look worse than it is. Two threads, which")
+        print("would share the second core with others, are not measured.\n")
+        chosen = replace(chosen, threads=(1,))
     results = measured(chosen, asked.only or SECTIONS)
     whole = not asked.quick and not asked.only
     output = asked.output or (RESULT if whole else None)
@@ -51,6 +53,11 @@ def main(arguments: list[str]) -> int:
     else:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(as_json(results), encoding="utf-8")
+    if whole:
+        HISTORY.mkdir(exist_ok=True)
+        day = time.strftime("%Y-%m-%d", time.gmtime())
+        kept = HISTORY / f"{results['machine']['posenc']}-{day}.json"
+        kept.write_text(as_json(results), encoding="utf-8")
     return 0
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from posenc_cli import __version__
 from posenc_cli.encoding.engine import processors
 
+BUSY = 0.5
+"""Processes a core, others' included, from which a run is not to be trusted."""
 LIBRARIES = (
     "numpy",
     "torch",

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 BASE = 500_000.0
 DIM = 128
-THREADS = (1, 2)
 
 
 @dataclass(frozen=True)

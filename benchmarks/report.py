@@ -216,8 +216,8 @@ _USED = {
 def _machine(machine: Results) -> str:
     libraries = [f"{name} {version}" for name, version in machine["libraries"].items() if version]
     return (
-        "Ratios, measured side by side by `make bench`: medians, with the goal where there is "
-        f"one. {machine['cpu']}, {machine['cores']} cores; {machine['system']}, "
+        "Ratios, measured side by side by `make bench`: medians, minima, and the goal where "
+        f"there is one. {machine['cpu']}, {machine['cores']} cores; {machine['system']}, "
         f"Python {machine['python']}, {', '.join(libraries)}."
     )
 
@@ -228,16 +228,18 @@ def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _median(each: Results | None) -> str:
-    """A median with its goal, or a dash.
+    """A median with the minimum and its goal, or a dash.
 
-    >>> _median({"spread": {"median": 4.9}, "unit": "×", "goal": "≤ 5", "met": True})
-    '4.90× (goal ≤ 5)'
+    >>> spread = {"median": 4.9, "min": 4.1}
+    >>> _median({"spread": spread, "unit": "×", "goal": "≤ 5", "met": True})
+    '4.90× (least 4.10; goal ≤ 5)'
     """
     if each is None or each["spread"] is None:
         return NO_VALUE
     missed = ", missed" if each["met"] is False else ""
-    goal = f" (goal {each['goal']}{missed})" if each["goal"] else ""
-    return _with_unit(each["spread"]["median"], each["unit"]) + goal
+    goal = f"; goal {each['goal']}{missed}" if each["goal"] else ""
+    least = _short(each["spread"]["min"])
+    return f"{_with_unit(each['spread']['median'], each['unit'])} (least {least}{goal})"
 
 
 def _by_format(section: Results) -> str:

@@ -17,6 +17,7 @@ class Sizes:
     growth_lengths: tuple[int, ...]
     process_rounds: int
     neighbours: int
+    threads: tuple[int, ...] = (1, 2)
 
 
 FULL = Sizes(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.measuring import Goal, Measurement, Section, paired
 from benchmarks.peers import reusing_numpy
-from benchmarks.posenc_tables import DIM, THREADS, Work, engine, torch_threads
+from benchmarks.posenc_tables import DIM, Work, engine, torch_threads
 from posenc_cli.backends import registry
 
 if TYPE_CHECKING:
@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 DTYPES = ("float32", "float16", "bfloat16", "float64")
 FLOOR = "fill"
 GOALS = {
-    ("numpy", "float32", 1): 5.0,
-    ("numpy", "float32", 2): 3.0,
-    ("fast", "float32", 1): 1.7,
+    ("numpy", "float32", 1): 8.0,
+    ("numpy", "float64", 1): 4.0,
+    ("fast", "float32", 1): 1.5,
     ("fast", "float32", 2): 1.1,
-    ("numpy", "float64", 1): 2.0,
-    ("numpy", "float16", 1): 8.0,
-    ("numpy", "bfloat16", 1): 8.0,
+    ("fast", "float64", 1): 1.7,
+    ("fast", "float64", 2): 1.1,
+    ("fast", "float16", 1): 3.0,
+    ("fast", "float16", 2): 1.7,
+    ("fast", "bfloat16", 1): 3.0,
+    ("fast", "bfloat16", 2): 1.7,
 }
 HOW = (
     "A rotary table of {rows} × {dim}, written into an array whose memory was touched before, as "
@@ -43,7 +46,7 @@ def measured(sizes: Sizes) -> Section:
         work = Work(sizes.rows, dtype)
         out = work.touched()
         for backend in registry.names():
-            for threads in THREADS:
+            for threads in sizes.threads:
                 found += _posenc(work, out, backend, threads=threads, sizes=sizes)
         found += _textbook(work, partial(out.fill, 1), sizes)
     return Section(

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.machine import installed
 from benchmarks.measuring import Goal, Measurement, Section, paired
 from benchmarks.peers import LIBRARIES, reusing_numpy, textbook_numpy, textbook_torch
-from benchmarks.posenc_tables import DIM, THREADS, Work, engine, torch_threads
+from benchmarks.posenc_tables import DIM, Work, engine, torch_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,7 +54,7 @@ def measured(sizes: Sizes) -> Section:
     work = Work(sizes.rows, DTYPE)
     found = tuple(
         _against(work, rival, backend, sizes)
-        for rival in chain(_numpy(work), _torch(work))
+        for rival in chain(_numpy(work), _torch(work, sizes))
         for backend in POSENC
     )
     return Section("Speed, as times faster than peers", HOW.format(rows=sizes.rows, dim=DIM), found)
@@ -69,10 +69,10 @@ def _numpy(work: Work) -> Iterator[Rival]:
         yield Rival(f"{name}, reusing memory", 1, reusing, reuses=True, goal=goal)
 
 
-def _torch(work: Work) -> Iterator[Rival]:
+def _torch(work: Work, sizes: Sizes) -> Iterator[Rival]:
     positions = np.arange(work.rows, dtype=np.int64)
     missing = None if installed("torch") else "torch is not installed"
-    for threads in THREADS:
+    for threads in sizes.threads:
         textbook = partial(textbook_torch, positions, DTYPE)
         yield Rival("textbook torch", threads, textbook, missing=missing)
         for library in LIBRARIES:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.measuring import Goal, Measurement, Section, paired
-from benchmarks.posenc_tables import DIM, THREADS, Work, engine, torch_threads
+from benchmarks.posenc_tables import DIM, Work, engine, torch_threads
 from posenc_cli.backends import registry
 from posenc_cli.encoding.arrays import BLOCK_VALUES
 from posenc_cli.files.formats import FORMATS
@@ -58,7 +58,7 @@ def measured(sizes: Sizes) -> Section:
         found = [
             each
             for backend in registry.names()
-            for threads in THREADS
+            for threads in sizes.threads
             for each in _binary(work, place, backend, threads=threads, sizes=sizes)
         ]
         found.append(_text(text, place, sizes))

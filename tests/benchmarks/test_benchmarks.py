@@ -52,8 +52,19 @@ def quick(tmp_path_factory: pytest.TempPathFactory):
     printed = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         patch.setattr(sizes, "QUICK", TINY)
+        patch.setattr(machine, "load", lambda: 0.0)
         assert command.main(["--quick", "--output", str(output)]) == 0
     return printed.getvalue(), strict(output.read_text())
+
+
+@pytest.mark.long
+def test_a_second_thread_is_not_measured_on_a_busy_machine(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(sizes, "QUICK", TINY)
+    monkeypatch.setattr(machine, "load", lambda: 2.0)
+    output = tmp_path / "busy.json"
+    assert command.main(["--quick", "--only", "speed", "--output", str(output)]) == 0
+    assert "Two threads" in capsys.readouterr().out
+    assert {each["threads"] for each in measurements(strict(output.read_text()))} == {1}
 
 
 def measurements(result, section=None):
