@@ -9,7 +9,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import accuracy, machine, processes, sizes, speed_floor, speed_peers, streaming
+from benchmarks import (
+    accuracy,
+    corners,
+    machine,
+    processes,
+    sizes,
+    speed_floor,
+    speed_peers,
+    streaming,
+)
 from benchmarks.report import Results, as_json, as_plain, as_text
 
 if TYPE_CHECKING:
@@ -28,6 +37,7 @@ SECTIONS: Mapping[str, Callable[[Sizes], Section | Judged]] = {
     "speed": speed_floor.measured,
     "peers": speed_peers.measured,
     "streaming": streaming.measured,
+    "corners": corners.measured,
     "memory": processes.memory,
     "growth": processes.growth,
     "startup": processes.startup,

@@ -1,0 +1,103 @@
+"""What is done beside large tables: checks, biases, narrow tables, steps, precisions."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import posenc_cli as posenc
+from benchmarks.measuring import Goal, Measurement, Section, paired
+from benchmarks.posenc_tables import BASE, DIM, Work, engine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from benchmarks.sizes import Sizes
+
+HOW = (
+    "In one process, on as many threads as posenc takes, each against what stands beside it: of a "
+    "rotary table of {rows} × {dim} in float32, by `posenc.encode`, and of ALiBi's scores of 8 "
+    "heads and {context} positions. What has fewer columns is charged for as many values."
+)
+NARROW = (2, 8, 16)
+HEADS = 8
+CHECK, IDENTIFY = "rope-check of tables", "identify"
+GOALS = {CHECK: Goal("at most", 5.0)}
+"""Checking a cell may take 15 ns, where making one took 3."""
+
+
+def measured(sizes: Sizes) -> Section:
+    """Each against the plain work of the same size."""
+    rows = sizes.rows // 8
+    found = [*_checks(rows, sizes), *_tables(rows, sizes), *_narrow(sizes), _scores(sizes)]
+    how = HOW.format(rows=rows, dim=DIM, context=_context(sizes))
+    return Section("Beside large tables", how, tuple(found))
+
+
+def _checks(rows: int, sizes: Sizes) -> Iterator[Measurement]:
+    """What a check of a table takes, against making that table."""
+    tables = posenc.tables("rope", rows, dim=DIM, base=BASE)
+    table = posenc.encode("rope", rows, dim=DIM, base=BASE)
+    made = "generating the table"
+    functions: dict[str, Callable[[], object]] = {
+        made: partial(posenc.encode, "rope", rows, dim=DIM, base=BASE),
+        CHECK: partial(posenc.rope_check, "rope", tables=tables[:2], dim=DIM, base=BASE),
+        IDENTIFY: partial(posenc.identify, table),
+    }
+    times = paired(functions, repetitions=sizes.repetitions)
+    for name in (CHECK, IDENTIFY):
+        yield Measurement(name, made, times.ratio(name, made), goal=GOALS.get(name))
+
+
+def _tables(rows: int, sizes: Sizes) -> Iterator[Measurement]:
+    """Every second row, and the precisions of frameworks, against the exact table."""
+    plain = "the exact table"
+    make = partial(posenc.encode, "rope", dim=DIM, base=BASE)
+    functions: dict[str, Callable[[], object]] = {
+        plain: partial(make, rows),
+        "every second position": partial(make, f"0:{2 * rows}:2"),
+        **{
+            f"--arithmetic {arithmetic}": partial(make, rows, arithmetic=arithmetic)
+            for arithmetic in ("float64", "float32", "bfloat16")
+        },
+    }
+    times = paired(functions, repetitions=sizes.repetitions)
+    for name in functions:
+        if name != plain:
+            yield Measurement(name, plain, times.ratio(name, plain))
+
+
+def _narrow(sizes: Sizes) -> Iterator[Measurement]:
+    """A value of a narrow table, against one of a wide table of as many values."""
+    used = engine("numpy")
+    assert used is not None
+    wide = f"{DIM} columns"
+    works = {wide: Work(sizes.rows // 8, "float32")}
+    works |= {
+        f"{dim} columns": Work(sizes.rows // 8 * DIM // dim, "float32", dim=dim) for dim in NARROW
+    }
+    times = paired(
+        {name: partial(work.draw, used) for name, work in works.items()},
+        repetitions=sizes.repetitions,
+    )
+    for name in works:
+        if name != wide:
+            yield Measurement(f"posenc numpy, {name}", wide, times.ratio(name, wide), threads=1)
+
+
+def _scores(sizes: Sizes) -> Measurement:
+    """ALiBi's scores, against filling as many values of new memory."""
+    context = _context(sizes)
+    values = Work(HEADS * context * context // DIM, "float32")
+    times = paired(
+        {
+            "fill": values.filled,
+            "scores": partial(posenc.bias, "alibi", context, heads=HEADS),
+        },
+        repetitions=sizes.repetitions,
+    )
+    return Measurement("ALiBi's scores", "new memory, filled", times.ratio("scores", "fill"))
+
+
+def _context(sizes: Sizes) -> int:
+    return max(16, int(sizes.rows**0.5))
