@@ -18,7 +18,7 @@ from posenc_cli.cli.choosing import (
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.generate import ARITHMETICS
 from posenc_cli.cli.matrices import READ, MatrixOutput
-from posenc_cli.cli.options import completed_from, number_format, option, whole_option
+from posenc_cli.cli.options import number_format_option, option, whole_option
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.formats import format_of
 from posenc_cli.files.save import ready, save
@@ -105,12 +105,9 @@ def apply(
     ] = None,
     dtype: Annotated[
         DType | None,
-        option(
+        number_format_option(
             "--dtype",
-            metavar="NAME",
             help=f"of y: {'|'.join(REAL_DTYPES)} [default: that of x; of a drawn one float32]",
-            parse=number_format,
-            autocompletion=completed_from(REAL_DTYPES),
         ),
     ] = None,
     arithmetic: Annotated[

@@ -13,8 +13,7 @@ from posenc_cli.cli.options import (
     ENCODING,
     Head,
     Setting,
-    completed_from,
-    number_format,
+    number_format_option,
     option,
     settings_option,
 )
@@ -125,12 +124,9 @@ def compare(
     head: Head = None,
     dtype: Annotated[
         DType | None,
-        option(
+        number_format_option(
             "--dtype",
-            metavar="NAME",
             help=f"of what is computed: {'|'.join(REAL_DTYPES)} [default: the file's, or float64]",
-            parse=number_format,
-            autocompletion=completed_from(REAL_DTYPES),
         ),
     ] = None,
     identify: Annotated[

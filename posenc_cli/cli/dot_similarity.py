@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixOutput
-from posenc_cli.cli.options import OptionGroup, completed_from, number_format, option, whole_option
+from posenc_cli.cli.options import OptionGroup, number_format_option, option, whole_option
 from posenc_cli.cli.pictures import IMAGES, ColorPictureOptions, page_of, show, wrapped_lines
 from posenc_cli.cli.subjects import Subjects
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
@@ -112,12 +112,9 @@ def dot_similarity(
     ] = False,
     dtype: Annotated[
         DType | None,
-        option(
+        number_format_option(
             "--dtype",
-            metavar="NAME",
             help=f"of a matrix in a file: {'|'.join(REAL_DTYPES)} [default: float32]",
-            parse=number_format,
-            autocompletion=completed_from(REAL_DTYPES),
         ),
     ] = None,
     picture: ColorPictureOptions,

@@ -9,7 +9,7 @@ from posenc_cli.backends.base import Arithmetic
 from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixOutput
-from posenc_cli.cli.options import Head, TableName, completed_from, number_format, option
+from posenc_cli.cli.options import Head, TableName, number_format_option, option
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.formats import DEFAULT_OF_SEVERAL, FORMATS, format_of
@@ -47,23 +47,17 @@ def generate(
     output: GenerateOutput,
     dtype: Annotated[
         DType,
-        option(
+        number_format_option(
             "--dtype",
-            metavar="NAME",
             help=f"{'|'.join(REAL_DTYPES)} [default: float32]",
-            parse=number_format,
-            autocompletion=completed_from(REAL_DTYPES),
             show_default=False,
         ),
     ] = FLOAT32,
     round_to: Annotated[
         DType | None,
-        option(
+        number_format_option(
             "--round-to",
-            metavar="NAME",
             help="round the values to this coarser number format, and store them in --dtype",
-            parse=number_format,
-            autocompletion=completed_from(REAL_DTYPES),
         ),
     ] = None,
     table: TableName = None,

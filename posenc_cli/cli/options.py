@@ -67,6 +67,14 @@ def whole_option(*flags: str, minimum: int | None = None, **settings: Any) -> An
     return option(*flags, parse=parse, **{"metavar": "N", **settings})
 
 
+def number_format_option(flag: str, **settings: Any) -> Any:
+    """What ``Annotated`` says of an option that is a number format."""
+    known = completed_from(REAL_DTYPES)
+    return option(
+        flag, parse=number_format, **{"metavar": "NAME", "autocompletion": known, **settings}
+    )
+
+
 def settings_option(help: str) -> Any:  # noqa: A002 - as Typer calls it
     """What ``Annotated`` says of a ``--set``, of which there may be many."""
     return option(

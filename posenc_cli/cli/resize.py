@@ -10,7 +10,7 @@ import typer
 
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import READ, MatrixOutput
-from posenc_cli.cli.options import completed_from, number_format, option, whole_option
+from posenc_cli.cli.options import number_format_option, option, whole_option
 from posenc_cli.encoding.methods import METHODS, RESIZE_ARITHMETICS, Method, ResizeArithmetic
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.formats import format_of
@@ -123,12 +123,9 @@ def resize(
     ] = "exact",
     dtype: Annotated[
         DType | None,
-        option(
+        number_format_option(
             "--dtype",
-            metavar="NAME",
             help=f"{'|'.join(REAL_DTYPES)} [default: the table's]",
-            parse=number_format,
-            autocompletion=completed_from(REAL_DTYPES),
         ),
     ] = None,
     output: ResizeOutput,

@@ -337,7 +337,8 @@ class ExperimentReport(Record):
         unit = _UNITS[self.unit]
         envelope = None
         if len(item.seeds) > 1 and len(self.summaries) <= _MOST_BANDS:
-            low = tuple((loss.low or 0.0) / unit for loss in losses)
+            # No loss is below 0, though Student's interval of a few seeds reaches there.
+            low = tuple(max(loss.low or 0.0, 0.0) / unit for loss in losses)
             high = tuple((loss.high or 0.0) / unit for loss in losses)
             envelope = Envelope(low, high, "95% of the mean")
         heights = tuple(loss.mean / unit for loss in losses)

@@ -300,7 +300,22 @@ def _legend(planned: LengthPlan) -> Iterator[str]:
         "fastest; logits: times; unseen: pairs with unseen angles; negative: the sum first is; "
         f"float32: largest error of cos and sin at {last}, in bfloat16 {rounded:.1g}."
     )
+    for recipe in planned.recipes:
+        if recipe.scheme == "rope-llama3":
+            yield _bend(recipe)
     yield CAVEAT
+
+
+def _bend(recipe: Recipe) -> str:
+    """Which pairs Llama 3's rule keeps and slows, which no column of the table says."""
+    few, many, first = (
+        f"{recipe.params[name]:.5g}" if name.endswith("factor") else recipe.params[name]
+        for name in ("low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+    )
+    return (
+        f"{recipe.name}: pairs that turn over {many} times in {first} positions are kept, under "
+        f"{few} slowed by the factor {recipe.params['factor']:.5g}, the others in between."
+    )
 
 
 def _left_out(planned: LengthPlan) -> Iterator[str]:

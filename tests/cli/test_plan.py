@@ -41,6 +41,13 @@ def test_a_plan_fits_one_screen_and_says_what_to_set(call, config):
     assert max(map(len, out.splitlines())) <= 80
 
 
+def test_the_rule_of_llama3_is_told_in_turns(call, config):
+    _, out, _ = call("plan", "--config", config, "--to", "1024")
+    said = " ".join(out.split())
+    assert "llama3: pairs that turn over 4 times in 256 positions are kept" in said
+    assert "under 1 slowed by the factor 4, the others in between." in said
+
+
 def test_json_has_the_promised_fields(call, config):
     status, out, _ = call("plan", "--config", config, "--to", "1e3", "--json")
     found = json.loads(out)

@@ -182,6 +182,16 @@ def test_the_intervals_are_drawn_of_few_curves_with_several_seeds():
     assert {curve.envelope for curve in many} == {None}
 
 
+def test_no_interval_of_losses_is_drawn_below_zero():
+    def apart(_label, _stretch, seed, _length, _place):
+        return 1.4 + 2.0 * seed
+
+    request = request_of("rope", seeds=2)
+    panels = ExperimentReport.of(request, results(request, apart), "nats").figure().panels
+    lows = [low for panel in panels for curve in panel.curves for low in curve.envelope.low]
+    assert {*lows} == {0.0}
+
+
 def test_a_figure_of_several_tasks_has_panels_of_each():
     report = report_of("rope", tasks=("text", "needle"), trained=16, tests=("2x",))
     panels = report.figure().panels
