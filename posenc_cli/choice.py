@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
-from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, fresh, replace
 
@@ -56,6 +56,14 @@ class Choice(Record):
     def name(self) -> str:
         """What names the encoding: its scheme, or those of its parts joined by ``+``."""
         return "+".join(part.scheme.name for part in self.parts) or self.scheme.name
+
+    @property
+    def asked(self) -> str:
+        """What an error names the encoding by: the option that chose it, and what that meant."""
+        for kind in ("config", "model"):
+            if kind in self.origin:
+                return f"--{kind} {quoted_name(self.origin[kind])} ({self.name})"
+        return f"--scheme {self.name}"
 
     def engine(self, plan: Plan, *, arithmetic: Arithmetic = "exact") -> Engine:
         """What computes a plan: the backend asked for, or the one that suits it.

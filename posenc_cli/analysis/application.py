@@ -124,14 +124,14 @@ def applicable_part(choice: Choice) -> Choice:
     if len(parts) > 1:
         kinds = " and ".join(f"{part.scheme.name} ({part.scheme.kind})" for part in parts)
         raise InvalidInput(
-            f"--scheme {choice.name}: {kinds} are for different vectors, or one after another",
+            f"{choice.asked}: {kinds} are for different vectors, or one after another",
             hint="apply them one by one",
         )
     if not parts:
         those = {part.scheme.kind for part in choice.parts or (choice,)}
         what = "are added to scores" if those == {"bias"} else "are met by queries at each offset"
         raise InvalidInput(
-            f"--scheme {choice.name}: is {' and '.join(sorted(those))}: its numbers {what}, and "
+            f"{choice.asked}: is {' and '.join(sorted(those))}: its numbers {what}, and "
             "nothing of it applies to vectors",
             hint="absolute schemes are added to x, rotary ones turn it",
         )

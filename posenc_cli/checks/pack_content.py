@@ -94,7 +94,7 @@ def pack_content(choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule
         return _of_scores(choice, dtype, rule)
     if not choice.parts and choice.scheme.kind == "relative":
         raise InvalidInput(
-            f"--scheme {choice.scheme.name}: is relative: queries meet a row for each offset, and "
+            f"{choice.asked}: is relative: queries meet a row for each offset, and "
             "packs are of what turns vectors or is added to them, or to scores",
             hint=f"posenc generate -s {choice.scheme.name} writes its rows",
         )
@@ -166,8 +166,7 @@ def _of_added(
     rows = added.rows()
     if not rows.any():
         raise InvalidInput(
-            f"--scheme {request.scheme.name}: adds nothing at these positions, and no test of it "
-            "can fail"
+            f"{applied.choice.asked}: adds nothing at these positions, and no test of it can fail"
         )
     matrix = applied.choice.requests(Precision.of(FLOAT32, dtype))[0].plan().matrix()
     table = np.concatenate([widen(block, FLOAT32) for block in matrix.blocks()])
@@ -248,7 +247,7 @@ def _check_size(choice: Choice, size: int, most: int, unit: str) -> None:
     Raises: InvalidInput, which names the positions where they were asked for.
     """
     given = choice.positions
-    name = f"--scheme {choice.name}" if given is None else given.option
+    name = choice.asked if given is None else given.option
     check_size(name, size, most, unit, hint="--positions takes fewer of them")
 
 

@@ -145,7 +145,7 @@ def turned_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs:
     bound = choice.encoding().bound
     if bound.scheme.kind != "rotary":
         raise InvalidInput(
-            f"--scheme {bound.scheme.name}: is {bound.scheme.kind}, and turns no vectors",
+            f"{choice.asked}: is {bound.scheme.kind}, and turns no vectors",
             hint="posenc schemes lists what is rotary",
         )
     if choice.positions is None:

@@ -108,8 +108,8 @@ def choice_report(choice: Choice) -> SpectrumReport:
     content = choice.encoding().bound.content
     if content.heads is not None:
         raise InvalidInput(
-            f"--scheme {choice.name}: is a bias, which has neither waves nor rows of positions",
-            hint=f"posenc dot-similarity --scheme {choice.name} shows it",
+            f"{choice.asked}: is a bias, which has neither waves nor rows of positions",
+            hint="posenc dot-similarity shows it",
         )
     waves = content.waves is not None
     if choice.positions is None and not waves:

@@ -122,3 +122,13 @@ def test_json_says_which_model_was_read_and_how(call):
     document = json.loads(call("generate", *arguments)[1])
     assert (document["model"], document["layer_type"]) == ("gemma-3-4b", "full_attention")
     assert document["warnings"] == []
+
+
+@pytest.mark.parametrize("command", ["spectrum", "rotation", "apply --len 4 --seed 1 --out y.npy"])
+def test_an_error_of_a_config_names_the_config_and_what_it_means(call, tmp_path, command):
+    config = {"model_type": "bloom", "hidden_size": 64, "n_head": 8}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    status, out, err = call(*command.split(), "--config", "config.json")
+    assert (status, out) == (2, "")
+    assert "error: --config 'config.json' (alibi): is " in err
+    assert "--scheme" not in err
