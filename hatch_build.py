@@ -21,7 +21,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 sys.path.insert(0, str(Path(__file__).parent))
 from posenc_cli.backends.native import LIBRARY, SOURCES, is_whole, seal
 
-FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", "-Wall", "-Wextra", "-fPIC")
+FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", "-Wall", "-Wextra", "-Wno-psabi", "-fPIC")
 SHARED = ("-shared", "-fvisibility=hidden", "-Wl,-Bsymbolic")
 
 

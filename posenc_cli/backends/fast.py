@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.phasors import Phasors
 
-LANES = 16  # rows of the kernel's tables are multiples of these
+LANES = 8  # rows of the kernel's tables are multiples of these
 DIGITS = 10  # above the lowest: with it, what positions up to 2^53 need
 COLUMNS, HALVES, ALTERNATE = range(3)
 FORMATS = {dtype.name: number for number, dtype in enumerate((FLOAT64, FLOAT32, BFLOAT16, FLOAT16))}

@@ -14,19 +14,13 @@
 #include <string.h>
 
 #if defined(__x86_64__)
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
-
-/* Numbers of an array of the caller's, which may lie anywhere. */
-typedef uint16_t any16 __attribute__((aligned(1), may_alias));
-typedef uint32_t any32 __attribute__((aligned(1), may_alias));
-typedef uint64_t any64 __attribute__((aligned(1), may_alias));
-typedef double any_double __attribute__((aligned(1), may_alias));
 
 #define INLINE static inline __attribute__((always_inline))
 #define EXPORT __attribute__((visibility("default")))
 
-enum { ROWS = 32, DIGIT_BITS = 5, DIGITS = 10, MOST_LANES = 16 };
+enum { ROWS = 32, DIGIT_BITS = 5, DIGITS = 10, MOST_LANES = 8 };
 enum format { FLOAT64, FLOAT32, BFLOAT16, FLOAT16 };
 enum layout { COLUMNS, HALVES, ALTERNATE };
 
@@ -59,8 +53,7 @@ struct group {
     int64_t count, offsets[ROWS];
     char *out;
     int64_t stride;
-    uint32_t doubts[ROWS][MOST_LANES];
-    uint64_t wide_doubts[ROWS][MOST_LANES]; /* of float64 */
+    uint32_t doubts[ROWS][MOST_LANES]; /* of the heads that were filled last */
 };
 
 struct found {
@@ -73,39 +66,53 @@ INLINE uint32_t bits_of_float(float value) {
     return bits;
 }
 
-INLINE uint64_t bits_of_double(double value) {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 INLINE double size_of(double value) { return __builtin_fabs(value); }
 
-INLINE double smaller(double left, double right) { return left < right ? left : right; }
-
-/* What left + right leaves of its rounded sum: exact (Knuth). */
-INLINE double sum_error(double left, double right, double sum) {
-    double moved = sum - left;
-    return (left - (sum - moved)) + (right - moved);
-}
-
-/* A float32 rounded to a half precision: its bits are the upper 16, and the lower 0 at a tie. */
-INLINE uint32_t half_bits(uint32_t word, int float16) {
-    uint32_t tie = float16 ? 1u << 12 : 1u << 15;
-    return ((word + tie) << (float16 ? 3 : 0)) | (word & 0x80000000u);
-}
-
-/* The bits of a double cut off to a float32, which stays on its side of every tie. */
-INLINE uint32_t cut_bits(double value) {
+/* A double rounded to a half precision. Cut off to a float32 it stays on its side of every tie; then
+   the bits are the upper 16. */
+INLINE uint16_t half_of(double value, int float16) {
     float single = (float)value;
-    return bits_of_float(single) - (size_of((double)single) > size_of(value) ? 1u : 0u);
+    uint32_t word = bits_of_float(single) - (size_of((double)single) > size_of(value));
+    uint32_t tie = float16 ? 1u << 12 : 1u << 15;
+    return (uint16_t)((((word + tie) << (float16 ? 3 : 0)) | (word & 0x80000000u)) >> 16);
+}
+
+/* The bits of the least float32 that is far enough from zero: above 2^26 margins one lies on the
+   exact value's side of every tie but its own. A margin below a quarter of the smallest float32
+   leaves only what is rounded to zero in doubt. */
+INLINE int32_t least_apart(double margin) {
+    return margin > 0x1p-151 ? (int32_t)bits_of_float((float)(margin * 0x1.00001p26)) : margin > 0;
+}
+
+/* List the cells of a head that are not proven. Those of half precisions are looked at again, with
+   their margins, and written. */
+static void list(const struct group *group, int64_t r, int64_t k, int64_t row, struct found *found) {
+    const struct table *table = group->table;
+    const struct factors *by = group->by;
+    int cells = table->layout == COLUMNS ? 1 : 2;
+    int64_t step = table->layout == ALTERNATE ? 2 : 1, apart = step == 2 ? 1 : table->heads;
+    double x = table->low[group->offsets[r] + k];
+    double y = table->low[group->offsets[r] + k + ROWS * table->padded];
+    for (int second = 0; second < cells; second++) {
+        int64_t column = k * step + second * apart;
+        if (table->format == BFLOAT16 || table->format == FLOAT16) {
+            double cell = second ? y * by->u[k] - x * by->v[k] : x * by->u[k] + y * by->v[k];
+            double margin = second ? by->other_margin[k] : by->margin[k];
+            uint16_t upper = half_of(cell + margin, table->format == FLOAT16);
+            memcpy(group->out + r * group->stride + 2 * column, &upper, 2);
+            if (upper == half_of(cell - margin, table->format == FLOAT16)) continue;
+        }
+        if (found->count < found->capacity)
+            found->places[found->count] = row * cells * table->heads + column;
+        found->count++;
+    }
 }
 
 /* Two neighbours in memory as one word. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define PAIRED(word, first, second) ((word)(first) | (word)(second) << (4 * sizeof(word)))
+#define PAIRED(first, second, bits) ((first) | (second) << (bits))
 #else
-#define PAIRED(word, first, second) ((word)(second) | (word)(first) << (4 * sizeof(word)))
+#define PAIRED(first, second, bits) ((second) | (first) << (bits))
 #endif
 
 #define JOINED(name, suffix) name##_##suffix
@@ -115,24 +122,26 @@ INLINE uint32_t cut_bits(double value) {
 #define SUFFIX plain
 #define TARGET
 #define LANES 4
-#if defined(__FP_FAST_FMA)
-#define FUSED 1
-#else
-#define FUSED 0
-#endif
+#define STREAM_LINE(out, from)  \
+    for (int i = 0; i < 4; i++) \
+    _mm_stream_si128((__m128i *)(out) + i, _mm_loadu_si128((const __m128i *)(from) + i))
 #include "waves_kernel.h"
 
 #if defined(__x86_64__)
 #define SUFFIX avx2
 #define TARGET __attribute__((target("avx2,fma")))
-#define LANES 8
-#define FUSED 1
+#define LANES 4
+#define FUSED _mm256_fmadd_pd
+#define STREAM_LINE(out, from)  \
+    for (int i = 0; i < 2; i++) \
+    _mm256_stream_si256((__m256i *)(out) + i, _mm256_loadu_si256((const __m256i *)(from) + i))
 #include "waves_kernel.h"
 
 #define SUFFIX avx512
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")))
-#define LANES 16
-#define FUSED 1
+#define LANES 8
+#define FUSED _mm512_fmadd_pd
+#define STREAM_LINE(out, from) _mm512_stream_si512((__m512i *)(out), _mm512_loadu_si512(from))
 #include "waves_kernel.h"
 #endif
 

@@ -1,303 +1,320 @@
-/* The kernel for one set of instructions: SUFFIX, TARGET, LANES (heads computed at once) and FUSED
-   (whether multiplications are fused with additions) are defined by whoever includes it. */
+/* The kernel for one set of instructions: SUFFIX, TARGET, LANES (heads computed at once), FUSED
+   (left * right + addend of vectors, rounded once; not everywhere) and STREAM_LINE (64 bytes past
+   the caches) are defined by whoever includes it. */
 
-INLINE double NAME(added)(double left, double right, double addend) {
-    return FUSED ? __builtin_fma(left, right, addend) : left * right + addend;
+#define DO TARGET INLINE
+
+typedef double NAME(doubles) __attribute__((vector_size(8 * LANES)));
+typedef uint64_t NAME(longs) __attribute__((vector_size(8 * LANES)));
+typedef float NAME(floats) __attribute__((vector_size(4 * LANES)));
+typedef int32_t NAME(ints) __attribute__((vector_size(4 * LANES)));
+typedef uint32_t NAME(words) __attribute__((vector_size(4 * LANES)));
+typedef uint16_t NAME(shorts) __attribute__((vector_size(2 * LANES)));
+
+DO NAME(doubles) NAME(read)(const double *from) {
+    NAME(doubles) vector;
+    memcpy(&vector, from, sizeof vector);
+    return vector;
+}
+
+DO void NAME(write)(double *to, NAME(doubles) vector) { memcpy(to, &vector, sizeof vector); }
+
+DO NAME(doubles) NAME(size)(NAME(doubles) vector) {
+    return (NAME(doubles))((NAME(longs))vector & INT64_MAX);
+}
+
+DO NAME(doubles) NAME(chosen)(NAME(longs) yes, NAME(doubles) one, NAME(doubles) other) {
+    return (NAME(doubles))((yes & (NAME(longs))one) | (~yes & (NAME(longs))other));
+}
+
+#if defined(FUSED)
+#define MULTIPLY_ADD FUSED
+#elif defined(__FP_FAST_FMA)
+#define MULTIPLY_ADD NAME(fused)
+DO NAME(doubles) NAME(fused)(NAME(doubles) left, NAME(doubles) right, NAME(doubles) addend) {
+    for (int i = 0; i < LANES; i++) addend[i] = __builtin_fma(left[i], right[i], addend[i]);
+    return addend;
+}
+#endif
+
+DO NAME(doubles) NAME(added)(NAME(doubles) left, NAME(doubles) right, NAME(doubles) addend) {
+#ifdef MULTIPLY_ADD
+    return MULTIPLY_ADD(left, right, addend);
+#else
+    return left * right + addend;
+#endif
 }
 
 /* What left * right leaves of its rounded product: exact (Dekker where nothing is fused). */
-INLINE double NAME(product_error)(double left, double right, double product) {
-    if (FUSED) return __builtin_fma(left, right, -product);
-    double scaled = left * 0x1.000002p27, a = scaled - (scaled - left), b = left - a;
+DO NAME(doubles) NAME(product_error)(NAME(doubles) left, NAME(doubles) right,
+                                     NAME(doubles) product) {
+#ifdef MULTIPLY_ADD
+    return MULTIPLY_ADD(left, right, -product);
+#else
+    NAME(doubles) scaled = left * 0x1.000002p27, a = scaled - (scaled - left), b = left - a;
     scaled = right * 0x1.000002p27;
-    double c = scaled - (scaled - right), d = right - c;
+    NAME(doubles) c = scaled - (scaled - right), d = right - c;
     return ((a * c - product) + a * d + b * c) + b * d;
+#endif
+}
+
+/* What left + right leaves of its rounded sum: exact (Knuth). */
+DO NAME(doubles) NAME(sum_error)(NAME(doubles) left, NAME(doubles) right, NAME(doubles) sum) {
+    NAME(doubles) moved = sum - left;
+    return (left - (sum - moved)) + (right - moved);
 }
 
 /* result = left * right, complex numbers in double-double; parts of right are right_stride apart. */
-INLINE void NAME(multiply)(int64_t count, double *restrict result, const double *restrict left,
-                           const double *restrict right, int64_t right_stride) {
-    for (int64_t k = 0; k < count; k++) {
-        double a = left[k], a_low = left[count + k];
-        double b = left[2 * count + k], b_low = left[3 * count + k];
-        double c = right[k], c_low = right[right_stride + k];
-        double d = right[2 * right_stride + k], d_low = right[3 * right_stride + k];
-        double p = a * c, q = b * d, sum = p - q;
-        double low = sum_error(p, -q, sum) +
-                     ((NAME(product_error)(a, c, p) - NAME(product_error)(b, d, q)) +
-                      ((a * c_low + a_low * c) - (b * d_low + b_low * d)));
-        result[k] = sum + low;
-        result[count + k] = sum_error(sum, low, sum + low);
+DO void NAME(multiply)(int64_t count, double *restrict result, const double *restrict left,
+                       const double *restrict right, int64_t right_stride) {
+    for (int64_t k = 0; k < count; k += LANES) {
+        NAME(doubles) a = NAME(read)(left + k), a_low = NAME(read)(left + count + k);
+        NAME(doubles) b = NAME(read)(left + 2 * count + k);
+        NAME(doubles) b_low = NAME(read)(left + 3 * count + k);
+        NAME(doubles) c = NAME(read)(right + k), c_low = NAME(read)(right + right_stride + k);
+        NAME(doubles) d = NAME(read)(right + 2 * right_stride + k);
+        NAME(doubles) d_low = NAME(read)(right + 3 * right_stride + k);
+        NAME(doubles) p = a * c, q = b * d, sum = p - q;
+        NAME(doubles) low = NAME(sum_error)(p, -q, sum) +
+                            ((NAME(product_error)(a, c, p) - NAME(product_error)(b, d, q)) +
+                             ((a * c_low + a_low * c) - (b * d_low + b_low * d)));
+        NAME(write)(result + k, sum + low);
+        NAME(write)(result + count + k, NAME(sum_error)(sum, low, sum + low));
         p = a * d, q = b * c, sum = p + q;
-        low = sum_error(p, q, sum) +
+        low = NAME(sum_error)(p, q, sum) +
               ((NAME(product_error)(a, d, p) + NAME(product_error)(b, c, q)) +
                ((a * d_low + a_low * d) + (b * c_low + b_low * c)));
-        result[2 * count + k] = sum + low;
-        result[3 * count + k] = sum_error(sum, low, sum + low);
+        NAME(write)(result + 2 * count + k, sum + low);
+        NAME(write)(result + 3 * count + k, NAME(sum_error)(sum, low, sum + low));
     }
 }
 
 /* The factors of the ROWS positions from `first` on, of which `phasor` is scale * exp(i first w). */
-INLINE void NAME(prepare)(const struct table *table, const struct factors *by,
-                          const double *restrict phasor, int64_t first) {
+DO void NAME(prepare)(const struct table *table, const struct factors *by,
+                      const double *restrict phasor, int64_t first) {
     int64_t count = table->padded;
-    double end = (double)(first + ROWS), most = size_of(table->scale);
-    for (int64_t k = 0; k < count; k++) {
-        double u = phasor[k], v = phasor[2 * count + k] * table->turn[k];
-        double more = end * table->rate[k] > 0.5 ? table->cancelled : 0.0;
-        double x = table->reach_x[k], y = table->reach_y[k];
-        double bound = x * size_of(u) + y * size_of(v) + more;
-        double other = y * size_of(u) + x * size_of(v) + more;
-        by->u[k] = u * table->factor;
-        by->v[k] = v * table->factor;
-        by->u_low[k] = phasor[count + k];
-        by->v_low[k] = phasor[3 * count + k] * table->turn[k];
-        by->margin[k] = smaller(bound, most) * table->margin;
-        by->other_margin[k] = smaller(other, most) * table->margin;
+    double end = (double)(first + ROWS);
+    NAME(doubles) zero = {0}, most = zero + size_of(table->scale);
+    int half = table->format == BFLOAT16 || table->format == FLOAT16;
+    for (int64_t k = 0; k < count; k += LANES) {
+        NAME(doubles) turn = NAME(read)(table->turn + k), u = NAME(read)(phasor + k);
+        NAME(doubles) v = NAME(read)(phasor + 2 * count + k) * turn;
+        NAME(doubles) x = NAME(read)(table->reach_x + k), y = NAME(read)(table->reach_y + k);
+        NAME(longs) cancels = (NAME(longs))(end * NAME(read)(table->rate + k) > 0.5);
+        NAME(doubles) more = NAME(chosen)(cancels, zero + table->cancelled, zero);
+        NAME(doubles) bound = x * NAME(size)(u) + y * NAME(size)(v) + more;
+        NAME(doubles) other = y * NAME(size)(u) + x * NAME(size)(v) + more;
+        bound = NAME(chosen)((NAME(longs))(bound < most), bound, most) * table->margin;
+        other = NAME(chosen)((NAME(longs))(other < most), other, most) * table->margin;
+        NAME(write)(by->u + k, u * table->factor);
+        NAME(write)(by->v + k, v * table->factor);
+        NAME(write)(by->u_low + k, NAME(read)(phasor + count + k));
+        NAME(write)(by->v_low + k, NAME(read)(phasor + 3 * count + k) * turn);
+        NAME(write)(by->margin + k, bound);
+        NAME(write)(by->other_margin + k, other);
     }
-    if (table->format != BFLOAT16 && table->format != FLOAT16) return;
-    /* Above 2^26 margins a float32 lies on the exact value's side of every tie but its own. Margins
-       below a quarter of the smallest float32 leave only what is rounded to zero in doubt. */
-    for (int64_t k = 0; k < count; k++) {
-        float floor = (float)(by->margin[k] * 0x1.00001p26);
-        float other = (float)(by->other_margin[k] * 0x1.00001p26);
-        int some = by->margin[k] > 0, others = by->other_margin[k] > 0;
-        by->floor[k] = by->margin[k] > 0x1p-151 ? (int32_t)bits_of_float(floor) : some;
-        by->other_floor[k] = by->other_margin[k] > 0x1p-151 ? (int32_t)bits_of_float(other) : others;
+    for (int64_t k = 0; half && k < count; k++) {
+        by->floor[k] = least_apart(by->margin[k]);
+        by->other_floor[k] = least_apart(by->other_margin[k]);
     }
 }
 
-/* A cell in a format; bits of `doubt` are set unless that proves it. */
+/* Cells in a format; bits of `doubt` are set unless that proves them. */
 
-INLINE uint32_t NAME(to_single)(double cell, double margin, uint32_t *doubt) {
-    uint32_t upper = bits_of_float((float)(cell + margin));
-    *doubt = upper ^ bits_of_float((float)(cell - margin));
+DO NAME(words) NAME(to_single)(NAME(doubles) cell, NAME(doubles) margin, NAME(words) *doubt) {
+    NAME(words) upper = (NAME(words))__builtin_convertvector(cell + margin, NAME(floats));
+    *doubt |= upper ^ (NAME(words))__builtin_convertvector(cell - margin, NAME(floats));
     return upper;
 }
 
-INLINE uint16_t NAME(to_half)(double cell, int32_t floor, int float16, uint32_t *doubt) {
-    uint32_t word = bits_of_float((float)cell), rounded = half_bits(word, float16);
-    *doubt = ((int32_t)(word & 0x7fffffffu) < floor) | ((rounded << 16) == 0);
-    return (uint16_t)(rounded >> 16);
+DO NAME(shorts) NAME(to_half)(NAME(doubles) cell, NAME(ints) floor, int float16,
+                              NAME(words) *doubt) {
+    NAME(words) word = (NAME(words))__builtin_convertvector(cell, NAME(floats));
+    NAME(words) tie = (NAME(words)){0} + (float16 ? 1u << 12 : 1u << 15);
+    NAME(words) rounded = ((word + tie) << (float16 ? 3 : 0)) | (word & 0x80000000u);
+    *doubt |= (NAME(words))((NAME(ints))(word & 0x7fffffffu) < floor);
+    *doubt |= (NAME(words))((rounded << 16) == 0);
+    return __builtin_convertvector(rounded >> 16, NAME(shorts));
 }
 
 /* x u + y v, with all low parts. The two products, their sum, and what these leave are exact. */
-INLINE double NAME(to_double)(const double x[4], const double y[4], double margin, uint64_t *doubt) {
-    double p = x[0] * x[1], q = y[0] * y[1], sum = p + q;
-    double rest = NAME(added)(x[2], x[1], x[0] * x[3]) + NAME(added)(y[2], y[1], y[0] * y[3]);
+DO NAME(doubles) NAME(to_double)(const NAME(doubles) x[4], const NAME(doubles) y[4],
+                                 NAME(doubles) margin, NAME(longs) *doubt) {
+    NAME(doubles) p = x[0] * x[1], q = y[0] * y[1], sum = p + q;
+    NAME(doubles) rest = NAME(added)(x[2], x[1], x[0] * x[3]) + NAME(added)(y[2], y[1], y[0] * y[3]);
     rest += NAME(product_error)(x[0], x[1], p) + NAME(product_error)(y[0], y[1], q);
-    rest += sum_error(p, q, sum);
-    double upper = sum + (rest + margin), lower = sum + (rest - margin);
-    *doubt = bits_of_double(upper) ^ bits_of_double(lower);
+    rest += NAME(sum_error)(p, q, sum);
+    NAME(doubles) upper = sum + (rest + margin), lower = sum + (rest - margin);
+    *doubt |= (NAME(longs))upper ^ (NAME(longs))lower;
     return upper;
 }
 
-/* Store the first and second cells of heads k, k + 1, ...: LANES of them, or `lanes`. Neighbours are
-   one word of twice their size, which vectors make and interleaving stores do not. */
-#define STORE(type, word, target, first, second)                                        \
-    do {                                                                                \
-        type *row = (type *)(target);                                                   \
-        int stored = whole ? LANES : lanes;                                             \
-        if (layout == ALTERNATE) {                                                      \
-            word *pairs = (word *)(target);                                             \
-            for (int i = 0; i < stored; i++) pairs[k + i] = PAIRED(word, first[i], second[i]); \
-        } else {                                                                        \
-            for (int i = 0; i < stored; i++) row[k + i] = first[i];                     \
-            if (layout == HALVES)                                                       \
-                for (int i = 0; i < stored; i++) row[heads + k + i] = second[i];        \
-        }                                                                               \
+/* Words of which bits are set where any are of the longs. */
+DO NAME(words) NAME(folded)(NAME(longs) doubt) {
+    return __builtin_convertvector(doubt | doubt >> 32, NAME(words));
+}
+
+DO int NAME(any)(NAME(words) doubt, int lanes) {
+    uint32_t some = 0;
+    for (int i = 0; i < lanes; i++) some |= doubt[i];
+    return some != 0;
+}
+
+/* Store the cells of heads k, k + 1, ...: LANES of them, or `lanes`. */
+
+#define STORE_APART(first, second, size)                                                       \
+    do {                                                                                       \
+        memcpy(row + k * (size), &first, (whole ? LANES : lanes) * (size));                    \
+        if (layout == HALVES)                                                                  \
+            memcpy(row + (heads + k) * (size), &second, (whole ? LANES : lanes) * (size));     \
     } while (0)
 
-/* The cells of heads k ... k + LANES - 1, of which `lanes` are stored, in all rows of a group. */
+/* Neighbours are one word of twice their size, which vectors make and interleaving stores do not. */
+#define STORE(type, wider, first, second)                                                      \
+    do {                                                                                       \
+        if (layout == ALTERNATE) {                                                             \
+            wider pairs = PAIRED(__builtin_convertvector(first, wider),                        \
+                                 __builtin_convertvector(second, wider), 8 * sizeof(type));    \
+            memcpy(row + 2 * sizeof(type) * k, &pairs,                                         \
+                   2 * sizeof(type) * (whole ? LANES : lanes));                                \
+        } else {                                                                               \
+            STORE_APART(first, second, sizeof(type));                                          \
+        }                                                                                      \
+    } while (0)
 
-INLINE void NAME(single_tile)(struct group *group, int64_t k, int lanes, int whole, int layout) {
-    const struct table *table = group->table;
+/* The cells of heads k ... k + LANES - 1, of which `lanes` are stored, in all rows of a group;
+   whether any of them is in doubt. */
+
+DO int NAME(single_tile)(struct group *group, int64_t k, int lanes, int whole, int layout,
+                         int noting) {
     const struct factors *by = group->by;
-    int64_t heads = table->heads;
-    double u[LANES], v[LANES], margin[LANES], other[LANES];
-    memcpy(u, by->u + k, sizeof u), memcpy(v, by->v + k, sizeof v);
-    memcpy(margin, by->margin + k, sizeof u), memcpy(other, by->other_margin + k, sizeof u);
-    for (int64_t r = 0; r < group->count; r++) {
-        const double *x = table->low + group->offsets[r] + k, *y = x + ROWS * table->padded;
-        uint32_t doubts[LANES];
-        uint32_t first[LANES], second[LANES];
-        for (int i = 0; i < LANES; i++)
-            first[i] = NAME(to_single)(NAME(added)(x[i], u[i], y[i] * v[i]), margin[i], doubts + i);
+    const double *table = group->table->low + k;
+    int64_t heads = group->table->heads, part = ROWS * group->table->padded;
+    int64_t count = group->count, stride = group->stride;
+    char *row = group->out;
+    NAME(doubles) u = NAME(read)(by->u + k), v = NAME(read)(by->v + k);
+    NAME(doubles) margin = NAME(read)(by->margin + k), other = NAME(read)(by->other_margin + k);
+    NAME(words) seen = {0}, second = {0};
+    for (int64_t r = 0; r < count; r++, row += stride) {
+        const double *low = table + group->offsets[r];
+        NAME(doubles) x = NAME(read)(low), y = NAME(read)(low + part);
+        NAME(words) doubt = {0};
+        NAME(words) first = NAME(to_single)(NAME(added)(x, u, y * v), margin, &doubt);
         if (layout != COLUMNS)
-            for (int i = 0; i < LANES; i++) {
-                uint32_t doubt;
-                double cell = NAME(added)(y[i], u[i], -(x[i] * v[i]));
-                second[i] = NAME(to_single)(cell, other[i], &doubt);
-                doubts[i] |= doubt;
-            }
-        for (int i = 0; i < LANES; i++) group->doubts[r][i] |= doubts[i];
-        STORE(any32, any64, group->out + r * group->stride, first, second);
+            second = NAME(to_single)(NAME(added)(y, u, -(x * v)), other, &doubt);
+        STORE(uint32_t, NAME(longs), first, second);
+        if (noting) memcpy(group->doubts[r], &doubt, sizeof doubt);
+        seen |= doubt;
     }
+    return NAME(any)(seen, lanes);
 }
 
-INLINE void NAME(half_tile)(struct group *group, int64_t k, int lanes, int whole, int layout,
-                            int float16) {
-    const struct table *table = group->table;
+DO int NAME(half_tile)(struct group *group, int64_t k, int lanes, int whole, int layout,
+                       int noting, int float16) {
     const struct factors *by = group->by;
-    int64_t heads = table->heads;
-    double u[LANES], v[LANES];
-    int32_t floor[LANES], other[LANES];
-    memcpy(u, by->u + k, sizeof u), memcpy(v, by->v + k, sizeof v);
-    memcpy(floor, by->floor + k, sizeof floor), memcpy(other, by->other_floor + k, sizeof other);
-    for (int64_t r = 0; r < group->count; r++) {
-        const double *x = table->low + group->offsets[r] + k, *y = x + ROWS * table->padded;
-        uint32_t doubts[LANES];
-        uint16_t first[LANES], second[LANES];
-        for (int i = 0; i < LANES; i++) {
-            double cell = NAME(added)(x[i], u[i], y[i] * v[i]);
-            first[i] = NAME(to_half)(cell, floor[i], float16, doubts + i);
+    const double *table = group->table->low + k;
+    int64_t heads = group->table->heads, part = ROWS * group->table->padded;
+    int64_t count = group->count, stride = group->stride;
+    char *row = group->out;
+    NAME(doubles) u = NAME(read)(by->u + k), v = NAME(read)(by->v + k);
+    NAME(ints) floor, other;
+    memcpy(&floor, by->floor + k, sizeof floor), memcpy(&other, by->other_floor + k, sizeof other);
+    NAME(words) seen = {0};
+    NAME(shorts) second = {0};
+    for (int64_t r = 0; r < count; r++, row += stride) {
+        const double *low = table + group->offsets[r];
+        NAME(doubles) x = NAME(read)(low), y = NAME(read)(low + part);
+        NAME(words) doubt = {0};
+        NAME(shorts) first = NAME(to_half)(NAME(added)(x, u, y * v), floor, float16, &doubt);
+        if (layout != COLUMNS)
+            second = NAME(to_half)(NAME(added)(y, u, -(x * v)), other, float16, &doubt);
+        STORE(uint16_t, NAME(words), first, second);
+        if (noting) memcpy(group->doubts[r], &doubt, sizeof doubt);
+        seen |= doubt;
+    }
+    return NAME(any)(seen, lanes);
+}
+
+DO int NAME(double_tile)(struct group *group, int64_t k, int lanes, int whole, int layout,
+                         int noting) {
+    const struct factors *by = group->by;
+    const double *table = group->table->low + k;
+    int64_t heads = group->table->heads, part = ROWS * group->table->padded;
+    int64_t count = group->count, stride = group->stride;
+    char *row = group->out;
+    NAME(doubles) u = NAME(read)(by->u + k), u_low = NAME(read)(by->u_low + k);
+    NAME(doubles) v = NAME(read)(by->v + k), v_low = NAME(read)(by->v_low + k);
+    NAME(doubles) margin = NAME(read)(by->margin + k), other = NAME(read)(by->other_margin + k);
+    NAME(longs) seen = {0};
+    NAME(doubles) second = {0};
+    for (int64_t r = 0; r < count; r++, row += stride) {
+        const double *low = table + group->offsets[r];
+        NAME(doubles) x = NAME(read)(low), y = NAME(read)(low + part);
+        NAME(doubles) x_low = NAME(read)(low + 2 * part), y_low = NAME(read)(low + 3 * part);
+        NAME(longs) doubt = {0};
+        NAME(doubles) x_u[4] = {x, u, x_low, u_low}, y_v[4] = {y, v, y_low, v_low};
+        NAME(doubles) first = NAME(to_double)(x_u, y_v, margin, &doubt);
+        if (layout != COLUMNS) {
+            NAME(doubles) y_u[4] = {y, u, y_low, u_low}, x_v[4] = {x, -v, x_low, -v_low};
+            second = NAME(to_double)(y_u, x_v, other, &doubt);
         }
-        if (layout != COLUMNS)
-            for (int i = 0; i < LANES; i++) {
-                uint32_t doubt;
-                double cell = NAME(added)(y[i], u[i], -(x[i] * v[i]));
-                second[i] = NAME(to_half)(cell, other[i], float16, &doubt);
-                doubts[i] |= doubt;
-            }
-        for (int i = 0; i < LANES; i++) group->doubts[r][i] |= doubts[i];
-        STORE(any16, any32, group->out + r * group->stride, first, second);
-    }
-}
-
-INLINE void NAME(double_tile)(struct group *group, int64_t k, int lanes, int whole, int layout) {
-    const struct table *table = group->table;
-    const struct factors *by = group->by;
-    int64_t heads = table->heads, part = ROWS * table->padded;
-    for (int64_t r = 0; r < group->count; r++) {
-        const double *x = table->low + group->offsets[r] + k, *y = x + part;
-        const double *x_low = y + part, *y_low = x_low + part;
-        const double *u = by->u + k, *v = by->v + k, *u_low = by->u_low + k, *v_low = by->v_low + k;
-        uint64_t doubts[LANES];
-        double first[LANES], second[LANES];
-        for (int i = 0; i < LANES; i++) {
-            double left[4] = {x[i], u[i], x_low[i], u_low[i]};
-            double right[4] = {y[i], v[i], y_low[i], v_low[i]};
-            first[i] = NAME(to_double)(left, right, by->margin[k + i], doubts + i);
+        if (layout == ALTERNATE) {
+            double pairs[2 * LANES];
+            for (int i = 0; i < LANES; i++) pairs[2 * i] = first[i], pairs[2 * i + 1] = second[i];
+            memcpy(row + 16 * k, pairs, 16 * (whole ? LANES : lanes));
+        } else {
+            STORE_APART(first, second, 8);
         }
-        if (layout != COLUMNS)
-            for (int i = 0; i < LANES; i++) {
-                uint64_t doubt;
-                double left[4] = {y[i], u[i], y_low[i], u_low[i]};
-                double right[4] = {x[i], -v[i], x_low[i], -v_low[i]};
-                second[i] = NAME(to_double)(left, right, by->other_margin[k + i], &doubt);
-                doubts[i] |= doubt;
-            }
-        for (int i = 0; i < LANES; i++)
-            group->wide_doubts[r][i] |= doubts[i];
-        any_double *row = (any_double *)(group->out + r * group->stride);
-        int step = layout == ALTERNATE ? 2 : 1, stored = whole ? LANES : lanes;
-        int64_t apart = layout == ALTERNATE ? 1 : heads;
-        for (int i = 0; i < stored; i++) row[step * (k + i)] = first[i];
-        if (layout != COLUMNS)
-            for (int i = 0; i < stored; i++) row[step * (k + i) + apart] = second[i];
+        NAME(words) doubts = NAME(folded)(doubt);
+        if (noting) memcpy(group->doubts[r], &doubts, sizeof doubts);
+        seen |= doubt;
     }
+    return NAME(any)(NAME(folded)(seen), lanes);
 }
 
-INLINE void NAME(tile)(struct group *group, int64_t k, int lanes, int whole, int layout) {
+DO int NAME(tile)(struct group *group, int64_t k, int lanes, int whole, int layout, int noting) {
     switch (group->table->format) {
-    case FLOAT64: NAME(double_tile)(group, k, lanes, whole, layout); break;
-    case FLOAT32: NAME(single_tile)(group, k, lanes, whole, layout); break;
-    case BFLOAT16: NAME(half_tile)(group, k, lanes, whole, layout, 0); break;
-    default: NAME(half_tile)(group, k, lanes, whole, layout, 1);
+    case FLOAT64: return NAME(double_tile)(group, k, lanes, whole, layout, noting);
+    case FLOAT32: return NAME(single_tile)(group, k, lanes, whole, layout, noting);
+    case BFLOAT16: return NAME(half_tile)(group, k, lanes, whole, layout, noting, 0);
+    default: return NAME(half_tile)(group, k, lanes, whole, layout, noting, 1);
     }
 }
 
-/* One cell of a row again, at leisure: written, and whether it is proven. */
-INLINE int NAME(judged_again)(const struct group *group, int64_t r, int64_t k, int second,
-                              char *target) {
-    const struct table *table = group->table;
-    const struct factors *by = group->by;
-    const double *x = table->low + group->offsets[r] + k, *y = x + ROWS * table->padded;
-    int64_t part = 2 * ROWS * table->padded;
-    double margin = second ? by->other_margin[k] : by->margin[k];
-    double v = second ? -by->v[k] : by->v[k], v_low = second ? -by->v_low[k] : by->v_low[k];
-    if (second) {
-        const double *first = x;
-        x = y, y = first;
-    }
-    double cell = NAME(added)(x[0], by->u[k], y[0] * v);
-    if (table->format == FLOAT64) {
-        uint64_t doubt;
-        double left[4] = {x[0], by->u[k], x[part], by->u_low[k]};
-        double right[4] = {y[0], v, y[part], v_low};
-        double value = NAME(to_double)(left, right, margin, &doubt);
-        memcpy(target, &value, sizeof value);
-        return doubt == 0;
-    }
-    uint32_t doubt;
-    if (table->format == FLOAT32) {
-        uint32_t value = NAME(to_single)(cell, margin, &doubt);
-        memcpy(target, &value, sizeof value);
-        return doubt == 0;
-    }
-    int float16 = table->format == FLOAT16;
-    uint16_t value = NAME(to_half)(cell, second ? by->other_floor[k] : by->floor[k], float16, &doubt);
-    uint16_t below = value;
-    if (doubt) {
-        value = (uint16_t)(half_bits(cut_bits(cell + margin), float16) >> 16);
-        below = (uint16_t)(half_bits(cut_bits(cell - margin), float16) >> 16);
-    }
-    memcpy(target, &value, sizeof value);
-    return value == below;
+/* Fill the cells of heads k ... k + lanes - 1 of a group, whose first row is `row`. Where any is in
+   doubt, do it again and note which, and list those that are not proven. */
+DO void NAME(fill_tile)(struct group *group, int64_t k, int lanes, int whole, int layout,
+                        int64_t row, struct found *found) {
+    for (int noting = 0; noting < 2; noting++)
+        if (!NAME(tile)(group, k, lanes, whole, layout, noting)) return;
+    for (int64_t r = 0; r < group->count; r++)
+        for (int i = 0; i < lanes; i++)
+            if (group->doubts[r][i]) list(group, r, k + i, row + r, found);
 }
 
-/* Look at each cell of a row again, and list those that are not proven. */
-INLINE void NAME(judge_row)(const struct group *group, int64_t r, int64_t row, int64_t size,
-                            struct found *found) {
-    const struct table *table = group->table;
-    int cells = table->layout == COLUMNS ? 1 : 2;
-    int64_t step = table->layout == ALTERNATE ? 2 : 1, apart = step == 2 ? 1 : table->heads;
-    for (int64_t k = 0; k < table->heads; k++)
-        for (int second = 0; second < cells; second++) {
-            int64_t column = k * step + second * apart;
-            char *target = group->out + r * group->stride + column * size;
-            if (NAME(judged_again)(group, r, k, second, target)) continue;
-            if (found->count < found->capacity)
-                found->places[found->count] = row * cells * table->heads + column;
-            found->count++;
-        }
-}
-
-INLINE void NAME(fill_group)(struct group *group, int64_t row, int64_t size, struct found *found) {
-    const struct table *table = group->table;
-    int64_t heads = table->heads, whole = heads / LANES * LANES;
+DO void NAME(fill_group)(struct group *group, int64_t row, struct found *found) {
+    int64_t heads = group->table->heads, whole = heads / LANES * LANES;
     int rest = (int)(heads - whole);
-    memset(group->doubts, 0, sizeof group->doubts[0] * group->count);
-    memset(group->wide_doubts, 0, sizeof group->wide_doubts[0] * group->count);
-    switch (table->layout) {
-    case COLUMNS:
-        for (int64_t k = 0; k < whole; k += LANES) NAME(tile)(group, k, LANES, 1, COLUMNS);
-        if (rest) NAME(tile)(group, whole, rest, 0, COLUMNS);
-        break;
-    case HALVES:
-        for (int64_t k = 0; k < whole; k += LANES) NAME(tile)(group, k, LANES, 1, HALVES);
-        if (rest) NAME(tile)(group, whole, rest, 0, HALVES);
-        break;
-    default:
-        for (int64_t k = 0; k < whole; k += LANES) NAME(tile)(group, k, LANES, 1, ALTERNATE);
-        if (rest) NAME(tile)(group, whole, rest, 0, ALTERNATE);
+#define FILL(layout)                                                               \
+    for (int64_t k = 0; k < whole; k += LANES)                                     \
+        NAME(fill_tile)(group, k, LANES, 1, layout, row, found);                   \
+    if (rest) NAME(fill_tile)(group, whole, rest, 0, layout, row, found)
+    switch (group->table->layout) {
+    case COLUMNS: FILL(COLUMNS); break;
+    case HALVES: FILL(HALVES); break;
+    default: FILL(ALTERNATE);
     }
-    for (int64_t r = 0; r < group->count; r++) {
-        uint64_t doubt = 0;
-        for (int i = 0; i < LANES; i++) doubt |= group->doubts[r][i] | group->wide_doubts[r][i];
-        if (doubt) NAME(judge_row)(group, r, row + r, size, found);
-    }
+#undef FILL
 }
 
 /* Copy to memory that nobody reads soon: it does not displace what the caches hold. */
-INLINE void NAME(stream)(char *restrict out, const char *restrict from, int64_t size) {
+DO void NAME(stream)(char *restrict out, const char *restrict from, int64_t size) {
 #if defined(__x86_64__)
     int64_t head = (int64_t)(-(uintptr_t)out & 63);
     head = head < size ? head : size;
     memcpy(out, from, head);
     for (out += head, from += head, size -= head; size >= 64; size -= 64, out += 64, from += 64)
-        for (int i = 0; i < 4; i++)
-            _mm_stream_si128((__m128i *)out + i, _mm_loadu_si128((const __m128i *)from + i));
+        STREAM_LINE(out, from);
 #endif
     memcpy(out, from, size);
 }
@@ -345,7 +362,7 @@ TARGET static int NAME(fill)(const struct table *table, const int64_t *positions
         }
         char *target = out + row * stride;
         group.out = streamed ? buffer : target, group.stride = streamed ? row_size : stride;
-        NAME(fill_group)(&group, row, size, found);
+        NAME(fill_group)(&group, row, found);
         if (streamed && stride == row_size)
             NAME(stream)(target, buffer, group.count * row_size);
         else if (streamed)
@@ -363,3 +380,8 @@ TARGET static int NAME(fill)(const struct table *table, const int64_t *positions
 #undef TARGET
 #undef LANES
 #undef FUSED
+#undef MULTIPLY_ADD
+#undef STREAM_LINE
+#undef STORE
+#undef STORE_APART
+#undef DO
