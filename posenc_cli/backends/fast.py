@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import threading
 from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -278,11 +277,15 @@ class _KernelTables:
         self._rate = _padded(rates)
         self._reach = [_padded(np.abs(part).max(axis=0)) for part in (first, second)]
         self._high: list[NumberArray] = []
-        self._lock = threading.Lock()
+        self._made = LRUCache[_KernelTable](PREPARED_KEPT)
 
     def of(self, dtype: DType, last: int, instructions: int) -> _KernelTable:
         """The kernel's table for a format and positions up to ``last``."""
         digits = -(-(last >> DIGIT_BITS).bit_length() // DIGIT_BITS)
+        key = (dtype.name, digits, instructions)
+        return self._made.get(key, lambda: self._of(dtype, digits, instructions))
+
+    def _of(self, dtype: DType, digits: int, instructions: int) -> _KernelTable:
         high, low = self._phasors.scale_parts
         wide = dtype.name == FLOAT64.name
         factor = 1.0 if dtype.name in (FLOAT64.name, FLOAT32.name) else halves.factor(dtype)
@@ -310,12 +313,11 @@ class _KernelTables:
 
     def _digits(self, count: int) -> list[NumberArray]:
         """The tables of the first digits above the lowest."""
-        with self._lock:
-            while len(self._high) < count:
-                shift = DIGIT_BITS * (len(self._high) + 1)
-                parts = self._phasors.digit_table(shift)[:, :, self._heads.waves]
-                parts[:, :, self._heads.zero] = 0.0
-                self._high.append(_padded(parts))
+        while len(self._high) < count:
+            shift = DIGIT_BITS * (len(self._high) + 1)
+            parts = self._phasors.digit_table(shift)[:, :, self._heads.waves]
+            parts[:, :, self._heads.zero] = 0.0
+            self._high.append(_padded(parts))
         return self._high[:count]
 
 
