@@ -142,7 +142,12 @@ def growth(sizes: Sizes) -> Section:
 
 
 def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("POSENC_")}
+    """The environment of a user whose posenc is installed: its modules have been compiled."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("POSENC_") and name != "PYTHONDONTWRITEBYTECODE"
+    }
 
 
 def _run(command: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ import json
 import math
 import platform
 import re
+import sys
 from pathlib import Path
 
 import mpmath
@@ -311,3 +312,11 @@ def test_a_library_that_is_not_there_has_no_version():
     assert machine.installed("surely-not-a-library") is None
     library = peers.Library("x", "surely-not-a-library", lambda _: None, 1, lambda _: np.empty(0))
     assert library.missing == "surely-not-a-library missing"
+
+
+def test_modules_of_commands_are_compiled_once_whatever_the_environment_says(tmp_path, monkeypatch):
+    (tmp_path / "imported.py").touch()
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    processes._run([sys.executable, "-c", "import imported"])
+    assert list(tmp_path.glob("__pycache__/imported.*.pyc"))
