@@ -294,6 +294,7 @@ class Request(Record):
                 engine=engine,
             ):
                 yield block.view(dtype.numpy) if table == "complex" else block
+                del block  # the next one takes its memory
 
 
 def _labels(positions: Positions) -> Callable[[], Iterator[int] | Iterator[str]]:

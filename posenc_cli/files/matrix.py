@@ -83,6 +83,7 @@ def pieces(matrix: Matrix) -> Iterator[StoredValues]:
             raise RuntimeError(f"a block of {block.size} values cuts a row of {row}")
         done += block.size
         yield np.ascontiguousarray(block).reshape(-1)
+        del block  # the next one takes its memory
     if done != matrix.size:
         raise RuntimeError(f"blocks of {done} values for the shape {matrix.shape}")
 
@@ -91,3 +92,4 @@ def write_values(stream: ByteSink, matrix: Matrix) -> None:
     """Write the bits of all values in order, block by block."""
     for piece in pieces(matrix):
         stream.write(piece.view("u1").data)
+        del piece  # the next one takes its memory

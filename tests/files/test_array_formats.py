@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import weakref
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -282,3 +283,21 @@ def test_blocks_that_are_not_the_matrix_are_a_bug(
 ) -> None:
     with pytest.raises(RuntimeError, match=reason):
         written(name, Matrix((4, 2), FLOAT32, lambda: iter(blocks), {}))
+
+
+@pytest.mark.parametrize("name", ["npy", "npz", "safetensors"])
+def test_a_block_is_let_go_before_the_next_is_asked_for(name):
+    """So that one block's memory does for a matrix of any length."""
+    alive = []
+
+    def blocks():
+        for _ in range(3):
+            alive.append(sum(block() is not None for block in made))
+            block = np.zeros((2, 2), np.float32)
+            made.append(weakref.ref(block))
+            yield block
+            del block
+
+    made: list[Any] = []
+    written(name, Matrix((6, 2), FLOAT32, blocks, {}))
+    assert alive == [0, 0, 0]
