@@ -54,6 +54,8 @@ RECORDED: Mapping[str, str] = {
     "gguf_architectures": "tools/llama_cpp.py makes it of llama.cpp's source, by g++",
     "gguf_forms": "the package that writes it is not among the extra's",
     "engines": "its sources are the engines' own modules, each in an environment of its own",
+    "engines_exllamav3": "tools/exllamav3.py makes it of that project's source",
+    "engines_onnxruntime_genai": "tools/onnxruntime_genai.py makes it of that package's builder",
     "gguf_llama_cpp": "its source needs transformers 4.57, and llama.cpp's converter",
     "gguf_rotations": "the lines of its source were compiled alone, by gcc",
     "kerple": REPOSITORY,

@@ -10,7 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.keys import first
-from posenc_cli.configs.runtime_rules import ORIGINAL, always_truncated, magnitude_ratio, refused
+from posenc_cli.configs.runtime_rules import (
+    ORIGINAL,
+    always_truncated,
+    magnitude_ratio,
+    plain,
+    refused,
+)
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -19,8 +25,6 @@ if TYPE_CHECKING:
     from posenc_cli.configs.runtime_rules import Changes, LayerReading
 
 NAME = "mlx-lm"
-_KEPT = frozenset({"dim", "base", "layout", "partial"})
-"""The parameters of a plain rotation."""
 
 
 class MlxClass(Record):
@@ -101,7 +105,7 @@ def mlx_container(reading: LayerReading) -> Changes:
     base = _base(reading, known)
     if stated or reading.scheme == "rope":
         return {"base": base}
-    return {**_plain(reading), "base": base}
+    return {**plain(reading), "base": base}
 
 
 def _check_keys(reading: LayerReading, scaling: Mapping[str, Any]) -> None:
@@ -152,14 +156,9 @@ def _gemma_base(reading: LayerReading) -> float:
     return float(reading.params["base"])
 
 
-def _plain(reading: LayerReading) -> dict[str, Any]:
-    """A plain rotation in place of a stretched one."""
-    return {"scheme": "rope", **dict.fromkeys(name for name in reading.params if name not in _KEPT)}
-
-
 def mlx_plain(reading: LayerReading) -> Changes:
     """Classes that build a plain rotation leave the stretch out."""
-    return {} if CLASSES[reading.model_type].stretches else _plain(reading)
+    return {} if CLASSES[reading.model_type].stretches else plain(reading)
 
 
 def mlx_yarn(reading: LayerReading) -> Changes:
@@ -201,7 +200,7 @@ def mlx_longrope(reading: LayerReading) -> Changes:
     if kind is None:
         raise refused(NAME, "its Phi-3 takes a rope_scaling with type alone, not with rope_type")
     if kind not in ("longrope", "su"):
-        return _plain(reading)
+        return plain(reading)
     stated = reading.top.count(ORIGINAL)
     if stated is None and reading.top.has(ORIGINAL):
         raise refused(NAME, f"it fails where {ORIGINAL} is null")

@@ -23,6 +23,10 @@ Changes = Mapping[str, Any]
 ``scheme`` is the scheme's own name, where the runtime uses another."""
 
 
+class UnknownReading(InvalidInput):
+    """It is not known what a runtime makes of layers: its code was not read for these."""
+
+
 class LayerReading(Record):
     """One kind of layer as transformers reads it.
 
@@ -75,9 +79,25 @@ class LayerReading(Record):
         return self.context
 
 
+def not_read(runtime: str, what: str) -> UnknownReading:
+    """The error that what a runtime makes of something was not read in its code."""
+    return UnknownReading(
+        f"--as {runtime}: what it makes of {what} was not read in its code, and is not guessed"
+    )
+
+
 def refused(runtime: str, why: str) -> InvalidInput:
     """The error that a runtime cannot read a config, and why."""
     return InvalidInput(f"--as {runtime}: {why}")
+
+
+_KEPT = frozenset({"dim", "base", "layout", "partial"})
+"""The parameters of a plain rotation."""
+
+
+def plain(reading: LayerReading) -> dict[str, Any]:
+    """A plain rotation in place of a stretched one."""
+    return {"scheme": "rope", **dict.fromkeys(name for name in reading.params if name not in _KEPT)}
 
 
 def _magnitude(factor: float, weight: float) -> float:
@@ -186,15 +206,18 @@ def _stated_share(reading: LayerReading) -> float | None:
     return float(stated.value)
 
 
-def vllm_share(reading: LayerReading) -> Changes:
-    """VLLM turns the share that ``partial_rotary_factor`` states, whatever the model."""
+def any_share(reading: LayerReading, *, runtime: str) -> Changes:
+    """The share that ``partial_rotary_factor`` states, whatever the model.
+
+    Raises: InvalidInput where it makes no pairs.
+    """
     share = _stated_share(reading)
     if share is None:
         return {}
     turned = int(reading.params["dim"] * share)
     if turned < 2 or turned % 2:
         raise refused(
-            "vllm",
+            runtime,
             f"partial_rotary_factor {share:g} of {reading.params['dim']} columns turns {turned}: "
             "pairs need an even number of them, from 2 on",
         )

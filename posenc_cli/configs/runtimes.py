@@ -10,10 +10,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs import mlx_rules
+from posenc_cli.configs import exllama_rules, mlx_rules, onnx_rules
 from posenc_cli.configs import runtime_rules as rules
 from posenc_cli.configs.resolved import TRANSFORMERS, Departure, Sourced
-from posenc_cli.configs.runtime_rules import LayerReading
+from posenc_cli.configs.runtime_rules import LayerReading, UnknownReading
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.records import Record, replace
 
@@ -37,10 +37,6 @@ __all__ = [
     "find",
     "read_as",
 ]
-
-
-class UnknownReading(InvalidInput):
-    """It is not known what a runtime makes of layers: its code was not read for these."""
 
 
 class Runtime(Record):
@@ -254,6 +250,8 @@ RUNTIMES: Mapping[str, Runtime] = {
                 **_of(frozenset({"rope", "rope-longrope"}), "phi3", "phimoe"),
             },
         ),
+        Runtime(onnx_rules.NAME, "0.18.0", onnx_rules.MODEL_TYPES),
+        Runtime(exllama_rules.NAME, "1.4.1", exllama_rules.MODEL_TYPES),
     )
 }
 """The runtimes by name, transformers 5 first."""
@@ -268,6 +266,8 @@ _VLLM = f"{_HUB}/vllm-project/vllm/blob/v0.33.0/vllm/model_executor"
 _VLLM_11 = f"{_HUB}/vllm-project/vllm/blob/v0.11.0/vllm/model_executor"
 _MLX = f"{_HUB}/ml-explore/mlx-lm/blob/v0.32.2/mlx_lm/models"
 _LLAMA_CPP = f"{_HUB}/ggml-org/llama.cpp"
+_ONNX = f"{_HUB}/microsoft/onnxruntime-genai/blob/v0.18.0/src/python/py/models/builders"
+_EXLLAMA = f"{_HUB}/turboderp-org/exllamav3/blob/v1.4.1/exllamav3"
 _ROTARY = "layers/rotary_embedding"
 
 DIFFERENCES: tuple[RuntimeDifference, ...] = (
@@ -310,6 +310,7 @@ DIFFERENCES: tuple[RuntimeDifference, ...] = (
             ("vllm-0.11", f"{_VLLM_11}/{_ROTARY}/common.py"),
             (mlx_rules.NAME, f"{_MLX}/rope_utils.py"),
             ("llama.cpp", f"{_LLAMA_CPP}/blob/master/ggml/src/ggml.c"),
+            (exllama_rules.NAME, f"{_EXLLAMA}/util/rope.py"),
         )
     ),
     RuntimeDifference(
@@ -318,7 +319,7 @@ DIFFERENCES: tuple[RuntimeDifference, ...] = (
         frozenset({"rope"}),
         "turns only the share partial_rotary_factor states, for every model",
         f"{_VLLM}/{_ROTARY}/__init__.py",
-        rules.vllm_share,
+        partial(rules.any_share, runtime="vllm"),
         frozenset(_LLAMA_LIKE),
     ),
     RuntimeDifference(
@@ -511,6 +512,103 @@ DIFFERENCES: tuple[RuntimeDifference, ...] = (
         "does not stretch: its converter leaves the type out",
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
         rules.llama_cpp_dynamic,
+    ),
+    RuntimeDifference(
+        onnx_rules.NAME,
+        "fields",
+        _SCALED | _LONGROPE | {"rope-ntk", "mrope"},
+        "fails on rope types that the class of the model does not know",
+        f"{_ONNX}/base.py",
+        onnx_rules.onnx_fields,
+    ),
+    RuntimeDifference(
+        onnx_rules.NAME,
+        "stretch",
+        _SCALED - {"rope"},
+        "builds a plain rotation whatever the rope object says, but for llama3 in Llama and "
+        "Nemotron",
+        f"{_ONNX}/llama.py",
+        onnx_rules.onnx_plain,
+        onnx_rules.LIKE_LLAMA,
+    ),
+    RuntimeDifference(
+        onnx_rules.NAME,
+        "partial rotation",
+        frozenset({"rope", "rope-linear"}),
+        "turns only the share partial_rotary_factor states, for every model",
+        f"{_ONNX}/base.py",
+        partial(rules.any_share, runtime=onnx_rules.NAME),
+        onnx_rules.LIKE_LLAMA | onnx_rules.LIKE_MISTRAL,
+    ),
+    RuntimeDifference(
+        onnx_rules.NAME,
+        "attention factor",
+        _YARN,
+        "never truncates; amplitude is g(mscale)/g(mscale_all_dim) where both are there, mscale "
+        "itself where it is alone, whatever attention_factor says",
+        f"{_ONNX}/base.py",
+        onnx_rules.onnx_yarn,
+        onnx_rules.LIKE_MISTRAL | {"gpt_oss"},
+    ),
+    RuntimeDifference(
+        onnx_rules.NAME,
+        "choice of factors",
+        _LONGROPE | {"rope"},
+        "takes the original length of the top level, and neither factor nor attention_factor",
+        f"{_ONNX}/phi.py",
+        onnx_rules.onnx_phi3,
+        frozenset({"phi3"}),
+    ),
+    RuntimeDifference(
+        exllama_rules.NAME,
+        "fields",
+        _SCALED | _LONGROPE,
+        "goes by the class that architectures names, and fails on dynamic",
+        f"{_EXLLAMA}/util/rope.py",
+        exllama_rules.exllama_fields,
+    ),
+    RuntimeDifference(
+        exllama_rules.NAME,
+        "container",
+        _SCALED | _LONGROPE,
+        "reads rope_theta at the top level before that of rope_parameters, no object by layer "
+        "type, and no default of a model: 10,000 and no stretch",
+        f"{_EXLLAMA}/model/config.py",
+        exllama_rules.exllama_container,
+    ),
+    RuntimeDifference(
+        exllama_rules.NAME,
+        "partial rotation",
+        _SCALED | _LONGROPE,
+        "turns the share that partial_rotary_factor states, for every model, and else all columns",
+        f"{_EXLLAMA}/model/config.py",
+        exllama_rules.exllama_share,
+    ),
+    RuntimeDifference(
+        exllama_rules.NAME,
+        "factor",
+        _YARN,
+        "takes max_position_embeddings over the original length of the rope object for factor "
+        "where that is there; reads mscale in DeepSeek alone",
+        f"{_EXLLAMA}/util/rope.py",
+        exllama_rules.exllama_yarn,
+    ),
+    RuntimeDifference(
+        exllama_rules.NAME,
+        "original length",
+        frozenset({"rope-llama3"}),
+        "takes 8192 where the rope object has no original length",
+        f"{_EXLLAMA}/util/rope.py",
+        exllama_rules.exllama_llama3,
+    ),
+    RuntimeDifference(
+        exllama_rules.NAME,
+        "choice of factors",
+        _LONGROPE,
+        "chooses once, by the context (here seq_len); takes the original length of the rope "
+        "object first, and neither factor nor attention_factor",
+        f"{_EXLLAMA}/util/rope.py",
+        exllama_rules.exllama_longrope,
     ),
 )
 """Every known difference, in the order in which they are applied."""

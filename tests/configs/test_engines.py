@@ -15,14 +15,18 @@ from posenc_cli.errors import InvalidInput
 from tests import tolerances
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-CASES = json.loads((GOLDEN / "engines.json").read_text("utf-8"))["cases"]
+FILES = sorted(GOLDEN.glob("engines*.json"))
+CASES = [case for file in FILES for case in json.loads(file.read_text("utf-8"))["cases"]]
 ENGINES = list(dict.fromkeys(case["engine"] for case in CASES))
 
 
 @pytest.fixture(scope="module")
 def arrays():
-    with np.load(GOLDEN / "engines.npz") as stored:
-        return dict(stored)
+    found = {}
+    for file in FILES:
+        with np.load(file.with_suffix(".npz")) as stored:
+            found |= dict(stored)
+    return found
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -59,7 +63,7 @@ def turns_so(layers, layer, arrays):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_model_type_of_an_engine_has_a_number_of_its_own_code(engine):
     tried = {
-        case["config"]["model_type"]
+        case["config"].get("text_config", case["config"])["model_type"]
         for case in CASES
         if case["engine"] == engine and "layers" in case
     }

@@ -21,8 +21,8 @@ from tests import tolerances
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "runtimes.json").read_text())
 CASES = {case["name"]: case for case in GOLDEN["cases"]}
-ENGINES = Path(__file__).parents[1] / "golden" / "engines.json"
-ENGINE_CASES = json.loads(ENGINES.read_text("utf-8"))["cases"]
+ENGINES = sorted((Path(__file__).parents[1] / "golden").glob("engines*.json"))
+ENGINE_CASES = [case for file in ENGINES for case in json.loads(file.read_text("utf-8"))["cases"]]
 
 
 def as_engine(case):
@@ -160,6 +160,27 @@ def test_plain_rope_of_a_llama_is_the_same_everywhere(runtime):
             "vllm",
             LayerReading("deepseek_v3", "rope-yarn", YARN, rope={"mscale": None}),
             "null is no mscale",
+        ),
+        *(
+            (
+                "onnxruntime-genai",
+                LayerReading(model_type, "rope", LLAMA, config={key: 0.5}),
+                f"makes of {key} was not read",
+            )
+            for model_type, key in (
+                ("ernie4_5", "compression_ratio"),
+                ("llama", "rope_position_scale"),
+            )
+        ),
+        (
+            "onnxruntime-genai",
+            LayerReading("ministral3", "rope", LLAMA),
+            "ministral3 as the text model of a mistral3 alone",
+        ),
+        (
+            "onnxruntime-genai",
+            LayerReading("qwen2", "rope-yarn", YARN, rope={**ORIGINAL, "beta_fast": 32}),
+            "fails on yarn without beta_slow",
         ),
     ],
 )

@@ -1,0 +1,219 @@
+"""How exllamav3 departs from transformers 5: it reads config.json itself, class by class.
+
+Of a file it takes ``rope_theta`` at the top level before the one in ``rope_parameters``, and
+``rope_scaling`` before ``rope_parameters``; what neither says is 10,000, one share of all columns,
+and no stretch, whatever the model.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.configs.keys import first
+from posenc_cli.configs.runtime_rules import ORIGINAL, not_read, plain, refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from posenc_cli.configs.runtime_rules import Changes, LayerReading
+
+NAME = "exllamav3"
+_OWN_CLASSES = {
+    "deepseek_v3": "DeepseekV3ForCausalLM",
+    "ernie4_5": "Ernie4_5_ForCausalLM",
+    "ernie4_5_moe": "Ernie4_5_MoeForCausalLM",
+    "gemma3_text": "Gemma3ForCausalLM",
+    "glm4_moe": "Glm4MoeForCausalLM",
+    "gpt_oss": "GptOssForCausalLM",
+    "lfm2_moe": "Lfm2MoeForCausalLM",
+    "minimax_m2": "MiniMaxM2ForCausalLM",
+    "qwen3_moe": "Qwen3MoeForCausalLM",
+    "seed_oss": "SeedOssForCausalLM",
+    "smollm3": "SmolLM3ForCausalLM",
+    "solar_open": "SolarOpenForCausalLM",
+}
+CLASSES: Mapping[str, str] = _OWN_CLASSES | {
+    name: f"{name.title()}ForCausalLM"
+    for name in (
+        *("afmoe", "apertus", "arcee", "cohere", "cohere2", "dots1", "exaone4", "gemma2", "glm4"),
+        *("llama", "ministral3", "mistral", "mixtral", "olmo3", "phi3", "qwen2", "qwen3"),
+    )
+}
+"""The class that stands for each model type, by which exllamav3 goes."""
+
+_STRETCHED = frozenset({"rope", "rope-linear", "rope-yarn", "rope-llama3", "rope-dynamic"})
+_WITHOUT = frozenset({"afmoe", "cohere2", "exaone4", "smollm3"})
+MODEL_TYPES: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(CLASSES, _STRETCHED),
+    **dict.fromkeys(_WITHOUT, _STRETCHED | {"nope"}),
+    "phi3": frozenset({"rope", "rope-longrope"}),
+}
+"""Those whose class was read, each with the schemes for which that was done."""
+
+_NEEDED = {
+    "afmoe": ("layer_types", "sliding_window"),
+    "cohere2": ("layer_types", "sliding_window"),
+    "exaone4": ("layer_types", "sliding_window"),
+    "gemma3_text": ("layer_types", "sliding_window"),
+    "smollm3": ("no_rope_layers",),
+}
+"""Keys by which a class tells its layers apart; without them it was not read."""
+_SCHEMES = {
+    "linear": "rope-linear",
+    "yarn": "rope-yarn",
+    "llama3": "rope-llama3",
+    "dynamic": "rope-dynamic",
+    "longrope": "rope-longrope",
+    "su": "rope-longrope",
+}
+_BASES = {"lfm2_moe": 1_000_000.0}
+"""The base of a class where the file has none, where it is not 10,000."""
+_SHARE = "partial_rotary_factor"
+
+
+def exllama_fields(reading: LayerReading) -> Changes:
+    """What it cannot read, and what was not read of it.
+
+    Raises: InvalidInput.
+    """
+    kind, stated = reading.model_type, reading.config
+    if reading.prefix:
+        raise not_read(NAME, f"{kind} as the text model of another")
+    named = stated.get("architectures")
+    if named and named != [CLASSES[kind]]:
+        raise refused(NAME, f"architectures {named}: it goes by the class, {CLASSES[kind]}")
+    missing = [key for key in _NEEDED.get(kind, ()) if stated and stated.get(key) is None]
+    if missing:
+        raise not_read(NAME, f"{kind} without {missing[0]}")
+    if stated.get("rope_scaling") is not None and stated.get("rope_parameters") is not None:
+        raise not_read(NAME, "rope_scaling beside rope_parameters")
+    if stated.get("rotary_dim") is not None and kind != "minimax_m2":
+        raise not_read(NAME, f"rotary_dim in {kind}")
+    if reading.scheme == "rope-dynamic":
+        raise refused(NAME, "it knows no rope type dynamic")
+    return {}
+
+
+def _object(reading: LayerReading) -> Mapping[str, Any]:
+    """The object that it takes for that of every layer, empty without one."""
+    stated = reading.config.get("rope_scaling")
+    nested = reading.config.get("rope_parameters")
+    return stated or nested or (reading.rope if not reading.config else {})
+
+
+def exllama_container(reading: LayerReading) -> Changes:
+    """The base and the stretch, as far as it finds them.
+
+    Raises: InvalidInput.
+    """
+    stated, kind = _object(reading), reading.model_type
+    if kind == "gemma3_text":
+        return _gemma(reading, stated)
+    if kind == "olmo3" and "rope_theta" in stated:
+        raise not_read(NAME, "rope_theta in an object of OLMo 3")
+    changes: dict[str, Any] = {"base": _base(reading, stated, _BASES.get(kind, 10_000.0))}
+    named = stated.get("rope_type") or stated.get("type") or "default"
+    if reading.scheme != "rope" and _SCHEMES.get(named) != reading.scheme:
+        return {**plain(reading), **changes}
+    return changes
+
+
+def _base(reading: LayerReading, stated: Mapping[str, Any], otherwise: float) -> float:
+    """The base (radians) of the top level, else of ``rope_parameters``."""
+    if not reading.config:
+        return float(reading.params.get("base", otherwise))
+    nested = None
+    if "rope_theta" in stated and stated is reading.config.get("rope_parameters"):
+        nested = reading.entry.number("rope_theta")
+    found = first(reading.top.number("rope_theta"), nested)
+    return float(found.value) if found else otherwise
+
+
+def _gemma(reading: LayerReading, stated: Mapping[str, Any]) -> Changes:
+    """Gemma 3: sliding layers turn plainly by 10,000, and no object by layer type is read."""
+    own = reading.top.number("rope_theta")
+    base = float(own.value) if own else _GLOBAL_BASE
+    if stated and stated is reading.config.get("rope_parameters"):
+        mine = [key for key in _LAYER_TYPES if stated.get(key) == reading.rope]
+        if len(mine) != 1:
+            raise not_read(NAME, "rope_parameters that do not tell Gemma 3's layers apart")
+        return {**plain(reading), "base": _LOCAL_BASE if mine[0] == _LAYER_TYPES[1] else base}
+    local = reading.config.get("rope_local_base_freq")
+    if local in (None, _LOCAL_BASE):
+        return {}
+    if local == base:
+        raise not_read(NAME, "bases that do not tell Gemma 3's layers apart")
+    return {"base": _LOCAL_BASE} if reading.params["base"] == local else {}
+
+
+_LOCAL_BASE = 10_000.0
+_GLOBAL_BASE = 1_000_000.0
+_LAYER_TYPES = ("full_attention", "sliding_attention")
+
+
+def exllama_share(reading: LayerReading) -> Changes:
+    """The share that the file states, for every model; all columns where it states none.
+
+    Raises: InvalidInput where it makes no pairs.
+    """
+    if reading.model_type == "minimax_m2" and reading.config.get("rotary_dim") is not None:
+        return {}
+    nested = reading.entry.number(_SHARE) if reading.container == "rope_parameters" else None
+    stated = first(reading.top.number(_SHARE), nested)
+    share = 1.0 if stated is None else float(stated.value)
+    if share == reading.params.get("partial", 1.0):
+        return {}
+    if reading.model_type == "minimax_m2":
+        raise not_read(NAME, f"minimax_m2 without rotary_dim and {_SHARE}")
+    turned = int(reading.params["dim"] * share)
+    if not 2 <= turned <= reading.params["dim"] or turned % 2:
+        raise refused(NAME, f"{_SHARE} {share:g} turns {turned} columns: pairs need an even number")
+    return {"partial": share}
+
+
+def exllama_yarn(reading: LayerReading) -> Changes:
+    """The factor is the context over the original length, where the object has that.
+
+    Raises: InvalidInput.
+    """
+    own = reading.entry.count(ORIGINAL)
+    original = own.value if own else reading.length
+    weights = [reading.entry.number(name) for name in ("mscale", "mscale_all_dim")]
+    ratio = reading.model_type == "deepseek_v3" and all(each and each.value for each in weights)
+    if reading.rope.get("llama_4_scaling_beta") and reading.model_type != "ministral3":
+        raise not_read(NAME, f"llama_4_scaling_beta in {reading.model_type}")
+    quotient = reading.length / original if own else reading.factor
+    if reading.model_type == "deepseek_v3" and weights[1] and quotient != reading.factor:
+        raise not_read(NAME, "DeepSeek's scores where factor is not the quotient of the lengths")
+    for name in ("beta_fast", "beta_slow"):
+        if name in reading.rope and reading.entry.number(name) is None:
+            raise refused(NAME, f"it fails where {name} is null")
+    stated = reading.entry.number("attention_factor")
+    temperature = 1.0 if reading.rope.get("llama_4_scaling_beta") else None
+    changes: dict[str, Any] = {
+        ORIGINAL: original,
+        "factor": quotient,
+        "truncate": False if reading.rope.get("truncate") is False else None,
+        "attention_factor": float(stated.value) if stated else temperature,
+    }
+    return changes if ratio else {**changes, "mscale": None, "mscale_all_dim": None}
+
+
+def exllama_llama3(reading: LayerReading) -> Changes:
+    """8192 for an original length that the rope object does not hold."""
+    own = reading.entry.count(ORIGINAL)
+    return {ORIGINAL: own.value if own else 8192}
+
+
+def exllama_longrope(reading: LayerReading) -> Changes:
+    """Phi-3's factors are chosen once, by the context, and s is of the two contexts."""
+    own = first(reading.entry.count(ORIGINAL), reading.top.count(ORIGINAL))
+    if own is None:
+        raise refused(NAME, f"it fails where {ORIGINAL} is missing")
+    return {
+        "factor": None,
+        ORIGINAL: own.value,
+        "max_position_embeddings": reading.length,
+        "attention_factor": None,
+        "seq_len": reading.length,
+    }

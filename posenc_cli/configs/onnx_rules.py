@@ -1,0 +1,144 @@
+"""How onnxruntime-genai's model builder departs from transformers 5, which it reads configs with.
+
+The builder writes tables of cosines and sines into the graph. A class of its own stands for each
+architecture: most of them know plain rope, linear and YaRN, Llama's knows plain rope and Llama 3's
+rule and takes all else for plain, and what a class does not know makes it fail.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.configs.runtime_rules import ORIGINAL, not_read, plain, refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from posenc_cli.configs.runtime_rules import Changes, LayerReading
+
+NAME = "onnxruntime-genai"
+_STRETCHED = {"rope-linear", "rope-yarn", "rope-llama3", "rope-dynamic"}
+LIKE_LLAMA = frozenset({"llama", "nemotron", "hunyuan_v1_dense"})
+LIKE_MISTRAL = frozenset(
+    {
+        *("ernie4_5", "gemma", "gemma2", "granite", "lfm2", "lfm2_moe"),
+        *("ministral3", "mistral", "olmo", "phi", "qwen2", "qwen3"),
+    }
+)
+MODEL_TYPES: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(LIKE_LLAMA | LIKE_MISTRAL, frozenset({"rope", *_STRETCHED})),
+    "hunyuan_v1_dense": frozenset({"rope", "rope-ntk", *_STRETCHED}),
+    "gpt_oss": frozenset({"rope", *_STRETCHED}),
+    "phi3": frozenset({"rope", "rope-longrope"}),
+    "qwen2_5_vl_text": frozenset({"mrope"}),
+    "qwen3_vl_text": frozenset({"mrope"}),
+}
+"""Those whose class was read, each with the schemes for which that was done."""
+
+_SIDEWAYS = ("rope_position_scale", "compression_ratio", "seq_length")
+_KNOWN = {"rope", "rope-linear", "rope-yarn"}
+
+
+def onnx_fields(reading: LayerReading) -> Changes:
+    """What a class fails on, and the keys that it alone reads.
+
+    Raises: InvalidInput.
+    """
+    for key in _SIDEWAYS:
+        if reading.config.get(key) not in (None, 1):
+            raise not_read(NAME, key)
+    kind, scheme = reading.model_type, reading.scheme
+    if kind in LIKE_MISTRAL and scheme not in _KNOWN:
+        raise refused(NAME, f"its {kind} fails on {scheme}: it knows default, linear and yarn")
+    if kind == "gpt_oss" and scheme != "rope-yarn":
+        raise refused(NAME, "its gpt-oss fails where it is not stretched by yarn")
+    if kind == "ministral3" and not reading.prefix:
+        raise refused(NAME, "it knows ministral3 as the text model of a mistral3 alone")
+    if scheme == "rope-dynamic" and kind == "hunyuan_v1_dense":
+        raise refused(NAME, "its Hunyuan fails on dynamic without alpha")
+    return {}
+
+
+def onnx_plain(reading: LayerReading) -> Changes:
+    """Llama's class takes all but Llama 3's rule for plain rope, Hunyuan's that one too."""
+    known = reading.scheme == "rope-llama3" and reading.model_type != "hunyuan_v1_dense"
+    return {} if known else plain(reading)
+
+
+def onnx_yarn(reading: LayerReading) -> Changes:
+    """No whole pairs; mscale is the amplitude itself where it stands alone.
+
+    Raises: InvalidInput where the class fails.
+    """
+    for name in ("beta_fast", "beta_slow"):
+        if not reading.entry.number(name) and reading.rope:
+            raise refused(NAME, f"it fails on yarn without {name}, which it takes for 0")
+    if reading.params.get("partial", 1.0) != 1:
+        raise refused(NAME, "it fails on yarn where a share of the columns turns")
+    _check_ramp(reading)
+    weight, all_dim = (_mscale(reading, name) for name in ("mscale", "mscale_all_dim"))
+    changes: dict[str, Any] = {"truncate": False, "mscale": None, "mscale_all_dim": None}
+    if weight > 0 and all_dim > 0:
+        return {**changes, "attention_factor": None, "mscale": weight, "mscale_all_dim": all_dim}
+    return {**changes, "attention_factor": weight if weight > 0 else None}
+
+
+def _mscale(reading: LayerReading, name: str) -> float:
+    stated = reading.entry.number(name)
+    if stated is None and reading.entry.has(name):
+        raise refused(NAME, f"it fails where {name} is null")
+    return 0.0 if stated is None else float(stated.value)
+
+
+def _check_ramp(reading: LayerReading) -> None:
+    """Hold the ends of the ramp (pairs) to what the class asserts of them.
+
+    Raises: InvalidInput.
+    """
+    import math
+
+    params = reading.params
+    half, base = params["dim"] / 2, params["base"]
+    low, high = (
+        half * math.log(reading.original / (turns * 2 * math.pi)) / math.log(base)
+        for turns in (params.get("beta_fast", 32.0), params.get("beta_slow", 1.0))
+    )
+    if not 0 < low < high < half - 1:
+        raise refused(
+            NAME,
+            f"it fails where its ramp, here from pair {low:.4g} to {high:.4g}, is not within "
+            f"pairs 0 and {half - 1:g}",
+        )
+
+
+def onnx_phi3(reading: LayerReading) -> Changes:
+    """The context must be the original length of a plain Phi-3, and of no stretched one.
+
+    Raises: InvalidInput where the class fails.
+    """
+    stated = reading.top.count(ORIGINAL)
+    original = stated.value if stated else _PHI3_ORIGINAL
+    if (reading.length == original) != (reading.scheme == "rope"):
+        raise refused(
+            NAME,
+            f"its Phi-3 is stretched where max_position_embeddings ({reading.length}) is not "
+            f"{ORIGINAL} ({original}), and there alone, and fails where the rope object has it "
+            "otherwise",
+        )
+    if reading.scheme == "rope":
+        return {}
+    if reading.rope.get("type") != "longrope":
+        raise refused(NAME, "its Phi-3 takes longrope with type beside rope_type alone")
+    for key in ("short_mscale", "long_mscale"):
+        if reading.rope.get(key) is not None:
+            raise not_read(NAME, key)
+    return {
+        "factor": None,
+        ORIGINAL: original,
+        "max_position_embeddings": reading.length,
+        "attention_factor": None,
+    }
+
+
+_PHI3_ORIGINAL = 4096
+"""The original length of transformers 5.23's Phi3Config where a config has none."""

@@ -1,0 +1,112 @@
+"""Ask exllamav3's own classes what each layer of a config turns by.
+
+Usage: python tools/exllamav3.py FOLDER [--check] [--only TEXT]
+
+FOLDER is the source of exllamav3, whose package is imported beside torch, with stand-ins for its
+CUDA extension and for packages that are not there. Its config class and its model class are built
+from each config of tests/golden/engines_exllamav3.json, without weights; the rotation of a layer is
+``RoPE`` of the settings that its attention was given.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import tempfile
+import types
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from tools.engine_cases import Turned, main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+_SMALL = {
+    "vocab_size": 64,
+    "intermediate_size": 64,
+    "moe_intermediate_size": 64,
+    "rms_norm_eps": 1e-6,
+    "layer_norm_eps": 1e-6,
+    "num_experts": 2,
+    "num_experts_per_tok": 1,
+}
+
+
+class _StandIn(types.ModuleType):
+    """A module that has whatever it is asked for."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__ = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return mock.MagicMock()
+
+
+def _architectures(folder: Path) -> Any:
+    """exllamav3's table of architectures: their config and model classes."""
+    sys.path.insert(0, str(folder))
+    sys.modules["exllamav3.ext"] = _StandIn("exllamav3.ext")
+    while True:
+        try:
+            importlib.import_module("exllamav3")
+            module = importlib.import_module("exllamav3.architecture.architectures")
+        except ModuleNotFoundError as error:
+            missing = error.name or ""
+            sys.modules[missing] = _StandIn(missing)
+            own = [name for name in sys.modules if name.startswith("exllamav3")]
+            for name in own:
+                if name != "exllamav3.ext":
+                    del sys.modules[name]
+        else:
+            return module.get_architectures()
+
+
+def reader(folder: Path) -> Callable[[dict[str, Any]], Iterable[Turned]]:
+    """What builds the model of a case and asks each of its layers."""
+    architectures = _architectures(folder)
+    rope = importlib.import_module("exllamav3.util.rope")
+
+    def read(case: dict[str, Any]) -> Iterator[Turned]:
+        settings = {**_SMALL, **case["config"]}
+        if "text_config" in settings:
+            settings["text_config"] = {**_SMALL, **settings["text_config"]}
+        with tempfile.TemporaryDirectory() as place:
+            (Path(place) / "config.json").write_text(json.dumps(settings), "utf-8")
+            known = architectures[settings["architectures"][0]]
+            config = known["config_class"](place)
+            model = known["model_class"](config)
+        for module in model.modules:
+            attention = getattr(module, "attn", None)
+            if attention is None or not hasattr(attention, "rope_settings"):
+                continue
+            for length in case.get("lengths", [None]):
+                yield _turned(rope, attention, length)
+
+    return read
+
+
+def _turned(rope: Any, attention: Any, length: int | None) -> Turned:
+    """What an attention of a model turns by, where the context ends at ``length``."""
+    settings = attention.rope_settings
+    if settings is None:
+        return Turned(attention.layer_idx)
+    settings.override_max_position_embeddings = length
+    rotation = rope.RoPE("cpu", settings)
+    layout = {1: "interleaved", 2: "half", 3: "nanochat"}[int(settings.rope_style)]
+    return Turned(
+        attention.layer_idx,
+        rotation.inv_freq.double().numpy(),
+        float(rotation.attn_factor),
+        layout,
+        length,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main("engines_exllamav3", __doc__.split("\n")[0], reader))
