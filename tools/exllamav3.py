@@ -35,6 +35,16 @@ _SMALL = {
 }
 
 
+_IMAGES = {
+    "image_processor_type": "Gemma3ImageProcessor",
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.5, 0.5, 0.5],
+    "resample": 2,
+    "rescale_factor": 1 / 255,
+    "size": {"height": 28, "width": 28},
+}
+
+
 class _StandIn(types.ModuleType):
     """A module that has whatever it is asked for."""
 
@@ -78,6 +88,7 @@ def reader(folder: Path) -> Callable[[dict[str, Any]], Iterable[Turned]]:
             settings["text_config"] = {**_SMALL, **settings["text_config"]}
         with tempfile.TemporaryDirectory() as place:
             (Path(place) / "config.json").write_text(json.dumps(settings), "utf-8")
+            (Path(place) / "preprocessor_config.json").write_text(json.dumps(_IMAGES), "utf-8")
             known = architectures[settings["architectures"][0]]
             config = known["config_class"](place)
             model = known["model_class"](config)

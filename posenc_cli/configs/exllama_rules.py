@@ -54,7 +54,6 @@ _NEEDED = {
     "afmoe": ("layer_types", "sliding_window"),
     "cohere2": ("layer_types", "sliding_window"),
     "exaone4": ("layer_types", "sliding_window"),
-    "gemma3_text": ("layer_types", "sliding_window"),
     "smollm3": ("no_rope_layers",),
 }
 """Keys by which a class tells its layers apart; without them it was not read."""
@@ -68,6 +67,8 @@ _SCHEMES = {
 }
 _BASES = {"lfm2_moe": 1_000_000.0}
 """The base of a class where the file has none, where it is not 10,000."""
+_BY_TYPE = ("gemma3_text", "olmo3")
+"""Those whose rope objects transformers keeps by layer type."""
 _SHARE = "partial_rotary_factor"
 
 
@@ -77,7 +78,7 @@ def exllama_fields(reading: LayerReading) -> Changes:
     Raises: InvalidInput.
     """
     kind, stated = reading.model_type, reading.config
-    if reading.prefix:
+    if reading.prefix and kind != "gemma3_text":
         raise not_read(NAME, f"{kind} as the text model of another")
     named = stated.get("architectures")
     if named and named != [CLASSES[kind]]:
@@ -89,6 +90,11 @@ def exllama_fields(reading: LayerReading) -> Changes:
         raise not_read(NAME, "rope_scaling beside rope_parameters")
     if stated.get("rotary_dim") is not None and kind != "minimax_m2":
         raise not_read(NAME, f"rotary_dim in {kind}")
+    if kind == "gemma3_text" and stated.get(_SHARE) not in (None, 1):
+        raise not_read(NAME, f"{_SHARE} in Gemma 3")
+    scaled = kind == "deepseek_v3" and _object(reading).get("mscale_all_dim")
+    if scaled and reading.scheme != "rope-yarn":
+        raise not_read(NAME, f"mscale_all_dim beside {reading.scheme} in DeepSeek")
     if reading.scheme == "rope-dynamic":
         raise refused(NAME, "it knows no rope type dynamic")
     return {}
@@ -107,10 +113,13 @@ def exllama_container(reading: LayerReading) -> Changes:
     Raises: InvalidInput.
     """
     stated, kind = _object(reading), reading.model_type
+    flat = stated is reading.config.get("rope_parameters") and {"rope_type", "type"} & {*stated}
+    if kind in _BY_TYPE and (flat or "rope_theta" in stated):
+        raise not_read(NAME, f"rope_parameters of {kind} that are for all layers")
+    if kind in _BY_TYPE and "type" in stated and "rope_type" not in stated:
+        raise refused(NAME, f"it goes by the type of {kind}'s rope_scaling, transformers does not")
     if kind == "gemma3_text":
         return _gemma(reading, stated)
-    if kind == "olmo3" and "rope_theta" in stated:
-        raise not_read(NAME, "rope_theta in an object of OLMo 3")
     changes: dict[str, Any] = {"base": _base(reading, stated, _BASES.get(kind, 10_000.0))}
     named = stated.get("rope_type") or stated.get("type") or "default"
     if reading.scheme != "rope" and _SCHEMES.get(named) != reading.scheme:
@@ -131,6 +140,8 @@ def _base(reading: LayerReading, stated: Mapping[str, Any], otherwise: float) ->
 
 def _gemma(reading: LayerReading, stated: Mapping[str, Any]) -> Changes:
     """Gemma 3: sliding layers turn plainly by 10,000, and no object by layer type is read."""
+    if reading.prefix and not _every_sixth(reading.config):
+        raise not_read(NAME, "a Gemma 3 with images whose full layers are not every sixth")
     own = reading.top.number("rope_theta")
     base = float(own.value) if own else _GLOBAL_BASE
     if stated and stated is reading.config.get("rope_parameters"):
@@ -146,6 +157,14 @@ def _gemma(reading: LayerReading, stated: Mapping[str, Any]) -> Changes:
     return {"base": _LOCAL_BASE} if reading.params["base"] == local else {}
 
 
+def _every_sixth(text: Mapping[str, Any]) -> bool:
+    """Whether a text model's layers are those that it takes where it looks for none of its keys."""
+    kinds = text.get("layer_types") or ()
+    return text.get("sliding_window_pattern") in (None, 6) and all(
+        (kind == _LAYER_TYPES[0]) == (number % 6 == 0) for number, kind in enumerate(kinds, 1)
+    )
+
+
 _LOCAL_BASE = 10_000.0
 _GLOBAL_BASE = 1_000_000.0
 _LAYER_TYPES = ("full_attention", "sliding_attention")
@@ -156,18 +175,23 @@ def exllama_share(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput where it makes no pairs.
     """
-    if reading.model_type == "minimax_m2" and reading.config.get("rotary_dim") is not None:
-        return {}
+    turned = reading.top.count("rotary_dim") if reading.model_type == "minimax_m2" else None
+    if turned is not None:
+        return _turning(reading, turned.value / reading.params["dim"], str(turned.source))
     nested = reading.entry.number(_SHARE) if reading.container == "rope_parameters" else None
     stated = first(reading.top.number(_SHARE), nested)
     share = 1.0 if stated is None else float(stated.value)
+    if stated is None and reading.model_type == "minimax_m2":
+        raise not_read(NAME, f"minimax_m2 without rotary_dim and {_SHARE}")
+    return _turning(reading, share, _SHARE)
+
+
+def _turning(reading: LayerReading, share: float, source: str) -> Changes:
     if share == reading.params.get("partial", 1.0):
         return {}
-    if reading.model_type == "minimax_m2":
-        raise not_read(NAME, f"minimax_m2 without rotary_dim and {_SHARE}")
     turned = int(reading.params["dim"] * share)
     if not 2 <= turned <= reading.params["dim"] or turned % 2:
-        raise refused(NAME, f"{_SHARE} {share:g} turns {turned} columns: pairs need an even number")
+        raise refused(NAME, f"{source} turns {turned} columns: pairs need an even number of them")
     return {"partial": share}
 
 

@@ -294,6 +294,54 @@ def test_what_an_engine_reads_besides_is_checked_like_the_rest(runtime, config, 
     assert words in refused.value.message
 
 
+_THIRD = {"sliding_window": 64, "sliding_window_pattern": 3, "num_hidden_layers": 6}
+_BY_TYPE = {"rope_type": "linear", "factor": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        (config("gemma3_text", {"type": "linear", **LINEAR}), "goes by the type of gemma3_text"),
+        (config("gemma3_text", None, rope_parameters=_BY_TYPE), "that are for all layers was not"),
+        (
+            config("olmo3", None, rope_parameters=_BY_TYPE, layer_types=[]),
+            "that are for all layers",
+        ),
+        (
+            config("gemma3_text", None, partial_rotary_factor=0.5),
+            "partial_rotary_factor in Gemma 3",
+        ),
+        (
+            config("deepseek_v3", {"type": "linear", **LINEAR, "mscale_all_dim": 1}),
+            "beside rope-li",
+        ),
+        (config("llama", None, rotary_dim=32), "rotary_dim in llama was not read"),
+        (
+            config("llama", _BY_TYPE, rope_parameters=_BY_TYPE),
+            "rope_scaling beside rope_parameters",
+        ),
+        (
+            config("mistral", {"type": "yarn", **RAMP, "llama_4_scaling_beta": 0.1}),
+            "scaling_beta in",
+        ),
+        (config("smollm3", None), "smollm3 without no_rope_layers was not read"),
+        (
+            config("llama", None, architectures=["LlamaModel"]),
+            "it goes by the class, LlamaForCausal",
+        ),
+        (
+            {"model_type": "gemma3", "text_config": config("gemma3_text", None, **_THIRD)},
+            "whose full layers are not every sixth was not read",
+        ),
+    ],
+)
+def test_exllamav3_is_asked_for_nothing_that_was_not_read(case, words):
+    with pytest.raises(InvalidInput) as refused:
+        resolve(case, runtime="exllamav3")
+    assert words in refused.value.message
+    assert refused.value.message.startswith("--as exllamav3: ")
+
+
 _ANY = st.sampled_from(
     [None, True, 0, -1, 1, 2, 0.5, 1e308, 1e22, 10**400, 2**53, "x", "0.5", [], [1], {}, {"a": 1}]
 )
