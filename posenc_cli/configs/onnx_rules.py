@@ -35,6 +35,20 @@ MODEL_TYPES: Mapping[str, frozenset[str]] = {
 }
 """Those whose class was read, each with the schemes for which that was done."""
 
+_CLASSES = {
+    "ernie4_5": "Ernie4_5ForCausalLM",
+    "gpt_oss": "GptOssForCausalLM",
+    "hunyuan_v1_dense": "HunYuanDenseV1ForCausalLM",
+    "lfm2_moe": "Lfm2MoeForCausalLM",
+    **{
+        name: f"{name.title()}ForCausalLM"
+        for name in (
+            *("gemma", "gemma2", "granite", "lfm2", "llama", "mistral", "nemotron", "olmo"),
+            *("phi", "phi3", "qwen2", "qwen3"),
+        )
+    },
+}
+"""The class by which it goes, of the model types that stand alone."""
 _SIDEWAYS = ("rope_position_scale", "compression_ratio", "seq_length")
 _KNOWN = {"rope", "rope-linear", "rope-yarn"}
 
@@ -48,6 +62,9 @@ def onnx_fields(reading: LayerReading) -> Changes:
         if reading.config.get(key) not in (None, 1):
             raise not_read(NAME, key)
     kind, scheme = reading.model_type, reading.scheme
+    named = reading.config.get("architectures")
+    if named and kind in _CLASSES and not reading.prefix and named[0] != _CLASSES[kind]:
+        raise refused(NAME, f"architectures {named}: it goes by the class, {_CLASSES[kind]}")
     if kind in LIKE_MISTRAL and scheme not in _KNOWN:
         raise refused(NAME, f"its {kind} fails on {scheme}: it knows default, linear and yarn")
     if kind == "gpt_oss" and scheme != "rope-yarn":
