@@ -143,6 +143,6 @@ $(VENV)/.installed: pyproject.toml constraints.txt tools/environment.py $(KERNEL
 	$(INSTALL) -e .
 	@touch $@
 
-$(DEVELOPED): pyproject.toml constraints.txt tools/environment.py
+$(DEVELOPED): pyproject.toml constraints.txt tools/environment.py $(KERNEL)
 	$(INSTALL) -e ".[dev]" $(if $(TORCH),torch==$(TORCH))
 	@touch $@ $(VENV)/.installed
