@@ -276,7 +276,8 @@ def _placeable(view: View, dim: int) -> Iterator[tuple[str, dict[str, Any], Real
         models = (preset.proposal for preset in presets())
         proposals = (*_usual_ropes(view.count), *(m for m in models if _is_rotary(m)))
     for proposal in proposals:
-        if proposal.frequencies.size >= view.count:
+        spare = proposal.frequencies.size - view.count
+        if spare == 0 or (spare > 0 and view.kind == "sinusoidal"):  # its last, of odd columns
             frequencies = proposal.frequencies[: view.count]
             yield proposal.scheme, dict(proposal.given), frequencies, proposal.cost
 

@@ -59,7 +59,7 @@ class _DrawnColumns(Record):
     """The columns of a table in the order of drawing, their bands, and the wave behind each.
 
     ``points`` are their names on the axis, ``computed`` their places among the computed columns
-    where those differ.
+    where those differ. The wave behind zeros is one past the last, which never turns.
     """
 
     points: Sequence[int]
@@ -218,7 +218,7 @@ def _rows(
     waves = content.waves
     wavelengths, means = wavelengths_by_values(cells, rows.points), None
     if waves is not None and _along_positions(waves) and columns.waves is not None:
-        of_column = wavelengths_of(waves)[np.asarray(columns.waves)]
+        of_column = np.append(wavelengths_of(waves), math.inf)[np.asarray(columns.waves)]
         if waves.growth is None and len(positions.ranges) == 1 and request.table != "angles":
             by_row = 2 * math.pi * positions.ranges[0].step / positions.denominator / of_column
             means = wave_means(cells, by_row, len(rows.points))
@@ -278,12 +278,9 @@ def _placed_columns(placements: Sequence[Placement], width: int, waves: Waves) -
     apart = len(placements) <= _MOST_BANDS
     for placement in placements:
         columns = range(width)[placement.columns]
-        of = (
-            range(waves.count)[placement.waves]
-            if placement.function != "zero"
-            else [0] * len(columns)
-        )
-        axis = _axis_of(waves, of) if apart else ""
+        zero = placement.function == "zero"
+        of = [waves.count] * len(columns) if zero else range(waves.count)[placement.waves]
+        axis = _axis_of(waves, of) if apart and not zero else ""
         groups.setdefault(f"{placement.function} {axis}".strip(), []).extend(
             zip(columns, of, strict=False)
         )

@@ -647,3 +647,13 @@ def test_a_table_without_a_number_is_said_to_hold_none(nothing):
     found = identify(Evidence.of_arrays(np.full((64, 32), nothing, np.float32)))
     assert found.candidates == ()
     assert found.notes == ("all that was looked at is NaN or infinite: it holds no numbers",)
+
+
+@pytest.mark.parametrize("tables", [("cos", "sin"), ("cos-sin",)])
+def test_some_pairs_of_a_known_encoding_in_any_order_are_not_it(tables):
+    """Their phases say where each row stands, but the whole encoding has more columns."""
+    positions = np.random.default_rng(0).permutation(500)[:60]
+    turns = np.outer(positions, 1e6 ** (-np.arange(20) / 64))
+    cos, sin = np.cos(turns).astype(np.float32), np.sin(turns).astype(np.float32)
+    arrays = [cos, sin] if len(tables) == 2 else [np.concatenate([cos, sin], axis=1)]
+    assert found_in(arrays) is None

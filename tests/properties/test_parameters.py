@@ -297,6 +297,8 @@ spectrum -s xpos --set scale_base=5e-324
 dot-similarity -s xpos --set scale_base=5e-324 -l 9 --json
 dot-similarity -s sinusoidal --dim 1 --set odd=pad -l 5
 inspect -s sinusoidal --dim 1 --set odd=pad -l 5
+heatmap -s sinusoidal --dim 1 --set odd=pad -l 5
+curve -s sinusoidal --dim 1 --set odd=pad -l 5
 """
 """What this property found, once each: status 70, a warning of NumPy's, or no end."""
 
