@@ -90,9 +90,9 @@ class TurnedVectors(Record):
         followed = self.reference.angle_positions(self.positions)
         if frequencies.size != self.reference.pairs:
             followed = self.positions
-        return np.broadcast_to(
-            self.tolerance.cells(followed, frequencies), (self.positions.size, frequencies.size)
-        )
+        with np.errstate(invalid="ignore"):  # 0 · a frequency that no half precision holds
+            cells = self.tolerance.cells(followed, frequencies)
+        return np.broadcast_to(cells, (self.positions.size, frequencies.size))
 
     def sample(self) -> Sample:
         """The right factors as a sample of a subject."""

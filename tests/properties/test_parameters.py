@@ -11,6 +11,7 @@ import io
 import itertools
 import json
 import math
+import shutil
 import signal
 import sys
 import threading
@@ -144,6 +145,7 @@ def commands(draw, tried=quick, backends=("auto",)):
         st.sampled_from(
             ["generate", "spectrum", "heatmap", "dot-similarity", "rope-check", "order-check"] * 2
             + ["alibi-slopes", "buckets", "inspect", "inspect"]
+            + ["curve", "rotation", "apply", "emit"]
         )
     )
     if command == "alibi-slopes":
@@ -168,6 +170,10 @@ def commands(draw, tried=quick, backends=("auto",)):
     if command == "order-check":
         return [*words, "--len", "6"]
     words += draw(st.sampled_from(POSITIONS))
+    if command == "apply":
+        words += ["--seed", "0", "--out", "y.npz"]
+    if command == "emit":
+        words += ["--out", "pack"]
     if command == "dot-similarity":
         words += ["--content", draw(st.sampled_from(CONTENTS))] if scheme.kind == "rotary" else []
     if command != "heatmap" and draw(st.booleans()):
@@ -255,7 +261,7 @@ def ran(words, folder):
     ):
         status = main(words)
     for path in folder.iterdir():
-        path.unlink()
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     texts = []
     for stream in (out, err):
         stream.flush()
@@ -299,6 +305,7 @@ dot-similarity -s sinusoidal --dim 1 --set odd=pad -l 5
 inspect -s sinusoidal --dim 1 --set odd=pad -l 5
 heatmap -s sinusoidal --dim 1 --set odd=pad -l 5
 curve -s sinusoidal --dim 1 --set odd=pad -l 5
+emit -s rope-proportional --set factor=1e-8 --dim 8 -o pack
 """
 """What this property found, once each: status 70, a warning of NumPy's, or no end."""
 
