@@ -323,8 +323,11 @@ def _norm(survey: Survey, reference: Reference, tolerance: Tolerance) -> Finding
         message = f"is not a number at position {survey.norm.position}, pair {survey.norm.pair}"
     elif survey.longest == 0:
         message = "every length becomes 0"
-    # All lengths are multiplied alike, within what rounding makes of either.
-    elif survey.longest - survey.shortest <= 4 * tolerance.floor * max(1.0, survey.longest):
+    # All lengths are multiplied alike, within what rounding makes of either, and none as it should.
+    elif (
+        not survey.shortest <= scale <= survey.longest
+        and survey.longest - survey.shortest <= 4 * tolerance.floor * max(1.0, survey.longest)
+    ):
         stretch, right = distinct_digits(survey.longest, scale)
         message = f"every length is multiplied by {stretch}, not by {right}: an attention factor"
     else:

@@ -35,10 +35,12 @@ def readable(array: Any) -> Any:
     return array.astype(np.float32) if array.dtype == ml_dtypes.bfloat16 else array
 
 
-def of_tables(cos: Any, sin: Any, right: Reference, positions: str) -> Examination:
+def of_tables(
+    cos: Any, sin: Any, right: Reference, positions: str, tol: str = "auto"
+) -> Examination:
     where = Positions.parse(positions)
     subject = table_subject(readable(cos), readable(sin), dtype_of(cos), right, where)
-    return examine(subject, right, "auto")
+    return examine(subject, right, tol)
 
 
 def of_rotated(x: Any, y: Any, right: Reference, positions: str) -> Examination:

@@ -639,6 +639,14 @@ def test_lengths_are_told_with_the_digits_that_differ_and_as_no_number_where_the
     assert finding(found, "norm").message == "is not a number at position 5, pair 7"
 
 
+def test_one_cell_off_by_a_rounding_is_no_attention_factor():
+    right = rope.reference("rope", dim=64)
+    cos, sin = CASES["plain"].right.pair_tables(np.arange(100))
+    cos[99, 31] = np.nextafter(cos[99, 31], np.float32(2))
+    found = rope.of_tables(cos, sin, right, "0:100", "exact")
+    assert finding(found, "norm").message.startswith("lengths are multiplied by 0.9999999")
+
+
 @pytest.mark.slow
 def test_a_function_whose_positions_overflow_float16_is_told_so(tmp_path):
     file = tmp_path / "code.py"
