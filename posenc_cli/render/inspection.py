@@ -180,7 +180,7 @@ def _decay_note(known: Inspection) -> str:
         bound = decay.details["bound"]
         note += f"; RoFormer's bound there {_short(bound[0])} and {_short(bound[-1])}"
     negative = decay.details["negative_from"]
-    return note if negative is None else f"{note}; negative from {negative} on"
+    return note if negative is None else f"{note}; first negative at {negative}"
 
 
 def _short(value: float | None) -> str:

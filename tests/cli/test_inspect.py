@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from xml.etree import ElementTree as ET
@@ -290,3 +291,9 @@ def test_schemes_of_ones_own_are_measured(call, tmp_path, monkeypatch):
     assert log["decay"]["value"] == 2
     hybrid = call("inspect", "-s", "./likeness.py:cycle+rope", "-l", "9", "--require", "bounded")
     assert hybrid[0] == 1
+
+
+def test_a_score_that_comes_back_is_said_to_be_negative_first_and_not_from_there_on(call):
+    assert math.cos(2) < 0 < math.cos(5)
+    said = " ".join(call("inspect", "-s", "rope", "--dim", "2", "--len", "7")[1].split())
+    assert said.endswith("; first negative at 2")
