@@ -666,3 +666,15 @@ def test_a_function_whose_positions_overflow_float16_is_told_so(tmp_path):
     cause = diagnose(found)[0]
     assert cause.cause == "position-precision"
     assert "65520" in cause.evidence
+
+
+@pytest.mark.parametrize("dtype", [rope.ml_dtypes.bfloat16, np.float16])
+def test_coarse_tables_of_a_base_that_nobody_uses_are_consistent(dtype):
+    """Rows far out tell a frequency best, and a coarse format leaves them nearly as exact."""
+    turns = np.outer(np.arange(2048), 13_000 ** (-np.arange(0, 32, 2) / 32))
+    right = rope.reference("rope", dim=32)
+    found = rope.of_tables(
+        np.cos(turns).astype(dtype), np.sin(turns).astype(dtype), right, "0:2048"
+    )
+    assert finding(found, "relative").ok
+    assert not finding(found, "reference").ok
