@@ -20,6 +20,7 @@ from posenc_cli.cli.generate import ARITHMETICS
 from posenc_cli.cli.matrices import READ, MatrixOutput
 from posenc_cli.cli.options import number_format_option, option, whole_option
 from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.files.atomic import check_apart
 from posenc_cli.files.formats import format_of
 from posenc_cli.files.save import ready, save
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES, DType
@@ -232,8 +233,8 @@ def _check(source: str | None, seed: int | None, out_x: str | None, output: Appl
         raise InvalidInput("--out-x: goes with --seed, which draws x")
     if output.out is None:
         raise InvalidInput("--out: is missing: the file that the vectors go to")
-    if out_x is not None and out_x == output.out:
-        raise InvalidInput(f"--out-x {quoted_name(out_x)}: is the file of --out")
+    if out_x is not None:
+        check_apart("--out-x", out_x, "--out", output.out)
 
 
 def _vectors(

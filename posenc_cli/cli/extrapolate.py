@@ -18,7 +18,8 @@ from posenc_cli.cli.progress import steps_shown
 from posenc_cli.cli.trained_encodings import TrainedEncodings, default_encodings
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.experiments.request import ExperimentRequest
-from posenc_cli.files.atomic import STANDARD_OUTPUT, preflight, replacing
+from posenc_cli.files.atomic import STANDARD_OUTPUT, check_apart, preflight, replacing
+from posenc_cli.files.formats import check_suffix
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class ExperimentOutput(PlotOutput):
             return
         if self.csv == STANDARD_OUTPUT:
             raise InvalidInput("--csv -: must be a file", hint="--json goes to standard output")
+        check_suffix(self.csv, ".csv", "the losses as CSV", flag="--csv")
+        check_apart("--csv", self.csv, self.file_flag, self.out)
         preflight(self.csv, clobber=self.clobber)
 
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from posenc_cli.errors import Unavailable, quoted_name
+from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.records import Record
 from posenc_cli.transaction import transaction
 
@@ -181,6 +181,15 @@ class _Target(Record):
         if not clobber:
             raise _existing_file_error(place)
         return target
+
+
+def check_apart(flag: str, path: str, other_flag: str, other: str | None) -> None:
+    """Refuse two options that name one file, which would hold but one of the two.
+
+    Raises: InvalidInput.
+    """
+    if other is not None and os.path.realpath(path) == os.path.realpath(other):
+        raise InvalidInput(f"{flag} {quoted_name(path)}: is the file of {other_flag}")
 
 
 def check_no_folder(path: str | os.PathLike[str]) -> None:

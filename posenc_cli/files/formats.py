@@ -109,11 +109,14 @@ def format_of(path: str | None, name: str | None) -> Format:
     )
 
 
-def check_suffix(path: str | None, own: str, asking: str, *, hint: str | None = None) -> None:
+def check_suffix(
+    path: str | None, own: str, asking: str, *, flag: str = "--out", hint: str | None = None
+) -> None:
     """Refuse a name whose suffix says that the file holds something else.
 
     ``own`` is the suffix of what is to be written, ``asking`` the option that asks for it, or what
-    it is. A suffix that says nothing is nobody's, and may be had.
+    it is, ``flag`` the option that gives the name. A suffix that says nothing is nobody's, and may
+    be had.
 
     Raises: InvalidInput.
 
@@ -126,6 +129,6 @@ def check_suffix(path: str | None, own: str, asking: str, *, hint: str | None = 
     if content is None or suffix == own or (content == "a text" and own in _TEXTUAL):
         return
     raise InvalidInput(
-        f"{asking}: cannot go with --out {quoted_name(path or '')}, the name of {content}",
-        hint=hint or f"--out {quoted_name(place.with_suffix(own))}",
+        f"{asking}: cannot go with {flag} {quoted_name(path or '')}, the name of {content}",
+        hint=hint or f"{flag} {quoted_name(place.with_suffix(own))}",
     )

@@ -169,6 +169,7 @@ def test_schemes_of_ones_own_apply(call, x):
         ("-s rope --seed 18446744073709551616 -l 4 -o y.npy", "--seed 18446744073709551616"),
         ("-s rope --in x.npy --out-x z.npy -o y.npy", "--out-x: goes with --seed"),
         ("-s rope --seed 1 -l 4 --out-x y.npy -o y.npy", "--out-x 'y.npy': is the file of --out"),
+        ("-s rope --seed 1 -l 4 --out-x ./y.npy -o y.npy", "'./y.npy': is the file of --out"),
         ("-s rope --in x.npy -o x.npy", "x.npy"),
         ("-s rope --in whole.npy -o y.npy", "holds int64"),
         ("-s rope --in complex.npy -o y.npy", "complex numbers"),

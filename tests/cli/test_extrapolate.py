@@ -253,6 +253,7 @@ def test_a_file_that_could_not_be_written_is_refused_before_anything_runs(name, 
         ("--device cuda:x", "must be a device"),
         ("--workers 0", "at least 1"),
         ("--csv -", "must be a file"),
+        ("--csv x.png", "cannot go with --csv 'x.png', the name of a picture"),
         ("--markdown --json", "cannot go with --json"),
         ("--width 400", "needs --plot, or --picture with a file"),
         ("--picture - --json", "stdout is taken by --picture -"),
@@ -261,6 +262,13 @@ def test_a_file_that_could_not_be_written_is_refused_before_anything_runs(name, 
 def test_what_is_wrong_is_one_line_before_anything_is_made(arguments, said, call, tmp_path):
     assert said in refused(call, *arguments.split())
     assert [*tmp_path.iterdir()] == []
+
+
+def test_losses_and_a_picture_are_two_files(call, tmp_path):
+    (tmp_path / "losses").symlink_to("x.png")
+    err = refused(call, "--csv", "losses", "--picture", "./x.png")
+    assert "--csv 'losses': is the file of --picture" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["losses"]
 
 
 @pytest.mark.parametrize("arguments", ["--text nothere.txt", "-s ./nothere.py:x"])
