@@ -281,3 +281,12 @@ def test_transformers_makes_of_what_is_set_what_was_planned(case, plans, golden)
 
 def tolerances(statement):
     return [statement["tolerance"][key]["rtol"] for key in ("inv_freq", "attention_scaling")]
+
+
+def test_one_pair_that_turns_has_no_base_to_raise():
+    found = planned({**LLAMA, "head_dim": 2}, 8192)
+    assert (found.pairs, found.left_out["ntk"]) == (
+        1,
+        "one pair turns, and its frequency is 1 whatever the base",
+    )
+    assert found.left_out["base"] == "no larger base that was tried qualifies"

@@ -246,6 +246,7 @@ def test_pairs_divided_by_a_huge_number_stand_still():
         ({"rope__dimension_count": ("uint32", 15)}, {}, "must be even"),
         ({"rope__scaling__type": ("string", "ntk")}, {}, "llama.cpp knows none, linear, yarn"),
         ({"attention__head_count": ("uint32", 0)}, {}, "head_count 0: must be at least 1"),
+        ({}, {FREQS: ([1.0] * 2 + [2.0] * 2 + [1e30] * 4, 0)}, "holds still other pairs"),
         ({}, {FREQS: ([1.0] * 7, 0)}, "has 7 numbers: 16 turning columns make 8 pairs"),
         ({}, {FREQS: ([0.0] * 8, 0)}, "a number that is not above 0"),
         ({"block_count": ("uint32", 1 << 31)}, {}, "takes at most 512"),

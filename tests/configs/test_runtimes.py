@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +136,13 @@ def test_plain_rope_of_a_llama_is_the_same_everywhere(runtime):
             "vllm-0.11",
             LayerReading("qwen2", "rope-yarn", YARN, rope={"type": "yarn"}),
             "it fails where original_max_position_embeddings is missing",
+        ),
+        (
+            "vllm-0.11",
+            LayerReading(
+                "qwen2", "rope-yarn", YARN, rope={**ORIGINAL, "extrapolation_factor": 0.5}
+            ),
+            "extrapolation_factor has no counterpart",
         ),
         (
             "vllm-0.11",
@@ -453,3 +461,31 @@ def test_vllms_deepseek_divides_one_magnitude_by_the_other(weight, all_dim, expe
     )
     factor = read_as("vllm", reading).params["attention_factor"]
     assert factor == pytest.approx(expected, rel=1e-14)
+
+
+def yarn_of_vllm11(model_type, *, more=None, top=None):
+    """The scheme's waves as vLLM 0.11 computes them of a YaRN by 4."""
+    rope = {"rope_type": "yarn", "factor": 4.0, **ORIGINAL, **(more or {})}
+    found = read_as(
+        "vllm-0.11", LayerReading(model_type, "rope-yarn", YARN, rope=rope, config=top or {})
+    )
+    return found, float(catalogue.find(found.scheme).bind(found.params).content.waves.scale)
+
+
+def test_the_older_vllm_divides_by_one_where_deepseek_states_no_mscale_all_dim():
+    _, scale = yarn_of_vllm11("deepseek_v3", more={"mscale": 0.5})
+    assert scale == pytest.approx(0.1 * 0.5 * math.log(4) + 1, rel=1e-14)
+
+
+def test_the_older_vllm_hands_no_attn_factor_to_gpt_oss():
+    stated = {"attn_factor": 2.0}
+    rule = 0.1 * math.log(4) + 1
+    assert yarn_of_vllm11("gpt_oss", more=stated)[1] == pytest.approx(rule, rel=1e-14)
+    assert yarn_of_vllm11("qwen2", more=stated)[1] == pytest.approx(2 * rule, rel=1e-14)
+
+
+@pytest.mark.parametrize(("model_type", "length"), [("llama", 1024), ("qwen2", 2048)])
+def test_the_older_vllm_takes_the_outer_original_length_in_llama_alone(model_type, length):
+    top = {"original_max_position_embeddings": 1024}
+    found, _ = yarn_of_vllm11(model_type, top=top)
+    assert found.params["original_max_position_embeddings"] == length

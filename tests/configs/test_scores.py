@@ -53,6 +53,8 @@ def test_llama_4_tells_the_temperature_of_its_layers_without_positions():
     layers = {group.scheme: group for group in resolve({"model_type": "llama4_text"}).layers}
     told = [layers["nope"].derived[f"temperature_{what}"].value for what in ("scale", "length")]
     assert told == case["temperature"]
+    # log(⌊(position + 1) / length⌋ + 1), of the first position as of the token's number.
+    assert layers["nope"].derived["temperature_offset"].value == 1
     assert "temperature_scale" not in layers["rope"].derived
     off = resolve({"model_type": "llama4_text", "attn_temperature_tuning": False})
     assert not any("temperature_scale" in group.derived for group in off.layers)
@@ -79,3 +81,17 @@ def test_each_value_says_where_it_comes_from_and_what_is_no_number_is_refused():
     assert derived["softcap"].source == "default of gemma2"
     with pytest.raises(InvalidInput, match="attention_multiplier"):
         resolve({"model_type": "granite", "attention_multiplier": "1"})
+
+
+def test_no_number_is_raised_to_a_power_that_it_has_none_of():
+    with pytest.raises(InvalidInput, match="query_pre_attn_scalar 0: must be above 0"):
+        resolve({"model_type": "gemma2", "query_pre_attn_scalar": 0})
+
+
+@pytest.mark.parametrize("beta", [0, 0.1])
+def test_a_temperature_of_no_scale_is_none(beta):
+    rope = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0}
+    rope |= {"original_max_position_embeddings": 16384, "llama_4_scaling_beta": beta}
+    config = {"model_type": "ministral3", "max_position_embeddings": 262144}
+    derived = resolve({**config, "rope_parameters": rope}).layers[0].derived
+    assert ("temperature_scale" in derived) == bool(beta)
