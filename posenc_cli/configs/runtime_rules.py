@@ -35,6 +35,7 @@ class LayerReading(Record):
     it stands under. ``config`` is the mapping that holds the model's own keys, ``context`` its
     ``max_position_embeddings``.
     ``name`` and ``prefix`` are what errors call the file, and where in it ``config`` stands.
+    ``read`` gathers the paths of the keys that a rule reads.
     """
 
     model_type: str
@@ -46,6 +47,7 @@ class LayerReading(Record):
     context: int | None = None
     name: str = "config.json"
     prefix: str = ""
+    read: set[str] = fresh(set)
 
     @property
     def factor(self) -> float:
@@ -55,13 +57,14 @@ class LayerReading(Record):
     @property
     def top(self) -> Keys:
         """The model's own keys, each checked as it is read."""
-        return Keys(self.config, name=self.name, prefix=self.prefix)
+        return Keys(self.config, name=self.name, prefix=self.prefix, read=self.read)
 
     @property
     def entry(self) -> Keys:
         """The keys of the rope parameters, each checked as it is read."""
         container = self.container or "rope_scaling"
-        return Keys(self.rope, name=self.name, prefix=f"{self.prefix}{container}.")
+        prefix = f"{self.prefix}{container}."
+        return Keys(self.rope, name=self.name, prefix=prefix, read=self.read)
 
     @property
     def original(self) -> int:
@@ -310,7 +313,9 @@ def vllm11_yarn(reading: LayerReading) -> Changes:
     """VLLM 0.11 reads ``attn_factor``, and mscale in DeepSeek alone."""
     if reading.rope.get("extrapolation_factor", 1) != 1:
         raise refused("vllm-0.11", "extrapolation_factor has no counterpart in rope-yarn")
-    stated = reading.entry.number("attn_factor")
+    # gpt-oss hands it on to none.
+    hands_on = reading.model_type != "gpt_oss"
+    stated = reading.entry.number("attn_factor") if hands_on else None
     own = float(stated.value) if stated else 1.0
     original = reading.entry.count(ORIGINAL)
     if reading.model_type in ("llama", "mistral"):
@@ -330,7 +335,6 @@ def vllm11_yarn(reading: LayerReading) -> Changes:
             kept = {name: reading.params.get(name) for name in ("mscale", "mscale_all_dim")}
             return {**changes, **kept, "attention_factor": None}
         return {**changes, "attention_factor": amplitude * own}
-    own = 1 if reading.model_type == "gpt_oss" else own
     amplitude = _magnitude(reading.factor, 1) * own
     return {**changes, "attention_factor": None if own == 1 else amplitude}
 

@@ -76,12 +76,14 @@ class RuntimeDifference(Record):
 class Adjusted(Record):
     """What a runtime makes of a reading: the scheme, its parameters, and why they differ.
 
-    ``reasons`` says for each parameter that differs (``scheme`` too) which difference it is.
+    ``reasons`` says for each parameter that differs (``scheme`` too) which difference it is, and
+    ``read`` are the paths of the keys that such were read from.
     """
 
     scheme: str
     params: Mapping[str, Any]
     reasons: Mapping[str, RuntimeDifference]
+    read: frozenset[str] = frozenset()
 
 
 def find(name: str) -> Runtime:
@@ -116,10 +118,14 @@ def read_as(runtime: str, reading: LayerReading) -> Adjusted:
         )
     scheme, params = reading.scheme, dict(reading.params)
     reasons: dict[str, RuntimeDifference] = {}
+    read: set[str] = set()
     for difference in DIFFERENCES:
         if difference.runtime != runtime or not difference.applies(reading):
             continue
-        changes = dict(difference.rule(reading))
+        asked = replace(reading, read=set())
+        changes = dict(difference.rule(asked))
+        if changes:
+            read |= asked.read
         scheme = changes.pop("scheme", scheme)
         changed = [name for name, value in changes.items() if params.get(name) != value]
         params = {name: value for name, value in {**params, **changes}.items() if value is not None}
@@ -127,7 +133,7 @@ def read_as(runtime: str, reading: LayerReading) -> Adjusted:
         if scheme != reading.scheme:
             reasons["scheme"] = difference
             break  # the differences of a rule that is not followed are none
-    return Adjusted(scheme, params, reasons)
+    return Adjusted(scheme, params, reasons, frozenset(read))
 
 
 def adjust(
@@ -160,6 +166,7 @@ def adjust(
         prefix=top.prefix,
     )
     result = read_as(runtime, reading)
+    top.read.update(result.read)
     params = {
         name: layers.params[name]
         if name in layers.params and layers.params[name].value == value
@@ -386,8 +393,8 @@ DIFFERENCES: tuple[RuntimeDifference, ...] = (
         "vllm-0.11",
         "attention factor",
         _YARN,
-        "reads attn_factor in place of attention_factor, mscale in DeepSeek alone, and always "
-        "truncates",
+        "reads attn_factor in place of attention_factor (gpt-oss neither), mscale in DeepSeek "
+        "alone, and always truncates",
         f"{_VLLM_11}/{_ROTARY}/yarn_scaling_rope.py",
         rules.vllm11_yarn,
     ),

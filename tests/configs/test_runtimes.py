@@ -489,3 +489,19 @@ def test_the_older_vllm_takes_the_outer_original_length_in_llama_alone(model_typ
     top = {"original_max_position_embeddings": 1024}
     found, _ = yarn_of_vllm11(model_type, top=top)
     assert found.params["original_max_position_embeddings"] == length
+
+
+@pytest.mark.parametrize(
+    ("model_type", "runtime", "unread"),
+    [
+        ("qwen2", "transformers", ("rope_scaling.attn_factor",)),
+        ("qwen2", "vllm-0.11", ()),
+        ("gpt_oss", "vllm-0.11", ("rope_scaling.attn_factor",)),
+    ],
+)
+def test_what_an_engine_reads_is_not_said_to_be_unread(model_type, runtime, unread):
+    rope = {"rope_type": "yarn", "factor": 4.0, **ORIGINAL, "attn_factor": 2.0}
+    config = {"model_type": model_type, "head_dim": 64, "max_position_embeddings": 8192}
+    resolved = resolve({**config, "rope_scaling": rope}, runtime=runtime)
+    assert resolved.unread == unread
+    assert any("nothing read" in warning for warning in resolved.warnings) == bool(unread)
