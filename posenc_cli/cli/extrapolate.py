@@ -61,9 +61,9 @@ class ExperimentOutput(PlotOutput):
             return
         if self.csv == STANDARD_OUTPUT:
             raise InvalidInput("--csv -: must be a file", hint="--json goes to standard output")
+        preflight(self.csv, clobber=self.clobber)
         check_suffix(self.csv, ".csv", "the losses as CSV", flag="--csv")
         check_apart("--csv", self.csv, self.file_flag, self.out)
-        preflight(self.csv, clobber=self.clobber)
 
 
 def extrapolate(
