@@ -135,7 +135,7 @@ def _causes_of_pairs(suspect: Suspect) -> list[Explanation]:
         rounding = _causes_within_tolerance(suspect)
         return rounding or _explanations(suspect)
     if suspect.residual(Defect()).whole:
-        return [layout]
+        return [layout, *_one_of(amplitude_cause(suspect.sample))]
     others = [why for why in _explanations(suspect) if why.cause not in (Cause.LAYOUT,)]
     return [layout, *(why for why in others if why.cause != Cause.UNKNOWN)]
 
@@ -345,13 +345,26 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         _one_of(rounded_vectors_cause(suspect))
         or _one_of(interpolated_cause(suspect))
         or _one_of(recurrence_cause(suspect))
-        or regime_causes(suspect)
-        or _one_of(position_cause(suspect))
+        or _causes_of_rows(suspect)
         or _one_of(precision_cause(suspect))
         or _one_of(unwritten_cause(examination, garbage_of))
         or _one_of(unwritten_rates_cause(suspect))
         or _one_of(pairs_cause(suspect))
     )
+
+
+def _causes_of_rows(suspect: Suspect) -> list[Explanation]:
+    """The causes of rows, or pairs, that are wrong in ways of their own.
+
+    What says of every row as which position it is turned comes before parts that leave rows over.
+    """
+    parts = regime_causes(suspect)
+    if parts and all(part.cause != Cause.UNKNOWN for part in parts):
+        return parts
+    moved = position_cause(suspect)
+    if moved is not None and moved.residual is not None and (moved.residual.whole or not parts):
+        return [moved]
+    return parts
 
 
 def _beside_zeros(causes: list[Explanation], zeros: list[Explanation]) -> list[Explanation]:

@@ -181,7 +181,7 @@ def rounded_powers_cause(suspect: Suspect) -> Explanation | None:
     An error that most pairs share has a cause in common, and is not told so.
     """
     sample, right = suspect.sample, suspect.sample.reference.frequencies
-    wrong = ~sample.explained_cells(*Defect().prediction(sample)).all(axis=0)  # (pairs,)
+    wrong = ~Defect().explained(sample).all(axis=0)  # (pairs,)
     if not wrong.any() or sample.amplitude == 0 or sample.reference.coordinates is not None:
         return None
     errors = np.where(wrong, relative_errors(sample), 0.0)

@@ -16,13 +16,22 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, Reals
 
 
-def reproduced(whole: Whole, predicted: Callable[[Sample], ComplexRows], rates: Reals) -> Residual:
-    """What a rule that predicts the factors of a piece leaves over; the tolerance follows rates."""
+def reproduced(
+    whole: Whole,
+    predicted: Callable[[Sample], ComplexRows],
+    rates: Reals,
+    *,
+    followed: Callable[[Sample], Reals] | None = None,
+) -> Residual:
+    """What a rule that predicts the factors of a piece leaves over; the tolerance follows rates.
+
+    ``followed`` gives the positions whose angles it follows, by default a row's own.
+    """
 
     def held() -> Iterator[tuple[Integers, Reals, Flags]]:
         for _, piece in whole.pieces():
             factors = predicted(piece)
-            explained = piece.explained_cells(factors, rates)
+            explained = piece.explained_cells(factors, rates, followed and followed(piece))
             with np.errstate(invalid="ignore", over="ignore"):
                 missed = np.abs(piece.factors - factors) + piece.stray
             yield piece.positions, np.where(piece.seen, missed, 0.0), explained

@@ -17,13 +17,13 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from posenc_cli.checks.wording import Suspect
     from posenc_cli.inference.sample import Sample
-    from posenc_cli.numerics.arrays import ComplexRows
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, Reals
 
 
 def standstill_cause(suspect: Suspect) -> Explanation | None:
     """Pairs that do not turn though they should, the others being right."""
     sample, right = suspect.sample, suspect.sample.reference.frequencies
-    sound = sample.explained_cells(*Defect().prediction(sample)).all(axis=0)  # (pairs,)
+    sound = Defect().explained(sample).all(axis=0)  # (pairs,)
     factors = np.full(sample.factors.shape, complex(sample.amplitude))
     still = sample.explained_cells(factors, np.zeros_like(right)).all(axis=0)
     if not (sound | still).all() or sound.all() or still.all() or not sound.any():
@@ -54,7 +54,7 @@ def position_cause(suspect: Suspect) -> Explanation | None:
     count = rows = backward = 0
     for _, piece in suspect.whole.pieces():
         read, explained = rows_of_any_turn(piece)
-        plain = piece.explained_cells(*Defect().prediction(piece)).all(axis=1)
+        plain = Defect().explained(piece).all(axis=1)
         others = np.flatnonzero((read != piece.positions) & ~plain & explained.all(axis=1))
         pairs = zip(piece.positions[others[:3]].tolist(), read[others[:3]].tolist(), strict=True)
         moved += pairs if len(moved) < 3 else ()
@@ -67,13 +67,18 @@ def position_cause(suspect: Suspect) -> Explanation | None:
         return None
     right = suspect.sample.reference.frequencies
 
-    def factors(piece: Sample) -> ComplexRows:
+    def used(piece: Sample) -> Integers:
         read, explained = rows_of_any_turn(piece)
-        plain = piece.explained_cells(*Defect().prediction(piece)).all(axis=1)
-        used = np.where(explained.all(axis=1) & ~plain, read, piece.positions)
-        return turned_by(right, replace(piece, positions=used))
+        plain = Defect().explained(piece).all(axis=1)
+        return np.where(explained.all(axis=1) & ~plain, read, piece.positions)
 
-    residual = reproduced(suspect.whole, factors, right)
+    def factors(piece: Sample) -> ComplexRows:
+        return turned_by(right, replace(piece, positions=used(piece)))
+
+    def farther(piece: Sample) -> Reals:
+        return np.maximum(np.abs(piece.positions), np.abs(used(piece))).astype(np.float64)
+
+    residual = reproduced(suspect.whole, factors, right, followed=farther)
     shown = ", ".join(f"{p} as {q}" for p, q in moved[:3])
     which = f"{count} of {rows} positions are turned as others are, the first of them {moved[0][0]}"
     cause = Explanation(Cause.POSITION_OFFSET, which, f"position {shown}")

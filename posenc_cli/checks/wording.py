@@ -111,7 +111,7 @@ def _words_of_defect(
             f"what stands at position {first} is the rotation of {first + defect.offset:.12g}",
         )
     if defect.moved is not None:
-        yield _moved_cause(defect.moved, suspect)
+        yield _moved_cause(claim, defect.moved, suspect)
     yield from _words_of_roundings(defect, suspect, residual)
     for cause, message, evidence in defect.words_of_one_table:
         yield Explanation(cause, message, evidence)
@@ -159,7 +159,7 @@ def _words_of_roundings(
         )
 
 
-def _moved_cause(moved: PositionMap, suspect: Suspect) -> Explanation:
+def _moved_cause(claim: Claim, moved: PositionMap, suspect: Suspect) -> Explanation:
     """Positions that are turned as others: how many of all are, and the first of them.
 
     Where these begin past as many as the first call of a function had, that may be why.
@@ -169,7 +169,8 @@ def _moved_cause(moved: PositionMap, suspect: Suspect) -> Explanation:
     ends: list[int] = []
     for _, piece in suspect.whole.pieces():
         turned_as = moved.at(piece.positions)
-        others = np.flatnonzero(turned_as != piece.positions)
+        so = claim.missed(piece)[1].all(axis=1) | claim.defect.rounds  # (n,)
+        others = np.flatnonzero((turned_as != piece.positions) & so)
         shown += [f"{piece.positions[row]} as {turned_as[row]}" for row in others[: 3 - len(shown)]]
         ends += piece.positions[others[[0, -1]]].tolist() if others.size else []
         count += others.size
@@ -206,10 +207,14 @@ def _frequency_cause(rule: Alternative, sample: Sample, pairs: Flags | None) -> 
 def ratio_text(frequencies: Reals, sample: Sample) -> str:
     """The pair whose frequency is farthest from the right one, in numbers."""
     right = sample.reference.frequencies
+    changed = ~np.isclose(frequencies, right, rtol=1e-12, atol=0)
     with np.errstate(all="ignore"):
         ratios = np.abs(np.log(np.abs(frequencies / right)))
-    ratios = np.where(np.isfinite(ratios), ratios, -1)
+    ratios = np.where(np.isfinite(ratios) & changed, ratios, -1)
     pair = int(np.argmax(ratios))
+    if ratios[pair] < 0 and changed.any():
+        pair = int(np.argmax(changed))
+        return f"frequency of pair {pair}: {frequencies[pair]:.6g}, not {right[pair]:.6g}"
     ratio = frequencies[pair] / right[pair] if right[pair] else float("inf")
     times = f"{ratio:.4g}"
     if times == "1":

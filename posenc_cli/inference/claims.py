@@ -42,6 +42,9 @@ _FEWEST = 2
 _CONFIRMED = 3
 """Pairs, or cells, that must share a number read off them: one gives it, and two confirm it."""
 
+_RUN = 8
+"""Pairs on the average that must lie side by side, or at one step, for a rule to be theirs."""
+
 _TIES = 0.1
 """Of the cells of few rows: a rounding that is emulated may fall the other way in some."""
 
@@ -66,8 +69,8 @@ class Claim(Record):
         """
         sized = replace(piece, amplitude=self.amplitude)
         with np.errstate(all="ignore"):
-            predicted, frequencies = self.defect.prediction(sized)
-            explained = sized.explained_cells(predicted, frequencies)
+            predicted, _ = self.defect.prediction(sized)
+            explained = self.defect.explained(sized)
             missed = np.abs(piece.factors - predicted) + piece.stray  # (n, pairs)
         meant = piece.seen if self.pairs is None else piece.seen & self.pairs
         return np.where(meant, missed, 0.0), explained | ~meant
@@ -244,7 +247,7 @@ def claims_that_hold(
         claim = Claim(defect, sample.amplitude)
         if claim.parts > parts:
             continue
-        explained = few.explained_cells(*defect.prediction(few))  # (n, pairs)
+        explained = defect.explained(few)  # (n, pairs)
         ties = _TIES * few.seen.sum() if defect.rounds else 0
         if np.count_nonzero(~explained) <= ties and holds(sample, defect):
             if any(same_defect(defect, other.defect) for other in claims):
@@ -398,12 +401,26 @@ def _defects_of_groups(sample: Sample, defects: Iterable[Defect]) -> list[tuple[
     for defect in defects:
         if defect.rounds or Claim(defect, sample.amplitude).parts > 1:
             continue
-        explained = few.explained_cells(*defect.prediction(few)).all(axis=0)
+        explained = defect.explained(few).all(axis=0)
         explained = np.logical_and(explained, seen)
         fewest = _CONFIRMED if _read_off(defect) else _FEWEST
-        if explained.sum() >= fewest:
+        if explained.sum() >= fewest and not _is_chance(defect, explained):
             groups.append((defect, explained))
     return groups
+
+
+def _is_chance(defect: Defect, group: Flags) -> bool:
+    """Whether pairs have the frequencies of a rule for all pairs only since these happen to be its.
+
+    They do where they lie scattered, or where the rule makes them all alike.
+    """
+    if defect.frequencies is None:
+        return False
+    pairs = np.flatnonzero(group)
+    steps = np.diff(pairs)
+    runs = 1 + np.count_nonzero(steps != steps[0])
+    values = defect.frequencies.frequencies[pairs]
+    return bool(runs > max(1, pairs.size // _RUN) or (values == values[0]).all())
 
 
 def _read_off(defect: Defect) -> bool:

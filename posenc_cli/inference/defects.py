@@ -122,13 +122,30 @@ class Defect(Record):
                 message = f"the {one} are off by {part.offset:+g}: row p has those of {row}"
             yield cause, message, sound
 
+    def turned_as(self, sample: Sample) -> Reals:
+        """The positions as which the rows are turned, (n,), or (n, pairs) where they follow axes."""
+        positions = sample.positions if self.moved is None else self.moved.at(sample.positions)
+        where = sample.reference.angle_positions(positions) + self.offset
+        return np.asarray(where, np.float64)
+
+    def followed(self, sample: Sample) -> Reals:
+        """The positions whose angles say how near cells have to be: a row's own, or farther ones."""
+        own = np.abs(sample.reference.angle_positions(sample.positions))
+        parts = [part for part in (self, self.cosines, self.sines) if part is not None]
+        for part in parts:
+            if part.offset or part.moved is not None:
+                own = np.maximum(own, np.abs(part.turned_as(sample)))
+        return own
+
+    def explained(self, sample: Sample) -> Flags:
+        """Which cells of a sample it explains. Shape: (n, pairs)."""
+        return sample.explained_cells(*self.prediction(sample), self.followed(sample))
+
     def prediction(self, sample: Sample) -> tuple[ComplexRows, Reals]:
         """The factors and the frequencies if it held."""
-        positions, right = sample.positions, sample.reference.frequencies
+        right = sample.reference.frequencies
         frequencies = right if self.frequencies is None else self.frequencies.frequencies
-        if self.moved is not None:
-            positions = self.moved.at(positions)
-        where = (sample.reference.angle_positions(positions) + self.offset).astype(np.float64)
+        where = self.turned_as(sample)
         with np.errstate(all="ignore"):
             if self.rates:
                 frequencies = round_to_half(frequencies, self.rates)
@@ -212,13 +229,13 @@ TURNS: dict[str, tuple[Callable[[Any], Any], Cause, str]] = {
 
 def holds(sample: Sample, defect: Defect) -> bool:
     """Whether a defect explains the whole sample, and what is wrong in it."""
-    predicted, frequencies = defect.prediction(sample)
-    explained = sample.explained_cells(predicted, frequencies)
+    predicted, _ = defect.prediction(sample)
+    explained = defect.explained(sample)
     if not _mends(sample, predicted, explained):
         return False
     if not defect.rounds or not sample.seen.any():
         return bool(explained.all())
-    wrong = ~sample.explained_cells(*defect.without_rounding.prediction(sample))
+    wrong = ~defect.without_rounding.explained(sample)
     left = np.count_nonzero(~explained)
     return bool(
         wrong.any()
@@ -229,8 +246,8 @@ def holds(sample: Sample, defect: Defect) -> bool:
 
 def nearly_holds(sample: Sample, defect: Defect) -> bool:
     """Whether a defect explains most rows wholly, so that the others are something else."""
-    predicted, frequencies = defect.prediction(sample)
-    explained = sample.explained_cells(predicted, frequencies)
+    predicted, _ = defect.prediction(sample)
+    explained = defect.explained(sample)
     few_are_left = bool(explained.all(axis=1).mean() >= ENOUGH)
     return few_are_left and _mends(sample, predicted, explained)
 
@@ -269,7 +286,7 @@ def likely_defects(sample: Sample, rotations: Rotations | None) -> Iterator[Defe
     fewest = sample.rows(chosen[:: -(-chosen.size // _FEWEST)])
     for defect in _defects(sample, rotations, fewest):
         if defect.rounds and defect.frequencies is None:
-            explained = fewest.explained_cells(*defect.prediction(fewest))
+            explained = defect.explained(fewest)
             if explained.mean() < _FEWEST_EXPLAINED:
                 continue
         yield defect
@@ -284,7 +301,7 @@ def _with_rules(plain: Defect, rules: Iterable[Alternative], fewest: Sample) -> 
     for batch in _batches(rules):
         stacked = np.stack([rule.frequencies for rule in batch])[:, None]  # (rules, 1, pairs)
         together = replace(plain, frequencies=replace(batch[0], frequencies=stacked))
-        explained = fewest.explained_cells(*together.prediction(fewest))  # (rules, n, pairs)
+        explained = together.explained(fewest)  # (rules, n, pairs)
         if plain.rounds:
             good = explained.mean(axis=(1, 2)) >= _FEWEST_EXPLAINED
         else:
@@ -386,13 +403,10 @@ def _offsets(sample: Sample) -> list[float]:
     slow = np.flatnonzero(right > 0)[-8:]
     if slow.size:
         angles = np.angle(sample.factors[:, slow])
+        own = sample.reference.angle_positions(sample.positions)
+        own_angles = (own[:, None] if own.ndim == 1 else own[:, slow]) * right[slow]  # (n, slow)
         for sign in (1, -1):
-            missed = (
-                np.angle(
-                    np.exp(1j * (sign * angles - np.multiply.outer(sample.positions, right[slow])))
-                )
-                / right[slow]
-            )
+            missed = np.angle(np.exp(1j * (sign * angles - own_angles))) / right[slow]
             known = missed[np.isfinite(missed)]
             middle = float(np.median(known)) if known.size else 0.0
             if abs(middle) < 2**53:

@@ -339,10 +339,8 @@ def _good_rows(
     """Which rows claims explain together, and the largest share of the tolerance in each."""
     good = np.ones(part.positions.size, bool)
     shares = np.zeros(part.positions.size)
-    allowed = part.tolerance.cells(
-        part.reference.angle_positions(part.positions), part.reference.frequencies
-    )
     for claim, (missed, explained) in zip(claims, pieces, strict=True):
+        allowed = part.tolerance.cells(claim.defect.followed(part), part.reference.frequencies)
         meant = part.seen if claim.pairs is None else part.seen & claim.pairs
         counts = np.maximum(meant.sum(axis=1), 1)
         left = (~explained).sum(axis=1)

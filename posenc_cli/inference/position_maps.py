@@ -64,7 +64,8 @@ def _explained(sample: Sample, read: Integers) -> tuple[Integers, Flags]:
     right = sample.reference.frequencies
     angles = np.multiply.outer(read.astype(np.float64), right)
     predicted = sample.amplitude * (np.cos(angles) + 1j * np.sin(angles))
-    return read, sample.explained_cells(predicted, right)
+    farther = np.maximum(np.abs(sample.positions), np.abs(read)).astype(np.float64)
+    return read, sample.explained_cells(predicted, right, farther)
 
 
 def rows_of_any_turn(sample: Sample) -> tuple[Integers, Flags]:
@@ -177,6 +178,15 @@ def _buffer(period: int, off: str = "", shift: int = 0) -> PositionMap:
     )
 
 
+def _ring(kept: int, period: int) -> PositionMap:
+    rows = "row is" if kept == 1 else f"{kept} rows are"
+    return PositionMap(
+        f"the first {rows} kept, and every {period}th position after starts again at {kept}: a "
+        f"buffer of {kept + period} rows with sinks",
+        lambda p: np.where(p < kept, p, kept + (p - kept) % period),
+    )
+
+
 def _unsigned_wrap(period: int, off: str = "", shift: int = 0) -> PositionMap:
     return PositionMap(
         f"positions wrap at {period}{off}, as {_WIDTHS[period]} does, or a buffer or a chunk "
@@ -204,6 +214,9 @@ def _wraps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
         if period in _SIGNED:
             yield _signed_wrap(period)
         return
+    again = int(read[positions != read].min(initial=0))
+    if not lags[0] and again and (read[positions < again + period] >= 0).all():
+        yield _ring(again, period)
     first = int(positions[int(np.argmax(read != positions - lags[0]))])
     shift = -int(lags[0])
     off = "" if shift == 0 else f", off by {shift:+d}"
@@ -226,6 +239,8 @@ def _ends(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     positions, read, lags = positions[order], read[order], lags[order]
     last = int(read[-1])
     tail = _run(read)
+    if tail == read.size > 1 and last:
+        yield PositionMap(f"every position is turned as {last}", lambda p: np.full_like(p, last))
     if 1 < tail < read.size and not lags[:-tail].any():
         # The position that the others stand still at is among them.
         start = int(positions[-tail])
@@ -240,7 +255,7 @@ def _ends(positions: Integers, read: Integers) -> Iterator[PositionMap]:
         start = int(positions[head])
         if positions[head - 1] <= shift <= start:
             start = shift  # rows between those of the sample
-        yield _padding(start, first, shift)
+        yield _padding(start, first, shift, begin=int(positions[0]))
     moved = np.flatnonzero(lags)
     beyond = np.unique(lags[moved[0] :]) if moved.size else lags
     if moved[0] > 0 and beyond.size == 1:
@@ -257,11 +272,16 @@ def _decoding(start: int, last: int) -> PositionMap:
     )
 
 
-def _padding(start: int, first: int, shift: int) -> PositionMap:
+def _padding(start: int, first: int, shift: int, begin: int = 0) -> PositionMap:
     off = "" if shift == 0 else f", and every later one is off by {-shift:+d}"
+    which = f"the first {start} positions are" if start > 1 else "position 0 is"
+    why = ", as padding on the left is"
+    if begin:
+        span = f"{begin}" if start == begin + 1 else f"s {begin}–{start - 1}"
+        which = f"position{span if start > begin + 1 else ' ' + span}"
+        which, why = f"{which} {'are' if start > begin + 1 else 'is'}", ""
     return PositionMap(
-        f"the first {start} positions are turned as {first}{off}, as padding on the left is",
-        lambda p: np.where(p < start, first, p - shift),
+        f"{which} turned as {first}{off}{why}", lambda p: np.where(p < start, first, p - shift)
     )
 
 
@@ -286,7 +306,7 @@ def _steps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
         if step > 1:
             yield _divided(step)
     multiple = math.gcd(*(int(position) for position in read))
-    if multiple > 1:
+    if multiple > 1 and np.unique(read).size > 2:
         yield _rounded_down(multiple)
 
 

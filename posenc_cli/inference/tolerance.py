@@ -183,7 +183,7 @@ class Tolerance(Record):
             return cls(_OWN_TURNS, stored + DOUBLE_ANGLE, reason)
         return cls(_OWN_TURNS, unit("float32"), "float32: each frequency rounded once to float32")
 
-    def cells(self, positions: Integers, frequencies: Reals) -> RealRows:
+    def cells(self, positions: Integers | Reals, frequencies: Reals) -> RealRows:
         """What each pair may deviate by at each position.
 
         ``positions`` are (positions,), or (positions, pairs) where pairs follow axes of their own.
