@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
 _CONTEXTS = (4096, 8192, 2048, 32768)
 """Contexts that a scaling nobody asked for is likely to have been given."""
+_FIXED_BITS = (8, 10, 12, 14, 15, 16, 20, 24)
+"""After the point, of frequencies in fixed point."""
+
 _RANKS = (2, 4, 8)
 """Over how many devices heads are split, mostly."""
 _STEPS = (2.0, 0.5)
@@ -149,7 +152,7 @@ def _rare(reference: Reference) -> Iterator[Alternative]:
 
 
 def _written(reference: Reference) -> Iterator[Alternative]:
-    """Frequencies as numbers of a few digits, as they are printed and copied."""
+    """Frequencies as numbers of a few digits, as they are printed and copied, and in fixed point."""
     frequencies = reference.frequencies
     sizes = np.abs(np.where(frequencies == 0, 1.0, frequencies))
     orders = np.floor(np.log10(sizes)).astype(int)
@@ -157,10 +160,18 @@ def _written(reference: Reference) -> Iterator[Alternative]:
         rounded = np.round(frequencies, digits)
         message = f"the frequencies were rounded to {digits} decimal places"
         yield Alternative(Cause.INV_FREQ_PRECISION, message, rounded)
+        message = f"the frequencies were cut to {digits} decimal places"
+        cut = np.floor(frequencies * 10.0**digits) / 10.0**digits
+        yield Alternative(Cause.INV_FREQ_PRECISION, message, cut)
         numbers = zip(frequencies.tolist(), (digits - 1 - orders).tolist(), strict=True)
         rounded = np.array([round(number, places) for number, places in numbers])
         message = f"the frequencies were rounded to {digits} significant digits"
         yield Alternative(Cause.INV_FREQ_PRECISION, message, rounded)
+    for bits in _FIXED_BITS:
+        for how, whole in (("rounded", np.rint), ("cut", np.floor)):
+            message = f"the frequencies were {how} to {bits} bits after the point, in fixed point"
+            values = whole(frequencies * 2.0**bits) / 2.0**bits
+            yield Alternative(Cause.INV_FREQ_PRECISION, message, values)
 
 
 def _rounded(reference: Reference, base: float) -> Iterator[Alternative]:

@@ -404,23 +404,25 @@ def _defects_of_groups(sample: Sample, defects: Iterable[Defect]) -> list[tuple[
         explained = defect.explained(few).all(axis=0)
         explained = np.logical_and(explained, seen)
         fewest = _CONFIRMED if _read_off(defect) else _FEWEST
-        if explained.sum() >= fewest and not _is_chance(defect, explained):
+        if explained.sum() >= fewest and not is_chance(defect, explained):
             groups.append((defect, explained))
     return groups
 
 
-def _is_chance(defect: Defect, group: Flags) -> bool:
-    """Whether pairs have the frequencies of a rule for all pairs only since these happen to be its.
+def is_chance(defect: Defect, group: Flags) -> bool:
+    """Whether some pairs have the frequencies of a rule for all pairs as they might have by chance.
 
-    They do where they lie scattered, or where the rule makes them all alike.
+    They may where few of them turn, where they lie scattered, or where the rule makes them alike.
     """
     if defect.frequencies is None:
         return False
-    pairs = np.flatnonzero(group)
+    values = defect.frequencies.frequencies
+    pairs = np.flatnonzero(group & (values != 0))
+    if pairs.size < _CONFIRMED or (values[pairs] == values[pairs[0]]).all():
+        return True
     steps = np.diff(pairs)
     runs = 1 + np.count_nonzero(steps != steps[0])
-    values = defect.frequencies.frequencies[pairs]
-    return bool(runs > max(1, pairs.size // _RUN) or (values == values[0]).all())
+    return bool(runs > max(1, pairs.size // _RUN))
 
 
 def _read_off(defect: Defect) -> bool:

@@ -22,6 +22,7 @@ from posenc_cli.inference.claims import (
     amplitude_of,
     claims_by_pairs,
     claims_that_hold,
+    is_chance,
     nearest_rotations,
     same_defect,
     suspected_defects,
@@ -256,6 +257,8 @@ def _candidates(sample: Sample, rightness: Rightness, *, by_pairs: bool) -> list
     # Of two pairs alone any numbers could be read off.
     defects = suspected_defects(sample, rotations if meant.sum() >= 3 else None)
     single = claims_that_hold(sample, defects)
+    if not meant.all():
+        single = [claim for claim in single if not is_chance(claim.defect, meant)]
     candidates = [[claim] for claim in single]
     for pairs in (~rightness.pairs, meant):
         if not pairs.all():

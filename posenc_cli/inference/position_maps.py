@@ -214,8 +214,8 @@ def _wraps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
         if period in _SIGNED:
             yield _signed_wrap(period)
         return
-    again = int(read[positions != read].min(initial=0))
-    if not lags[0] and again and (read[positions < again + period] >= 0).all():
+    again = int(read[positions != read].min())
+    if again > 0 == lags[0]:
         yield _ring(again, period)
     first = int(positions[int(np.argmax(read != positions - lags[0]))])
     shift = -int(lags[0])
