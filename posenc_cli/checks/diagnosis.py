@@ -199,7 +199,13 @@ def _inverse_cause(suspect: Suspect) -> Explanation | None:
     given, right = examination.subject.frequencies, examination.reference.frequencies
     if given is None or given.size != right.size or not (right > 0).all():
         return None
-    for what, values in (("1/frequency", 1 / right), ("wavelengths", 2 * np.pi / right)):
+    tried = [("1/frequency", 1 / right), ("wavelengths", 2 * np.pi / right)]
+    base = base_of(examination.reference)
+    if base is not None and examination.reference.coordinates is None:
+        plain = ladder(base, np.arange(right.size) / right.size)
+        if not np.allclose(plain, right, rtol=1e-3, atol=0):
+            tried.append(("the numbers that scaling divides frequencies by", plain / right))
+    for what, values in tried:
         if np.allclose(given, values, rtol=1e-5, atol=0):
             inverse = np.isclose(given, values, rtol=_FLOAT32_NUMBER, atol=0)
             if 2 * np.count_nonzero(inverse) < inverse.size:
@@ -318,7 +324,11 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     """The causes of what explains the subject, if anything does."""
     examination, sample = suspect.examination, suspect.sample
     if examination.survey is not None and examination.survey.longest == 0:
-        return [Explanation(Cause.UNKNOWN, "everything becomes 0", "nothing is left to compare")]
+        applied = examination.subject.kind in (SubjectKind.ROTATED, SubjectKind.IMPL)
+        if applied:
+            return [Explanation(Cause.UNKNOWN, "everything becomes 0", "nothing is left to compare")]
+        message = "all values are 0: nothing was written there"
+        return [Explanation(Cause.UNINITIALISED, message, "at every position, in every pair")]
     amplitude = amplitude_cause(sample)
     if amplitude is not None and nearly_holds(sample, Defect()):
         residual = suspect.residual(Defect())

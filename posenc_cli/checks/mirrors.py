@@ -142,6 +142,7 @@ def wrong_places(
         ("the second column becomes 0", (cos, -sin, none, none)),
         ("the first column is put into both", (cos, -sin, cos, -sin)),
         ("the second column is put into both", (sin, cos, sin, cos)),
+        ("the cosines have lost their sign: none is negative", (abs(cos), -sin, sin, abs(cos))),
         ("the table of cosines stands for both", (cos, -cos, cos, cos)),
         ("the table of sines stands for both", (sin, -sin, sin, sin)),
         (
@@ -155,13 +156,46 @@ def wrong_places(
         ("the sines are those of the pair before", np.roll(np.arange(own.size), 1)),
         ("the sines are those of the pair after", np.roll(np.arange(own.size), -1)),
     ):
-        other = sin[:, order]
-        yield message, (cos, -other, other, cos), np.maximum(own, own[order])
+        other, fastest = sin[:, order], np.maximum(own, own[order])
+        yield message, (cos, -other, other, cos), fastest
+        other = cos[:, order]
+        yield message.replace("sines", "cosines"), (other, -sin, sin, other), fastest
+    yield from _wrong_halves(own, cos, sin)
     if reference.scale != 1:
         size = reference.scale
         cosines, sines = "only the cosines carry", "only the sines carry"
         yield f"{cosines} the attention factor", (cos, -sin / size, sin / size, cos), own
         yield f"{sines} the attention factor", (cos / size, -sin, sin, cos / size), own
+        twice = "the attention factor is applied twice to the {}, and once to the {}"
+        yield twice.format("cosines", "sines"), (cos * size, -sin, sin, cos * size), own
+        yield twice.format("sines", "cosines"), (cos, -sin * size, sin * size, cos), own
+
+
+def _wrong_halves(
+    own: Reals, cos: RealRows, sin: RealRows
+) -> Iterator[tuple[str, _Entries, Reals]]:
+    """Cosines and sines in one table, which is cut into the two otherwise than it was put together.
+
+    Shape: (n, pairs) each, of a table (n, 2 pairs).
+    """
+    pairs = own.size
+    if pairs < 2:
+        return
+    beside, in_turn = np.concatenate([cos, sin], axis=1), np.stack([cos, sin], 2)
+    rates = np.concatenate([own, own])
+    for message, (c, s), fastest in (
+        (
+            "cosines stand before sines in one table, whose columns are taken in turn",
+            (beside[:, 0::2], beside[:, 1::2]),
+            np.maximum(rates[0::2], rates[1::2]),
+        ),
+        (
+            "cosines and sines stand in turn in one table, which is cut into halves",
+            np.split(in_turn.reshape(len(cos), 2 * pairs), 2, axis=1),
+            np.maximum(*np.split(np.repeat(own, 2), 2)),
+        ),
+    ):
+        yield message, (c, -s, s, c), fastest
 
 
 def _wrong_layouts(

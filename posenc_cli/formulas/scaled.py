@@ -224,6 +224,10 @@ def _proportional_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mista
     yield Mistake(message, xp.concatenate([own, still]))
     every = plain_ladder(xp, params["base"], pairs) / factor
     yield Mistake("all pairs turn: the share that does is left out", every)
+    yield Mistake(
+        f"the {turning} slowest pairs turn, not the fastest",
+        xp.where(xp.arange(pairs) < pairs - turning, 0, every),
+    )
 
 
 @rotary(

@@ -166,6 +166,10 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     ]
     for message, share in shares:
         yield Mistake(message, kept / factor * share + kept * (1 - share))
+    for base in (b for b in KNOWN_BASES[:3] if b != params["base"]):
+        other = plain_frequencies(xp, params, base)
+        message = f"the frequencies are those of base {base:g}, the ramp that of {params['base']:g}"
+        yield Mistake(message, other / factor * ramp + other * (1 - ramp))
     yield Mistake(
         "the ramp blends wavelengths, not frequencies",
         1 / (ramp * factor / kept + (1 - ramp) / kept),
@@ -201,6 +205,9 @@ def _other_ramps(xp: Any, params: Mapping[str, Any]) -> Iterator[tuple[str, Any]
     if longer != original:
         message = f"the ramp is that of {longer:g} positions, the stretched context, not {original}"
         yield message, _ramp(xp, params, context=longer)
+    for logarithm, number in (("log10", 10), ("log2", 2)):
+        message = f"the ends of the ramp divide by {logarithm} of the base, not by ln"
+        yield message, _ramp(xp, params, width=rotated * math.log(number))
     message = "the ends of the ramp leave out 2π"
     yield message, _ramp(xp, params, context=original * 2 * math.pi)
     roundings = (("rounded down", math.floor), ("rounded up", math.ceil), ("rounded", round))
@@ -216,7 +223,7 @@ def _ramp(
     xp: Any,
     params: Mapping[str, Any],
     *,
-    width: int | None = None,
+    width: float | None = None,
     context: float | None = None,
     rounding: Callable[[float], float] | None = None,
 ) -> Any:
@@ -228,7 +235,7 @@ def _ramp(
 def _ends(
     params: Mapping[str, Any],
     *,
-    width: int | None = None,
+    width: float | None = None,
     context: float | None = None,
     rounding: Callable[[float], float] | None = None,
 ) -> tuple[float, float]:

@@ -46,6 +46,10 @@ _SHORT = 3
 _MOST_PROPOSALS = 12
 """Of all schemes together, at each precision: the dearest fit by chance."""
 
+_MOST_CHANGED = 3
+"""Numbers of the reference's own scheme that are off at once, as the context and betas of a ramp are:
+with one more a ramp may be made of any frequencies."""
+
 _PLACED = 1e-3
 """Of a frequency: neighbours of a ladder are 10^−2 apart at least, where it has 512 pairs."""
 
@@ -208,6 +212,9 @@ def _other_schemes(reference: Reference, rates: Reals) -> Iterator[Alternative]:
                 continue
             own = scheme.build is reference.encoding.bound.scheme.build
             kept = {n: v for n, v in reference.params.items() if v is not None} if own else {}
+            changed = [name for name, value in proposal.given.items() if kept.get(name) != value]
+            if own and len(changed) > _MOST_CHANGED:
+                continue
             alternative = difference(reference, scheme, {**kept, **proposal.given})
             if alternative is None or alternative.frequencies.shape != rates.shape:
                 continue
