@@ -35,6 +35,7 @@ from posenc_cli.checks.recurrences import recurrence_cause
 from posenc_cli.checks.regimes import regime_causes
 from posenc_cli.checks.rope import without_growth
 from posenc_cli.checks.some_cells import pairs_cause, position_cause, standstill_cause
+from posenc_cli.checks.stretched_axes import stretched_cause
 from posenc_cli.checks.unwritten import (
     unwritten_cause,
     unwritten_rates_cause,
@@ -326,7 +327,9 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     if examination.survey is not None and examination.survey.longest == 0:
         applied = examination.subject.kind in (SubjectKind.ROTATED, SubjectKind.IMPL)
         if applied:
-            return [Explanation(Cause.UNKNOWN, "everything becomes 0", "nothing is left to compare")]
+            return [
+                Explanation(Cause.UNKNOWN, "everything becomes 0", "nothing is left to compare")
+            ]
         message = "all values are 0: nothing was written there"
         return [Explanation(Cause.UNINITIALISED, message, "at every position, in every pair")]
     amplitude = amplitude_cause(sample)
@@ -356,6 +359,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or _one_of(interpolated_cause(suspect))
         or _one_of(recurrence_cause(suspect))
         or _causes_of_rows(suspect)
+        or _one_of(stretched_cause(suspect))
         or _one_of(precision_cause(suspect))
         or _one_of(unwritten_cause(examination, garbage_of))
         or _one_of(unwritten_rates_cause(suspect))

@@ -128,7 +128,9 @@ def _words_of_roundings(
         yield Explanation(
             Cause.INV_FREQ_PRECISION,
             f"the frequencies were rounded to {defect.rates}",
-            ratio_text(round_to_half(sample.reference.frequencies, defect.rates), sample),
+            ratio_text(round_to_half(sample.reference.frequencies, defect.rates), sample)
+            if defect.frequencies is None
+            else "",
         )
     if defect.angles:
         yield Explanation(

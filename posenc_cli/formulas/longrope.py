@@ -126,7 +126,9 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         yield Mistake(f"{name} is applied in reverse order", kept / factors[::-1])
         for where, off in (("before", 1), ("after", -1)):
             others = xp.roll(factors, off)
-            yield Mistake(f"each pair has the number of {name} of the pair {where} it", kept / others)
+            yield Mistake(
+                f"each pair has the number of {name} of the pair {where} it", kept / others
+            )
         yield Mistake(f"frequencies are divided by the roots of {name}", kept / xp.sqrt(factors))
     both = xp.asarray(params["short_factor"]), xp.asarray(params["long_factor"])
     yield Mistake("frequencies are divided by both lists", kept / both[0] / both[1])

@@ -316,6 +316,9 @@ def _exponents(reference: Reference) -> Iterator[Alternative]:
         ("the exponents are whole numbers: 2i // d is 0", 0 * pairs),
         ("the exponents are whole numbers: −2i // d is −1 from pair 1 on", np.minimum(pairs, 1)),
     ]
+    if reference.coordinates is not None:
+        one = "the pairs of all axes share one ladder, base^(−2i/d), pair after pair"
+        counted.insert(0, (one, 2 * pairs / rotated))
     if head != rotated:
         whole = f"the exponents divide by the {head} columns of the head, not the {rotated} turning"
         counted.insert(0, (whole, 2 * pairs / head))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.inference.alternatives import alternatives
+from posenc_cli.inference.alternatives import alternatives, likely_alternatives
 from posenc_cli.inference.angles import angle_changes
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import (
@@ -19,6 +19,7 @@ from posenc_cli.inference.formats import (
 )
 from posenc_cli.inference.position_maps import maps_from_the_first_wrong, position_maps
 from posenc_cli.inference.rules import Remembered
+from posenc_cli.inference.tolerance import unit
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
@@ -331,7 +332,9 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
         yield replace(plain, cells=HALF_CELLS[half])
         yield replace(plain, positions=half)
     yield replace(plain, cells=HALF_CELLS[CUT_BFLOAT16])
+    yield from _moved_and_rounded(sample)
     rules = Remembered(alternatives(sample.reference, rotations))
+    likely = likely_alternatives(sample.reference)
     yield from _with_rules(plain, rules, fewest)
     yield from _defects_of_one_table(sample, rules, offsets)
     yield from (replace(plain, cells=kept) for kept in _coarse_formats(sample))
@@ -357,11 +360,25 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
         yield replace(plain, cells=HALF_CELLS[half], rates=half, angles=half)
         yield replace(plain, cells=HALF_CELLS[half], rates=half)
         yield replace(plain, cells=HALF_CELLS[half], angles=half)
+        yield from _with_rules(replace(plain, rates=half), likely, fewest)
         yield from _with_rules(replace(plain, positions=half), rules, fewest)
         yield from _with_rules(replace(plain, cells=HALF_CELLS[half]), rules, fewest)
     restart = -int(sample.positions[0])  # of a part of a subject, whose rows count from 0 again
     for offset in [*offsets[:4], *([restart] if restart else [])]:
         yield from _with_rules(replace(plain, offset=offset), rules, fewest)
+
+
+def _moved_and_rounded(sample: Sample) -> Iterator[Defect]:
+    """Rows at other positions in tables all of whose values are numbers of a half precision."""
+    cells = sample.factors[sample.seen]
+    for half, coarse in HALF_CELLS.items():
+        if half not in HALVES or not np.array_equal(coarse.rounded(cells[None])[0], cells):
+            continue
+        tolerance = replace(
+            sample.tolerance, floor=sample.tolerance.floor + sample.amplitude * unit(half)
+        )
+        for moved in position_maps(replace(sample, tolerance=tolerance)):
+            yield Defect(moved=moved, cells=coarse)
 
 
 def _defects_of_one_table(

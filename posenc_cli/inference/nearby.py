@@ -67,6 +67,7 @@ def nearby_alternatives(reference: Reference, rotations: Rotations) -> Iterator[
         return
     alternatives = itertools.chain(
         _constant_ratio(reference, rates),
+        _more_turning(reference, rates),
         _placed_elsewhere(reference, rates),
         _other_values(reference, rates, short=True),
         _fitted_bases(reference, rates),
@@ -88,6 +89,21 @@ def _constant_ratio(reference: Reference, rates: Reals) -> Iterator[Alternative]
     if 1e-9 < ratio < 1e9 and abs(ratio - 1) > 0.01:
         message = f"all frequencies are {ratio:.6g} times the right ones"
         yield Alternative(Cause.FREQUENCY_RULE, message, right * ratio)
+
+
+def _more_turning(reference: Reference, rates: Reals) -> Iterator[Alternative]:
+    """Pairs that turn by the ladder, and should stand still."""
+    right, base = reference.frequencies, base_of(reference)
+    turning = int(np.count_nonzero(right))
+    if base is None or not right[0] or turning == right.size or not right[:turning].all():
+        return
+    every = right[0] * ladder(base, np.arange(right.size) / right.size)
+    near = np.abs(rates / every - 1) <= _PLACED  # (pairs,)
+    more = right.size if near.all() else int(np.argmin(near))
+    if turning < more < right.size and np.allclose(every[:turning], right[:turning], rtol=1e-6):
+        message = f"{more} pairs turn, not {turning}"
+        rates = np.where(np.arange(right.size) < more, every, 0)
+        yield Alternative(Cause.ROTARY_DIM, message, rates)
 
 
 def _placed_elsewhere(reference: Reference, rates: Reals) -> Iterator[Alternative]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from posenc_cli.inference.sample import Sample
-    from posenc_cli.numerics.arrays import Flags, Integers
+    from posenc_cli.numerics.arrays import Flags, Integers, Reals
 
 _READABLE = 0.9
 """Of the rows of a sample that must show a position, before a rule for all rows is looked for."""
@@ -85,7 +85,12 @@ def rows_of_any_turn(sample: Sample) -> tuple[Integers, Flags]:
 
 
 def _read_positions(sample: Sample, turn: int) -> Integers:
-    """The position whose rotation stands in each row, from the slowest pair to the fastest.
+    """The whole position whose rotation stands in each row."""
+    return np.asarray(np.round(read_coordinates(sample, turn)), np.int64)
+
+
+def read_coordinates(sample: Sample, turn: int = 0) -> Reals:
+    """The coordinate whose rotation stands in each row, from the slowest pair to the fastest.
 
     ``turn`` counts the whole turns of the slowest.
     """
@@ -96,7 +101,7 @@ def _read_positions(sample: Sample, turn: int) -> Integers:
     for pair in turning[1:]:
         wraps = np.round((read * right[pair] - angles[:, pair]) / (2 * np.pi))
         read = (angles[:, pair] + 2 * np.pi * wraps) / right[pair]
-    return np.asarray(np.round(np.clip(read, -(2.0**53), 2.0**53)), np.int64)
+    return np.asarray(np.clip(read, -(2.0**53), 2.0**53), np.float64)
 
 
 def position_maps(sample: Sample) -> Iterator[PositionMap]:

@@ -1,0 +1,145 @@
+"""The cause of coordinates that are scaled or shifted on an axis: normalized, centred, resized.
+
+Owns the step from the rotations that stand in rows to the coordinates that they belong to, and from
+these to one line for each axis, held against every cell. Rows that are right stay out of it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.checks.verdict import Explanation
+from posenc_cli.checks.wording import with_residual
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.claims import Residual
+from posenc_cli.inference.defects import Defect
+from posenc_cli.inference.position_maps import read_coordinates
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.checks.wording import Suspect
+    from posenc_cli.inference.sample import Sample
+    from posenc_cli.numerics.arrays import Flags, Integers, RealRows, Reals
+
+_FEWEST = 4
+"""Wrong rows of a sample that a line on each axis is read off."""
+
+_TIMES, _OFF = 1e-6, 1e-4
+"""What the two numbers of a line may err that is fitted to the rows of a float32 table."""
+
+_LARGEST = 512
+"""Denominator of such a number: images have no more places a side."""
+
+
+class _Line(Record):
+    """What becomes of the coordinates of an axis: ``times`` so much and ``off`` by so much."""
+
+    times: float
+    off: float
+
+    @property
+    def text(self) -> str:
+        """In words that follow "are".
+
+        >>> _Line(0.5, 0.0).text, _Line(1.0, -4.0).text, _Line(2.0, 1.0).text
+        ('0.5 times the right ones', 'off by -4', '2 times the right ones and off by +1')
+        """
+        off = f"off by {self.off:+.7g}" if self.off else ""
+        times = f"{self.times:.7g} times the right ones" if self.times != 1 else ""
+        return " and ".join(filter(None, (times, off))) or "right"
+
+
+def stretched_cause(suspect: Suspect) -> Explanation | None:
+    """The cause where the coordinates of wrong rows lie on a line of their own on each axis."""
+    sample = suspect.sample
+    coordinates = sample.reference.coordinates
+    if coordinates is None or coordinates.at is None or coordinates.oblique:
+        return None
+    axes = np.array(coordinates.axes)  # (pairs,)
+    wrong = ~Defect().explained(sample).all(axis=1)  # (n,)
+    if np.count_nonzero(wrong) < _FEWEST:
+        return None
+    lines = _lines(sample.rows(np.flatnonzero(wrong)), axes)
+    if lines is None or all(line == _Line(1.0, 0.0) for line in lines.values()):
+        return None
+    count = rows = 0
+    first: int | None = None
+
+    def held() -> Iterator[tuple[Integers, RealRows, Flags]]:
+        nonlocal count, rows, first
+        for _, piece in suspect.whole.pieces():
+            right = Defect().explained(piece).all(axis=1)  # (n,)
+            count += int(np.count_nonzero(~right))
+            rows += right.size
+            if first is None and not right.all():
+                first = int(piece.positions[int(np.argmin(right))])
+            yield piece.positions, *_missed(piece, lines, axes, right)
+
+    residual = Residual.measure(held())
+    if not residual.whole:
+        return None
+    texts: dict[str, list[int]] = {}
+    for axis, line in lines.items():
+        if line != _Line(1.0, 0.0):
+            texts.setdefault(line.text, []).append(axis)
+    said = ", and ".join(
+        f"{text} on ax{'i' if len(those) == 1 else 'e'}s {', '.join(map(str, those))}"
+        for text, those in texts.items()
+    )
+    cause = Explanation(
+        Cause.POSITION_OFFSET,
+        f"coordinates are {said}",
+        f"at {count} of {rows} positions, the first of them {first}; the others are right"
+        if count < rows
+        else "at every position",
+    )
+    return with_residual(cause, residual)
+
+
+def _lines(wrong: Sample, axes: Integers) -> dict[int, _Line] | None:
+    """The line of each axis that pairs follow, None where one shows no coordinates."""
+    own = wrong.reference.angle_positions(wrong.positions)  # (n, pairs)
+    lines = {}
+    for axis in np.unique(axes).tolist():
+        of_axis = axes == axis
+        if not (wrong.seen & of_axis).any():
+            return None
+        read = read_coordinates(replace(wrong, seen=wrong.seen & of_axis))  # (n,)
+        right = own[:, int(np.argmax(of_axis))].astype(np.float64)
+        if np.abs(read).max() > 2.0**24:
+            return None
+        times, off = 1.0, float(np.median(read - right))
+        if np.unique(right).size > 1:
+            times, off = (float(number) for number in np.polyfit(right, read, 1))
+        lines[axis] = _Line(_short(times, _TIMES), _short(off, _OFF))
+    return lines
+
+
+def _short(value: float, error: float) -> float:
+    """The quotient of small whole numbers that a value is within an error, else the value.
+
+    >>> _short(0.58333333, 1e-6) == 7 / 12, _short(-1e-7, 1e-4)
+    (True, 0.0)
+    """
+    near = float(Fraction(value).limit_denominator(_LARGEST))
+    return near if abs(near - value) <= error else value
+
+
+def _missed(
+    piece: Sample, lines: dict[int, _Line], axes: Integers, right: Flags
+) -> tuple[RealRows, Flags]:
+    """By how much cells are missed of which wrong rows follow these lines, and which explained."""
+    own = piece.reference.angle_positions(piece.positions).astype(np.float64)  # (n, pairs)
+    times = np.array([lines[axis].times for axis in axes.tolist()])
+    off = np.array([lines[axis].off for axis in axes.tolist()])
+    along: Reals = np.where(right[:, None], own, own * times + off)
+    rates = piece.reference.frequencies
+    factors = np.asarray(piece.amplitude * np.exp(1j * along * rates), np.complex128)
+    missed = np.where(piece.seen, np.abs(piece.factors - factors) + piece.stray, 0.0)
+    farther = np.maximum(np.abs(own), np.abs(along))
+    return missed, piece.explained_cells(factors, rates, farther)
