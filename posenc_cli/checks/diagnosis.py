@@ -325,13 +325,10 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     """The causes of what explains the subject, if anything does."""
     examination, sample = suspect.examination, suspect.sample
     if examination.survey is not None and examination.survey.longest == 0:
-        applied = examination.subject.kind in (SubjectKind.ROTATED, SubjectKind.IMPL)
-        if applied:
-            return [
-                Explanation(Cause.UNKNOWN, "everything becomes 0", "nothing is left to compare")
-            ]
-        message = "all values are 0: nothing was written there"
-        return [Explanation(Cause.UNINITIALISED, message, "at every position, in every pair")]
+        if examination.subject.kind == SubjectKind.TABLES:
+            message = "all values are 0: nothing was written there"
+            return [Explanation(Cause.UNINITIALISED, message, "at every position, in every pair")]
+        return [Explanation(Cause.UNKNOWN, "everything becomes 0", "nothing is left to compare")]
     amplitude = amplitude_cause(sample)
     if amplitude is not None and nearly_holds(sample, Defect()):
         residual = suspect.residual(Defect())

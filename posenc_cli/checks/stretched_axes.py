@@ -73,7 +73,7 @@ def stretched_cause(suspect: Suspect) -> Explanation | None:
     def held() -> Iterator[tuple[Integers, RealRows, Flags]]:
         nonlocal count, rows, first
         for _, piece in suspect.whole.pieces():
-            right = Defect().explained(piece).all(axis=1)  # (n,)
+            right: Flags = np.asarray(Defect().explained(piece).all(axis=1), bool)  # (n,)
             count += int(np.count_nonzero(~right))
             rows += right.size
             if first is None and not right.all():

@@ -152,7 +152,7 @@ def _rare(reference: Reference) -> Iterator[Alternative]:
 
 
 def _written(reference: Reference) -> Iterator[Alternative]:
-    """Frequencies as numbers of a few digits, as they are printed and copied, and in fixed point."""
+    """Frequencies of a few digits, as they are printed and copied, and in fixed point."""
     frequencies = reference.frequencies
     sizes = np.abs(np.where(frequencies == 0, 1.0, frequencies))
     orders = np.floor(np.log10(sizes)).astype(int)

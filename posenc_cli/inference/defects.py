@@ -124,13 +124,13 @@ class Defect(Record):
             yield cause, message, sound
 
     def turned_as(self, sample: Sample) -> Reals:
-        """The positions as which the rows are turned, (n,), or (n, pairs) where they follow axes."""
+        """The positions as which rows are turned, (n,), or (n, pairs) where pairs follow axes."""
         positions = sample.positions if self.moved is None else self.moved.at(sample.positions)
         where = sample.reference.angle_positions(positions) + self.offset
         return np.asarray(where, np.float64)
 
     def followed(self, sample: Sample) -> Reals:
-        """The positions whose angles say how near cells have to be: a row's own, or farther ones."""
+        """The positions whose angles the tolerance follows: a row's own, or farther ones."""
         own = np.abs(sample.reference.angle_positions(sample.positions))
         parts = [part for part in (self, self.cosines, self.sines) if part is not None]
         for part in parts:

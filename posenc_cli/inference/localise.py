@@ -252,7 +252,7 @@ def _wrong_part(sample: Sample) -> Sample | None:
 
 def _candidates(sample: Sample, rightness: Rightness, *, by_pairs: bool) -> list[list[Claim]]:
     """Claims, together, that explain the wrong pairs of a sample; each for all pairs first."""
-    meant = sample.seen.any(axis=0)
+    meant: Flags = np.asarray(sample.seen.any(axis=0), bool)
     rotations = nearest_rotations(sample)
     # Of two pairs alone any numbers could be read off.
     defects = suspected_defects(sample, rotations if meant.sum() >= 3 else None)

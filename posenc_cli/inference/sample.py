@@ -39,7 +39,7 @@ class Sample(Record):
         )
 
     def explained_cells(
-        self, predicted: ComplexRows, frequencies: Reals, followed: Reals | None = None
+        self, predicted: ComplexRows, frequencies: Reals, followed: Integers | Reals | None = None
     ) -> Flags:
         """Which cells a defect explains. Shape: (n, pairs).
 
