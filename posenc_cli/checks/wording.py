@@ -10,7 +10,7 @@ from posenc_cli.checks.verdict import Explanation, Where, distinct_digits
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import Claim, Residual
 from posenc_cli.inference.defects import ENOUGH, TURNS, Defect
-from posenc_cli.inference.formats import round_to_half, whole_codes
+from posenc_cli.inference.formats import TF32, round_to_half, whole_codes
 from posenc_cli.positions import consecutive_ranges, range_texts
 from posenc_cli.records import Record, replace
 
@@ -226,7 +226,7 @@ def ratio_text(frequencies: Reals, sample: Sample) -> str:
 
 
 def _collision_cause(dtype: str) -> Explanation:
-    first = {"bfloat16": 257, "float16": 2049, "float32": 16777217}[dtype]
+    first = {"bfloat16": 257, "float16": 2049, TF32: 2049, "float32": 16777217}[dtype]
     return Explanation(
         Cause.POSITION_PRECISION,
         f"positions were {dtype}",

@@ -14,6 +14,7 @@ from posenc_cli.inference.formats import (
     CUT_BFLOAT16,
     HALF_CELLS,
     HALVES,
+    TF32,
     coarse_formats,
     round_to_half,
 )
@@ -140,7 +141,8 @@ class Defect(Record):
 
     def explained(self, sample: Sample) -> Flags:
         """Which cells of a sample it explains. Shape: (n, pairs)."""
-        return sample.explained_cells(*self.prediction(sample), self.followed(sample))
+        with np.errstate(invalid="ignore"):  # of frequencies that a half precision lacks
+            return sample.explained_cells(*self.prediction(sample), self.followed(sample))
 
     def prediction(self, sample: Sample) -> tuple[ComplexRows, Reals]:
         """The factors and the frequencies if it held."""
@@ -343,6 +345,7 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
         yield from (replace(plain, reduction=change) for change in angle_changes())
     if np.abs(sample.positions).max(initial=0) > _FLOAT32_INTEGERS:
         yield replace(plain, positions="float32")
+    yield replace(plain, positions=TF32, rates=TF32)
     for half in HALVES:
         yield replace(plain, angles=half)
         yield replace(plain, positions=half, rates=half, angles=half)

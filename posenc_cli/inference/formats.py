@@ -26,6 +26,9 @@ COARSE = (*HALVES, CUT_BFLOAT16)
 """The roundings that tables and frequencies meet."""
 _FLOATS = {**HALVES, "float32": FLOAT32}
 
+TF32 = "TF32"
+"""Float32 of which matrix products keep 10 bits after the first."""
+
 FLOAT8 = {"float8 e4m3": (4, -6), "float8 e5m2": (3, -14)}
 """Bits of the significand, and the exponent of the smallest normal number."""
 
@@ -83,7 +86,12 @@ def round_to_half(values: Reals, dtype: str) -> Reals:
     (array([256.]), array([2048.]))
     >>> round_to_half(np.array([255.9]), "bfloat16"), round_to_half(np.array([255.9]), CUT_BFLOAT16)
     (array([256.]), array([255.]))
+    >>> round_to_half(np.array([2049.0]), TF32)
+    array([2050.])
     """
+    if dtype == TF32:
+        bits = np.asarray(values, np.float32).view(np.uint32) + np.uint32(0x1000)
+        return (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
     if dtype == CUT_BFLOAT16:
         bits = np.asarray(values, np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
         return bits.view(np.float32).astype(np.float64)

@@ -47,8 +47,8 @@ _MOST_PROPOSALS = 12
 """Of all schemes together, at each precision: the dearest fit by chance."""
 
 _MOST_CHANGED = 3
-"""Numbers of the reference's own scheme that are off at once, as a ramp's context and betas are: with
-one more a ramp may be made of any frequencies."""
+"""Numbers of the reference's own scheme that are off at once, as a ramp's context and betas are:
+with one more a ramp may be made of any frequencies."""
 
 _PLACED = 1e-3
 """Of a frequency: neighbours of a ladder are 10^−2 apart at least, where it has 512 pairs."""
