@@ -25,6 +25,7 @@ from posenc_cli.checks.nearly import (
     common_error_causes,
     held_to_roundings,
     lack_of_precision,
+    neighbour_cause,
     precision_cause,
     rounded_powers_cause,
     rounded_vectors_cause,
@@ -358,6 +359,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or _causes_of_rows(suspect)
         or _one_of(stretched_cause(suspect))
         or _one_of(precision_cause(suspect))
+        or _one_of(neighbour_cause(suspect))
         or _one_of(unwritten_cause(examination, garbage_of))
         or _one_of(unwritten_rates_cause(suspect))
         or _one_of(pairs_cause(suspect))

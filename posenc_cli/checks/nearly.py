@@ -24,7 +24,7 @@ from posenc_cli.checks.wording import (
     words_of,
 )
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.claims import ALIKE, Claim
+from posenc_cli.inference.claims import ALIKE, Claim, Residual
 from posenc_cli.inference.defects import Defect
 from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.inference.rules import Alternative
@@ -37,13 +37,19 @@ if TYPE_CHECKING:
     from posenc_cli.checks.drift import Fault
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.wording import Suspect
-    from posenc_cli.numerics.arrays import Reals
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, Reals
 
 _NEARLY = 0.01
 """Of a frequency: powers computed in a half precision are right to this."""
 
 _ONE_RATIO = 0.02
 """Of what frequencies are off by: where pairs differ by less, all are off by one number."""
+
+_FARTHER = 0.02
+"""Of the values: where so many are not the nearest number, no tie and no angle is the reason."""
+
+_LEAST = 2.0**-14
+"""Smaller values may err as much as this one: float16 has no finer steps."""
 
 _POWERS = 8 * unit("float32")
 """Of a frequency: powers computed in float32 were measured to be right to this."""
@@ -202,6 +208,46 @@ def rounded_powers_cause(suspect: Suspect) -> Explanation | None:
         where=Where(None, spec(np.flatnonzero(wrong))),
     )
     return with_residual(cause, residual)
+
+
+def neighbour_cause(suspect: Suspect) -> Explanation | None:
+    """Values that are numbers of a half precision next to the right ones, but not the nearest."""
+    sample, rates = suspect.sample, suspect.sample.reference.frequencies
+    half = next((h for h in HALVES if _are_numbers_of(h, sample.factors[sample.seen])), None)
+    if half is None:
+        return None
+    farther = values = 0
+
+    def held() -> Iterator[tuple[Integers, Reals, Flags]]:
+        nonlocal farther, values
+        for _, piece in suspect.whole.pieces():
+            right, _ = Defect().prediction(piece)
+            angles = piece.reference.angle_positions(piece.positions)
+            allowed = piece.tolerance.cells(angles, rates)  # (n, pairs)
+            near = ~piece.seen | (piece.stray <= piece.tolerance.floor)
+            for part, exact in ((piece.factors.real, right.real), (piece.factors.imag, right.imag)):
+                step = 2 * unit(half) * 2.0 ** np.floor(np.log2(np.maximum(abs(exact), _LEAST)))
+                missed = abs(part - exact)
+                near &= ~piece.seen | (missed <= step + allowed)
+                farther += int(np.count_nonzero(missed > step / 2 + allowed))
+                values += part.size
+            yield piece.positions, np.abs(piece.factors - right) + piece.stray, near
+
+    residual = Residual.measure(held())
+    if not residual.whole or farther < _FARTHER * values:
+        return None
+    message = (
+        f"each value is one of the two numbers of {half} next to the right one, but not always the "
+        "nearer: rounded at random, or more than once"
+    )
+    evidence = f"{farther} of {values} values are not the nearer one"
+    return with_residual(Explanation(Cause.TABLE_PRECISION, message, evidence), residual)
+
+
+def _are_numbers_of(half: str, factors: ComplexRows) -> bool:
+    return all(
+        np.array_equal(round_to_half(part, half), part) for part in (factors.real, factors.imag)
+    )
 
 
 def precision_cause(suspect: Suspect) -> Explanation | None:
