@@ -16,6 +16,7 @@ from tests.checks.textbook import (
     linear,
     llama3,
     ntk,
+    proportional,
     yarn,
     yarn_scale,
 )
@@ -239,4 +240,45 @@ mutant("factor_on_sine", "yarn", "cos-sin-mispaired|attention-factor",
 mutant("factor_of_slow", "yarn", "attention-factor", "only the divided pairs carry the factor",
     mend=lambda c, s: (c / KEPT, s / KEPT))
 mutant("softmax_scale", "plain", "attention-factor", "1/√d multiplied into the tables", scale=1 / 8)
+
+# Scalings.
+for _name, _number in (("log10", 10), ("log2", 2)):
+    mutant(f"yarn_{_name}", "yarn", "frequency-rule", f"YaRN's ramp by {_name} of the base",
+        inv_freq=yarn(128, 1e4, 16, ramp_width=128 * math.log(_number)))
+mutant("yarn_ladder_base", "yarn", "frequency-rule|base",
+    "a ladder of base 500000 with the ramp of base 10000",
+    inv_freq=yarn(128, 5e5, 16, ramp_base=1e4))
+mutant("longrope_neighbour", "longrope", "frequency-rule", "LongRoPE's numbers of the pair before",
+    inv_freq=ladder(64, 1e4) / np.roll(LONG, 1))
+mutant("longrope_roots", "longrope", "frequency-rule", "the roots of LongRoPE's numbers",
+    inv_freq=ladder(64, 1e4) / np.sqrt(LONG))
+mutant("longrope_both", "longrope", "frequency-rule", "both lists of LongRoPE at once",
+    inv_freq=ladder(64, 1e4) / LONG / SHORT)
+mutant("longrope_mean", "longrope", "frequency-rule", "the mean of LongRoPE's lists",
+    inv_freq=2 * ladder(64, 1e4) / (LONG + SHORT))
+mutant("divisors", "llama3", "frequency-rule", "what frequencies are divided by, for frequencies",
+    subjects=(), inv_freq=ladder(128, 5e5) / llama3(128, 5e5))
+mutant("llama3_factor_rounded", "llama3", "frequency-rule", "factor 32, frequencies in bfloat16",
+    also="inv-freq-precision", inv_freq=llama3(128, 5e5, 32), inv_in="bfloat16")
+mutant("parallel_base", "wide", "frequency-rule|base",
+    "each of 2 ranks makes a ladder of its own width, of base 10000",
+    also="frequency-rule|base", subjects=WHOLE, inv_freq=np.tile(ladder(64, 1e4), 2))
+
+# Ladders.
+mutant("whole_tens", "wide", "frequency-rule", "exponents of ten cut to whole numbers",
+    inv_freq=10.0 ** np.ceil(np.log10(ladder(128, 5e5))))
+mutant("places_cut", "wide", "inv-freq-precision", "frequencies cut to three decimal places",
+    inv_freq=np.floor(ladder(128, 5e5) * 1000) / 1000)
+mutant("fixed_point", "wide", "inv-freq-precision", "frequencies in fixed point of 16 bits",
+    inv_freq=np.rint(ladder(128, 5e5) * 2**16) / 2**16)
+mutant("fixed_point_cut", "plain", "inv-freq-precision", "frequencies cut to 15 bits",
+    inv_freq=np.floor(ladder(64, 1e4) * 2**15) / 2**15)
+mutant("proportional_more", "proportional", "rotary-dim", "32 pairs turn, not 16",
+    inv_freq=proportional(128, 1e6, 32))
+mutant("proportional_one_more", "proportional", "rotary-dim", "17 pairs turn, not 16",
+    inv_freq=proportional(128, 1e6, 17))
+mutant("proportional_slowest", "proportional", "frequency-rule", "the 16 slowest pairs turn",
+    inv_freq=np.where(np.arange(64) < 48, 0, ladder(128, 1e6)))
+mutant("proportional_ones", "proportional", "frequency-rule", "pairs that should stand turn by 1",
+    inv_freq=np.where(np.arange(64) < 16, ladder(128, 1e6), 1))
 # fmt: on

@@ -7,7 +7,21 @@ import math
 import numpy as np
 
 from tests.checks.mutation import APPLIED, FAST, Mutants, noise, since, turned
-from tests.checks.textbook import BLOCKS, DEALT, Rope, along, cut, ladder, linear, ntk, placed, to
+from tests.checks.textbook import (
+    BLOCKS,
+    DEALT,
+    GRID,
+    GRID_AXES,
+    Rope,
+    along,
+    cut,
+    ladder,
+    linear,
+    ntk,
+    placed,
+    to,
+    yarn_scale,
+)
 
 MUTANTS = Mutants()
 mutant = MUTANTS.add
@@ -56,6 +70,24 @@ def between(knots, half=0.0, corner=0):
         return tuple((1 - share) * each[before] + share * each[after] for each in tables)
 
     return mend
+
+
+def kept_by_matrix_products(values):
+    """Numbers of which TF32 keeps 10 bits after the first."""
+    bits = np.float32(values).view(np.uint32) + np.uint32(0x1000)
+    return (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(float)
+
+
+def rounded_at_random(values, seed):
+    """One of the two numbers of bfloat16 next to each, the nearer more often."""
+    bits = np.float32(values).view(np.uint32)
+    bits = bits + np.random.default_rng(seed).integers(0, 1 << 16, bits.shape, dtype=np.uint32)
+    return (bits & np.uint32(0xFFFF0000)).view(np.float32)
+
+
+def on_grid(p):
+    """The row or the column that each pair follows, (L, pairs)."""
+    return placed(lambda tokens: tuple(GRID[:, tokens]))(p)
 
 
 def stretched_linear(cosines, sines):
@@ -375,4 +407,68 @@ mutant("mrope_time_text", "mrope", "axis|position-offset", "token numbers for th
 mutant("mrope_image_from_zero", "mrope", "position-offset|axis",
     "coordinates of the image from 0 on", relative=None,
     remap=lambda p: along(BLOCKS)(p) - np.where(p < 64, 0, 64)[:, None])
+
+# In float32, as most code computes: rows of far positions err by more than their own angle allows.
+mutant("turned_around_single", "linear", "position-offset", "positions count down, in float32",
+    relative=None, compute=np.float32, remap=lambda p: 4095 - p)
+mutant("negative_single", "wide", "position-offset", "positions from −4095 to 0, in float32",
+    relative=None, compute=np.float32, offset=-4095)
+mutant("striped", "plain", "position-offset", "rows dealt to 4 devices, in float32", relative=False,
+    compute=np.float32, remap=lambda p: p % 1024 * 4 + p // 1024)
+mutant("skipped_often", "wide", "position-offset", "a position is skipped after each 128 rows",
+    relative=False, remap=lambda p: p + p // 128)
+mutant("sinks", "plain", "position-offset", "a ring buffer of 1004 rows that keeps the first 4",
+    relative=False, remap=lambda p: np.where(p < 4, p, 4 + (p - 4) % 1000))
+mutant("clamped_half", "wide", "position-offset", "positions end at 2047, tables in float16",
+    also="table-precision", relative=False, table_in="float16",
+    subjects=("tables", "half"), remap=lambda p: np.minimum(p, 2047))
+mutant("wrapped_half", "plain", "position-offset", "a ring of 1000 rows, tables in bfloat16",
+    also="table-precision", relative=False, table_in="bfloat16", subjects=("tables", "half"),
+    remap=lambda p: p % 1000)
+mutant("positions_infinite", "plain", "position-precision|position-offset",
+    "positions in float16 that end at its largest", also="position-precision|position-offset",
+    relative=False, subjects=("tables", "half"), positions="0:64,65400:65700,131000:131072",
+    remap=lambda p: np.minimum(p, 65504).astype(np.float16).astype(float))
+
+# Formats.
+mutant("matrix_product", "wide", "position-precision|inv-freq-precision",
+    "angles by a matrix product in TF32", also="position-precision|inv-freq-precision",
+    relative=False, remap=kept_by_matrix_products,
+    inv_freq=kept_by_matrix_products(ladder(128, 5e5)))
+mutant("tables_at_random", "plain", "table-precision", "bfloat16 by stochastic rounding",
+    relative=False, subjects=("tables", "half"),
+    mend=lambda c, s: (rounded_at_random(c, 1), rounded_at_random(s, 2)))
+
+# One of the two tables.
+mutant("sine_factor_twice", "yarn", "cos-sin-mispaired", "the sine carries the factor twice",
+    relative=False, mend=lambda c, s: (c, s * yarn_scale(16)))
+mutant("cosine_factor_twice", "yarn", "cos-sin-mispaired", "the cosine carries the factor twice",
+    relative=False, mend=lambda c, s: (c * yarn_scale(16), s))
+mutant("cosine_unsigned", "plain", "cos-sin-mispaired", "|cos|", relative=False,
+    mend=lambda c, s: (np.abs(c), s))
+mutant("cosine_shifted", "wide", "cos-sin-mispaired", "cosines of the pair after", relative=False,
+    mend=lambda c, s: (np.roll(c, -1, 1), s))
+mutant("cut_in_turn", "plain", "cos-sin-mispaired", "[cos | sin] cut into columns 2i and 2i+1",
+    relative=False, mend=lambda c, s: (
+        np.concatenate([c, s], 1)[:, ::2], np.concatenate([c, s], 1)[:, 1::2]))
+mutant("cut_in_halves", "plain", "cos-sin-mispaired", "cos and sin in turn, cut into halves",
+    relative=False, mend=lambda c, s: np.split(np.stack([c, s], 2).reshape(len(c), -1), 2, 1))
+mutant("tables_empty", "wide", "uninitialised", "cosines and sines never written: zeros",
+    relative=None, subjects=("tables", "half"), scale=0.0)
+
+# Coordinates that are scaled or shifted.
+mutant("grid_centred", "grid", "position-offset", "coordinates from the middle of the grid",
+    relative=None, remap=lambda p: on_grid(p) - np.where(GRID_AXES, 31.5, 7.5))
+mutant("grid_normalized", "grid", "position-offset", "coordinates from 0 to 1", relative=None,
+    remap=lambda p: on_grid(p) / np.where(GRID_AXES, 63, 15))
+mutant("grid_resized", "grid", "position-offset", "coordinates of a grid of 14×14", relative=None,
+    remap=lambda p: on_grid(p) * np.where(GRID_AXES, 14 / 64, 14 / 16))
+mutant("grid_one_ladder", "grid", "frequency-rule", "one ladder over the pairs of both axes",
+    relative=None, inv_freq=ladder(64, 1e4))
+mutant("mrope_unmerged", "mrope", "position-offset", "places of the patches before they are merged",
+    relative=None, remap=lambda p: along(BLOCKS)(p) + np.where(
+        (p[:, None] >= 64) & (BLOCKS > 0), along(BLOCKS)(p) - 64, 0))
+mutant("mrope_delta", "mrope", "position-offset", "from row 700 on 70 places too far",
+    relative=None, compute=np.float32,
+    remap=lambda p: along(BLOCKS)(p) + 70 * (p[:, None] >= 700))
 # fmt: on
