@@ -5,6 +5,7 @@ The tables are made here, in NumPy alone.
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from posenc_cli.checks.diagnosis import diagnose
 from tests.checks import rope
-from tests.checks.textbook import ladder, to
+from tests.checks.textbook import ladder, to, yarn
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
@@ -392,3 +393,88 @@ def test_positions_that_are_turned_as_later_ones_are_counted_too():
     (cause,) = causes_of(*tables_at(ROWS - 1 - positions))
     assert cause.evidence.startswith(f"{ROWS} of {ROWS} positions are turned as others are: 0 as ")
     assert cause.where.fields() == {"positions": f"0:{ROWS}"}
+
+
+def messages_of(cos, sin, right=RIGHT):
+    return [cause.message for cause in causes_of(cos, sin, right)]
+
+
+def test_what_is_said_of_a_part_of_the_rows_is_true_of_that_part_alone():
+    packed = np.arange(ROWS)
+    packed = packed - np.select([packed < 113, packed < 700, packed < 701], [0, 113, 700], 701)
+    assert messages_of(*tables_at(packed))[1] == (
+        "from position 700 on: position 700 is turned as 0, and every later one is off by -701"
+    )
+    unmasked = np.cumsum(~np.isin(np.arange(ROWS), [100, 101, 102, 900])) - 1
+    assert messages_of(*tables_at(unmasked))[0] == (
+        "positions 100–899: positions 100–102 are turned as 99, and every later one is off by -3"
+    )
+
+
+def test_rows_that_are_all_turned_as_one_are_not_taken_to_be_rounded_down():
+    *_, last = messages_of(*tables_at(np.where(np.arange(ROWS) < 999, np.arange(ROWS) + 1, 500)))
+    assert last.endswith("every position is turned as 500")
+
+
+def test_examples_of_positions_are_among_those_that_are_reproduced():
+    rows = np.arange(4 * ROWS)
+    kept = np.where(rows < 4, rows, 4 + (rows - 4) % 1020)
+    (cause,) = causes_of(*tables_at(kept))
+    assert cause.message.startswith("the first 4 rows are kept, and every 1020th position after")
+    assert "1024 as 4, 1025 as 5" in cause.evidence
+
+
+def test_rows_in_any_order_are_all_told_in_float32():
+    order = np.random.default_rng(5).permutation(512)
+    angles = order.astype(np.float32)[:, None] * INV_FREQ.astype(np.float32)
+    (cause,) = causes_of(np.cos(angles), np.sin(angles))
+    assert cause.cause == "position-offset"
+    assert cause.residual.whole
+
+
+def test_pairs_that_have_the_frequencies_of_a_rule_by_chance_are_not_taken_for_it():
+    tens = 10.0 ** np.ceil(np.log10(ladder(128, 5e5)))
+    right = rope.reference("rope", dim=128, base=5e5)
+    (message,) = messages_of(*tables_at(np.arange(ROWS), tens), right)
+    assert message.endswith("have other frequencies, by no known rule")
+
+
+def test_the_pair_that_is_shown_is_one_that_is_otherwise():
+    right = rope.reference("rope-proportional", dim=32, partial=0.25)
+    rates = np.where(np.arange(16) < 6, INV_FREQ, 0)
+    (cause,) = causes_of(*tables_at(np.arange(ROWS), rates), right)
+    assert cause.message == "6 pairs turn, not 4"
+    assert cause.evidence.startswith(f"frequency of pair 4: {INV_FREQ[4]:.6g}, not 0")
+
+
+def test_columns_in_another_order_hide_no_attention_factor():
+    right = rope.reference("rope-yarn", dim=32, layout="half")
+    rates = np.asarray(right.frequencies, float)
+    layout, factor = causes_of(
+        *(np.repeat(each, 2, axis=1) for each in tables_at(np.arange(ROWS), rates)), right
+    )
+    assert layout.cause == "layout"
+    assert factor.message == "the attention factor 1.13863 is not applied"
+
+
+@pytest.mark.parametrize(("name", "number"), [("log10", 10), ("log2", 2)])
+def test_a_ramp_of_another_logarithm_is_no_ramp_of_four_other_numbers(name, number):
+    right = rope.reference("rope-yarn", dim=128, base=1e6, original_max_position_embeddings=32768)
+    rates = yarn(128, 1e6, 4, original=32768, ramp_width=128 * math.log(number))
+    cos, sin = (right.scale * each for each in tables_at(np.arange(ROWS), rates))
+    assert messages_of(cos, sin, right) == [
+        f"the ends of the ramp divide by {name} of the base, not by ln"
+    ]
+
+
+def test_values_beside_the_nearest_are_told_from_noise():
+    cos, sin = tables_at(np.arange(ROWS))
+    bits = np.random.default_rng(1).integers(0, 1 << 16, cos.shape, dtype=np.uint32)
+    rounded = [
+        ((each.astype(np.float32).view(np.uint32) + bits) & np.uint32(0xFFFF0000)).view(np.float32)
+        for each in (cos, sin)
+    ]
+    (cause,) = causes_of(*rounded)
+    assert cause.message.startswith("each value is one of the two numbers of bfloat16 next to")
+    noisy = [to(each + 0.02 * np.cos(7 * np.arange(16)), "bfloat16") for each in (cos, sin)]
+    assert all("next to the right one" not in each.message for each in causes_of(*noisy))
