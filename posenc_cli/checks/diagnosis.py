@@ -408,6 +408,11 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     if not held:
         return []
     claim, residual = held[0]
+    if claim.defect.moved is not None and not claim.defect.rounds and not residual.whole:
+        # A rule with exceptions may be another rule: what is said row by row has none.
+        moved = position_cause(suspect)
+        if moved is not None and moved.residual is not None and moved.residual.whole:
+            return [moved]
     causes = list(words_of(claim, suspect, residual))
     others = [
         together(words_of(other, suspect, its_residual))

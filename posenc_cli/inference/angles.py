@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -37,18 +38,22 @@ _BITS = range(6, 17)
 class AngleChange(Record):
     """What angles become, in words: multiples of ``step``, or what these leave over of angles.
 
-    The latter where ``taken_for`` says which part of a turn the step was taken for. ``down`` says
-    that the multiple below is taken, not the nearest one.
+    The latter where ``taken_for`` says which part of a turn the step was taken for, and rounded
+    to a half precision with ``half``. ``down`` says that the multiple below is taken, not the
+    nearest one.
     """
 
     name: str
     step: float
     down: bool
     taken_for: float | None = None
+    half: str | None = None
 
     def changed(self, angles: RealRows) -> RealRows:
         """The angles (n, pairs) as they become."""
         multiples = np.floor(angles / self.step) if self.down else np.rint(angles / self.step)
+        if self.half is not None:
+            return round_to_half(angles - multiples * self.step, self.half)
         if self.taken_for is None:
             return np.asarray(multiples * self.step, np.float64)
         return np.asarray(angles + multiples * (self.taken_for - self.step), np.float64)
@@ -63,6 +68,10 @@ def angle_changes() -> Iterator[AngleChange]:
             for down in (False, True):
                 name = f"reduced by multiples of π, taken for {pi}"
                 yield AngleChange(name, part * value, down, part * math.pi)
+    for half in HALVES:
+        for down in (False, True):
+            name = f"reduced by whole turns, and rounded to {half}"
+            yield AngleChange(name, 2 * math.pi, down, 2 * math.pi, half)
     for down in (False, True):
         how = "rounded down" if down else "rounded"
         for count in _STEPS_OF_A_TURN:

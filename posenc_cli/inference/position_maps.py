@@ -224,6 +224,11 @@ def _wraps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
         yield _ring(again, period)
     first = int(positions[int(np.argmax(read != positions - lags[0]))])
     shift = -int(lags[0])
+    if 0 < shift < period:
+        yield PositionMap(
+            f"positions are off by {shift:+d} and wrap at {period}",
+            lambda p: (p + shift) % period,
+        )
     off = "" if shift == 0 else f", off by {shift:+d}"
     if lags.size == 2 and positions.max() < 2 * period and period not in _WIDTHS:
         how = (

@@ -471,4 +471,12 @@ mutant("mrope_unmerged", "mrope", "position-offset", "places of the patches befo
 mutant("mrope_delta", "mrope", "position-offset", "from row 700 on 70 places too far",
     relative=None, compute=np.float32,
     remap=lambda p: along(BLOCKS)(p) + 70 * (p[:, None] >= 700))
+for _half in ("bfloat16", "float16"):
+    mutant(f"reduced_{_half}", "plain", "position-precision", relative=False,
+        what=f"angles reduced by whole turns, then rounded to {_half}",
+        reduce=lambda a, half=_half: to(np.mod(a, math.tau), half).astype(float))
+mutant("chunks_late", "wide", "position-offset", "chunks of 512, each one position later",
+    relative=False, remap=lambda p: p % 512 + p // 512)
+mutant("offset_uint8", "plain", "position-offset", "positions from 1 on in uint8", relative=False,
+    remap=lambda p: (p + 1).astype(np.uint8))
 # fmt: on

@@ -478,3 +478,20 @@ def test_values_beside_the_nearest_are_told_from_noise():
     assert cause.message.startswith("each value is one of the two numbers of bfloat16 next to")
     noisy = [to(each + 0.02 * np.cos(7 * np.arange(16)), "bfloat16") for each in (cos, sin)]
     assert all("next to the right one" not in each.message for each in causes_of(*noisy))
+
+
+def test_a_rule_of_positions_that_has_exceptions_gives_way_to_what_has_none():
+    rows = np.arange(4 * ROWS)
+    (cause,) = causes_of(*tables_at(rows % 512 + rows // 512))
+    assert cause.message == (
+        "5488 of 6000 positions are turned as others are, the first of them 512"
+    )
+    (cause,) = causes_of(*tables_at((rows + 1) % 256))
+    assert cause.message == "positions are off by +1 and wrap at 256"
+
+
+@pytest.mark.parametrize("half", ["bfloat16", "float16"])
+def test_angles_that_are_reduced_before_they_are_rounded_are_told_from_others(half):
+    angles = to(np.mod(angles_at(np.arange(ROWS)), 2 * np.pi), half).astype(float)
+    (cause,) = causes_of(np.cos(angles), np.sin(angles))
+    assert cause.message.endswith(f"were reduced by whole turns, and rounded to {half}")
