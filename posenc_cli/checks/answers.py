@@ -55,8 +55,8 @@ def returned_arrays(answer: dict[str, Any], data: bytearray) -> list[Returned]:
 def table_rows(results: list[Returned], rows: int) -> list[Returned] | None:
     """Cosines and sines, a row each; None where results are no tables of so many rows.
 
-    They are a pair of tables, complex numbers, pairs of a cosine and a sine beside each other, or
-    angles; axes of length 1 do not count.
+    They are a pair of tables, complex numbers, pairs of a cosine and a sine beside each other, the
+    2 × 2 matrix of each pair, or angles; axes of length 1 do not count.
     """
     real = [result for result in results if result.values.dtype.kind == "f"]
     if len(results) == 1:
@@ -64,6 +64,13 @@ def table_rows(results: list[Returned], rows: int) -> list[Returned] | None:
         if not real:
             parts, dtype = (only.real, only.imag), dtype.replace("complex64", "float32")
             dtype = dtype.replace("complex128", "float64")
+        elif only.ndim > 3 and only.shape[-2:] == (2, 2):
+            parts = only[..., 0, 0], only[..., 1, 0]
+            if not (
+                np.array_equal(parts[0], only[..., 1, 1])
+                and np.array_equal(parts[1], -only[..., 0, 1])
+            ):
+                return None
         elif only.shape[-1:] == (2,):
             parts = only[..., 0], only[..., 1]
         else:

@@ -55,8 +55,18 @@ _LISTED = 3
 
 _TILED = "heads of k are repeated all in turn, though neighbouring heads of q share one"
 
+_ALONG_HEADS = (
+    "where there are as many heads as rows, positions are counted along heads: the axes are taken "
+    "for one another"
+)
+
 _CONTEXT = 24
 """Positions from which on a context has room for sequences at different ones."""
+
+
+_SQUARES = (6, 4, 8)
+"""Sequences, heads and rows of a batch that has as many of each, the first that is no other axis'
+length: what tells axes apart by their length takes one for another there."""
 
 
 class _Arrangement(Record):
@@ -75,10 +85,30 @@ class _Arrangement(Record):
         heads = f"{self.heads} heads"
         if self.key_heads != self.heads:
             heads += f" of q and {self.key_heads} of k"
+        heads += f" and {self.rows} rows" if self.is_square else ""
         if self.sequences == 1:
             return f"a sequence with {heads}"
         own = " at positions of their own" if self.places > 1 else ""
         return f"a batch of {self.sequences} sequences{own} with {heads}"
+
+    @property
+    def is_square(self) -> bool:
+        """Whether there are as many heads as rows."""
+        return self.heads == self.rows
+
+    @property
+    def square(self) -> _Arrangement:
+        """The same with as many sequences and heads as rows."""
+        taken = _axes_of_columns(self.form)
+        many = next(many for many in _SQUARES if not taken & {many, many // 2})
+        return replace(
+            self,
+            sequences=self.sequences if self.sequences == 1 else many,
+            places=self.places if self.places == 1 else many,
+            rows=many,
+            heads=many,
+            key_heads=many if self.key_heads == self.heads else many // 2,
+        )
 
     @property
     def larger(self) -> _Arrangement:
@@ -133,18 +163,47 @@ def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> 
     )
 
 
+def try_rows_of_heads(function: ServedFunction, differs: Differs, *, context: int) -> PatternReport:
+    """Call a function of positions, q and k, in this order, with all heads of a row side by side.
+
+    So vLLM calls its own. Where one head alone comes out right it may be that it turns the first
+    columns of any row, and is not for these.
+    """
+    form = function.form
+    roles = [argument.role for argument in form.arguments[:2]]
+    if roles != ["positions", "q"] or context < _CONTEXT or function.follows_length:
+        return PatternReport((), ())
+    own = replace(form, axes="nf", position_axes="n")
+    taken = _axes_of_columns(own)
+    rows, heads, fewer = next((size for size in _SIZES if not taken & set(size)), _SIZES[0])
+    arrangement = _Arrangement(own, _SEQUENCES, _SEQUENCES, rows, heads, fewer)
+    text = f"{arrangement.text} side by side in rows"
+    try:
+        blocks = _Blocks(function, arrangement, differs)
+    except InvalidInput:
+        function.revive()
+        return PatternReport((), (), (text,))
+    if blocks.faults and not blocks.several_right:
+        return PatternReport((), (), (f"{text}, which it does not take",))
+    return PatternReport((text,), blocks.faults)
+
+
 def _larger_report(
     function: ServedFunction, arrangement: _Arrangement, differs: Differs
 ) -> PatternReport:
-    """The report where a batch came out right: also of one with more sequences and heads."""
-    untried = tuple(arrangement.untried)
-    larger = arrangement.larger
-    try:
-        blocks = _Blocks(function, larger, differs)
-    except InvalidInput:
-        function.revive()
-        return PatternReport((arrangement.text,), (), (*untried, larger.text))
-    return PatternReport((arrangement.text, larger.text), blocks.faults, untried)
+    """The report where a batch came out right: also of ones of other sizes."""
+    tried, untried = [arrangement.text], [*arrangement.untried]
+    for other in (arrangement.larger, arrangement.square):
+        try:
+            blocks = _Blocks(function, other, differs)
+        except InvalidInput:
+            function.revive()
+            untried.append(other.text)
+            continue
+        tried.append(other.text)
+        if blocks.faults:
+            return PatternReport(tuple(tried), blocks.faults, tuple(untried))
+    return PatternReport(tuple(tried), (), tuple(untried))
 
 
 def try_table_batches(function: ServedFunction, *, context: int) -> PatternReport:
@@ -272,6 +331,11 @@ class _Blocks:
         """Whether any head of any sequence is as it is alone."""
         return not all(wrong.all() for wrong in self._wrong)
 
+    @property
+    def several_right(self) -> bool:
+        """Whether more than one head of q, or of what there is, is as it is alone."""
+        return int((~self._wrong[0]).all(axis=0).sum()) > 1
+
     def _values(self, given: NumberArray, positions: Integers, which: int) -> NumberArray:
         """What each head of each sequence becomes alone, at these positions."""
         drawn = _drawn_of(given.shape[2])
@@ -307,11 +371,9 @@ class _Blocks:
             still = f"in calls with several {where} {do} not turn"
             return (PatternFault(f"{called} leaves {where} as given", still, Cause.NO_ROTATION),)
         reproduced = f"{text}; all rows are reproduced so"
-        if self._tiled:
-            return (PatternFault(reproduced, _TILED, Cause.LAYOUT),)
-        if self.exchanged:
-            text = f"heads change places: {self.exchanged}"
-            return (PatternFault(reproduced, text, Cause.LAYOUT),)
+        if self._reordered:
+            cause = Cause.AXIS if self._reordered == _ALONG_HEADS else Cause.LAYOUT
+            return (PatternFault(reproduced, self._reordered, cause),)
         for other in self._right if self._arrangement.places > 1 else ():
             there = np.broadcast_to(self._positions[other], self._positions.shape)
             at_other = [
@@ -322,6 +384,16 @@ class _Blocks:
                 moved = f"{where} {are} turned at the positions of sequence {other + 1}"
                 return (PatternFault(reproduced, moved),)
         return (PatternFault(text),)
+
+    @cached_property
+    def _reordered(self) -> str:
+        """How heads are taken for other heads, or for rows; empty where they are not."""
+        if self._tiled:
+            return _TILED
+        if self.exchanged:
+            return f"heads change places: {self.exchanged}"
+        square = self._arrangement.is_square
+        return _ALONG_HEADS if square and self._holds(self._along_heads()) else ""
 
     @property
     def _tiled(self) -> bool:
@@ -369,6 +441,18 @@ class _Blocks:
             (self._different(together, own) & wrong).any()
             for together, own, wrong in zip(self._together, values, self._wrong, strict=True)
         )
+
+    def _along_heads(self) -> list[NumberArray]:
+        """What heads become where each head is at the position of a row, and all its rows are."""
+        results = []
+        for which, given in enumerate(self._given):
+            values = np.empty(given.shape)
+            for sequence, head in itertools.product(range(len(given)), range(given.shape[2])):
+                here = np.full(given.shape[1], self._positions[sequence, head])
+                own = given[sequence, :, head]
+                values[sequence, :, head] = self._function.values(own, here, which)
+            results.append(values)
+        return results
 
     @property
     def _right(self) -> list[int]:

@@ -24,7 +24,8 @@ _PLACED: tuple[Role, ...] = ("positions", "offset", "cos", "sin", "freqs_cis", "
 TABLES: tuple[Role, ...] = ("cos", "sin", "freqs_cis", "cos_sin")
 """The encoding itself: posenc gives the reference's."""
 
-# Axes: b sequences, h heads, n rows, d columns of a head, w columns of a table, 1 an axis of one.
+# Axes: b sequences, h heads, n rows, d columns of a head, f those of all heads, w columns of a
+# table, 1 an axis of one.
 _AXES = ("bhnd", "bnhd", "hnd", "nhd", "nd", "nbhd")
 _LEADS = {
     "bhnd": ("bnw", "nw", "b1nw"),
@@ -42,8 +43,15 @@ _CACHE_LEADS = ("11nw", "1nw", "nw")
 _KINDS: dict[str, tuple[str, ...]] = {
     "cos": ("halves", "pairs", "neighbours"),
     "cos_sin": ("halves", "pairs", "neighbours"),
-    "freqs_cis": ("complex", "stacked", "angles in halves", "angles side by side", "angles"),
+    "freqs_cis": (
+        *("complex", "stacked", "angles in halves", "angles side by side", "angles", "matrices"),
+    ),
 }
+
+_SINGLE = ("pairs", "angles")
+"""Kinds with one value a pair. Where at most half of a head turns they are tried first: a function
+that repeats them takes repeated ones too, and turns twice as many columns, lengths kept; one that
+wants them repeated keeps no lengths with these."""
 
 _KIND_TEXTS = {
     "halves": "each value twice, in halves",
@@ -52,10 +60,15 @@ _KIND_TEXTS = {
     "complex": "complex",
     "stacked": "cosine and sine of each pair",
     "beside": "cosines of all pairs, then sines",
+    "sines beside": "sines of all pairs, then cosines",
+    "matrices": "the 2 × 2 matrix of each pair",
     "angles in halves": "angles, each twice, in halves",
     "angles side by side": "angles, each twice, side by side",
     "angles": "an angle for each pair",
 }
+
+_TRAILING = {"stacked": "2", "matrices": "22"}
+"""Axes of tables that have more than one number a pair, after that of pairs."""
 
 _NUMBERS: dict[Role, str] = {
     "offset": "the first position",
@@ -159,9 +172,8 @@ class CallForm(Record):
 
     def text(self, reference: Reference) -> str:
         """The form, for a reader."""
-        width = reference.pairs * (
-            1 if self.kind in ("pairs", "complex", "stacked", "angles") else 2
-        )
+        single = self.kind in (*_SINGLE, "complex", *_TRAILING)
+        width = reference.pairs * (1 if single else 2)
         sizes = {"d": str(self.columns), "w": str(width), "h": "heads", "b": "1"}
 
         def shape(axes: str) -> str:
@@ -176,13 +188,15 @@ class CallForm(Record):
             parts.append(f"{names('x', 'q', 'k', 'v')} {shape(self.axes)}")
         if self.position_axes:
             parts.append(f"{names('positions')} {shape(self.position_axes)}")
+        if self.has("inv_freq"):
+            parts.append(f"{names('inv_freq')} ({reference.pairs},), the reference's frequencies")
         parts += [
             f"{argument.parameter} {_NUMBERS[argument.role]}"
             for argument in self.arguments
             if argument.role in _NUMBERS and not (self.chosen and argument.role == "offset")
         ]
         if self.has(*TABLES):
-            axes = shape(self.table_axes + ("2" if self.kind == "stacked" else ""))
+            axes = shape(self.table_axes + _TRAILING.get(self.kind, ""))
             chosen = f", rows chosen by {self.placed_by}" if self.chosen else ""
             parts.append(
                 f"{names(*TABLES)} {axes}, {_KIND_TEXTS[self.kind]}: posenc's own, float32{chosen}"
@@ -202,13 +216,13 @@ def forms(signature: Signature, reference: Reference, call: Sequence[str] = ()) 
     assignments = list(_called(signature, call) if call else _assignments(signature))
     widths = dict.fromkeys((reference.head, 2 * reference.pairs))
     groups = [
-        list(_expanded(CallForm(arguments, library, columns), signature))
+        list(_expanded(CallForm(arguments, library, columns), signature, reference))
         for library, arguments, columns in itertools.product(
             signature.libraries, assignments, widths
         )
     ]
     in_order: Iterable[CallForm] = itertools.chain.from_iterable(groups)
-    if signature.parameters is None and not call:  # the usual form of each number of arguments
+    if not signature.named and not call:  # the usual form of each number of arguments
         in_turn = itertools.zip_longest(*groups)
         in_order = (form for forms in in_turn for form in forms if form is not None)
     return list(dict.fromkeys(in_order))
@@ -227,12 +241,12 @@ def _called(signature: Signature, call: Sequence[str]) -> Iterator[tuple[Argumen
 
 def _assignments(signature: Signature) -> Iterator[tuple[Argument, ...]]:
     """What the parameters may be for: by their names, then by their number alone."""
-    if signature.parameters is None or (
-        not signature.required and all(given.variable for given in signature.parameters)
-    ):
+    if signature.parameters is None or not signature.named:
         for count in (2, 4, 3):
             for roles in ROLES_BY_COUNT[count]:
                 yield tuple(Argument(role, role) for role in roles)
+        return
+    if signature.unmet:
         return
     required = signature.required
     optional = [
@@ -256,6 +270,15 @@ def _assignments(signature: Signature) -> Iterator[tuple[Argument, ...]]:
             for role, given in zip(by_use, required, strict=True)
         )
         yield from (arguments + more for more in _optional(by_use, optional))
+        if any(given.kind == "VAR_POSITIONAL" for given in signature.parameters or ()):
+            yield from (arguments + more for more in _more(by_use))
+
+
+def _more(roles: tuple[Role, ...]) -> Iterator[tuple[Argument, ...]]:
+    """What a function of any number of arguments may be given after those that it names."""
+    for longer in itertools.chain.from_iterable(ROLES_BY_COUNT.values()):
+        if len(longer) > len(roles) and longer[: len(roles)] == roles:
+            yield tuple(Argument(role, role) for role in longer[len(roles) :])
 
 
 def _optional(
@@ -303,7 +326,7 @@ def with_rows_chosen(form: CallForm, signature: Signature) -> Iterator[CallForm]
                 yield from _rows_chosen(replace(longer, axes=axes), _LEADS[axes])
 
 
-def _expanded(form: CallForm, signature: Signature) -> Iterator[CallForm]:
+def _expanded(form: CallForm, signature: Signature, reference: Reference) -> Iterator[CallForm]:
     """A form with each order of axes, shape of positions and kind of table that code has."""
     if not form.vectors:
         for axes in ("n", "bn") if form.has("positions") else ("",):
@@ -315,9 +338,7 @@ def _expanded(form: CallForm, signature: Signature) -> Iterator[CallForm]:
         if table_role is None:
             yield from _placed(shaped)
             continue
-        kinds = _KINDS[table_role]
-        if any("cos_sin" in argument.parameter for argument in form.arguments):
-            kinds = ("beside", *kinds) if table_role == "freqs_cis" else kinds
+        kinds = _kinds(form, table_role, reference)
         of_kinds = [replace(shaped, kind=kind) for kind in kinds]
         if form.has("positions", "offset"):
             leads = _CACHE_LEADS if axes == "bhnd" else _LEADS[axes]
@@ -325,6 +346,17 @@ def _expanded(form: CallForm, signature: Signature) -> Iterator[CallForm]:
                 yield from _rows_chosen(one, leads)
         for one, lead in itertools.product(of_kinds, _LEADS[axes]):
             yield next(_placed(replace(one, table_axes=lead)))
+
+
+def _kinds(form: CallForm, role: Role, reference: Reference) -> tuple[str, ...]:
+    """The kinds of table that an argument may be, the likeliest first."""
+    kinds = _KINDS[role]
+    if 4 * reference.pairs <= form.columns:
+        kinds = tuple(sorted(kinds, key=lambda kind: kind not in _SINGLE))
+    names = " ".join(argument.parameter for argument in form.arguments)
+    if role == "freqs_cis" and "sin" in names:
+        kinds = ("beside" if "cos_sin" in names else "sines beside", *kinds)
+    return kinds
 
 
 def _first_axes(form: CallForm, signature: Signature) -> str:

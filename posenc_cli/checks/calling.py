@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.budget import check_size
-from posenc_cli.checks.batches import try_batches, try_table_batches
+from posenc_cli.checks.batches import try_batches, try_rows_of_heads, try_table_batches
 from posenc_cli.checks.called_function import CallRequest
 from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.function_process import MOST_ROWS
@@ -30,7 +30,7 @@ from posenc_cli.checks.irregular import (
     returned_half,
     with_faults,
 )
-from posenc_cli.checks.patterns import PatternReport, try_patterns
+from posenc_cli.checks.patterns import SEQUENCE, PatternReport, try_patterns
 from posenc_cli.checks.serving import CELLS, ServedFunction
 from posenc_cli.checks.shorter_queries import try_shorter_queries
 from posenc_cli.checks.subject import Subject, frequency_subject, table_subject
@@ -157,6 +157,7 @@ def _with_further_calls(
     if vectors:
         reports.append(try_orders(function, differs))
         reports.append(try_batches(function, differs, context=positions.last + 1))
+        reports.append(try_rows_of_heads(function, differs, context=positions.last + 1))
         reports.append(try_shorter_queries(function, differs, context=positions.last + 1))
     else:
         reports.append(PatternReport((), (), function.untried))
@@ -260,7 +261,7 @@ def _of_vectors(
     for which, report in zip(results, reports, strict=True):
         matrices = samples[which].values
         trial = FunctionTrial.of(function, which, few, matrices)
-        irregular = tuple(irregularities(trial))
+        irregular = irregularities(trial)
         readers.append(
             _ResultReader(
                 reference,
@@ -303,10 +304,10 @@ def _pattern_report(
     function: ServedFunction, which: int, positions: Positions, generator: np.random.Generator
 ) -> PatternReport:
     """What the ways to call a function change in one of its results."""
-    x = generator.standard_normal((1 << 8, function.form.columns)).astype(np.float32)
+    x = generator.standard_normal((SEQUENCE, function.form.columns)).astype(np.float32)
 
     def rows(indices: Integers, where: Integers) -> NumberArray:
-        return function.values(x[indices], where, which)
+        return function.values(x[indices % SEQUENCE], where, which)
 
     return _patterns(function, rows, _vectors_differ, positions)
 

@@ -30,6 +30,6 @@ class FindingName(Code):
 
 CALL_ROLES = (
     *("x", "q", "k", "v", "positions", "offset", "length", "cos", "sin", "cos_sin", "freqs_cis"),
-    *("dim", "base", "style"),
+    *("dim", "base", "style", "inv_freq"),
 )
 """What arguments of a function may be for, as a caller names them."""

@@ -121,8 +121,10 @@ class FunctionProcess(CalledFunction):
                 self._exchange.send(part, deadline=deadline)
             answer = self._line(deadline)
             size = answer["bytes"]
-            if answer["id"] != self._number or not 0 <= int(size) <= most:
+            if answer["id"] != self._number or int(size) < 0:
                 raise ValueError  # another process's words, or the function's own
+            if int(size) > most:
+                self._lost(f"returned {int(size)} bytes, more than any result of this call has")
             data = self._exchange.bytes(int(size), deadline=deadline)
         except Lateness:
             self._lost(f"gave no answer within {SECONDS:g} seconds")

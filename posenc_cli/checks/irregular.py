@@ -60,6 +60,9 @@ class Irregularity(Record):
         return f"{self.message}: {self.evidence}" if self.evidence else self.message
 
 
+_LISTED = 6
+"""Heads, or runs of them, that are listed one by one."""
+
 _FEW_ROWS = 8
 """Of a call that tells heads apart."""
 
@@ -106,12 +109,26 @@ def _turned(x: NumberArray, matrices: UnitMatrices) -> NumberArray:
     return turned
 
 
-def irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
-    """What a function does that no map of each row by its position alone does."""
+def irregularities(trial: FunctionTrial) -> tuple[Irregularity, ...]:
+    """What a function does that no map of each row by its position alone does.
+
+    What a call leaves behind shows when calls of others have come between.
+    """
+    if not np.isfinite(trial.expected).all():
+        return ()
+    before = trial.given(trial.x, trial.positions)
+    found = tuple(_irregularities(trial))
+    if found:
+        again = trial.given(trial.x, trial.positions)
+        if np.isfinite(before).all() and trial.differs(again, before):
+            return (_unsteady(again, before),)
+    return found
+
+
+def _irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
+    """What shows in calls that follow on each other."""
     x, positions, expected = trial.x, trial.positions, trial.expected
     values = trial.given(x, positions)
-    if not np.isfinite(expected).all():
-        return
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values).all(axis=1)))
         where = f"of a vector at position {positions[row]}; those of unit vectors are"
@@ -121,18 +138,23 @@ def irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
     if exchanged is not None:
         yield exchanged
         return
-    again = trial.given(x, positions)
-    if trial.differs(again, values):
-        off = f"two calls differ by up to {np.abs(again - values).max():.2g}"
-        yield _unmeasured(UNSTEADY, off)
-    elif trial.differs(values, expected):
+    if trial.differs(values, expected):
         yield from _unlike_its_matrices(trial, values)
     else:
         scaled = trial.given(x * MULTIPLE, positions) / MULTIPLE
         if trial.differs(scaled, expected):
+            again = trial.given(x * MULTIPLE, positions) / MULTIPLE
+            if trial.differs(again, scaled):
+                yield _unsteady(again, scaled)
+                return
             yield _unmeasured("is not linear in x", f"{MULTIPLE:g} times x gives another result")
         if not trial.function.form.from_zero:
             yield from _dependences(trial)
+
+
+def _unsteady(again: NumberArray, before: NumberArray) -> Irregularity:
+    off = np.abs(again - before).max()
+    return _unmeasured(UNSTEADY, f"two calls differ by up to {off:.2g}")
 
 
 def _unmeasured(what: str, evidence: str = "") -> Irregularity:
@@ -155,6 +177,10 @@ def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[
             "the function exchanges q and k",
         )
         return
+    unfinished = _unfinished(trial)
+    if unfinished is not None:
+        yield unfinished
+        return
     partner = _follows_partner(trial, values)
     if partner:
         yield _unmeasured(partner, "given others in its place, it gives other values")
@@ -173,11 +199,67 @@ def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[
     if bent:
         yield _unmeasured("is not linear in x", bent)
     elif not mixing:
-        apart = _heads_apart(trial)
         other_sum = (
             "gives other values for vectors in one call than for their unit vectors in calls"
         )
-        yield _unmeasured("turns heads differently" if apart else other_sum, apart)
+        yield _heads_apart(trial) or _unmeasured(other_sum)
+
+
+def _unfinished(trial: FunctionTrial) -> Irregularity | None:
+    """What becomes of rows that fill no block; None where none are left out so."""
+    most = min(max(_COUNTS), int(trial.positions.max()))
+    x = np.random.default_rng(22).standard_normal((most, trial.x.shape[1])).astype(np.float32)
+    counts = [count for count in _COUNTS if count <= most]
+    calls = [trial.given(x[:count], np.arange(1, count + 1)) for count in counts]
+    for cause, what, kept in (
+        (Cause.NO_ROTATION, "left as given", x),
+        (Cause.UNINITIALISED, "left zero", np.zeros_like(x)),
+    ):
+        found = [
+            np.array([not trial.differs(row, own) for row, own in zip(values, kept, strict=False)])
+            for values in calls
+        ]
+        for block in _BLOCKS if any(flags.any() for flags in found) else ():
+            if all(
+                np.array_equal(flags, np.arange(count) >= count // block * block)
+                for flags, count in zip(found, counts, strict=True)
+            ):
+                return Irregularity(
+                    cause,
+                    f"rows behind the last whole block of {block} are {what}",
+                    f"calls of {', '.join(map(str, counts))} rows show it",
+                    "the function leaves rows out",
+                )
+    return _shared_in_blocks(trial, x)
+
+
+def _shared_in_blocks(trial: FunctionTrial, x: NumberArray) -> Irregularity | None:
+    """What becomes of rows that share a position with others of a block; None where none do."""
+    positions = 1 + 3 * np.arange(min(len(x), int(trial.positions.max())) // 3)[:_SHARED]
+    if positions.size < _SHARED or trial.function.form.from_zero:
+        return None
+    values = trial.given(x[:_SHARED], positions)
+    for block in (block for block in _BLOCKS if block <= _SHARED):
+        used = positions[np.arange(_SHARED) // block * block]
+        alone = [trial.given(x[[row]], used[[row]]) for row in range(_SHARED)]
+        if not trial.differs(values, np.concatenate(alone)):
+            return Irregularity(
+                Cause.POSITION_OFFSET,
+                f"all rows of a block of {block} are turned at the position of its first",
+                f"a call of {_SHARED} rows at every third position shows it",
+                "the function shares positions",
+            )
+    return None
+
+
+_SHARED = 32
+"""Rows of a call that tells blocks apart, whose positions are of the first of each."""
+
+_BLOCKS = (2, 4, 8, 16, 32, 64, 128)
+"""Rows that a kernel takes at once."""
+
+_COUNTS = (1, 2, 3, 5, 7, 8, 13, 16, 27, 32, 45, 64, 77, 128, 133)
+"""Rows of calls that tell blocks apart: those that fill one, and others."""
 
 
 def _follows_partner(trial: FunctionTrial, values: NumberArray) -> str:
@@ -231,28 +313,52 @@ def _heads_exchanged(trial: FunctionTrial) -> Irregularity | None:
     )
 
 
-def _heads_apart(trial: FunctionTrial) -> str:
-    """Which heads of one call become others than its first, given the same; empty where none do."""
+def _heads_apart(trial: FunctionTrial) -> Irregularity | None:
+    """What becomes of heads of one call otherwise than of its first, given the same."""
     function, form = trial.function, trial.function.form
     if "h" not in form.axes or form.flat or not form.any_rows or function.follows_length:
-        return ""
+        return None
     count, rows = form.columns, trial.positions.size
-    both = [trial.x, other_vectors(trial.x)]
-    given = [
-        Vectors(np.repeat(x[None, :, None], count, axis=2), rows)
-        for x in (both if trial.which == 0 else both[::-1])[: len(form.vectors)]
-    ]
-    heads = function.together(form, trial.positions[None], given)[trial.which].values[0]
-    stay = np.array([not trial.differs(heads[:, head], trial.x) for head in range(count)])
+
+    def of_heads(x: NumberArray) -> NumberArray:
+        """What becomes of vectors (n, columns), the same for each head: (n, heads, columns)."""
+        both = [x, other_vectors(x)]
+        given = [
+            Vectors(np.repeat(part[None, :, None], count, axis=2), rows)
+            for part in (both if trial.which == 0 else both[::-1])[: len(form.vectors)]
+        ]
+        turned = function.together(form, trial.positions[None], given)[trial.which]
+        heads: NumberArray = turned.values[0]
+        return heads
+
+    def same(heads: NumberArray, wanted: NumberArray) -> Flags:
+        return np.array([not trial.differs(heads[:, head], wanted) for head in range(count)])
+
+    heads = of_heads(trial.x)
+    first = heads[:, 0]
+    as_first = same(heads, first)
+    if as_first.all():
+        return None
+    stay = same(heads, trial.x)
     if stay.any() and not stay.all():
-        return f"{_numbered(stay)} left as given"
-    differ = np.array([trial.differs(heads[:, head], heads[:, 0]) for head in range(count)])
-    return f"{_numbered(differ)} turned otherwise than head 1" if differ.any() else ""
+        message = f"{_numbered(stay)} left as given"
+        evidence = "in one call in which all hold the same vectors"
+        return Irregularity(Cause.NO_ROTATION, message, evidence, _UNLIKE_HEADS)
+    if np.array_equal(same(of_heads(first), trial.x), ~as_first):
+        message = f"{_numbered(~as_first)} turned the other way round than head 1"
+        evidence = "given what head 1 becomes, they give back what it was"
+        return Irregularity(Cause.DIRECTION, message, evidence, _UNLIKE_HEADS)
+    evidence = f"{_numbered(~as_first)} turned otherwise than head 1"
+    return _unmeasured("turns heads differently", evidence)
+
+
+_UNLIKE_HEADS = "the function turns heads differently"
 
 
 def _numbered(some: Flags) -> str:
     """Some heads of a call, counted from 1, as the beginning of a sentence."""
-    numbers = ", ".join(range_texts(list(np.flatnonzero(some) + 1)))
+    texts = range_texts(list(np.flatnonzero(some) + 1))
+    numbers = ", ".join(texts if len(texts) <= _LISTED else [*texts[:3], "…", texts[-1]])
     text = "heads {} of {} are" if some.sum() > 1 else "head {} of {} is"
     return text.format(numbers, some.size)
 
@@ -376,6 +482,10 @@ def _dependences(trial: FunctionTrial) -> Iterator[Irregularity]:
     ends = [0, positions.size - 1]
     alone = np.concatenate([trial.given(x[[k]], positions[[k]]) for k in ends])
     if trial.differs(alone, expected[ends]):
+        unfinished = _unfinished(trial)
+        if unfinished is not None:
+            yield unfinished
+            return
         yield _of_rows("depends on how many rows it is given, not on their positions alone")
 
 

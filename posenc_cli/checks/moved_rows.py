@@ -6,77 +6,91 @@ turned as at another position than its own, a rule for all rows of the pieces is
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from posenc_cli.checks.answers import Differs, Rows
     from posenc_cli.numerics.arrays import Integers, NumberArray
 
 
-class _CountingRule(Record):
-    """How rows of later pieces are counted.
+class CountingRule(Record):
+    """How the rows of a piece are counted: ``at(own, start)`` are the positions that they have.
 
-    ``starts`` times the first row of the piece, and ``off``, are added to the position.
+    ``own`` (n,) are their own positions, of which ``start`` is the first.
     """
 
     text: str
-    starts: int = 0
-    off: int = 0
+    at: Callable[[Integers, int], Integers]
+    cause: Cause = Cause.POSITION_OFFSET
 
 
-def counted_otherwise(
-    values: NumberArray, stops: list[int], first: int, rows: Rows, differs: Differs, *, most: int
-) -> str:
-    """How the rows of pieces that begin at ``stops`` are counted; empty where no rule is known.
+def moved_in_pieces(
+    values: NumberArray,
+    parts: Sequence[Integers],
+    wrong: Sequence[bool],
+    rows: Rows,
+    differs: Differs,
+    *,
+    most: int,
+) -> CountingRule | None:
+    """How the rows of wrong pieces are counted; None where no rule is known.
 
-    ``values`` are those of rows 0, 1, …, of which ``first`` is the first that is wrong; positions
-    below ``most`` can be asked for.
+    ``values`` are those of rows 0, 1, …, which came in pieces, ``parts``; positions below ``most``
+    can be asked for.
     """
-    count = values.shape[0]
-    reach = min(2 * count, most)
+    reach = min(2 * values.shape[0], most)
+    bad = [part for part, is_wrong in zip(parts, wrong, strict=True) if is_wrong]
+    if not bad:
+        return None
+    first = int(bad[0][-1])
     one_row = rows(np.full(reach, first), np.arange(reach))
-    apart = np.abs(one_row - values[first]).max(axis=1)
-    turned_as = int(np.argmin(apart))
+    turned_as = int(np.argmin(np.abs(one_row - values[first]).max(axis=1)))
     if differs(one_row[turned_as : turned_as + 1], values[first : first + 1]):
-        return ""
-    own = np.arange(count)
-    starts = np.array([0, *stops])[np.searchsorted(stops, own, side="right")]
-    for rule in _rules(turned_as - first, stops[0]):
-        used = np.where(own < stops[0], own, own + rule.starts * starts + rule.off)
-        if used[first] != turned_as or used.min() < 0 or used.max() >= most:
+        return None
+    for rule in _rules(turned_as - first, parts[0].size):
+        used = [rule.at(part, int(part[0])) for part in bad]
+        if used[0][-1] != turned_as or min(map(np.min, used)) < 0 or max(map(np.max, used)) >= most:
             continue
-        if _reproduced(values, used, [*stops, count], rows, differs):
-            return rule.text
-    return ""
+        if all(map(partial(_reproduced, values, rows, differs), bad, used)):
+            return rule
+    return None
 
 
-def _rules(off: int, prefill: int) -> tuple[_CountingRule, ...]:
+def _rules(off: int, prefill: int) -> tuple[CountingRule, ...]:
     """Rules by which positions get lost between calls, where one row is off by so many."""
     return (
-        _CountingRule("each call starts again at position 0", starts=-1),
-        _CountingRule("what came before is counted twice", starts=1),
-        _CountingRule("later calls start again at position 0", off=-prefill),
-        _CountingRule(f"rows of later calls are off by {off:+d}", off=off),
+        CountingRule("each call starts again at position 0", lambda own, start: own - start),
+        CountingRule("what came before is counted twice", lambda own, start: own + start),
+        CountingRule("later calls start again at position 0", lambda own, _: own - prefill),
+        CountingRule(f"rows of later calls are off by {off:+d}", lambda own, _: own + off),
+        CountingRule(
+            "rows do not turn: they are as at position 0",
+            lambda own, _: np.zeros_like(own),
+            Cause.NO_ROTATION,
+        ),
+        CountingRule("all rows of a call are turned at the position of its first", np.full_like),
     )
 
 
 def _reproduced(
-    values: NumberArray, used: Integers, stops: list[int], rows: Rows, differs: Differs
+    values: NumberArray, rows: Rows, differs: Differs, part: Integers, used: Integers
 ) -> bool:
-    """Whether each row is what one call from 0 on makes of it at the position used."""
-    begin = 0
-    for stop in stops:
-        piece = np.arange(begin, stop)
-        begin = stop
-        if not piece.size:
-            continue
-        whole = np.zeros(int(used[piece].max()) + 1, np.int64)
-        whole[used[piece]] = piece
-        made = rows(whole, np.arange(whole.size))[used[piece]]
-        if differs(values[piece], made):
+    """Whether rows are what one call from 0 on makes of each at the position used."""
+    distinct = np.unique(used).size == used.size
+    for call in (
+        [slice(None)] if distinct else map(slice, range(used.size), range(1, used.size + 1))
+    ):
+        whole = np.zeros(int(used[call].max()) + 1, np.int64)
+        whole[used[call]] = part[call]
+        made = rows(whole, np.arange(whole.size))[used[call]]
+        if differs(values[part[call]], made):
             return False
     return True

@@ -13,20 +13,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.moved_rows import counted_otherwise
+from posenc_cli.checks.moved_rows import moved_in_pieces
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from posenc_cli.checks.answers import Differs, Rows
-    from posenc_cli.numerics.arrays import NumberArray
+    from posenc_cli.numerics.arrays import Integers, NumberArray
 
 SEQUENCE = 256
 """Rows of the sequence: more than float16 or bfloat16 tell apart by steps."""
 
 _CHUNKS = ((64, 64, 7, 1), (2, 8, 16, 32, 128))
 """Rows of the first chunks, those of a block twice: code may have a path of its own for each."""
+
+_BLOCKS = (256, 256, 512, 1024, 2048)
+"""Rows of the chunks of a longer sequence: what a long prompt is commonly cut into."""
 
 _STEPS = 4
 """Rows that come one by one: the first after a prefill, and some after it."""
@@ -80,12 +85,18 @@ def try_patterns(
     whole = rows(sequence, sequence)
     seconds = time.monotonic() - began
     tried = [each.name for each in pieces]
-    faults = _agreed([each.fault(whole, rows, differs, context) for each in pieces])
+    in_pieces = [(each, whole) for each in pieces]
+    if seconds <= _SLOW_SECONDS and context > sum(_BLOCKS[:2]):
+        with contextlib.suppress(InvalidInput):  # a function may have a longest call
+            longer = min(context, sum(_BLOCKS))
+            blocks = _chunks(rows, longer, _BLOCKS)
+            in_pieces.append((blocks, rows(np.arange(longer), np.arange(longer))))
+            tried.append(blocks.name)
+    faults: list[PatternFault | None] = [*_faults_of_pieces(in_pieces, rows, differs, context)]
     if any_rows:
         tried.append("packed sequences")
         faults.append(_packed_fault(whole, chunk, rows, differs))
         if seconds <= _SLOW_SECONDS:
-            # A function may have a longest call.
             with contextlib.suppress(InvalidInput):
                 faults.append(_long_fault(whole, rows, differs))
                 tried.append(f"{_LONG} rows in one call")
@@ -105,29 +116,57 @@ class _Pieces(Record):
         pieces = np.split(np.arange(count), stops)
         return cls(name, np.concatenate([rows(piece, piece) for piece in pieces]), stops)
 
-    def fault(
-        self, whole: NumberArray, rows: Rows, differs: Differs, context: int
-    ) -> PatternFault | None:
-        """What is otherwise than in one call."""
-        if not differs(self.values, whole):
-            return None
-        first = _first_row(self.values, whole, differs)
-        text = f"called in {self.name} gives other values than in one call, from row {first} on"
-        moved = counted_otherwise(self.values, self.stops, first, rows, differs, most=context)
-        if moved:
-            text += f"; all {whole.shape[0]} rows are reproduced so"
-        return PatternFault(text, moved)
+    @property
+    def parts(self) -> list[Integers]:
+        """The rows of each piece."""
+        return np.split(np.arange(self.values.shape[0]), self.stops)
+
+    def wrong(self, whole: NumberArray, differs: Differs) -> list[bool]:
+        """Which pieces are otherwise than in one call."""
+        return [differs(self.values[part], whole[part]) for part in self.parts]
 
 
-def _agreed(faults: list[PatternFault | None]) -> list[PatternFault | None]:
-    """The faults, a rule of some pieces as one of those alone."""
-    known = {fault.known for fault in faults if fault}
-    if len(known) < 2:
-        return faults
-    return [
-        fault and replace(fault, known=fault.known and f"{fault.known}, in calls of some lengths")
-        for fault in faults
-    ]
+def _faults_of_pieces(
+    in_pieces: Sequence[tuple[_Pieces, NumberArray]], rows: Rows, differs: Differs, context: int
+) -> list[PatternFault]:
+    """What is otherwise in pieces than in one call, and in pieces of which lengths."""
+    faults, wrong, right = [], set[int](), set[int]()
+    for each, whole in in_pieces:
+        bad = each.wrong(whole, differs)
+        # Not the first: what begins at position 0 is right however later pieces are counted.
+        later = zip(each.parts[1:], bad[1:], strict=True)
+        right |= {part.size for part, is_bad in later if not is_bad}
+        if not differs(each.values, whole):
+            continue
+        first = _first_row(each.values, whole, differs)
+        text = f"called in {each.name} gives other values than in one call, from row {first} on"
+        moved = moved_in_pieces(each.values, each.parts, bad, rows, differs, most=context)
+        if moved is None:
+            faults.append(PatternFault(text))
+            continue
+        wrong |= {part.size for part, is_bad in zip(each.parts, bad, strict=True) if is_bad}
+        text += f"; all {whole.shape[0]} rows are reproduced so"
+        faults.append(PatternFault(text, moved.text, moved.cause))
+    rules = {fault.known for fault in faults if fault.known}
+    where = _lengths_text(wrong, right) if len(rules) < 2 else ", in calls of some lengths"
+    return [replace(fault, known=fault.known and f"{fault.known}{where}") for fault in faults]
+
+
+def _lengths_text(wrong: set[int], right: set[int]) -> str:
+    """In pieces of which lengths rows are wrong, for a reader; empty where in all of them."""
+    if not wrong or not right:
+        return ""
+    if wrong & right:
+        return ", in some calls"
+    if len(wrong) <= len(right):
+        return f", in calls of {_rows_text(wrong)} and not in those of {_rows_text(right)}"
+    return f", in calls of other lengths than {_rows_text(right)}"
+
+
+def _rows_text(sizes: set[int]) -> str:
+    """So many rows, as words."""
+    *some, last = map(str, sorted(sizes))
+    return f"{', '.join(some)} or {last} rows" if some else f"{last} row{'s' * (last != '1')}"
 
 
 def _chunks(rows: Rows, count: int, first: tuple[int, ...]) -> _Pieces:
@@ -157,8 +196,12 @@ def _packed_fault(
 
 
 def _long_fault(whole: NumberArray, rows: Rows, differs: Differs) -> PatternFault | None:
-    """What is wrong where more rows come than a GPU has blocks for along an axis."""
-    repeated = np.resize(np.arange(whole.shape[0]), _LONG)
+    """What is wrong where more rows come than a GPU has blocks for along an axis.
+
+    They repeat an odd number of rows: where a counter of 16 bits starts again, another row follows.
+    """
+    cycle = whole.shape[0] - 1 + whole.shape[0] % 2
+    repeated = np.resize(np.arange(cycle), _LONG)
     values, wanted = rows(repeated, repeated), whole[repeated]
     if not differs(values, wanted):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,12 +51,15 @@ class Vectors(Record):
         columns = self.values.shape[3]
         if axes == "nd":
             return self.batch * self.rows * self.heads, columns
+        if axes == "nf":
+            return self.batch * self.rows, self.heads * columns
         sizes = {"b": self.batch, "h": self.heads, "n": self.rows, "d": columns}
         return tuple(sizes[axis] for axis in axes)
 
     def read(self, result: NumberArray, axes: str) -> NumberArray:
         """A result in these axes, of their shape. Shape: (b, n, h, d)."""
-        whole = (self.batch, self.rows, self.heads, result.shape[-1])
+        rows = (self.batch, self.rows, self.heads)
+        whole = (*rows, result.size // math.prod(rows))
         order = _order(axes)
         return result.reshape([whole[axis] for axis in order]).transpose(np.argsort(order))
 
@@ -165,7 +169,10 @@ def request(
             ids = places.ids.astype(np.int64)
             given = payload.array(ids if form.position_axes == "bn" else ids.reshape(-1))
         elif role == "cos_sin":
-            given = {"tuple": [_table(payload, form, tables[name]) for name in ("cos", "sin")]}
+            names = ("sin", "cos") if argument.parameter.startswith("sin") else ("cos", "sin")
+            given = {"tuple": [_table(payload, form, tables[name]) for name in names]}
+        elif role == "inv_freq":
+            given = payload.array(reference.frequencies.astype(np.float32))
         elif role in TABLES:
             given = _table(payload, form, tables[role])
         elif role == "offset":
@@ -211,6 +218,10 @@ _OF_PAIRS: dict[str, Callable[[NumberArray], NumberArray]] = {
     "complex": lambda factors: factors,
     "stacked": lambda factors: np.stack([factors.real, factors.imag], axis=-1),
     "beside": lambda factors: np.concatenate([factors.real, factors.imag], axis=-1),
+    "sines beside": lambda factors: np.concatenate([factors.imag, factors.real], axis=-1),
+    "matrices": lambda factors: np.stack(
+        [factors.real, -factors.imag, factors.imag, factors.real], axis=-1
+    ).reshape(*factors.shape, 2, 2),
     "angles": np.angle,
 }
 """Tables of cosines and sines in one, from (p, n, pairs) complex numbers."""

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     ``x``, ``q`` and ``k`` are vectors, ``v`` others that nothing turns. ``positions`` says where
     each row is, ``offset`` where the first is, ``length`` how many there are from position 0 on.
     Tables are ``cos`` and ``sin``, ``freqs_cis`` (complex, or both beside each other) or
-    ``cos_sin`` (a tuple); beside longer ones positions and an offset choose of their rows. ``dim``
-    and ``base`` are the encoding's, ``style`` is true for the reference's layout.
+    ``cos_sin`` (a tuple, the sines first where the name has them first); beside longer ones
+    positions and an offset choose of their rows. ``dim`` and ``base`` are the encoding's,
+    ``inv_freq`` its frequencies, ``style`` is true for the reference's layout.
     """
 
 _NAMES: dict[str, tuple[Role, ...]] = {
@@ -42,6 +43,9 @@ _NAMES: dict[str, tuple[Role, ...]] = {
                     ("positions",)),
     **dict.fromkeys(("p", "ids", "idx", "indices", "cache_position"), ("positions",)),
     **dict.fromkeys(("pos", "position", "m"), ("positions", "offset")),
+    **dict.fromkeys(("inv_freq", "inv_freqs", "inverse_frequencies"), ("inv_freq",)),
+    **dict.fromkeys(("sin_cos", "sincos"), ("cos_sin",)),
+    "sinusoidal_pos": ("freqs_cis",),
     **dict.fromkeys(("offset", "start_pos", "start", "seqlen_offset"), ("offset",)),
     **dict.fromkeys(("seqlen_offsets", "position_offset", "start_index"), ("offset",)),
     **dict.fromkeys(("past_len", "past_length", "past_seen_tokens"), ("offset",)),
@@ -54,6 +58,14 @@ _NAMES: dict[str, tuple[Role, ...]] = {
     **dict.fromkeys(("is_neox_style", "is_neox", "interleaved", "traditional"), ("style",)),
 }  # fmt: skip
 """What parameters of these names are for, in lower case; the likelier of two first."""
+
+_UNMET = frozenset(
+    (
+        *("mrope_section", "mrope_sections", "mask", "attention_mask", "cu_seqlens", "config"),
+        *("layer_idx", "layer_id", "block_tables", "slot_mapping", "kv_cache", "past_key_value"),
+    )
+)
+"""Names of parameters that are for something else, whatever their number."""
 
 ROLES_BY_COUNT: dict[int, tuple[tuple[Role, ...], ...]] = {
     1: (("x",), ("positions",), ("length",)),
@@ -136,6 +148,16 @@ class Signature(Record):
             ),
             tuple(usable),
         )
+
+    @property
+    def named(self) -> bool:
+        """Whether a parameter has a name, and so is not one of any number."""
+        return any(not given.variable for given in self.parameters or ())
+
+    @property
+    def unmet(self) -> bool:
+        """Whether a parameter without a default needs what posenc does not give."""
+        return any(given.name.lower().strip("_") in _UNMET for given in self.required)
 
     @property
     def required(self) -> list[NamedParameter]:

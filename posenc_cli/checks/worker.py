@@ -179,7 +179,7 @@ def description(function: Any) -> dict[str, Any]:
             }
             for name, parameter in signature.parameters.items()
         ]
-    annotated = "" if signature is None else str(signature)
+    annotated = "" if signature is None else annotation_text(signature)
     home = getattr(inspect.unwrap(called_part), "__globals__", {})
     home_of_type = type(function).__module__.partition(".")[0]
     of_torch = (
@@ -218,6 +218,12 @@ def signature_of(called_part: Any) -> Any:
             if given.name != "self"
         ]
     )
+
+
+def annotation_text(signature: Any) -> str:
+    """The types that a signature names, of its parameters and its result."""
+    kinds = [parameter.annotation for parameter in signature.parameters.values()]
+    return " ".join(map(short_text, [*kinds, signature.return_annotation]))
 
 
 def short_text(value: Any) -> str:
