@@ -210,14 +210,18 @@ def _unfinished(trial: FunctionTrial) -> Irregularity | None:
     most = min(max(_COUNTS), int(trial.positions.max()))
     x = np.random.default_rng(22).standard_normal((most, trial.x.shape[1])).astype(np.float32)
     counts = [count for count in _COUNTS if count <= most]
-    calls = [trial.given(x[:count], np.arange(1, count + 1)) for count in counts]
-    for cause, what, kept in (
-        (Cause.NO_ROTATION, "left as given", x),
-        (Cause.UNINITIALISED, "left zero", np.zeros_like(x)),
+
+    def calls(x: NumberArray) -> list[NumberArray]:
+        return [trial.given(x[:count], np.arange(1, count + 1)) for count in counts]
+
+    values, opposite = calls(x), calls(-x)
+    for cause, what, wanted in (
+        (Cause.NO_ROTATION, "left as given", [x[:count] for count in counts]),
+        (Cause.UNINITIALISED, "not written: they are the same whatever is given", opposite),
     ):
         found = [
-            np.array([not trial.differs(row, own) for row, own in zip(values, kept, strict=False)])
-            for values in calls
+            np.array([not trial.differs(*pair) for pair in zip(*of_call, strict=True)])
+            for of_call in zip(values, wanted, strict=True)
         ]
         for block in _BLOCKS if any(flags.any() for flags in found) else ():
             if all(
@@ -239,10 +243,12 @@ def _shared_in_blocks(trial: FunctionTrial, x: NumberArray) -> Irregularity | No
     if positions.size < _SHARED or trial.function.form.from_zero:
         return None
     values = trial.given(x[:_SHARED], positions)
-    for block in (block for block in _BLOCKS if block <= _SHARED):
+    for block in (1, *(block for block in _BLOCKS if block <= _SHARED)):
         used = positions[np.arange(_SHARED) // block * block]
         alone = [trial.given(x[[row]], used[[row]]) for row in range(_SHARED)]
         if not trial.differs(values, np.concatenate(alone)):
+            if block == 1:
+                return None
             return Irregularity(
                 Cause.POSITION_OFFSET,
                 f"all rows of a block of {block} are turned at the position of its first",
@@ -314,13 +320,13 @@ def _heads_exchanged(trial: FunctionTrial) -> Irregularity | None:
 
 
 def _heads_apart(trial: FunctionTrial) -> Irregularity | None:
-    """What becomes of heads of one call otherwise than of its first, given the same."""
+    """What becomes of heads of one call otherwise than of its first, or in calls of fewer."""
     function, form = trial.function, trial.function.form
     if "h" not in form.axes or form.flat or not form.any_rows or function.follows_length:
         return None
     count, rows = form.columns, trial.positions.size
 
-    def of_heads(x: NumberArray) -> NumberArray:
+    def of_heads(x: NumberArray, count: int = count) -> NumberArray:
         """What becomes of vectors (n, columns), the same for each head: (n, heads, columns)."""
         both = [x, other_vectors(x)]
         given = [
@@ -338,7 +344,7 @@ def _heads_apart(trial: FunctionTrial) -> Irregularity | None:
     first = heads[:, 0]
     as_first = same(heads, first)
     if as_first.all():
-        return None
+        return _by_heads(trial, {few: of_heads(trial.x, few) for few in (1, *_HEADS, count)})
     stay = same(heads, trial.x)
     if stay.any() and not stay.all():
         message = f"{_numbered(stay)} left as given"
@@ -351,6 +357,29 @@ def _heads_apart(trial: FunctionTrial) -> Irregularity | None:
     evidence = f"{_numbered(~as_first)} turned otherwise than head 1"
     return _unmeasured("turns heads differently", evidence)
 
+
+def _by_heads(trial: FunctionTrial, calls: dict[int, NumberArray]) -> Irregularity | None:
+    """In calls of how many heads they become otherwise; ``calls`` are their results by number."""
+    most = max(calls)
+    wrong = [count for count in calls if trial.differs(calls[count][:, 0], calls[most][:, 0])]
+    if not wrong:
+        return None
+    right = [count for count in calls if count not in wrong]
+    for which, others in ((wrong, right), (right, wrong)):
+        if not any(trial.differs(calls[count][:, 0], trial.x) for count in which):
+            message = f"in calls of {_numbers(which)} heads the first is left as given"
+            evidence = f"in those of {_numbers(others)} it is not"
+            return Irregularity(Cause.NO_ROTATION, message, evidence, _UNLIKE_HEADS)
+    evidence = f"in calls of {_numbers(wrong)} heads otherwise than of {_numbers(right)}"
+    return _unmeasured("turns a row by how many heads there are", evidence)
+
+
+def _numbers(some: Sequence[int]) -> str:
+    return ", ".join(map(str, some))
+
+
+_HEADS = (2, 3, 4, 8, 12, 16, 32)
+"""How many heads calls have that are held to one of a single head."""
 
 _UNLIKE_HEADS = "the function turns heads differently"
 

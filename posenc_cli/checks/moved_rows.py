@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.inference.causes import Cause
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,8 +60,13 @@ def moved_in_pieces(
         if used[0][-1] != turned_as or min(map(np.min, used)) < 0 or max(map(np.max, used)) >= most:
             continue
         if all(map(partial(_reproduced, values, rows, differs), bad, used)):
+            if all(part.size == 1 for part in bad) and max(map(np.max, used)) == 0:
+                return replace(rule, text=_SINGLE)
             return rule
     return None
+
+
+_SINGLE = "a single row is turned at position 0, so not at all"
 
 
 def _rules(off: int, prefill: int) -> tuple[CountingRule, ...]:

@@ -85,14 +85,24 @@ def try_patterns(
     whole = rows(sequence, sequence)
     seconds = time.monotonic() - began
     tried = [each.name for each in pieces]
-    in_pieces = [(each, whole) for each in pieces]
+    in_pieces, other = [(each, whole) for each in pieces], None
     if seconds <= _SLOW_SECONDS and context > sum(_BLOCKS[:2]):
         with contextlib.suppress(InvalidInput):  # a function may have a longest call
             longer = min(context, sum(_BLOCKS))
             blocks = _chunks(rows, longer, _BLOCKS)
-            in_pieces.append((blocks, rows(np.arange(longer), np.arange(longer))))
+            in_one = rows(np.arange(longer), np.arange(longer))
             tried.append(blocks.name)
-    faults: list[PatternFault | None] = [*_faults_of_pieces(in_pieces, rows, differs, context)]
+            if differs(in_one[:count], whole):
+                text = f"called with {longer} rows gives other values than with {count}"
+                other = PatternFault(
+                    f"{text}, from row {_first_row(in_one[:count], whole, differs)} on"
+                )
+            else:
+                in_pieces.append((blocks, in_one))
+    faults: list[PatternFault | None] = [
+        *_faults_of_pieces(in_pieces, rows, differs, context),
+        other,
+    ]
     if any_rows:
         tried.append("packed sequences")
         faults.append(_packed_fault(whole, chunk, rows, differs))
@@ -206,9 +216,18 @@ def _long_fault(whole: NumberArray, rows: Rows, differs: Differs) -> PatternFaul
     if not differs(values, wanted):
         return None
     first = _first_row(values, wanted, differs)
-    return PatternFault(
-        f"called with {_LONG} rows gives other values than with few, from row {first} on"
-    )
+    text = f"called with {_LONG} rows gives other values than with few, from row {first} on"
+    if first < _LONG // 2:
+        return PatternFault(text)
+    # Few enough for a call of their own.
+    last, from_first = repeated[first:], repeated[: _LONG - first]
+    if not differs(values[first:], rows(last, from_first)):
+        known = f"rows from {first} on are turned at the positions of the first rows of a call"
+        return PatternFault(text, known)
+    if not differs(values[first:], rows(last, np.zeros_like(last))):
+        known = f"rows from {first} on do not turn: they are as at position 0"
+        return PatternFault(text, known, Cause.NO_ROTATION)
+    return PatternFault(text)
 
 
 def _first_row(values: NumberArray, wanted: NumberArray, differs: Differs) -> int:
