@@ -367,7 +367,7 @@ class _Blocks:
         where, called = self._where, f"called with {self._arrangement.text} it"
         text = f"{called} gives other values for {where} than alone"
         if self._holds(self._given):
-            do = "do" if any(wrong.sum() > 1 for wrong in self._wrong) else "does"
+            do = "does" if where.startswith(("sequence ", "head ")) else "do"
             still = f"in calls with several {where} {do} not turn"
             return (PatternFault(f"{called} leaves {where} as given", still, Cause.NO_ROTATION),)
         reproduced = f"{text}; all rows are reproduced so"
@@ -383,7 +383,33 @@ class _Blocks:
                 are = "are" if "sequences" in where else "is"
                 moved = f"{where} {are} turned at the positions of sequence {other + 1}"
                 return (PatternFault(reproduced, moved),)
-        return (PatternFault(text),)
+        shifted = self._shifted if self._arrangement.places > 1 else ""
+        return (PatternFault(reproduced if shifted else text, shifted),)
+
+    @property
+    def _shifted(self) -> str:
+        """By how much the positions of wrong sequences are off; empty where no number explains."""
+        shifts = {}
+        for sequence in np.flatnonzero(np.concatenate(self._wrong, axis=1).any(axis=1)):
+            near = range(-int(self._positions[sequence, 0]), max(_STARTS) + 1)
+            found = [shift for shift in near if self._is_shifted(int(sequence), shift)]
+            if len(found) != 1:
+                return ""
+            shifts[int(sequence)] = found[0]
+        if all(self._positions[sequence, 0] == -shift for sequence, shift in shifts.items()):
+            return "each sequence of a batch starts at position 0, whatever its positions"
+        texts = [f"sequence {sequence + 1} by {shift:+d}" for sequence, shift in shifts.items()]
+        return f"sequences of a batch are turned at other positions than theirs: {', '.join(texts)}"
+
+    def _is_shifted(self, sequence: int, shift: int) -> bool:
+        """Whether all heads of a sequence are those at positions that are off by so much."""
+        one = slice(sequence, sequence + 1)
+        return not any(
+            self._different(
+                together[one], self._values(given[one], self._positions[one] + shift, which)
+            ).any()
+            for which, (together, given) in enumerate(zip(self._together, self._given, strict=True))
+        )
 
     @cached_property
     def _reordered(self) -> str:

@@ -6,6 +6,7 @@ multiples of vectors: each kind of irregularity changes another of these results
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -407,6 +408,10 @@ def _counting(trial: FunctionTrial) -> str:
     if not trial.differs(trial.given(x[::-1], where)[::-1], values):
         return ""
     counted = np.arange(where.size)
+    # What is counted turns a vector otherwise in each row.
+    of_one = trial.given(np.repeat(x[:1], where.size, axis=0), where)
+    if not all(trial.differs(*pair) for pair in pairwise(of_one)):
+        return ""
     ways = (
         ("the positions that it is given are ignored: it counts rows", where // 2),
         ("of the positions only the first is used: rows are counted from it", first + counted),
@@ -448,7 +453,7 @@ def _rounding_of_vectors(trial: FunctionTrial, values: NumberArray) -> Irregular
 def _added(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
     """What is added to each row whatever it holds; None where that is not all there is."""
     shift = trial.given(np.zeros_like(trial.x), trial.positions).astype(np.float64)
-    if not trial.differs(shift, np.zeros_like(shift)):
+    if not np.isfinite(shift).all() or not trial.differs(shift, np.zeros_like(shift)):
         return None
     matrices = trial.matrices - shift[:, None, :]  # a unit vector comes out with it, too
     if trial.differs(values, _turned(trial.x, matrices) + shift):
@@ -541,9 +546,15 @@ def _one_for_all(trial: FunctionTrial) -> str:
             np.full_like(where, where[-1]),
         ),
     )
-    return next(
-        (text for text, used in ways if not trial.differs(trial.given(x, used), values)), ""
-    )
+    return next((text for text, used in ways if _turned_at(trial, x, values, used)), "")
+
+
+def _turned_at(trial: FunctionTrial, x: NumberArray, values: NumberArray, used: Integers) -> bool:
+    """Whether rows are those of a call at other positions, and of each of these alone."""
+    if trial.differs(trial.given(x, used), values):
+        return False
+    alone = [trial.given(x[[row]], used[[row]]) for row in range(used.size)]
+    return not trial.differs(np.concatenate(alone), values)
 
 
 def _of_rows(evidence: str) -> Irregularity:

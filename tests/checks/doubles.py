@@ -263,5 +263,83 @@ def short_of_rows(x, positions):
     return y
 
 
+def flux_matrices(xq, xk, freqs_cis):
+    """apply_rope of Flux: the matrix of each pair, (b, 1, n, d/2, 2, 2)."""
+
+    def one(x):
+        shaped = x.reshape(*x.shape[:-1], -1, 1, 2)
+        return (freqs_cis[..., 0] * shaped[..., 0] + freqs_cis[..., 1] * shaped[..., 1]).reshape(
+            x.shape
+        )
+
+    return one(xq), one(xk)
+
+
+def flux_rope(pos, dim, theta):
+    """rope of Flux, which makes them."""
+    angles = pos[..., None] * theta ** -(np.arange(0, dim, 2) / dim)
+    parts = [np.cos(angles), -np.sin(angles), np.sin(angles), np.cos(angles)]
+    return np.stack(parts, axis=-1).reshape(*angles.shape, 2, 2)
+
+
+def roformer(sinusoidal_pos, query_layer, key_layer):
+    """Of RoFormer: sines, then cosines, in one table."""
+    sin, cos = (np.repeat(t, 2, -1) for t in np.split(sinusoidal_pos, 2, axis=-1))
+    return tuple(
+        x * cos + np.stack([-x[..., 1::2], x[..., ::2]], -1).reshape(x.shape) * sin
+        for x in (query_layer, key_layer)
+    )
+
+
+def sines_first(x, sincos):
+    """A tuple in the order of GPT-J in Flax."""
+    sin, cos = sincos
+    return turned(x, cos, sin)
+
+
+def any_number(q, k, *tables):
+    cos, sin = tables
+    return turned(q, cos[:, None], sin[:, None]), turned(k, cos[:, None], sin[:, None])
+
+
+def handed_on(*args, **kwargs):
+    return transformers(*args, **kwargs)
+
+
+def given_frequencies(x, positions, inv_freq):
+    angles = positions[..., None] * np.concatenate([inv_freq, inv_freq])
+    return turned(x, np.cos(angles), np.sin(angles))
+
+
+def sections(q, k, cos, sin, mrope_section):
+    """Of Qwen2-VL, whose tables have an axis more."""
+    return transformers(q, k, cos[0], sin[0])
+
+
+def flattened(positions, query, key):
+    """forward of vLLM, out of place; every second head of a row is left as it is."""
+    cos, sin = full(positions)
+    results = []
+    for x in (query, key):
+        shaped = x.reshape(positions.size, -1, D).copy()
+        shaped[:, ::2] = turned(shaped, cos[:, None], sin[:, None])[:, ::2]
+        results.append(shaped.reshape(x.shape))
+    return tuple(results)
+
+
+class Unsaid:
+    """A default that cannot be shown."""
+
+    def __repr__(self):
+        raise RuntimeError
+
+
+UNSAID = Unsaid()
+
+
+def unsaid(x, positions, more=UNSAID):
+    return turned(x, *full(positions))
+
+
 def five(a, b, c, d, e, f):
     return a

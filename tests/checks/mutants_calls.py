@@ -150,7 +150,66 @@ def one_block_of_sequences(query, key, position_ids):
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
+@mutant("position-offset", "at other positions than theirs: sequence 2 by +1, sequence 3 by +2")
+def counted_by_sequence(query, key, position_ids):
+    cos, sin = of_heads(position_ids + np.arange(len(position_ids))[:, None])
+    return turned(query, cos, sin), turned(key, cos, sin)
+
+
+@mutant("position-offset", "each sequence of a batch starts at position 0, whatever its positions")
+def batches_from_zero(query, key, position_ids):
+    first = position_ids.min(axis=-1, keepdims=True) * (len(position_ids) > 1)
+    cos, sin = of_heads(position_ids - first)
+    return turned(query, cos, sin), turned(key, cos, sin)
+
+
 # Heads.
+@mutant("no-rotation", "heads 5–32 of 32 are left as given")
+def four_heads_by_tables(q, k, cos, sin, unsqueeze_dim=1):
+    y, other = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
+    y[:, 4:], other[:, 4:] = q[:, 4:], k[:, 4:]
+    return y, other
+
+
+@mutant("direction", "heads 2, 4, 6, …, 32 of 32 are turned the other way round than head 1")
+def every_second_head_backward(q, k, cos, sin, unsqueeze_dim=1):
+    results = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
+    for y, back in zip(results, doubles.transformers(q, k, cos, -sin, unsqueeze_dim), strict=True):
+        y[:, 1::2] = back[:, 1::2]
+    return results
+
+
+@mutant("no-rotation", "in calls of 1, 2, 3 heads the first is left as given")
+def whole_blocks_of_heads(q, k, cos, sin, unsqueeze_dim=1):
+    results = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
+    for y, x in zip(results, (q, k), strict=True):
+        end = x.shape[1] // 4 * 4
+        y[:, end:] = x[:, end:]
+    return results
+
+
+@mutant("unknown", "in calls of 16, 32 heads otherwise than of 1, 2, 3, 4, 8, 12")
+def many_heads(q, k, cos, sin, unsqueeze_dim=1):
+    if q.shape[1] > 12:
+        cos, sin = np.roll(cos, 1, axis=-2), np.roll(sin, 1, axis=-2)
+    return doubles.transformers(q, k, cos, sin, unsqueeze_dim)
+
+
+@mutant("unknown", "k: what it does to a row does not follow")
+def first_key_head(q, k, cos, sin, unsqueeze_dim=1):
+    """No rule for positions is read into rows that none of them turns."""
+    y = k.copy()
+    y[:, :1] = doubles.transformers(q, k, cos, sin, unsqueeze_dim)[1][:, :1]
+    return doubles.transformers(q, k, cos, sin, unsqueeze_dim)[0], y
+
+
+@mutant("axis", "where there are as many heads as rows, positions are counted along heads")
+def axes_by_length(x, cos, sin):
+    axis = 2 if x.shape[1] == cos.shape[-2] else 1
+    cos, sin = (np.expand_dims(t.reshape(-1, *t.shape[-2:]), axis) for t in (cos, sin))
+    return turned(x, cos, sin)
+
+
 @mutant("no-rotation", "heads 33–40 do not turn")
 def one_block_of_heads(x, offset=0):
     """A kernel that turns 32 heads."""
@@ -216,19 +275,84 @@ def queries_one_back(q, k, cos, sin):
 
 
 # Chunks of one length.
-@mutant("unknown", "called in chunks of 64, 64, 7, 1 and 120 rows gives other values")
+@mutant("position-offset", "starts again at position 0, in calls of 64 rows and not in those of 1,")
 def blocks_of_64(x, offset=0):
     return doubles.mlx(x, 0 if x.shape[-2] == 64 else offset)
 
 
-@mutant("unknown", "called in chunks of 64, 64, 7, 1 and 120 rows gives other values")
+@mutant("no-rotation", "rows do not turn: they are as at position 0, in calls of 7 rows and")
 def blocks_of_odd_length(x, offset=0):
     return x.copy() if x.shape[-2] == 7 else doubles.mlx(x, offset)
 
 
-@mutant("unknown", "called in chunks of 2, 8, 16, 32, 128 and 70 rows gives other values")
+@mutant("position-offset", "starts again at position 0, in calls of 128 rows and not")
 def blocks_of_128(x, offset=0):
     return doubles.mlx(x, 0 if x.shape[-2] == 128 else offset)
+
+
+@mutant("position-offset", "starts again at position 0, in calls of 512 rows and not")
+def blocks_of_512(x, offset=0):
+    return doubles.mlx(x, 0 if x.shape[-2] == 512 else offset)
+
+
+@mutant("position-offset", "starts again at position 0, in calls of other lengths than 1 row")
+def all_but_steps(q, k, offset=0):
+    first = offset if q.shape[-2] == 1 else 0
+    return doubles.mlx(q, first), doubles.mlx(k, first)
+
+
+@mutant("position-offset", "a single row is turned at position 0, so not at all, in calls of 1 row")
+def steps_as_given(q, k, offset=0):
+    return (q.copy(), k.copy()) if q.shape[-2] == 1 else all_rows(q, k, offset)
+
+
+def all_rows(q, k, offset):
+    return doubles.mlx(q, offset), doubles.mlx(k, offset)
+
+
+@mutant("unknown", "called with 4096 rows gives other values than with 256")
+def long_calls_later(x, offset=0):
+    return doubles.mlx(x, offset + (x.shape[-2] > 1000))
+
+
+@mutant("position-offset", "rows from 65536 on are turned at the positions of the first rows")
+def rows_in_16_bits(x, positions):
+    return turned(x, *full(positions[np.arange(len(positions)).astype(np.uint16)]))
+
+
+@mutant("no-rotation", "rows behind the last whole block of 16 are left as given")
+def whole_blocks(x, positions):
+    y, end = turned(x, *full(positions)), len(x) // 16 * 16
+    y[end:] = x[end:]
+    return y
+
+
+@mutant("uninitialised", "rows behind the last whole block of 8 are not written")
+def whole_blocks_of_new(x, positions):
+    y, end = np.full_like(x, 7.5), len(x) // 8 * 8
+    y[:end] = turned(x, *full(positions))[:end]
+    return y
+
+
+@mutant("position-offset", "all rows of a block of 2 are turned at the position of its first")
+def positions_of_blocks(x, positions):
+    return turned(x, *full(positions[np.arange(len(positions)) // 2 * 2]))
+
+
+@mutant("unknown", "the function gives other values when it is called again with the same")
+def result_before(x, positions):
+    """A buffer that is returned before it is filled anew."""
+    kept = CACHED.setdefault(("kept", x.shape), [turned(x, *full(positions))])
+    kept.append(turned(x, *full(positions)))
+    return kept.pop(0)
+
+
+@mutant("unknown", "is not linear in x")
+def normed(x, positions):
+    """Zeros become no numbers."""
+    with np.errstate(invalid="ignore"):
+        y = turned(x, *full(positions))
+        return y / np.linalg.norm(y, axis=-1, keepdims=True)
 
 
 @mutant("position-offset", "; the first call had 15 rows")

@@ -109,6 +109,14 @@ RIGHT = {
     "Torchtune": (NEIGHBOURS, "x, positions", "Torchtune(dim=32, max_seq_len=131072, base=10000)"),
     "precompute_freqs_cis": (NEIGHBOURS, "dim, length, base", "theta the reference's base"),
     "inv_freq": (NEIGHBOURS, "dim, base", "dim the columns that turn"),
+    "flux_matrices": (NEIGHBOURS, "q, k, freqs_cis", "16, 2, 2), the 2 × 2 matrix of each pair"),
+    "flux_rope": (NEIGHBOURS, "positions, dim, base", "dim the columns that turn"),
+    "roformer": (NEIGHBOURS, "freqs_cis, q, k", "sines of all pairs, then cosines"),
+    "sines_first": (HALF, "x, cos_sin", "each value twice, in halves"),
+    "any_number": (HALF, "q, k, cos, sin", "each value twice, in halves"),
+    "handed_on": (HALF, "q, k, cos, sin", "each value twice, in halves"),
+    "given_frequencies": (HALF, "x, positions, inv_freq", "(16,), the reference's frequencies"),
+    "unsaid": (HALF, "x, positions", "x (n, 32)"),
     "vllm": ((*HALF, "--in-place"), "positions, q, k", "left in place"),
     "left_in_place": ((*HALF, "--in-place"), "x, positions", "left in place"),
 }
@@ -125,6 +133,29 @@ def test_right_functions_of_every_shape_pass_and_their_form_is_said(name, call):
     assert words in " ".join(document["notes"])
 
 
+@pytest.mark.slow
+def test_tables_of_a_value_a_pair_are_found_where_half_of_a_head_turns(call):
+    """Repeated ones turn twice as many columns, and keep lengths."""
+    asked = ("rope-check", *HALF, "--set", "partial=0.5", "--json")
+    status, out, _ = call(*asked, "--impl", f"{DOUBLES}:flash_attention")
+    assert status == 0
+    assert "(n, 8), a value for each pair" in json.loads(out)["subject"]["call"]["text"]
+
+
+def test_what_needs_more_than_positions_is_given_none_in_its_place(call):
+    status, _, err = call("rope-check", *HALF, "--impl", f"{DOUBLES}:sections")
+    assert status == 2
+    assert "which is none of the known forms" in err
+
+
+@pytest.mark.slow
+def test_heads_side_by_side_in_rows_are_looked_at(call):
+    status, out, _ = call("rope-check", *HALF, "--impl", f"{DOUBLES}:flattened", "--json")
+    (why,) = json.loads(out)["diagnosis"]
+    assert (status, why["cause"]) == (1, "no-rotation")
+    assert "heads" in why["message"]
+
+
 WRONG = {
     "q_alone": ("no-rotation", "k: nothing turns", "q and k are not turned alike: k is not turned"),
     "pairs_of_k": ("layout", "k: columns are paired 2i", "q pairs columns i and i + 16, k 2i and"),
@@ -134,7 +165,11 @@ WRONG = {
     "cache_ignored": ("position-offset", "are ignored: it counts rows", ""),
     "restarted": ("position-offset", "", "each call starts again at position 0"),
     "growing": ("unknown", "", "7, 1 and 120 rows gives other values than in one call"),
-    "short_of_rows": ("unknown", "", "with 65600 rows gives other values than with few, from row"),
+    "short_of_rows": (
+        "no-rotation",
+        "rows from 65535 on do not turn",
+        "with 65600 rows gives other values than with few, from row",
+    ),
 }
 
 
