@@ -240,6 +240,7 @@ def _patterns(
         context=positions.last + 1,
         any_rows=form.any_rows,
         from_zero=form.from_zero,
+        chosen=form.chosen,
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.inference.causes import Cause
-from posenc_cli.records import Record, replace
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,19 +60,18 @@ def moved_in_pieces(
         if used[0][-1] != turned_as or min(map(np.min, used)) < 0 or max(map(np.max, used)) >= most:
             continue
         if all(map(partial(_reproduced, values, rows, differs), bad, used)):
-            if all(part.size == 1 for part in bad) and max(map(np.max, used)) == 0:
-                return replace(rule, text=_SINGLE)
             return rule
     return None
 
 
-_SINGLE = "a single row is turned at position 0, so not at all"
+RESTARTED = "each call starts again at position 0"
+"""Of a single row it is as well that it is left as given."""
 
 
 def _rules(off: int, prefill: int) -> tuple[CountingRule, ...]:
     """Rules by which positions get lost between calls, where one row is off by so many."""
     return (
-        CountingRule("each call starts again at position 0", lambda own, start: own - start),
+        CountingRule(RESTARTED, lambda own, start: own - start),
         CountingRule("what came before is counted twice", lambda own, start: own + start),
         CountingRule("later calls start again at position 0", lambda own, _: own - prefill),
         CountingRule(f"rows of later calls are off by {off:+d}", lambda own, _: own + off),

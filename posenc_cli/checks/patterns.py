@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.moved_rows import moved_in_pieces
+from posenc_cli.checks.moved_rows import RESTARTED, moved_in_pieces
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record, replace
@@ -35,6 +35,8 @@ _BLOCKS = (256, 256, 512, 1024, 2048)
 
 _STEPS = 4
 """Rows that come one by one: the first after a prefill, and some after it."""
+
+_SINGLE = "a single row is turned at position 0, so not at all"
 
 _LONG = (1 << 16) + 64
 """Rows of one very long call: more than the 65,535 blocks that a GPU launches along an axis."""
@@ -63,12 +65,13 @@ class PatternReport(Record):
 
 
 def try_patterns(
-    rows: Rows, differs: Differs, *, context: int, any_rows: bool, from_zero: bool
+    rows: Rows, differs: Differs, *, context: int, any_rows: bool, from_zero: bool, chosen: bool
 ) -> PatternReport:
     """Call a function on one sequence in every way that its form has.
 
     ``rows(indices, positions)`` are its results for some rows of one input. ``any_rows`` says that
-    a call may have any positions, ``from_zero`` that each begins at position 0.
+    a call may have any positions, ``from_zero`` that each begins at position 0, and ``chosen`` that
+    it has tables that are too short to show where a call far from position 0 starts again.
 
     Raises: InvalidInput where a call fails that is no longer than the context.
     """
@@ -86,7 +89,7 @@ def try_patterns(
     seconds = time.monotonic() - began
     tried = [each.name for each in pieces]
     in_pieces, other = [(each, whole) for each in pieces], None
-    if seconds <= _SLOW_SECONDS and context > sum(_BLOCKS[:2]):
+    if seconds <= _SLOW_SECONDS and context > sum(_BLOCKS[:2]) and not chosen:
         with contextlib.suppress(InvalidInput):  # a function may have a longest call
             longer = min(context, sum(_BLOCKS))
             blocks = _chunks(rows, longer, _BLOCKS)
@@ -158,6 +161,8 @@ def _faults_of_pieces(
         text += f"; all {whole.shape[0]} rows are reproduced so"
         faults.append(PatternFault(text, moved.text, moved.cause))
     rules = {fault.known for fault in faults if fault.known}
+    if wrong == {1} and rules == {RESTARTED}:
+        faults = [replace(fault, known=fault.known and _SINGLE) for fault in faults]
     where = _lengths_text(wrong, right) if len(rules) < 2 else ", in calls of some lengths"
     return [replace(fault, known=fault.known and f"{fault.known}{where}") for fault in faults]
 
@@ -208,10 +213,11 @@ def _packed_fault(
 def _long_fault(whole: NumberArray, rows: Rows, differs: Differs) -> PatternFault | None:
     """What is wrong where more rows come than a GPU has blocks for along an axis.
 
-    They repeat an odd number of rows: where a counter of 16 bits starts again, another row follows.
+    They repeat an odd number of rows, so that another follows where a counter of 16 bits starts
+    again; not that of position 0, which shows no rotation.
     """
-    cycle = whole.shape[0] - 1 + whole.shape[0] % 2
-    repeated = np.resize(np.arange(cycle), _LONG)
+    count = whole.shape[0]
+    repeated = np.resize(np.arange(1, count - count % 2), _LONG)
     values, wanted = rows(repeated, repeated), whole[repeated]
     if not differs(values, wanted):
         return None

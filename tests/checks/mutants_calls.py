@@ -188,7 +188,7 @@ def whole_blocks_of_heads(q, k, cos, sin, unsqueeze_dim=1):
     return results
 
 
-@mutant("unknown", "in calls of 16, 32 heads otherwise than of 1, 2, 3, 4, 8, 12")
+@mutant("unknown", "in calls of 1, 2, 3, 4, 8, 12 heads otherwise than of 16, 32")
 def many_heads(q, k, cos, sin, unsqueeze_dim=1):
     if q.shape[1] > 12:
         cos, sin = np.roll(cos, 1, axis=-2), np.roll(sin, 1, axis=-2)
