@@ -41,6 +41,9 @@ _SINGLE = "a single row is turned at position 0, so not at all"
 _LONG = (1 << 16) + 64
 """Rows of one very long call: more than the 65,535 blocks that a GPU launches along an axis."""
 
+_ENDS = (1 << 16, (1 << 16) - 1)
+"""The first rows past what 16 bits count, and past those blocks."""
+
 _SLOW_SECONDS = 0.2
 """Where a call of the sequence takes more, a very long one might take a minute: it is left out."""
 
@@ -213,11 +216,11 @@ def _packed_fault(
 def _long_fault(whole: NumberArray, rows: Rows, differs: Differs) -> PatternFault | None:
     """What is wrong where more rows come than a GPU has blocks for along an axis.
 
-    They repeat an odd number of rows, so that another follows where a counter of 16 bits starts
-    again; not that of position 0, which shows no rotation.
+    They are so many repeated that none begins again at an end: what starts anew there, or does not
+    turn, shows.
     """
-    count = whole.shape[0]
-    repeated = np.resize(np.arange(1, count - count % 2), _LONG)
+    cycle = next(n for n in range(whole.shape[0], 1, -1) if all(end % n for end in _ENDS))
+    repeated = np.resize(np.arange(cycle), _LONG)
     values, wanted = rows(repeated, repeated), whole[repeated]
     if not differs(values, wanted):
         return None
