@@ -56,6 +56,7 @@ RECORDED: Mapping[str, str] = {
     "engines": "its sources are the engines' own modules, each in an environment of its own",
     "engines_exllamav3": "tools/exllamav3.py makes it of that project's source",
     "engines_onnxruntime_genai": "tools/onnxruntime_genai.py makes it of that package's builder",
+    "engines_sglang": "tools/sglang_layers.py makes it of the wheel of sglang",
     "gguf_llama_cpp": "its source needs transformers 4.57, and llama.cpp's converter",
     "gguf_rotations": "the lines of its source were compiled alone, by gcc",
     "kerple": REPOSITORY,

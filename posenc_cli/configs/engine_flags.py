@@ -82,8 +82,8 @@ class Wanted(Record):
         """
         if self.config is None:
             return None
-        if engine == "sglang":
-            return None
+        if engine == "sglang" and self.after.scheme == "rope-dynamic":
+            raise InvalidInput("sglang stretches once, for max_position_embeddings · factor")
         try:
             read = resolve(self.config, runtime=engine)
             same = _same(read.layer(self.after.layer_type), self.after, self.length)
@@ -99,18 +99,9 @@ class Wanted(Record):
     def _json(self, engine: str) -> Iterator[str]:
         if self.overrides is None:
             raise InvalidInput("there is no config whose keys could be set")
-        if engine == "sglang":
-            self._check_sglang()
         setting, length = _JSON_FLAGS[engine]
         yield f"{setting} {shlex.quote(json.dumps(self.overrides))}"
         yield f"{length} {self.length}"
-
-    def _check_sglang(self) -> None:
-        """Refuse rules that sglang's code, as vLLM's before it, has otherwise."""
-        if self.after.scheme == "rope-dynamic":
-            raise InvalidInput("sglang stretches once, for max_position_embeddings · factor")
-        if self.after.values().get("truncate") is False:
-            raise InvalidInput("sglang truncates YaRN's ramp, whatever truncate says")
 
     def _llama_cpp(self) -> Iterator[str]:
         """The flags of llama.cpp.

@@ -241,13 +241,21 @@ def vllm_deepseek(reading: LayerReading) -> Changes:
 def magnitude_ratio(reading: LayerReading, runtime: str) -> Changes:
     """The amplitude g(mscale)/g(mscale_all_dim), 1 and 0 where they are missing."""
     weight, all_dim = _mscales(reading, runtime)
-    if weight and all_dim:
+    return yarn_amplitude(reading, weight, all_dim)
+
+
+def yarn_amplitude(
+    reading: LayerReading, weight: float, all_dim: float, own: float = 1.0
+) -> Changes:
+    """The amplitude g(weight)/g(all_dim) · own, by the parameters of the rule where it has them."""
+    if own == 1 and weight and all_dim:
         return {"attention_factor": None, "mscale": weight, "mscale_all_dim": all_dim}
-    if weight == 1:  # the rule's own amplitude
+    if own == 1 and weight == 1:  # the rule's own amplitude
         return {"attention_factor": None, "mscale": None, "mscale_all_dim": None}
     return {
         "attention_factor": _magnitude(reading.factor, weight)
-        / _magnitude(reading.factor, all_dim),
+        / _magnitude(reading.factor, all_dim)
+        * own,
         "mscale": None,
         "mscale_all_dim": None,
     }

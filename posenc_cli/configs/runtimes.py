@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs import exllama_rules, mlx_rules, onnx_rules
+from posenc_cli.configs import exllama_rules, mlx_rules, onnx_rules, sglang_rules
 from posenc_cli.configs import runtime_rules as rules
 from posenc_cli.configs.resolved import TRANSFORMERS, Departure, Sourced
 from posenc_cli.configs.runtime_rules import LayerReading, UnknownReading
@@ -234,6 +234,18 @@ RUNTIMES: Mapping[str, Runtime] = {
             },
         ),
         Runtime(
+            sglang_rules.NAME,
+            "0.5.23",
+            {
+                **_of(_SCALED, *(sglang_rules.STRETCHED | sglang_rules.PLAIN)),
+                **_of(_SCALED - {"rope-dynamic"}, "gemma3_text"),
+                **_of(_SCALED | {"rope-ntk"}, "hunyuan_v1_dense", "hunyuan_v1_moe"),
+                **_of(_SCALED | {"nope"}, "afmoe", "cohere2", "exaone4"),
+                **_of(frozenset({"rope", "rope-longrope"}), "phi3", "phimoe"),
+                **_of(frozenset({"rope", "rope-yarn"}), *sglang_rules.MLA),
+            },
+        ),
+        Runtime(
             mlx_rules.NAME,
             "0.32.2",
             {
@@ -272,6 +284,7 @@ _TRANSFORMERS_450 = f"{_HUB}/huggingface/transformers/blob/v4.50.3/src/transform
 _VLLM = f"{_HUB}/vllm-project/vllm/blob/v0.33.0/vllm/model_executor"
 _VLLM_11 = f"{_HUB}/vllm-project/vllm/blob/v0.11.0/vllm/model_executor"
 _MLX = f"{_HUB}/ml-explore/mlx-lm/blob/v0.32.2/mlx_lm/models"
+_SGLANG = f"{_HUB}/sgl-project/sglang/blob/v0.5.23/python/sglang/srt"
 _LLAMA_CPP = f"{_HUB}/ggml-org/llama.cpp"
 _ONNX = f"{_HUB}/microsoft/onnxruntime-genai/blob/v0.18.0/src/python/py/models/builders"
 _EXLLAMA = f"{_HUB}/turboderp-org/exllamav3/blob/v1.4.1/exllamav3"
@@ -456,6 +469,137 @@ DIFFERENCES: tuple[RuntimeDifference, ...] = (
         "context of the top level, and neither factor nor attention_factor",
         f"{_MLX}/rope_utils.py",
         mlx_rules.mlx_longrope,
+    ),
+    RuntimeDifference(
+        sglang_rules.NAME,
+        "fields",
+        _SCALED | _LONGROPE,
+        "takes the columns of a head from hidden_size / num_attention_heads in some models, and "
+        "from head_dim alone in others",
+        f"{_SGLANG}/models/olmoe.py",
+        sglang_rules.sglang_keys,
+    ),
+    RuntimeDifference(
+        sglang_rules.NAME,
+        "container",
+        _SCALED,
+        "reads this model by a config class of its own, which knows rope_theta and rope_scaling "
+        "alone",
+        f"{_SGLANG}/configs/olmo3.py",
+        sglang_rules.sglang_own_class,
+        sglang_rules.OWN_CLASS,
+    ),
+    RuntimeDifference(
+        sglang_rules.NAME,
+        "base",
+        _SCALED,
+        "takes base 1000000 whatever the file says: it looks for rope_theta where transformers 5 "
+        "leaves none",
+        f"{_SGLANG}/models/exaone4.py",
+        sglang_rules.sglang_base,
+        frozenset({"exaone4"}),
+    ),
+    RuntimeDifference(
+        sglang_rules.NAME,
+        "base",
+        _SCALED | _LONGROPE,
+        "cuts the base to a whole number",
+        f"{_SGLANG}/models/mixtral.py",
+        sglang_rules.sglang_base,
+        sglang_rules.WHOLE_BASE,
+    ),
+    RuntimeDifference(
+        sglang_rules.NAME,
+        "partial rotation",
+        _SCALED | _LONGROPE,
+        "turns the share that its model class looks for: partial_rotary_factor of the top level, "
+        "in some models none",
+        f"{_SGLANG}/models/llama.py",
+        sglang_rules.sglang_share,
+        (sglang_rules.STRETCHED | sglang_rules.PLAIN | frozenset({"gemma3_text", "phi3", "phimoe"}))
+        - sglang_rules.NESTED_SHARE,
+    ),
+    RuntimeDifference(
+        sglang_rules.NAME,
+        "stretch",
+        _SCALED - {"rope"},
+        "builds a plain rotation for this model, whatever rope_scaling says",
+        f"{_SGLANG}/models/mixtral.py",
+        sglang_rules.sglang_plain,
+        sglang_rules.PLAIN,
+    ),
+    RuntimeDifference(
+        sglang_rules.NAME,
+        "fields",
+        frozenset({"rope-linear"}),
+        "fails on a factor without a point",
+        f"{_SGLANG}/layers/rotary_embedding/base.py",
+        sglang_rules.sglang_linear,
+        sglang_rules.STRETCHED,
+    ),
+    RuntimeDifference(
+        sglang_rules.NAME,
+        "original length",
+        _YARN | {"rope-llama3"},
+        "takes the original length of the rope object, then max_position_embeddings, and the one "
+        "beside the object in models that follow its Llama alone",
+        f"{_SGLANG}/models/llama.py",
+        sglang_rules.sglang_original,
+    ),
+    RuntimeDifference(
+        sglang_rules.NAME,
+        "truncate",
+        _YARN,
+        "honours truncate of nested rope_parameters too",
+        f"{_SGLANG}/models/gemma3_causal.py",
+        rules.vllm_nested_truncate,
+        frozenset({"gemma3_text", "olmo3"}),
+    ),
+    RuntimeDifference(
+        sglang_rules.NAME,
+        "fields",
+        _YARN,
+        "divides by beta_fast and beta_slow as they stand",
+        f"{_SGLANG}/layers/rotary_embedding/yarn.py",
+        partial(rules.no_beta_of_zero, runtime=sglang_rules.NAME),
+        sglang_rules.STRETCHED | sglang_rules.MLA,
+    ),
+    RuntimeDifference(
+        sglang_rules.NAME,
+        "attention factor",
+        _YARN,
+        "reads attn_factor in place of attention_factor, and an mscale of 0 as it stands",
+        f"{_SGLANG}/layers/rotary_embedding/yarn.py",
+        sglang_rules.sglang_yarn,
+        sglang_rules.STRETCHED,
+    ),
+    RuntimeDifference(
+        sglang_rules.NAME,
+        "attention factor",
+        _YARN,
+        "amplitude is g(mscale)/g(mscale_all_dim) with defaults 1 and 0, times attn_factor, "
+        "whatever attention_factor says; always truncates",
+        f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
+        sglang_rules.sglang_mla,
+        sglang_rules.MLA,
+    ),
+    RuntimeDifference(
+        sglang_rules.NAME,
+        "dynamic length",
+        _DYNAMIC,
+        "stretches once, for max_position_embeddings · factor positions",
+        f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
+        sglang_rules.sglang_dynamic,
+        sglang_rules.STRETCHED,
+    ),
+    RuntimeDifference(
+        sglang_rules.NAME,
+        "choice of factors",
+        _LONGROPE,
+        "takes s from the two contexts, and short_mscale and long_mscale as amplitudes; ignores "
+        "factor and attention_factor, and takes the long factors one position later",
+        f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
+        sglang_rules.sglang_longrope,
     ),
     RuntimeDifference(
         "llama.cpp",

@@ -73,7 +73,9 @@ def test_what_an_engine_reads_otherwise_has_no_flags_and_a_reason():
     assert llama3["vllm"].flags is not None
     stretched = flags("llama-3.1-8b", 262144, "yarn")
     assert "divisors" in stretched["llama.cpp"].remark
-    assert flags("gpt-oss-20b", 262144, "yarn")["sglang"].flags is None
+    assert "plain rotation" in flags("mixtral-8x7b", 65536, "yarn")["sglang"].remark
+    # sglang 0.5.23 hands truncate on.
+    assert '"truncate": false' in flags("gpt-oss-20b", 262144, "yarn")["sglang"].flags
 
 
 def test_an_engine_that_was_not_read_is_said_to_be_so():

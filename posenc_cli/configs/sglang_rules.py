@@ -1,0 +1,249 @@
+"""How sglang departs from transformers 5: what its model classes read, and what its rotations do.
+
+It takes config objects of transformers 5.19 and of config classes of its own, and each model class
+takes from them what it knows: some a share at the top level alone, some no stretch, some no
+``head_dim``. Its rotations ramp and scale by rules of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posenc_cli.configs.keys import first
+from posenc_cli.configs.runtime_rules import (
+    ORIGINAL,
+    always_truncated,
+    magnitude_ratio,
+    plain,
+    refused,
+    yarn_amplitude,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from posenc_cli.configs.keys import Keys
+    from posenc_cli.configs.runtime_rules import Changes, LayerReading
+
+NAME = "sglang"
+
+MLA = frozenset({"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite"})
+"""Those that attend to latents, stretched by the rotation of DeepSeek's own."""
+PLAIN = frozenset(
+    {
+        *("gemma", "gemma2", "granitemoe", "mixtral", "olmo", "persimmon", "phi", "stablelm"),
+        "starcoder2",
+    }
+)
+"""Those whose class hands no stretch on."""
+STRETCHED = frozenset(
+    {
+        *("afmoe", "apertus", "arcee", "cohere", "cohere2", "ernie4_5", "ernie4_5_moe", "exaone4"),
+        *("glm4", "glm4_moe", "gpt_oss", "granite", "hunyuan_v1_dense", "hunyuan_v1_moe", "lfm2"),
+        *("lfm2_moe", "llama", "minimax_m2", "ministral3", "mistral", "olmo2", "olmo3", "olmoe"),
+        *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next"),
+    }
+)
+"""Those whose class hands the rope object on to the usual rotations."""
+WHOLE_BASE = frozenset({"granitemoe", "mixtral", "phimoe", "starcoder2"})
+"""Those that cut the base to a whole number."""
+DIVIDED = frozenset(
+    {
+        *("cohere", "cohere2", "exaone4", "granitemoe", "lfm2_moe", "mixtral", "olmo", "olmo2"),
+        *("olmo3", "olmoe", "persimmon", "phi", "qwen2_moe", "stablelm", "starcoder2"),
+    }
+)
+"""Those that know no ``head_dim``."""
+OWN_CLASS = frozenset({"olmo3", "qwen3_next"})
+"""Those whose config class is sglang's own, which knows rope_theta and rope_scaling alone."""
+SHARES: Mapping[str, float] = {
+    **dict.fromkeys(("afmoe", "apertus", "arcee", "ernie4_5", "ernie4_5_moe", "llama"), 1.0),
+    **dict.fromkeys(("ministral3", "mistral", "phi3"), 1.0),
+    "persimmon": 0.5,
+    "phi": 0.5,
+    "qwen3_next": 0.25,
+    "stablelm": 0.25,
+}
+"""The share of those that look for partial_rotary_factor at the top level, where it is missing."""
+NESTED_SHARE = frozenset({"glm4", "glm4_moe"})
+"""Those that look for it in the rope object too, as transformers does."""
+LENGTH_BESIDE = frozenset(
+    {
+        *("apertus", "arcee", "exaone4", "granite", "hunyuan_v1_dense", "hunyuan_v1_moe"),
+        *("llama", "ministral3", "mistral"),
+    }
+)
+"""Those that take the original length at the top level before the one in the rope object."""
+
+_BASE_OF_EXAONE = 1e6
+_BASE_OF_OWN_CLASS = 1e4
+_SHARE = "partial_rotary_factor"
+
+
+def sglang_keys(reading: LayerReading) -> Changes:
+    """What a class cannot be built from, and keys of sglang's own.
+
+    Raises: InvalidInput.
+    """
+    kind, top = reading.model_type, reading.top
+    for key in ("rope_is_neox_style", "dual_chunk_attention_config"):
+        if top.get(key):
+            raise refused(NAME, f"{key} is a key of its own, which is not read here")
+    if kind in ("afmoe", "hunyuan_v1_dense", "hunyuan_v1_moe"):
+        if reading.config and top.count("head_dim") is None:
+            raise refused(NAME, f"its {kind} does not find its columns without head_dim")
+    elif kind in DIVIDED and top.count("head_dim") is not None:
+        hidden, heads = top.count("hidden_size"), top.count("num_attention_heads")
+        if hidden is None or heads is None or hidden.value // heads.value != _head(top):
+            raise refused(
+                NAME, f"its {kind} takes hidden_size / num_attention_heads in place of head_dim"
+            )
+    return {}
+
+
+def _head(top: Keys) -> int:
+    stated = top.count("head_dim")
+    return int(stated.value) if stated else 0
+
+
+def sglang_base(reading: LayerReading) -> Changes:
+    """EXAONE 4 looks for its base where transformers leaves none; others cut it."""
+    if reading.model_type == "exaone4":
+        return {"base": _BASE_OF_EXAONE}
+    return {"base": float(int(reading.params["base"]))}
+
+
+def sglang_own_class(reading: LayerReading) -> Changes:
+    """Config classes of its own know ``rope_theta`` and ``rope_scaling`` alone."""
+    kind, top = reading.model_type, reading.top
+    if top.has(ORIGINAL):
+        raise refused(NAME, f"what its {kind} makes of {ORIGINAL} beside rope_scaling is not known")
+    stated = top.number("rope_theta")
+    base = {"base": float(stated.value) if stated else _BASE_OF_OWN_CLASS}
+    if reading.container != "rope_parameters":
+        return base
+    stated_type = reading.config["rope_parameters"].get("rope_type")
+    if stated_type not in ("default", "linear", "dynamic"):
+        raise refused(NAME, f"its {kind} fails on stretched rope_parameters")
+    return base if reading.scheme == "rope" else {**plain(reading), **base}
+
+
+def sglang_share(reading: LayerReading) -> Changes:
+    """How much of a head turns: each class looks elsewhere for it."""
+    kind, head = reading.model_type, reading.params.get("dim")
+    share = 1.0
+    if kind in SHARES:
+        stated = reading.top.number(_SHARE)
+        if stated is None and reading.top.has(_SHARE):
+            raise refused(NAME, f"it fails where {_SHARE} is null")
+        share = float(stated.value) if stated else SHARES[kind]
+    elif kind == "minimax_m2" and (columns := reading.top.count("rotary_dim")) is not None:
+        share = columns.value / head if head else 1.0
+    if share == reading.params.get("partial", 1.0):
+        return {}
+    if kind == "gemma3_text" or reading.scheme == "rope-longrope":
+        raise refused(NAME, f"its {kind} fails on {_SHARE}")
+    turned = int(head * share) if head else 0
+    if share > 1 or turned < 2 or turned % 2:
+        raise refused(NAME, f"{_SHARE} {share:g} turns {turned} of {head} columns, which it cannot")
+    return {"partial": None if share == 1 else share}
+
+
+def sglang_plain(reading: LayerReading) -> Changes:
+    """Classes that hand no stretch on."""
+    return plain(reading)
+
+
+def sglang_original(reading: LayerReading) -> Changes:
+    """The original length in the rope object, which some classes write over."""
+    own = reading.entry.count(ORIGINAL)
+    if own is None and reading.entry.has(ORIGINAL):
+        raise refused(NAME, f"it fails where {ORIGINAL} is null")
+    beside = reading.top.count(ORIGINAL)
+    if reading.model_type in LENGTH_BESIDE or reading.model_type == "gemma3_text":
+        own = first(beside, own)
+    elif own is None and beside is not None:
+        return {ORIGINAL: reading.length}
+    return {} if own is None else {ORIGINAL: own.value}
+
+
+def sglang_linear(reading: LayerReading) -> Changes:
+    """Its linear rotation takes a number with a point, or a list of numbers.
+
+    Raises: InvalidInput.
+    """
+    factor = reading.rope.get("factor")
+    if isinstance(factor, int):
+        raise refused(NAME, f"it fails on the whole number {factor} as a factor, not on {factor}.0")
+    return {}
+
+
+def _check_yarn(reading: LayerReading) -> None:
+    """Refuse what its YaRN fails on, and what has no counterpart.
+
+    Raises: InvalidInput.
+    """
+    for name in ("beta_fast", "beta_slow", "factor", "attn_factor"):
+        if reading.entry.has(name) and reading.entry.number(name, minimum=0) is None:
+            raise refused(NAME, f"it fails where {name} is null")
+    if reading.rope.get("extrapolation_factor", 1) != 1:
+        raise refused(NAME, "extrapolation_factor has no counterpart in rope-yarn")
+
+
+def _own_factor(reading: LayerReading) -> float:
+    stated = reading.entry.number("attn_factor")
+    return float(stated.value) if stated else 1.0
+
+
+def sglang_yarn(reading: LayerReading) -> Changes:
+    """g(mscale)/g(mscale_all_dim) where both are stated, else g(1), times ``attn_factor``."""
+    _check_yarn(reading)
+    scales = [reading.entry.number(key, minimum=0) for key in ("mscale", "mscale_all_dim")]
+    weights = [float(scale.value) for scale in scales if scale is not None]
+    if len(weights) < 2:
+        weights = [1.0, 0.0]
+    return yarn_amplitude(reading, weights[0], weights[1], _own_factor(reading))
+
+
+def sglang_mla(reading: LayerReading) -> Changes:
+    """DeepSeek's: 1 and 0 for scales that are missing; always truncates."""
+    _check_yarn(reading)
+    own = _own_factor(reading)
+    changes = magnitude_ratio(reading, NAME)
+    if own != 1:
+        scales = [reading.entry.number(key, minimum=0) for key in ("mscale", "mscale_all_dim")]
+        weight, all_dim = (float(scale.value) if scale else None for scale in scales)
+        changes = yarn_amplitude(reading, 1.0 if weight is None else weight, all_dim or 0.0, own)
+    return {**changes, **always_truncated(reading)}
+
+
+def sglang_dynamic(reading: LayerReading) -> Changes:
+    """It stretches once, for L · s positions."""
+    if "alpha" in reading.rope:
+        raise refused(NAME, "what it makes of alpha has no counterpart in rope-dynamic")
+    return {"seq_len": int(reading.length * reading.factor)}
+
+
+def sglang_longrope(reading: LayerReading) -> Changes:
+    """The amplitude of the two contexts, or of the factors in use where the file states both."""
+    if reading.rope.get("type") == "su" and not reading.entry.has(ORIGINAL):
+        raise refused(NAME, f"it fails on type su where rope_scaling has no {ORIGINAL}")
+    scales = [reading.entry.number(key) for key in ("short_mscale", "long_mscale")]
+    values = {None if scale is None else float(scale.value) for scale in scales}
+    if len(values) > 1:
+        raise refused(NAME, "short_mscale and long_mscale have no counterpart in rope-longrope")
+    return {
+        "factor": None,
+        "max_position_embeddings": reading.length,
+        "attention_factor": values.pop(),
+        **(_phimoe(reading) if reading.model_type == "phimoe" else {}),
+    }
+
+
+def _phimoe(reading: LayerReading) -> Changes:
+    """PhiMoE, which takes its long factors too, past the original length in the rope object."""
+    own, factors = reading.entry.count(ORIGINAL), reading.entry.numbers("long_factor")
+    return {
+        ORIGINAL: own.value if own else reading.length,
+        "long_factor": tuple(factors.value) if factors else None,
+    }

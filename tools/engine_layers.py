@@ -1,0 +1,124 @@
+"""Make the goldens that say how an engine's own layers turn: what is common to the engines.
+
+A golden of this kind is a statement of whole configs, each with the layers that are asked of it;
+an engine's own code builds a layer from the config, and turns unit vectors at position 1.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import io
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tools.goldens import GOLDEN, laid_out
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Turn(NamedTuple):
+    """How a layer turns: its frequencies in the order of its pairs, in radians a position.
+
+    ``layout`` says which columns turn together: ``half``, or ``interleaved`` ones.
+    """
+
+    frequencies: NDArray[np.float64]
+    amplitude: float
+    layout: str
+
+
+Build = Callable[[dict[str, Any], int, int | None], Turn | None]
+"""The turn of a layer: of a config, by its number, at a length; None where it does not turn."""
+
+
+def turn_of(rows: NDArray[np.floating[Any]]) -> Turn:
+    """The turn that rows show, each a unit vector of its number turned at position 1.
+
+    Two columns are a pair where they are turned into the same two, wherever these stand. Columns
+    that are left as they were belong to no pair.
+    """
+    turned = np.asarray(rows, np.float64)
+    columns: dict[tuple[int, ...], list[int]] = {}
+    for column, row in enumerate(turned):
+        columns.setdefault(tuple(map(int, np.flatnonzero(row))), []).append(column)
+    frequencies, amplitudes, distances = [], [], []
+    for (first, *others), (column, *partners) in columns.items():
+        if not others and not partners:
+            continue
+        if len(others) != 1 or len(partners) != 1:
+            raise ValueError(f"columns {column}, {partners} are turned into {first}, {others}")
+        frequencies.append(np.arctan2(turned[column, others[0]], turned[column, first]))
+        amplitudes.append(np.hypot(turned[column, others[0]], turned[column, first]))
+        distances.append(partners[0] - column)
+    if len(set(distances)) != 1:
+        raise ValueError(f"its pairs are {sorted(set(distances))} columns apart")
+    layout = "interleaved" if distances[0] == 1 else "half"
+    return Turn(np.array(frequencies), float(np.mean(amplitudes)), layout)
+
+
+def filled(case: dict[str, Any], build: Build) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A case with what the engine answers, and the arrays of it."""
+    answered = {key: case[key] for key in ("name", "engine", "config")}
+    arrays: dict[str, Any] = {}
+    layers = []
+    for asked in case.get("layers", [{"layer": 0}]):
+        length = asked.get("seq_len")
+        try:
+            turn = build(copy.deepcopy(case["config"]), asked["layer"], length)
+        except Exception as error:  # whatever the engine raises is its answer
+            message = (str(error).splitlines() or [""])[0]
+            return {**answered, "fails": f"{type(error).__name__}: {message[:160]}"}, {}
+        name = f"{case['name']}/{asked['layer']}" + (f"/{length}" if length else "")
+        layer: dict[str, Any] = {"layer": asked["layer"], "array": None}
+        if turn is not None:
+            arrays[name] = turn.frequencies
+            layer |= {"array": name, "amplitude": turn.amplitude, "layout": turn.layout}
+        layers.append({**layer, "seq_len": length} if length else layer)
+    return {**answered, "layers": layers}, arrays
+
+
+def remade(name: str, engine: str, build: Build) -> dict[str, bytes]:
+    """The files of a golden, its cases of one engine asked anew."""
+    statement = json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))
+    archive = GOLDEN / f"{name}.npz"
+    arrays: dict[str, Any] = {}
+    if archive.exists():
+        with np.load(archive) as stored:
+            arrays = {key: stored[key] for key in stored}
+    cases = []
+    for asked in statement["cases"]:
+        case, own = filled(asked, build) if asked["engine"] == engine else (asked, {})
+        arrays |= own
+        cases.append(case)
+    same: dict[bytes, str] = {}  # equal arrays are kept once
+    kept = {}
+    for case in cases:
+        for layer in case.get("layers", ()):
+            if (key := layer.get("array")) is not None:
+                layer["array"] = same.setdefault(arrays[key].tobytes(), key)
+                kept[layer["array"]] = arrays[key]
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **dict(sorted(kept.items())))
+    content = buffer.getvalue()
+    statement |= {"cases": cases, "npz_sha256": hashlib.sha256(content).hexdigest()}
+    return {f"{name}.json": laid_out(statement).encode(), f"{name}.npz": content}
+
+
+def finish(files: dict[str, bytes], *, check: bool) -> int:
+    """Write what was made, or say what of it differs: the status is 1 then."""
+    differs = [name for name, new in files.items() if _differs(name, new)]
+    for name in differs:
+        print(f"{name}: {'differs' if check else 'written'}")
+        if not check:
+            (GOLDEN / name).write_bytes(files[name])
+    return 1 if check and differs else 0
+
+
+def _differs(name: str, new: bytes) -> bool:
+    file = GOLDEN / name
+    return not file.exists() or file.read_bytes() != new

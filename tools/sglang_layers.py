@@ -1,0 +1,375 @@
+"""Ask sglang's own model classes how their layers turn, on a machine without a GPU.
+
+Usage: python -m tools.sglang_layers FOLDER [--check]
+
+FOLDER holds the wheel of sglang, unpacked. Needs torch 2.13.0 and the version of transformers that
+the wheel asks for. sglang's models, rotations and config classes are its own; all else that they
+import (kernels, linear layers, normalization, the launch of a server) is a stand-in without effect,
+and what is no rotation (MLPs, experts) is left out of the layers. The answers go to
+tests/golden/engines_sglang.json and .npz; ``--check`` compares them with these.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import functools
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import inspect
+import json
+import logging
+import math
+import sys
+import tempfile
+import types
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from tools.engine_layers import Turn, finish, remade, turn_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+GOLDEN = "engines_sglang"
+OWN = ("models", "layers.rotary_embedding", "configs")
+"""The parts of sglang.srt that are its own here."""
+STOOD_IN_FOR = ("models.utils", "configs.model_config")
+"""What of these parts is not: no rotation stands there."""
+PACKAGES = frozenset({"", "layers", "models", "configs"})
+"""Packages whose own __init__ is not run."""
+ABSENT = frozenset({"sgl_kernel", "flashinfer", "triton", "vllm", "einops", "msgspec", "zmq"})
+"""Packages that its models import beside torch and transformers."""
+NO = ("is_", "cpu_has", "get_bool", "use_", "has_", "support", "should", "can_", "enable")
+"""How a function begins that asks what a machine or a server has: nothing."""
+
+DECODERS: Mapping[str, str] = {
+    "afmoe": "afmoe.AfmoeDecoderLayer",
+    "apertus": "apertus.ApertusDecoderLayer",
+    "arcee": "arcee.ArceeDecoderLayer",
+    "cohere": "commandr.CohereDecoderLayer",
+    "cohere2": "commandr.CohereDecoderLayer",
+    "deepseek_v2": "deepseek_v2.DeepseekV2DecoderLayer",
+    "deepseek_v3": "deepseek_v2.DeepseekV2DecoderLayer",
+    "deepseek_v32": "deepseek_v2.DeepseekV2DecoderLayer",
+    "ernie4_5": "ernie4.Ernie4DecoderLayer",
+    "ernie4_5_moe": "ernie4.Ernie4DecoderLayer",
+    "exaone4": "exaone4.Exaone4DecoderLayer",
+    "gemma": "gemma.GemmaDecoderLayer",
+    "gemma2": "gemma2.Gemma2DecoderLayer",
+    "gemma3_text": "gemma3_causal.Gemma3TextModel",
+    "glm4": "glm4.Glm4DecoderLayer",
+    "glm4_moe": "glm4_moe.Glm4MoeDecoderLayer",
+    "glm4_moe_lite": "glm4_moe_lite.Glm4MoeLiteDecoderLayer",
+    "gpt_oss": "gpt_oss.GptOssDecoderLayer",
+    "granite": "granite.GraniteDecoderLayer",
+    "granitemoe": "granitemoe.GraniteMoeDecoderLayer",
+    "hunyuan_v1_dense": "hunyuan.HunYuanDecoderLayer",
+    "hunyuan_v1_moe": "hunyuan.HunYuanDecoderLayer",
+    "lfm2": "lfm2.Lfm2DecoderLayer",
+    "lfm2_moe": "lfm2_moe.Lfm2MoeDecoderLayer",
+    "llama": "llama.LlamaDecoderLayer",
+    "minimax_m2": "minimax_m2.MiniMaxM2DecoderLayer",
+    "ministral3": "ministral3.Ministral3DecoderLayer",
+    "mistral": "llama.LlamaDecoderLayer",
+    "mixtral": "mixtral.MixtralDecoderLayer",
+    "olmo": "olmo.OlmoDecoderLayer",
+    "olmo2": "olmo2.Olmo2DecoderLayer",
+    "olmo3": "olmo2.Olmo2DecoderLayer",
+    "olmoe": "olmoe.OlmoeDecoderLayer",
+    "persimmon": "persimmon.PersimmonDecoderLayer",
+    "phi": "phi.PhiAttention",
+    "phi3": "llama.LlamaDecoderLayer",
+    "phimoe": "phimoe.PhiMoEDecoderLayer",
+    "qwen2": "qwen2.Qwen2DecoderLayer",
+    "qwen2_moe": "qwen2_moe.Qwen2MoeDecoderLayer",
+    "qwen3": "qwen3.Qwen3DecoderLayer",
+    "qwen3_moe": "qwen3_moe.Qwen3MoeDecoderLayer",
+    "qwen3_next": "qwen3_next.Qwen3HybridAttentionDecoderLayer",
+    "stablelm": "stablelm.StablelmDecoderLayer",
+    "starcoder2": "starcoder2.Starcoder2DecoderLayer",
+}
+"""The class of sglang that builds a layer, by model type, by the table of its registry."""
+
+CONFIGS: Mapping[str, str] = {
+    "afmoe": "afmoe.AfmoeConfig",
+    "olmo3": "olmo3.Olmo3Config",
+    "qwen3_next": "qwen3_next.Qwen3NextConfig",
+}
+"""The config classes of its own that it takes in place of transformers'."""
+
+UNTURNED: Mapping[str, Any] = {
+    "cohere2": lambda attention: attention.sliding_window_size <= 0,
+    "exaone4": lambda attention: attention.sliding_window_pattern and not attention.is_sliding,
+    "afmoe": lambda attention: not attention.is_local_attention,
+}
+"""When a layer's forward leaves its rotation out, as it says itself."""
+
+
+class Nothing:
+    """A stand-in for what is not there: false, and so is all of it; sizes are 1."""
+
+    def __init__(self, name: str = "") -> None:
+        self.__name__ = name
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return 1 if "size" in name else 0 if "rank" in name else Nothing(name)
+
+    def __call__(self, *arguments: Any, **_options: Any) -> Any:
+        """A function as it is, where it is decorated; else nothing."""
+        if len(arguments) == 1 and callable(arguments[0]):  # a decorator
+            return arguments[0]
+        if self.__name__.startswith(NO):
+            return False
+        return 1 if "size" in self.__name__ else 0 if "rank" in self.__name__ else Nothing()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __or__(self, other: Any) -> Any:  # in annotations
+        return other
+
+    __ror__ = __or__
+
+
+class Kind(type):
+    """The class of stand-ins for classes, whose members are nothing."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__") or not cls.__dict__.get("stands_in"):
+            raise AttributeError(name)
+        return Nothing(name)
+
+
+class Part(nn.Module, metaclass=Kind):  # type: ignore[misc]
+    """A stand-in for a class of modules; what derives from it is itself."""
+
+    stands_in = True
+
+    def __init__(self, *_arguments: Any, **_options: Any) -> None:
+        super().__init__()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not type(self).__dict__.get("stands_in"):
+            return super().__getattr__(name)
+        return getattr(Nothing(), name)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Nothing, of a stand-in."""
+        if type(self).__dict__.get("stands_in"):
+            return Nothing()(*arguments, **options)
+        return super().__call__(*arguments, **options)
+
+
+class StandIn(types.ModuleType):
+    """A module that has whatever is imported from it."""
+
+    known: Mapping[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        for key in (f"{self.__name__}.{name}", name):
+            if key in self.known:
+                return self.known[key]
+        if name.endswith("Mixin"):
+            value: Any = type(name, (), {})
+        elif name[:1].isupper() and not name.isupper():
+            value = Kind(name, (Part,), {"stands_in": True})
+        else:
+            value = Nothing(name)
+        setattr(self, name, value)
+        return value
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the parts of sglang that are its own, and stand-ins for all others."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def find_spec(
+        self, name: str, _path: Any = None, _target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The module of a name below sglang, or of a package that is absent."""
+        if name.partition(".")[0] not in ABSENT | {"sglang"}:
+            return None
+        below = name.removeprefix("sglang").removeprefix(".srt").removeprefix(".")
+        file = self.folder / name.replace(".", "/")
+        own = _within(below, OWN) and not _within(below, STOOD_IN_FOR)
+        if own and below not in PACKAGES:
+            found = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
+            if found.exists():
+                places = [str(file)] if file.is_dir() else None
+                return importlib.util.spec_from_file_location(
+                    name, found, submodule_search_locations=places
+                )
+        spec = importlib.machinery.ModuleSpec(name, self, is_package=True)
+        spec.submodule_search_locations = [str(file)]
+        return spec
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        """An empty stand-in."""
+        return StandIn(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Nothing is run."""
+
+
+def _within(name: str, parts: Sequence[str]) -> bool:
+    return any(name == part or name.startswith(f"{part}.") for part in parts)
+
+
+def function_of(file: Path, name: str, **scope: Any) -> Any:
+    """A function of a file, compiled alone."""
+    tree = ast.parse(file.read_text("utf-8"))
+    tree.body = [
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name
+    ]
+    exec(compile(tree, str(file), "exec"), scope)
+    return scope[name]
+
+
+def _as_it_is(function: Any) -> Any:
+    return function
+
+
+def install(folder: Path) -> None:
+    """Make sglang's models importable."""
+    torch.compile = lambda function=None, **_options: function or _as_it_is
+    sys.meta_path.insert(0, Finder(folder))
+    source = folder / "sglang" / "srt"
+    StandIn.known = {
+        "is_cpu": lambda: True,
+        "publish_role": lambda: None,
+        "add_prefix": lambda name, prefix: f"{prefix}.{name}",
+        "declare_ffn": types.SimpleNamespace,
+        "append_stages": lambda *_arguments, **_options: (Nothing(), Nothing()),
+        "sglang.srt.utils.get_device": lambda: "cpu",
+        "get_device": lambda: types.SimpleNamespace(device="cuda"),
+        "get_rope_config": function_of(
+            source / "utils/hf_transformers/common.py", "get_rope_config"
+        ),
+    }
+    StandIn.known = {
+        **StandIn.known,
+        "compute_mla_mscale_scaling": function_of(
+            source / "configs/model_config.py",
+            "compute_mla_mscale_scaling",
+            yarn_get_mscale=importlib.import_module(
+                "sglang.srt.layers.rotary_embedding.yarn"
+            ).yarn_get_mscale,
+            logger=logging.getLogger(__name__),
+            math=math,
+        ),
+    }
+
+
+def named(path: str, *, within: str) -> Any:
+    """An object of sglang: ``llama.LlamaDecoderLayer`` within models."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(f"sglang.srt.{within}.{module}"), name)
+
+
+def config_of(values: Mapping[str, Any]) -> Any:
+    """The config object that sglang gets from a config.json."""
+    from transformers import AutoConfig
+
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "config.json").write_text(json.dumps(values), "utf-8")
+        own = CONFIGS.get(values["model_type"])
+        if values["model_type"] == "deepseek_v32":  # as its registry says
+            own_class: Any = type(
+                "Alias",
+                (importlib.import_module("transformers").DeepseekV3Config,),
+                {"model_type": "deepseek_v32"},
+            )
+            return own_class.from_pretrained(folder)
+        reader = named(own, within="configs") if own else AutoConfig
+        return reader.from_pretrained(folder)
+
+
+@functools.cache
+def decoder(model_type: str) -> Any:
+    """The class that builds a layer, without what turns nothing."""
+    kind = named(DECODERS[model_type], within="models")
+    module = sys.modules[kind.__module__]
+    for name, member in vars(module).copy().items():
+        if inspect.isclass(member) and name.endswith(("MLP", "MoE", "Moe", "MoeBlock", "Experts")):
+            setattr(module, name, Kind(name, (Part,), {"stands_in": True}))
+    return kind
+
+
+def built(config: Any, layer: int) -> Any:
+    """A layer of a model."""
+    kind = decoder(config.model_type)
+    wanted = inspect.signature(kind.__init__).parameters
+    if "layer_id" not in wanted and "idx" not in wanted:
+        return kind(config)
+    given = {"layer_id": layer, "idx": layer, "config": config, "layer_idx": layer}
+    return kind(**{name: value for name, value in given.items() if name in wanted})
+
+
+def turn(values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
+    """How a layer turns unit vectors at position 1, in a batch of a length."""
+    kept = importlib.import_module("sglang.srt.layers.rotary_embedding.factory")
+    vars(kept)["_ROPE_DICT"].clear()
+    config = config_of(values)
+    made = built(config, layer)
+    if config.model_type == "gemma3_text":
+        return _gemma3(made, config, layer, length)
+    owner = next((part for part in made.modules() if "rotary_emb" in vars(part)["_modules"]), None)
+    if owner is None:
+        return None
+    if config.model_type in UNTURNED and UNTURNED[config.model_type](owner):
+        return None
+    rotary = owner.rotary_emb
+    width = rotary.head_size
+    vectors = torch.eye(width)
+    positions = torch.ones(width, dtype=torch.long)
+    if length is not None and hasattr(rotary, "long_short_cos_sin_cache"):
+        vectors = torch.cat([vectors, vectors[:1]])
+        positions = torch.cat([positions, torch.tensor([length - 1])])
+    if type(rotary).__name__ == "DeepseekScalingRotaryEmbedding":
+        vectors = vectors[:, None]
+    turns = getattr(rotary, "forward_native", rotary.forward)
+    turned, _ = turns(positions, vectors.clone(), vectors.clone())
+    return turn_of(turned.reshape(len(vectors), width)[:width].numpy())
+
+
+def _gemma3(model: Any, config: Any, layer: int, length: int | None) -> Turn:
+    """Gemma 3, whose model computes cosines and sines for its layers."""
+    sliding = config.layer_types[layer] == "sliding_attention"
+    rotary = model.rotary_emb_local if sliding else model.rotary_emb
+    vectors = torch.eye(config.head_dim)
+    positions = torch.ones(1, config.head_dim + 1, dtype=torch.long)
+    positions[0, -1] = (length or 1) - 1
+    cosines, sines = rotary(vectors, positions)
+    turns = named("utils.apply_rotary_pos_emb", within="layers.rotary_embedding")
+    turned, _ = turns(vectors[:, None], vectors[:, None], cosines[0, :-1], sines[0, :-1])
+    return turn_of(turned[:, 0].detach().numpy())
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Ask sglang, and write or compare; the status is 1 where bytes differ."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
+    parser.add_argument("folder", type=Path, help="the wheel of sglang, unpacked")
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    options = parser.parse_args(arguments)
+    logging.disable(logging.WARNING)
+    install(options.folder)
+    return finish(remade(GOLDEN, "sglang", turn), check=options.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
