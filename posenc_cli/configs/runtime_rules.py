@@ -143,14 +143,14 @@ def old_container(reading: LayerReading) -> Changes:
             "rope_parameters is a key it does not know: it would take the base of its own class "
             "and no scaling",
         )
-    _check_spelling(reading)
-    if reading.scheme != "rope" or not _stated_share(reading):
+    check_spelling(reading, _OLD)
+    if reading.scheme != "rope" or not stated_share(reading):
         return {}
     raise refused(_OLD, "partial_rotary_factor makes its Llama fail")
 
 
-def _check_spelling(reading: LayerReading) -> None:
-    """Refuse a ``rope_scaling`` that classes of transformers 4.50 fail on.
+def check_spelling(reading: LayerReading, runtime: str) -> None:
+    """Refuse a ``rope_scaling`` that classes of transformers 4 fail on.
 
     Raises: InvalidInput.
     """
@@ -162,14 +162,14 @@ def _check_spelling(reading: LayerReading) -> None:
         names != {"type", "factor"} or scaling["type"] not in ("linear", "dynamic")
     ):
         raise refused(
-            _OLD, "its OLMo 2 takes a rope_scaling of type and factor alone, linear or dynamic"
+            runtime, "its OLMo 2 takes a rope_scaling of type and factor alone, linear or dynamic"
         )
     if kind in _NEED_ROPE_TYPE and "rope_type" not in names:
-        raise refused(_OLD, f"its {kind} fails on a rope_scaling without rope_type")
+        raise refused(runtime, f"its {kind} fails on a rope_scaling without rope_type")
     if kind == "phi3" and (len(names) != len(_PHI3_SCALING) or "type" not in names):
         extra = sorted(names - _PHI3_SCALING)
         what = f"takes no {extra[0]} in rope_scaling" if extra else "needs a type and two factors"
-        raise refused(_OLD, f"its Phi-3 {what}")
+        raise refused(runtime, f"its Phi-3 {what}")
 
 
 def old_yarn(reading: LayerReading) -> Changes:
@@ -191,14 +191,14 @@ def old_yarn(reading: LayerReading) -> Changes:
 
 def old_longrope(reading: LayerReading) -> Changes:
     """Phi-3 of transformers 4.50 takes a mapping of three keys and no other."""
-    _check_spelling(reading)
+    check_spelling(reading, _OLD)
     return {}
 
 
 # vLLM
 
 
-def _stated_share(reading: LayerReading) -> float | None:
+def stated_share(reading: LayerReading) -> float | None:
     """A partial_rotary_factor that the file states and transformers ignores."""
     key = "partial_rotary_factor"
     stated = first(reading.entry.number(key), reading.top.number(key))
@@ -214,7 +214,7 @@ def any_share(reading: LayerReading, *, runtime: str) -> Changes:
 
     Raises: InvalidInput where it makes no pairs.
     """
-    share = _stated_share(reading)
+    share = stated_share(reading)
     if share is None:
         return {}
     turned = int(reading.params["dim"] * share)

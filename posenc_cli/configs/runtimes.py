@@ -10,7 +10,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs import exllama_rules, mlx_rules, onnx_rules, sglang_rules
+from posenc_cli.configs import (
+    exllama_rules,
+    mlx_rules,
+    onnx_rules,
+    sglang_rules,
+    transformers_rules,
+)
 from posenc_cli.configs import runtime_rules as rules
 from posenc_cli.configs.resolved import TRANSFORMERS, Departure, Sourced
 from posenc_cli.configs.runtime_rules import LayerReading, UnknownReading
@@ -18,7 +24,7 @@ from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from posenc_cli.configs.keys import Keys
     from posenc_cli.configs.resolved import Layers
@@ -198,6 +204,22 @@ RUNTIMES: Mapping[str, Runtime] = {
     runtime.name: runtime
     for runtime in (
         Runtime(TRANSFORMERS, "5.23", {}),
+        *(
+            Runtime(
+                name,
+                version,
+                {
+                    **_of(_SCALED, *transformers_rules.STRETCHED),
+                    **_of(_PLAIN | {"rope-longrope"}, "phi3"),
+                    **(
+                        _of(frozenset({"rope-yarn"}), "gpt_oss")
+                        if name != "transformers-4.54"
+                        else {}
+                    ),
+                },
+            )
+            for name, version in transformers_rules.SPANS.items()
+        ),
         Runtime(
             "transformers-4.50",
             "4.50.3",
@@ -276,6 +298,37 @@ RUNTIMES: Mapping[str, Runtime] = {
 """The runtimes by name, transformers 5 first."""
 
 
+def _of_span(runtime: str) -> Iterator[tuple[Any, ...]]:
+    """The differences of versions of transformers that do the same, but for their tag."""
+    known = partial(transformers_rules.span_container, runtime=runtime)
+    llama3 = partial(transformers_rules.span_llama3, runtime=runtime)
+    yarn = partial(transformers_rules.span_yarn, runtime=runtime)
+    any_model: frozenset[str] = frozenset()
+    keys = "reads rope_theta and rope_scaling only"
+    file = "modeling_rope_utils.py"
+    yield (
+        *("container", _SCALED | _LONGROPE, keys),
+        *("models/llama/configuration_llama.py", known, any_model),
+    )
+    if runtime != "transformers-4.54":
+        yield (
+            *("stretch", _YARN, "takes a rope_scaling of null as no stretch"),
+            *("models/gpt_oss/configuration_gpt_oss.py", transformers_rules.span_null),
+            frozenset({"gpt_oss"}),
+        )
+    yield (
+        *("original length", frozenset({"rope-llama3"})),
+        *("takes the original length of the rope object alone", file, llama3, any_model),
+    )
+    ramp = "ramps from the original length of the rope object, else from max_position_embeddings"
+    more = {
+        "transformers-4.57": "",
+        "transformers-4.55": "; replaces factor by the quotient of the two",
+        "transformers-4.54": "; replaces factor by the quotient of the two, and always truncates",
+    }
+    yield "original length", _YARN, ramp + more[runtime], file, yarn, any_model
+
+
 _YARN = frozenset({"rope-yarn"})
 _LONGROPE = frozenset({"rope-longrope"})
 _DYNAMIC = frozenset({"rope-dynamic"})
@@ -291,6 +344,19 @@ _EXLLAMA = f"{_HUB}/turboderp-org/exllamav3/blob/v1.4.1/exllamav3"
 _ROTARY = "layers/rotary_embedding"
 
 DIFFERENCES: tuple[RuntimeDifference, ...] = (
+    *(
+        RuntimeDifference(
+            runtime,
+            topic,
+            schemes,
+            what,
+            f"{_HUB}/huggingface/transformers/blob/{tag}/src/transformers/{file}",
+            rule,
+            model_types,
+        )
+        for runtime, tag in transformers_rules.TAGS.items()
+        for topic, schemes, what, file, rule, model_types in _of_span(runtime)
+    ),
     RuntimeDifference(
         "transformers-4.50",
         "container",

@@ -1,0 +1,113 @@
+"""Ask a version of transformers how the layers of its models turn.
+
+Usage: PYTHONPATH=VERSION:DEPENDENCIES python -m tools.transformers_layers ENGINE [--check]
+
+ENGINE is ``transformers-4.57`` or another name of a version, which the first folder of the path
+holds (``pip install --no-deps --target``), beside what it needs: huggingface_hub below 1.0, a
+tokenizers that it can import, requests. Needs torch 2.13.0. The model's own rotary module is built
+from the config, and its own function turns unit vectors at position 1 of a batch of a length.
+The answers go to tests/golden/engines_transformers.json and .npz; ``--check`` compares them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import importlib
+import os
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tools.engine_layers import Turn, finish, remade, turn_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GOLDEN = "engines_transformers"
+
+
+def install() -> None:
+    """Let a version be imported beside other versions of tokenizers than it asks for."""
+    os.environ["TRANSFORMERS_VERBOSITY"] = "critical"
+    unchecked: Any = types.ModuleType("transformers.dependency_versions_check")
+    unchecked.dep_version_check = lambda *_arguments, **_options: None
+    sys.modules[unchecked.__name__] = unchecked
+
+
+def _modeling(model_type: str) -> Any:
+    folder = model_type.removesuffix("_text")
+    return importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
+
+
+def rotary_of(config: Any, layer: int) -> Any:
+    """The rotary module that turns the queries of a layer."""
+    from transformers import AutoModel
+
+    if config.model_type in ("gemma3_text", "olmo3"):  # one module for each type of layers
+        small = copy.deepcopy(config)
+        small.vocab_size = small.intermediate_size = 8
+        small.pad_token_id = 0
+        model = AutoModel.from_config(small)
+        sliding = config.layer_types[layer] == "sliding_attention"
+        local = getattr(model, "rotary_emb_local", None)
+        many = getattr(model, "rotary_embs", None)
+        if many is not None:
+            return many[config.layer_types[layer]]
+        return local if sliding and local is not None else model.rotary_emb
+    module = _modeling(config.model_type)
+    names = [name for name in vars(module) if name.endswith("RotaryEmbedding")]
+    (name,) = (name for name in names if "Vision" not in name)
+    return getattr(module, name)(config=config)
+
+
+def turn(values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
+    """How a layer turns unit vectors at position 1."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.for_model(**values)
+    module = _modeling(config.model_type)
+    rotary = rotary_of(config, layer)
+    width = getattr(config, "qk_rope_head_dim", None) or getattr(config, "head_dim", None)
+    width = width or config.hidden_size // config.num_attention_heads
+    positions = torch.tensor([[1] * width + [(length or 1) - 1]])
+    stretched = rotary(torch.zeros(1), positions)
+    if isinstance(stretched, tuple):
+        cosines, sines = (part[:, :-1] for part in stretched)
+    else:  # DeepSeek V2's, as complex numbers
+        vectors = torch.eye(width)[None, None]
+        turned, _ = module.apply_rotary_emb(vectors, vectors, stretched[:, :-1])
+        return turn_of(turned[0, 0].detach().numpy())
+    vectors = torch.eye(width)[None, None]
+    if cosines.shape[-1] < width and not _takes_all(module):
+        vectors = torch.eye(cosines.shape[-1])[None, None]
+        cosines, sines = cosines[:, : vectors.shape[-1]], sines[:, : vectors.shape[-1]]
+    interleaved = getattr(config, "rope_interleave", False)
+    turns = module.apply_rotary_pos_emb_interleave if interleaved else module.apply_rotary_pos_emb
+    turned, _ = turns(vectors, vectors, cosines, sines)
+    return turn_of(turned[0, 0].detach().numpy())
+
+
+def _takes_all(module: Any) -> bool:
+    """Whether the function itself leaves the columns that do not turn as they are."""
+    names = module.apply_rotary_pos_emb.__code__.co_varnames
+    return "q_pass" in names or hasattr(module, "_apply_rotary_emb")  # gpt-oss, by halves
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Ask a version, and write or compare; the status is 1 where bytes differ."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
+    parser.add_argument("engine", help="the engine whose cases are asked")
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    options = parser.parse_args(arguments)
+    install()
+    version = importlib.import_module("transformers").__version__
+    if not f"transformers-{version}.".startswith(f"{options.engine}."):
+        parser.error(f"transformers {version} is not {options.engine}")
+    return finish(remade(GOLDEN, options.engine, turn), check=options.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
