@@ -118,13 +118,15 @@ def sglang_own_class(reading: LayerReading) -> Changes:
     kind, top = reading.model_type, reading.top
     if top.has(ORIGINAL):
         raise refused(NAME, f"what its {kind} makes of {ORIGINAL} beside rope_scaling is not known")
-    stated = top.number("rope_theta")
-    base = {"base": float(stated.value) if stated else _BASE_OF_OWN_CLASS}
+    given = top.number("rope_theta")
+    base = {"base": float(given.value) if given else _BASE_OF_OWN_CLASS}
     if reading.container != "rope_parameters":
         return base
-    stated_type = reading.config["rope_parameters"].get("rope_type")
-    if stated_type not in ("default", "linear", "dynamic"):
+    stated = reading.config["rope_parameters"]
+    if stated.get("rope_type") in ("yarn", "llama3"):
         raise refused(NAME, f"its {kind} fails on stretched rope_parameters")
+    if "full_attention" not in stated and stated.get("rope_type") is None:
+        raise refused(NAME, f"what its {kind} makes of them without rope_type is not known")
     return base if reading.scheme == "rope" else {**plain(reading), **base}
 
 
