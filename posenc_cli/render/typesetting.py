@@ -48,6 +48,7 @@ class Typesetter(Record):
             self.width,
             initial_indent=" " * indent,
             subsequent_indent=" " * (indent if hanging is None else hanging),
+            break_on_hyphens=False,
         )
 
     def marked(self, text: str, words: str, style: str) -> str:

@@ -33,3 +33,9 @@ def test_a_table_is_not_set_one_letter_a_line():
     told = Typesetter(17).table(columns, rows)
     assert " ".join(told.split()) == "this table needs a screen of 18 columns or more"
     assert "sinu" in Typesetter(18).table(columns, rows)
+
+
+def test_names_with_hyphens_are_never_parted():
+    """They are copied: an engine, a cause, a file."""
+    text = Typesetter(24).paragraph("what engines read: onnxruntime-genai, transformers-4.57")
+    assert text.splitlines() == ["what engines read:", "onnxruntime-genai,", "transformers-4.57"]
