@@ -37,5 +37,5 @@ def test_a_table_is_not_set_one_letter_a_line():
 
 def test_names_with_hyphens_are_never_parted():
     """They are copied: an engine, a cause, a file."""
-    text = Typesetter(24).paragraph("what engines read: onnxruntime-genai, transformers-4.57")
+    text = Typesetter(32).paragraph("what engines read: onnxruntime-genai, transformers-4.57")
     assert text.splitlines() == ["what engines read:", "onnxruntime-genai,", "transformers-4.57"]
