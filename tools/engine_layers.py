@@ -66,13 +66,16 @@ def filled(case: dict[str, Any], build: Build) -> tuple[dict[str, Any], dict[str
     answered = {key: case[key] for key in ("name", "engine", "config")}
     arrays: dict[str, Any] = {}
     layers = []
-    for asked in case.get("layers", [{"layer": 0}]):
+    first = [{"layer": 0}]
+    wanted = case.get("layers") or case.get("asked", first)
+    for asked in wanted:
         length = asked.get("seq_len")
         try:
             turn = build(copy.deepcopy(case["config"]), asked["layer"], length)
         except Exception as error:  # whatever the engine raises is its answer
             message = (str(error).splitlines() or [""])[0]
-            return {**answered, "fails": f"{type(error).__name__}: {message[:160]}"}, {}
+            answered |= {"fails": f"{type(error).__name__}: {message[:160]}"}
+            return ({**answered, "asked": wanted} if wanted != first else answered), {}
         name = f"{case['name']}/{asked['layer']}" + (f"/{length}" if length else "")
         layer: dict[str, Any] = {"layer": asked["layer"], "array": None}
         if turn is not None:
