@@ -1,7 +1,7 @@
-# The first supported python3 that works (a shim may be on PATH that does not); PYTHON=... chooses
-# another.
+# The first supported python3 that works (a shim may be on PATH that does not), or the one behind it
+# where that is an active environment's; PYTHON=... chooses another.
 SUPPORTED := 3.11 3.12 3.13 3.14
-PYTHON ?= $(firstword $(foreach v,$(SUPPORTED) 3,$(shell python$(v) -c "" 2>/dev/null && command -v python$(v))))
+PYTHON ?= $(firstword $(foreach v,$(SUPPORTED) 3,$(shell python$(v) -c "import sys; print(sys._base_executable)" 2>/dev/null)))
 
 # VERSIONS says of what an environment is made: `locked` is what constraints.txt pins, `newest` what
 # the index has, `lowest` the least that pyproject.toml allows. Each has an environment of its own.
