@@ -176,6 +176,7 @@ class CompiledWaves:
         if dtype.component is not None:
             dtype = dtype.component
             out = out.view(dtype.numpy)
+        halves.require_subnormals(dtype)
         positions = np.ascontiguousarray(positions, np.int64)
         if self._serves(out, positions, placements):
             self.compute(out, positions, placements, dtype)
@@ -281,7 +282,8 @@ class _KernelTables:
 
     def of(self, dtype: DType, last: int, instructions: int) -> _KernelTable:
         """The kernel's table for a format and positions up to ``last``."""
-        digits = -(-(last >> DIGIT_BITS).bit_length() // DIGIT_BITS)
+        # One at least: its rows are 0 in columns of zeros, where a scale is not.
+        digits = max(1, -(-(last >> DIGIT_BITS).bit_length() // DIGIT_BITS))
         key = (dtype.name, digits, instructions)
         return self._made.get(key, lambda: self._of(dtype, digits, instructions))
 

@@ -51,8 +51,8 @@ DO NAME(doubles) NAME(product_error)(NAME(doubles) left, NAME(doubles) right,
 #ifdef MULTIPLY_ADD
     return MULTIPLY_ADD(left, right, -product);
 #else
-    NAME(doubles) scaled = left * 0x1.000002p27, a = scaled - (scaled - left), b = left - a;
-    scaled = right * 0x1.000002p27;
+    NAME(doubles) scaled = left * 0x1.0000002p27, a = scaled - (scaled - left), b = left - a;
+    scaled = right * 0x1.0000002p27;
     NAME(doubles) c = scaled - (scaled - right), d = right - c;
     return ((a * c - product) + a * d + b * c) + b * d;
 #endif

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from posenc_cli.errors import Unavailable
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16
 from posenc_cli.records import Record
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
 
 SIGN = np.uint32(0x80000000)
+SMALLEST = np.float32(2.0**-149)
 REBIAS = np.float32(2.0**-112)  # from the exponent bias of float32 to that of float16
 
 
@@ -57,6 +59,18 @@ FORMATS = {
     BFLOAT16.name: _HalfFormat(np.uint32(1 << 15), 0, 2.0**-100, 2.0**100, _bfloat16_bits),
     FLOAT16.name: _HalfFormat(np.uint32(1 << 12), 3, 2.0**-20, 2.0**14, _float16_bits),
 }
+
+
+def require_subnormals(dtype: DType) -> None:
+    """Refuse float16 where this thread takes float32's subnormal numbers, its way there, for 0.
+
+    Raises: Unavailable.
+    """
+    if dtype.name == FLOAT16.name and not SMALLEST * np.float32(1) > 0:
+        raise Unavailable(
+            "this thread flushes subnormal numbers to zero, so float16 cells would be wrong",
+            hint="torch.set_flush_denormal(False), or a process without what has set it",
+        )
 
 
 class Roundings(NamedTuple):

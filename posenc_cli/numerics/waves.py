@@ -49,7 +49,7 @@ from posenc_cli.numerics.cells import (
     summed,
 )
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
-from posenc_cli.numerics.halves import suits
+from posenc_cli.numerics.halves import require_subnormals, suits
 from posenc_cli.numerics.judge import JUDGES_KEPT, Doubts, Judge, Table
 from posenc_cli.numerics.layout import Columns, Factors, Pairs, columns_of
 from posenc_cli.numerics.lru_cache import LRUCache
@@ -116,10 +116,13 @@ class WaveTable:
 
         Shape: ``positions`` (P,) integers of magnitude ≤ 2^53; ``out`` (P, columns) in the storage
         of ``dtype``, with any strides.
+
+        Raises: Unavailable as `require_subnormals`.
         """
         if dtype.component is not None:
             dtype = dtype.component
             out = out.view(dtype.numpy)
+        require_subnormals(dtype)
         if positions.size == 0:
             return
         positions = np.asarray(positions, np.int64)

@@ -25,6 +25,7 @@ from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.numerics import cells
 from posenc_cli.numerics import exact as xp
+from posenc_cli.numerics import halves as rounding_of_halves
 from posenc_cli.numerics.dtypes import (
     BFLOAT16,
     COMPLEX64,
@@ -623,3 +624,25 @@ def test_without_a_compiler_there_is_no_library_and_no_complaint(tmp_path, monke
     monkeypatch.setattr(hatch_build.shutil, "which", lambda _: None)
     assert not hatch_build.compiled(tmp_path / "waves.so")
     assert not list(tmp_path.iterdir())
+
+
+@every_dtype
+def test_a_column_of_zeros_has_no_sign_whatever_the_scale(dtype):
+    placements = [Placement("cos", slice(0, 1)), Placement("zero", slice(1, 2))]
+    assert_same_bytes(pair([Decimal(1)], "-1"), np.arange(300) % 32, placements, dtype, 2)
+
+
+def test_a_float64_is_split_into_halves_whose_products_are_exact():
+    """By Veltkamp's constant, 2^27 + 1; where nothing is fused, exact products rest on it."""
+    kernel = (ROOT / "posenc_cli" / "backends" / "waves_kernel.h").read_text()
+    constants = re.findall(r"scaled = \w+ \* (0x[\w.]+)", kernel)
+    assert [float.fromhex(each) for each in constants] == [2.0**27 + 1] * 2
+
+
+@pytest.mark.parametrize("backend", [NumpyBackend(), FastBackend()], ids=lambda each: each.name)
+def test_float16_is_refused_where_subnormal_numbers_are_flushed(backend, monkeypatch):
+    waves = backend.exact([Decimal(1)], scale=Decimal(1), device=None)
+    monkeypatch.setattr(rounding_of_halves, "SMALLEST", np.float32(0))
+    out = np.empty((2 * fast.FEW_ROWS, 2), np.float16)
+    with pytest.raises(Unavailable, match="flushes subnormal numbers"):
+        waves.fill(out, np.arange(len(out)), halves(1), dtype=FLOAT16)
