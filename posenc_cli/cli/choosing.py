@@ -100,7 +100,7 @@ class SourceOptions(OptionGroup):
             "--as",
             metavar="ENGINE",
             autocompletion=runtime_names,
-            help="read a config as vllm, vllm-0.11, llama.cpp or transformers-4.50 does",
+            help="read a config as vllm, llama.cpp or another engine does",
         ),
     ] = None
 

@@ -112,8 +112,11 @@ def test_an_engine_whose_code_was_not_read_is_named_and_not_compared():
     shown = text(result)
     assert "nothing is compared" in shown
     assert "agree" not in shown
-    assert "llama.cpp" in shown
-    assert ": what the code makes of this was" in " ".join(shown.split())
+    others = {reading.runtime.name for reading in result.readings if not reading.traced}
+    assert others == {*RUNTIMES} - {"transformers"}
+    assert f"{', '.join(list(RUNTIMES)[1:])}: what the code makes of this was" in " ".join(
+        shown.split()
+    )
 
 
 def test_an_engine_that_cannot_read_a_config_says_why():
