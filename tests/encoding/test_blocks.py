@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 
 from posenc_cli import catalogue
+from posenc_cli.encoding import blocks
 from posenc_cli.encoding.blocks import row_rule
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
@@ -38,3 +41,24 @@ def test_a_bias_has_no_rows_and_nothing_else_has_scores():
         row_rule(contents["alibi"], None, None, **settings)
     with pytest.raises(TypeError, match="a Rows has no scores"):
         score_rule(contents["nope"], None, **settings)
+
+
+def test_a_block_is_let_go_before_the_next_is_computed(monkeypatch):
+    """So that one block's memory does for a matrix of any length."""
+    made: list[weakref.ref[np.ndarray]] = []
+    alive = []
+
+    def three(*_, **__):
+        for _ in range(3):
+            alive.append(sum(block() is not None for block in made))
+            rows = np.zeros((1, 4))
+            made.append(weakref.ref(rows))
+            yield rows
+            del rows
+
+    monkeypatch.setattr(blocks, "matrix_blocks", three)
+    encoding = Encoding(catalogue.find("rope").bind({"dim": 4}))
+    request = Request(encoding, Positions.parse("0:3"), Precision.of(FLOAT64, None))
+    for rows in request.plan().matrix(Engine()).blocks():
+        del rows
+    assert alive == [0, 0, 0]
