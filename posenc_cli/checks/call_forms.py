@@ -78,7 +78,7 @@ _NUMBERS: dict[Role, str] = {
     "style": "as the reference pairs columns",
 }
 
-MOST_FORMS = 450
+MOST_FORMS = 480
 """Forms that are tried at most: some tenths of a second."""
 
 

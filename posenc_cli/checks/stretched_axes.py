@@ -36,7 +36,7 @@ _LARGEST = 512
 """Denominator of such a number: images have no more places a side."""
 
 
-class _Line(Record):
+class _AxisMap(Record):
     """What becomes of the coordinates of an axis: ``times`` so much and ``off`` by so much."""
 
     times: float
@@ -46,7 +46,7 @@ class _Line(Record):
     def text(self) -> str:
         """In words that follow "are".
 
-        >>> _Line(0.5, 0.0).text, _Line(1.0, -4.0).text, _Line(2.0, 1.0).text
+        >>> _AxisMap(0.5, 0.0).text, _AxisMap(1.0, -4.0).text, _AxisMap(2.0, 1.0).text
         ('0.5 times the right ones', 'off by -4', '2 times the right ones and off by +1')
         """
         off = f"off by {self.off:+.7g}" if self.off else ""
@@ -65,7 +65,7 @@ def stretched_cause(suspect: Suspect) -> Explanation | None:
     if np.count_nonzero(wrong) < _FEWEST:
         return None
     lines = _lines(sample.rows(np.flatnonzero(wrong)), axes)
-    if lines is None or all(line == _Line(1.0, 0.0) for line in lines.values()):
+    if lines is None or all(line == _AxisMap(1.0, 0.0) for line in lines.values()):
         return None
     count = rows = 0
     first: int | None = None
@@ -85,7 +85,7 @@ def stretched_cause(suspect: Suspect) -> Explanation | None:
         return None
     texts: dict[str, list[int]] = {}
     for axis, line in lines.items():
-        if line != _Line(1.0, 0.0):
+        if line != _AxisMap(1.0, 0.0):
             texts.setdefault(line.text, []).append(axis)
     said = ", and ".join(
         f"{text} on ax{'i' if len(those) == 1 else 'e'}s {', '.join(map(str, those))}"
@@ -101,7 +101,7 @@ def stretched_cause(suspect: Suspect) -> Explanation | None:
     return with_residual(cause, residual)
 
 
-def _lines(wrong: Sample, axes: Integers) -> dict[int, _Line] | None:
+def _lines(wrong: Sample, axes: Integers) -> dict[int, _AxisMap] | None:
     """The line of each axis that pairs follow, None where one shows no coordinates."""
     own = wrong.reference.angle_positions(wrong.positions)  # (n, pairs)
     lines = {}
@@ -116,7 +116,7 @@ def _lines(wrong: Sample, axes: Integers) -> dict[int, _Line] | None:
         times, off = 1.0, float(np.median(read - right))
         if np.unique(right).size > 1:
             times, off = (float(number) for number in np.polyfit(right, read, 1))
-        lines[axis] = _Line(_short(times, _TIMES), _short(off, _OFF))
+        lines[axis] = _AxisMap(_short(times, _TIMES), _short(off, _OFF))
     return lines
 
 
@@ -131,7 +131,7 @@ def _short(value: float, error: float) -> float:
 
 
 def _missed(
-    piece: Sample, lines: dict[int, _Line], axes: Integers, right: Flags
+    piece: Sample, lines: dict[int, _AxisMap], axes: Integers, right: Flags
 ) -> tuple[RealRows, Flags]:
     """By how much cells are missed of which wrong rows follow these lines, and which explained."""
     own = piece.reference.angle_positions(piece.positions).astype(np.float64)  # (n, pairs)
