@@ -2,7 +2,7 @@
 
 Of a file it takes ``rope_theta`` at the top level before the one in ``rope_parameters``, and
 ``rope_scaling`` before ``rope_parameters``; what neither says is 10,000, one share of all columns,
-and no stretch, whatever the model.
+no stretch, and a head of ``hidden_size`` over ``num_attention_heads``, whatever the model.
 """
 
 from __future__ import annotations
@@ -170,6 +170,36 @@ _GLOBAL_BASE = 1_000_000.0
 _LAYER_TYPES = ("full_attention", "sliding_attention")
 
 
+def exllama_head(reading: LayerReading) -> Changes:
+    """The columns of a head that the file states, or its own quotient: no model has a default.
+
+    Raises: InvalidInput where neither is there.
+    """
+    return {"dim": _columns(reading)}
+
+
+def _columns(reading: LayerReading) -> int:
+    """The columns of a head, of which a share turns."""
+    if not reading.config or reading.model_type == "gemma3_text":
+        return int(reading.params["dim"])
+    if reading.model_type == "deepseek_v3":
+        return _needed(reading, "qk_rope_head_dim")
+    hidden, heads = (_needed(reading, key) for key in ("hidden_size", "num_attention_heads"))
+    stated = reading.top.count("head_dim")
+    columns = int(stated.value) if stated else hidden // heads
+    if columns % 2 or columns < 2:
+        raise not_read(NAME, f"a head of {columns} columns")
+    return columns
+
+
+def _needed(reading: LayerReading, key: str) -> int:
+    """A whole number without which it fails."""
+    stated = reading.top.count(key)
+    if stated is None:
+        raise refused(NAME, f"it fails where {key} is missing")
+    return int(stated.value)
+
+
 def exllama_share(reading: LayerReading) -> Changes:
     """The share that the file states, for every model; all columns where it states none.
 
@@ -177,7 +207,7 @@ def exllama_share(reading: LayerReading) -> Changes:
     """
     turned = reading.top.count("rotary_dim") if reading.model_type == "minimax_m2" else None
     if turned is not None:
-        return _turning(reading, turned.value / reading.params["dim"], str(turned.source))
+        return _turning(reading, turned.value / _columns(reading), str(turned.source))
     nested = reading.entry.number(_SHARE) if reading.container == "rope_parameters" else None
     stated = first(reading.top.number(_SHARE), nested)
     share = 1.0 if stated is None else float(stated.value)
@@ -189,8 +219,9 @@ def exllama_share(reading: LayerReading) -> Changes:
 def _turning(reading: LayerReading, share: float, source: str) -> Changes:
     if share == reading.params.get("partial", 1.0):
         return {}
-    turned = int(reading.params["dim"] * share)
-    if not 2 <= turned <= reading.params["dim"] or turned % 2:
+    columns = _columns(reading)
+    turned = int(columns * share)
+    if not 2 <= turned <= columns or turned % 2:
         raise refused(NAME, f"{source} turns {turned} columns: pairs need an even number of them")
     return {"partial": share}
 

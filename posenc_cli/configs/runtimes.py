@@ -795,6 +795,14 @@ DIFFERENCES: tuple[RuntimeDifference, ...] = (
     ),
     RuntimeDifference(
         exllama_rules.NAME,
+        "head size",
+        _SCALED | _LONGROPE,
+        "takes hidden_size over num_attention_heads where head_dim is missing, for every model",
+        f"{_EXLLAMA}/architecture/llama.py",
+        exllama_rules.exllama_head,
+    ),
+    RuntimeDifference(
+        exllama_rules.NAME,
         "partial rotation",
         _SCALED | _LONGROPE,
         "turns the share that partial_rotary_factor states, for every model, and else all columns",
