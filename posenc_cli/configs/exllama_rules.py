@@ -231,13 +231,13 @@ def exllama_yarn(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput.
     """
-    own = reading.entry.count(ORIGINAL)
-    original = own.value if own else reading.length
+    own, context = reading.entry.count(ORIGINAL), _context(reading)
+    original = own.value if own else context
     weights = [reading.entry.number(name) for name in ("mscale", "mscale_all_dim")]
     ratio = reading.model_type == "deepseek_v3" and all(each and each.value for each in weights)
     if reading.rope.get("llama_4_scaling_beta") and reading.model_type != "ministral3":
         raise not_read(NAME, f"llama_4_scaling_beta in {reading.model_type}")
-    quotient = reading.length / original if own else reading.factor
+    quotient = context / original if own else reading.factor
     if reading.model_type == "deepseek_v3" and weights[1] and quotient != reading.factor:
         raise not_read(NAME, "DeepSeek's scores where factor is not the quotient of the lengths")
     for name in ("beta_fast", "beta_slow"):
@@ -265,10 +265,16 @@ def exllama_longrope(reading: LayerReading) -> Changes:
     own = first(reading.entry.count(ORIGINAL), reading.top.count(ORIGINAL))
     if own is None:
         raise refused(NAME, f"it fails where {ORIGINAL} is missing")
+    context = _context(reading)
     return {
         "factor": None,
         ORIGINAL: own.value,
-        "max_position_embeddings": reading.length,
+        "max_position_embeddings": context,
         "attention_factor": None,
-        "seq_len": reading.length,
+        "seq_len": context,
     }
+
+
+def _context(reading: LayerReading) -> int:
+    """The context that the file states; a model's own is none to it."""
+    return _needed(reading, "max_position_embeddings") if reading.config else reading.length
