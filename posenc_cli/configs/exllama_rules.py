@@ -54,9 +54,18 @@ _NEEDED = {
     "afmoe": ("layer_types", "sliding_window"),
     "cohere2": ("layer_types", "sliding_window"),
     "exaone4": ("layer_types", "sliding_window"),
+    "lfm2_moe": ("layer_types",),
+    "olmo3": ("layer_types",),
     "smollm3": ("no_rope_layers",),
 }
 """Keys by which a class tells its layers apart; without them it was not read."""
+_FAILS_WITHOUT = {"afmoe": ("layer_types",), "gpt_oss": ("layer_types", "sliding_window")}
+_SLIDING = frozenset({"full_attention", "sliding_attention"})
+_KINDS = {
+    **dict.fromkeys(("cohere2", "exaone4", "gemma3_text", "olmo3"), _SLIDING),
+    "lfm2_moe": frozenset({"full_attention", "conv"}),
+}
+"""The layer types that a class knows, where it fails on others."""
 _SCHEMES = {
     "linear": "rope-linear",
     "yarn": "rope-yarn",
@@ -81,11 +90,11 @@ def exllama_fields(reading: LayerReading) -> Changes:
     if reading.prefix and kind != "gemma3_text":
         raise not_read(NAME, f"{kind} as the text model of another")
     named = stated.get("architectures")
-    if named and named != [CLASSES[kind]]:
-        raise refused(NAME, f"architectures {named}: it goes by the class, {CLASSES[kind]}")
-    missing = [key for key in _NEEDED.get(kind, ()) if stated and stated.get(key) is None]
-    if missing:
-        raise not_read(NAME, f"{kind} without {missing[0]}")
+    if named is not None and named != [CLASSES[kind]]:
+        raise refused(
+            NAME, f"architectures {named}: it goes by one class, which is {CLASSES[kind]} here"
+        )
+    _check_layers(reading)
     if stated.get("rope_scaling") is not None and stated.get("rope_parameters") is not None:
         raise not_read(NAME, "rope_scaling beside rope_parameters")
     if stated.get("rotary_dim") is not None and kind != "minimax_m2":
@@ -98,6 +107,24 @@ def exllama_fields(reading: LayerReading) -> Changes:
     if reading.scheme == "rope-dynamic":
         raise refused(NAME, "it knows no rope type dynamic")
     return {}
+
+
+def _check_layers(reading: LayerReading) -> None:
+    """Hold the keys by which a class tells its layers apart to what was read of it.
+
+    Raises: InvalidInput.
+    """
+    kind, stated = reading.model_type, reading.config
+    for key in _FAILS_WITHOUT.get(kind, ()) if stated else ():
+        if stated.get(key) is None:
+            raise refused(NAME, f"its {kind} fails where {key} is missing")
+    kinds = () if reading.prefix else stated.get("layer_types") or ()
+    unknown = sorted({*kinds} - _KINDS.get(kind, {*kinds}))
+    if unknown:
+        raise refused(NAME, f"its {kind} fails on layer_types {unknown[0]}")
+    missing = [key for key in _NEEDED.get(kind, ()) if stated and stated.get(key) is None]
+    if missing:
+        raise not_read(NAME, f"{kind} without {missing[0]}")
 
 
 def _object(reading: LayerReading) -> Mapping[str, Any]:

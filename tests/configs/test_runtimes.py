@@ -335,7 +335,7 @@ _BY_TYPE = {"rope_type": "linear", "factor": 4.0}
         (config("smollm3", None), "smollm3 without no_rope_layers was not read"),
         (
             config("llama", None, architectures=["LlamaModel"]),
-            "it goes by the class, LlamaForCausal",
+            "it goes by one class, which is LlamaForCausal",
         ),
         (
             {"model_type": "gemma3", "text_config": config("gemma3_text", None, **_THIRD)},
