@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import sys
+import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,14 +49,21 @@ def measured(cosines: Any, sines: Any) -> tuple[Any, float]:
     return np.arctan2(sines, cosines), float(np.hypot(cosines, sines)[0])
 
 
-def answered(case: dict[str, Any], read: Reader) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A case with what the engine makes of it, and the arrays of its layers by their names."""
+def answered(
+    case: dict[str, Any], read: Reader, folder: Path
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A case with what the engine makes of it, and the arrays of its layers by their names.
+
+    Raises: whatever ``read`` does, but where the engine's own code under ``folder`` fails.
+    """
     asked = {key: case[key] for key in case if key in _ASKED}
     layers: list[dict[str, Any]] = []
     arrays: dict[str, Any] = {}
     try:
         turned = list(read(copy.deepcopy(case)))
-    except Exception as error:  # whatever it fails by is its answer
+    except Exception as error:  # whatever its own code fails by is its answer
+        if not _of_engine(error, folder):
+            raise
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         return {**asked, "fails": text[:200]}, {}
     for each in turned:
@@ -76,7 +84,15 @@ def answered(case: dict[str, Any], read: Reader) -> tuple[dict[str, Any], dict[s
     return {**asked, "layers": layers}, arrays
 
 
-def run(name: str, read: Reader, *, check: bool, only: str = "") -> int:
+def _of_engine(error: BaseException, folder: Path) -> bool:
+    """Whether an error arose in an engine's code, or in what that called, not in a tool's."""
+    places = [Path(frame.filename).resolve() for frame in traceback.extract_tb(error.__traceback__)]
+    engine, tools = folder.resolve(), Path(__file__).resolve().parent
+    sides = [place.is_relative_to(engine) for place in places if {engine, tools} & {*place.parents}]
+    return bool(sides) and sides[-1]
+
+
+def run(name: str, read: Reader, folder: Path, *, check: bool, only: str = "") -> int:
     """Fill in the golden of an engine, or say how it differs from what is there."""
     path = GOLDEN / f"{name}.json"
     statement = json.loads(path.read_text("utf-8"))
@@ -85,7 +101,7 @@ def run(name: str, read: Reader, *, check: bool, only: str = "") -> int:
     for case in statement["cases"]:
         if only not in case["name"]:
             continue
-        filled, more = answered(case, read)
+        filled, more = answered(case, read, folder)
         cases.append(filled)
         arrays |= more
     if only:
@@ -112,4 +128,5 @@ def main(name: str, what: str, reader: Callable[[Path], Reader]) -> int:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--only", default="", help="print the cases whose names hold this")
     arguments = parser.parse_args()
-    return run(name, reader(arguments.folder), check=arguments.check, only=arguments.only)
+    folder = arguments.folder
+    return run(name, reader(folder), folder, check=arguments.check, only=arguments.only)

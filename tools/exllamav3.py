@@ -10,6 +10,7 @@ from each config of tests/golden/engines_exllamav3.json, without weights; the ro
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import sys
@@ -60,7 +61,7 @@ class _StandIn(types.ModuleType):
 
 def _architectures(folder: Path) -> Any:
     """exllamav3's table of architectures: their config and model classes."""
-    sys.path.insert(0, str(folder))
+    sys.path.insert(0, str(folder.resolve()))
     sys.modules["exllamav3.ext"] = _StandIn("exllamav3.ext")
     while True:
         try:
@@ -81,17 +82,17 @@ def reader(folder: Path) -> Callable[[dict[str, Any]], Iterable[Turned]]:
     """What builds the model of a case and asks each of its layers."""
     architectures = _architectures(folder)
     rope = importlib.import_module("exllamav3.util.rope")
+    config_of = importlib.import_module("exllamav3.model.config").Config
 
     def read(case: dict[str, Any]) -> Iterator[Turned]:
         settings = {**_SMALL, **case["config"]}
         if "text_config" in settings:
             settings["text_config"] = {**_SMALL, **settings["text_config"]}
-        with tempfile.TemporaryDirectory() as place:
-            (Path(place) / "config.json").write_text(json.dumps(settings), "utf-8")
-            (Path(place) / "preprocessor_config.json").write_text(json.dumps(_IMAGES), "utf-8")
-            known = architectures[settings["architectures"][0]]
-            config = known["config_class"](place)
-            model = known["model_class"](config)
+        with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
+            Path("config.json").write_text(json.dumps(settings), "utf-8")
+            Path("preprocessor_config.json").write_text(json.dumps(_IMAGES), "utf-8")
+            config = config_of.from_directory(".")
+            model = architectures[config.architecture]["model_class"](config)
         for module in model.modules:
             attention = getattr(module, "attn", None)
             if attention is None or not hasattr(attention, "rope_settings"):

@@ -144,8 +144,10 @@ def onnx_phi3(reading: LayerReading) -> Changes:
         )
     if reading.scheme == "rope":
         return {}
-    if reading.rope.get("type") != "longrope":
-        raise refused(NAME, "its Phi-3 takes longrope with type beside rope_type alone")
+    if reading.rope.get("type") is None:
+        raise refused(NAME, "its Phi-3 fails where the rope object has no type beside rope_type")
+    if reading.rope["type"] != "longrope":
+        raise not_read(NAME, f"type {reading.rope['type']} in Phi-3")
     for key in ("short_mscale", "long_mscale"):
         if reading.rope.get(key) is not None:
             raise not_read(NAME, key)

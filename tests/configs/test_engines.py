@@ -10,7 +10,7 @@ import pytest
 
 from posenc_cli import catalogue
 from posenc_cli.configs.config import resolve
-from posenc_cli.configs.runtimes import RUNTIMES
+from posenc_cli.configs.runtimes import RUNTIMES, UnknownReading
 from posenc_cli.errors import InvalidInput
 from tests import tolerances
 
@@ -34,12 +34,20 @@ def test_an_engine_turns_as_its_own_code_does_and_fails_where_that_fails(engine,
     wrong = []
     for case in (case for case in CASES if case["engine"] == engine):
         if "fails" in case:
-            with pytest.raises(InvalidInput, match=f"--as {engine}: "):
-                resolve(case["config"], runtime=engine)
+            wrong += [] if refuses(case["config"], engine) else [case["name"]]
             continue
         layers = resolve(case["config"], runtime=engine).layers
         wrong += [case["name"] for layer in case["layers"] if not turns_so(layers, layer, arrays)]
     assert wrong == []
+
+
+def refuses(config, engine):
+    """Whether posenc says that an engine fails on a config, rather than that it was not read."""
+    try:
+        resolve(config, runtime=engine)
+    except InvalidInput as error:
+        return not isinstance(error, UnknownReading) and f"--as {engine}: " in error.message
+    return False
 
 
 def turns_so(layers, layer, arrays):
