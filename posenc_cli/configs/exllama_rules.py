@@ -10,7 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.keys import first
-from posenc_cli.configs.runtime_rules import ORIGINAL, not_read, plain, refused
+from posenc_cli.configs.runtime_rules import (
+    ORIGINAL,
+    check_share,
+    not_read,
+    plain,
+    refused,
+    yarn_weight,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -246,10 +253,9 @@ def exllama_share(reading: LayerReading) -> Changes:
 def _turning(reading: LayerReading, share: float, source: str) -> Changes:
     if share == reading.params.get("partial", 1.0):
         return {}
-    columns = _columns(reading)
-    turned = int(columns * share)
-    if not 2 <= turned <= columns or turned % 2:
-        raise refused(NAME, f"{source} turns {turned} columns: pairs need an even number of them")
+    if share > 1:
+        raise not_read(NAME, f"{source} that turns {share:g} of a head's columns")
+    check_share(NAME, source, share, _columns(reading))
     return {"partial": share}
 
 
@@ -260,12 +266,12 @@ def exllama_yarn(reading: LayerReading) -> Changes:
     """
     own, context = reading.entry.count(ORIGINAL), _context(reading)
     original = own.value if own else context
-    weights = [reading.entry.number(name) for name in ("mscale", "mscale_all_dim")]
-    ratio = reading.model_type == "deepseek_v3" and all(each and each.value for each in weights)
+    weight, all_dim = (yarn_weight(reading, name) for name in ("mscale", "mscale_all_dim"))
+    ratio = reading.model_type == "deepseek_v3" and weight and all_dim
     if reading.rope.get("llama_4_scaling_beta") and reading.model_type != "ministral3":
         raise not_read(NAME, f"llama_4_scaling_beta in {reading.model_type}")
     quotient = context / original if own else reading.factor
-    if reading.model_type == "deepseek_v3" and weights[1] and quotient != reading.factor:
+    if reading.model_type == "deepseek_v3" and all_dim and quotient != reading.factor:
         raise not_read(NAME, "DeepSeek's scores where factor is not the quotient of the lengths")
     for name in ("beta_fast", "beta_slow"):
         if name in reading.rope and reading.entry.number(name) is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.runtime_rules import ORIGINAL, not_read, plain, refused
+from posenc_cli.configs.runtime_rules import ORIGINAL, not_read, plain, refused, yarn_weight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,6 +91,8 @@ def onnx_yarn(reading: LayerReading) -> Changes:
         if not reading.entry.number(name) and reading.rope:
             raise refused(NAME, f"it fails on yarn without {name}, which it takes for 0")
     if reading.params.get("partial", 1.0) != 1:
+        if reading.model_type == "gpt_oss":
+            raise not_read(NAME, "a share of the columns of gpt-oss")
         raise refused(NAME, "it fails on yarn where a share of the columns turns")
     _check_ramp(reading)
     weight, all_dim = (_mscale(reading, name) for name in ("mscale", "mscale_all_dim"))
@@ -101,10 +103,10 @@ def onnx_yarn(reading: LayerReading) -> Changes:
 
 
 def _mscale(reading: LayerReading, name: str) -> float:
-    stated = reading.entry.number(name)
+    stated = yarn_weight(reading, name)
     if stated is None and reading.entry.has(name):
         raise refused(NAME, f"it fails where {name} is null")
-    return 0.0 if stated is None else float(stated.value)
+    return stated or 0.0
 
 
 def _check_ramp(reading: LayerReading) -> None:

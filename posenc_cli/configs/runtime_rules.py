@@ -217,14 +217,22 @@ def any_share(reading: LayerReading, *, runtime: str) -> Changes:
     share = stated_share(reading)
     if share is None:
         return {}
-    turned = int(reading.params["dim"] * share)
+    check_share(runtime, "partial_rotary_factor", share, reading.params["dim"])
+    return {"partial": share}
+
+
+def check_share(runtime: str, source: str, share: float, columns: int) -> None:
+    """Hold a share of a head's columns to one that makes pairs.
+
+    Raises: InvalidInput.
+    """
+    turned = int(columns * share)
     if turned < 2 or turned % 2:
         raise refused(
             runtime,
-            f"partial_rotary_factor {share:g} of {reading.params['dim']} columns turns {turned}: "
+            f"{source} {share:g} of {columns} columns turns {turned}: "
             "pairs need an even number of them, from 2 on",
         )
-    return {"partial": share}
 
 
 def vllm_nested_truncate(reading: LayerReading) -> Changes:
@@ -265,11 +273,17 @@ def _mscales(reading: LayerReading, runtime: str) -> tuple[float, float]:
     """What vLLM's DeepSeek takes for mscale and mscale_all_dim, 1 and 0 where they are missing."""
     scales = []
     for name, fallback in (("mscale", 1.0), ("mscale_all_dim", 0.0)):
-        stated = reading.entry.number(name, minimum=0)
+        stated = yarn_weight(reading, name)
         if stated is None and reading.entry.has(name):
             raise refused(runtime, "null is no mscale to it")
-        scales.append(fallback if stated is None else float(stated.value))
+        scales.append(fallback if stated is None else stated)
     return scales[0], scales[1]
+
+
+def yarn_weight(reading: LayerReading, name: str) -> float | None:
+    """``mscale`` or ``mscale_all_dim`` of the rope object, which may be 0; None without one."""
+    stated = reading.entry.number(name, minimum=0)
+    return None if stated is None else float(stated.value)
 
 
 def vllm_gpt_oss(_reading: LayerReading) -> Changes:
