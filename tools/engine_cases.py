@@ -122,7 +122,7 @@ def run(name: str, read: Reader, folder: Path, *, check: bool, only: str = "") -
 
 
 def main(name: str, what: str, reader: Callable[[Path], Reader]) -> int:
-    """``python tools/ENGINE.py FOLDER [--check]``: ``reader`` makes of FOLDER what reads a case."""
+    """``python -m tools.ENGINE FOLDER [--check]``: ``reader`` makes of FOLDER what reads a case."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--check", action="store_true")

@@ -1,11 +1,11 @@
 """Ask exllamav3's own classes what each layer of a config turns by.
 
-Usage: python tools/exllamav3.py FOLDER [--check] [--only TEXT]
+Usage: python -m tools.exllamav3 FOLDER [--check] [--only TEXT]
 
-FOLDER is the source of exllamav3, whose package is imported beside torch, with stand-ins for its
-CUDA extension and for packages that are not there. Its config class and its model class are built
-from each config of tests/golden/engines_exllamav3.json, without weights; the rotation of a layer is
-``RoPE`` of the settings that its attention was given.
+FOLDER is the source of exllamav3, whose package is imported beside torch and triton, with stand-ins
+for its CUDA extension and for packages that are not there. Its config class and its model class are
+built from each config of tests/golden/engines_exllamav3.json, without weights; the rotation of a
+layer is ``RoPE`` of the settings that its attention was given.
 """
 
 from __future__ import annotations

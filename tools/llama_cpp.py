@@ -1,6 +1,6 @@
 """Ask llama.cpp's own code what it makes of the metadata of each architecture of GGUF files.
 
-Usage: python tools/llama_cpp.py FOLDER [--check]
+Usage: python -m tools.llama_cpp FOLDER [--check]
 
 FOLDER is llama.cpp's source (its ``src``). The functions that read metadata (``load_hparams`` of
 src/llama-model.cpp, ``load_arch_hparams`` of every src/models/*.cpp, ``llama_model_rope_type``) are

@@ -1,6 +1,6 @@
 """Ask the model builder of onnxruntime-genai which tables it writes into its graphs.
 
-Usage: python tools/onnxruntime_genai.py FOLDER [--check] [--only TEXT]
+Usage: python -m tools.onnxruntime_genai FOLDER [--check] [--only TEXT]
 
 FOLDER is the package's ``onnxruntime_genai/models``, beside transformers, torch, onnx_ir and
 onnxruntime. Its ``create_model`` builds the whole graph of a small random model for each config of
