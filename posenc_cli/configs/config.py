@@ -99,7 +99,9 @@ def resolve(
     departures: list[Departure] = []
     if runtime != TRANSFORMERS:
         both = list(zip(layers, ropes, strict=True))
-        layers = tuple(_layers_as(runtime, model, both, departures))
+        read: set[str] = set()
+        layers = tuple(_layers_as(runtime, model, both, departures, read))
+        notes.of_transformers(read)
         for departure in departures:
             notes.warn(departure.text())
     unread = note_unread(top, model, layers, notes)
@@ -143,15 +145,19 @@ def _layers_as(
     model: TextModel,
     layers: Iterable[tuple[Layers, RopeObject | None]],
     departures: list[Departure],
+    read: set[str],
 ) -> Iterator[Layers]:
-    """Layers as another runtime has them; what makes them so is added to ``departures``.
+    """Layers as another runtime has them.
+
+    What makes them so is added to ``departures``, and to ``read`` the paths of the keys for that.
 
     Raises: InvalidInput where it is not known what the runtime does, or it cannot.
     """
     from posenc_cli.configs import runtimes
 
     for group, rope in layers:
-        other, reasons = runtimes.adjust(group, rope, model, runtime=runtime)
+        other, reasons, keys = runtimes.adjust(group, rope, model, runtime=runtime)
+        read |= keys
         check_values(model.keys.name, other.scheme, other.params)
         departures += (reason for reason in reasons if reason not in departures)
         yield _with_magnitude(other)

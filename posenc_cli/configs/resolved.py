@@ -9,7 +9,7 @@ from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.records import Record, fresh
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 class Sourced(Record):
@@ -164,6 +164,16 @@ class Notes:
         """Say, before all else, what the whole reading stands on."""
         if text not in self.headlines:
             self.headlines.append(text)
+
+    def of_transformers(self, paths: Iterable[str]) -> None:
+        """Say whose reading the warnings so far are of, where they name keys of these paths."""
+        known = tuple(paths)
+        self.warnings = [
+            f"{TRANSFORMERS}: {text}"
+            if any(path in text for path in known) and not text.startswith(TRANSFORMERS)
+            else text
+            for text in self.warnings
+        ]
 
     def contradict(self, key: str) -> None:
         """Name a key that says otherwise than what holds, once."""

@@ -144,8 +144,8 @@ def read_as(runtime: str, reading: LayerReading) -> Adjusted:
 
 def adjust(
     layers: Layers, rope: Keys | None, model: TextModel, *, runtime: str
-) -> tuple[Layers, tuple[Departure, ...]]:
-    """Layers as a runtime reads them, and where it leaves transformers.
+) -> tuple[Layers, tuple[Departure, ...], frozenset[str]]:
+    """Layers as a runtime reads them, where it leaves transformers, and by keys of which paths.
 
     ``rope`` is their rope object in the config of ``model``, None of layers without.
 
@@ -158,7 +158,7 @@ def adjust(
                 f"--as {runtime}: what {runtime} {known.version} makes of {layers.scheme} was not "
                 "read in its code, and is not guessed"
             )
-        return layers, ()
+        return layers, (), frozenset()
     context, top = layers.derived.get("context"), model.keys
     reading = LayerReading(
         model_type=model.model_type,
@@ -183,7 +183,8 @@ def adjust(
         Departure(runtime, known.version, reason.topic, reason.what, reason.evidence)
         for reason in result.reasons.values()
     )
-    return replace(layers, scheme=result.scheme, params=params), tuple(departures)
+    read = result.read if departures else frozenset()
+    return replace(layers, scheme=result.scheme, params=params), tuple(departures), read
 
 
 def _known(runtime: Runtime) -> str:
