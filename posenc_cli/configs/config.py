@@ -158,7 +158,10 @@ def _layers_as(
     for group, rope in layers:
         other, reasons, keys = runtimes.adjust(group, rope, model, runtime=runtime)
         read |= keys
-        check_values(model.keys.name, other.scheme, other.params)
+        try:
+            check_values(model.keys.name, other.scheme, other.params)
+        except InvalidInput as error:
+            raise InvalidInput(f"--as {runtime}: {error.message}") from error
         departures += (reason for reason in reasons if reason not in departures)
         yield _with_magnitude(other)
 

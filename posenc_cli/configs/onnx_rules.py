@@ -70,7 +70,7 @@ def onnx_fields(reading: LayerReading) -> Changes:
     if kind == "gpt_oss" and scheme != "rope-yarn":
         raise refused(NAME, "its gpt-oss fails where it is not stretched by yarn")
     if kind == "ministral3" and not reading.prefix:
-        raise refused(NAME, "it knows ministral3 as the text model of a mistral3 alone")
+        raise refused(NAME, "it has no class for ministral3 but within a mistral3 (text_config)")
     if scheme == "rope-dynamic" and kind == "hunyuan_v1_dense":
         raise refused(NAME, "its Hunyuan fails on dynamic without alpha")
     return {}

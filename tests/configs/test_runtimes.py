@@ -183,7 +183,7 @@ def test_plain_rope_of_a_llama_is_the_same_everywhere(runtime):
         (
             "onnxruntime-genai",
             LayerReading("ministral3", "rope", LLAMA),
-            "ministral3 as the text model of a mistral3 alone",
+            "no class for ministral3 but within a mistral3",
         ),
         (
             "onnxruntime-genai",
@@ -524,3 +524,10 @@ def test_a_warning_of_keys_that_an_engine_reads_otherwise_says_whose_reading_it_
     shown = resolve(stated, runtime="exllamav3").warnings
     assert not {*plain} & {*shown}
     assert {f"transformers: {each}" for each in plain} <= {*shown}
+
+
+def test_a_value_that_only_an_engine_makes_is_refused_by_the_name_of_the_option():
+    scaling = {**_EIGHTFOLD, "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1e9}
+    stated = {**config("qwen2", scaling), "rope_theta": 1e6}
+    with pytest.raises(InvalidInput, match="^--as onnxruntime-genai: config.json: "):
+        resolve(stated, runtime="onnxruntime-genai")
