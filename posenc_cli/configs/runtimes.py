@@ -787,15 +787,6 @@ DIFFERENCES: tuple[RuntimeDifference, ...] = (
     ),
     RuntimeDifference(
         exllama_rules.NAME,
-        "container",
-        _SCALED | _LONGROPE,
-        "reads rope_theta at the top level before that of rope_parameters, no object by layer "
-        "type, and no default of a model: 10,000 and no stretch",
-        f"{_EXLLAMA}/model/config.py",
-        exllama_rules.exllama_container,
-    ),
-    RuntimeDifference(
-        exllama_rules.NAME,
         "head size",
         _SCALED | _LONGROPE,
         "takes hidden_size over num_attention_heads where head_dim is missing, for every model",
@@ -809,6 +800,15 @@ DIFFERENCES: tuple[RuntimeDifference, ...] = (
         "turns the share that partial_rotary_factor states, for every model, and else all columns",
         f"{_EXLLAMA}/model/config.py",
         exllama_rules.exllama_share,
+    ),
+    RuntimeDifference(
+        exllama_rules.NAME,
+        "container",
+        _SCALED | _LONGROPE,
+        "reads rope_theta at the top level before that of rope_parameters, no object by layer "
+        "type, and no default of a model: 10,000 and no stretch",
+        f"{_EXLLAMA}/model/config.py",
+        exllama_rules.exllama_container,
     ),
     RuntimeDifference(
         exllama_rules.NAME,
