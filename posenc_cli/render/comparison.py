@@ -172,12 +172,15 @@ def _rotation_lines(result: RotationComparison) -> Iterator[str]:
     difference = worst.difference
     scales = _side_by_side(*difference.scales)
     logits = _side_by_side(*(scale * scale for scale in difference.scales))
-    for key, side, bound, layout, scale, squared in zip(
-        *("AB", result.sides, worst.bounds, difference.layouts, scales, logits), strict=True
+    softmax = _side_by_side(*result.softmax_factors)
+    for key, side, bound, layout, scale, squared, factor in zip(
+        *("AB", result.sides, worst.bounds, difference.layouts, scales, logits, softmax),
+        strict=True,
     ):
+        beside = f", and × {factor} by the scale of the softmax" if side.softmax else ""
         yield (
             f"{key} {side.title}: {bound.scheme.name}, {layout}, attention factor {scale} "
-            f"(logits × {squared})"
+            f"(logits × {squared}{beside})"
         )
     verdict = "ok" if result.ok else "DIFFERENT"
     if difference.worst is None:

@@ -652,6 +652,13 @@ def test_a_picture_that_cannot_be_drawn_takes_no_verdict_along(call, tmp_path):
     assert not (tmp_path / "d.png").exists()
 
 
+def test_each_side_says_what_multiplies_logits_beside_the_rotation(call):
+    out = " ".join(call("compare", "deepseek-v3", "rope-yarn", "--tol", "9")[1].split())
+    first, second = re.split(r" (?=B rope-yarn)", out)
+    assert "(logits × 1, and × 1.87385 by the scale of the softmax)" in first
+    assert "by the scale of the softmax" not in second
+
+
 def test_what_multiplies_scores_beside_the_rotation_is_compared(call):
     """mscale² of latent attention, which cancels in cosines and sines."""
     status, out, _ = call("compare", "deepseek-v3", "deepseek-v2-lite")
