@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from posenc_cli.configs.resolved import Layers
     from posenc_cli.render.typesetting import Typesetter
 
+_UNTRACED = "posenc has read no other engine's code for it"
+
 
 def engine_views_text(
     result: EngineViews, title: str, name: Callable[[Layers], str], typesetter: Typesetter
@@ -65,7 +67,9 @@ def _summary(result: EngineViews) -> Iterator[str]:
     having = [reading.runtime for reading in result.readings if reading.resolved]
     yield "read by " + ", ".join(f"{runtime.name} ({runtime.version})" for runtime in having)
     if result.agree is None:
-        yield "no other engine reads it: nothing is compared"
+        refused = any(each.traced for each in result.readings if not each.resolved)
+        whose = "no other engine whose code was read takes it" if refused else _UNTRACED
+        yield f"{whose}: nothing is compared"
         return
     verdict = "they agree" if result.agree else "they part"
     yield f"{verdict} (compared: {', '.join(COMPARED)}; the same within {SAME:g})"

@@ -110,7 +110,10 @@ def test_an_engine_whose_code_was_not_read_is_named_and_not_compared():
     assert result.agree is None
     assert engines(result) == [[("transformers",)]]
     shown = text(result)
-    assert "nothing is compared" in shown
+    assert "posenc has read no other engine's code for it: nothing is compared" in " ".join(
+        shown.split()
+    )
+    assert "no other engine reads it" not in shown
     assert "agree" not in shown
     others = {reading.runtime.name for reading in result.readings if not reading.traced}
     assert others == {*RUNTIMES} - {"transformers"}
