@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.configs.diffusion_classes import OF_PIPELINE
 from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
 
@@ -128,6 +129,10 @@ def _context(layers: Layers) -> Conclusion | None:
         return _stretched(trained, factor, stated)
     if stated is None:
         return None
+    grid = layers.params.get("grid")
+    if grid is not None and grid.source.startswith(OF_PIPELINE):
+        text = f"{stated} positions are the {grid.source}; the config has none"
+        return Conclusion(ConclusionCode.CONTEXT, text, doubtful=True)
     if trained == stated:
         return Conclusion(ConclusionCode.CONTEXT, f"trained at {trained} positions, as stated")
     if trained:

@@ -9,7 +9,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from posenc_cli.configs.diffusion_classes import BLOCKS, BLOCKS_OF, FAMILIES, THOUSANDS, UNREAD
+from posenc_cli.configs.diffusion_classes import (
+    BLOCKS,
+    BLOCKS_OF,
+    FAMILIES,
+    OF_PIPELINE,
+    THOUSANDS,
+    UNREAD,
+)
 from posenc_cli.configs.keys import printable
 from posenc_cli.configs.layer_types import LARGEST_LAYERS
 from posenc_cli.configs.resolved import Layers, Sourced
@@ -381,7 +388,7 @@ class _DiffusionReader:
             f"the config holds no size: the grid is of {size.text}, which its pipeline makes by "
             f"default (--set grid={axes} is another)"
         )
-        return Sourced(grid, f"default of its pipeline: {size.text}")
+        return Sourced(grid, f"{OF_PIPELINE}: {size.text}")
 
     def _timesteps(
         self,

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+OF_PIPELINE = "default of its pipeline"
+"""How the source of a size begins that no config holds."""
 _NO_POSITIONS = "its blocks have no positions: they are of timesteps alone"
 _FRAMES = (
     "its motion modules add sines of the frames besides (posenc generate -s sinusoidal), as wide "

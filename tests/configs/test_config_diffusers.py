@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from posenc_cli.configs.conclusions import ConclusionCode, conclusions
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.diffusion_classes import BLOCKS, BLOCKS_OF, FAMILIES, UNREAD
 from posenc_cli.errors import InvalidInput
@@ -173,6 +174,12 @@ def test_what_is_left_out_or_stands_for_a_size_is_said():
     )
     assert "64 x 64" in warnings(_class_name="SD3Transformer2DModel")
     assert "nothing read rope_extra" in warnings(_class_name="UNet2DModel", rope_extra=1)
+
+
+def test_a_size_that_the_pipeline_makes_is_not_said_to_be_stated():
+    found = conclusions(resolve({"_class_name": "FluxTransformer2DModel"}), {})[0]
+    text = "4096 positions are the default of its pipeline: 1024 x 1024 pixels; the config has none"
+    assert (found.code, found.text, found.doubtful) == (ConclusionCode.CONTEXT, text, True)
 
 
 def test_no_other_engine_reads_them():
