@@ -306,6 +306,8 @@ def _which_text(layers: Layers) -> str:
     """What layers are called; a config need not say how many there are, or which have attention."""
     if layers.layer_type is not None:
         return layers.layer_type
+    if layers.scheme == "timestep":
+        return "timesteps"
     return "all layers" if layers.layers else "every layer with attention"
 
 

@@ -20,7 +20,7 @@ from posenc_cli.configs.diffusion_classes import (
 from posenc_cli.configs.keys import printable
 from posenc_cli.configs.layer_types import LARGEST_LAYERS
 from posenc_cli.configs.resolved import Layers, Sourced
-from posenc_cli.errors import InvalidInput, nearest
+from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -50,10 +50,7 @@ def layers(keys: Keys, notes: Notes) -> tuple[str, list[Layers]]:
         if name in UNREAD:
             raise InvalidInput(f"{refused}: {UNREAD[name]}")
         folders = "a folder of its own holds the config of its unet or transformer"
-        known = [*FAMILIES, *UNREAD]
-        raise InvalidInput(
-            refused, hint=folders if name.endswith("Pipeline") else nearest(name, known)
-        )
+        raise InvalidInput(refused, hint=folders if name.endswith("Pipeline") else None)
     reader = _DiffusionReader(keys, family, notes)
     found = list(_READERS[reader.family.read](reader))
     if reader.family.note:

@@ -182,6 +182,22 @@ def test_a_size_that_the_pipeline_makes_is_not_said_to_be_stated():
     assert (found.code, found.text, found.doubtful) == (ConclusionCode.CONTEXT, text, True)
 
 
+def test_timesteps_without_layers_are_not_said_to_be_of_every_layer(call, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"_class_name": "UNet2DConditionModel"}))
+    out = call("explain", "config.json")[1]
+    assert "\ntimesteps: timestep\n" in out
+    assert "every layer" not in out
+
+
+def test_a_class_that_is_unknown_is_given_no_other_by_its_spelling():
+    with pytest.raises(InvalidInput, match="class FooModel") as refused:
+        resolve({"_class_name": "FooModel"})
+    assert refused.value.hint is None
+    with pytest.raises(InvalidInput, match="class FooPipeline") as refused:
+        resolve({"_class_name": "FooPipeline"})
+    assert refused.value.hint == "a folder of its own holds the config of its unet or transformer"
+
+
 def test_no_other_engine_reads_them():
     with pytest.raises(InvalidInput, match="--as vllm: config.json is of diffusers"):
         resolve({"_class_name": "UNet2DModel"}, runtime="vllm")
