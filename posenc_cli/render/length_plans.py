@@ -156,7 +156,7 @@ def plan_text(
     shown = shown_recipe(planned, recipe)
     rows = [own for own in planned.recipes if recipe is None or own.name in (AS_IS, recipe)]
     lines.append(_table(rows, typesetter))
-    lines += map(typesetter.paragraph, _legend(planned))
+    lines += map(typesetter.paragraph, _legend(planned, rows))
     if recipe is None:
         lines += map(typesetter.paragraph, _left_out(planned))
     if shown is None:
@@ -291,7 +291,8 @@ def _set_text(recipe: Recipe) -> str:
     return f"factor {recipe.params['factor']:.5g}"
 
 
-def _legend(planned: LengthPlan) -> Iterator[str]:
+def _legend(planned: LengthPlan, rows: Sequence[Recipe]) -> Iterator[str]:
+    """What the columns of the table are, and of its ``rows`` what no column says."""
     last = planned.to - 1
     rounded = planned.recipes[0].errors["bfloat16"]
     times = max(1.0, planned.to / planned.trained)
@@ -300,7 +301,7 @@ def _legend(planned: LengthPlan) -> Iterator[str]:
         "fastest; logits: times; unseen: pairs with unseen angles; negative: the sum first is; "
         f"float32: largest error of cos and sin at {last}, in bfloat16 {rounded:.1g}."
     )
-    for recipe in planned.recipes:
+    for recipe in rows:
         if recipe.scheme == "rope-llama3":
             yield _bend(recipe)
     yield CAVEAT

@@ -48,6 +48,12 @@ def test_the_rule_of_llama3_is_told_in_turns(call, config):
     assert "under 1 slowed by the factor 4, the others in between." in said
 
 
+@pytest.mark.parametrize("recipe", ["linear", "yarn"])
+def test_the_rule_of_llama3_is_told_beside_its_row_alone(call, config, recipe):
+    _, out, _ = call("plan", "--config", config, "--to", "1024", "--recipe", recipe)
+    assert "llama3" not in out
+
+
 def test_json_has_the_promised_fields(call, config):
     status, out, _ = call("plan", "--config", config, "--to", "1e3", "--json")
     found = json.loads(out)
