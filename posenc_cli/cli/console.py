@@ -98,8 +98,9 @@ class Console(OptionGroup):
         from posenc_cli.cli.help_page import continued_command
 
         margin = " " * indent
-        lines = continued_command(command, self.width - indent).split(" \\\n")
-        return " \\\n".join(_broken(margin + line, self.width - 2) for line in lines)
+        *first, last = continued_command(command, self.width - indent).split(" \\\n")
+        pieces = [_broken(margin + line, self.width - 2) for line in first]
+        return " \\\n".join([*pieces, _broken(margin + last, self.width)])
 
     def table_text(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         """A table, wrapped to the width of the terminal.

@@ -198,7 +198,7 @@ def _text(console: Console, result: Identification, names: list[str]) -> str:
     shape = "×".join(map(str, result.shape))
     what = f"{' and '.join(names)}: {shape}, {result.stored}"
     best = result.match or result.nearest
-    rows = [_row(candidate) for candidate in result.candidates]
+    rows = [_row(candidate, best) for candidate in result.candidates]
     if best is None:
         blocks = [
             [text(f"not identified: {what}"), text(_unknown(result))],
@@ -387,13 +387,16 @@ def _shortened(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _row(candidate: Candidate) -> list[str]:
-    """A candidate in the table of runners-up."""
+def _row(candidate: Candidate, best: Candidate | None) -> list[str]:
+    """A candidate in the table of runners-up, with its positions where they are not the best's."""
     params = " ".join(
         f"{name}={_shortened(as_text(value), 24)}"
         for name, value in candidate.params.items()
         if value is not None and name not in ("dim", "seed")
     )
+    positions = candidate.positions
+    if best is not None and positions is not None and str(positions) != str(best.positions):
+        params += f" positions={_shortened(str(positions), 24)}"
     tables = f" ({'/'.join(_tables(candidate))})" if _tables(candidate) else ""
     residual = _number_text(candidate.residual)
     return [f"{candidate.scheme}{tables}", params, residual, _verdict(candidate)]

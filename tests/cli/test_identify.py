@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -121,6 +122,27 @@ def test_runners_up_are_listed(call):
     _, out, _ = call("identify", "a.npy")
     assert "Runners-up:" in out
     assert max(map(len, out.split("The same again:")[0].splitlines())) <= 80
+
+
+def test_a_runner_up_of_other_positions_says_which(call):
+    """Positions by a factor are those of half the factor, by twos."""
+    asked = ("-s", "rope-linear", "--len", "256", "-d", "8", "--set", "factor=4", "-q")
+    assert call("generate", *asked, "--table", "cos-full", "--out", "c.npy")[0] == 0
+    assert call("generate", *asked, "--table", "sin-full", "--out", "s.npy")[0] == 0
+    others = [each["positions"] for each in report(call, "c.npy", "s.npy")[1]["candidates"][1:]]
+    _, out, _ = call("identify", "c.npy", "s.npy")
+    shown = re.findall(r"positions=(\S+)", out.split("Runners-up:")[1])
+    assert [each[:9] for each in shown] == [each[:9] for each in others if each != "0:256"]
+    assert shown
+
+
+def test_a_command_is_broken_between_its_words(call, tmp_path):
+    table = matrix("rope", "0:1024", table="cos-sin", layout="half", dim=64)
+    np.save(tmp_path / "t.npy", table)
+    _, out, _ = call("identify", "t.npy")
+    lines = out.split(":\n  posenc ")[1].split("\n\n")[0].splitlines()
+    assert all(line.endswith(" \\") for line in lines[:-1])
+    assert max(map(len, lines)) <= 80
 
 
 def test_tables_of_two_shapes_are_refused(call, tmp_path):
