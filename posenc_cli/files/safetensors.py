@@ -212,12 +212,23 @@ def headers(source: Source) -> tuple[ArrayHeader, ...]:
 
     Raises: InvalidInput where it is malformed, or does not fit the file.
     """
-    tensors = _tensors(source.header(0, 8, _LONGEST_HEADER), source.name)
+    text = source.header(0, 8, _LONGEST_HEADER)
+    tensors = _tensors(text, source.name)
     _check(source, b"" if source.regular else source.whole())
+    scheme = _scheme(text)
     return tuple(
-        ArrayHeader(name, tensor.shape, _DTYPES.get(tensor.dtype, (tensor.dtype,))[0])
+        ArrayHeader(name, tensor.shape, _DTYPES.get(tensor.dtype, (tensor.dtype,))[0], scheme)
         for name, tensor in tensors.items()
     )
+
+
+def _scheme(text: bytes) -> str:
+    """The scheme that the metadata of a sound header names, empty where they name none."""
+    import json
+
+    metadata = json.loads(text).get("__metadata__")
+    scheme = metadata.get("scheme") if isinstance(metadata, dict) else None
+    return scheme if isinstance(scheme, str) else ""
 
 
 def _tensors(text: bytes, name: str) -> dict[str, _TensorEntry]:

@@ -52,12 +52,14 @@ class Stored(Record):
 class ArrayHeader(Record):
     """What a file says of one of its arrays before its values; ``name`` is empty of the only one.
 
-    ``dtype`` is the number format's name, or the file's own code of one that posenc lacks.
+    ``dtype`` is the number format's name, or the file's own code of one that posenc lacks;
+    ``scheme`` is what the metadata beside posenc's own arrays name, empty where there is none.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    scheme: str = ""
 
 
 class Source:

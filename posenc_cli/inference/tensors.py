@@ -32,6 +32,9 @@ _PREFIXES = (0, 1, 2, 4, 5)
 _ROWS_BEFORE = 2  # of the tables of OPT, BART and RoBERTa, before that of the first token
 _ROUND = 64  # what contexts are multiples of
 
+_WRITTEN = "encoding"  # what posenc generate calls the one array of a file
+_IDENTIFIED = ("absolute", "rotary")  # the kinds whose arrays posenc identify takes as they are
+
 
 class PositionalTensor(Record):
     """A tensor that holds positions, or by its name should.
@@ -61,6 +64,10 @@ class _Buffer(Record):
 
 def _is_vector(shape: tuple[int, ...]) -> bool:
     return len(shape) == 1 and shape[0] > 0
+
+
+def _has_values(shape: tuple[int, ...]) -> bool:
+    return len(shape) > 0 and min(shape) > 0
 
 
 def _has_matrices(shape: tuple[int, ...]) -> bool:
@@ -108,7 +115,10 @@ def positional_tensors(file: str, headers: Sequence[ArrayHeader]) -> list[Positi
     >>> [(tensor.kind, tensor.command) for tensor in positional_tensors("m.safetensors", [header])]
     [('frequencies', 'posenc identify m.safetensors:h.0.attn.rotary_emb.inv_freq')]
     """
-    read = (_of_scheme(file, header) or _of_buffer(file, header) for header in headers)
+    read = (
+        _of_posenc(file, header) or _of_scheme(file, header) or _of_buffer(file, header)
+        for header in headers
+    )
     return [tensor for tensor in read if tensor is not None]
 
 
@@ -121,6 +131,16 @@ def _tensor(
 ) -> PositionalTensor:
     command = shlex.join(["posenc", *words]) if words else None
     return PositionalTensor(file, header.name, header.shape, header.dtype, kind, text, command)
+
+
+def _of_posenc(file: str, header: ArrayHeader) -> PositionalTensor | None:
+    """What ``posenc generate`` wrote, by the scheme that its metadata name."""
+    scheme = catalogue.BUILT_IN.get(header.scheme)
+    if header.name != _WRITTEN or scheme is None or not _has_values(header.shape):
+        return None
+    words = "identify" if scheme.kind in _IDENTIFIED else "heatmap --in"
+    text = f"{scheme.name}, {_by(header.shape)}, as posenc wrote it"
+    return _tensor(file, header, scheme.kind, text, [*words.split(), f"{file}:{header.name}"])
 
 
 def _of_scheme(file: str, header: ArrayHeader) -> PositionalTensor | None:

@@ -135,6 +135,34 @@ def test_a_table_is_told_by_what_its_shape_says(name, shape, text):
     assert tensor.text.startswith(text)
 
 
+@pytest.mark.parametrize(
+    ("asked", "kind", "verb"),
+    [
+        ("-s rope --dim 8 --table cos-full --dtype bfloat16", "rotary", "identify"),
+        ("-s sinusoidal --dim 8", "absolute", "identify"),
+        ("-s alibi --heads 2", "bias", "heatmap"),
+    ],
+)
+def test_files_of_posenc_itself_are_listed_by_their_metadata(call, asked, kind, verb):
+    words = ("generate", *asked.split(), "--len", "16", "--out", "own.safetensors", "-q")
+    assert call(*words)[0] == 0
+    (tensor,) = listed(call, "own.safetensors")
+    assert (tensor["name"], tensor["kind"]) == ("encoding", kind)
+    assert tensor["text"].startswith(asked.split()[1] + ", ")
+    assert tensor["command"].split()[1] == verb
+    assert call(*shlex.split(tensor["command"])[1:])[0] == 0
+
+
+def test_an_encoding_of_another_program_is_not_taken_for_posencs(call, tmp_path):
+    save_file({"encoding": np.ones((4, 4), np.float32)}, tmp_path / "a.safetensors")
+    save_file(
+        {"encoding": np.ones((4, 4), np.float32)},
+        tmp_path / "b.safetensors",
+        metadata={"scheme": "of another"},
+    )
+    assert listed(call, "a.safetensors") == listed(call, "b.safetensors") == []
+
+
 def test_whole_numbers_are_no_trained_table():
     (tensor,) = positional_tensors("m.npz", [ArrayHeader("wpe", (8, 4), "int64")])
     assert (tensor.kind, tensor.command) == (None, None)
