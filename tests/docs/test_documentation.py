@@ -231,6 +231,21 @@ def test_what_the_readme_says_of_gpt_oss_is_what_compare_finds(call):
     assert (status, found["differing"], found["count"]) == (1, *map(int, counted.groups()))
 
 
+def test_the_readme_says_how_to_run_a_reader_as_the_reader_itself_does(call, tmp_path):
+    assert call("emit", "-m", "llama-3-8b", "--reader", "c", "--out", "pack", "-q")[0] == 0
+    compiled = re.search(r"`cc pack/(reader\.c yours\.c -lm && \./a\.out pack)`", README)[1]
+    assert f": cc {compiled} */" in (tmp_path / "pack" / "reader.c").read_text()
+
+
+def test_the_readme_says_what_configs_of_other_kinds_are_good_for(call, tmp_path):
+    assert "or one of diffusers" in README
+    assert "with `--as all`" in README
+    assert "`compare config.json model.gguf`" in README
+    assert "or has no such file" in README
+    assert call("explain", "llama-2-7b", "--as", "all")[0] == 0
+    assert call("explain", "no-such.json")[0] == 3
+
+
 def test_the_readme_is_short_and_names_every_command():
     assert len(README.encode()) <= 9000
     for name in COMMANDS:
