@@ -307,7 +307,8 @@ class Comparing:
             self.value("sliding-base" if _slides(one) else "base", one.layer_type, first, second)
         if one.scheme == other.scheme:
             self.parameters(one, other, tuple(_PARAMETERS))
-        else:
+        # By another base the same divisors are those of no rule.
+        elif not self.alike(_divided_by(one), _divided_by(other)):
             self.schemes(one, other)
 
     def parameters(self, one: Layers, other: Layers, names: Sequence[str]) -> None:
@@ -404,6 +405,15 @@ def _divisors(group: Layers) -> Sourced:
         numbers = [group.params[name] for name in _LLAMA3]
         return Sourced(tuple(number.value for number in numbers), numbers[0].source)
     return group.params.get("short_factor") or group.derived.get("divisors") or _scheme(group)
+
+
+def _divided_by(group: Layers) -> object:
+    """The numbers that divide frequencies, pair by pair, of Llama 3.1's rule too."""
+    if group.scheme != "rope-llama3":
+        return _divisors(group).value
+    frequencies = turning_frequencies(group, None)  # (pairs,)
+    exponents = np.arange(frequencies.size) / frequencies.size
+    return tuple((float(group.params["base"].value) ** -exponents / frequencies).tolist())
 
 
 def _unstretched(group: Layers) -> Sourced:

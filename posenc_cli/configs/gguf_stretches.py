@@ -78,8 +78,10 @@ class GGUFStretches(GGUFLayers):
         stated = self.keys.number("rope.scaling.factor", minimum=0)
         if stated is None:
             stated = self.keys.number("rope.scale_linear", minimum=0)
-        if stated is None or not stated.value:
+        if stated is None:
             return self.keys.default("rope.scaling.factor", 1.0)
+        if not stated.value:
+            return Sourced(1.0, f"{stated.source} 0, which llama.cpp takes for 1")
         return stated
 
     def _original(self) -> Sourced:

@@ -425,8 +425,8 @@ def test_two_files_are_compared_as_a_config_and_a_file_are():
     forward, backward = (
         compare_models(*models).losses for models in ((good, reading(data)), (reading(data), good))
     )
-    assert {loss.name for loss in forward} == {loss.name for loss in backward}
-    assert "base" in {loss.name for loss in forward}
+    # The divisors are the same numbers, though no rule of Llama 3's with the other base.
+    assert {loss.name for loss in forward} == {loss.name for loss in backward} == {"base"}
 
 
 def test_a_value_comes_with_both_its_sources():

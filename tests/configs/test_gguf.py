@@ -94,6 +94,11 @@ def test_a_factor_of_0_or_1_or_none_stretches_nothing(kind):
         if value is not None:
             more["rope__scaling__factor"] = ("float32", value)
         assert read(llama(**more)).layer().scheme == "rope"
+    zero = read(llama(rope__scaling__factor=("float32", 0.0))).layer().derived["scaling_factor"]
+    assert (zero.value, zero.source) == (
+        1.0,
+        "llama.rope.scaling.factor 0, which llama.cpp takes for 1",
+    )
     none = llama(rope__scaling__type=("string", "none"), rope__scaling__factor=("float32", 8.0))
     assert read(none).layer().scheme == "rope"
 
