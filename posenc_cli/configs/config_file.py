@@ -79,9 +79,9 @@ def _of_folder(folder: Path, where: str) -> Path:
 
 
 def _read(file: BinaryIO, path: str, where: str) -> bytes | GGUFHeader:
-    """The bytes of an open config, or the header of what begins as a GGUF file."""
+    """The bytes of an open config, or the header of what begins, or is named, as a GGUF file."""
     ahead = file.read(len(MAGIC))
-    if ahead != MAGIC:
+    if ahead != MAGIC and not path.lower().endswith(".gguf"):
         return _of_allowed_size(ahead + file.read(LARGEST_FILE + 1 - len(ahead)))
     from posenc_cli.configs.gguf_file import read_gguf_model
 

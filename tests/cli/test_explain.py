@@ -227,6 +227,23 @@ def test_a_file_that_one_engine_alone_reads_is_refused_for_all_of_them(call, tmp
 
 
 @pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"\xff\xfe\x00\x00 no text", "is no GGUF file: it does not begin with GGUF"),
+        (b'{"model_type": "llama"}', "is no GGUF file: it does not begin with GGUF"),
+        (b"", "ends within its header (byte 0)"),
+    ],
+)
+def test_what_is_named_as_a_gguf_file_is_read_as_nothing_else(content, words, call, tmp_path):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(content)
+    for command in (["explain"], ["compare", "llama-3-8b"]):
+        status, out, err = call(*command, str(path))
+        assert (status, out) == (2, "")
+        assert words in err
+
+
+@pytest.mark.parametrize(
     ("content", "status", "words"),
     [
         (
