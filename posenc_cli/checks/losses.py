@@ -223,9 +223,13 @@ class Comparing:
         stated = files[0].model_type
         self.compared.add("architecture")
         if stated not in expected:
-            self.losses.append(
-                Loss("architecture", None, Sourced(one, "model type"), Sourced(other, "model type"))
-            )
+            values = [
+                Sourced(
+                    each.model_type, "general.architecture" if each.noun == NOUN else "model_type"
+                )
+                for each in (a.reading, b.reading)
+            ]
+            self.losses.append(Loss("architecture", None, *values))
 
     def layer_sets(self, first: Sequence[Layers], second: Sequence[Layers]) -> None:
         """Compare which layers there are, which slide and which do not turn."""

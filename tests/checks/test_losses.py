@@ -438,6 +438,17 @@ def test_a_value_comes_with_both_its_sources():
     assert loss.b.source == "DEFAULT: key absent (llama.rope.freq_base)"
 
 
+def test_an_architecture_comes_with_where_it_is_stated():
+    config, data = injected(LLAMA, renamed("llama", "qwen2"))
+    (loss,) = (
+        loss
+        for loss in compare_models(model(config), reading(data)).losses
+        if loss.name == "architecture"
+    )
+    assert (loss.a.value, loss.a.source) == ("llama", "model_type")
+    assert (loss.b.value, loss.b.source) == ("qwen2", "general.architecture")
+
+
 def test_float32_is_no_loss_and_a_tolerance_may_be_wider():
     config, data = converted(LLAMA)
     (single,) = struct.unpack("f", struct.pack("f", 500000.0 * (1 + 3e-8)))
