@@ -246,10 +246,10 @@ def vllm_deepseek(reading: LayerReading) -> Changes:
     return {**magnitude_ratio(reading, "vllm"), **always_truncated(reading)}
 
 
-def magnitude_ratio(reading: LayerReading, runtime: str) -> Changes:
-    """The amplitude g(mscale)/g(mscale_all_dim), 1 and 0 where they are missing."""
+def magnitude_ratio(reading: LayerReading, runtime: str, own: float = 1.0) -> Changes:
+    """The amplitude g(mscale)/g(mscale_all_dim) · own, 1 and 0 where they are missing."""
     weight, all_dim = _mscales(reading, runtime)
-    return yarn_amplitude(reading, weight, all_dim)
+    return yarn_amplitude(reading, weight, all_dim, own)
 
 
 def yarn_amplitude(

@@ -13,10 +13,12 @@ from posenc_cli.configs.keys import first
 from posenc_cli.configs.runtime_rules import (
     ORIGINAL,
     always_truncated,
+    check_share,
     magnitude_ratio,
     plain,
     refused,
     yarn_amplitude,
+    yarn_weight,
 )
 
 if TYPE_CHECKING:
@@ -132,7 +134,7 @@ def sglang_own_class(reading: LayerReading) -> Changes:
 
 def sglang_share(reading: LayerReading) -> Changes:
     """How much of a head turns: each class looks elsewhere for it."""
-    kind, head = reading.model_type, reading.params.get("dim")
+    kind, head = reading.model_type, reading.params["dim"]
     share = 1.0
     if kind in SHARES:
         stated = reading.top.number(_SHARE)
@@ -140,14 +142,14 @@ def sglang_share(reading: LayerReading) -> Changes:
             raise refused(NAME, f"it fails where {_SHARE} is null")
         share = float(stated.value) if stated else SHARES[kind]
     elif kind == "minimax_m2" and (columns := reading.top.count("rotary_dim")) is not None:
-        share = columns.value / head if head else 1.0
+        share = columns.value / head
     if share == reading.params.get("partial", 1.0):
         return {}
     if kind == "gemma3_text" or reading.scheme == "rope-longrope":
         raise refused(NAME, f"its {kind} fails on {_SHARE}")
-    turned = int(head * share) if head else 0
-    if share > 1 or turned < 2 or turned % 2:
-        raise refused(NAME, f"{_SHARE} {share:g} turns {turned} of {head} columns, which it cannot")
+    if share > 1:
+        raise refused(NAME, f"{_SHARE} {share:g} turns more columns than a head has")
+    check_share(NAME, _SHARE, share, head)
     return {"partial": None if share == 1 else share}
 
 
@@ -200,22 +202,16 @@ def _own_factor(reading: LayerReading) -> float:
 def sglang_yarn(reading: LayerReading) -> Changes:
     """g(mscale)/g(mscale_all_dim) where both are stated, else g(1), times ``attn_factor``."""
     _check_yarn(reading)
-    scales = [reading.entry.number(key, minimum=0) for key in ("mscale", "mscale_all_dim")]
-    weights = [float(scale.value) for scale in scales if scale is not None]
-    if len(weights) < 2:
-        weights = [1.0, 0.0]
-    return yarn_amplitude(reading, weights[0], weights[1], _own_factor(reading))
+    weight, all_dim = (yarn_weight(reading, name) for name in ("mscale", "mscale_all_dim"))
+    if weight is None or all_dim is None:
+        weight, all_dim = 1.0, 0.0
+    return yarn_amplitude(reading, weight, all_dim, _own_factor(reading))
 
 
 def sglang_mla(reading: LayerReading) -> Changes:
     """DeepSeek's: 1 and 0 for scales that are missing; always truncates."""
     _check_yarn(reading)
-    own = _own_factor(reading)
-    changes = magnitude_ratio(reading, NAME)
-    if own != 1:
-        scales = [reading.entry.number(key, minimum=0) for key in ("mscale", "mscale_all_dim")]
-        weight, all_dim = (float(scale.value) if scale else None for scale in scales)
-        changes = yarn_amplitude(reading, 1.0 if weight is None else weight, all_dim or 0.0, own)
+    changes = magnitude_ratio(reading, NAME, _own_factor(reading))
     return {**changes, **always_truncated(reading)}
 
 

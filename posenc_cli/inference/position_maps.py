@@ -287,9 +287,9 @@ def _padding(start: int, first: int, shift: int, begin: int = 0) -> PositionMap:
     which = f"the first {start} positions are" if start > 1 else "position 0 is"
     why = ", as padding on the left is"
     if begin:
-        span = f"{begin}" if start == begin + 1 else f"s {begin}–{start - 1}"
-        which = f"position{span if start > begin + 1 else ' ' + span}"
-        which, why = f"{which} {'are' if start > begin + 1 else 'is'}", ""
+        last = start - 1
+        which = f"position {begin} is" if last == begin else f"positions {begin}–{last} are"
+        why = ""
     return PositionMap(
         f"{which} turned as {first}{off}{why}", lambda p: np.where(p < start, first, p - shift)
     )
