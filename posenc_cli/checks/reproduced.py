@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.inference.claims import Residual
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,17 +22,23 @@ def reproduced(
     predicted: Callable[[Sample], ComplexRows],
     rates: Reals,
     *,
-    followed: Callable[[Sample], Reals] | None = None,
+    turned_as: Callable[[Sample], Integers] | None = None,
 ) -> Residual:
     """What a rule that predicts the factors of a piece leaves over; the tolerance follows rates.
 
-    ``followed`` gives the positions whose angles it follows, by default a row's own.
+    ``turned_as`` gives the positions as which its rows are turned, where these are not their own:
+    then the tolerance is that of the farther of the two.
     """
 
     def held() -> Iterator[tuple[Integers, Reals, Flags]]:
         for _, piece in whole.pieces():
-            factors = predicted(piece)
-            explained = piece.explained_cells(factors, rates, followed and followed(piece))
+            turned, followed = piece, None
+            if turned_as is not None:
+                turned = replace(piece, positions=turned_as(piece))
+                farther = np.maximum(np.abs(piece.positions), np.abs(turned.positions))
+                followed = farther.astype(np.float64)
+            factors = predicted(turned)
+            explained = piece.explained_cells(factors, rates, followed)
             with np.errstate(invalid="ignore", over="ignore"):
                 missed = np.abs(piece.factors - factors) + piece.stray
             yield piece.positions, np.where(piece.seen, missed, 0.0), explained

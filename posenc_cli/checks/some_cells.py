@@ -17,7 +17,7 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from posenc_cli.checks.wording import Suspect
     from posenc_cli.inference.sample import Sample
-    from posenc_cli.numerics.arrays import ComplexRows, Integers, Reals
+    from posenc_cli.numerics.arrays import Integers
 
 
 def standstill_cause(suspect: Suspect) -> Explanation | None:
@@ -72,13 +72,9 @@ def position_cause(suspect: Suspect) -> Explanation | None:
         plain = Defect().explained(piece).all(axis=1)
         return np.where(explained.all(axis=1) & ~plain, read, piece.positions)
 
-    def factors(piece: Sample) -> ComplexRows:
-        return turned_by(right, replace(piece, positions=used(piece)))
-
-    def farther(piece: Sample) -> Reals:
-        return np.maximum(np.abs(piece.positions), np.abs(used(piece))).astype(np.float64)
-
-    residual = reproduced(suspect.whole, factors, right, followed=farther)
+    residual = reproduced(
+        suspect.whole, lambda piece: turned_by(right, piece), right, turned_as=used
+    )
     shown = ", ".join(f"{p} as {q}" for p, q in moved[:3])
     which = f"{count} of {rows} positions are turned as others are, the first of them {moved[0][0]}"
     cause = Explanation(Cause.POSITION_OFFSET, which, f"position {shown}")
