@@ -178,9 +178,9 @@ def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[
             "the function exchanges q and k",
         )
         return
-    unfinished = _unfinished(trial)
-    if unfinished is not None:
-        yield unfinished
+    in_blocks = _in_blocks(trial)
+    if in_blocks is not None:
+        yield in_blocks
         return
     partner = _follows_partner(trial, values)
     if partner:
@@ -206,11 +206,16 @@ def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[
         yield _heads_apart(trial) or _unmeasured(other_sum)
 
 
-def _unfinished(trial: FunctionTrial) -> Irregularity | None:
-    """What becomes of rows that fill no block; None where none are left out so."""
+def _in_blocks(trial: FunctionTrial) -> Irregularity | None:
+    """What goes wrong with rows that a kernel takes in blocks; None where nothing does so."""
     most = min(max(_COUNTS), int(trial.positions.max()))
     x = np.random.default_rng(22).standard_normal((most, trial.x.shape[1])).astype(np.float32)
-    counts = [count for count in _COUNTS if count <= most]
+    return _left_out(trial, x) or _shared_in_blocks(trial, x)
+
+
+def _left_out(trial: FunctionTrial, x: NumberArray) -> Irregularity | None:
+    """What becomes of rows that fill no block; None where none are left out so."""
+    counts = [count for count in _COUNTS if count <= len(x)]
 
     def calls(x: NumberArray) -> list[NumberArray]:
         return [trial.given(x[:count], np.arange(1, count + 1)) for count in counts]
@@ -224,18 +229,27 @@ def _unfinished(trial: FunctionTrial) -> Irregularity | None:
             np.array([not trial.differs(*pair) for pair in zip(*of_call, strict=True)])
             for of_call in zip(values, wanted, strict=True)
         ]
-        for block in _BLOCKS if any(flags.any() for flags in found) else ():
-            if all(
-                np.array_equal(flags, np.arange(count) >= count // block * block)
-                for flags, count in zip(found, counts, strict=True)
-            ):
-                return Irregularity(
-                    cause,
-                    f"rows behind the last whole block of {block} are {what}",
-                    f"calls of {', '.join(map(str, counts))} rows show it",
-                    "the function leaves rows out",
-                )
-    return _shared_in_blocks(trial, x)
+        which = _rows_left_out(found)
+        if which:
+            return Irregularity(
+                cause,
+                f"{which} are {what}",
+                f"calls of {_numbers(counts)} rows show it",
+                "the function leaves rows out",
+            )
+    return None
+
+
+def _rows_left_out(found: Sequence[Flags]) -> str:
+    """Which rows of calls are left out, by flags of each; empty where no block tells them."""
+    most = found[-1].size
+    for block in _BLOCKS:
+        if block <= most and all(
+            np.array_equal(flags, np.arange(flags.size) >= flags.size // block * block)
+            for flags in found
+        ):
+            return f"rows behind the last whole block of {block}"
+    return f"all rows of calls of up to {most} rows" if all(map(np.all, found)) else ""
 
 
 def _shared_in_blocks(trial: FunctionTrial, x: NumberArray) -> Irregularity | None:
@@ -250,9 +264,11 @@ def _shared_in_blocks(trial: FunctionTrial, x: NumberArray) -> Irregularity | No
         if not trial.differs(values, np.concatenate(alone)):
             if block == 1:
                 return None
+            # As many rows as the call has may be a part of a larger block.
+            which = f"a block of {block}" if block < _SHARED else f"a call of {_SHARED}"
             return Irregularity(
                 Cause.POSITION_OFFSET,
-                f"all rows of a block of {block} are turned at the position of its first",
+                f"all rows of {which} are turned at the position of its first",
                 f"a call of {_SHARED} rows at every third position shows it",
                 "the function shares positions",
             )
@@ -516,9 +532,9 @@ def _dependences(trial: FunctionTrial) -> Iterator[Irregularity]:
     ends = [0, positions.size - 1]
     alone = np.concatenate([trial.given(x[[k]], positions[[k]]) for k in ends])
     if trial.differs(alone, expected[ends]):
-        unfinished = _unfinished(trial)
-        if unfinished is not None:
-            yield unfinished
+        in_blocks = _in_blocks(trial)
+        if in_blocks is not None:
+            yield in_blocks
             return
         yield _of_rows("depends on how many rows it is given, not on their positions alone")
 

@@ -745,3 +745,26 @@ def test_calls_of_one_row_that_start_again_are_not_said_of_all_calls(check):
 def test_positions_past_float16_are_not_said_to_follow_the_length(check):
     found = check("def f(x, p): return good(x, p.astype(np.float16))", positions="0:64,70000:70002")
     assert not any("depends on the length" in note for note in found.subject.notes)
+
+
+LEFT = """
+def f(x, p):
+    y, end = good(x, p), len(x) // 64 * 64
+    y[end:] = x[end:]
+    return y
+"""
+SHARED = "def f(x, p): return good(x, p[np.arange(len(p)) // 64 * 64])"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("body", "positions", "said"),
+    [
+        (LEFT, "0:17", "all rows of calls of up to 16 rows are left as given"),
+        (LEFT, "0:40", "all rows of calls of up to 32 rows are left as given"),
+        (LEFT, "0:100", "rows behind the last whole block of 64 are left as given"),
+        (SHARED, "0:300", "all rows of a call of 32 are turned at the position of its first"),
+    ],
+)
+def test_a_block_is_named_where_calls_have_filled_it(body, positions, said, check):
+    assert diagnose(check(body, positions=positions))[0].message == said
