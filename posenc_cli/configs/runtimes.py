@@ -299,35 +299,54 @@ RUNTIMES: Mapping[str, Runtime] = {
 """The runtimes by name, transformers 5 first."""
 
 
-def _of_span(runtime: str) -> Iterator[tuple[Any, ...]]:
-    """The differences of versions of transformers that do the same, but for their tag."""
-    known = partial(transformers_rules.span_container, runtime=runtime)
-    llama3 = partial(transformers_rules.span_llama3, runtime=runtime)
-    yarn = partial(transformers_rules.span_yarn, runtime=runtime)
-    any_model: frozenset[str] = frozenset()
-    keys = "reads rope_theta and rope_scaling only"
-    file = "modeling_rope_utils.py"
-    yield (
-        *("container", _SCALED | _LONGROPE, keys),
-        *("models/llama/configuration_llama.py", known, any_model),
+def _of_span(runtime: str) -> Iterator[RuntimeDifference]:
+    """The differences of versions of transformers that do the same."""
+    newest = transformers_rules.SPANS[runtime].split()[-1]
+    folder = f"{_HUB}/huggingface/transformers/blob/v{newest}/src/transformers"
+
+    def difference(
+        topic: str, schemes: frozenset[str], what: str, file: str, rule: Callable[..., Changes]
+    ) -> RuntimeDifference:
+        of_span = partial(rule, runtime=runtime)
+        return RuntimeDifference(runtime, topic, schemes, what, f"{folder}/{file}", of_span)
+
+    yield difference(
+        "container",
+        _SCALED | _LONGROPE,
+        "reads rope_theta and rope_scaling only",
+        "models/llama/configuration_llama.py",
+        transformers_rules.span_container,
     )
     if runtime != "transformers-4.54":
-        yield (
-            *("stretch", _YARN, "takes a rope_scaling of null as no stretch"),
-            *("models/gpt_oss/configuration_gpt_oss.py", transformers_rules.span_null),
+        yield RuntimeDifference(
+            runtime,
+            "stretch",
+            _YARN,
+            "takes a rope_scaling of null as no stretch",
+            f"{folder}/models/gpt_oss/configuration_gpt_oss.py",
+            transformers_rules.span_null,
             frozenset({"gpt_oss"}),
         )
-    yield (
-        *("original length", frozenset({"rope-llama3"})),
-        *("takes the original length of the rope object alone", file, llama3, any_model),
+    yield difference(
+        "original length",
+        frozenset({"rope-llama3"}),
+        "takes the original length of the rope object alone",
+        "modeling_rope_utils.py",
+        transformers_rules.span_llama3,
     )
-    ramp = "ramps from the original length of the rope object, else from max_position_embeddings"
     more = {
         "transformers-4.57": "",
         "transformers-4.55": "; replaces factor by the quotient of the two",
         "transformers-4.54": "; replaces factor by the quotient of the two, and always truncates",
     }
-    yield "original length", _YARN, ramp + more[runtime], file, yarn, any_model
+    yield difference(
+        "original length",
+        _YARN,
+        "ramps from the original length of the rope object, else from max_position_embeddings"
+        + more[runtime],
+        "modeling_rope_utils.py",
+        transformers_rules.span_yarn,
+    )
 
 
 _YARN = frozenset({"rope-yarn"})
@@ -345,19 +364,7 @@ _EXLLAMA = f"{_HUB}/turboderp-org/exllamav3/blob/v1.4.1/exllamav3"
 _ROTARY = "layers/rotary_embedding"
 
 DIFFERENCES: tuple[RuntimeDifference, ...] = (
-    *(
-        RuntimeDifference(
-            runtime,
-            topic,
-            schemes,
-            what,
-            f"{_HUB}/huggingface/transformers/blob/{tag}/src/transformers/{file}",
-            rule,
-            model_types,
-        )
-        for runtime, tag in transformers_rules.TAGS.items()
-        for topic, schemes, what, file, rule, model_types in _of_span(runtime)
-    ),
+    *(difference for runtime in transformers_rules.SPANS for difference in _of_span(runtime)),
     RuntimeDifference(
         "transformers-4.50",
         "container",

@@ -30,11 +30,6 @@ SPANS: Mapping[str, str] = {
     "transformers-4.54": "4.52.4 to 4.54.1",
 }
 """The engines, each by its newest version, and the versions that were run, which do the same."""
-TAGS: Mapping[str, str] = {
-    "transformers-4.57": "v4.57.6",
-    "transformers-4.55": "v4.55.4",
-    "transformers-4.54": "v4.54.1",
-}
 STRETCHED = (
     *("cohere", "deepseek_v3", "gemma", "gemma2", "gemma3_text", "glm", "glm4", "gpt_neox"),
     *("granite", "llama", "mistral", "mixtral", "phi", "qwen2", "qwen2_moe", "qwen3"),

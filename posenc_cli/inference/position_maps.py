@@ -220,7 +220,7 @@ def _wraps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
             yield _signed_wrap(period)
         return
     again = int(read[positions != read].min())
-    if again > 0 == lags[0]:
+    if again > 0 and lags[0] == 0:
         yield _ring(again, period)
     first = int(positions[int(np.argmax(read != positions - lags[0]))])
     shift = -int(lags[0])
