@@ -54,6 +54,9 @@ class _AxisMap(Record):
         return " and ".join(filter(None, (times, off))) or "right"
 
 
+_UNCHANGED = _AxisMap(1.0, 0.0)
+
+
 def stretched_cause(suspect: Suspect) -> Explanation | None:
     """The cause where the coordinates of wrong rows lie on a line of their own on each axis."""
     sample = suspect.sample
@@ -64,8 +67,8 @@ def stretched_cause(suspect: Suspect) -> Explanation | None:
     wrong = ~Defect().explained(sample).all(axis=1)  # (n,)
     if np.count_nonzero(wrong) < _FEWEST:
         return None
-    lines = _lines(sample.rows(np.flatnonzero(wrong)), axes)
-    if lines is None or all(line == _AxisMap(1.0, 0.0) for line in lines.values()):
+    maps = _axis_maps(sample.rows(np.flatnonzero(wrong)), axes)
+    if maps is None or all(each == _UNCHANGED for each in maps.values()):
         return None
     count = rows = 0
     first: int | None = None
@@ -78,15 +81,15 @@ def stretched_cause(suspect: Suspect) -> Explanation | None:
             rows += right.size
             if first is None and not right.all():
                 first = int(piece.positions[int(np.argmin(right))])
-            yield piece.positions, *_missed(piece, lines, axes, right)
+            yield piece.positions, *_missed(piece, maps, axes, right)
 
     residual = Residual.measure(held())
     if not residual.whole:
         return None
     texts: dict[str, list[int]] = {}
-    for axis, line in lines.items():
-        if line != _AxisMap(1.0, 0.0):
-            texts.setdefault(line.text, []).append(axis)
+    for axis, axis_map in maps.items():
+        if axis_map != _UNCHANGED:
+            texts.setdefault(axis_map.text, []).append(axis)
     said = ", and ".join(
         f"{text} on ax{'i' if len(those) == 1 else 'e'}s {', '.join(map(str, those))}"
         for text, those in texts.items()
@@ -101,10 +104,10 @@ def stretched_cause(suspect: Suspect) -> Explanation | None:
     return with_residual(cause, residual)
 
 
-def _lines(wrong: Sample, axes: Integers) -> dict[int, _AxisMap] | None:
-    """The line of each axis that pairs follow, None where one shows no coordinates."""
+def _axis_maps(wrong: Sample, axes: Integers) -> dict[int, _AxisMap] | None:
+    """The map of each axis that pairs follow, None where one shows no coordinates."""
     own = wrong.reference.angle_positions(wrong.positions)  # (n, pairs)
-    lines = {}
+    maps = {}
     for axis in np.unique(axes).tolist():
         of_axis = axes == axis
         if not (wrong.seen & of_axis).any():
@@ -116,8 +119,8 @@ def _lines(wrong: Sample, axes: Integers) -> dict[int, _AxisMap] | None:
         times, off = 1.0, float(np.median(read - right))
         if np.unique(right).size > 1:
             times, off = (float(number) for number in np.polyfit(right, read, 1))
-        lines[axis] = _AxisMap(_short(times, _TIMES), _short(off, _OFF))
-    return lines
+        maps[axis] = _AxisMap(_short(times, _TIMES), _short(off, _OFF))
+    return maps
 
 
 def _short(value: float, error: float) -> float:
@@ -131,12 +134,12 @@ def _short(value: float, error: float) -> float:
 
 
 def _missed(
-    piece: Sample, lines: dict[int, _AxisMap], axes: Integers, right: Flags
+    piece: Sample, maps: dict[int, _AxisMap], axes: Integers, right: Flags
 ) -> tuple[RealRows, Flags]:
-    """By how much cells are missed of which wrong rows follow these lines, and which explained."""
+    """By how much cells are missed of which wrong rows follow these maps, and which explained."""
     own = piece.reference.angle_positions(piece.positions).astype(np.float64)  # (n, pairs)
-    times = np.array([lines[axis].times for axis in axes.tolist()])
-    off = np.array([lines[axis].off for axis in axes.tolist()])
+    times = np.array([maps[axis].times for axis in axes.tolist()])
+    off = np.array([maps[axis].off for axis in axes.tolist()])
     along: Reals = np.where(right[:, None], own, own * times + off)
     rates = piece.reference.frequencies
     factors = np.asarray(piece.amplitude * np.exp(1j * along * rates), np.complex128)
