@@ -48,9 +48,10 @@ class GGUFKeys:
             f"{self.header.name}: {self.path(key)} is missing: llama.cpp does not load the file"
         )
 
-    def default(self, key: str, value: Any) -> Sourced:
-        """What llama.cpp takes where a key is absent."""
-        return Sourced(value, f"DEFAULT: key absent ({self.path(key)})")
+    def default(self, key: str, value: Any, *, stated: Sourced | None = None) -> Sourced:
+        """What llama.cpp takes where a key is absent, or ``stated`` is 0."""
+        why = "key absent" if stated is None else "key is 0"
+        return Sourced(value, f"DEFAULT: {why} ({self.path(key)})")
 
     def number(
         self, key: str, *, above: float | None = 0, minimum: float | None = None

@@ -75,22 +75,21 @@ class GGUFStretches(GGUFLayers):
 
     def _factor(self) -> Sourced:
         """What frequencies are divided by; 0 and nothing are 1."""
-        stated = self.keys.number("rope.scaling.factor", minimum=0)
-        if stated is None:
-            stated = self.keys.number("rope.scale_linear", minimum=0)
-        if stated is None:
-            return self.keys.default("rope.scaling.factor", 1.0)
-        if not stated.value:
-            return Sourced(1.0, f"{stated.source} 0, which llama.cpp takes for 1")
-        return stated
+        for key in ("rope.scaling.factor", "rope.scale_linear"):
+            stated = self.keys.number(key, minimum=0)
+            if stated is not None:
+                return stated if stated.value else self.keys.default(key, 1.0, stated=stated)
+        return self.keys.default("rope.scaling.factor", 1.0)
 
     def _original(self) -> Sourced:
         """The length that the model was trained on first."""
         stated = self.keys.count("rope.scaling.original_context_length", minimum=0)
         if stated is not None and stated.value:
             return stated
-        path = self.keys.path("rope.scaling.original_context_length")
-        return Sourced(self.context.value, f"DEFAULT: key absent ({path}): {self.context.source}")
+        default = self.keys.default(
+            "rope.scaling.original_context_length", self.context.value, stated=stated
+        )
+        return Sourced(default.value, f"{default.source}: {self.context.source}")
 
     def _stretch(self, group: AlikeLayers) -> Stretching:
         """How the layers of a group are stretched."""
@@ -195,7 +194,8 @@ class GGUFStretches(GGUFLayers):
         if original.source.startswith("DEFAULT"):
             key = "rope.scaling.original_context_length"
             self.notes.default(self.keys.path(key))
-            self.notes.warn(f"{self.keys.path(key)} is not given: llama.cpp takes the context")
+            given = "0" if original.source.startswith("DEFAULT: key is 0") else "not given"
+            self.notes.warn(f"{self.keys.path(key)} is {given}: llama.cpp takes the context")
         for name, key in (("beta_fast", "yarn_beta_fast"), ("beta_slow", "yarn_beta_slow")):
             if key in self.architecture.yarn:
                 beta = self.keys.number(f"rope.scaling.{key}")

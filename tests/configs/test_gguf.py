@@ -94,11 +94,10 @@ def test_a_factor_of_0_or_1_or_none_stretches_nothing(kind):
         if value is not None:
             more["rope__scaling__factor"] = ("float32", value)
         assert read(llama(**more)).layer().scheme == "rope"
-    zero = read(llama(rope__scaling__factor=("float32", 0.0))).layer().derived["scaling_factor"]
-    assert (zero.value, zero.source) == (
-        1.0,
-        "llama.rope.scaling.factor 0, which llama.cpp takes for 1",
-    )
+    for key in ("rope.scaling.factor", "rope.scale_linear"):
+        zero = read(llama(**{key.replace(".", "__"): ("float32", 0.0)})).layer()
+        factor = zero.derived["scaling_factor"]
+        assert (factor.value, factor.source) == (1.0, f"DEFAULT: key is 0 (llama.{key})")
     none = llama(rope__scaling__type=("string", "none"), rope__scaling__factor=("float32", 8.0))
     assert read(none).layer().scheme == "rope"
 
@@ -113,6 +112,13 @@ def test_yarn_without_its_original_length_takes_the_context_and_says_so():
     assert original.value == 4096
     assert original.source.startswith(absent("llama.rope.scaling.original_context_length"))
     assert "llama.rope.scaling.original_context_length" in resolved.defaulted
+    zero = read(llama(**yarn, rope__scaling__original_context_length=("uint32", 0)))
+    original = zero.layer().params["original_max_position_embeddings"]
+    assert any("original_context_length is 0: llama.cpp takes" in text for text in zero.warnings)
+    assert original.value == 4096
+    assert original.source.startswith(
+        "DEFAULT: key is 0 (llama.rope.scaling.original_context_length)"
+    )
     stated = {**yarn, "rope__scaling__original_context_length": ("uint32", 1024)}
     layers = read(llama(**stated)).layer()
     assert layers.values()["original_max_position_embeddings"] == 1024
