@@ -203,53 +203,80 @@ def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[
         other_sum = (
             "gives other values for vectors in one call than for their unit vectors in calls"
         )
-        yield _heads_apart(trial) or _unmeasured(other_sum)
+        yield _heads_apart(trial) or _left_whole(trial) or _unmeasured(other_sum)
 
 
 def _in_blocks(trial: FunctionTrial) -> Irregularity | None:
     """What goes wrong with rows that a kernel takes in blocks; None where nothing does so."""
-    most = min(max(_COUNTS), int(trial.positions.max()))
-    x = np.random.default_rng(22).standard_normal((most, trial.x.shape[1])).astype(np.float32)
+    x = _rows_of_blocks(trial)
     return _left_out(trial, x) or _shared_in_blocks(trial, x)
+
+
+def _rows_of_blocks(trial: FunctionTrial) -> NumberArray:
+    """Vectors, as many as there are positions for. Shape: (n, columns)."""
+    most = min(max(_COUNTS), int(trial.positions.max()))
+    x = np.random.default_rng(22).standard_normal((most, trial.x.shape[1]))
+    return x.astype(np.float32)
+
+
+def _calls_of_blocks(trial: FunctionTrial, x: NumberArray) -> dict[int, NumberArray]:
+    """What becomes of the first rows in calls of several lengths."""
+    return {
+        count: trial.given(x[:count], np.arange(1, count + 1))
+        for count in _COUNTS
+        if count <= len(x)
+    }
+
+
+def _left_whole(trial: FunctionTrial) -> Irregularity | None:
+    """Where calls of several lengths leave all rows as given, so that no block shows."""
+    x = _rows_of_blocks(trial)
+    calls = _calls_of_blocks(trial, x)
+    if any(trial.differs(values, x[:count]) for count, values in calls.items()):
+        return None
+    return Irregularity(
+        Cause.NO_ROTATION,
+        f"all rows of calls of up to {max(calls)} rows are left as given",
+        f"calls of {_numbers([*calls])} rows show it",
+        "the function leaves rows out",
+    )
 
 
 def _left_out(trial: FunctionTrial, x: NumberArray) -> Irregularity | None:
     """What becomes of rows that fill no block; None where none are left out so."""
-    counts = [count for count in _COUNTS if count <= len(x)]
-
-    def calls(x: NumberArray) -> list[NumberArray]:
-        return [trial.given(x[:count], np.arange(1, count + 1)) for count in counts]
-
-    values, opposite = calls(x), calls(-x)
+    calls, opposite = _calls_of_blocks(trial, x), [*_calls_of_blocks(trial, -x).values()]
     for cause, what, wanted in (
-        (Cause.NO_ROTATION, "left as given", [x[:count] for count in counts]),
-        (Cause.UNINITIALISED, "not written: they are the same whatever is given", opposite),
+        (Cause.NO_ROTATION, "left as given", [x[:count] for count in calls]),
+        (
+            Cause.UNINITIALISED,
+            "not written: they are the same whatever is given",
+            opposite,
+        ),
     ):
         found = [
             np.array([not trial.differs(*pair) for pair in zip(*of_call, strict=True)])
-            for of_call in zip(values, wanted, strict=True)
+            for of_call in zip(calls.values(), wanted, strict=True)
         ]
-        which = _rows_left_out(found)
-        if which:
+        block = _block_left_out(found)
+        if block is not None:
             return Irregularity(
                 cause,
-                f"{which} are {what}",
-                f"calls of {_numbers(counts)} rows show it",
+                f"rows behind the last whole block of {block} are {what}",
+                f"calls of {_numbers([*calls])} rows show it",
                 "the function leaves rows out",
             )
     return None
 
 
-def _rows_left_out(found: Sequence[Flags]) -> str:
-    """Which rows of calls are left out, by flags of each; empty where no block tells them."""
-    most = found[-1].size
+def _block_left_out(found: Sequence[Flags]) -> int | None:
+    """The rows of a block behind whose last whole one rows are left out, by flags of each call."""
     for block in _BLOCKS:
-        if block <= most and all(
+        if block <= found[-1].size and all(
             np.array_equal(flags, np.arange(flags.size) >= flags.size // block * block)
             for flags in found
         ):
-            return f"rows behind the last whole block of {block}"
-    return f"all rows of calls of up to {most} rows" if all(map(np.all, found)) else ""
+            return block
+    return None
 
 
 def _shared_in_blocks(trial: FunctionTrial, x: NumberArray) -> Irregularity | None:

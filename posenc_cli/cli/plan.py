@@ -108,7 +108,7 @@ def plan(
       posenc plan --model llama-2-7b --to 16384 --recipe yarn
       posenc plan --config config.json --to 1e6 --bases 100 --json
       posenc plan --config config.json --to 131072 --require "context>=131072"
-      posenc plan --model llama-2-7b --to 8192 --require "yarn.unseen<=0,negative-from>=4096"
+      posenc plan --model llama-2-7b --to 8192 --require "yarn.unseen<=0,negative-from>=1024"
     """
     flags = {"--model": model, "--config": config}
     named = [(flag, text) for flag, text in flags.items() if text is not None]

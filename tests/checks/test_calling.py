@@ -295,7 +295,7 @@ def test_heads_that_are_turned_differently_are_named_and_not_called_bent(check):
         return y, turn(k)
     """
     queries = check(body)
-    text = "the function turns heads differently: heads 4–8 of 8 are left as given"
+    text = "heads 4–8 of 8 are left as given: in one call in which all hold the same vectors"
     assert queries.subject.no_map == text
     assert not queries.subject.key.no_map
 

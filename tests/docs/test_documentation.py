@@ -34,7 +34,6 @@ DIFFERENT = {
     "posenc compare gpt-oss-20b --as llama.cpp",
     "posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=16 --tol 1e-6",
     "posenc compare config.json model.gguf",
-    "posenc explain config.json --fail-on context,no-positions",
     "posenc compare rope rope --dim 64 --set b.base=500000 --len 128",
     "posenc compare sinusoidal rope --dim 64 --len 128 --out difference.png",
     "posenc compare gemma-3-4b rope --layer-type full_attention --set b.dim=256",
