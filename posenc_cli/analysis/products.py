@@ -119,7 +119,8 @@ class Diagonals(Record):
     ``looked`` counts the pairs of rows looked at, ``kept`` those whose product is finite.
     ``reach`` is the largest squared length of a row.
 
-    Shape: (offsets,) each, the offsets ascending; NaN where no product is finite.
+    Shape: (offsets,) each, the offsets ascending; NaN where no product is finite, and a mean also
+    where their sum is beyond float64.
     """
 
     offsets: Integers
@@ -149,6 +150,7 @@ class Diagonals(Record):
         def finite(values: Reals) -> Reals:
             return np.where(kept > 0, values[order], np.nan)
 
+        total = np.where(np.isfinite(total), total, np.nan)
         mean = finite(total) / np.maximum(kept, 1)
         looked = looked[order]
         return cls(offsets[order], finite(least), mean, finite(most), looked, kept, reach)
@@ -227,7 +229,8 @@ def diagonals(rows: MatrixRows, windows: tuple[range, ...] | None = None) -> Dia
                     counts[place] += mask
                 np.fmin(least[place], backward, out=least[place])
                 np.fmax(most[place], backward, out=most[place])
-                total[place] += backward if whole else np.where(mask, backward, 0.0)
+                with np.errstate(over="ignore"):
+                    total[place] += backward if whole else np.where(mask, backward, 0.0)
     inner = np.arange(2 * width - 1, dtype=np.int64) - (width - 1)
     apart = np.arange(len(windows), dtype=np.int64)[:, None]
     offsets = spacing * apart + inner
@@ -267,7 +270,8 @@ def near_diagonals(rows: MatrixRows, count: int = 4) -> Diagonals:
             if products.size:
                 least[offset] = min(least[offset], products.min())
                 most[offset] = max(most[offset], products.max())
-                total[offset] += products.sum()
+                with np.errstate(over="ignore", invalid="ignore"):
+                    total[offset] += products.sum()
                 kept[offset] += products.size
     offsets = np.arange(count, dtype=np.int64)
     reach = max(0.0, float(most[0]))

@@ -333,6 +333,8 @@ def _on_decay(similarity: Similarity, verdict: Verdict) -> str:
             return f"decay: halves the weight of attention {where}"
         return f"decay: no offset halves the weight of attention, {searched}"
     start = f"{mean}value of {verdict.peak:.4g} at offset 0"
+    if math.isnan(verdict.peak):
+        return "decay: not told, since the mean at offset 0 is beyond float64 or of no number"
     if not verdict.peak > 0:
         return f"decay: none to speak of, from the {start}"
     if reached:

@@ -290,6 +290,14 @@ def test_valid_arrays_end_in_a_status_and_at_most_one_error(command, stored):
     check(command, stored)
 
 
+def test_products_whose_sum_is_beyond_float64_have_no_mean():
+    """What the property above found once."""
+    rows = np.array([[1e154, 0.0]] * 6)
+    check("dot-similarity --in A --json", [(rows, "C", ".npy"), (rows, "C", ".npy")])
+    said = " ".join(told(["dot-similarity", "--in", "a.npy"])[1].split())
+    assert said.endswith("the mean at offset 0 is beyond float64 or of no number")
+
+
 @pytest.mark.slow
 @given(commands(), files())
 @examples(400)
