@@ -189,7 +189,8 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
     attempts += _wave_and_row_attempts(evidence)
     if not _is_settled(attempts):
         attempts += _attempt_all(fallback_hypotheses(evidence), evidence, None)
-    if not any(attempt.trial.fits_most and not attempt.trial.strained for attempt in attempts):
+    # Columns that fit may be those in which two rules hardly differ.
+    if not any(each.trial.fits_most_rows and not each.trial.strained for each in attempts):
         attempts += _attempts_of_parts(evidence)
     if not any(attempt.trial.fits_most for attempt in attempts):
         attempts += _attempt_all(hypotheses_of_most_pairs(evidence), evidence, None)

@@ -130,9 +130,14 @@ class Trial(Record):
         return self.ratio <= 1
 
     @property
+    def fits_most_rows(self) -> bool:
+        """Whether most rows of the sample fit: others may have been damaged."""
+        return self.fits or 2 * self.misfits < self.rows
+
+    @property
     def fits_most(self) -> bool:
         """Whether most rows of the sample fit, or columns: others may have been damaged."""
-        return self.fits or 2 * self.misfits < self.rows or self.fitting_columns >= MOST_COLUMNS
+        return self.fits_most_rows or self.fitting_columns >= MOST_COLUMNS
 
     @property
     def strained(self) -> bool:
