@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.phasors import Phasors
 
+LOW_BITS = 6  # of a position, in the kernel's lowest digit
 LANES = 8  # rows of the kernel's tables are multiples of these
-DIGITS = 10  # above the lowest: with it, what positions up to 2^53 need
+DIGITS = 10  # of DIGIT_BITS, above the lowest: what positions up to 2^53 need
 COLUMNS, HALVES, ALTERNATE = range(3)
 FORMATS = {dtype.name: number for number, dtype in enumerate((FLOAT64, FLOAT32, BFLOAT16, FLOAT16))}
 WIDE_MARGIN = 2.0**-90
@@ -268,7 +269,7 @@ class _KernelTables:
         if pairing is not None:
             self._layout = ALTERNATE if pairing.first.step == 2 else HALVES
         heads = self._heads
-        table = phasors.digit_table(0)
+        table = phasors.digit_table(0, LOW_BITS)
         first, second = low_of(heads, table[0], table[2])
         first_low, second_low = low_of(heads, table[1], table[3])
         sizes = np.array([abs(float(rate)) for rate in phasors.frequencies] or [0.0])
@@ -283,7 +284,7 @@ class _KernelTables:
     def of(self, dtype: DType, last: int, instructions: int) -> _KernelTable:
         """The kernel's table for a format and positions up to ``last``."""
         # One at least: its rows are 0 in columns of zeros, where a scale is not.
-        digits = max(1, -(-(last >> DIGIT_BITS).bit_length() // DIGIT_BITS))
+        digits = max(1, -(-(last >> LOW_BITS).bit_length() // DIGIT_BITS))
         key = (dtype.name, digits, instructions)
         return self._made.get(key, lambda: self._of(dtype, digits, instructions))
 
@@ -316,8 +317,8 @@ class _KernelTables:
     def _digits(self, count: int) -> list[NumberArray]:
         """The tables of the first digits above the lowest."""
         while len(self._high) < count:
-            shift = DIGIT_BITS * (len(self._high) + 1)
-            parts = self._phasors.digit_table(shift)[:, :, self._heads.waves]
+            shift = LOW_BITS + DIGIT_BITS * len(self._high)
+            parts = self._phasors.digit_table(shift, DIGIT_BITS)[:, :, self._heads.waves]
             parts[:, :, self._heads.zero] = 0.0
             self._high.append(_padded(parts))
         return self._high[:count]

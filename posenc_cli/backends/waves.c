@@ -1,10 +1,10 @@
 /* Tables of scale * cos(n w) and scale * sin(n w), each cell rounded once or left to be settled.
 
-   A position is split into digits of five bits. The lowest is a row of the low table, X and Y; the
-   product of the others' rows and the scale, in double-double, gives U and V of 32 positions at a
-   time. A cell is X U + Y V; of a pair of columns that share a wave the other is Y U - X V. Where
-   cell + margin and cell - margin round to the same number, that is the right one; the other cells
-   are listed, and whoever calls settles them. So no byte depends on instructions, threads or order.
+   A position is split into digits. The lowest is a row of the low table, X and Y; the product of the
+   others' rows and the scale, in double-double, gives U and V of ROWS positions at a time. A cell is
+   X U + Y V; of a pair of columns that share a wave the other is Y U - X V. Where cell + margin and
+   cell - margin round to the same number, that is the right one; the other cells are listed, and
+   whoever calls settles them. So no byte depends on instructions, threads or order.
 
    The bounds are those of posenc_cli/numerics/waves.py and wide.py; backends/fast.py makes the
    tables. Compile with -ffp-contract=off: what is exact here is exact as it is written. */
@@ -20,7 +20,10 @@
 #define INLINE static inline __attribute__((always_inline))
 #define EXPORT __attribute__((visibility("default")))
 
-enum { ROWS = 32, DIGIT_BITS = 5, DIGITS = 10, MOST_LANES = 8 };
+enum { LOW_BITS = 6, ROWS = 1 << LOW_BITS }; /* of the lowest digit */
+enum { DIGIT_BITS = 5, DIGITS = 10 };        /* of the others */
+enum { BLOCK = 16 }; /* rows at a time: they and their low table stay in the first cache */
+enum { MOST_LANES = 8 };
 enum format { FLOAT64, FLOAT32, BFLOAT16, FLOAT16 };
 enum layout { COLUMNS, HALVES, ALTERNATE };
 
@@ -33,27 +36,28 @@ struct table {
     double margin;           /* of a cell, times the bound of what is added up */
     double cancelled;        /* what cancellation adds to that bound */
     const double *low;           /* X, Y, and their low parts: 4 x ROWS rows */
-    const double *high[DIGITS];  /* cos, its low part, sin, its low part: 4 x ROWS rows each */
+    const double *high[DIGITS];  /* cos, its low part, sin, its low part: 4 x 2^DIGIT_BITS rows */
     const double *turn;          /* by head: 1 for a sine, -1 for a cosine */
     const double *rate;          /* by head: the size of its frequency */
     const double *reach_x, *reach_y; /* by head: the largest sizes of X and Y */
 };
 
-/* U and V of one group of positions by head, their low parts, and the margins of both cells; in a
-   half precision also the bits of the least float32 that is far enough from zero. */
+/* U and V of ROWS positions by head, their low parts, the margins of both cells and the grids of
+   their sums; in a half precision the bits of the least float32 that is far enough from zero. */
 struct factors {
-    double *u, *v, *u_low, *v_low, *margin, *other_margin;
-    int32_t *floor, *other_floor;
+    double *u, *v, *u_low, *v_low, *margin, *other_margin, *grid, *other_grid;
+    uint32_t *floor, *other_floor;
 };
 
-/* Positions of one group: their rows of the low table, where their cells go, and their doubts. */
+/* Positions with the same factors: their rows of the low table, where their cells go, and their
+   doubts. */
 struct group {
     const struct table *table;
     const struct factors *by;
-    int64_t count, offsets[ROWS];
+    int64_t count, offsets[BLOCK];
     char *out;
     int64_t stride;
-    uint32_t doubts[ROWS][MOST_LANES]; /* of the heads that were filled last */
+    uint32_t doubts[BLOCK][MOST_LANES]; /* of the heads that were filled last */
 };
 
 struct found {
@@ -80,8 +84,8 @@ INLINE uint16_t half_of(double value, int float16) {
 /* The bits of the least float32 that is far enough from zero: above 2^26 margins one lies on the
    exact value's side of every tie but its own. A margin below a quarter of the smallest float32
    leaves only what is rounded to zero in doubt. */
-INLINE int32_t least_apart(double margin) {
-    return margin > 0x1p-151 ? (int32_t)bits_of_float((float)(margin * 0x1.00001p26)) : margin > 0;
+INLINE uint32_t least_apart(double margin) {
+    return margin > 0x1p-151 ? bits_of_float((float)(margin * 0x1.00001p26)) : margin > 0;
 }
 
 /* List the cells of a head that are not proven. Those of half precisions are looked at again, with
@@ -108,11 +112,18 @@ static void list(const struct group *group, int64_t r, int64_t k, int64_t row, s
     }
 }
 
-/* Two neighbours in memory as one word. */
+/* The upper halves of words, one after the other in memory. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define PAIRED(first, second, bits) ((first) | (second) << (bits))
+#define PAIRED(first, second) ((first) >> 16 | ((second) & 0xffff0000u))
 #else
-#define PAIRED(first, second, bits) ((second) | (first) << (bits))
+#define PAIRED(first, second) (((first) & 0xffff0000u) | (second) >> 16)
+#endif
+
+/* Numbers of two vectors, by their places. */
+#ifdef __clang__
+#define SHUFFLED(type, first, second, ...) __builtin_shufflevector(first, second, __VA_ARGS__)
+#else
+#define SHUFFLED(type, first, second, ...) __builtin_shuffle(first, second, (type){__VA_ARGS__})
 #endif
 
 #define JOINED(name, suffix) name##_##suffix
@@ -132,6 +143,7 @@ static void list(const struct group *group, int64_t r, int64_t k, int64_t row, s
 #define TARGET __attribute__((target("avx2,fma")))
 #define LANES 4
 #define FUSED _mm256_fmadd_pd
+#define LEAST(one, other) _mm_min_epu32((__m128i)(one), (__m128i)(other))
 #define STREAM_LINE(out, from)  \
     for (int i = 0; i < 2; i++) \
     _mm256_stream_si256((__m256i *)(out) + i, _mm256_loadu_si256((const __m256i *)(from) + i))
@@ -141,6 +153,7 @@ static void list(const struct group *group, int64_t r, int64_t k, int64_t row, s
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")))
 #define LANES 8
 #define FUSED _mm512_fmadd_pd
+#define LEAST(one, other) _mm256_min_epu32((__m256i)(one), (__m256i)(other))
 #define STREAM_LINE(out, from) _mm512_stream_si512((__m512i *)(out), _mm512_loadu_si512(from))
 #include "waves_kernel.h"
 #endif

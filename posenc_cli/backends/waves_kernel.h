@@ -4,10 +4,19 @@
 
 #define DO TARGET INLINE
 
+/* A number of the one vector and of the other in turn: two vectors. */
+#if LANES == 8
+#define IN_TURN(type, one, other)                          \
+    {SHUFFLED(type, one, other, 0, 8, 1, 9, 2, 10, 3, 11), \
+     SHUFFLED(type, one, other, 4, 12, 5, 13, 6, 14, 7, 15)}
+#else
+#define IN_TURN(type, one, other) \
+    {SHUFFLED(type, one, other, 0, 4, 1, 5), SHUFFLED(type, one, other, 2, 6, 3, 7)}
+#endif
+
 typedef double NAME(doubles) __attribute__((vector_size(8 * LANES)));
 typedef uint64_t NAME(longs) __attribute__((vector_size(8 * LANES)));
 typedef float NAME(floats) __attribute__((vector_size(4 * LANES)));
-typedef int32_t NAME(ints) __attribute__((vector_size(4 * LANES)));
 typedef uint32_t NAME(words) __attribute__((vector_size(4 * LANES)));
 typedef uint16_t NAME(shorts) __attribute__((vector_size(2 * LANES)));
 
@@ -25,6 +34,15 @@ DO NAME(doubles) NAME(size)(NAME(doubles) vector) {
 
 DO NAME(doubles) NAME(chosen)(NAME(longs) yes, NAME(doubles) one, NAME(doubles) other) {
     return (NAME(doubles))((yes & (NAME(longs))one) | (~yes & (NAME(longs))other));
+}
+
+DO NAME(words) NAME(least)(NAME(words) one, NAME(words) other) {
+#ifdef LEAST
+    return (NAME(words))LEAST(one, other);
+#else
+    NAME(words) yes = (NAME(words))(one < other);
+    return (yes & one) | (~yes & other);
+#endif
 }
 
 #if defined(FUSED)
@@ -55,6 +73,16 @@ DO NAME(doubles) NAME(product_error)(NAME(doubles) left, NAME(doubles) right,
     scaled = right * 0x1.0000002p27;
     NAME(doubles) c = scaled - (scaled - right), d = right - c;
     return ((a * c - product) + a * d + b * c) + b * d;
+#endif
+}
+
+/* left * right + addend, where the addend is the product, rounded and negated. */
+DO NAME(doubles) NAME(remainder)(NAME(doubles) left, NAME(doubles) right, NAME(doubles) addend) {
+#ifdef MULTIPLY_ADD
+    return MULTIPLY_ADD(left, right, addend);
+#else
+    NAME(doubles) product = left * right;
+    return (product + addend) + NAME(product_error)(left, right, product);
 #endif
 }
 
@@ -89,6 +117,12 @@ DO void NAME(multiply)(int64_t count, double *restrict result, const double *res
     }
 }
 
+/* 1.5 times the power of two that is 4 to 8 times the bound. */
+DO NAME(doubles) NAME(grid)(NAME(doubles) bound) {
+    NAME(longs) exponent = (NAME(longs))bound & 0x7ff0000000000000;
+    return (NAME(doubles))(exponent + 0x0038000000000000);
+}
+
 /* The factors of the ROWS positions from `first` on, of which `phasor` is scale * exp(i first w). */
 DO void NAME(prepare)(const struct table *table, const struct factors *by,
                       const double *restrict phasor, int64_t first) {
@@ -104,14 +138,16 @@ DO void NAME(prepare)(const struct table *table, const struct factors *by,
         NAME(doubles) more = NAME(chosen)(cancels, zero + table->cancelled, zero);
         NAME(doubles) bound = x * NAME(size)(u) + y * NAME(size)(v) + more;
         NAME(doubles) other = y * NAME(size)(u) + x * NAME(size)(v) + more;
-        bound = NAME(chosen)((NAME(longs))(bound < most), bound, most) * table->margin;
-        other = NAME(chosen)((NAME(longs))(other < most), other, most) * table->margin;
+        bound = NAME(chosen)((NAME(longs))(bound < most), bound, most);
+        other = NAME(chosen)((NAME(longs))(other < most), other, most);
         NAME(write)(by->u + k, u * table->factor);
         NAME(write)(by->v + k, v * table->factor);
         NAME(write)(by->u_low + k, NAME(read)(phasor + count + k));
         NAME(write)(by->v_low + k, NAME(read)(phasor + 3 * count + k) * turn);
-        NAME(write)(by->margin + k, bound);
-        NAME(write)(by->other_margin + k, other);
+        NAME(write)(by->grid + k, NAME(grid)(bound));
+        NAME(write)(by->other_grid + k, NAME(grid)(other));
+        NAME(write)(by->margin + k, bound * table->margin);
+        NAME(write)(by->other_margin + k, other * table->margin);
     }
     for (int64_t k = 0; half && k < count; k++) {
         by->floor[k] = least_apart(by->margin[k]);
@@ -119,32 +155,46 @@ DO void NAME(prepare)(const struct table *table, const struct factors *by,
     }
 }
 
-/* Cells in a format; bits of `doubt` are set unless that proves them. */
+/* Cells x u + y v in a format; bits of `doubt` are set unless that proves them. */
 
-DO NAME(words) NAME(to_single)(NAME(doubles) cell, NAME(doubles) margin, NAME(words) *doubt) {
-    NAME(words) upper = (NAME(words))__builtin_convertvector(cell + margin, NAME(floats));
-    *doubt |= upper ^ (NAME(words))__builtin_convertvector(cell - margin, NAME(floats));
-    return upper;
+DO NAME(words) NAME(to_single)(NAME(doubles) x, NAME(doubles) u, NAME(doubles) y, NAME(doubles) v,
+                               NAME(doubles) margin, NAME(words) *doubt) {
+    NAME(doubles) upper = NAME(added)(x, u, NAME(added)(y, v, margin));
+    NAME(doubles) lower = upper - 2 * margin;
+    NAME(words) word = (NAME(words))__builtin_convertvector(upper, NAME(floats));
+    *doubt |= word ^ (NAME(words))__builtin_convertvector(lower, NAME(floats));
+    return word;
 }
 
-DO NAME(shorts) NAME(to_half)(NAME(doubles) cell, NAME(ints) floor, int float16,
-                              NAME(words) *doubt) {
+/* Cells as the upper halves of words. The least size is kept, and the least that lies behind a tie:
+   cells that are large enough and on no tie are proven. */
+DO NAME(words) NAME(to_half)(NAME(doubles) cell, int float16, NAME(words) *size,
+                             NAME(words) *apart) {
     NAME(words) word = (NAME(words))__builtin_convertvector(cell, NAME(floats));
     NAME(words) tie = (NAME(words)){0} + (float16 ? 1u << 12 : 1u << 15);
-    NAME(words) rounded = ((word + tie) << (float16 ? 3 : 0)) | (word & 0x80000000u);
-    *doubt |= (NAME(words))((NAME(ints))(word & 0x7fffffffu) < floor);
-    *doubt |= (NAME(words))((rounded << 16) == 0);
-    return __builtin_convertvector(rounded >> 16, NAME(shorts));
+    NAME(words) rounded = word + tie;
+    if (float16) rounded = rounded << 3 | (word & 0x80000000u);
+    *size = NAME(least)(*size, word & 0x7fffffffu);
+    *apart = NAME(least)(*apart, rounded << 16);
+    return rounded;
 }
 
-/* x u + y v, with all low parts. The two products, their sum, and what these leave are exact. */
+DO NAME(words) NAME(doubtful)(NAME(words) size, NAME(words) floor, NAME(words) other_size,
+                              NAME(words) other_floor, NAME(words) apart) {
+    return (NAME(words))(size < floor) | (NAME(words))(other_size < other_floor) |
+           (NAME(words))(apart == 0);
+}
+
+/* With all low parts. Sums with `grid` stay between two powers of two: so they are multiples of one
+   last place, their differences are exact, and so is what they leave of the products, but for 2^-102
+   of the bound. */
 DO NAME(doubles) NAME(to_double)(const NAME(doubles) x[4], const NAME(doubles) y[4],
-                                 NAME(doubles) margin, NAME(longs) *doubt) {
-    NAME(doubles) p = x[0] * x[1], q = y[0] * y[1], sum = p + q;
-    NAME(doubles) rest = NAME(added)(x[2], x[1], x[0] * x[3]) + NAME(added)(y[2], y[1], y[0] * y[3]);
-    rest += NAME(product_error)(x[0], x[1], p) + NAME(product_error)(y[0], y[1], q);
-    rest += NAME(sum_error)(p, q, sum);
-    NAME(doubles) upper = sum + (rest + margin), lower = sum + (rest - margin);
+                                 NAME(doubles) grid, NAME(doubles) margin, NAME(longs) *doubt) {
+    NAME(doubles) first = NAME(added)(x[0], x[1], grid), both = NAME(added)(y[0], y[1], first);
+    NAME(doubles) rest = NAME(added)(x[2], x[1], NAME(added)(x[0], x[3], margin));
+    rest = NAME(added)(y[2], y[1], NAME(added)(y[0], y[3], rest));
+    rest += NAME(remainder)(x[0], x[1], grid - first) + NAME(remainder)(y[0], y[1], first - both);
+    NAME(doubles) upper = (both - grid) + rest, lower = (both - grid) + (rest - 2 * margin);
     *doubt |= (NAME(longs))upper ^ (NAME(longs))lower;
     return upper;
 }
@@ -169,16 +219,14 @@ DO int NAME(any)(NAME(words) doubt, int lanes) {
             memcpy(row + (heads + k) * (size), &second, (whole ? LANES : lanes) * (size));     \
     } while (0)
 
-/* Neighbours are one word of twice their size, which vectors make and interleaving stores do not. */
-#define STORE(type, wider, first, second)                                                      \
+#define STORE(type, first, second)                                                             \
     do {                                                                                       \
+        int64_t size = (int64_t)(sizeof(type) / LANES);                                        \
         if (layout == ALTERNATE) {                                                             \
-            wider pairs = PAIRED(__builtin_convertvector(first, wider),                        \
-                                 __builtin_convertvector(second, wider), 8 * sizeof(type));    \
-            memcpy(row + 2 * sizeof(type) * k, &pairs,                                         \
-                   2 * sizeof(type) * (whole ? LANES : lanes));                                \
+            type pairs[2] = IN_TURN(type, (type)first, (type)second);                          \
+            memcpy(row + 2 * size * k, pairs, 2 * size * (whole ? LANES : lanes));             \
         } else {                                                                               \
-            STORE_APART(first, second, sizeof(type));                                          \
+            STORE_APART(first, second, size);                                                  \
         }                                                                                      \
     } while (0)
 
@@ -199,10 +247,9 @@ DO int NAME(single_tile)(struct group *group, int64_t k, int lanes, int whole, i
         const double *low = table + group->offsets[r];
         NAME(doubles) x = NAME(read)(low), y = NAME(read)(low + part);
         NAME(words) doubt = {0};
-        NAME(words) first = NAME(to_single)(NAME(added)(x, u, y * v), margin, &doubt);
-        if (layout != COLUMNS)
-            second = NAME(to_single)(NAME(added)(y, u, -(x * v)), other, &doubt);
-        STORE(uint32_t, NAME(longs), first, second);
+        NAME(words) first = NAME(to_single)(x, u, y, v, margin, &doubt);
+        if (layout != COLUMNS) second = NAME(to_single)(y, u, x, -v, other, &doubt);
+        STORE(NAME(words), first, second);
         if (noting) memcpy(group->doubts[r], &doubt, sizeof doubt);
         seen |= doubt;
     }
@@ -217,22 +264,30 @@ DO int NAME(half_tile)(struct group *group, int64_t k, int lanes, int whole, int
     int64_t count = group->count, stride = group->stride;
     char *row = group->out;
     NAME(doubles) u = NAME(read)(by->u + k), v = NAME(read)(by->v + k);
-    NAME(ints) floor, other;
+    NAME(words) floor, other;
     memcpy(&floor, by->floor + k, sizeof floor), memcpy(&other, by->other_floor + k, sizeof other);
-    NAME(words) seen = {0};
-    NAME(shorts) second = {0};
+    NAME(words) most = ~(NAME(words)){0}, size = most, apart = most, other_size = most, second = {0};
     for (int64_t r = 0; r < count; r++, row += stride) {
         const double *low = table + group->offsets[r];
         NAME(doubles) x = NAME(read)(low), y = NAME(read)(low + part);
-        NAME(words) doubt = {0};
-        NAME(shorts) first = NAME(to_half)(NAME(added)(x, u, y * v), floor, float16, &doubt);
+        if (noting) size = apart = other_size = most;
+        NAME(words) first = NAME(to_half)(NAME(added)(x, u, y * v), float16, &size, &apart);
         if (layout != COLUMNS)
-            second = NAME(to_half)(NAME(added)(y, u, -(x * v)), other, float16, &doubt);
-        STORE(uint16_t, NAME(words), first, second);
-        if (noting) memcpy(group->doubts[r], &doubt, sizeof doubt);
-        seen |= doubt;
+            second = NAME(to_half)(NAME(added)(y, u, -(x * v)), float16, &other_size, &apart);
+        if (layout == ALTERNATE) {
+            NAME(words) pairs = PAIRED(first, second);
+            memcpy(row + 4 * k, &pairs, 4 * (whole ? LANES : lanes));
+        } else {
+            NAME(shorts) upper = __builtin_convertvector(first >> 16, NAME(shorts));
+            NAME(shorts) lower = __builtin_convertvector(second >> 16, NAME(shorts));
+            STORE_APART(upper, lower, 2);
+        }
+        if (noting) {
+            NAME(words) doubt = NAME(doubtful)(size, floor, other_size, other, apart);
+            memcpy(group->doubts[r], &doubt, sizeof doubt);
+        }
     }
-    return NAME(any)(seen, lanes);
+    return NAME(any)(NAME(doubtful)(size, floor, other_size, other, apart), lanes);
 }
 
 DO int NAME(double_tile)(struct group *group, int64_t k, int lanes, int whole, int layout,
@@ -245,6 +300,7 @@ DO int NAME(double_tile)(struct group *group, int64_t k, int lanes, int whole, i
     NAME(doubles) u = NAME(read)(by->u + k), u_low = NAME(read)(by->u_low + k);
     NAME(doubles) v = NAME(read)(by->v + k), v_low = NAME(read)(by->v_low + k);
     NAME(doubles) margin = NAME(read)(by->margin + k), other = NAME(read)(by->other_margin + k);
+    NAME(doubles) grid = NAME(read)(by->grid + k), other_grid = NAME(read)(by->other_grid + k);
     NAME(longs) seen = {0};
     NAME(doubles) second = {0};
     for (int64_t r = 0; r < count; r++, row += stride) {
@@ -253,18 +309,12 @@ DO int NAME(double_tile)(struct group *group, int64_t k, int lanes, int whole, i
         NAME(doubles) x_low = NAME(read)(low + 2 * part), y_low = NAME(read)(low + 3 * part);
         NAME(longs) doubt = {0};
         NAME(doubles) x_u[4] = {x, u, x_low, u_low}, y_v[4] = {y, v, y_low, v_low};
-        NAME(doubles) first = NAME(to_double)(x_u, y_v, margin, &doubt);
+        NAME(doubles) first = NAME(to_double)(x_u, y_v, grid, margin, &doubt);
         if (layout != COLUMNS) {
             NAME(doubles) y_u[4] = {y, u, y_low, u_low}, x_v[4] = {x, -v, x_low, -v_low};
-            second = NAME(to_double)(y_u, x_v, other, &doubt);
+            second = NAME(to_double)(y_u, x_v, other_grid, other, &doubt);
         }
-        if (layout == ALTERNATE) {
-            double pairs[2 * LANES];
-            for (int i = 0; i < LANES; i++) pairs[2 * i] = first[i], pairs[2 * i + 1] = second[i];
-            memcpy(row + 16 * k, pairs, 16 * (whole ? LANES : lanes));
-        } else {
-            STORE_APART(first, second, 8);
-        }
+        STORE(NAME(longs), first, second);
         NAME(words) doubts = NAME(folded)(doubt);
         if (noting) memcpy(group->doubts[r], &doubts, sizeof doubts);
         seen |= doubt;
@@ -285,8 +335,8 @@ DO int NAME(tile)(struct group *group, int64_t k, int lanes, int whole, int layo
    doubt, do it again and note which, and list those that are not proven. */
 DO void NAME(fill_tile)(struct group *group, int64_t k, int lanes, int whole, int layout,
                         int64_t row, struct found *found) {
-    for (int noting = 0; noting < 2; noting++)
-        if (!NAME(tile)(group, k, lanes, whole, layout, noting)) return;
+    if (!NAME(tile)(group, k, lanes, whole, layout, 0)) return;
+    NAME(tile)(group, k, lanes, whole, layout, 1);
     for (int64_t r = 0; r < group->count; r++)
         for (int i = 0; i < lanes; i++)
             if (group->doubts[r][i]) list(group, r, k + i, row + r, found);
@@ -324,9 +374,9 @@ TARGET static int NAME(fill)(const struct table *table, const int64_t *positions
     int64_t count = table->padded, digits = table->digits, level_size = 4 * count;
     int64_t size = table->format == FLOAT64 ? 8 : table->format == FLOAT32 ? 4 : 2;
     int64_t row_size = table->heads * (table->layout == COLUMNS ? 1 : 2) * size;
-    int64_t doubles = level_size * (digits + 1) + 8 * count;
+    int64_t doubles = level_size * (digits + 1) + 10 * count;
     double *levels = aligned_alloc(64, (size_t)doubles * sizeof *levels);
-    char *buffer = streamed ? aligned_alloc(64, (size_t)((ROWS * row_size + 63) / 64 * 64)) : NULL;
+    char *buffer = streamed ? aligned_alloc(64, (size_t)((BLOCK * row_size + 63) / 64 * 64)) : NULL;
     if (!levels || (streamed && !buffer)) {
         free(levels), free(buffer);
         return 0;
@@ -334,7 +384,8 @@ TARGET static int NAME(fill)(const struct table *table, const int64_t *positions
     double *more = levels + level_size * (digits + 1);
     struct factors by = {more,             more + count,     more + 2 * count,
                          more + 3 * count, more + 4 * count, more + 5 * count,
-                         (int32_t *)(more + 6 * count), (int32_t *)(more + 7 * count)};
+                         more + 6 * count, more + 7 * count,
+                         (uint32_t *)(more + 8 * count), (uint32_t *)(more + 9 * count)};
     /* levels[j] is the product of the scale and the rows of the digits j, j + 1, ... */
     double *outermost = levels + level_size * digits;
     for (int64_t k = 0; k < count; k++) {
@@ -344,20 +395,20 @@ TARGET static int NAME(fill)(const struct table *table, const int64_t *positions
     struct group group = {.table = table, .by = &by};
     int64_t previous = -1;
     for (int64_t row = 0; row < rows; row += group.count) {
-        int64_t multiple = positions[row] >> DIGIT_BITS, level = digits;
+        int64_t multiple = positions[row] >> LOW_BITS, level = digits;
         if (previous >= 0)
             for (level = 0; multiple >> (DIGIT_BITS * level) != previous >> (DIGIT_BITS * level);)
                 level++;
         for (int64_t j = level - 1; j >= 0; j--) {
-            int64_t digit = (multiple >> (DIGIT_BITS * j)) & (ROWS - 1);
+            int64_t digit = (multiple >> (DIGIT_BITS * j)) & ((1 << DIGIT_BITS) - 1);
             NAME(multiply)(count, levels + level_size * j, levels + level_size * (j + 1),
-                           table->high[j] + digit * count, ROWS * count);
+                           table->high[j] + digit * count, count << DIGIT_BITS);
         }
-        if (level || previous < 0) NAME(prepare)(table, &by, levels, multiple << DIGIT_BITS);
+        if (level || previous < 0) NAME(prepare)(table, &by, levels, multiple << LOW_BITS);
         previous = multiple;
-        for (group.count = 0; group.count < ROWS && row + group.count < rows; group.count++) {
+        for (group.count = 0; group.count < BLOCK && row + group.count < rows; group.count++) {
             int64_t position = positions[row + group.count];
-            if (position >> DIGIT_BITS != multiple) break;
+            if (position >> LOW_BITS != multiple) break;
             group.offsets[group.count] = (position & (ROWS - 1)) * count;
         }
         char *target = out + row * stride;
@@ -381,6 +432,8 @@ TARGET static int NAME(fill)(const struct table *table, const int64_t *positions
 #undef LANES
 #undef FUSED
 #undef MULTIPLY_ADD
+#undef LEAST
+#undef IN_TURN
 #undef STREAM_LINE
 #undef STORE
 #undef STORE_APART

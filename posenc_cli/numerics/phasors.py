@@ -145,14 +145,14 @@ class Phasors:
         high, low = self._scale
         return float(high), float(low)
 
-    def digit_table(self, shift: int) -> DigitTable:
-        """Return exp(i · digit · 2^shift · ω) for the digits of 5 bits, without the scale.
+    def digit_table(self, shift: int, bits: int) -> DigitTable:
+        """Return exp(i · digit · 2^shift · ω) for the digits of so many bits, without the scale.
 
-        Shape: (4, 32, frequencies): cos high, cos low, sin high, sin low.
+        Shape: (4, 2^bits, frequencies): cos high, cos low, sin high, sin low.
         """
-        if (shift, DIGIT_BITS) in self._digits:
-            return self._table(self._digits.index((shift, DIGIT_BITS)))
-        return self._shared(shift, DIGIT_BITS)
+        if (shift, bits) in self._digits:
+            return self._table(self._digits.index((shift, bits)))
+        return self._shared(shift, bits)
 
     def low(self, offsets: Integers | None = None) -> tuple[RealRows, RealRows]:
         """Return cos and sin of b · ω as float64, for the given b < ``rows`` or for all of them.
