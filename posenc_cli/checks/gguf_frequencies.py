@@ -21,14 +21,14 @@ from posenc_cli.files.gguf import GGUFHeader
 from posenc_cli.files.reading import Loaded
 
 if TYPE_CHECKING:
-    from posenc_cli.configs.resolved import Layers
+    from posenc_cli.configs.resolved import Layers, Resolved
 
 
-def gguf_frequencies(path: str) -> Loaded | None:
+def gguf_frequencies(path: str) -> tuple[Loaded, tuple[str, ...]] | None:
     """The frequencies of a GGUF file, or by one of the tensors that divide them: FILE:TENSOR.
 
-    None where the path names no such file, or another tensor. They are rounded to float32, in which
-    llama.cpp computes them.
+    They come with what to be warned of in the file. None where the path names no such file, or
+    another tensor. They are rounded to float32, in which llama.cpp computes them.
 
     Raises: InvalidInput where llama.cpp does not load the file, or its layers differ.
     """
@@ -44,7 +44,8 @@ def gguf_frequencies(path: str) -> Loaded | None:
     assert isinstance(header, GGUFHeader)
     if member and member not in header.numbers:
         raise InvalidInput(f"{quoted_name(place)}: has no tensor {member}")
-    layers = _only_layers(path, place, header)
+    resolved = resolve_gguf(header)
+    layers = _only_layers(path, place, resolved)
     if catalogue.find(layers.scheme).kind != "rotary":
         raise InvalidInput(f"{quoted_name(place)}: is {layers.scheme}, which has no frequencies")
     divisors = header.numbers.get(member or _divisors(layers, header))
@@ -55,15 +56,15 @@ def gguf_frequencies(path: str) -> Loaded | None:
         base, pairs = layers.params["base"].value, len(divisors)
         ladder = [math.pow(base, -pair / pairs) for pair in range(pairs)]
         frequencies = np.array(ladder) / np.array(divisors)  # (pairs,)
-    return Loaded(frequencies.astype(np.float32), "float32", path)
+    return Loaded(frequencies.astype(np.float32), "float32", path), resolved.headlines
 
 
-def _only_layers(path: str, place: str, header: GGUFHeader) -> Layers:
+def _only_layers(path: str, place: str, resolved: Resolved) -> Layers:
     """The layers of a file, where all are alike.
 
     Raises: InvalidInput where they are not.
     """
-    first, *others = resolve_gguf(header).layers
+    first, *others = resolved.layers
     if not all(first.same_encoding(group) for group in others):
         raise InvalidInput(
             f"{quoted_name(path)}: its layers differ, and so do their frequencies",

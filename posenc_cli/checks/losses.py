@@ -55,6 +55,7 @@ NAMES = {
     "high-freq-factor": "where it ends",
     "short-factors": "LongRoPE's factors for short texts",
     "long-factors": "those for long texts",
+    "taken-factors": "which of the two the context chooses",
     "attention-factor": "what cosines and sines are multiplied by",
     "softmax-factor": "what scores are multiplied by beside the rotation",
     "attention-scale": "what scores are multiplied by, mostly 1/√d",
@@ -301,6 +302,8 @@ class Comparing:
         if len(self.losses) > before and self.losses[-1].name == "rotary-width":
             before -= 1  # frequencies of other widths differ for that reason alone
         self.causes(one, other)
+        if len(self.losses) == before and all(_chooses_once(group) for group in both):
+            self.value("taken-factors", label, *(_taken(group) for group in both))
         if len(self.losses) == before:
             self.losses.append(Loss("frequencies", label, _scheme(one), _scheme(other)))
 
@@ -418,6 +421,18 @@ def _divided_by(group: Layers) -> object:
     frequencies = turning_frequencies(group, None)  # (pairs,)
     exponents = np.arange(frequencies.size) / frequencies.size
     return tuple((float(group.params["base"].value) ** -exponents / frequencies).tolist())
+
+
+def _chooses_once(group: Layers) -> bool:
+    """Whether an engine chooses between LongRoPE's factors by its context, not by the text."""
+    return group.scheme == "rope-longrope" and "seq_len" in group.params
+
+
+def _taken(group: Layers) -> Sourced:
+    length = group.params["seq_len"]
+    longer = length.value > _settled(group, "original_max_position_embeddings").value
+    factors = _settled(group, "long_factor" if longer else "short_factor")
+    return Sourced(factors.value, f"{factors.source} at {length.value} positions")
 
 
 def _unstretched(group: Layers) -> Sourced:

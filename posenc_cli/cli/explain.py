@@ -66,7 +66,7 @@ def explain(
         bool,
         typer.Option(
             "--strict",
-            help="status 1 if a value is a default, or a rope key unread or contradicted",
+            help="status 1 if a value is a default, a rope key unread or contradicted, or a file not whole",
         ),
     ] = False,
     fail_on: Annotated[
@@ -197,11 +197,12 @@ def _failed(
 
 
 def _doubts(resolved: Resolved) -> str:
-    """The keys that no reader can be sure of, by the reason; empty where there are none."""
+    """What no reader can be sure of, by the reason; empty where there is nothing."""
     doubts = {
         "not read": resolved.unread,
         "taken by default": resolved.defaulted,
         "contradicted": resolved.contradicted,
+        "lacking": resolved.lacking,
     }
     return "; ".join(f"{doubt}: {', '.join(keys)}" for doubt, keys in doubts.items() if keys)
 

@@ -63,7 +63,7 @@ def identify(
 
     paths = [file] if sines is None else [file, sines]
     with adopting(schemes or ()):
-        result = identify_files([_numbers(path) for path in paths])
+        result = identify_files([_numbers(console, path) for path in paths])
         if as_json:
             console.json("identify", _fields(result))
         else:
@@ -71,12 +71,14 @@ def identify(
     return 0 if result.match else 1
 
 
-def _numbers(path: str) -> Loaded:
+def _numbers(console: Console, path: str) -> Loaded:
     """The array in a file, with enough values to be anything."""
     from posenc_cli.checks.gguf_frequencies import gguf_frequencies
     from posenc_cli.files.reading import read_array
 
-    loaded = gguf_frequencies(path) or read_array(path)
+    loaded, warnings = gguf_frequencies(path) or (read_array(path), ())
+    for warning in warnings:
+        console.warning(warning)
     values = loaded.values
     if values.size < 2 or values.ndim == 0:
         raise InvalidInput(f"{quoted_name(path)}: holds one number, which could be anything")

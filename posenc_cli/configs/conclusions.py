@@ -42,6 +42,7 @@ class ConclusionCode(StrEnum):
     UNREAD = "unread"
     DEFAULTED = "defaulted"
     CONTRADICTED = "contradicted"
+    LACKING = "lacking"
 
 
 JUDGED = (ConclusionCode.CONTEXT, ConclusionCode.STORED)
@@ -72,6 +73,7 @@ def _conclusions(resolved: Resolved, config: Any) -> Iterator[Conclusion]:
         (ConclusionCode.UNREAD, resolved.unread, "nothing reads"),
         (ConclusionCode.DEFAULTED, resolved.defaulted, "taken by default:"),
         (ConclusionCode.CONTRADICTED, resolved.contradicted, "contradicted:"),
+        (ConclusionCode.LACKING, resolved.lacking, "the file lacks"),
     ):
         if names:
             yield Conclusion(code, f"{words} {', '.join(names)}", doubtful=True)

@@ -70,6 +70,7 @@ class _GGUFModel(GGUFStretches):
             warnings=(*notes.headlines, *notes.warnings),
             defaulted=tuple(notes.defaulted),
             contradicted=tuple(notes.contradicted),
+            lacking=tuple(notes.lacking),
             headlines=tuple(notes.headlines),
             noun=NOUN,
         )
@@ -367,16 +368,16 @@ class _GGUFModel(GGUFStretches):
         if header.version == 1:
             notes.headline("GGUF of version 1: llama.cpp reads it no more")
         if header.absent:
-            shards = ", ".join(map(str, header.absent[:4]))
+            shards = ", ".join(map(str, header.absent[:4])) + " …" * (len(header.absent) > 4)
+            notes.lacking.append(f"shards {shards}")
             notes.headline(
-                f"shards are not beside the file ({shards}{' …' * (len(header.absent) > 4)}): "
-                "their tensors, which may divide frequencies, were not seen"
+                f"shards are not beside the file ({shards}): their tensors, which may divide "
+                "frequencies, were not seen"
             )
         if header.missing:
-            notes.headline(
-                f"the file ends before {header.missing} of its {len(header.tensors)} tensors do: "
-                "llama.cpp does not load it"
-            )
+            which = f"{header.missing} of its {len(header.tensors)} tensors"
+            notes.lacking.append(which)
+            notes.headline(f"the file ends before {which} do: llama.cpp does not load it")
 
     def _note_tensors(self) -> None:
         """Warn of tensors that llama.cpp does not look for, with which it loads no file."""

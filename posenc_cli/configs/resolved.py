@@ -103,7 +103,8 @@ class Resolved(Record):
 
     ``unread`` are the rope-like keys that nothing read, ``defaulted`` the rope values that the
     config leaves to its model type, ``contradicted`` the keys that say otherwise than others do;
-    each means that a model may not be what its config says. ``headlines`` are the warnings that
+    each means that a model may not be what its config says, as do ``lacking`` parts of a file.
+    ``headlines`` are the warnings that
     come before the rest: what the whole reading stands on. ``noun`` is what a reader calls the
     model type. ``departures`` are where another runtime's reading leaves transformers'.
     """
@@ -114,6 +115,7 @@ class Resolved(Record):
     warnings: tuple[str, ...] = ()
     defaulted: tuple[str, ...] = ()
     contradicted: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
     headlines: tuple[str, ...] = ()
     noun: str = "model type"
     departures: tuple[Departure, ...] = ()
@@ -154,6 +156,7 @@ class Notes:
     headlines: list[str] = field(default_factory=list)
     defaulted: list[str] = field(default_factory=list)
     contradicted: list[str] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
 
     def warn(self, text: str) -> None:
         """Say something, once."""

@@ -474,7 +474,7 @@ def _row_positions(
     early = few[: min(8, known)]
     if positions_at(pairs[early], frequencies, signed=signed)[1].mean() > _MISFIT:
         return []
-    solved, _ = positions_at(pairs[few], frequencies, signed=signed)
+    solved, apart = positions_at(pairs[few], frequencies, signed=signed)
     # Several steps measure one better: half precision leaves a row's place uncertain.
     spans = rows[few][1:8] - rows[few][0]
     steps = np.round((solved[1:8] - solved[0]) / np.maximum(spans, 1)).astype(np.int64)
@@ -490,7 +490,7 @@ def _row_positions(
         if times.max() == few.size:
             return places
         most = 2 * int(times.max()) > few.size
-    if known == rows.size and rates.rows >= 1:
+    if known == rows.size and rates.rows >= 1 and np.median(apart) <= _MISFIT:
         every, misfits = positions_at(pairs, frequencies, signed=signed)
         # Rows off the line of most are damaged, unless a rounding of positions explains them all.
         if np.median(misfits) <= _MISFIT and (not most or position_rounding(every, rows)):

@@ -355,6 +355,11 @@ KINDS = {
     "no axes": (QWEN, renamed("qwen2vl", "qwen2"), "sections"),
     "half the context": (LLAMA, times("llama.context_length", 0.5), "context"),
     "a context of one more": (LLAMA, put("llama.context_length", "uint32", 131073), "context"),
+    "a context that takes the short factors": (
+        PHI,
+        put("phi3.context_length", "uint32", 4096),
+        "taken-factors",
+    ),
     "the context before it was stretched": (
         LLAMA,
         put("llama.context_length", "uint32", 8192),

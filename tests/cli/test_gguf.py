@@ -167,10 +167,27 @@ def test_a_missing_shard_is_told(call, tmp_path):
     status, out, _ = call("explain", str(names[0]))
     assert status == 0
     assert "shards are not beside the file (3)" in " ".join(out.split())
+    status, _, err = call("explain", str(names[0]), "--strict")
+    assert (status, "lacking: shards 3" in err) == (1, True)
     names[0].unlink()
     status, _, err = call("explain", str(names[1]))
     assert status == 2
     assert "is shard 2 of 3, and the keys of the model stand in the first" in err
+
+
+def test_a_file_that_ends_too_soon_is_told_and_fails_where_asked(call, gguf):
+    path = gguf(converted("phi-3-vision-128k")[1][:-100])
+    ends = "the file ends before 1 of its 3 tensors do: llama.cpp does not load it"
+    status, out, _ = call("explain", path)
+    assert status == 0
+    assert ends in " ".join(out.split())
+    for options, reason in (
+        (("--strict",), "lacking: 1 of its 3 tensors"),
+        (("--fail-on", "lacking"), "the file lacks 1 of its 3 tensors"),
+    ):
+        status, _, err = call("explain", path, *options)
+        assert (status, reason in err) == (1, True)
+    assert ends in call("identify", path)[2]
 
 
 @pytest.mark.parametrize(
