@@ -7,12 +7,20 @@ no stretch, and a head of ``hidden_size`` over ``num_attention_heads``, whatever
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.keys import first
 from posenc_cli.configs.runtime_rules import (
+    HUB,
+    LONGROPE,
     ORIGINAL,
+    SCALED,
+    YARN,
+    Runtime,
+    RuntimeDifference,
     check_share,
+    no_beta_of_zero,
     not_read,
     plain,
     refused,
@@ -311,3 +319,79 @@ def exllama_longrope(reading: LayerReading) -> Changes:
 def _context(reading: LayerReading) -> int:
     """The context that the file states; a model's own is none to it."""
     return _needed(reading, "max_position_embeddings") if reading.config else reading.length
+
+
+_EXLLAMA = f"{HUB}/turboderp-org/exllamav3/blob/v1.4.1/exllamav3"
+
+RUNTIME = Runtime(NAME, "1.4.1", MODEL_TYPES)
+
+DIFFERENCES = (
+    RuntimeDifference(
+        NAME,
+        "fields",
+        YARN,
+        "divides by beta_fast and beta_slow as they stand",
+        f"{_EXLLAMA}/util/rope.py",
+        partial(no_beta_of_zero, runtime=NAME),
+    ),
+    RuntimeDifference(
+        NAME,
+        "fields",
+        SCALED | LONGROPE,
+        "goes by the class that architectures names, and fails on dynamic",
+        f"{_EXLLAMA}/util/rope.py",
+        exllama_fields,
+    ),
+    RuntimeDifference(
+        NAME,
+        "head size",
+        SCALED | LONGROPE,
+        "takes hidden_size over num_attention_heads where head_dim is missing, for every model",
+        f"{_EXLLAMA}/architecture/llama.py",
+        exllama_head,
+    ),
+    RuntimeDifference(
+        NAME,
+        "partial rotation",
+        SCALED | LONGROPE,
+        "turns the share that partial_rotary_factor states, for every model, and else all columns",
+        f"{_EXLLAMA}/model/config.py",
+        exllama_share,
+    ),
+    RuntimeDifference(
+        NAME,
+        "container",
+        SCALED | LONGROPE,
+        "reads rope_theta at the top level before that of rope_parameters, no object by layer "
+        "type, and no default of a model: 10,000 and no stretch",
+        f"{_EXLLAMA}/model/config.py",
+        exllama_container,
+    ),
+    RuntimeDifference(
+        NAME,
+        "factor",
+        YARN,
+        "takes max_position_embeddings over the original length of the rope object for factor "
+        "where that is there; reads mscale in DeepSeek alone",
+        f"{_EXLLAMA}/util/rope.py",
+        exllama_yarn,
+    ),
+    RuntimeDifference(
+        NAME,
+        "original length",
+        frozenset({"rope-llama3"}),
+        "takes 8192 where the rope object has no original length",
+        f"{_EXLLAMA}/util/rope.py",
+        exllama_llama3,
+    ),
+    RuntimeDifference(
+        NAME,
+        "choice of factors",
+        LONGROPE,
+        "chooses once, by the context (here seq_len); takes the original length of the rope "
+        "object first, and neither factor nor attention_factor",
+        f"{_EXLLAMA}/util/rope.py",
+        exllama_longrope,
+    ),
+)
+"""Its known differences, in the order in which they are applied."""

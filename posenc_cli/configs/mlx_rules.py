@@ -7,13 +7,23 @@ file says.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.keys import first
 from posenc_cli.configs.runtime_rules import (
+    DEEPSEEK,
+    DYNAMIC,
+    HUB,
+    LONGROPE,
     ORIGINAL,
+    SCALED,
+    YARN,
+    Runtime,
+    RuntimeDifference,
     always_truncated,
     magnitude_ratio,
+    no_beta_of_zero,
     plain,
     refused,
 )
@@ -213,3 +223,82 @@ def mlx_longrope(reading: LayerReading) -> Changes:
         "attention_factor": None,
         "seq_len": original + 1,
     }
+
+
+_MLX = f"{HUB}/ml-explore/mlx-lm/blob/v0.32.2/mlx_lm/models"
+
+RUNTIME = Runtime(
+    NAME,
+    "0.32.2",
+    {
+        model_type: frozenset({"rope", "rope-linear", "rope-longrope"})
+        if model_type == "phi3"
+        else SCALED - {"rope-dynamic"}
+        if model_type in ("gpt_oss", *DEEPSEEK)
+        else SCALED
+        for model_type in CLASSES
+    },
+)
+
+DIFFERENCES = (
+    RuntimeDifference(
+        NAME,
+        "fields",
+        YARN,
+        "divides by beta_fast and beta_slow as they stand",
+        f"{_MLX}/rope_utils.py",
+        partial(no_beta_of_zero, runtime=NAME),
+    ),
+    RuntimeDifference(
+        NAME,
+        "container",
+        SCALED | LONGROPE,
+        "reads the keys that its model class names, most of them rope_theta and rope_scaling "
+        "alone, and takes the base of that class where it finds none",
+        f"{_MLX}/llama.py",
+        mlx_container,
+    ),
+    RuntimeDifference(
+        NAME,
+        "stretch",
+        SCALED - {"rope"},
+        "builds a plain rotation for this model, whatever rope_scaling says",
+        f"{_MLX}/qwen3_moe.py",
+        mlx_plain,
+    ),
+    RuntimeDifference(
+        NAME,
+        "attention factor",
+        YARN,
+        "amplitude is g(mscale)/g(mscale_all_dim) with defaults 1 and 0, whatever attention_factor "
+        "says; always truncates, and ramps from 4096 positions where the rope object has no length",
+        f"{_MLX}/rope_utils.py",
+        mlx_yarn,
+    ),
+    RuntimeDifference(
+        NAME,
+        "original length",
+        frozenset({"rope-llama3"}),
+        "takes 8192 where the rope object has no original length",
+        f"{_MLX}/rope_utils.py",
+        mlx_llama3,
+    ),
+    RuntimeDifference(
+        NAME,
+        "fields",
+        DYNAMIC,
+        "needs max_position_embeddings",
+        f"{_MLX}/rope_utils.py",
+        mlx_dynamic,
+    ),
+    RuntimeDifference(
+        NAME,
+        "choice of factors",
+        LONGROPE,
+        "takes the long factors at every length (here seq_len), the original length and the "
+        "context of the top level, and neither factor nor attention_factor",
+        f"{_MLX}/rope_utils.py",
+        mlx_longrope,
+    ),
+)
+"""Its known differences, in the order in which they are applied."""

@@ -7,9 +7,23 @@ rule and takes all else for plain, and what a class does not know makes it fail.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.runtime_rules import ORIGINAL, not_read, plain, refused, yarn_weight
+from posenc_cli.configs.runtime_rules import (
+    HUB,
+    LONGROPE,
+    ORIGINAL,
+    SCALED,
+    YARN,
+    Runtime,
+    RuntimeDifference,
+    any_share,
+    not_read,
+    plain,
+    refused,
+    yarn_weight,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -163,3 +177,58 @@ def onnx_phi3(reading: LayerReading) -> Changes:
 
 _PHI3_ORIGINAL = 4096
 """The original length of transformers 5.23's Phi3Config where a config has none."""
+
+
+_ONNX = f"{HUB}/microsoft/onnxruntime-genai/blob/v0.18.0/src/python/py/models/builders"
+
+RUNTIME = Runtime(NAME, "0.18.0", MODEL_TYPES)
+
+DIFFERENCES = (
+    RuntimeDifference(
+        NAME,
+        "fields",
+        SCALED | LONGROPE | {"rope-ntk", "mrope"},
+        "fails on rope types that the class of the model does not know",
+        f"{_ONNX}/base.py",
+        onnx_fields,
+    ),
+    RuntimeDifference(
+        NAME,
+        "stretch",
+        SCALED - {"rope"},
+        "builds a plain rotation whatever the rope object says, but for llama3 in Llama and "
+        "Nemotron",
+        f"{_ONNX}/llama.py",
+        onnx_plain,
+        LIKE_LLAMA,
+    ),
+    RuntimeDifference(
+        NAME,
+        "partial rotation",
+        frozenset({"rope", "rope-linear"}),
+        "turns only the share partial_rotary_factor states, for every model",
+        f"{_ONNX}/base.py",
+        partial(any_share, runtime=NAME),
+        LIKE_LLAMA | LIKE_MISTRAL,
+    ),
+    RuntimeDifference(
+        NAME,
+        "attention factor",
+        YARN,
+        "never truncates; amplitude is g(mscale)/g(mscale_all_dim) where both are there, mscale "
+        "itself where it is alone, whatever attention_factor says",
+        f"{_ONNX}/base.py",
+        onnx_yarn,
+        LIKE_MISTRAL | {"gpt_oss"},
+    ),
+    RuntimeDifference(
+        NAME,
+        "choice of factors",
+        LONGROPE | {"rope"},
+        "takes the original length of the top level, and neither factor nor attention_factor",
+        f"{_ONNX}/phi.py",
+        onnx_phi3,
+        frozenset({"phi3"}),
+    ),
+)
+"""Its known differences, in the order in which they are applied."""

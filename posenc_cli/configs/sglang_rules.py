@@ -7,14 +7,25 @@ takes from them what it knows: some a share at the top level alone, some no stre
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from posenc_cli.configs.keys import first
 from posenc_cli.configs.runtime_rules import (
+    DYNAMIC,
+    HUB,
+    LONGROPE,
     ORIGINAL,
+    SCALED,
+    YARN,
+    Runtime,
+    RuntimeDifference,
     always_truncated,
     check_share,
     magnitude_ratio,
+    nested_truncate,
+    no_beta_of_zero,
+    of_types,
     plain,
     refused,
     yarn_amplitude,
@@ -245,3 +256,153 @@ def _phimoe(reading: LayerReading) -> Changes:
         ORIGINAL: own.value if own else reading.length,
         "long_factor": tuple(factors.value) if factors else None,
     }
+
+
+_SGLANG = f"{HUB}/sgl-project/sglang/blob/v0.5.23/python/sglang/srt"
+
+RUNTIME = Runtime(
+    NAME,
+    "0.5.23",
+    {
+        **of_types(SCALED, *(STRETCHED | PLAIN)),
+        **of_types(SCALED - {"rope-dynamic"}, "gemma3_text"),
+        **of_types(SCALED | {"rope-ntk"}, "hunyuan_v1_dense", "hunyuan_v1_moe"),
+        **of_types(SCALED | {"nope"}, "afmoe", "cohere2", "exaone4"),
+        **of_types(frozenset({"rope", "rope-longrope"}), "phi3", "phimoe"),
+        **of_types(frozenset({"rope", "rope-yarn"}), *MLA),
+    },
+)
+
+DIFFERENCES = (
+    RuntimeDifference(
+        NAME,
+        "fields",
+        SCALED | LONGROPE,
+        "takes the columns of a head from hidden_size / num_attention_heads in some models, and "
+        "from head_dim alone in others",
+        f"{_SGLANG}/models/olmoe.py",
+        sglang_keys,
+    ),
+    RuntimeDifference(
+        NAME,
+        "container",
+        SCALED,
+        "reads this model by a config class of its own, which knows rope_theta and rope_scaling "
+        "alone",
+        f"{_SGLANG}/configs/olmo3.py",
+        sglang_own_class,
+        OWN_CLASS,
+    ),
+    RuntimeDifference(
+        NAME,
+        "base",
+        SCALED,
+        "takes base 1000000 whatever the file says: it looks for rope_theta where transformers 5 "
+        "leaves none",
+        f"{_SGLANG}/models/exaone4.py",
+        sglang_base,
+        frozenset({"exaone4"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "base",
+        SCALED | LONGROPE,
+        "cuts the base to a whole number",
+        f"{_SGLANG}/models/mixtral.py",
+        sglang_base,
+        WHOLE_BASE,
+    ),
+    RuntimeDifference(
+        NAME,
+        "partial rotation",
+        SCALED | LONGROPE,
+        "turns the share that its model class looks for: partial_rotary_factor of the top level, "
+        "in some models none",
+        f"{_SGLANG}/models/llama.py",
+        sglang_share,
+        (STRETCHED | PLAIN | frozenset({"gemma3_text", "phi3", "phimoe"})) - NESTED_SHARE,
+    ),
+    RuntimeDifference(
+        NAME,
+        "stretch",
+        SCALED - {"rope"},
+        "builds a plain rotation for this model, whatever rope_scaling says",
+        f"{_SGLANG}/models/mixtral.py",
+        sglang_plain,
+        PLAIN,
+    ),
+    RuntimeDifference(
+        NAME,
+        "fields",
+        frozenset({"rope-linear"}),
+        "fails on a factor without a point",
+        f"{_SGLANG}/layers/rotary_embedding/base.py",
+        sglang_linear,
+        STRETCHED,
+    ),
+    RuntimeDifference(
+        NAME,
+        "original length",
+        YARN | {"rope-llama3"},
+        "takes the original length of the rope object, then max_position_embeddings, and the one "
+        "beside the object in models that follow its Llama alone",
+        f"{_SGLANG}/models/llama.py",
+        sglang_original,
+    ),
+    RuntimeDifference(
+        NAME,
+        "truncate",
+        YARN,
+        "honours truncate of nested rope_parameters too",
+        f"{_SGLANG}/models/gemma3_causal.py",
+        nested_truncate,
+        frozenset({"gemma3_text", "olmo3"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "fields",
+        YARN,
+        "divides by beta_fast and beta_slow as they stand",
+        f"{_SGLANG}/layers/rotary_embedding/yarn.py",
+        partial(no_beta_of_zero, runtime=NAME),
+        STRETCHED | MLA,
+    ),
+    RuntimeDifference(
+        NAME,
+        "attention factor",
+        YARN,
+        "reads attn_factor in place of attention_factor, and an mscale of 0 as it stands",
+        f"{_SGLANG}/layers/rotary_embedding/yarn.py",
+        sglang_yarn,
+        STRETCHED,
+    ),
+    RuntimeDifference(
+        NAME,
+        "attention factor",
+        YARN,
+        "amplitude is g(mscale)/g(mscale_all_dim) with defaults 1 and 0, times attn_factor, "
+        "whatever attention_factor says; always truncates",
+        f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
+        sglang_mla,
+        MLA,
+    ),
+    RuntimeDifference(
+        NAME,
+        "dynamic length",
+        DYNAMIC,
+        "stretches once, for max_position_embeddings · factor positions",
+        f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
+        sglang_dynamic,
+        STRETCHED,
+    ),
+    RuntimeDifference(
+        NAME,
+        "choice of factors",
+        LONGROPE,
+        "takes s from the two contexts, and short_mscale and long_mscale as amplitudes; ignores "
+        "factor and attention_factor, and takes the long factors one position later",
+        f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
+        sglang_longrope,
+    ),
+)
+"""Its known differences, in the order in which they are applied."""

@@ -1,26 +1,35 @@
-"""How transformers 4.52 to 4.57 depart from transformers 5, span by span of equal behaviour.
+"""How transformers 4.50 to 4.57 depart from transformers 5, span by span of equal behaviour.
 
-All know ``rope_theta`` and ``rope_scaling`` alone, and take the original length from the rope
-object. YaRN changed twice: 4.55 learned ``truncate``, and 4.56 stopped to replace the factor by the
-quotient of the two contexts.
+All know ``rope_theta`` and ``rope_scaling`` alone, and from 4.52 on take the original length from
+the rope object. YaRN changed twice: 4.55 learned ``truncate``, and 4.56 stopped to replace the
+factor by the quotient of the two contexts.
 """
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.runtime_rules import (
+    HUB,
+    LONGROPE,
     ORIGINAL,
+    PLAIN_ROPE,
+    SCALED,
+    YARN,
+    Runtime,
+    RuntimeDifference,
     always_truncated,
-    check_spelling,
+    nested_truncate,
+    of_types,
     plain,
     refused,
     stated_share,
-    vllm_nested_truncate,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from posenc_cli.configs.runtime_rules import Changes, LayerReading
 
@@ -38,6 +47,33 @@ STRETCHED = (
 """The model types whose classes were run with every rope type."""
 _HEADS = ("mistral", "mixtral")
 """Those whose config leaves head_dim None, which the rules for lengths then multiply."""
+
+_OLD = "transformers-4.50"
+_NEED_ROPE_TYPE = ("cohere", "granite", "gemma3_text")
+_PHI3_SCALING = frozenset({"type", "short_factor", "long_factor"})
+
+
+def check_spelling(reading: LayerReading, runtime: str) -> None:
+    """Refuse a ``rope_scaling`` that classes of transformers 4 fail on.
+
+    Raises: InvalidInput.
+    """
+    scaling = reading.config.get("rope_scaling", reading.rope or None)
+    if scaling is None:
+        return
+    names, kind = set(scaling), reading.model_type
+    if kind == "olmo2" and (
+        names != {"type", "factor"} or scaling["type"] not in ("linear", "dynamic")
+    ):
+        raise refused(
+            runtime, "its OLMo 2 takes a rope_scaling of type and factor alone, linear or dynamic"
+        )
+    if kind in _NEED_ROPE_TYPE and "rope_type" not in names:
+        raise refused(runtime, f"its {kind} fails on a rope_scaling without rope_type")
+    if kind == "phi3" and (len(names) != len(_PHI3_SCALING) or "type" not in names):
+        extra = sorted(names - _PHI3_SCALING)
+        what = f"takes no {extra[0]} in rope_scaling" if extra else "needs a type and two factors"
+        raise refused(runtime, f"its Phi-3 {what}")
 
 
 def span_container(reading: LayerReading, *, runtime: str) -> Changes:
@@ -106,5 +142,154 @@ def span_yarn(reading: LayerReading, *, runtime: str) -> Changes:
     if runtime == "transformers-4.54":
         changes |= always_truncated(reading)
     elif kind == "gemma3_text":
-        changes |= vllm_nested_truncate(reading)
+        changes |= nested_truncate(reading)
     return changes
+
+
+def old_container(reading: LayerReading) -> Changes:
+    """Transformers 4.50 knows ``rope_theta`` and ``rope_scaling`` alone."""
+    if reading.container == "rope_parameters":
+        raise refused(
+            _OLD,
+            "rope_parameters is a key it does not know: it would take the base of its own class "
+            "and no scaling",
+        )
+    check_spelling(reading, _OLD)
+    if reading.scheme != "rope" or not stated_share(reading):
+        return {}
+    raise refused(_OLD, "partial_rotary_factor makes its Llama fail")
+
+
+def old_yarn(reading: LayerReading) -> Changes:
+    """Transformers 4.50 ramps from L, has no mscale, and always truncates."""
+    given = reading.entry.number("attention_factor")
+    stated = given.value if given else None
+    short = reading.factor < 1
+    return {
+        "original_max_position_embeddings": reading.length,
+        "mscale": None,
+        "mscale_all_dim": None,
+        **always_truncated(reading),
+        # Without the guard that later versions have.
+        "attention_factor": 0.1 * math.log(reading.factor) + 1.0
+        if short and stated is None
+        else stated,
+    }
+
+
+def old_longrope(reading: LayerReading) -> Changes:
+    """Phi-3 of transformers 4.50 takes a mapping of three keys and no other."""
+    check_spelling(reading, _OLD)
+    return {}
+
+
+def _of_span(runtime: str) -> Iterator[RuntimeDifference]:
+    """The differences of versions of transformers that do the same."""
+    newest = SPANS[runtime].split()[-1]
+    folder = f"{HUB}/huggingface/transformers/blob/v{newest}/src/transformers"
+
+    def difference(
+        topic: str, schemes: frozenset[str], what: str, file: str, rule: Callable[..., Changes]
+    ) -> RuntimeDifference:
+        of_span = partial(rule, runtime=runtime)
+        return RuntimeDifference(runtime, topic, schemes, what, f"{folder}/{file}", of_span)
+
+    yield difference(
+        "container",
+        SCALED | LONGROPE,
+        "reads rope_theta and rope_scaling only",
+        "models/llama/configuration_llama.py",
+        span_container,
+    )
+    if runtime != "transformers-4.54":
+        yield RuntimeDifference(
+            runtime,
+            "stretch",
+            YARN,
+            "takes a rope_scaling of null as no stretch",
+            f"{folder}/models/gpt_oss/configuration_gpt_oss.py",
+            span_null,
+            frozenset({"gpt_oss"}),
+        )
+    yield difference(
+        "original length",
+        frozenset({"rope-llama3"}),
+        "takes the original length of the rope object alone",
+        "modeling_rope_utils.py",
+        span_llama3,
+    )
+    more = {
+        "transformers-4.57": "",
+        "transformers-4.55": "; replaces factor by the quotient of the two",
+        "transformers-4.54": "; replaces factor by the quotient of the two, and always truncates",
+    }
+    yield difference(
+        "original length",
+        YARN,
+        "ramps from the original length of the rope object, else from max_position_embeddings"
+        + more[runtime],
+        "modeling_rope_utils.py",
+        span_yarn,
+    )
+
+
+_OLD_FOLDER = f"{HUB}/huggingface/transformers/blob/v4.50.3/src/transformers"
+
+RUNTIMES = (
+    *(
+        Runtime(
+            name,
+            version,
+            {
+                **of_types(SCALED, *STRETCHED),
+                **of_types(PLAIN_ROPE | {"rope-longrope"}, "phi3"),
+                **(
+                    of_types(frozenset({"rope-yarn"}), "gpt_oss")
+                    if name != "transformers-4.54"
+                    else {}
+                ),
+            },
+        )
+        for name, version in SPANS.items()
+    ),
+    Runtime(
+        _OLD,
+        "4.50.3",
+        {
+            **of_types(SCALED, "llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "olmo2"),
+            **of_types(SCALED, "gemma", "gemma2", "gemma3_text", "cohere", "starcoder2"),
+            **of_types(PLAIN_ROPE | {"rope-longrope"}, "phi3"),
+            **of_types(SCALED, "gpt_neox", "phi", "stablelm", "granite"),
+        },
+    ),
+)
+
+DIFFERENCES = (
+    *(difference for runtime in SPANS for difference in _of_span(runtime)),
+    RuntimeDifference(
+        _OLD,
+        "container",
+        SCALED | LONGROPE,
+        "reads rope_theta and rope_scaling only",
+        f"{_OLD_FOLDER}/models/llama/configuration_llama.py",
+        old_container,
+    ),
+    RuntimeDifference(
+        _OLD,
+        "original length",
+        YARN,
+        "ramps from max_position_embeddings; knows no mscale and always truncates",
+        f"{_OLD_FOLDER}/modeling_rope_utils.py",
+        old_yarn,
+    ),
+    RuntimeDifference(
+        _OLD,
+        "fields",
+        LONGROPE,
+        "takes a mapping of type, short_factor and long_factor alone",
+        f"{_OLD_FOLDER}/models/phi3/configuration_phi3.py",
+        old_longrope,
+        frozenset({"phi3"}),
+    ),
+)
+"""Its known differences, in the order in which they are applied."""
