@@ -12,12 +12,8 @@ tests/golden/engines_sglang.json and .npz; ``--check`` compares them with these.
 from __future__ import annotations
 
 import argparse
-import ast
 import functools
 import importlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import inspect
 import json
 import logging
@@ -29,12 +25,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
 
 from tools.engine_layers import Turn, finish, remade, turn_of
+from tools.stand_ins import Finder, Kind, Nothing, Part, StandIn, function_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 GOLDEN = "engines_sglang"
 OWN = ("models", "layers.rotary_embedding", "configs")
@@ -45,9 +41,6 @@ PACKAGES = frozenset({"", "layers", "models", "configs"})
 """Packages whose own __init__ is not run."""
 ABSENT = frozenset({"sgl_kernel", "flashinfer", "triton", "vllm", "einops", "msgspec", "zmq"})
 """Packages that its models import beside torch and transformers."""
-NO = ("is_", "cpu_has", "get_bool", "use_", "has_", "support", "should", "can_", "enable")
-"""How a function begins that asks what a machine or a server has: nothing."""
-
 DECODERS: Mapping[str, str] = {
     "afmoe": "afmoe.AfmoeDecoderLayer",
     "apertus": "apertus.ApertusDecoderLayer",
@@ -111,135 +104,6 @@ UNTURNED: Mapping[str, Any] = {
 """When a layer's forward leaves its rotation out, as it says itself."""
 
 
-class Nothing:
-    """A stand-in for what is not there: false, and so is all of it; sizes are 1."""
-
-    def __init__(self, name: str = "") -> None:
-        self.__name__ = name
-
-    def __bool__(self) -> bool:
-        return False
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return 1 if "size" in name else 0 if "rank" in name else Nothing(name)
-
-    def __call__(self, *arguments: Any, **_options: Any) -> Any:
-        """A function as it is, where it is decorated; else nothing."""
-        if len(arguments) == 1 and callable(arguments[0]):  # a decorator
-            return arguments[0]
-        if self.__name__.startswith(NO):
-            return False
-        return 1 if "size" in self.__name__ else 0 if "rank" in self.__name__ else Nothing()
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(())
-
-    def __or__(self, other: Any) -> Any:  # in annotations
-        return other
-
-    __ror__ = __or__
-
-
-class Kind(type):
-    """The class of stand-ins for classes, whose members are nothing."""
-
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__") or not cls.__dict__.get("stands_in"):
-            raise AttributeError(name)
-        return Nothing(name)
-
-
-class Part(nn.Module, metaclass=Kind):  # type: ignore[misc]
-    """A stand-in for a class of modules; what derives from it is itself."""
-
-    stands_in = True
-
-    def __init__(self, *_arguments: Any, **_options: Any) -> None:
-        super().__init__()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not type(self).__dict__.get("stands_in"):
-            return super().__getattr__(name)
-        return getattr(Nothing(), name)
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Nothing, of a stand-in."""
-        if type(self).__dict__.get("stands_in"):
-            return Nothing()(*arguments, **options)
-        return super().__call__(*arguments, **options)
-
-
-class StandIn(types.ModuleType):
-    """A module that has whatever is imported from it."""
-
-    known: Mapping[str, Any] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        for key in (f"{self.__name__}.{name}", name):
-            if key in self.known:
-                return self.known[key]
-        if name.endswith("Mixin"):
-            value: Any = type(name, (), {})
-        elif name[:1].isupper() and not name.isupper():
-            value = Kind(name, (Part,), {"stands_in": True})
-        else:
-            value = Nothing(name)
-        setattr(self, name, value)
-        return value
-
-
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the parts of sglang that are its own, and stand-ins for all others."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def find_spec(
-        self, name: str, _path: Any = None, _target: Any = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """The module of a name below sglang, or of a package that is absent."""
-        if name.partition(".")[0] not in ABSENT | {"sglang"}:
-            return None
-        below = name.removeprefix("sglang").removeprefix(".srt").removeprefix(".")
-        file = self.folder / name.replace(".", "/")
-        own = _within(below, OWN) and not _within(below, STOOD_IN_FOR)
-        if own and below not in PACKAGES:
-            found = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
-            if found.exists():
-                places = [str(file)] if file.is_dir() else None
-                return importlib.util.spec_from_file_location(
-                    name, found, submodule_search_locations=places
-                )
-        spec = importlib.machinery.ModuleSpec(name, self, is_package=True)
-        spec.submodule_search_locations = [str(file)]
-        return spec
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        """An empty stand-in."""
-        return StandIn(spec.name)
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        """Nothing is run."""
-
-
-def _within(name: str, parts: Sequence[str]) -> bool:
-    return any(name == part or name.startswith(f"{part}.") for part in parts)
-
-
-def function_of(file: Path, name: str, **scope: Any) -> Any:
-    """A function of a file, compiled alone."""
-    tree = ast.parse(file.read_text("utf-8"))
-    tree.body = [
-        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name
-    ]
-    exec(compile(tree, str(file), "exec"), scope)
-    return scope[name]
-
-
 def _as_it_is(function: Any) -> Any:
     return function
 
@@ -247,7 +111,15 @@ def _as_it_is(function: Any) -> Any:
 def install(folder: Path) -> None:
     """Make sglang's models importable."""
     torch.compile = lambda function=None, **_options: function or _as_it_is
-    sys.meta_path.insert(0, Finder(folder))
+    finder = Finder(
+        folder,
+        root="sglang.srt",
+        own=OWN,
+        stood_in_for=STOOD_IN_FOR,
+        packages=PACKAGES,
+        absent=ABSENT,
+    )
+    sys.meta_path.insert(0, finder)
     source = folder / "sglang" / "srt"
     StandIn.known = {
         "is_cpu": lambda: True,

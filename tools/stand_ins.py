@@ -1,0 +1,172 @@
+"""Make an engine's own modules importable where much of what they import is not there.
+
+The parts of an engine that are asked are its own; all else that they import (kernels, linear
+layers, normalization, the launch of a server) is a stand-in without effect.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import types
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+NO = ("is_", "cpu_has", "get_bool", "use_", "has_", "support", "should", "can_", "enable")
+"""How a function begins that asks what a machine or a server has: nothing."""
+
+
+class Nothing:
+    """A stand-in for what is not there: false, and so is all of it; sizes are 1."""
+
+    def __init__(self, name: str = "") -> None:
+        self.__name__ = name
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return 1 if "size" in name else 0 if "rank" in name else Nothing(name)
+
+    def __call__(self, *arguments: Any, **_options: Any) -> Any:
+        """A function as it is, where it is decorated; else nothing."""
+        if len(arguments) == 1 and callable(arguments[0]):  # a decorator
+            return arguments[0]
+        if self.__name__.startswith(NO):
+            return False
+        return 1 if "size" in self.__name__ else 0 if "rank" in self.__name__ else Nothing()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __or__(self, other: Any) -> Any:  # in annotations
+        return other
+
+    __ror__ = __or__
+
+
+class Kind(type):
+    """The class of stand-ins for classes, whose members are nothing."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__") or not cls.__dict__.get("stands_in"):
+            raise AttributeError(name)
+        return Nothing(name)
+
+
+class Part(nn.Module, metaclass=Kind):  # type: ignore[misc]
+    """A stand-in for a class of modules; what derives from it is itself."""
+
+    stands_in = True
+
+    def __init__(self, *_arguments: Any, **_options: Any) -> None:
+        super().__init__()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not type(self).__dict__.get("stands_in"):
+            return super().__getattr__(name)
+        return getattr(Nothing(), name)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Nothing, of a stand-in."""
+        if type(self).__dict__.get("stands_in"):
+            return Nothing()(*arguments, **options)
+        return super().__call__(*arguments, **options)
+
+
+class StandIn(types.ModuleType):
+    """A module that has whatever is imported from it."""
+
+    known: Mapping[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        for key in (f"{self.__name__}.{name}", name):
+            if key in self.known:
+                return self.known[key]
+        if name.endswith("Mixin"):
+            value: Any = type(name, (), {})
+        elif name[:1].isupper() and not name.isupper():
+            value = Kind(name, (Part,), {"stands_in": True})
+        else:
+            value = Nothing(name)
+        setattr(self, name, value)
+        return value
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the parts of an engine that are its own, and stand-ins for all others.
+
+    folder: where its package lies.
+    root: the package that the other names are below.
+    own: the parts that are its own; ``stood_in_for``: what of these is not.
+    packages: those whose own ``__init__`` is not run.
+    absent: packages that it imports, and that are not here.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        root: str,
+        own: Sequence[str],
+        stood_in_for: Sequence[str],
+        packages: frozenset[str],
+        absent: frozenset[str],
+    ) -> None:
+        self.folder, self.root, self.own, self.stood_in_for = folder, root, own, stood_in_for
+        self.packages = packages
+        self.engine = root.partition(".")[0]
+        self.tops = absent | {self.engine}
+
+    def find_spec(
+        self, name: str, _path: Any = None, _target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The module of a name below the engine, or of a package that is absent."""
+        if name.partition(".")[0] not in self.tops:
+            return None
+        below = name.removeprefix(self.engine)
+        below = below.removeprefix(self.root.removeprefix(self.engine)).removeprefix(".")
+        file = self.folder / name.replace(".", "/")
+        own = _within(below, self.own) and not _within(below, self.stood_in_for)
+        if own and below not in self.packages:
+            found = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
+            if found.exists():
+                places = [str(file)] if file.is_dir() else None
+                return importlib.util.spec_from_file_location(
+                    name, found, submodule_search_locations=places
+                )
+        spec = importlib.machinery.ModuleSpec(name, self, is_package=True)
+        spec.submodule_search_locations = [str(file)]
+        return spec
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        """An empty stand-in."""
+        return StandIn(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Nothing is run."""
+
+
+def _within(name: str, parts: Sequence[str]) -> bool:
+    return any(name == part or name.startswith(f"{part}.") for part in parts)
+
+
+def function_of(file: Path, name: str, **scope: Any) -> Any:
+    """A function of a file, compiled alone."""
+    tree = ast.parse(file.read_text("utf-8"))
+    tree.body = [
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name
+    ]
+    exec(compile(tree, str(file), "exec"), scope)
+    return scope[name]
