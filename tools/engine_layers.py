@@ -10,7 +10,9 @@ import copy
 import hashlib
 import io
 import json
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,13 +26,17 @@ if TYPE_CHECKING:
 class Turn(NamedTuple):
     """How a layer turns: its frequencies in the order of its pairs, in radians a position.
 
-    ``layout`` says which columns turn together: ``half``, or ``interleaved`` ones.
+    ``layout`` says which columns turn together: ``half``, or ``interleaved`` ones. ``axes`` has the
+    axis that each pair follows, where there are several.
     """
 
     frequencies: NDArray[np.float64]
     amplitude: float
     layout: str
+    axes: str = ""
 
+
+_TOOLS = Path(__file__).parent
 
 Build = Callable[[dict[str, Any], int, int | None], Turn | None]
 """The turn of a layer: of a config, by its number, at a length; None where it does not turn."""
@@ -73,6 +79,8 @@ def filled(case: dict[str, Any], build: Build) -> tuple[dict[str, Any], dict[str
         try:
             turn = build(copy.deepcopy(case["config"]), asked["layer"], length)
         except Exception as error:  # whatever the engine raises is its answer
+            if Path(traceback.extract_tb(error.__traceback__)[-1].filename).parent == _TOOLS:
+                raise
             message = (str(error).splitlines() or [""])[0]
             answered |= {"fails": f"{type(error).__name__}: {message[:160]}"}
             return ({**answered, "asked": wanted} if wanted != first else answered), {}
@@ -81,6 +89,7 @@ def filled(case: dict[str, Any], build: Build) -> tuple[dict[str, Any], dict[str
         if turn is not None:
             arrays[name] = turn.frequencies
             layer |= {"array": name, "amplitude": turn.amplitude, "layout": turn.layout}
+            layer |= {"axes": turn.axes} if turn.axes else {}
         layers.append({**layer, "seq_len": length} if length else layer)
     return {**answered, "layers": layers}, arrays
 

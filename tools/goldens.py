@@ -58,6 +58,7 @@ RECORDED: Mapping[str, str] = {
     "engines_onnxruntime_genai": "tools/onnxruntime_genai.py makes it of that package's builder",
     "engines_sglang": "tools/sglang_layers.py makes it of the wheel of sglang",
     "engines_transformers": "tools/transformers_layers.py makes it of each version",
+    "engines_vllm": "tools/vllm_layers.py makes it of the wheel of vLLM",
     "gguf_llama_cpp": "its source needs transformers 4.57, and llama.cpp's converter",
     "gguf_rotations": "the lines of its source were compiled alone, by gcc",
     "kerple": REPOSITORY,

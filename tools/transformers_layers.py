@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import copy
 import importlib
+import inspect
 import os
 import sys
 import types
@@ -67,13 +68,19 @@ def turn(values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
     """How a layer turns unit vectors at position 1."""
     from transformers import AutoConfig
 
-    config = AutoConfig.for_model(**values)
+    return turn_of_config(AutoConfig.for_model(**values), layer, length)
+
+
+def turn_of_config(config: Any, layer: int, length: int | None) -> Turn:
+    """How a layer of transformers' own turns unit vectors at position 1."""
     module = _modeling(config.model_type)
     rotary = rotary_of(config, layer)
     width = getattr(config, "qk_rope_head_dim", None) or getattr(config, "head_dim", None)
     width = width or config.hidden_size // config.num_attention_heads
     positions = torch.tensor([[1] * width + [(length or 1) - 1]])
-    stretched = rotary(torch.zeros(1), positions)
+    by_type = "layer_type" in inspect.signature(rotary.forward).parameters
+    kinds = (config.layer_types[layer],) if by_type else ()
+    stretched = rotary(torch.zeros(1), positions, *kinds)
     if isinstance(stretched, tuple):
         cosines, sines = (part[:, :-1] for part in stretched)
     else:  # DeepSeek V2's, as complex numbers

@@ -123,7 +123,8 @@ def adjust(
     Raises: InvalidInput for an unknown runtime, and where it is not known what this one does.
     """
     known = find(runtime)
-    if rope is None:
+    known_schemes = known.model_types.get(model.model_type, frozenset())
+    if rope is None and (layers.scheme == "nope" or layers.scheme not in known_schemes):
         if layers.scheme != "nope":
             raise UnknownReading(
                 f"--as {runtime}: what {runtime} {known.version} makes of {layers.scheme} was not "
@@ -136,7 +137,7 @@ def adjust(
         scheme=layers.scheme,
         params=layers.values(),
         config=top.values,
-        rope=rope.values,
+        rope={} if rope is None else rope.values,
         container="" if top.values.get("rope_parameters") is None else "rope_parameters",
         context=context.value if context else None,
         name=top.name,

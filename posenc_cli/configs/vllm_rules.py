@@ -1,4 +1,9 @@
-"""How vLLM departs from transformers 5, today's and 0.11."""
+"""How vLLM departs from transformers 5, today's and 0.11.
+
+vLLM takes config objects of transformers 5.16 to 5.20, and folds what it finds at the top level
+into their rope parameters: so a share of the columns that a file states turns in every model of its
+own. What its registry leaves to the modules of transformers turns as these do.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +32,7 @@ from posenc_cli.configs.runtime_rules import (
     no_beta_of_zero,
     of_types,
     refused,
+    stated_share,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +40,106 @@ if TYPE_CHECKING:
 
 NAME = "vllm"
 _OLD = "vllm-0.11"
+_SHARE = "partial_rotary_factor"
+MLA = DEEPSEEK | {"glm4_moe_lite"}
+"""Those that attend to latents, stretched by the rotation of DeepSeek's own."""
+SKIPPING = frozenset({"afmoe", "cohere2", "exaone4", "llama4_text"})
+"""Those some of whose layers do not turn."""
+PHI = frozenset({"phi3", "phimoe"})
+SEEING = frozenset({"qwen2_vl_text", "qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text"})
+"""Those whose pairs follow several axes."""
+OWN = frozenset(
+    {
+        *("apertus", "cohere", "ernie4_5", "ernie4_5_moe", "falcon", "gemma", "gemma2"),
+        *("gemma3_text", "glm4", "glm4_moe", "granite", "granitemoe", "lfm2", "lfm2_moe"),
+        *("minimax_m2", "ministral3", "mixtral", "nemotron", "olmoe", "qwen3_next", "stablelm"),
+        *(*LLAMA_LIKE, *SKIPPING),
+    }
+)
+"""Those whose class is vLLM's own, and hands the rope object on to its rotations."""
+TURNED = OWN | PHI | MLA | SEEING | {"gemma4_text", "modernbert"}
+"""Those whose rope parameters its own rotations are built of."""
+BACKEND = frozenset(
+    {
+        *("arcee", "glm", "gpt_neox", "olmo", "olmo2", "olmo3", "phi", "seed_oss", "smollm3"),
+        "starcoder2",
+    }
+)
+"""Those whose modules are transformers' own, here but for those that follow the length."""
+DIVIDED = frozenset(
+    {"granitemoe", "lfm2_moe", "modernbert", "olmoe", "qwen2", "qwen2_moe", "stablelm"}
+)
+"""Those that know no ``head_dim``."""
+_NEEDED = {
+    "glm4_moe": ("head_dim",),
+    "lfm2": ("block_dim",),
+    "minimax_m2": ("rotary_dim",),
+}
+"""Keys without which a class cannot be built, by its model type."""
+_GPT_OSS = ("factor", "beta_fast", "beta_slow")
+_PHI3_ORIGINAL = 4096
+"""The original length of transformers' Phi3Config where a config has none."""
+
+
+def vllm_fields(reading: LayerReading) -> Changes:
+    """What a class cannot be built from.
+
+    Raises: InvalidInput.
+    """
+    kind, stated = reading.model_type, reading.config
+    for key in _NEEDED.get(kind, ()) if stated else ():
+        if stated.get(key) is None:
+            raise refused(NAME, f"its {kind} fails on a file without {key}")
+    if reading.scheme == "rope-linear" and isinstance(reading.rope.get("factor"), int):
+        factor = reading.rope["factor"]
+        raise refused(NAME, f"it fails on the whole number {factor} as a factor, not on {factor}.0")
+    if kind in SEEING:
+        _check_sections(reading)
+    if reading.scheme == "rope-yarn":
+        for name in ("factor", "beta_fast", "beta_slow", ORIGINAL):
+            if name in reading.rope and reading.rope[name] is None:
+                raise refused(NAME, f"it fails where {name} is null")
+    return {}
+
+
+def _check_sections(reading: LayerReading) -> None:
+    """Hold the sections to the columns that turn.
+
+    Raises: InvalidInput.
+    """
+    kind, own = reading.model_type, vllm_head(reading).get("dim", reading.params["dim"])
+    if kind.startswith("qwen3") and stated_share(reading):
+        raise refused(NAME, f"its {kind} fails on {_SHARE}")
+    if kind.startswith("qwen2") and own != reading.params["dim"]:
+        raise refused(
+            NAME, f"its {kind} takes {own} columns for a head, which sections do not fill"
+        )
+
+
+def vllm_sections(reading: LayerReading) -> Changes:
+    """Sections stand one after another, unless the rope object says that they are interleaved."""
+    stated = reading.entry.flag("mrope_interleaved")
+    return {"interleaved": None} if stated is None or not stated.value else {}
+
+
+def vllm_head(reading: LayerReading) -> Changes:
+    """``hidden_size`` over ``num_attention_heads``, whatever ``head_dim`` says."""
+    top = reading.top
+    hidden, heads = top.count("hidden_size"), top.count("num_attention_heads")
+    if top.count("head_dim") is None or hidden is None or heads is None:
+        return {}
+    return {"dim": hidden.value // heads.value}
+
+
+def vllm_layout(_reading: LayerReading) -> Changes:
+    """DeepSeek's columns turn two by two, whatever ``rope_interleave`` says."""
+    return {"layout": "interleaved"}
+
+
+def vllm_gptj(reading: LayerReading) -> Changes:
+    """A base that transformers' GPT-J does not look for."""
+    stated = reading.top.number("rope_theta")
+    return {} if stated is None else {"base": float(stated.value)}
 
 
 def vllm_deepseek(reading: LayerReading) -> Changes:
@@ -41,9 +147,17 @@ def vllm_deepseek(reading: LayerReading) -> Changes:
     return {**magnitude_ratio(reading, NAME), **always_truncated(reading)}
 
 
-def vllm_gpt_oss(_reading: LayerReading) -> Changes:
-    """VLLM's gpt-oss hands on neither attention_factor nor mscale."""
-    return {"attention_factor": None, "mscale": None, "mscale_all_dim": None}
+def vllm_gpt_oss(reading: LayerReading) -> Changes:
+    """VLLM's gpt-oss hands on neither attention_factor nor mscale, nor a share.
+
+    Raises: InvalidInput.
+    """
+    if reading.scheme != "rope-yarn":
+        raise refused(NAME, "its gpt-oss fails where it is not stretched by yarn")
+    missing = [name for name in _GPT_OSS if name not in reading.rope]
+    if reading.config and reading.rope and missing:
+        raise refused(NAME, f"its gpt-oss fails on a rope object without {missing[0]}")
+    return dict.fromkeys(("attention_factor", "mscale", "mscale_all_dim", "partial"))
 
 
 def vllm_longrope(reading: LayerReading) -> Changes:
@@ -51,7 +165,11 @@ def vllm_longrope(reading: LayerReading) -> Changes:
     stated = reading.top.count(ORIGINAL)
     if stated is None and reading.top.has(ORIGINAL):
         raise refused(NAME, f"it fails where {ORIGINAL} is null")
-    allocated = stated.value if stated else reading.length
+    kind = reading.model_type
+    if kind == "phi3" and reading.rope.get("type") == "su" and not reading.entry.has(ORIGINAL):
+        raise refused(NAME, f"it fails on type su where rope_scaling has no {ORIGINAL}")
+    own = _PHI3_ORIGINAL if kind == "phi3" and reading.config else reading.length
+    allocated = stated.value if stated else own
     multiplier = reading.entry.number(
         "long_mscale" if allocated > reading.original else "short_mscale"
     )
@@ -127,16 +245,17 @@ RUNTIMES = (
         NAME,
         "0.33.0",
         {
-            **of_types(SCALED, *LLAMA_LIKE, "mixtral", "gemma2", "gemma3_text", "cohere"),
-            **of_types(SCALED, "ministral3", "stablelm", "falcon"),
-            **of_types(SCALED | {"rope-longrope"}, "phi3", "phimoe"),
-            **of_types(PLAIN_ROPE | {"rope-yarn"}, *DEEPSEEK),
-            **of_types(frozenset({"rope-yarn"}), "gpt_oss"),
+            **of_types(SCALED, *OWN),
+            **of_types(SCALED | {"nope"}, *SKIPPING),
+            **of_types(SCALED | LONGROPE, *PHI),
+            **of_types(PLAIN_ROPE | YARN, *MLA),
+            **of_types(SCALED, "gpt_oss"),
             **of_types(PLAIN_ROPE | {"rope-proportional"}, "gemma4_text"),
-            **of_types(SCALED | {"nope"}, "llama4_text"),
-            # Their modules are transformers' own here, but for those that follow the length.
-            **of_types(SCALED - {"rope-dynamic"}, "gpt_neox", "olmo2", "olmo3", "phi"),
-            **of_types(SCALED - {"rope-dynamic"} | {"nope"}, "smollm3"),
+            **of_types(PLAIN_ROPE, "modernbert"),
+            **of_types(frozenset({"mrope"}), *SEEING),
+            **of_types(frozenset({"rope"}), "gptj"),
+            **of_types(SCALED - DYNAMIC, *BACKEND),
+            **of_types(SCALED - DYNAMIC | {"nope"}, "smollm3"),
         },
     ),
     Runtime(
@@ -154,6 +273,52 @@ DIFFERENCES = (
     RuntimeDifference(
         NAME,
         "fields",
+        SCALED | LONGROPE | {"mrope"},
+        "fails on a linear factor without a point, on nulls in a stretch, and without keys that "
+        "transformers has defaults for",
+        f"{_VLLM}/{_ROTARY}/linear_scaling_rope.py",
+        vllm_fields,
+        TURNED | {"gpt_oss"},
+    ),
+    RuntimeDifference(
+        NAME,
+        "head size",
+        SCALED,
+        "takes hidden_size / num_attention_heads in place of head_dim",
+        f"{_VLLM}/models/qwen2.py",
+        vllm_head,
+        DIVIDED,
+    ),
+    RuntimeDifference(
+        NAME,
+        "sections",
+        frozenset({"mrope"}),
+        "deals pairs out to the axes in turn only where mrope_interleaved says so",
+        f"{_VLLM}/{_ROTARY}/mrope.py",
+        vllm_sections,
+        SEEING,
+    ),
+    RuntimeDifference(
+        NAME,
+        "base",
+        frozenset({"rope"}),
+        "takes rope_theta, for which transformers does not look",
+        f"{_VLLM}/models/gpt_j.py",
+        vllm_gptj,
+        frozenset({"gptj"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "layout",
+        PLAIN_ROPE | YARN,
+        "turns columns two by two, whatever rope_interleave says",
+        f"{_VLLM}/models/deepseek_v2.py",
+        vllm_layout,
+        MLA,
+    ),
+    RuntimeDifference(
+        NAME,
+        "fields",
         YARN,
         "divides by beta_fast and beta_slow as they stand",
         f"{_VLLM}/{_ROTARY}/common.py",
@@ -162,11 +327,11 @@ DIFFERENCES = (
     RuntimeDifference(
         NAME,
         "partial rotation",
-        frozenset({"rope"}),
+        SCALED | LONGROPE,
         "turns only the share partial_rotary_factor states, for every model",
         f"{_VLLM}/{_ROTARY}/__init__.py",
         partial(any_share, runtime=NAME),
-        frozenset(LLAMA_LIKE),
+        TURNED - SEEING,
     ),
     RuntimeDifference(
         NAME,
@@ -184,13 +349,14 @@ DIFFERENCES = (
         "amplitude is g(mscale)/g(mscale_all_dim) with defaults 1 and 0; always truncates",
         f"{_VLLM}/{_ROTARY}/deepseek_scaling_rope.py",
         vllm_deepseek,
-        DEEPSEEK,
+        MLA,
     ),
     RuntimeDifference(
         NAME,
         "attention factor",
-        YARN,
-        "hands neither attention_factor nor mscale on",
+        SCALED,
+        "hands neither attention_factor nor mscale nor a share on, and fails without yarn and its "
+        "betas",
         f"{_VLLM}/models/gpt_oss.py",
         vllm_gpt_oss,
         frozenset({"gpt_oss"}),

@@ -87,7 +87,9 @@ def test_amplitude_alone_sets_engines_apart():
 
 
 def test_a_choice_by_length_is_compared_on_both_sides_of_its_switch():
-    result = of_model("phi-3-vision-128k")
+    own = library.find("phi-3-vision-128k").config
+    # vLLM fails on the type su, which the model's file has.
+    result = views({**own, "rope_scaling": {**own["rope_scaling"], "type": "longrope"}})
     (kind,) = result.kinds
     by_engine = {engine: view for view in kind.views for engine in view.engines}
     assert by_engine["vllm"] is not by_engine["transformers"]

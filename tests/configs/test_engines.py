@@ -66,8 +66,17 @@ def turns_so(layers, layer, arrays):
         rotation.layout == layer["layout"]
         and found.shape == expected.shape
         and np.allclose(found, expected, rtol=tolerances.MEASURED_TURN, atol=0)
+        and axes_of(group) == layer.get("axes", axes_of(group))
         and float(rotation.waves.scale) == pytest.approx(layer["amplitude"], rel=1e-6)
     )
+
+
+def axes_of(group):
+    """The axis that each pair of a layer follows, of those that follow several."""
+    if group.scheme != "mrope":
+        return ""
+    bound = catalogue.find("mrope").bind({**group.values(), "axes": "axes.npy"})
+    return "".join(map(str, bound.rotation.waves.coordinates.axes))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -398,7 +398,6 @@ def test_vllm_takes_the_amplitude_of_the_factors_it_takes(allocated, stated, exp
             "long_factor": (2.0,) * 32,
             "original_max_position_embeddings": 4096,
         },
-        config={"max_position_embeddings": allocated, "rope_scaling": scaling},
         rope=scaling,
         container="rope_scaling",
         context=allocated,

@@ -1,0 +1,335 @@
+"""Ask vLLM's own model classes how their layers turn, on a machine without a GPU.
+
+Usage: python -m tools.vllm_layers FOLDER [--check]
+
+FOLDER holds the wheel of vLLM, unpacked. Needs torch 2.13.0 and a version of transformers that the
+wheel asks for. vLLM's models, rotations, config classes and its reading of config.json are its own;
+all else that they import is a stand-in without effect, and what is no rotation (MLPs, experts) is
+left out of the layers. The answers go to tests/golden/engines_vllm.json and .npz; ``--check``
+compares them with these.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib
+import inspect
+import json
+import logging
+import re
+import sys
+import tempfile
+import types
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import numpy as np
+import torch
+from torch import nn
+
+from tools.engine_layers import Turn, finish, remade, turn_of
+from tools.stand_ins import Finder, Kind, Nothing, Part, StandIn, function_of
+from tools.transformers_layers import turn_of_config
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+GOLDEN = "engines_vllm"
+OWN = ("model_executor.models", "model_executor.layers.rotary_embedding", "transformers_utils")
+STOOD_IN_FOR = (
+    "model_executor.models.utils",
+    "model_executor.models.interfaces",
+    "model_executor.models.registry",
+    "transformers_utils.processors",
+    "transformers_utils.repo_utils",
+)
+PACKAGES = frozenset({"", "model_executor", "model_executor.models", "transformers_utils"})
+ABSENT = frozenset({"flashinfer", "triton", "einops", "msgspec", "zmq", "mistral_common"})
+
+DECODERS: Mapping[str, str] = {
+    "afmoe": "afmoe.AfmoeDecoderLayer",
+    "apertus": "apertus.ApertusDecoderLayer",
+    "cohere": "commandr.CohereDecoderLayer",
+    "cohere2": "commandr.CohereDecoderLayer",
+    "deepseek_v2": "deepseek_v2.DeepseekV2DecoderLayer",
+    "deepseek_v3": "deepseek_v2.DeepseekV2DecoderLayer",
+    "ernie4_5": "llama.LlamaDecoderLayer",
+    "ernie4_5_moe": "ernie45_moe.Ernie4_5_MoeDecoderLayer",
+    "exaone4": "exaone4.Exaone4DecoderLayer",
+    "falcon": "falcon.FalconDecoderLayer",
+    "gemma": "gemma.GemmaDecoderLayer",
+    "gemma2": "gemma2.Gemma2DecoderLayer",
+    "gemma3_text": "gemma3.Gemma3DecoderLayer",
+    "gemma4_text": "gemma4.Gemma4DecoderLayer",
+    "glm4": "glm4.Glm4DecoderLayer",
+    "glm4_moe": "glm4_moe.Glm4MoeDecoderLayer",
+    "glm4_moe_lite": "glm4_moe_lite.Glm4MoeLiteDecoderLayer",
+    "gpt_oss": "gpt_oss.TransformerBlock",
+    "gptj": "gpt_j.GPTJBlock",
+    "granite": "granite.GraniteDecoderLayer",
+    "granitemoe": "granitemoe.GraniteMoeDecoderLayer",
+    "lfm2": "lfm2.Lfm2AttentionDecoderLayer",
+    "lfm2_moe": "lfm2_moe.Lfm2MoeAttentionDecoderLayer",
+    "llama": "llama.LlamaDecoderLayer",
+    "llama4_text": "llama4.Llama4DecoderLayer",
+    "minimax_m2": "minimax_m2.MiniMaxM2DecoderLayer",
+    "ministral3": "mistral.MistralDecoderLayer",
+    "mistral": "mistral.MistralDecoderLayer",
+    "mixtral": "mixtral.MixtralDecoderLayer",
+    "modernbert": "modernbert.ModernBertLayer",
+    "nemotron": "nemotron.NemotronDecoderLayer",
+    "olmoe": "olmoe.OlmoeDecoderLayer",
+    "phi3": "llama.LlamaDecoderLayer",
+    "phimoe": "phimoe.PhiMoEDecoderLayer",
+    "qwen2": "qwen2.Qwen2DecoderLayer",
+    "qwen2_5_vl_text": "qwen2.Qwen2DecoderLayer",
+    "qwen2_moe": "qwen2_moe.Qwen2MoeDecoderLayer",
+    "qwen2_vl_text": "qwen2.Qwen2DecoderLayer",
+    "qwen3": "qwen3.Qwen3DecoderLayer",
+    "qwen3_moe": "qwen3_moe.Qwen3MoeDecoderLayer",
+    "qwen3_next": "qwen3_next.Qwen3NextDecoderLayer",
+    "qwen3_vl_moe_text": "qwen3_moe.Qwen3MoeDecoderLayer",
+    "qwen3_vl_text": "qwen3.Qwen3DecoderLayer",
+    "stablelm": "stablelm.StablelmDecoderLayer",
+}
+"""The class of vLLM that builds a layer, by model type, by the table of its registry."""
+
+
+BACKEND = frozenset(
+    {
+        *("arcee", "glm", "gpt_neox", "olmo", "olmo2", "olmo3", "phi", "seed_oss", "smollm3"),
+        "starcoder2",
+    }
+)
+"""Those that its registry leaves to the modules of transformers."""
+
+UNTURNED: Mapping[str, Any] = {
+    "cohere2": lambda attention: not (attention.v1 or attention.sliding_window),
+    "exaone4": lambda attention: not (attention.sliding_window or attention.apply_rope_all_layers),
+}
+"""When a layer's forward leaves its rotation out, as it says itself."""
+
+
+class CustomOp(nn.Module):  # type: ignore[misc]
+    """What vLLM's rotations derive from: each has a form in plain torch."""
+
+    def __init__(self, **_options: Any) -> None:
+        super().__init__()
+
+    @staticmethod
+    def register(_name: str, **_options: Any) -> Any:
+        """A class as it is."""
+        return lambda kind: kind
+
+    @classmethod
+    def enabled(cls) -> bool:
+        """No kernel is."""
+        return False
+
+
+def install(folder: Path) -> None:
+    """Make vLLM's models importable."""
+    torch.compile = lambda function=None, **_options: function or (lambda made: made)
+    finder = Finder(
+        folder,
+        root="vllm",
+        own=OWN,
+        stood_in_for=STOOD_IN_FOR,
+        packages=PACKAGES,
+        absent=ABSENT,
+    )
+    sys.meta_path.insert(0, finder)
+    models = folder / "vllm/model_executor/models/utils.py"
+    utils = folder / "vllm/config/utils.py"
+    interfaces = (folder / "vllm/model_executor/models/interfaces.py").read_text("utf-8")
+    marks = [*re.findall(r"^class (\w+)", interfaces, re.M), "AttentionLayerBase"]
+    StandIn.known = {
+        **{name: type(name, (), {}) for name in marks},
+        "support_torch_compile": lambda kind=None, **_options: kind or (lambda made: made),
+        "CustomOp": CustomOp,
+        "with_retry": lambda function, *_arguments: function(),
+        "file_or_path_exists": lambda model, config_name, *_more, **_named: (
+            Path(model) / config_name
+        ).exists(),
+        "extract_layer_index": function_of(models, "extract_layer_index"),
+        "getattr_iter": function_of(
+            utils, "getattr_iter", Iterable=Any, Any=Any, logger=logging.getLogger(__name__)
+        ),
+        "get_current_vllm_config": lambda: CURRENT[0],
+    }
+
+
+CURRENT: list[Any] = [None]
+"""The settings of the engine while a layer is built."""
+
+
+def named(path: str, *, within: str = "model_executor.models") -> Any:
+    """An object of vLLM: ``llama.LlamaDecoderLayer`` within its models."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(f"vllm.{within}.{module}"), name)
+
+
+def config_of(values: Mapping[str, Any]) -> Any:
+    """The config object that vLLM gets from a config.json."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "config.json").write_text(json.dumps(values), "utf-8")
+        return named("config.get_config", within="transformers_utils")(folder, False)
+
+
+@functools.cache
+def decoder(model_type: str) -> Any:
+    """The class that builds a layer, without what turns nothing."""
+    kind = named(DECODERS[model_type])
+    for module in {
+        sys.modules[each.__module__] for each in kind.__mro__ if "vllm" in each.__module__
+    }:
+        for name, member in vars(module).copy().items():
+            if _TURNS_NOTHING.search(name) and inspect.isclass(member):
+                setattr(module, name, Kind(name, (Part,), {"stands_in": True}))
+    return kind
+
+
+_TURNS_NOTHING = re.compile("(MLP|MoE|Moe|MoeBlock|MLPBlock|(?<!MixtureOf)Experts)$")
+
+
+def built(config: Any, layer: int) -> Any:
+    """A layer of a model."""
+    kind = decoder(config.model_type)
+    settings = Settings(config)
+    CURRENT[0] = settings
+    wanted = inspect.signature(kind.__init__).parameters
+    prefix = f"model.layers.{layer}"
+    given = {"vllm_config": settings, "config": config, "prefix": prefix, "layer_idx": layer}
+    given |= {"layer_id": layer, "model_config": settings.model_config}
+    given |= {"layer_type": kinds[layer]} if (kinds := getattr(config, "layer_types", None)) else {}
+    needed = {
+        name: Nothing(name)
+        for name, each in wanted.items()
+        if each.default is each.empty and name not in given and name != "self"
+    }
+    return kind(**needed, **{name: value for name, value in given.items() if name in wanted})
+
+
+def _ernie(layer: Any) -> None:
+    """What Ernie's model changes of the layers that Llama's builds."""
+    kind, parent = named("ernie45.Ernie4_5ForCausalLM"), named("llama.LlamaForCausalLM")
+
+    def take(model: Any, **_settings: Any) -> None:
+        nn.Module.__init__(model)
+        model.model = types.SimpleNamespace(layers=[layer])
+
+    with mock.patch.object(parent, "__init__", take):
+        kind(vllm_config=CURRENT[0])
+
+
+class Settings(Nothing):
+    """What vLLM is run with: a model, and all else as it is by default."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__("vllm_config")
+        self.model_config = ModelSettings(config)
+
+
+class ModelSettings(Nothing):
+    """What vLLM knows of a model."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__("model_config")
+        self.hf_config = self.hf_text_config = config
+        self.max_model_len = longest(config)
+        self.dtype = torch.float32
+
+
+def longest(config: Any) -> int:
+    """The context that vLLM allocates by default."""
+    reading = importlib.import_module("vllm.transformers_utils.config")
+    convertors = importlib.import_module("vllm.transformers_utils.model_arch_config_convertor")
+    kinds, usual = convertors.MODEL_ARCH_CONFIG_CONVERTORS, convertors.ModelArchConfigConvertorBase
+    convertor = kinds.get(config.model_type, usual)(config, config)
+    allocated = function_of(
+        Path(sys.modules["vllm"].__path__[0]) / "config/model.py",
+        "_get_and_verify_max_len",
+        iter_rope_parameters=reading.iter_rope_parameters,
+        current_platform=types.SimpleNamespace(check_max_model_len=lambda length: length),
+        logger=logging.getLogger(__name__),
+        **dict.fromkeys(("PreTrainedConfig", "ModelArchitectureConfig", "Any"), Any),
+    )
+    derived = types.SimpleNamespace(
+        derived_max_model_len_and_key=convertor.derive_max_model_len_and_key()
+    )
+    return int(allocated(config, derived, None, None, False, None))
+
+
+def turn(values: dict[str, Any], layer: int, _length: int | None) -> Turn | None:
+    """How a layer turns unit vectors at position 1."""
+    rotary_package = importlib.import_module("vllm.model_executor.layers.rotary_embedding")
+    vars(rotary_package)["_ROPE_DICT"].clear()
+    config = config_of(values).get_text_config()
+    if config.model_type in BACKEND:
+        still = hasattr(config, "no_rope_layers") and not config.no_rope_layers[layer]
+        return None if still else turn_of_config(config, layer, None)
+    made = built(config, layer)
+    if config.model_type == "ernie4_5":
+        _ernie(made)
+    owner = next((part for part in made.modules() if "rotary_emb" in vars(part)["_modules"]), None)
+    if owner is None or (config.model_type in UNTURNED and UNTURNED[config.model_type](owner)):
+        return None
+    turned = _turned(owner.rotary_emb)
+    if config.model_type == "llama4_text":
+        return turned._replace(layout=_as_stored(config))
+    return turned
+
+
+def _turned(rotary: Any) -> Turn:
+    """How a rotation turns unit vectors at position 1, and by which axis each pair."""
+    width = rotary.head_size
+    vectors = torch.eye(width)
+    if type(rotary).__name__ == "DeepseekScalingRotaryEmbedding":
+        vectors = vectors[:, None]
+    turns = getattr(rotary, "forward_native", rotary.forward)
+
+    def at(positions: Any) -> Any:
+        turned, _ = turns(positions, vectors.clone(), vectors.clone())
+        return turned.reshape(width, width).numpy()
+
+    turn = turn_of(at(torch.ones(width, dtype=torch.long)))
+    if not getattr(rotary, "mrope_section", None):
+        return turn
+    axes = [""] * len(turn.frequencies)
+    for axis in range(3):
+        positions = torch.zeros(3, width, dtype=torch.long)
+        positions[axis] = 1
+        moved = np.count_nonzero(at(positions)[: len(axes)], axis=1) > 1
+        axes = [str(axis) if turns else found for found, turns in zip(axes, moved, strict=True)]
+    return turn._replace(axes="".join(axes))
+
+
+def _as_stored(config: Any) -> str:
+    """Which columns of Llama 4's files turn together: its loader moves the rows of q and k.
+
+    The halves of what it moves are the pairs of what is stored.
+    """
+    kind = named("llama4.Llama4ForCausalLM")
+    head = config.head_dim
+    rows = torch.arange(head * config.num_attention_heads, dtype=torch.float32)[:, None]
+    model = types.SimpleNamespace(config=config)
+    _, moved = kind.permute_qk_weight_for_rotary(model, "q_proj.weight", rows)
+    first, second = (int(moved[column, 0]) for column in (0, head // 2))
+    return "interleaved" if abs(second - first) == 1 else "half"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Ask vLLM, and write or compare; the status is 1 where bytes differ."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
+    parser.add_argument("folder", type=Path, help="the wheel of vLLM, unpacked")
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    options = parser.parse_args(arguments)
+    logging.disable(logging.WARNING)
+    install(options.folder)
+    return finish(remade(GOLDEN, "vllm", turn), check=options.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
