@@ -62,6 +62,7 @@ RECORDED: Mapping[str, str] = {
     "gguf_llama_cpp": "its source needs transformers 4.57, and llama.cpp's converter",
     "gguf_rotations": "the lines of its source were compiled alone, by gcc",
     "kerple": REPOSITORY,
+    "llama_cpp_files": "tools/llama_cpp_converter.py makes it of llama.cpp's source",
     "llama_cpp_converter": "its source needs transformers 4.57, and llama.cpp's converter",
     "mrope_xd_hunyuan": REPOSITORY,
     "rel_sin_transformer_xl": REPOSITORY,

@@ -1,4 +1,8 @@
-"""How llama.cpp departs from transformers 5: what its converter writes, and its loader reads."""
+"""How llama.cpp departs from transformers 5: what its converter writes, and its loader reads.
+
+The converter takes what transformers 4.57 reads of a config, and each of its classes writes keys of
+its own: some write neither base nor stretch, and the loader takes 10,000 and none.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,6 @@ from posenc_cli.configs.runtime_rules import (
     DEEPSEEK,
     DYNAMIC,
     HUB,
-    LLAMA_LIKE,
     LONGROPE,
     ORIGINAL,
     PLAIN_ROPE,
@@ -20,7 +23,9 @@ from posenc_cli.configs.runtime_rules import (
     RuntimeDifference,
     always_truncated,
     no_beta_of_zero,
+    not_read,
     of_types,
+    plain,
     refused,
 )
 
@@ -28,6 +33,26 @@ if TYPE_CHECKING:
     from posenc_cli.configs.runtime_rules import Changes, LayerReading
 
 NAME = "llama.cpp"
+OF_LLAMA = frozenset({"arcee", "llama", "llama4_text", "mistral", "mixtral"})
+"""Those whose class writes the divisors of Llama 3's rule, and whose graph divides by them."""
+STRETCHED = frozenset(
+    {
+        *("ernie4_5", "glm4", "glm4_moe", "olmo", "olmo2", "olmoe", "qwen2", "qwen2_moe"),
+        *("qwen3", "qwen3_moe", "seed_oss", "smollm3", "starcoder2"),
+    }
+)
+"""Those whose class writes the base, and a linear stretch or YaRN."""
+GRANITE = frozenset({"granite", "granitemoe"})
+"""Those whose class is Llama's, but for what their architecture has no tensor for."""
+LOST = frozenset({"falcon", "gemma", "gemma2", "gpt_neox", "phi", "stablelm"})
+"""Those whose class writes neither base nor stretch."""
+EVERY_FOURTH = frozenset({"llama4_text", "smollm3"})
+"""Those whose graph leaves every fourth layer unturned, whatever a file says."""
+DIVIDED = frozenset({"gpt_neox", "phi", "stablelm", *GRANITE})
+"""Those whose class takes hidden_size over num_attention_heads for the columns of a head."""
+_BASE = 10_000.0
+"""The base that the loader takes where a file has none."""
+_SHARE_OF_NEOX = 0.25
 _STRETCH = (
     *("factor", ORIGINAL, "beta_fast", "beta_slow", "mscale", "mscale_all_dim"),
     *("attention_factor", "truncate"),
@@ -38,6 +63,124 @@ _STRETCH = (
 def _leaves_out(reading: LayerReading) -> bool:
     """Whether its converter leaves YaRN out: it does where the factor is null."""
     return reading.entry.has("factor") and reading.rope["factor"] is None
+
+
+def llama_cpp_head(reading: LayerReading) -> Changes:
+    """``hidden_size`` over ``num_attention_heads``, whatever ``head_dim`` says."""
+    top = reading.top
+    hidden, heads = top.count("hidden_size"), top.count("num_attention_heads")
+    if top.count("head_dim") is None or hidden is None or heads is None:
+        return {}
+    return {"dim": hidden.value // heads.value}
+
+
+def llama_cpp_lost(reading: LayerReading) -> Changes:
+    """What is left of a file that has neither base nor stretch."""
+    changes = {**plain(reading), "base": _BASE}
+    if reading.model_type == "gpt_neox":
+        share = reading.top.number("rotary_pct")
+        changes["partial"] = float(share.value) if share else _SHARE_OF_NEOX
+    return changes
+
+
+def llama_cpp_cohere(reading: LayerReading) -> Changes:
+    """Cohere's class writes the base alone, which transformers 4.57 takes for 10,000 by default."""
+    stated = first(
+        reading.top.number("rope_theta"),
+        reading.entry.number("rope_theta") if reading.container == "rope_parameters" else None,
+    )
+    base = {} if stated or not reading.config else {"base": _BASE}
+    return base if reading.scheme == "rope" else {**plain(reading), **base}
+
+
+def llama_cpp_llama3(reading: LayerReading) -> Changes:
+    """Llama 3's rule is in divisors, which other classes do not write.
+
+    Raises: InvalidInput.
+    """
+    if reading.model_type in GRANITE:
+        raise refused(NAME, f"its converter fails on llama3 in {reading.model_type}")
+    return plain(reading)
+
+
+def llama_cpp_layers(reading: LayerReading) -> Changes:
+    """Every fourth layer stands still.
+
+    Raises: InvalidInput where the file has it otherwise.
+    """
+    turning = reading.config.get("no_rope_layers")
+    step = reading.config.get("no_rope_layer_interval")
+    usual = turning is None or all(
+        bool(turns) == (number % 4 != 0) for number, turns in enumerate(turning, 1)
+    )
+    if not usual or (not turning and step not in (None, 4)):
+        raise refused(
+            NAME, "its graph leaves every fourth layer unturned, whatever no_rope_layers says"
+        )
+    return {}
+
+
+def _check_by_type(reading: LayerReading) -> None:
+    """Refuse rope objects of all layers that transformers 5 takes otherwise, or leaves unread.
+
+    Raises: InvalidInput.
+    """
+    kind, objects = reading.model_type, [reading.config.get(key) or {} for key in _ROPE_OBJECTS]
+    if {"rope_type", "type"} & {*objects[0]}:
+        raise not_read(NAME, f"rope_parameters of {kind} that are for all layers")
+    if "type" in objects[1] and "rope_type" not in objects[1]:
+        raise not_read(NAME, f"the type of {kind}'s rope_scaling")
+
+
+def llama_cpp_gemma3(reading: LayerReading) -> Changes:
+    """Every sixth layer sees everything.
+
+    Raises: InvalidInput where the file has it otherwise.
+    """
+    _check_by_type(reading)
+    kinds = reading.config.get("layer_types") or ()
+    every = reading.config.get("sliding_window_pattern")
+    usual = all((kind == "full_attention") == (n % 6 == 0) for n, kind in enumerate(kinds, 1))
+    if not usual or (not kinds and every not in (None, 6)):
+        raise refused(NAME, "its graph has every sixth layer full, whatever layer_types says")
+    return {}
+
+
+def llama_cpp_gemma4(reading: LayerReading) -> Changes:
+    """Gemma 4's class wants proportional full layers, and reads no factor of theirs.
+
+    Raises: InvalidInput.
+    """
+    kinds = reading.config.get("layer_types")
+    if kinds and kinds[-1] != "full_attention":
+        raise not_read(NAME, "a Gemma 4 whose last layer slides")
+    full = (reading.config.get("rope_parameters") or {}).get("full_attention") or {}
+    if reading.config and full.get("rope_type") != "proportional":
+        raise refused(
+            NAME, "its converter fails on a Gemma 4 whose full layers are not stated proportional"
+        )
+    return {"factor": None} if reading.scheme == "rope-proportional" else {}
+
+
+def llama_cpp_olmo3(reading: LayerReading) -> Changes:
+    """OLMo 3's layers share the base of the top level.
+
+    Raises: InvalidInput.
+    """
+    _check_by_type(reading)
+    if reading.container == "rope_parameters":
+        raise not_read(NAME, "rope_parameters of olmo3")
+    stated = reading.top.number("rope_theta")
+    if not reading.config:
+        return {}
+    return {"base": float(stated.value) if stated else _BASE}
+
+
+def llama_cpp_gpt_oss(reading: LayerReading) -> Changes:
+    """Of gpt-oss a rope_scaling of null is no stretch, and no share is written."""
+    if "rope_scaling" in reading.config and reading.config["rope_scaling"] is None:
+        return {**plain(reading), "partial": None}
+    return {"partial": None}
 
 
 def llama_cpp_original(reading: LayerReading) -> Changes:
@@ -131,9 +274,10 @@ RUNTIME = Runtime(
     NAME,
     "as in llama-cpp-python 0.3.36",
     {
-        **of_types(SCALED, "llama", "mistral", "mixtral"),
-        **of_types(SCALED - {"rope-llama3"}, "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"),
+        **of_types(SCALED, *OF_LLAMA, *STRETCHED, *GRANITE, *LOST, "cohere"),
+        **of_types(SCALED | {"nope"}, *EVERY_FOURTH),
         **of_types(PLAIN_ROPE, "gemma3_text"),
+        **of_types(PLAIN_ROPE | {"rope-proportional"}, "gemma4_text"),
         **of_types(PLAIN_ROPE | {"rope-yarn"}, *DEEPSEEK, "ministral3", "olmo3"),
         **of_types(frozenset({"rope-yarn"}), "gpt_oss"),
         **of_types(frozenset({"rope", "rope-longrope"}), "phi3", "phimoe"),
@@ -141,6 +285,87 @@ RUNTIME = Runtime(
 )
 
 DIFFERENCES = (
+    RuntimeDifference(
+        NAME,
+        "head size",
+        SCALED,
+        "takes hidden_size / num_attention_heads in place of head_dim",
+        f"{_LLAMA_CPP}/blob/master/conversion/gptneox.py",
+        llama_cpp_head,
+        DIVIDED,
+    ),
+    RuntimeDifference(
+        NAME,
+        "fields",
+        SCALED,
+        "leaves every fourth layer unturned, whatever no_rope_layers says",
+        f"{_LLAMA_CPP}/blob/master/src/models/smollm3.cpp",
+        llama_cpp_layers,
+        EVERY_FOURTH,
+    ),
+    RuntimeDifference(
+        NAME,
+        "fields",
+        PLAIN_ROPE,
+        "has every sixth layer full, whatever layer_types says",
+        f"{_LLAMA_CPP}/blob/master/src/models/gemma3.cpp",
+        llama_cpp_gemma3,
+        frozenset({"gemma3_text"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "base",
+        SCALED,
+        "takes base 10000 and no stretch: its converter writes neither of this model",
+        f"{_LLAMA_CPP}/blob/master/conversion/gemma.py",
+        llama_cpp_lost,
+        LOST,
+    ),
+    RuntimeDifference(
+        NAME,
+        "stretch",
+        SCALED,
+        "builds a plain rotation for this model, whatever rope_scaling says",
+        f"{_LLAMA_CPP}/blob/master/conversion/command_r.py",
+        llama_cpp_cohere,
+        frozenset({"cohere"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "stretch",
+        frozenset({"rope-llama3"}),
+        "does not stretch: its converter writes the divisors of Llama's kin alone",
+        f"{_LLAMA_CPP}/blob/master/conversion/llama.py",
+        llama_cpp_llama3,
+        STRETCHED | GRANITE,
+    ),
+    RuntimeDifference(
+        NAME,
+        "stretch",
+        YARN,
+        "takes a rope_scaling of null as no stretch, and writes no share",
+        f"{_LLAMA_CPP}/blob/master/conversion/gpt_oss.py",
+        llama_cpp_gpt_oss,
+        frozenset({"gpt_oss"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "factor",
+        PLAIN_ROPE | {"rope-proportional"},
+        "ignores factor of proportional layers, and fails on a Gemma 4 without them",
+        f"{_LLAMA_CPP}/blob/master/conversion/gemma.py",
+        llama_cpp_gemma4,
+        frozenset({"gemma4_text"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "base",
+        PLAIN_ROPE | YARN,
+        "takes rope_theta of the top level for every layer, and 10000 without it",
+        f"{_LLAMA_CPP}/blob/master/conversion/olmo.py",
+        llama_cpp_olmo3,
+        frozenset({"olmo3"}),
+    ),
     RuntimeDifference(
         NAME,
         "fields",
@@ -193,7 +418,7 @@ DIFFERENCES = (
         "loader of no other model reads their keys",
         f"{_LLAMA_CPP}/blob/master/src/models/mistral3.cpp",
         llama_cpp_betas,
-        frozenset({*LLAMA_LIKE, "mixtral", *DEEPSEEK, "olmo3", "gpt_oss"}),
+        OF_LLAMA | STRETCHED | GRANITE | DEEPSEEK | {"olmo3", "gpt_oss"},
     ),
     RuntimeDifference(
         NAME,

@@ -1,0 +1,102 @@
+"""What llama.cpp makes of a config is what it makes of the file that its converter writes of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from posenc_cli import catalogue
+from posenc_cli.configs.config import resolve
+from posenc_cli.configs.gguf_architectures import FACTOR_TENSORS
+from posenc_cli.configs.runtimes import RUNTIMES, UnknownReading
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files.gguf import read_gguf
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+CASES = json.loads((GOLDEN / "llama_cpp_files.json").read_text("utf-8"))["cases"]
+CONVERTED = json.loads((GOLDEN / "llama_cpp_converter.json").read_text("utf-8"))["cases"]
+AT_REST = 1e-25  # radians a position: divisors of 1e30 stand for pairs that do not turn
+SINGLE = 2e-6  # relative: bases and divisors are kept in float32
+OTHERWISE = re.compile("whatever (no_rope_layers|layer_types) says$")
+"""What is said of a file that turns, but otherwise than any scheme of posenc's says."""
+
+
+@pytest.fixture(scope="module")
+def files():
+    with np.load(GOLDEN / "llama_cpp_files.npz") as stored:
+        return {name: array.tobytes() for name, array in stored.items()}
+
+
+def of_file(content):
+    header = read_gguf(
+        io.BytesIO(content), name="model.gguf", size=len(content), asked=FACTOR_TENSORS
+    )
+    return resolve(header).layers
+
+
+def turning(layers, number, length):
+    """Frequencies, amplitude and the layout of the checkpoint's columns; None of a still layer."""
+    group = next(each for each in layers if not each.layers or number in each.layers)
+    if group.scheme == "nope":
+        return None
+    rotation = catalogue.find(group.scheme).bind(group.values(), seq_len=length).rotation
+    frequencies = np.asarray(rotation.waves.frequencies(np))
+    permuted = "permuted" in group.derived and group.derived["permuted"].value
+    halves = (rotation.layout == "half") != bool(permuted)
+    return frequencies[frequencies > AT_REST], float(rotation.waves.scale), halves
+
+
+def alike(one, other):
+    if one is None or other is None:
+        return one is other
+    return (
+        one[2] == other[2]
+        and one[0].shape == other[0].shape
+        and np.allclose(one[0], other[0], rtol=SINGLE, atol=0)
+        and one[1] == pytest.approx(other[1], rel=SINGLE)
+    )
+
+
+def differing(config, content):
+    """The layers that turn otherwise by the config than by the file."""
+    try:
+        layers = resolve(config, runtime="llama.cpp").layers
+    except UnknownReading:
+        raise
+    except InvalidInput as error:
+        if not OTHERWISE.search(error.message):
+            raise
+        layers = resolve(config).layers  # it must be true that the file has it otherwise
+        return [] if differing_layers(config, layers, content) else ["refused"]
+    return differing_layers(config, layers, content)
+
+
+def differing_layers(config, layers, content):
+    context, found = config["max_position_embeddings"], of_file(content)
+    return [
+        number
+        for number in range(config["num_hidden_layers"])
+        if not alike(turning(layers, number, context), turning(found, number, context))
+    ]
+
+
+@pytest.mark.parametrize("model_type", sorted({case["config"]["model_type"] for case in CASES}))
+def test_a_config_turns_as_the_file_that_the_converter_writes_of_it(model_type, files):
+    wrong = {}
+    for case in (case for case in CASES if case["config"]["model_type"] == model_type):
+        if "fails" in case:
+            with pytest.raises(InvalidInput, match=r"--as llama\.cpp: its converter"):
+                resolve(case["config"], runtime="llama.cpp")
+        elif layers := differing(case["config"], files[case["array"]]):
+            wrong[case["name"]] = layers
+    assert wrong == {}
+
+
+def test_every_model_type_of_llama_cpp_was_converted():
+    tried = {case["config"]["model_type"] for case in [*CASES, *CONVERTED]}
+    assert RUNTIMES["llama.cpp"].model_types.keys() <= tried
