@@ -46,6 +46,8 @@ GRANITE = frozenset({"granite", "granitemoe"})
 """Those whose class is Llama's, but for what their architecture has no tensor for."""
 LOST = frozenset({"falcon", "gemma", "gemma2", "gpt_neox", "phi", "stablelm"})
 """Those whose class writes neither base nor stretch."""
+SEEING = frozenset({"qwen2_vl_text", "qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text"})
+"""Those whose pairs follow several axes."""
 EVERY_FOURTH = frozenset({"llama4_text", "smollm3"})
 """Those whose graph leaves every fourth layer unturned, whatever a file says."""
 DIVIDED = frozenset({"gpt_neox", "phi", "stablelm", *GRANITE})
@@ -146,6 +148,15 @@ def llama_cpp_gemma3(reading: LayerReading) -> Changes:
     return {}
 
 
+def llama_cpp_qwen3_vl(reading: LayerReading) -> Changes:
+    """The base of transformers 4.57's Qwen3-VL where a config has none."""
+    found = first(reading.top.number("rope_theta"), reading.entry.number("rope_theta"))
+    return {} if found or not reading.config else {"base": _BASE_OF_QWEN3_VL}
+
+
+_BASE_OF_QWEN3_VL = 5_000_000.0
+
+
 def llama_cpp_gemma4(reading: LayerReading) -> Changes:
     """Gemma 4's class wants proportional full layers, and reads no factor of theirs.
 
@@ -163,14 +174,21 @@ def llama_cpp_gemma4(reading: LayerReading) -> Changes:
 
 
 def llama_cpp_olmo3(reading: LayerReading) -> Changes:
-    """OLMo 3's layers share the base of the top level.
+    """OLMo 3's layers share the base of the top level, or of the full ones.
 
     Raises: InvalidInput.
     """
     _check_by_type(reading)
-    if reading.container == "rope_parameters":
-        raise not_read(NAME, "rope_parameters of olmo3")
     stated = reading.top.number("rope_theta")
+    if reading.container == "rope_parameters":
+        parts = reading.top.section("rope_parameters")
+        full, sliding = (
+            parts.section(f"{kind}_attention") if parts else None for kind in ("full", "sliding")
+        )
+        kind = sliding.text("rope_type") if sliding else None
+        if kind is not None and kind.value != "default":
+            raise not_read(NAME, "stretched sliding layers of olmo3")
+        stated = full.number("rope_theta") if full else None
     if not reading.config:
         return {}
     return {"base": float(stated.value) if stated else _BASE}
@@ -277,6 +295,8 @@ RUNTIME = Runtime(
         **of_types(SCALED, *OF_LLAMA, *STRETCHED, *GRANITE, *LOST, "cohere"),
         **of_types(SCALED | {"nope"}, *EVERY_FOURTH),
         **of_types(PLAIN_ROPE, "gemma3_text"),
+        **of_types(frozenset({"rope"}), "modernbert"),
+        **of_types(frozenset({"mrope"}), *SEEING),
         **of_types(PLAIN_ROPE | {"rope-proportional"}, "gemma4_text"),
         **of_types(PLAIN_ROPE | {"rope-yarn"}, *DEEPSEEK, "ministral3", "olmo3"),
         **of_types(frozenset({"rope-yarn"}), "gpt_oss"),
@@ -360,8 +380,17 @@ DIFFERENCES = (
     RuntimeDifference(
         NAME,
         "base",
+        frozenset({"mrope"}),
+        "takes 5000000 for a base that is missing, as transformers 4.57 does",
+        f"{_LLAMA_CPP}/blob/master/conversion/base.py",
+        llama_cpp_qwen3_vl,
+        frozenset({"qwen3_vl_text", "qwen3_vl_moe_text"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "base",
         PLAIN_ROPE | YARN,
-        "takes rope_theta of the top level for every layer, and 10000 without it",
+        "takes rope_theta of the full layers for every layer, and 10000 without it",
         f"{_LLAMA_CPP}/blob/master/conversion/olmo.py",
         llama_cpp_olmo3,
         frozenset({"olmo3"}),

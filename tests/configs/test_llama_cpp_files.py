@@ -40,15 +40,22 @@ def of_file(content):
 
 
 def turning(layers, number, length):
-    """Frequencies, amplitude and the layout of the checkpoint's columns; None of a still layer."""
+    """Frequencies, amplitude, axes and the layout of the checkpoint's columns; None where still."""
     group = next(each for each in layers if not each.layers or number in each.layers)
     if group.scheme == "nope":
         return None
-    rotation = catalogue.find(group.scheme).bind(group.values(), seq_len=length).rotation
+    axes = {"axes": "axes.npy"} if group.scheme == "mrope" else {}
+    bound = catalogue.find(group.scheme).bind({**group.values(), **axes}, seq_len=length)
+    rotation = bound.rotation
     frequencies = np.asarray(rotation.waves.frequencies(np))
     permuted = "permuted" in group.derived and group.derived["permuted"].value
     halves = (rotation.layout == "half") != bool(permuted)
-    return frequencies[frequencies > AT_REST], float(rotation.waves.scale), halves
+    coordinates = rotation.waves.coordinates
+    return (
+        frequencies[frequencies > AT_REST],
+        float(rotation.waves.scale),
+        (halves, coordinates.axes if coordinates else ()),
+    )
 
 
 def alike(one, other):
@@ -77,10 +84,11 @@ def differing(config, content):
 
 
 def differing_layers(config, layers, content):
-    context, found = config["max_position_embeddings"], of_file(content)
+    text, found = config.get("text_config", config), of_file(content)
+    context = text["max_position_embeddings"]
     return [
         number
-        for number in range(config["num_hidden_layers"])
+        for number in range(text["num_hidden_layers"])
         if not alike(turning(layers, number, context), turning(found, number, context))
     ]
 
@@ -97,6 +105,12 @@ def test_a_config_turns_as_the_file_that_the_converter_writes_of_it(model_type, 
     assert wrong == {}
 
 
+def types_of(case):
+    """The model type of a case's language model, by either name."""
+    own = case["config"]["model_type"]
+    return case["config"].get("text_config", case["config"])["model_type"], f"{own}_text"
+
+
 def test_every_model_type_of_llama_cpp_was_converted():
-    tried = {case["config"]["model_type"] for case in [*CASES, *CONVERTED]}
+    tried = {model_type for case in [*CASES, *CONVERTED] for model_type in types_of(case)}
     assert RUNTIMES["llama.cpp"].model_types.keys() <= tried
