@@ -67,6 +67,18 @@ def turn_of(rows: NDArray[np.floating[Any]]) -> Turn:
     return Turn(np.array(frequencies), float(np.mean(amplitudes)), layout)
 
 
+def axes_of(turned: Callable[[int], Any], pairs: int) -> str:
+    """The axis of each pair of halves, by what turns where position 1 is on one of three axes.
+
+    ``turned(axis)`` gives the turned unit vectors (columns, columns).
+    """
+    axes = [""] * pairs
+    for axis in range(3):
+        moved = np.count_nonzero(turned(axis)[:pairs], axis=1) > 1
+        axes = [str(axis) if turns else found for found, turns in zip(axes, moved, strict=True)]
+    return "".join(axes)
+
+
 def filled(case: dict[str, Any], build: Build) -> tuple[dict[str, Any], dict[str, Any]]:
     """A case with what the engine answers, and the arrays of it."""
     answered = {key: case[key] for key in ("name", "engine", "config")}

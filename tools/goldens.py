@@ -53,7 +53,7 @@ RECORDED: Mapping[str, str] = {
     "fire_arithmetic": REPOSITORY,
     "gguf_architectures": "tools/llama_cpp.py makes it of llama.cpp's source, by g++",
     "gguf_forms": "the package that writes it is not among the extra's",
-    "engines": "its sources are the engines' own modules, each in an environment of its own",
+    "engines": "tools/mlx_layers.py makes it of the wheel of mlx-lm",
     "engines_exllamav3": "tools/exllamav3.py makes it of that project's source",
     "engines_onnxruntime_genai": "tools/onnxruntime_genai.py makes it of that package's builder",
     "engines_sglang": "tools/sglang_layers.py makes it of the wheel of sglang",

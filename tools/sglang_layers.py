@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tools.engine_layers import Turn, finish, remade, turn_of
+from tools.engine_layers import Turn, axes_of, finish, remade, turn_of
 from tools.stand_ins import Finder, Kind, Nothing, Part, StandIn, function_of
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ DECODERS: Mapping[str, str] = {
     "glm4_moe": "glm4_moe.Glm4MoeDecoderLayer",
     "glm4_moe_lite": "glm4_moe_lite.Glm4MoeLiteDecoderLayer",
     "gpt_oss": "gpt_oss.GptOssDecoderLayer",
+    "gptj": "gpt_j.GPTJBlock",
     "granite": "granite.GraniteDecoderLayer",
     "granitemoe": "granitemoe.GraniteMoeDecoderLayer",
     "hunyuan_v1_dense": "hunyuan.HunYuanDecoderLayer",
@@ -84,6 +85,8 @@ DECODERS: Mapping[str, str] = {
     "qwen3": "qwen3.Qwen3DecoderLayer",
     "qwen3_moe": "qwen3_moe.Qwen3MoeDecoderLayer",
     "qwen3_next": "qwen3_next.Qwen3HybridAttentionDecoderLayer",
+    "qwen3_vl_moe_text": "qwen3_moe.Qwen3MoeDecoderLayer",
+    "qwen3_vl_text": "qwen3.Qwen3DecoderLayer",
     "stablelm": "stablelm.StablelmDecoderLayer",
     "starcoder2": "starcoder2.Starcoder2DecoderLayer",
 }
@@ -196,7 +199,7 @@ def turn(values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
     """How a layer turns unit vectors at position 1, in a batch of a length."""
     kept = importlib.import_module("sglang.srt.layers.rotary_embedding.factory")
     vars(kept)["_ROPE_DICT"].clear()
-    config = config_of(values)
+    config = config_of(values).get_text_config()
     made = built(config, layer)
     if config.model_type == "gemma3_text":
         return _gemma3(made, config, layer, length)
@@ -215,8 +218,21 @@ def turn(values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
     if type(rotary).__name__ == "DeepseekScalingRotaryEmbedding":
         vectors = vectors[:, None]
     turns = getattr(rotary, "forward_native", rotary.forward)
-    turned, _ = turns(positions, vectors.clone(), vectors.clone())
-    return turn_of(turned.reshape(len(vectors), width)[:width].numpy())
+
+    def at(places: Any) -> Any:
+        turned, _ = turns(places, vectors.clone(), vectors.clone())
+        return turned.reshape(len(vectors), width)[:width].numpy()
+
+    found = turn_of(at(positions))
+    if not getattr(rotary, "mrope_section", None):
+        return found
+
+    def along(axis: int) -> Any:
+        places = torch.zeros(3, width, dtype=torch.long)
+        places[axis] = 1
+        return at(places)
+
+    return found._replace(axes=axes_of(along, len(found.frequencies)))
 
 
 def _gemma3(model: Any, config: Any, layer: int, length: int | None) -> Turn:

@@ -25,11 +25,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-import numpy as np
 import torch
 from torch import nn
 
-from tools.engine_layers import Turn, finish, remade, turn_of
+from tools.engine_layers import Turn, axes_of, finish, remade, turn_of
 from tools.stand_ins import Finder, Kind, Nothing, Part, StandIn, function_of
 from tools.transformers_layers import turn_of_config
 
@@ -297,13 +296,13 @@ def _turned(rotary: Any) -> Turn:
     turn = turn_of(at(torch.ones(width, dtype=torch.long)))
     if not getattr(rotary, "mrope_section", None):
         return turn
-    axes = [""] * len(turn.frequencies)
-    for axis in range(3):
+
+    def along(axis: int) -> Any:
         positions = torch.zeros(3, width, dtype=torch.long)
         positions[axis] = 1
-        moved = np.count_nonzero(at(positions)[: len(axes)], axis=1) > 1
-        axes = [str(axis) if turns else found for found, turns in zip(axes, moved, strict=True)]
-    return turn._replace(axes="".join(axes))
+        return at(positions)
+
+    return turn._replace(axes=axes_of(along, len(turn.frequencies)))
 
 
 def _as_stored(config: Any) -> str:

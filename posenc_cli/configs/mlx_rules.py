@@ -22,6 +22,7 @@ from posenc_cli.configs.runtime_rules import (
     Runtime,
     RuntimeDifference,
     always_truncated,
+    check_share,
     magnitude_ratio,
     no_beta_of_zero,
     plain,
@@ -52,6 +53,7 @@ CLASSES: Mapping[str, MlxClass] = {
     "afmoe": MlxClass(1e4),
     "bitnet": MlxClass(1e4),
     "cohere": MlxClass(8e6, stretches=False),
+    "deepseek_v2": MlxClass(1e4),
     "deepseek_v3": MlxClass(1e4),
     "deepseek_v32": MlxClass(1e4),
     "dots1": MlxClass(None),
@@ -61,38 +63,57 @@ CLASSES: Mapping[str, MlxClass] = {
     "gemma2": MlxClass(1e4, stretches=False),
     "gemma3_text": MlxClass(1e6),
     "glm4": MlxClass(None, stretches=False),
+    "gpt_neox": MlxClass(None, stretches=False),
     "gpt_oss": MlxClass(150_000.0),
     "granite": MlxClass(None),
     "granitemoe": MlxClass(None),
     "helium": MlxClass(None, stretches=False),
     "lfm2": MlxClass(1e6, stretches=False, reads_parameters=True),
     "llama": MlxClass(1e4),
+    "llama4_text": MlxClass(None, stretches=False),
     "ministral3": MlxClass(None, reads_parameters=True),
     "mistral": MlxClass(1e4),
     "mixtral": MlxClass(1e6, stretches=False),
     "olmo2": MlxClass(1e4),
+    "olmo3": MlxClass(None),
     "olmoe": MlxClass(1e4),
+    "phi": MlxClass(1e4, stretches=False),
     "phi3": MlxClass(1e4),
     "qwen2": MlxClass(1e6),
     "qwen3": MlxClass(None, reads_parameters=True),
     "qwen3_moe": MlxClass(None, stretches=False),
     "qwen3_next": MlxClass(None),
     "seed_oss": MlxClass(1e4),
+    "smollm3": MlxClass(1e4),
+    "stablelm": MlxClass(None, stretches=False),
     "starcoder2": MlxClass(1e5, stretches=False),
 }
 """Those whose rotation was traced, by the model type that they are for."""
 
 
+SKIPPING = frozenset({"llama4_text", "smollm3"})
+"""Those some of whose layers do not turn."""
+DIVIDED = frozenset(
+    {
+        *("cohere", "gpt_neox", "granite", "granitemoe", "helium", "lfm2", "mixtral", "phi"),
+        *("phi3", "qwen2", "stablelm", "starcoder2"),
+    }
+)
+"""Those that take hidden_size over num_attention_heads for the columns of a head."""
 _SHARE = "partial_rotary_factor"
+_SHARE_OF_PHI = 0.4
 _NEEDED = {
+    "gpt_neox": ("rotary_emb_base", "rotary_pct"),
     "afmoe": ("layer_types",),
     "ernie4_5": ("head_dim",),
     "glm4": ("head_dim", _SHARE),
     "helium": ("head_dim",),
+    "llama4_text": ("no_rope_layers",),
     "qwen3": ("head_dim",),
     "qwen3_moe": ("head_dim",),
     "qwen3_next": ("head_dim", _SHARE),
     "seed_oss": ("head_dim",),
+    "stablelm": (_SHARE,),
 }
 """Keys without which a class cannot be built, by its model type."""
 _LAYERS_OF_LFM2 = ("layer_types", "full_attn_idxs")
@@ -110,6 +131,8 @@ def mlx_container(reading: LayerReading) -> Changes:
         raise refused(NAME, "rope_traditional is a key of its own files, which is not read here")
     stated = reading.config.get("rope_scaling")
     _check_keys(reading, stated or {})
+    if reading.model_type == "deepseek_v2" and reading.config and not stated:
+        raise refused(NAME, "its deepseek_v2 fails on a file without rope_scaling")
     if not stated and known.reads_parameters:
         stated = reading.config.get("rope_parameters")
     base = _base(reading, known)
@@ -143,6 +166,10 @@ def _base(reading: LayerReading, known: MlxClass) -> float:
         raise refused(NAME, "it fails where rope_theta is null")
     if reading.model_type == "gemma3_text":
         return _gemma_base(reading)
+    if reading.model_type == "gpt_neox":
+        stated = reading.top.number("rotary_emb_base")
+    if reading.model_type == "olmo3":
+        _check_type(reading, "OLMo 3")
     if known.reads_parameters and reading.container == "rope_parameters":
         nested = reading.entry.number("rope_theta")
         stated = first(stated, nested) if reading.model_type == "qwen3" else first(nested, stated)
@@ -160,10 +187,39 @@ def _base(reading: LayerReading, known: MlxClass) -> float:
 def _gemma_base(reading: LayerReading) -> float:
     if reading.container == "rope_parameters":
         raise refused(NAME, "its Gemma 3 does not read rope_parameters, and takes its own bases")
+    _check_type(reading, "Gemma 3")
+    return float(reading.params["base"])
+
+
+def _check_type(reading: LayerReading, model: str) -> None:
+    """Refuse a type that transformers does not go by.
+
+    Raises: InvalidInput.
+    """
     scaling = reading.config.get("rope_scaling") or {}
     if "type" in scaling and "rope_type" not in scaling:
-        raise refused(NAME, "its Gemma 3 goes by the type of rope_scaling, transformers does not")
-    return float(reading.params["base"])
+        raise refused(NAME, f"its {model} goes by the type of rope_scaling, transformers does not")
+
+
+def mlx_head(reading: LayerReading) -> Changes:
+    """``hidden_size`` over ``num_attention_heads``, whatever ``head_dim`` says."""
+    top = reading.top
+    hidden, heads = top.count("hidden_size"), top.count("num_attention_heads")
+    if top.count("head_dim") is None or hidden is None or heads is None:
+        return {}
+    return {"dim": hidden.value // heads.value}
+
+
+def mlx_share(reading: LayerReading) -> Changes:
+    """The share of the top level: Phi's class has one of its own, gpt-oss' none."""
+    if reading.model_type == "gpt_oss":
+        return {"partial": None}
+    stated = reading.top.number(_SHARE)
+    if not reading.config:
+        return {}
+    share = float(stated.value) if stated else _SHARE_OF_PHI
+    check_share(NAME, _SHARE, share, reading.params["dim"])
+    return {"partial": share}
 
 
 def mlx_plain(reading: LayerReading) -> Changes:
@@ -233,8 +289,12 @@ RUNTIME = Runtime(
     {
         model_type: frozenset({"rope", "rope-linear", "rope-longrope"})
         if model_type == "phi3"
+        else frozenset({"rope", "rope-yarn"})
+        if model_type == "deepseek_v2"
         else SCALED - {"rope-dynamic"}
         if model_type in ("gpt_oss", *DEEPSEEK)
+        else SCALED | {"nope"}
+        if model_type in SKIPPING
         else SCALED
         for model_type in CLASSES
     },
@@ -248,6 +308,24 @@ DIFFERENCES = (
         "divides by beta_fast and beta_slow as they stand",
         f"{_MLX}/rope_utils.py",
         partial(no_beta_of_zero, runtime=NAME),
+    ),
+    RuntimeDifference(
+        NAME,
+        "head size",
+        SCALED | LONGROPE,
+        "takes hidden_size / num_attention_heads in place of head_dim",
+        f"{_MLX}/qwen2.py",
+        mlx_head,
+        DIVIDED,
+    ),
+    RuntimeDifference(
+        NAME,
+        "partial rotation",
+        SCALED,
+        "turns the share of the top level, 0.4 of a Phi without it, and all of a gpt-oss",
+        f"{_MLX}/phi.py",
+        mlx_share,
+        frozenset({"phi", "gpt_oss"}),
     ),
     RuntimeDifference(
         NAME,

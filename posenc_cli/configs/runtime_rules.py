@@ -197,6 +197,18 @@ def any_share(reading: LayerReading, *, runtime: str) -> Changes:
     return {"partial": share}
 
 
+def stated_base(reading: LayerReading) -> Changes:
+    """A ``rope_theta`` of the top level, where transformers does not look for it."""
+    stated = reading.top.number("rope_theta")
+    return {} if stated is None else {"base": float(stated.value)}
+
+
+def stated_sections(reading: LayerReading) -> Changes:
+    """Sections stand one after another, unless the rope object says that they are interleaved."""
+    stated = reading.entry.flag("mrope_interleaved")
+    return {"interleaved": None} if stated is None or not stated.value else {}
+
+
 def check_share(runtime: str, source: str, share: float, columns: int) -> None:
     """Hold a share of a head's columns to one that makes pairs.
 

@@ -28,6 +28,8 @@ from posenc_cli.configs.runtime_rules import (
     of_types,
     plain,
     refused,
+    stated_base,
+    stated_sections,
     yarn_amplitude,
     yarn_weight,
 )
@@ -67,6 +69,8 @@ DIVIDED = frozenset(
     }
 )
 """Those that know no ``head_dim``."""
+SEEING = frozenset({"qwen3_vl_text", "qwen3_vl_moe_text"})
+"""Those whose pairs follow several axes."""
 OWN_CLASS = frozenset({"olmo3", "qwen3_next"})
 """Those whose config class is sglang's own, which knows rope_theta and rope_scaling alone."""
 SHARES: Mapping[str, float] = {
@@ -270,10 +274,30 @@ RUNTIME = Runtime(
         **of_types(SCALED | {"nope"}, "afmoe", "cohere2", "exaone4"),
         **of_types(frozenset({"rope", "rope-longrope"}), "phi3", "phimoe"),
         **of_types(frozenset({"rope", "rope-yarn"}), *MLA),
+        **of_types(frozenset({"mrope"}), *SEEING),
+        **of_types(frozenset({"rope"}), "gptj"),
     },
 )
 
 DIFFERENCES = (
+    RuntimeDifference(
+        NAME,
+        "sections",
+        frozenset({"mrope"}),
+        "deals pairs out to the axes in turn only where mrope_interleaved says so",
+        f"{_SGLANG}/layers/rotary_embedding/mrope.py",
+        stated_sections,
+        SEEING,
+    ),
+    RuntimeDifference(
+        NAME,
+        "base",
+        frozenset({"rope"}),
+        "takes rope_theta, for which transformers does not look",
+        f"{_SGLANG}/models/gpt_j.py",
+        stated_base,
+        frozenset({"gptj"}),
+    ),
     RuntimeDifference(
         NAME,
         "fields",

@@ -32,6 +32,8 @@ from posenc_cli.configs.runtime_rules import (
     no_beta_of_zero,
     of_types,
     refused,
+    stated_base,
+    stated_sections,
     stated_share,
 )
 
@@ -116,12 +118,6 @@ def _check_sections(reading: LayerReading) -> None:
         )
 
 
-def vllm_sections(reading: LayerReading) -> Changes:
-    """Sections stand one after another, unless the rope object says that they are interleaved."""
-    stated = reading.entry.flag("mrope_interleaved")
-    return {"interleaved": None} if stated is None or not stated.value else {}
-
-
 def vllm_head(reading: LayerReading) -> Changes:
     """``hidden_size`` over ``num_attention_heads``, whatever ``head_dim`` says."""
     top = reading.top
@@ -134,12 +130,6 @@ def vllm_head(reading: LayerReading) -> Changes:
 def vllm_layout(_reading: LayerReading) -> Changes:
     """DeepSeek's columns turn two by two, whatever ``rope_interleave`` says."""
     return {"layout": "interleaved"}
-
-
-def vllm_gptj(reading: LayerReading) -> Changes:
-    """A base that transformers' GPT-J does not look for."""
-    stated = reading.top.number("rope_theta")
-    return {} if stated is None else {"base": float(stated.value)}
 
 
 def vllm_deepseek(reading: LayerReading) -> Changes:
@@ -295,7 +285,7 @@ DIFFERENCES = (
         frozenset({"mrope"}),
         "deals pairs out to the axes in turn only where mrope_interleaved says so",
         f"{_VLLM}/{_ROTARY}/mrope.py",
-        vllm_sections,
+        stated_sections,
         SEEING,
     ),
     RuntimeDifference(
@@ -304,7 +294,7 @@ DIFFERENCES = (
         frozenset({"rope"}),
         "takes rope_theta, for which transformers does not look",
         f"{_VLLM}/models/gpt_j.py",
-        vllm_gptj,
+        stated_base,
         frozenset({"gptj"}),
     ),
     RuntimeDifference(

@@ -1,0 +1,129 @@
+"""Ask mlx-lm's own model classes how their layers turn, on a CPU.
+
+Usage: python -m tools.mlx_layers FOLDER [--check]
+
+FOLDER holds the wheel of mlx-lm, unpacked; needs ``mlx[cpu]``. The model is built by its own class
+from the config, without weights, and each layer's own rotation turns unit vectors at position 1.
+The answers go to tests/golden/engines.json and .npz; ``--check`` compares them with these.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import os
+import re
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tools.engine_layers import Turn, finish, remade, turn_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GOLDEN = "engines"
+RENAMED = {"mistral": "llama"}
+"""The module that stands for a model type of another name, by the table of its utils."""
+
+
+def install(folder: Path) -> None:
+    """Make mlx-lm's models importable, without what loads and generates."""
+    package: Any = types.ModuleType("mlx_lm")
+    package.__path__ = [str(folder / "mlx_lm")]
+    sys.modules["mlx_lm"] = package
+
+
+_SPEAKING = re.compile(
+    "rope|rotary|(?<!_key_)(?<!_value_)head_dim|layer_types|attn_idxs|max_position|hidden_(size|act)|window"
+)
+"""Keys that say something of the rotation: they are never filled in."""
+_FILLED = {"int": 8, "float": 1.0, "bool": True, "str": "silu"}
+
+
+def filled_in(values: dict[str, Any], arguments: Any) -> dict[str, Any]:
+    """A config with small sizes where the class needs such as say nothing of the rotation."""
+    more: dict[str, Any] = {}
+    for field in dataclasses.fields(arguments):
+        needed = field.default is field.default_factory is dataclasses.MISSING
+        if not needed or field.name in values or _SPEAKING.search(field.name):
+            continue
+        kind = str(getattr(field.type, "__name__", field.type))
+        more[field.name] = [] if kind.startswith(("List", "list")) else _FILLED.get(kind, 8)
+    heads = values.get("num_attention_heads", 8)
+    more |= {name: heads for name in ("num_key_value_heads",) if name in more}
+    return {**more, "block_ff_dim": 8, **values}
+
+
+def attention_of(layer: Any) -> Any:
+    """The part of a layer that turns queries; None of a layer without."""
+    for name in ("self_attn", "attention", "self_attention", "attn"):
+        if name in layer:
+            return layer[name]
+    return None
+
+
+def turn(values: dict[str, Any], number: int, length: int | None) -> Turn | None:
+    """How a layer turns unit vectors at position 1."""
+    mx = importlib.import_module("mlx.core")
+    kind = values["model_type"]
+    module = importlib.import_module(f"mlx_lm.models.{RENAMED.get(kind, kind)}")
+    model = module.Model(module.ModelArgs.from_dict(filled_in(values, module.ModelArgs)))
+    attention = attention_of(model.layers[number])
+    rotation = rotation_of(attention)
+    if rotation is None:
+        return None
+    width = width_of(attention, rotation)
+    vectors = mx.eye(width)
+    if length is None:
+        turned = np.array(rotation(vectors[None, :, None, :], offset=1))[0, :, 0, :]
+        return None if np.array_equal(turned, np.eye(width)) else turn_of(turned)
+    rows = []
+    for column in range(width):  # position 1 of a sequence of that length
+        sequence = mx.zeros((1, 1, length, width))
+        sequence[0, 0, 1] = vectors[column]
+        rows.append(np.array(rotation(sequence)[0, 0, 1]))
+    return turn_of(np.stack(rows))
+
+
+def rotation_of(attention: Any) -> Any:
+    """The rotation of an attention that uses it."""
+    if attention is None or not getattr(attention, "use_rope", True):
+        return None
+    if getattr(attention, "is_local_attention", True) is False:  # AFMoE's full layers
+        return None
+    for name in ("rope", "rotary_emb"):
+        if getattr(attention, name, None) is not None:
+            return getattr(attention, name)
+    return None
+
+
+def width_of(attention: Any, rotation: Any) -> int:
+    """The columns that the rotation is given."""
+    for name in ("qk_rope_head_dim", "head_dim", "head_size"):
+        if getattr(attention, name, None) is not None:
+            return int(getattr(attention, name))
+    return int(rotation.dims)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Ask mlx-lm, and write or compare; the status is 1 where bytes differ."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
+    parser.add_argument("folder", type=Path, help="the wheel of mlx-lm, unpacked")
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    options = parser.parse_args(arguments)
+    if os.environ.get("PYTHONHASHSEED") != "0":  # messages name sets, in one order then
+        again = [sys.executable, "-m", "tools.mlx_layers", *arguments]
+        settings = {**os.environ, "PYTHONHASHSEED": "0"}
+        return subprocess.run(again, check=False, env=settings).returncode
+    install(options.folder)
+    return finish(remade(GOLDEN, "mlx-lm", turn), check=options.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
