@@ -452,9 +452,10 @@ class Planner:
         if layers is self.layers:
             return ()  # nothing is to be set
         config: Mapping[str, Any] | None = None
+        given = None if isinstance(self.config, GGUFHeader) else self.config
         if self.spelling is not None and not isinstance(self.config, GGUFHeader):
             config = self.spelling.loaded(self.config, overrides) if overrides else None
-        return Wanted(self.layers, layers, self.to, config, overrides).flags()
+        return Wanted(self.layers, layers, self.to, config, overrides, given).flags()
 
     def _ends(self, angles: Reals) -> dict[int, int]:
         """The first position at which each pair that never turned shows an unseen angle."""

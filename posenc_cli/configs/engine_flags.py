@@ -53,8 +53,8 @@ class EngineFlags(Record):
 class Wanted(Record):
     """A rope that an engine is to run: the layers as they are, and as they are to be.
 
-    ``config`` is the config with it, as an engine has it once ``overrides`` are set; both are None
-    where there is no config but a GGUF file.
+    ``config`` is the config with it, as an engine has it once ``overrides`` are set, and ``given``
+    the config as it is; all are None where there is no config but a GGUF file.
     """
 
     before: Layers
@@ -62,6 +62,7 @@ class Wanted(Record):
     length: int
     config: Mapping[str, Any] | None
     overrides: Mapping[str, Any] | None
+    given: Mapping[str, Any] | None = None
 
     def flags(self) -> tuple[EngineFlags, ...]:
         """The flags for each engine."""
@@ -91,10 +92,21 @@ class Wanted(Record):
             if _UNREAD not in error.message:
                 raise
             return f"how {engine} reads this model type {_UNREAD}"
+        if not same and engine == "llama.cpp" and self._kept():
+            return (
+                "its converter does not write this: convert the model as it is, and set the flags"
+            )
         if not same:
             found = [text for text in read.warnings if text.startswith(engine)]
             raise InvalidInput(found[0] if found else f"{engine} reads it otherwise")
         return None
+
+    def _kept(self) -> bool:
+        """Whether llama.cpp reads the layers as they are, so that its flags are all that is set."""
+        if self.given is None:
+            return False
+        read = resolve(self.given, runtime="llama.cpp").layer(self.before.layer_type)
+        return _same(read, self.before, self.length)
 
     def _json(self, engine: str) -> Iterator[str]:
         if self.overrides is None:

@@ -88,3 +88,15 @@ def test_layer_types_are_each_set_where_one_has_another_base():
     rope = json.loads(words[1])["rope_parameters"]
     assert rope["sliding_attention"] == {"rope_type": "default", "rope_theta": 10000.0}
     assert rope["full_attention"]["factor"] == 2.0
+
+
+def test_llama_cpp_is_given_flags_for_what_its_converter_leaves_out():
+    found = flags("phi-2", 4096, "linear")["llama.cpp"]
+    assert found.flags == "--rope-scaling linear --rope-scale 2 --ctx-size 4096"
+    assert "its converter does not write this" in found.remark
+
+
+def test_llama_cpp_is_given_no_flags_where_its_converter_loses_the_base():
+    found = flags("phi-2", 4096, "linear", rope_theta=50_000.0)["llama.cpp"]
+    assert found.flags is None
+    assert "takes base 10000 and no stretch" in found.remark
