@@ -17,6 +17,7 @@ from posenc_cli.configs.runtime_rules import (
     HUB,
     LONGROPE,
     ORIGINAL,
+    PLAIN_ROPE,
     SCALED,
     YARN,
     Runtime,
@@ -62,6 +63,7 @@ CLASSES: Mapping[str, MlxClass] = {
     "gemma": MlxClass(1e4, stretches=False),
     "gemma2": MlxClass(1e4, stretches=False),
     "gemma3_text": MlxClass(1e6),
+    "gemma4_text": MlxClass(1e6, reads_parameters=True),
     "glm4": MlxClass(None, stretches=False),
     "gpt_neox": MlxClass(None, stretches=False),
     "gpt_oss": MlxClass(150_000.0),
@@ -129,6 +131,8 @@ def mlx_container(reading: LayerReading) -> Changes:
     known = CLASSES[reading.model_type]
     if reading.config.get("rope_traditional"):
         raise refused(NAME, "rope_traditional is a key of its own files, which is not read here")
+    if reading.model_type == "gemma4_text":  # the objects of its layer types, as they stand
+        return {}
     stated = reading.config.get("rope_scaling")
     _check_keys(reading, stated or {})
     if reading.model_type == "deepseek_v2" and reading.config and not stated:
@@ -295,6 +299,8 @@ RUNTIME = Runtime(
         if model_type in ("gpt_oss", *DEEPSEEK)
         else SCALED | {"nope"}
         if model_type in SKIPPING
+        else PLAIN_ROPE | {"rope-proportional"}
+        if model_type == "gemma4_text"
         else SCALED
         for model_type in CLASSES
     },
