@@ -66,7 +66,10 @@ def explain(
         bool,
         typer.Option(
             "--strict",
-            help="status 1 if a value is a default, a rope key unread or contradicted, or a file not whole",
+            help=(
+                "status 1 if a value is a default, a rope key unread or contradicted, or a part of "
+                "the file is missing"
+            ),
         ),
     ] = False,
     fail_on: Annotated[

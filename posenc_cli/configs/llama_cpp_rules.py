@@ -22,6 +22,7 @@ from posenc_cli.configs.runtime_rules import (
     Runtime,
     RuntimeDifference,
     always_truncated,
+    divided_head,
     no_beta_of_zero,
     not_read,
     of_types,
@@ -65,15 +66,6 @@ _STRETCH = (
 def _leaves_out(reading: LayerReading) -> bool:
     """Whether its converter leaves YaRN out: it does where the factor is null."""
     return reading.entry.has("factor") and reading.rope["factor"] is None
-
-
-def llama_cpp_head(reading: LayerReading) -> Changes:
-    """``hidden_size`` over ``num_attention_heads``, whatever ``head_dim`` says."""
-    top = reading.top
-    hidden, heads = top.count("hidden_size"), top.count("num_attention_heads")
-    if top.count("head_dim") is None or hidden is None or heads is None:
-        return {}
-    return {"dim": hidden.value // heads.value}
 
 
 def llama_cpp_lost(reading: LayerReading) -> Changes:
@@ -311,7 +303,7 @@ DIFFERENCES = (
         SCALED,
         "takes hidden_size / num_attention_heads in place of head_dim",
         f"{_LLAMA_CPP}/blob/master/conversion/gptneox.py",
-        llama_cpp_head,
+        divided_head,
         DIVIDED,
     ),
     RuntimeDifference(

@@ -24,6 +24,7 @@ from posenc_cli.configs.runtime_rules import (
     RuntimeDifference,
     always_truncated,
     check_share,
+    divided_head,
     magnitude_ratio,
     no_beta_of_zero,
     plain,
@@ -205,15 +206,6 @@ def _check_type(reading: LayerReading, model: str) -> None:
         raise refused(NAME, f"its {model} goes by the type of rope_scaling, transformers does not")
 
 
-def mlx_head(reading: LayerReading) -> Changes:
-    """``hidden_size`` over ``num_attention_heads``, whatever ``head_dim`` says."""
-    top = reading.top
-    hidden, heads = top.count("hidden_size"), top.count("num_attention_heads")
-    if top.count("head_dim") is None or hidden is None or heads is None:
-        return {}
-    return {"dim": hidden.value // heads.value}
-
-
 def mlx_share(reading: LayerReading) -> Changes:
     """The share of the top level: Phi's class has one of its own, gpt-oss' none."""
     if reading.model_type == "gpt_oss":
@@ -321,7 +313,7 @@ DIFFERENCES = (
         SCALED | LONGROPE,
         "takes hidden_size / num_attention_heads in place of head_dim",
         f"{_MLX}/qwen2.py",
-        mlx_head,
+        divided_head,
         DIVIDED,
     ),
     RuntimeDifference(

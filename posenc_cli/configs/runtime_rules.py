@@ -155,6 +155,15 @@ def magnitude(factor: float, weight: float) -> float:
     return float(yarn_magnitude(factor, weight))
 
 
+def divided_head(reading: LayerReading) -> Changes:
+    """``hidden_size`` over ``num_attention_heads``, whatever ``head_dim`` says."""
+    top = reading.top
+    hidden, heads = top.count("hidden_size"), top.count("num_attention_heads")
+    if top.count("head_dim") is None or hidden is None or heads is None:
+        return {}
+    return {"dim": hidden.value // heads.value}
+
+
 def always_truncated(reading: LayerReading) -> Changes:
     """Whole pairs as the ends of YaRN's ramp, which is what the scheme does unless told not to."""
     return {} if reading.params.get("truncate", True) else {"truncate": None}

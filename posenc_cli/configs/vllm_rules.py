@@ -25,6 +25,7 @@ from posenc_cli.configs.runtime_rules import (
     RuntimeDifference,
     always_truncated,
     any_share,
+    divided_head,
     magnitude,
     magnitude_ratio,
     mscales,
@@ -109,22 +110,13 @@ def _check_sections(reading: LayerReading) -> None:
 
     Raises: InvalidInput.
     """
-    kind, own = reading.model_type, vllm_head(reading).get("dim", reading.params["dim"])
+    kind, own = reading.model_type, divided_head(reading).get("dim", reading.params["dim"])
     if kind.startswith("qwen3") and stated_share(reading):
         raise refused(NAME, f"its {kind} fails on {_SHARE}")
     if kind.startswith("qwen2") and own != reading.params["dim"]:
         raise refused(
             NAME, f"its {kind} takes {own} columns for a head, which sections do not fill"
         )
-
-
-def vllm_head(reading: LayerReading) -> Changes:
-    """``hidden_size`` over ``num_attention_heads``, whatever ``head_dim`` says."""
-    top = reading.top
-    hidden, heads = top.count("hidden_size"), top.count("num_attention_heads")
-    if top.count("head_dim") is None or hidden is None or heads is None:
-        return {}
-    return {"dim": hidden.value // heads.value}
 
 
 def vllm_layout(_reading: LayerReading) -> Changes:
@@ -276,7 +268,7 @@ DIFFERENCES = (
         SCALED,
         "takes hidden_size / num_attention_heads in place of head_dim",
         f"{_VLLM}/models/qwen2.py",
-        vllm_head,
+        divided_head,
         DIVIDED,
     ),
     RuntimeDifference(
