@@ -81,11 +81,13 @@ class CalledFunction(ABC):
     def _describe(self, installed: list[str]) -> None:
         """Read what is known of the function, and make an object of a class.
 
-        Of ``first_rows``, how many the first call has, nothing is known before it.
+        Of ``first_rows``, how many the first call has, and ``first_end``, up to which position,
+        nothing is known before it.
 
         Raises: InvalidInput, Unavailable.
         """
-        self.installed, self.first_rows = installed, 0
+        self.installed = installed
+        self.first_rows = self.first_end = 0
         self.signature = self._described()
         if self.signature.is_class:
             self._make()
@@ -135,6 +137,7 @@ class CalledFunction(ABC):
         answer, data = self._exchanged(payload, positions=positions)
         heads = vectors[0].heads if vectors and form.flat else 1
         self.first_rows = self.first_rows or positions.shape[-1] * heads
+        self.first_end = self.first_end or int(positions.max()) + 1
         try:
             return returned_arrays(answer, data)
         except (ValueError, KeyError, TypeError, AttributeError):

@@ -16,6 +16,7 @@ import numpy as np
 
 from posenc_cli.budget import check_size
 from posenc_cli.checks.batches import try_batches, try_rows_of_heads, try_table_batches
+from posenc_cli.checks.by_call import CallLog, by_call
 from posenc_cli.checks.called_function import CallRequest
 from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.function_process import MOST_ROWS
@@ -23,6 +24,7 @@ from posenc_cli.checks.further_calls import EarlyCall, try_half_precision, try_o
 from posenc_cli.checks.irregular import (
     ALIKE,
     COARSE,
+    UNSTEADY,
     FunctionTrial,
     irregularities,
     is_half,
@@ -34,6 +36,8 @@ from posenc_cli.checks.patterns import SEQUENCE, PatternReport, try_patterns
 from posenc_cli.checks.serving import CELLS, ServedFunction
 from posenc_cli.checks.shorter_queries import try_shorter_queries
 from posenc_cli.checks.subject import Subject, frequency_subject, table_subject
+from posenc_cli.checks.unlike_heads import unlike_heads
+from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlock, Turning
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
@@ -208,7 +212,8 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
     def rows(_: Integers, where: Integers) -> NumberArray:
         return np.concatenate([table.values for table in function.returned(where)], axis=1)
 
-    report = _patterns(function, rows, _tables_differ, positions)
+    log = CallLog.of_tables(function, reference, rows)
+    report = _patterns(function, log.rows, _tables_differ, positions)
     cos, sin = function.returned(places.at(slice(0, places.count)))
     subject = table_subject(
         cos.values, sin.values, cos.dtype, reference, positions, name=function.target
@@ -216,7 +221,7 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
     return replace(
         subject,
         kind=SubjectKind.IMPL,
-        irregular=with_faults(report.faults, ()),
+        irregular=_explained(with_faults(report.faults, ()), log, positions, cos.dtype),
         call={"patterns": list(report.tried)},
     )
 
@@ -254,7 +259,8 @@ def _of_vectors(
     places, dim = PositionRows.of(positions), function.form.columns
     results = range(function.results)
     generator = np.random.default_rng(20)
-    reports = [_pattern_report(function, which, positions, generator) for which in results]
+    logs = [_call_log(function, reference, which, generator) for which in results]
+    reports = [_patterns(function, log.rows, _vectors_differ, positions) for log in logs]
     # A slow machine may have left out one of a single result.
     tried = tuple(text for text in reports[0].tried if all(text in own.tried for own in reports))
     few = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
@@ -264,7 +270,8 @@ def _of_vectors(
     for which, report in zip(results, reports, strict=True):
         matrices = samples[which].values
         trial = FunctionTrial.of(function, which, few, matrices)
-        irregular = irregularities(trial)
+        irregular = with_faults(report.faults, irregularities(trial))
+        irregular = _explained(irregular, logs[which], positions, samples[which].dtype, which=which)
         readers.append(
             _ResultReader(
                 reference,
@@ -272,7 +279,7 @@ def _of_vectors(
                 (few, samples[which]),
                 _Conduct(
                     tried,
-                    with_faults(report.faults, irregular),
+                    irregular,
                     _not_finite(few, matrices),
                     returned_half(trial),
                     "" if irregular else length_note(trial),
@@ -303,16 +310,33 @@ def _near_matrices(function: ServedFunction, places: PositionRows, which: int) -
     return function.matrices(places.at(slice(0, 2)))[which].values
 
 
-def _pattern_report(
-    function: ServedFunction, which: int, positions: Positions, generator: np.random.Generator
-) -> PatternReport:
-    """What the ways to call a function change in one of its results."""
+def _call_log(
+    function: ServedFunction, reference: Reference, which: int, generator: np.random.Generator
+) -> CallLog:
+    """The calls of one of the results, none made as yet."""
     x = generator.standard_normal((SEQUENCE, function.form.columns)).astype(np.float32)
+    return CallLog.of_vectors(function, reference, which, x)
 
-    def rows(indices: Integers, where: Integers) -> NumberArray:
-        return function.values(x[indices % SEQUENCE], where, which)
 
-    return _patterns(function, rows, _vectors_differ, positions)
+def _explained(
+    irregular: tuple[Irregularity, ...],
+    log: CallLog,
+    positions: Positions,
+    dtype: str,
+    *,
+    which: int = 0,
+) -> tuple[Irregularity, ...]:
+    """What is irregular; where nothing known explains it, what becomes of heads, or of calls."""
+    known = all(one.cause != Cause.UNKNOWN for one in irregular)
+    unsteady = any(UNSTEADY in one.message for one in irregular)
+    if known or unsteady or not log.tells:
+        return irregular
+    context = positions.last + 1
+    heads = unlike_heads(log.function, log.reference, which, dtype, context)
+    if heads:
+        return heads
+    log.extend(context)
+    return by_call(log, dtype) or irregular
 
 
 def _vectors_differ(values: NumberArray, wanted: NumberArray) -> bool:

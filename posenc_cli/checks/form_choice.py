@@ -1,9 +1,12 @@
 """The form in which a function can be called, found by calling it.
 
 One fits where the call succeeds, what comes back has the right shape, no head is turned otherwise
-than another, and lengths are kept; where none is so good, the first that runs is taken. Nothing is
-compared with the reference here: a wrong function does not become right by the way that it is
-called.
+than another, and lengths are kept; where none is so good, the first that runs is taken. Where rows
+do not come back in another call as they did, or nothing turns, and they do with axes in an order
+that was tried before, its heads are what is turned differently: it is taken in its place.
+
+Nothing is compared with the reference here: a wrong function does not become right by the way that
+it is called.
 """
 
 from __future__ import annotations
@@ -60,6 +63,8 @@ class FormChoice:
         self._process, self._context = process, context
         self._candidates = forms(process.signature, process.reference, process.asked.roles)
         self._refusals: list[tuple[CallForm, InvalidInput]] = []
+        self._unlike: CallForm | None = None
+        self._mistaken = False
         self.calls = 0
         self.untried: tuple[str, ...] = ()
         self.form, self.outcome = self._best()
@@ -79,6 +84,8 @@ class FormChoice:
                 break
         if best is None:
             raise self._no_form()
+        if self._mistaken and self._unlike is not None:
+            return self._unlike, "vectors"
         left = len(self._candidates) - MOST_FORMS
         if best[0] < _FITS and left > 0:
             self.untried = (f"{left} more ways to call it",)
@@ -175,14 +182,21 @@ class FormChoice:
             return _RUNS, "vectors"
         if form.documented:
             return _FITS, "vectors"
-        fitness = _RUNS
-        if all(_heads_alike(result.values[0]) for result in turned):
-            fitness += 1
-            if all(
-                _lengths_kept(result.values[0], own.values[0])
-                for result, own in zip(turned, vectors, strict=True)
-            ):
-                fitness += 1
+        kept = all(
+            _lengths_kept(result.values[0], own.values[0])
+            for result, own in zip(turned, vectors, strict=True)
+        )
+        if not all(_heads_alike(result.values[0]) for result in turned):
+            if kept and self._unlike is None and self._turns_rows(form, positions, vectors, turned):
+                self._unlike = form
+            return _RUNS, "vectors"
+        unlike = self._unlike
+        fitness = _FITS if kept else _RUNS + 1
+        if fitness == _FITS and unlike is not None:
+            self._mistaken = _nothing_turns(turned, vectors) or (
+                unlike.roles_text == form.roles_text
+                and not self._turns_rows(form, positions, vectors, turned)
+            )
         return fitness, "vectors"
 
     def _probe(self, form: CallForm) -> tuple[Integers, list[Vectors]]:
@@ -222,6 +236,31 @@ class FormChoice:
             for one, of_all in zip(alone, turned, strict=True)
         )
 
+    def _turns_rows(
+        self,
+        form: CallForm,
+        positions: Integers,
+        vectors: Sequence[Vectors],
+        turned: Sequence[Returned],
+    ) -> bool:
+        """Whether some rows become others, and all come back in another call as they did.
+
+        They are given in another order, or without the first, or the last where all begin at 0.
+        """
+        rows = np.arange(positions.size)
+        some = np.roll(rows, 2) if form.any_rows else rows[:-1] if form.from_zero else rows[1:]
+        own = [Vectors(part.values[:, some], some.size) for part in vectors]
+        try:
+            others = self._process.turned(form, positions[some], own)
+        except InvalidInput:
+            if not self._process.lives:
+                raise
+            return False
+        return not _nothing_turns(turned, vectors) and all(
+            np.allclose(other.values, of_all.values[:, some], rtol=0, atol=_SAME_ROW)
+            for other, of_all in zip(others, turned, strict=True)
+        )
+
     def _other_outcome(self, form: CallForm, results: list[Returned], rows: int) -> Outcome | None:
         """What comes back where that is no vectors."""
         if len(form.vectors) > 1:
@@ -242,6 +281,14 @@ def _heads_alike(values: NumberArray) -> bool:
     """
     size = np.abs(values[:, 0]).max(initial=1e-30)
     return bool(np.abs(values[:, 0] - values[:, -1]).max(initial=0) <= _SAME_HEAD * size)
+
+
+def _nothing_turns(turned: Sequence[Returned], vectors: Sequence[Vectors]) -> bool:
+    """Whether all vectors come back as they were given."""
+    return all(
+        np.allclose(result.values, own.values, rtol=0, atol=_SAME_ROW)
+        for result, own in zip(turned, vectors, strict=True)
+    )
 
 
 def _lengths_kept(values: NumberArray, vectors: NumberArray) -> bool:

@@ -366,9 +366,12 @@ def _heads_exchanged(trial: FunctionTrial) -> Irregularity | None:
 def _heads_apart(trial: FunctionTrial) -> Irregularity | None:
     """What becomes of heads of one call otherwise than of its first, or in calls of fewer."""
     function, form = trial.function, trial.function.form
-    if "h" not in form.axes or form.flat or not form.any_rows or function.follows_length:
+    if "h" not in form.axes or form.flat or function.follows_length:
         return None
-    count, rows = form.columns, trial.positions.size
+    positions = trial.positions
+    if not form.any_rows:
+        positions = np.arange(min(positions.size, int(positions.max()))) + (not form.from_zero)
+    count, rows, own = form.columns, positions.size, trial.x[: positions.size]
 
     def of_heads(x: NumberArray, count: int = count) -> NumberArray:
         """What becomes of vectors (n, columns), the same for each head: (n, heads, columns)."""
@@ -377,32 +380,33 @@ def _heads_apart(trial: FunctionTrial) -> Irregularity | None:
             Vectors(np.repeat(part[None, :, None], count, axis=2), rows)
             for part in (both if trial.which == 0 else both[::-1])[: len(form.vectors)]
         ]
-        turned = function.together(form, trial.positions[None], given)[trial.which]
-        heads: NumberArray = turned.values[0]
+        heads: NumberArray = function.together(form, positions[None], given)[trial.which].values[0]
         return heads
 
     def same(heads: NumberArray, wanted: NumberArray) -> Flags:
         return np.array([not trial.differs(heads[:, head], wanted) for head in range(count)])
 
-    heads = of_heads(trial.x)
+    heads = of_heads(own)
     first = heads[:, 0]
     as_first = same(heads, first)
     if as_first.all():
-        return _by_heads(trial, {few: of_heads(trial.x, few) for few in (1, *_HEADS, count)})
-    stay = same(heads, trial.x)
+        return _by_heads(trial, own, {few: of_heads(own, few) for few in (1, *_HEADS, count)})
+    stay = same(heads, own)
     if stay.any() and not stay.all():
         message = f"{_numbered(stay)} left as given"
         evidence = "in one call in which all hold the same vectors"
-        return Irregularity(Cause.NO_ROTATION, message, evidence, _UNLIKE_HEADS)
-    if np.array_equal(same(of_heads(first), trial.x), ~as_first):
+        return Irregularity(Cause.NO_ROTATION, message, evidence, UNLIKE_HEADS)
+    if np.array_equal(same(of_heads(first), own), ~as_first):
         message = f"{_numbered(~as_first)} turned the other way round than head 1"
         evidence = "given what head 1 becomes, they give back what it was"
-        return Irregularity(Cause.DIRECTION, message, evidence, _UNLIKE_HEADS)
+        return Irregularity(Cause.DIRECTION, message, evidence, UNLIKE_HEADS)
     evidence = f"{_numbered(~as_first)} turned otherwise than head 1"
     return _unmeasured("turns heads differently", evidence)
 
 
-def _by_heads(trial: FunctionTrial, calls: dict[int, NumberArray]) -> Irregularity | None:
+def _by_heads(
+    trial: FunctionTrial, x: NumberArray, calls: dict[int, NumberArray]
+) -> Irregularity | None:
     """In calls of how many heads they become otherwise; ``calls`` are their results by number."""
     most = max(calls)
     wrong = [count for count in calls if trial.differs(calls[count][:, 0], calls[most][:, 0])]
@@ -410,10 +414,10 @@ def _by_heads(trial: FunctionTrial, calls: dict[int, NumberArray]) -> Irregulari
         return None
     right = [count for count in calls if count not in wrong]
     for which, others in ((wrong, right), (right, wrong)):
-        if not any(trial.differs(calls[count][:, 0], trial.x) for count in which):
+        if not any(trial.differs(calls[count][:, 0], x) for count in which):
             message = f"in calls of {_numbers(which)} heads the first is left as given"
             evidence = f"in those of {_numbers(others)} it is not"
-            return Irregularity(Cause.NO_ROTATION, message, evidence, _UNLIKE_HEADS)
+            return Irregularity(Cause.NO_ROTATION, message, evidence, UNLIKE_HEADS)
     evidence = f"in calls of {_numbers(wrong)} heads otherwise than of {_numbers(right)}"
     return _unmeasured("turns a row by how many heads there are", evidence)
 
@@ -425,7 +429,7 @@ def _numbers(some: Sequence[int]) -> str:
 _HEADS = (2, 3, 4, 8, 12, 16, 32)
 """How many heads calls have that are held to one of a single head."""
 
-_UNLIKE_HEADS = "the function turns heads differently"
+UNLIKE_HEADS = "the function turns heads differently"
 
 
 def _numbered(some: Flags) -> str:

@@ -166,22 +166,22 @@ def _faults_of_pieces(
     rules = {fault.known for fault in faults if fault.known}
     if wrong == {1} and rules == {RESTARTED}:
         faults = [replace(fault, known=fault.known and _SINGLE) for fault in faults]
-    where = _lengths_text(wrong, right) if len(rules) < 2 else ", in calls of some lengths"
+    where = lengths_text(wrong, right) if len(rules) < 2 else ", in calls of some lengths"
     return [replace(fault, known=fault.known and f"{fault.known}{where}") for fault in faults]
 
 
-def _lengths_text(wrong: set[int], right: set[int]) -> str:
+def lengths_text(wrong: set[int], right: set[int]) -> str:
     """In pieces of which lengths rows are wrong, for a reader; empty where in all of them."""
     if not wrong or not right:
         return ""
     if wrong & right:
         return ", in some calls"
     if len(wrong) <= len(right):
-        return f", in calls of {_rows_text(wrong)} and not in those of {_rows_text(right)}"
-    return f", in calls of other lengths than {_rows_text(right)}"
+        return f", in calls of {rows_text(wrong)} and not in those of {rows_text(right)}"
+    return f", in calls of other lengths than {rows_text(right)}"
 
 
-def _rows_text(sizes: set[int]) -> str:
+def rows_text(sizes: set[int]) -> str:
     """So many rows, as words."""
     *some, last = map(str, sorted(sizes))
     return f"{', '.join(some)} or {last} rows" if some else f"{last} row{'s' * (last != '1')}"

@@ -125,6 +125,11 @@ class ServedFunction:
         return self._process.first_rows
 
     @property
+    def first_end(self) -> int:
+        """How many positions there are up to the last of that call."""
+        return self._process.first_end
+
+    @property
     def follows_length(self) -> bool:
         """Whether what it does may depend on the largest position."""
         return self.last is not None

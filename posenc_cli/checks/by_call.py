@@ -1,0 +1,450 @@
+"""What becomes of rows by the call that they come in: in which calls, and what.
+
+Every call that was made is kept, and some are made of lengths and beginnings of their own. Of calls
+that come out wrong, a rule for the positions of their rows is looked for, or what is wrong with all
+of their rows together, as of vectors before and after. It is told where every row of every call
+is reproduced so: in the calls that it speaks of by it, and in all others by the reference.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.checks.irregular import Irregularity
+from posenc_cli.checks.patterns import SEQUENCE, lengths_text, rows_text
+from posenc_cli.checks.row_causes import row_causes
+from posenc_cli.errors import InvalidInput
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.position_maps import rows_of_any_turn
+from posenc_cli.inference.sample import Sample
+from posenc_cli.inference.tolerance import Tolerance
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from posenc_cli.checks.answers import Rows
+    from posenc_cli.checks.serving import ServedFunction
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, NumberArray
+
+_LENGTHS = (2, 3, 16, 100, 300, 1200)
+"""Rows of calls of several."""
+
+_BEGINNINGS = (0, 1, 50, 700, 3000, 30_000)
+"""Where such calls begin."""
+
+_SINGLE = (*range(12), *(2**power + more for power in range(4, 17) for more in (-1, 0, 1)))
+"""Positions of calls of one row."""
+
+_UNLIKE = "the function turns rows by the call that they come in"
+
+_ROUNDINGS = 4
+"""Of vectors before and after, as :mod:`rotated` counts them."""
+
+_SHOWN = 3
+"""Rows that are shown."""
+
+
+class MadeCall(Record):
+    """Rows (n, columns) before and after, at positions (n,).
+
+    ``first`` is how many rows the function's first call had, ``first_end`` up to which position.
+    """
+
+    positions: Integers
+    x: NumberArray
+    values: NumberArray
+    first: int = 0
+    first_end: int = 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return self.positions.size
+
+    @property
+    def start(self) -> int:
+        """Where it begins."""
+        return int(self.positions[0])
+
+    @property
+    def end(self) -> int:
+        """How many positions there are up to its last."""
+        return int(self.positions.max()) + 1
+
+
+class CallLog:
+    """The calls of one result of a function."""
+
+    def __init__(self, function: ServedFunction, reference: Reference, rows: Rows) -> None:
+        self.function, self.reference, self._rows = function, reference, rows
+        self._x = np.zeros((SEQUENCE, reference.head), np.float32)
+        self.made: list[MadeCall] = []
+
+    @classmethod
+    def of_vectors(
+        cls, function: ServedFunction, reference: Reference, which: int, x: NumberArray
+    ) -> CallLog:
+        """Of what becomes of vectors (rows, columns), given again and again."""
+
+        def rows(indices: Integers, where: Integers) -> NumberArray:
+            return function.values(x[indices % SEQUENCE], where, which)
+
+        log = cls(function, reference, rows)
+        log._x = x
+        return log
+
+    @classmethod
+    def of_tables(cls, function: ServedFunction, reference: Reference, rows: Rows) -> CallLog:
+        """Of tables of cosines and sines, as what becomes of (1, 0) in every pair."""
+        log = cls(function, reference, rows)
+        log._x[:, list(reference.pairing.first)] = 1
+        return log
+
+    @property
+    def tells(self) -> bool:
+        """Whether the calls of it can tell: not where the largest position is part of each."""
+        plain = self.reference.symmetric and self.reference.coordinates is None
+        return plain and not self.function.follows_length
+
+    def rows(self, indices: Integers, where: Integers) -> NumberArray:
+        """What becomes of some rows in one call, which is kept."""
+        values = self._rows(indices, where)
+        # Without positions for each row what is no sequence takes several calls.
+        if self.function.form.any_rows or (np.diff(where) == 1).all():
+            after = self._as_vectors(values)
+            if after is not None:
+                x = self._x[indices % SEQUENCE]
+                first = self.function.first_rows, self.function.first_end
+                self.made.append(MadeCall(where, x, after, *first))
+        return values
+
+    def _as_vectors(self, values: NumberArray) -> NumberArray | None:
+        """What became of vectors; None of tables that have not the reference's pairs."""
+        if self.function.outcome == "vectors":
+            return values
+        pairing, (cos, sin) = self.reference.pairing, np.split(values, 2, axis=1)
+        first, second = list(pairing.first), list(pairing.second)
+        if cos.shape[1] == 2 * pairing.pairs:
+            cos, sin = cos[:, first], sin[:, first]
+        if cos.shape[1] != pairing.pairs:
+            return None
+        after = np.zeros((values.shape[0], self.reference.head), values.dtype)
+        after[:, first], after[:, second] = cos, sin
+        return after
+
+    def extend(self, context: int) -> None:
+        """Make calls of more lengths and beginnings, none past the context."""
+        starts = (0,) if self.function.form.from_zero else _BEGINNINGS
+        asked = [(rows, start) for rows, start in product(_LENGTHS, starts)]
+        asked += [(1, start) for start in (starts if starts == (0,) else _SINGLE)]
+        for rows, start in asked:
+            if start + rows <= context:
+                where = np.arange(start, start + rows)
+                try:
+                    self.rows(where, where)
+                except InvalidInput:
+                    self.function.revive()
+                    return
+
+
+class _CallRule(Record):
+    """At which positions the rows of a call are turned."""
+
+    text: str
+    at: Callable[[MadeCall], Integers]
+
+
+class _SomeCalls(Record):
+    """Some of the calls that were made, and which they are, in words that go on from a sentence."""
+
+    text: str
+    calls: tuple[MadeCall, ...]
+
+
+def by_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
+    """What becomes of rows by their calls; nothing where no rule gives all of them.
+
+    ``dtype`` is the number format of the results.
+    """
+    return _Calls(log.made, log.reference, dtype).causes()
+
+
+class _Calls:
+    """Calls, and what their rows should become."""
+
+    def __init__(self, made: Sequence[MadeCall], reference: Reference, dtype: str) -> None:
+        self._reference, self._dtype = reference, dtype
+        self._tolerance = Tolerance.of(
+            "auto", dtype=dtype, roundings=_ROUNDINGS, amplitude=reference.scale
+        )
+        self._made = sorted(made, key=lambda call: call.rows)
+        own = [self._turned_at(call, call.positions) for call in self._made]
+        self._wrong = [call for call, right in zip(self._made, own, strict=True) if not right]
+        self._right = [call for call, right in zip(self._made, own, strict=True) if right]
+
+    def causes(self) -> tuple[Irregularity, ...]:
+        """The causes."""
+        if not self._wrong or not all(np.isfinite(call.values).all() for call in self._made):
+            return ()
+        parts = list(self._parts())
+        rules = list(self._rules())
+        for some, rule in product(parts, rules):
+            if all(self._turned_at(call, rule.at(call)) for call in some.calls):
+                evidence = self._evidence(some)
+                return (_irregular(Cause.POSITION_OFFSET, rule.text + some.text, evidence),)
+        for some in parts:
+            causes = self._diagnosed(some)
+            if causes:
+                return causes
+        return self._moved()
+
+    def _parts(self) -> Iterator[_SomeCalls]:
+        """Calls that have something in common, of which all wrong ones are, the most first."""
+        first, end = self._made[0].first, self._made[0].first_end
+        wrong = [call.rows for call in self._wrong]
+        right = [call.rows for call in self._right]
+        yield _SomeCalls("", tuple(self._made))
+        kinds: tuple[tuple[str, Callable[[MadeCall], bool]], ...] = (
+            (", in calls of one row alone", lambda call: call.rows == 1),
+            (", in calls of more than one row", lambda call: call.rows > 1),
+            (", in calls that do not begin at position 0", lambda call: call.start > 0),
+            (", in calls that begin at position 0", lambda call: call.start == 0),
+            (
+                f", in calls longer than the first, which had {rows_text({first})}",
+                lambda call: call.rows > first,
+            ),
+            (
+                f", in calls past position {end - 1}, where the first call ended",
+                lambda call: call.end > end,
+            ),
+        )
+        for text, belongs in kinds:
+            some = tuple(call for call in self._made if belongs(call))
+            if len(some) < len(self._made) and all(map(belongs, self._wrong)):
+                yield _SomeCalls(text, some)
+        if right and min(wrong) > max(right):
+            text = f", in calls of {min(wrong)} rows and more, and not of up to {max(right)}"
+        elif right and max(wrong) < min(right):
+            most = rows_text({max(wrong)})
+            text = f", in calls of up to {most}, and not of {min(right)} and more"
+        else:
+            text = lengths_text({*wrong}, {*right}) or ", in some calls"
+        yield _SomeCalls(text, tuple(self._wrong))
+
+    def _rules(self) -> Iterator[_CallRule]:
+        """Rules by which the rows of a call may be turned at other positions, the plainest first.
+
+        Of what is off by a number, the first wrong call of several rows shows it.
+        """
+        yield from _RULES
+        shown = next((call for call in self._wrong if call.rows > 1), self._wrong[0])
+        read, explained = self._read(shown)
+        lags = np.unique((read - shown.positions)[explained])
+        if lags.size != 1 or not lags[0]:
+            return
+        off = int(lags[0])
+        yield _CallRule(f"rows are off by {off:+d}", lambda call: call.positions + off)
+        for text, by in _OFFS:
+            if by(shown) == off:
+                yield _CallRule(text, _moved_by(by))
+
+    def _factors(self, call: MadeCall) -> tuple[ComplexRows, ComplexRows]:
+        """The pairs of columns before and after, as complex numbers. Shape: (n, pairs) each."""
+        pairing = self._reference.pairing
+        before, after = (
+            vectors[:, list(first)] + 1j * vectors[:, list(second)].astype(np.float64)
+            for vectors, first, second in (
+                (call.x, pairing.first, pairing.second),
+                (call.values, pairing.out_first, pairing.out_second),
+            )
+        )
+        return before, after
+
+    def _turned_at(self, call: MadeCall, used: Integers) -> bool:
+        """Whether the rows of a call are turned as the reference turns them at these positions."""
+        if used.min(initial=0) < 0:
+            return False
+        before, after = self._factors(call)
+        farther = np.maximum(call.positions, used)
+        size = np.abs(call.x).max(axis=1, keepdims=True)  # (n, 1)
+        floor = _ROUNDINGS * self._tolerance.floor * size
+        allowed = self._tolerance.cells(farther, self._reference.frequencies) * np.abs(before)
+        missed = np.abs(after - before * self._reference.turns.at(used))
+        others = list(self._reference.pairing.others(call.x.shape[1]))
+        stays = np.abs(call.values[:, others] - call.x[:, others]) <= floor
+        return bool((missed <= allowed + floor).all() and stays.all())
+
+    def _read(self, call: MadeCall) -> tuple[Integers, Flags]:
+        """As which positions the rows of a call are turned, and of which all pairs show it."""
+        before, after = self._factors(call)
+        sample = Sample(
+            call.positions,
+            after / np.where(before == 0, 1, before),
+            np.abs(before) > _SEEN * np.abs(call.x).max(axis=1, keepdims=True),
+            np.zeros((call.rows, 1)),
+            replace(self._tolerance, floor=_WIDER * self._tolerance.floor),
+            self._reference.scale,
+            self._reference,
+        )
+        read, explained = rows_of_any_turn(sample)
+        return read, np.asarray(explained.all(axis=1))
+
+    def _diagnosed(self, some: _SomeCalls) -> tuple[Irregularity, ...]:
+        """What is wrong with the rows of calls, where it is one thing with all of them."""
+        positions = np.concatenate([call.positions for call in some.calls])
+        x = np.concatenate([call.x for call in some.calls])
+        values = np.concatenate([call.values for call in some.calls])
+        order = np.argsort(positions, kind="stable")
+        if not self._turned_alike(positions[order], x[order], values[order]):
+            return ()
+        distinct, rows = np.unique(positions, return_index=True)
+        causes = row_causes(x[rows], values[rows], self._dtype, self._reference, distinct)
+        if causes is None or any(why.cause == Cause.LAYOUT for why in causes):
+            return ()
+        evidence = self._evidence(some)
+        return tuple(
+            _irregular(why.cause, why.message + some.text, f"{why.evidence}; {evidence}")
+            for why in causes
+        )
+
+    def _turned_alike(self, positions: Integers, x: NumberArray, values: NumberArray) -> bool:
+        """Whether rows at one position, in ascending order, are turned by the same factors."""
+        call = MadeCall(positions, x, values)
+        before, after = self._factors(call)
+        same = np.flatnonzero(np.diff(positions) == 0)
+        if not same.size:
+            return True
+        size = np.abs(before)
+        apart = np.abs(after[same] * before[same + 1] - after[same + 1] * before[same])
+        allowed = self._tolerance.cells(positions[same], self._reference.frequencies)
+        floor = _ROUNDINGS * self._tolerance.floor * size.max(axis=1)[same, None] ** 2
+        return bool((apart <= 2 * allowed * size[same] * size[same + 1] + 2 * floor).all())
+
+    def _moved(self) -> tuple[Irregularity, ...]:
+        """That rows stand at other positions, by no rule that is known, where all of them do."""
+        shown: list[str] = []
+        for call in self._wrong:
+            read, explained = self._read(call)
+            if not explained.all() or not self._turned_at(call, read):
+                return ()
+            if len(shown) < _SHOWN:
+                row = int(np.argmax(read != call.positions))
+                at = f"{call.positions[row]} as {read[row]}"
+                shown.append(f"of {rows_text({call.rows})} from {call.start} on {at}")
+        some = _SomeCalls("", tuple(self._made))
+        message = "rows are turned at other positions than theirs, by the call that they come in"
+        evidence = f"in a call {', '.join(shown)}; {self._evidence(some)}"
+        return (_irregular(Cause.POSITION_OFFSET, message, evidence),)
+
+    def _evidence(self, some: _SomeCalls) -> str:
+        """What was held against the rule."""
+        lengths = {call.rows for call in some.calls}
+        least, most = min(lengths), rows_text({max(lengths)})
+        of = most if len(lengths) == 1 else f"{least} to {most}"
+        count = sum(call.rows for call in some.calls)
+        text = f"all {count} rows of {len(some.calls)} calls, of {of}, are reproduced so"
+        others = len(self._made) - len(some.calls)
+        return text + (f"; the other {others} calls are right" if others else "")
+
+
+_SEEN = 0.02
+"""Of the largest value of a row: pairs that are smaller show their turn too coarsely."""
+
+_WIDER = 8 / _SEEN
+"""Times the tolerance of vectors of length 1 that a row's turn is read with; it is then held to its
+own."""
+
+
+def _irregular(cause: Cause, message: str, evidence: str) -> Irregularity:
+    return Irregularity(cause, message, evidence, _UNLIKE)
+
+
+def _moved_by(by: Callable[[MadeCall], int]) -> Callable[[MadeCall], Integers]:
+    return lambda call: call.positions + by(call)
+
+
+def _last_as_before(call: MadeCall) -> Integers:
+    return np.append(call.positions[:-1], call.positions[-2:][0])
+
+
+def _second_as_first(call: MadeCall) -> Integers:
+    used = call.positions.copy()
+    used[1:2] = used[0]
+    return used
+
+
+def _from_first(call: MadeCall) -> Integers:
+    return call.start + np.arange(call.rows)
+
+
+_RULES = (
+    _CallRule("rows are turned in reverse order", lambda call: call.positions[::-1]),
+    _CallRule("the last row is turned as the one before it", _last_as_before),
+    _CallRule(
+        "the first position comes twice: each later row is turned as the one before it",
+        lambda call: np.append(call.positions[:1], call.positions[:-1]),
+    ),
+    _CallRule("the second row is turned as the first", _second_as_first),
+    _CallRule(
+        "each row is turned as the next, and the last as itself",
+        lambda call: np.append(call.positions[1:], call.positions[-1:]),
+    ),
+    _CallRule(
+        "positions end before the last of a call, which is turned as the one before it",
+        lambda call: np.minimum(call.positions, max(call.end - 2, 0)),
+    ),
+    _CallRule(
+        "rows are turned one place on, and the first as the last",
+        lambda call: np.roll(call.positions, 1),
+    ),
+    _CallRule(
+        "rows are turned one place back, and the last as the first",
+        lambda call: np.roll(call.positions, -1),
+    ),
+    _CallRule("rows are counted down to 0", lambda call: np.arange(call.rows)[::-1]),
+    _CallRule("of the positions only the first is used: rows are counted from it", _from_first),
+    _CallRule("each call starts again at position 0", lambda call: np.arange(call.rows)),
+    _CallRule(
+        "all rows are turned at the first position", lambda call: np.full(call.rows, call.start)
+    ),
+    _CallRule(
+        "all rows are turned at the last position",
+        lambda call: np.full(call.rows, call.positions[-1]),
+    ),
+    _CallRule(
+        "positions end with the number of rows: what is past it is turned as the last of so many",
+        lambda call: np.minimum(call.positions, call.rows - 1),
+    ),
+    _CallRule(
+        "positions start again at every multiple of the number of rows",
+        lambda call: call.positions % call.rows,
+    ),
+    _CallRule(
+        "positions end with the rows of the first call: what is past it is turned as its last",
+        lambda call: np.minimum(call.positions, call.first - 1),
+    ),
+    _CallRule(
+        "positions start again at every multiple of the rows of the first call",
+        lambda call: call.positions % call.first,
+    ),
+    _CallRule(
+        "positions end where the first call did: what is past it is turned as its last",
+        lambda call: np.minimum(call.positions, call.first_end - 1),
+    ),
+)
+"""Rules without a number, the plainest first."""
+
+_OFFS: tuple[tuple[str, Callable[[MadeCall], int]], ...] = (
+    ("what came before is counted twice", lambda call: call.start),
+    ("later calls start again at position 0", lambda call: -call.first),
+    ("the rows of the call itself are counted before it", lambda call: call.rows),
+    ("rows are counted from the end of their call", lambda call: call.rows - 1),
+    ("the rows of the call are taken off its positions", lambda call: -call.rows),
+    ("the first row is turned as the last should be", lambda call: 1 - call.rows),
+)
+"""By how much rows may be off, as it follows from their call."""

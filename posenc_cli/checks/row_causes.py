@@ -1,0 +1,37 @@
+"""The causes of rows before and after, where they leave nothing over: as of --rotated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posenc_cli.checks.diagnosis import diagnose
+from posenc_cli.checks.rotated import rotated_subject
+from posenc_cli.checks.verdict import examine
+from posenc_cli.errors import InvalidInput
+from posenc_cli.inference.causes import Cause
+from posenc_cli.positions import Positions
+
+if TYPE_CHECKING:
+    from posenc_cli.checks.verdict import Explanation
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.numerics.arrays import Integers, NumberArray
+
+
+def row_causes(
+    x: NumberArray, values: NumberArray, dtype: str, reference: Reference, positions: Integers
+) -> tuple[Explanation, ...] | None:
+    """The causes of rows (n, columns) at ascending positions (n,); none where they are right.
+
+    None where they are not known, or leave rows over.
+    """
+    where = Positions(tuple(range(int(p), int(p) + 1) for p in positions))
+    try:
+        subject = rotated_subject(x, values, dtype, reference, where, name="calls")
+    except InvalidInput:
+        return None
+    causes = diagnose(examine(subject, reference, "auto"))
+    known = all(
+        why.cause != Cause.UNKNOWN and (why.residual is None or why.residual.whole)
+        for why in causes
+    )
+    return causes if known else None
