@@ -23,7 +23,7 @@ from posenc_cli.api.arrays import is_array, is_tensor
 from posenc_cli.catalogue import adopting
 from posenc_cli.checks.called_function import CallRequest
 from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
-from posenc_cli.checks.codes import CALL_ROLES
+from posenc_cli.checks.codes import CALL_AXES, CALL_ROLES
 from posenc_cli.checks.compare import ArrayComparison, RotationComparison, Side, comparison
 from posenc_cli.checks.identify import identify_files
 from posenc_cli.checks.verdict import Report
@@ -99,6 +99,7 @@ def rope_check(
     call: tuple[str, ...] = (),
     python: str | None = None,
     in_place: bool = False,
+    axes: str | None = None,
     **parameters: object,
 ) -> RopeReport:
     """Whether an implementation of RoPE is right: for all q and k, and against a reference.
@@ -118,6 +119,8 @@ def rope_check(
         call: what its arguments are for, as ``("q", "k", "cos", "sin")``, where neither names nor
             shapes tell.
         in_place: it leaves its result in what it is given.
+        axes: the order that the axes of its vectors must have, as ``"bhnd"`` or ``"bnhd"``; what
+            fits where that is not said.
         positions: of the rows, or those to look at; as for `encode`.
         tol: ``auto``, ``float32``, ``float64``, ``exact``, or a largest deviation.
         parameters: of the reference: ``dim=128``, ``base=5e5``, ``layout="half"``.
@@ -133,6 +136,8 @@ def rope_check(
         raise ArgumentError(f"impl: must be a function, not a {type(impl).__name__}")
     for role in call:
         checked_choice("call", role, CALL_ROLES)
+    if axes is not None:
+        checked_choice("axes", axes, CALL_AXES)
     rule = checked_choice("tol", tol, RULES) if isinstance(tol, str) else checked_number("tol", tol)
     given = None if positions is None else GivenPositions.of(positions)
     choice = choice_of(reference, given.positions if given else None, parameters)
@@ -141,7 +146,7 @@ def rope_check(
         inv_freq=None if inv_freq is None else _given(inv_freq, "array"),
         rotated=_pair(rotated, "rotated", ("x", "y")),
         impl=impl,
-        calling=CallRequest(python, call, in_place),
+        calling=CallRequest(python, call, in_place, axes),
     )
     check = Check(
         asked=request,

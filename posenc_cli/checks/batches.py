@@ -60,6 +60,8 @@ _ALONG_HEADS = (
     "for one another"
 )
 
+_ON_THROUGH = "rows are counted on through {}, as if they were one sequence"
+
 _CONTEXT = 24
 """Positions from which on a context has room for sequences at different ones."""
 
@@ -383,8 +385,46 @@ class _Blocks:
                 are = "are" if "sequences" in where else "is"
                 moved = f"{where} {are} turned at the positions of sequence {other + 1}"
                 return (PatternFault(reproduced, moved),)
-        shifted = self._shifted if self._arrangement.places > 1 else ""
+        shifted = self._counted_on or (self._shifted if self._arrangement.places > 1 else "")
         return (PatternFault(reproduced if shifted else text, shifted),)
+
+    @property
+    def _counted_on(self) -> str:
+        """How rows are counted on from one sequence or head to the next; empty where they are not.
+
+        Flattened, the positions of several are those of one long sequence.
+        """
+        rows, heads = self._arrangement.rows, self._arrangement.heads
+        for text, first, of_sequence, of_head, of_row in (
+            (_ON_THROUGH.format("the sequences of a batch"), False, rows, 0, 1),
+            (f"{_ON_THROUGH.format('the sequences of a batch')}, from the first", True, rows, 0, 1),
+            (_ON_THROUGH.format("the heads"), False, 0, rows, 1),
+            (_ON_THROUGH.format("all heads and sequences"), False, heads * rows, rows, 1),
+            (_ON_THROUGH.format("the heads of all rows"), False, heads * rows, 1, heads),
+        ):
+            starts = self._positions[:1, :1] if first else self._positions[:, :1]
+            counted = starts + of_row * np.arange(rows) + of_sequence * self._numbers[:, None]
+            if (self._arrangement.sequences > 1 or of_head) and self._is_counted(counted, of_head):
+                return text
+        return ""
+
+    @property
+    def _numbers(self) -> Integers:
+        """The numbers of the sequences, from 0 on."""
+        return np.arange(self._arrangement.sequences)
+
+    def _is_counted(self, positions: Integers, of_head: int) -> bool:
+        """Whether heads, each so many positions after the one before, are at such positions.
+
+        ``positions`` (sequences, rows) are those of the first head.
+        """
+        for which, (together, given) in enumerate(zip(self._together, self._given, strict=True)):
+            for sequence, head in np.ndindex(given.shape[0], given.shape[2]):
+                there = positions[sequence] + of_head * head
+                one = self._function.values(given[sequence, :, head], there, which)
+                if self._differs(together[sequence, :, head], one):
+                    return False
+        return True
 
     @property
     def _shifted(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from posenc_cli.checks.codes import CALL_AXES
 from posenc_cli.checks.signatures import ROLES_BY_COUNT, roles_of
 from posenc_cli.records import Record, replace
 
@@ -24,9 +25,7 @@ _PLACED: tuple[Role, ...] = ("positions", "offset", "cos", "sin", "freqs_cis", "
 TABLES: tuple[Role, ...] = ("cos", "sin", "freqs_cis", "cos_sin")
 """The encoding itself: posenc gives the reference's."""
 
-# Axes: b sequences, h heads, n rows, d columns of a head, f those of all heads, w columns of a
-# table, 1 an axis of one.
-_AXES = ("bhnd", "bnhd", "hnd", "nhd", "nd", "nbhd")
+# Axes: those of CALL_AXES, f columns of all heads, w columns of a table, 1 an axis of one.
 _LEADS = {
     "bhnd": ("bnw", "nw", "b1nw"),
     "bnhd": ("nw", "bnw", "bn1w", "n1w"),
@@ -165,6 +164,12 @@ class CallForm(Record):
         roles = [argument.role for argument in self.arguments]
         return roles == ["x", "positions"] and self.flat and self.position_axes == "n"
 
+    def orders_as(self, axes: str) -> bool:
+        """Whether its axes stand in this order, as far as it has them."""
+        return [axis for axis in axes if axis in self.axes] == [
+            axis for axis in self.axes if axis in axes
+        ]
+
     @property
     def roles_text(self) -> str:
         """What is given, in order: as ``--call`` takes it."""
@@ -208,15 +213,21 @@ class CallForm(Record):
         return f"({given}) with {'; '.join(parts)}; {self.library}"
 
 
-def forms(signature: Signature, reference: Reference, call: Sequence[str] = ()) -> list[CallForm]:
+def forms(
+    signature: Signature,
+    reference: Reference,
+    call: Sequence[str] = (),
+    orders: Sequence[str] = CALL_AXES,
+) -> list[CallForm]:
     """The forms in which a function may be called, those that its signature names first.
 
-    ``call`` are the roles of its arguments, where they were said.
+    ``call`` are the roles of its arguments, where they were said, ``orders`` those that the axes of
+    vectors may have.
     """
     assignments = list(_called(signature, call) if call else _assignments(signature))
     widths = dict.fromkeys((reference.head, 2 * reference.pairs))
     groups = [
-        list(_expanded(CallForm(arguments, library, columns), signature, reference))
+        list(_expanded(CallForm(arguments, library, columns), signature, reference, orders))
         for library, arguments, columns in itertools.product(
             signature.libraries, assignments, widths
         )
@@ -310,7 +321,9 @@ def _optional(
     yield ()
 
 
-def with_rows_chosen(form: CallForm, signature: Signature) -> Iterator[CallForm]:
+def with_rows_chosen(
+    form: CallForm, signature: Signature, orders: Sequence[str] = CALL_AXES
+) -> Iterator[CallForm]:
     """A form of tables, with what may choose of their rows: an optional parameter that it lacks."""
     given = {argument.parameter for argument in form.arguments}
     for parameter in signature.parameters or ():
@@ -322,18 +335,21 @@ def with_rows_chosen(form: CallForm, signature: Signature) -> Iterator[CallForm]
         yield from _rows_chosen(longer, (form.table_axes, *_CACHE_LEADS))
         if role == "offset":
             # Tables that it cuts may have fitted by accident, with their rows along other axes.
-            for axes in sorted(_AXES, key=len, reverse=True):
+            for axes in sorted(orders, key=len, reverse=True):
                 yield from _rows_chosen(replace(longer, axes=axes), _LEADS[axes])
 
 
-def _expanded(form: CallForm, signature: Signature, reference: Reference) -> Iterator[CallForm]:
+def _expanded(
+    form: CallForm, signature: Signature, reference: Reference, orders: Sequence[str]
+) -> Iterator[CallForm]:
     """A form with each order of axes, shape of positions and kind of table that code has."""
     if not form.vectors:
         for axes in ("n", "bn") if form.has("positions") else ("",):
             yield replace(form, position_axes=axes)
         return
     table_role = next((role for role in ("cos", "cos_sin", "freqs_cis") if form.has(role)), None)
-    for axes in dict.fromkeys((_first_axes(form, signature), *_AXES)):
+    likely = _first_axes(form, signature)
+    for axes in sorted(orders, key=lambda order: order != likely):
         shaped = replace(form, axes=axes)
         if table_role is None:
             yield from _placed(shaped)
@@ -341,10 +357,13 @@ def _expanded(form: CallForm, signature: Signature, reference: Reference) -> Ite
         kinds = _kinds(form, table_role, reference)
         of_kinds = [replace(shaped, kind=kind) for kind in kinds]
         if form.has("positions", "offset"):
-            leads = _CACHE_LEADS if axes == "bhnd" else _LEADS[axes]
+            caches = _CACHE_LEADS if axes == "bhnd" else _LEADS[axes]
             for one in of_kinds:
-                yield from _rows_chosen(one, leads)
-        for one, lead in itertools.product(of_kinds, _LEADS[axes]):
+                yield from _rows_chosen(one, caches)
+        leads = _LEADS[axes]
+        if len(orders) == 1 and any(g.name == "unsqueeze_dim" for g in signature.parameters or ()):
+            leads = tuple(lead for lead in leads if lead == "bnw") or leads  # of transformers
+        for one, lead in itertools.product(of_kinds, leads):
             yield next(_placed(replace(one, table_axes=lead)))
 
 
@@ -360,8 +379,23 @@ def _kinds(form: CallForm, role: Role, reference: Reference) -> tuple[str, ...]:
 
 
 def _first_axes(form: CallForm, signature: Signature) -> str:
-    """The order of axes that the names of parameters suggest."""
+    """The order of axes that the signature suggests."""
     hint = next((g.default for g in signature.parameters or () if g.name == "unsqueeze_dim"), None)
+    named = _named_axes(form, signature)
+    return "bnhd" if hint == "2" and named == "bhnd" else named
+
+
+def usual_axes(form: CallForm, signature: Signature) -> str:
+    """The order of axes that functions of such parameters usually take, of heads where there are.
+
+    What the default of ``unsqueeze_dim`` says is not looked at: it may be what is wrong.
+    """
+    usual = _named_axes(form, signature)
+    return "bhnd" if usual == "nd" else usual
+
+
+def _named_axes(form: CallForm, signature: Signature) -> str:
+    """The order of axes that the names of parameters suggest."""
     names = {given.name for given in signature.parameters or ()}
     if "input_pos" in {argument.parameter for argument in form.arguments} or names & {
         "seqlen_offsets",
@@ -370,7 +404,7 @@ def _first_axes(form: CallForm, signature: Signature) -> str:
         return "bnhd"  # torchtune's, flash-attention's
     if form.has("positions") and not form.has("q", *TABLES):
         return "nd"
-    return "bnhd" if form.has("freqs_cis") or hint == "2" else "bhnd"
+    return "bnhd" if form.has("freqs_cis") else "bhnd"
 
 
 def _placed(form: CallForm) -> Iterator[CallForm]:

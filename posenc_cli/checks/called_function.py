@@ -25,12 +25,13 @@ class CallRequest(Record):
     """How a function is to be called, where that was said.
 
     ``python`` is the interpreter, ``roles`` what its arguments are for, and ``in_place`` says that
-    it leaves its result in its input.
+    it leaves its result in its input. ``axes`` is the order of axes that it has to take.
     """
 
     python: str | None = None
     roles: tuple[str, ...] = ()
     in_place: bool = False
+    axes: str | None = None
 
 
 class CalledFunction(ABC):

@@ -26,6 +26,7 @@ from posenc_cli.checks.irregular import (
     COARSE,
     UNSTEADY,
     FunctionTrial,
+    Irregularity,
     irregularities,
     is_half,
     length_note,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from posenc_cli.checks.answers import Differs, Returned, Rows
-    from posenc_cli.checks.irregular import Irregularity
     from posenc_cli.checks.serving import FunctionTarget
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import Progress, SomeRows
@@ -140,11 +140,25 @@ def implementation(
             "python": function.python,
             "untried": list(function.untried),
             "rows_of_first_call": function.first_rows,
+            "axes": function.form.axes or None,
+            "usual_axes": function.usual_axes,
         }
         if not any(one.broken or one.irregular for one in subjects):
             subjects[0] = _with_further_calls(function, subjects[0], reference, positions, early)
+        if function.refused_axes is not None:
+            other = _other_axes(function, *function.refused_axes)
+            subjects = [replace(own, other_calls=(other, *own.other_calls)) for own in subjects]
     subjects = [replace(own, call={**call, **(own.call or {})}) for own in subjects]
     return subjects[0] if len(subjects) == 1 else replace(subjects[0], key=subjects[1])
+
+
+def _other_axes(function: ServedFunction, asked: str, why: str) -> Irregularity:
+    """That a function takes axes in another order than it was asked to."""
+    taken = function.form.axes
+    message = f"vectors are taken in the axes {taken}, not {asked} as they have to be"
+    return Irregularity(
+        Cause.AXIS, message, f"called with {asked}: {why}; all that was measured is of {taken}"
+    )
 
 
 def _with_further_calls(

@@ -28,6 +28,9 @@ class FindingName(Code):
     REFERENCE = "reference", "every rotation equals that of the reference"
 
 
+CALL_AXES = ("bhnd", "bnhd", "hnd", "nhd", "nd", "nbhd")
+"""Orders of the axes of vectors: b sequences, h heads, n rows, d columns of a head."""
+
 CALL_ROLES = (
     *("x", "q", "k", "v", "positions", "offset", "length", "cos", "sin", "cos_sin", "freqs_cis"),
     *("dim", "base", "style", "inv_freq"),

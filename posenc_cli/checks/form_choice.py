@@ -18,6 +18,7 @@ import numpy as np
 
 from posenc_cli.checks.answers import is_frequencies, table_rows
 from posenc_cli.checks.call_forms import MOST_FORMS, TABLES, forms, with_rows_chosen
+from posenc_cli.checks.codes import CALL_AXES
 from posenc_cli.checks.function_process import SECONDS
 from posenc_cli.checks.payloads import Vectors
 from posenc_cli.errors import InvalidInput
@@ -54,22 +55,62 @@ class FormChoice:
     """The form in which a function is called, and what it returns then.
 
     ``untried`` is what its signature lets a caller do and no call of that form does; ``calls`` is
-    how many forms were tried.
+    how many forms were tried; ``fitness`` is how well it suits. ``instead`` says why it has not the
+    axes that were asked for, where it has others.
 
     Raises: InvalidInput where there is no form.
     """
 
     def __init__(self, process: CalledFunction, *, context: int) -> None:
         self._process, self._context = process, context
-        self._candidates = forms(process.signature, process.reference, process.asked.roles)
+        asked = process.asked.axes
+        self._orders = CALL_AXES if asked is None else (asked,)
+        self._candidates = self._forms()
         self._refusals: list[tuple[CallForm, InvalidInput]] = []
         self._unlike: CallForm | None = None
+        self.fitness = 0
         self._mistaken = False
         self.calls = 0
         self.untried: tuple[str, ...] = ()
-        self.form, self.outcome = self._best()
+        self.instead = ""
+        self.form, self.outcome = self._best() if asked is None else self._of_asked_axes()
         if self.form.has(*TABLES) and not self.form.chosen:
             self._choose_rows()
+
+    def _forms(self) -> list[CallForm]:
+        """The forms that may be tried."""
+        process = self._process
+        return forms(process.signature, process.reference, process.asked.roles, self._orders)
+
+    def _of_asked_axes(self) -> tuple[CallForm, Outcome]:
+        """The form that suits best of those with the axes that were asked for.
+
+        Where none does well, but one with others, it is that, and ``instead`` says why.
+        """
+        refused: InvalidInput | None = None
+        try:
+            form, outcome = self._best()
+        except InvalidInput as error:
+            refused = error
+        if refused is None and (self.fitness >= _FITS or not form.vectors):
+            return form, outcome
+        fitness, first = self.fitness, [error for _, error in self._refusals][:1]
+        self._orders, self._refusals, self._unlike, self._mistaken = CALL_AXES, [], None, False
+        self._candidates, self.fitness = self._forms(), 0
+        try:
+            other, of_other = self._best()
+        except InvalidInput as error:
+            raise refused or error from None
+        if self.fitness < _FITS:
+            if refused is not None:
+                raise refused
+            self.fitness = fitness
+            return form, outcome
+        why = "heads that hold one vector come out otherwise, or lengths change"
+        if refused is not None:
+            why = first[0].message.partition(": ")[2] if first else "it cannot be called"
+        self.instead = why
+        return other, of_other
 
     def _best(self) -> tuple[CallForm, Outcome]:
         """The form that suits best, and what comes back."""
@@ -84,7 +125,9 @@ class FormChoice:
                 break
         if best is None:
             raise self._no_form()
+        self.fitness = best[0]
         if self._mistaken and self._unlike is not None:
+            self.fitness = _RUNS
             return self._unlike, "vectors"
         left = len(self._candidates) - MOST_FORMS
         if best[0] < _FITS and left > 0:
@@ -112,7 +155,7 @@ class FormChoice:
         if self.form.placed_by:
             self.untried = (f"longer tables, whose rows {self.form.placed_by} chooses",)
             return
-        for form in with_rows_chosen(self.form, self._process.signature):
+        for form in with_rows_chosen(self.form, self._process.signature, self._orders):
             self.untried = (f"longer tables, whose rows {form.placed_by} chooses",)
             suits = self._suits(form)
             if suits is None or suits[0] < _FITS:

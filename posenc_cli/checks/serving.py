@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.checks.answers import Returned, table_rows
+from posenc_cli.checks.call_forms import usual_axes
 from posenc_cli.checks.form_choice import FormChoice
 from posenc_cli.checks.function_here import FunctionHere
 from posenc_cli.checks.function_process import FunctionProcess
@@ -99,6 +100,21 @@ class ServedFunction:
     def untried(self) -> tuple[str, ...]:
         """What its signature lets a caller do and no call does."""
         return self._found.untried
+
+    @property
+    def usual_axes(self) -> str | None:
+        """The usual order of axes, where it is called with another that was not asked for."""
+        form, asked = self.form, self._process.asked.axes
+        usual = usual_axes(form, self._process.signature)
+        if not form.axes or asked is not None or "h" not in form.axes or form.orders_as(usual):
+            return None
+        return usual
+
+    @property
+    def refused_axes(self) -> tuple[str, str] | None:
+        """The axes that it was asked to take and does not, and why it is called with others."""
+        asked, why = self._process.asked.axes, self._found.instead
+        return (asked, why) if asked is not None and why else None
 
     @property
     def requires_places(self) -> bool:

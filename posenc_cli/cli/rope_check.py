@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from posenc_cli.checks.codes import CALL_ROLES
+from posenc_cli.checks.codes import CALL_AXES, CALL_ROLES
 from posenc_cli.choice import Choice
 from posenc_cli.cli.check_reports import CheckOutput, StepSummary
 from posenc_cli.cli.console import Console
@@ -43,6 +43,20 @@ class Roles(Record):
         Raises: InvalidInput for one that there is not.
         """
         return cls(tuple(one_of(flag, name.strip(), CALL_ROLES) for name in text.split(",")))
+
+
+class Axes(Record):
+    """The order of axes that the vectors of --impl must have."""
+
+    order: str
+
+    @classmethod
+    def parse(cls, flag: str, text: str) -> Axes:
+        """The order of a text.
+
+        Raises: InvalidInput for one that there is not.
+        """
+        return cls(one_of(flag, text, CALL_AXES))
 
 
 class SubjectOptions(OptionGroup):
@@ -87,6 +101,17 @@ class SubjectOptions(OptionGroup):
             help="what --impl takes, in order, as q,k,cos,sin [default: by its signature]",
         ),
     ] = None
+    axes: Annotated[
+        Axes | None,
+        option(
+            "--axes",
+            metavar="ORDER",
+            parse=Axes.parse,
+            autocompletion=completed_from(CALL_AXES),
+            help="what x, q and k of --impl must have: bhnd, bnhd, … (b sequences, h heads, n "
+            "rows, d columns) [default: what fits, and the report says which]",
+        ),
+    ] = None
     in_place: Annotated[
         bool, option("--in-place", help="--impl leaves its result in what it is given")
     ] = False
@@ -110,12 +135,14 @@ class SubjectOptions(OptionGroup):
         if self.impl is None:
             given = {
                 "--call": self.call,
+                "--axes": self.axes,
                 "--in-place": self.in_place or None,
                 "--python": self.python,
             }
             for flag in (flag for flag, value in given.items() if value is not None):
                 raise InvalidInput(f"{flag}: goes with --impl, which it says how to call")
-        how = CallRequest(self.python, self.call.names if self.call else (), self.in_place)
+        roles, axes = self.call.names if self.call else (), self.axes.order if self.axes else None
+        how = CallRequest(self.python, roles, self.in_place, axes)
         return CheckRequest(self.tables, self.inv_freq, self.rotated, self.impl, how)
 
 

@@ -84,7 +84,7 @@ def verdict(report: Report) -> str:
     sides = f"{_subject(report)} against {report.title}"
     if report.ok:
         sample = f", at {_places(report)}" if report.count and report.of is not None else ""
-        return f"ok: {sides}{sample}"
+        return f"ok: {sides}{sample}{_unusual_axes(report)}"
     holds = {finding.check: finding.ok for finding in report.findings}
     if FindingName.RELATIVE not in holds:
         how = "not the reference"
@@ -95,6 +95,15 @@ def verdict(report: Report) -> str:
     else:
         how = "not self-consistent"
     return f"FAILED: {sides}: {how}"
+
+
+def _unusual_axes(report: Report) -> str:
+    """That a function was called with axes in another order than the usual; empty where not."""
+    call = report.subject.get("call") or {}
+    if not call.get("usual_axes"):
+        return ""
+    usual = call["usual_axes"]
+    return f"; its axes are {call['axes']}, not the usual {usual} (--axes {usual} requires those)"
 
 
 def _subject(report: Report) -> str:
