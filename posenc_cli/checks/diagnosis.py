@@ -19,7 +19,7 @@ from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.grid_orders import grid_cause
 from posenc_cli.checks.growing_lengths import growth_cause
 from posenc_cli.checks.interpolated import interpolated_cause
-from posenc_cli.checks.mirrors import mirror_cause
+from posenc_cli.checks.mirrors import mirror_cause, mirrored_rows_cause
 from posenc_cli.checks.missing import missing_cause, missing_values
 from posenc_cli.checks.nearly import (
     common_error_causes,
@@ -377,7 +377,8 @@ def _causes_of_rows(suspect: Suspect) -> list[Explanation]:
     moved = position_cause(suspect)
     if moved is not None and moved.residual is not None and (moved.residual.whole or not parts):
         return [moved]
-    return parts
+    mirrored = mirrored_rows_cause(suspect.examination)
+    return parts if mirrored is None else [mirrored]
 
 
 def _beside_zeros(causes: list[Explanation], zeros: list[Explanation]) -> list[Explanation]:

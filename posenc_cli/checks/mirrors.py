@@ -48,6 +48,58 @@ def mirror_cause(examination: Examination) -> Explanation | None:
     return None
 
 
+def mirrored_rows_cause(examination: Examination) -> Explanation | None:
+    """The cause where cosines and sines stand at wrong places in some rows, the others being right.
+
+    None where no one mistake explains all of them.
+    """
+    turning, survey = examination.subject.as_reference, examination.survey
+    if turning is None or survey is None or survey.reference.first_wrong is None:
+        return None
+    block = turning.read(
+        turning.places.sample_around(survey.reference.first_wrong, survey.reference.row)
+    )
+    if block.rest is not None and block.rest.max() > examination.tolerance.floor:
+        return None
+    (_, _, explained), *mistakes = _explained_cells(block, examination)
+    wrong: Flags = np.asarray(~explained.all(axis=1))  # (n,)
+    every = np.ones(explained.shape[1], bool)
+    for place, (message, _, explained) in enumerate(mistakes, 1):
+        if not wrong.all() and explained[wrong].all():
+            residual = _residual(examination, place, every, of_rows=True)
+            if residual.whole:
+                return _cause_of_rows(examination, message, residual)
+    return None
+
+
+def _cause_of_rows(examination: Examination, message: str, residual: Residual) -> Explanation:
+    """The mistake in the rows that are not right."""
+    turning = examination.subject.as_reference
+    assert turning is not None
+    right = [
+        next(iter(_explained_cells(block, examination)))[2].all(axis=1)
+        for block in turning.blocks()
+    ]
+    rows = np.flatnonzero(~np.concatenate(right))
+    positions = turning.places.at(rows)
+    runs = np.split(positions, np.flatnonzero(np.diff(rows) != 1) + 1)
+    texts = [f"{run[0]}–{run[-1]}" if run.size > 1 else f"{run[0]}" for run in runs]
+    if len(texts) <= _LISTED:
+        which = f"position{'s' * (rows.size > 1)} {', '.join(texts)}"
+        sparse = any(run[-1] - run[0] >= run.size for run in runs)
+        which += " of those tried" if sparse else ""
+    else:
+        which = f"{rows.size} of {turning.places.count} positions, the first of them {texts[0]}"
+    evidence = f"these mended, matches in every pair; all other rows are right; {residual.text}"
+    where = Where(spec(positions), None)
+    text = f"in {which}, {message}"
+    return Explanation(Cause.COS_SIN_MISPAIRED, text, evidence, where=where, residual=residual)
+
+
+_LISTED = 6
+"""Runs of rows that are listed one by one."""
+
+
 def _cause(examination: Examination, place: int, message: str, pairs: Flags) -> Explanation:
     """The mistake at this place of the list, in some of the pairs."""
     residual = _residual(examination, place, pairs)
@@ -88,16 +140,22 @@ def _explained_cells(
         yield message, np.where(seen, missed, 0.0), (missed <= allowed) | ~seen
 
 
-def _residual(examination: Examination, place: int, pairs: Flags) -> Residual:
-    """What the mistake at this place of the list, in some pairs, leaves over at all positions."""
+def _residual(
+    examination: Examination, place: int, pairs: Flags, *, of_rows: bool = False
+) -> Residual:
+    """What the mistake at this place of the list, in some pairs, leaves over at all positions.
+
+    With ``of_rows`` it is made in the rows alone that are not right.
+    """
     turning = examination.subject.as_reference
     assert turning is not None
 
     def held() -> Iterator[tuple[Integers, RealRows, Flags]]:
         for block in turning.blocks():
             right, *_, wrong = islice(_explained_cells(block, examination), place + 1)
+            cells = pairs & ~right[2].all(axis=1, keepdims=True) if of_rows else pairs
             missed, explained = (
-                np.where(pairs, of_wrong, of_right)
+                np.where(cells, of_wrong, of_right)
                 for of_right, of_wrong in zip(right[1:], wrong[1:], strict=True)
             )
             yield block.positions, missed, explained
