@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.answers import Rows
     from posenc_cli.checks.serving import ServedFunction
     from posenc_cli.inference.reference import Reference
-    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, NumberArray
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, NumberArray, Reals
 
 _LENGTHS = (2, 3, 16, 100, 300, 1200)
 """Rows of calls of several."""
@@ -156,7 +156,7 @@ class _CallRule(Record):
     """At which positions the rows of a call are turned."""
 
     text: str
-    at: Callable[[MadeCall], Integers]
+    at: Callable[[MadeCall], Integers | Reals]
 
 
 class _SomeCalls(Record):
@@ -265,19 +265,24 @@ class _Calls:
         )
         return before, after
 
-    def _turned_at(self, call: MadeCall, used: Integers) -> bool:
+    def _turned_at(self, call: MadeCall, used: Integers | Reals) -> bool:
         """Whether the rows of a call are turned as the reference turns them at these positions."""
-        if used.min(initial=0) < 0:
-            return False
         before, after = self._factors(call)
-        farther = np.maximum(call.positions, used)
+        farther = np.maximum(call.positions, np.abs(used))
         size = np.abs(call.x).max(axis=1, keepdims=True)  # (n, 1)
         floor = _ROUNDINGS * self._tolerance.floor * size
         allowed = self._tolerance.cells(farther, self._reference.frequencies) * np.abs(before)
-        missed = np.abs(after - before * self._reference.turns.at(used))
+        missed = np.abs(after - before * self._turns(used))
         others = list(self._reference.pairing.others(call.x.shape[1]))
         stays = np.abs(call.values[:, others] - call.x[:, others]) <= floor
         return bool((missed <= allowed + floor).all() and stays.all())
+
+    def _turns(self, used: Integers | Reals) -> ComplexRows:
+        """The factors of the pairs at positions, which may lie between whole ones."""
+        if used.dtype.kind == "i":
+            return self._reference.turns.at(used.astype(np.int64))
+        angles = np.multiply.outer(used, self._reference.frequencies)
+        return np.asarray(self._reference.scale * np.exp(1j * angles))
 
     def _read(self, call: MadeCall) -> tuple[Integers, Flags]:
         """As which positions the rows of a call are turned, and of which all pairs show it."""
@@ -304,7 +309,7 @@ class _Calls:
             return ()
         distinct, rows = np.unique(positions, return_index=True)
         causes = row_causes(x[rows], values[rows], self._dtype, self._reference, distinct)
-        if causes is None or any(why.cause == Cause.LAYOUT for why in causes):
+        if causes is None:
             return ()
         evidence = self._evidence(some)
         return tuple(
@@ -313,13 +318,23 @@ class _Calls:
         )
 
     def _turned_alike(self, positions: Integers, x: NumberArray, values: NumberArray) -> bool:
-        """Whether rows at one position, in ascending order, are turned by the same factors."""
-        call = MadeCall(positions, x, values)
-        before, after = self._factors(call)
+        """Whether rows at one position, in ascending order, are turned by the same factors.
+
+        Of the same vector that shows whatever columns are paired.
+        """
+        before, after = self._factors(MadeCall(positions, x, values))
         same = np.flatnonzero(np.diff(positions) == 0)
         if not same.size:
             return True
         size = np.abs(before)
+        one_vector = (x[same] == x[same + 1]).all(axis=1)
+        alike = same[one_vector]
+        limit = _ROUNDINGS * self._tolerance.floor * np.abs(values[alike]).max(initial=0)
+        if np.abs(values[alike] - values[alike + 1]).max(initial=0) > limit:
+            return False
+        same = same[~one_vector]
+        if not same.size:
+            return True
         apart = np.abs(after[same] * before[same + 1] - after[same + 1] * before[same])
         allowed = self._tolerance.cells(positions[same], self._reference.frequencies)
         floor = _ROUNDINGS * self._tolerance.floor * size.max(axis=1)[same, None] ** 2
@@ -328,10 +343,12 @@ class _Calls:
     def _moved(self) -> tuple[Irregularity, ...]:
         """That rows stand at other positions, by no rule that is known, where all of them do."""
         shown: list[str] = []
+        still = True
         for call in self._wrong:
             read, explained = self._read(call)
             if not explained.all() or not self._turned_at(call, read):
                 return ()
+            still = still and not read[read != call.positions].any()
             if len(shown) < _SHOWN:
                 row = int(np.argmax(read != call.positions))
                 at = f"{call.positions[row]} as {read[row]}"
@@ -339,6 +356,9 @@ class _Calls:
         some = _SomeCalls("", tuple(self._made))
         message = "rows are turned at other positions than theirs, by the call that they come in"
         evidence = f"in a call {', '.join(shown)}; {self._evidence(some)}"
+        if still:
+            message = "some rows are left as given, by the call that they come in"
+            return (_irregular(Cause.NO_ROTATION, message, evidence),)
         return (_irregular(Cause.POSITION_OFFSET, message, evidence),)
 
     def _evidence(self, some: _SomeCalls) -> str:
@@ -407,6 +427,10 @@ _RULES = (
         lambda call: np.roll(call.positions, -1),
     ),
     _CallRule("rows are counted down to 0", lambda call: np.arange(call.rows)[::-1]),
+    _CallRule(
+        "rows are spread evenly from the first position to one past the last: an end that counts",
+        lambda call: np.linspace(call.start, call.positions[-1] + 1, call.rows),
+    ),
     _CallRule("of the positions only the first is used: rows are counted from it", _from_first),
     _CallRule("each call starts again at position 0", lambda call: np.arange(call.rows)),
     _CallRule(

@@ -24,7 +24,7 @@ from posenc_cli.checks.payloads import Vectors
 from posenc_cli.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Literal
 
     from posenc_cli.checks.answers import Returned
@@ -165,7 +165,7 @@ class FormChoice:
             if self._same(chosen, positions, vectors):
                 self.form, self.untried = form, ()
                 return
-            if form.has("offset") and self._same(chosen, np.arange(positions.size), vectors):
+            if any(self._same(chosen, own, vectors) for own in _mistaken_rows(form, positions)):
                 self.form, self.untried = form, ()
                 return
 
@@ -315,6 +315,23 @@ class FormChoice:
             if form.vectors and (only.dtype.kind == "f" or only.shape[-1:] == (form.columns,)):
                 return None
         return None if table_rows(results, rows) is None else "tables"
+
+
+def _mistaken_rows(form: CallForm, positions: Integers) -> Iterator[Integers]:
+    """At which positions rows are where those of longer tables are chosen, and wrongly.
+
+    With an offset they are the first ones, or so many before: those of positions from 0 on are
+    followed by those of the call.
+    """
+    if not form.has("offset"):
+        for off in (-1, 1):
+            yield positions + off
+        return
+    yield np.arange(positions.size)
+    for off in (1, 2):
+        if off <= positions[0]:
+            first = np.arange(positions[0] - off, positions[0])
+            yield np.append(first, positions[:-off])
 
 
 def _heads_alike(values: NumberArray) -> bool:

@@ -109,6 +109,10 @@ def try_patterns(
         *_faults_of_pieces(in_pieces, rows, differs, context),
         other,
     ]
+    far = _far_steps(rows, differs, context)
+    if far is not None:
+        tried.append(_FAR_STEPS)
+        faults += far
     if any_rows:
         tried.append("packed sequences")
         faults.append(_packed_fault(whole, chunk, rows, differs))
@@ -117,6 +121,31 @@ def try_patterns(
                 faults.append(_long_fault(whole, rows, differs))
                 tried.append(f"{_LONG} rows in one call")
     return PatternReport(tuple(tried), tuple(fault for fault in faults if fault))
+
+
+_FAR_STEPS = "single rows far from the first"
+
+
+def _far_steps(rows: Rows, differs: Differs, context: int) -> tuple[PatternFault, ...] | None:
+    """What is wrong where a row far from the first comes alone; None where none is in the context.
+
+    It is held to itself behind the one before it.
+    """
+    for power in range(8, context.bit_length()):
+        where = np.arange(1 << power, (1 << power) + 2)
+        if where[1] >= context:
+            break
+        try:
+            both, alone = rows(where, where), rows(where[1:], where[1:])
+        except InvalidInput:  # of a function that has a last position
+            return None
+        if differs(both[1:], alone):
+            text = f"called with the row of position {where[1]} alone gives other values than with"
+            return (PatternFault(f"{text} the one before it"),)
+    return () if context > _FIRST_FAR else None
+
+
+_FIRST_FAR = 258
 
 
 class _Pieces(Record):
