@@ -26,6 +26,7 @@ doubles: Any = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(doubles)
 full, turned = doubles.full, doubles.turned
 
+EXPONENTS = np.arange(0, doubles.D, 2) / doubles.D
 MUTANTS: dict[str, tuple[str, str]] = {}
 """The cause of each, and words of what is said of it."""
 
@@ -114,7 +115,7 @@ def first_of_cache(x, *, input_pos=None):
     return doubles.torchtune(x, input_pos=input_pos[:1].repeat(len(x), 0))
 
 
-@mutant("unknown", "gives other values for sequences 2, 3 than alone")
+@mutant("position-offset", "rows are counted on through the sequences of a batch")
 def counted_through(x, start_index=0):
     """A kernel that counts the rows of all sequences."""
     b, n = x.shape[:2]
@@ -163,6 +164,19 @@ def batches_from_zero(query, key, position_ids):
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
+@mutant("position-offset", "rows are counted on through all heads and sequences")
+def counted_through_heads(x, positions):
+    """Rows of vectors, or a batch of heads of them, flattened."""
+    blocks = np.arange(x[..., 0, 0].size if x.ndim > 2 else 1).reshape(x.shape[:-2])
+    return turned(x, *full(positions + len(positions) * blocks[..., None]))
+
+
+@mutant("position-offset", "rows are counted on through the sequences of a batch, as if")
+def counted_from_zero(x):
+    b, n = x.shape[:2]
+    return turned(x, *full(np.arange(b * n).reshape(b, n, 1)))
+
+
 # Heads.
 @mutant("no-rotation", "heads 5–32 of 32 are left as given")
 def four_heads_by_tables(q, k, cos, sin, unsqueeze_dim=1):
@@ -195,9 +209,9 @@ def many_heads(q, k, cos, sin, unsqueeze_dim=1):
     return doubles.transformers(q, k, cos, sin, unsqueeze_dim)
 
 
-@mutant("unknown", "k: what it does to a row does not follow")
+@mutant("no-rotation", "k: heads 2–32 of 32 are left as given")
 def first_key_head(q, k, cos, sin, unsqueeze_dim=1):
-    """No rule for positions is read into rows that none of them turns."""
+    """With rows and heads exchanged, no rule for positions is read into what none of them turns."""
     y = k.copy()
     y[:, :1] = doubles.transformers(q, k, cos, sin, unsqueeze_dim)[1][:, :1]
     return doubles.transformers(q, k, cos, sin, unsqueeze_dim)[0], y
@@ -259,6 +273,50 @@ def key_heads_reversed(q, k, cos, sin, unsqueeze_dim=1):
     return turned(q, cos, sin), turned(k, cos, sin)[:, ::-1]
 
 
+@mutant("no-rotation", "head 1 of 32 is left as given")
+def first_head_as_given(q, k, cos, sin, unsqueeze_dim=1):
+    """Called with rows for heads it would be right in every row but the first."""
+    y, other = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
+    y[:, 0], other[:, 0] = q[:, 0], k[:, 0]
+    return y, other
+
+
+@mutant("no-rotation", "head 1 of 32 is left as given")
+def first_head_from_offset(x, offset=0):
+    y = doubles.mlx(x, offset)
+    y[:, 0] = x[:, 0]
+    return y
+
+
+@mutant("no-rotation", "head 32 of 32 is left as given")
+def last_head_from_start(x, start_index=0):
+    y = turned(x, *full((np.arange(x.shape[1]) + start_index)[:, None]))
+    y[:, :, -1] = x[:, :, -1]
+    return y
+
+
+@mutant("base", "head 2 of 12: the base is 20000, not 10000; head 3 of 12: the base is 30000")
+def a_base_for_each_head(q, k, positions):
+    def one(x):
+        heads = [
+            turned(x[..., h, :, :], *tables_of(positions, (1e4 + 1e4 * h) ** -EXPONENTS))
+            for h in range(x.shape[-3])
+        ]
+        return np.stack(heads, -3).astype(np.float32)
+
+    return one(q), one(k)
+
+
+@mutant("position-offset", "head 2 of 12: positions are off by +1; head 3 of 12: positions are off")
+def positions_by_head(query, key, position_ids):
+    """Called with rows for heads each row is off by its number."""
+
+    def one(x):
+        return turned(x, *full(position_ids[:, None] + np.arange(x.shape[1])[None, :, None]))
+
+    return one(query), one(key)
+
+
 # Decoding: q is of the last positions of k.
 @mutant("position-offset", "is turned 4 positions before its own, the last of k")
 def queries_from_first(q, k, positions):
@@ -310,9 +368,148 @@ def all_rows(q, k, offset):
     return doubles.mlx(q, offset), doubles.mlx(k, offset)
 
 
-@mutant("unknown", "called with 4096 rows gives other values than with 256")
+@mutant(
+    "position-offset", "rows are off by +1, in calls of 1024 rows and more, and not of up to 51"
+)
 def long_calls_later(x, offset=0):
     return doubles.mlx(x, offset + (x.shape[-2] > 1000))
+
+
+# Rows by their places in the call.
+def placed(x, offset):
+    return np.arange(x.shape[-2]) + offset
+
+
+@mutant("position-offset", "rows are turned in reverse order; all")
+def reversed_positions(query, key, position_ids):
+    cos, sin = of_heads(position_ids[..., ::-1])
+    return turned(query, cos, sin), turned(key, cos, sin)
+
+
+@mutant("position-offset", "rows are turned in reverse order; all")
+def reversed_tables(position_ids):
+    return full(position_ids[..., ::-1])
+
+
+@mutant("position-offset", "the last row is turned as the one before it; all")
+def last_as_before(q, k, cos, sin, unsqueeze_dim=1):
+    """Of a clamp to the number of rows less one, less one."""
+    rows = np.minimum(np.arange(cos.shape[-2]), max(cos.shape[-2] - 2, 0))
+    return doubles.transformers(q, k, cos[..., rows, :], sin[..., rows, :], unsqueeze_dim)
+
+
+@mutant("position-offset", "the first position comes twice: each later row is turned as the one")
+def first_twice(x, offset=0):
+    places = placed(x, offset)
+    return turned(x, *full(np.append(places[:1], places[:-1])))
+
+
+@mutant("position-offset", "positions end before the last of a call, which is turned as the one")
+def clamped_before_the_last(x, positions):
+    return turned(x, *full(np.minimum(positions, max(positions.max() - 1, 0))))
+
+
+@mutant("position-offset", "rows are spread evenly from the first position to one past the last")
+def spread(x, offset=0):
+    n = x.shape[-2]
+    return turned(x, *full(np.linspace(offset, offset + n, n)))
+
+
+@mutant("no-rotation", "some rows are left as given, by the call that they come in")
+def every_second_row(x, offset=0):
+    y = doubles.mlx(x, offset)
+    y[..., 1::2, :] = x[..., 1::2, :]
+    return y
+
+
+@mutant("position-offset", "of 1024 rows from 1024 on 1536 as 1024")
+def blocks_of_512_from_the_first(x, offset=0):
+    """No rule that is known: what each row is turned as is read."""
+    return turned(x, *full(np.arange(x.shape[-2]) % 512 + offset))
+
+
+# Caches by the rows of a call.
+class OfTheCall:
+    """Tables that are built anew for calls of another length, and are too short for later rows."""
+
+    rows = 0
+
+    def __call__(self, x, positions):
+        self.rows = len(positions)
+        return turned(x, *full(np.minimum(positions, self.rows - 1)))
+
+
+class OfLongerCalls:
+    """Past what the first call filled, rows are off by one."""
+
+    end = 0
+
+    def __call__(self, x, offset=0):
+        end = x.shape[-2] + offset
+        self.end = self.end or end
+        return turned(x, *full(placed(x, offset) + (end > self.end)))
+
+
+of_the_call, of_longer_calls = OfTheCall(), OfLongerCalls()
+MUTANTS["of_the_call"] = "position-offset", "positions end with the number of rows: what is past it"
+MUTANTS["of_longer_calls"] = "position-offset", "in calls past position 6, where the first call"
+
+
+# Prefill and decoding apart.
+@mutant("attention-factor", "the attention factor is 1.25, not 1, in calls of more than one row;")
+def factor_of_prefill(q, k, cos, sin, unsqueeze_dim=1):
+    times = 1.25 if q.shape[-2] > 1 else 1
+    return doubles.transformers(q, k, times * cos, times * sin, unsqueeze_dim)
+
+
+@mutant("frequency-rule", "the scaling of rope-linear is applied, factor 4; the reference has none")
+def linear_in_decoding(position_ids):
+    return full(position_ids / (4 if position_ids.shape[-1] == 1 else 1))
+
+
+@mutant("frequency-rule", "rope-ntk is applied, factor 4; the reference has none, in calls of one")
+def ntk_in_decoding(x, offset=0):
+    base = 1e4 * 4 ** (doubles.D / (doubles.D - 2)) if x.shape[-2] == 1 else 1e4
+    return turned(x, *tables_of(placed(x, offset), base**-EXPONENTS)).astype(np.float32)
+
+
+@mutant("direction", "the rotation runs backward: the sine has the wrong sign, in calls of one row")
+def backward_in_decoding(x, offset=0):
+    return turned(x, *full(placed(x, offset) * (-1 if x.shape[-2] == 1 else 1)))
+
+
+@mutant("layout", "the reference pairs i and i + 16, in calls of one row alone")
+def neighbours_in_decoding(x, offset=0):
+    if x.shape[-2] > 1:
+        return doubles.mlx(x, offset)
+    cos, sin = (table[..., :16] for table in full([offset]))
+    y = np.empty_like(x)
+    y[..., ::2] = x[..., ::2] * cos - x[..., 1::2] * sin
+    y[..., 1::2] = x[..., 1::2] * cos + x[..., ::2] * sin
+    return y
+
+
+@mutant("rotary-dim", "pairs 6–15 of 16 do not turn, in calls of one row alone")
+def one_axis_in_decoding(x, offset=0):
+    rates = np.where((np.arange(16) < 6) | (x.shape[-2] > 1), doubles.INV_FREQ, 0)
+    return turned(x, *tables_of(placed(x, offset), rates)).astype(np.float32)
+
+
+@mutant("position-offset", "position 257 as 256")
+def rounded_in_decoding(x, offset=0):
+    """To bfloat16, where the first 256 positions show nothing."""
+    if x.shape[-2] == 1 and offset > 256:
+        bits = np.array([offset], np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
+        offset = int(bits.view(np.float32)[0])
+    return doubles.mlx(x, offset)
+
+
+# Some positions.
+@mutant("cos-sin-mispaired", "in positions 127–129, 1023–1025, both sines have the sign +: a minus")
+def runs_without_a_minus(x, positions):
+    cos, sin = full(positions)
+    runs = ((positions >= 100) & (positions < 200)) | ((positions >= 1000) & (positions < 2000))
+    return turned(x, cos, np.where(runs[:, None] & (np.arange(32) < 16), -sin, sin))
 
 
 @mutant("position-offset", "rows from 65536 on are turned at the positions of the first rows")
@@ -397,6 +594,12 @@ def offset_of_tables_ignored(q, k, cos, sin, offset: int = 0):
 def seqlen_offsets_ignored(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0):
     n = x.shape[1]
     return doubles.flash_attention(x, cos[:n], sin[:n])
+
+
+@mutant("position-offset", "of 1 row from 135 on 135 as 134")
+def seqlen_offsets_one_off(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0):
+    first, n = max(seqlen_offsets - 1, 0), x.shape[1]
+    return doubles.flash_attention(x, cos[first : first + n], sin[first : first + n])
 
 
 # Calls that leave something behind.
