@@ -426,13 +426,20 @@ _RULES = (
         "rows are turned one place back, and the last as the first",
         lambda call: np.roll(call.positions, -1),
     ),
+    _CallRule("rows are turned at position 0, so not at all", lambda call: 0 * call.positions),
     _CallRule("rows are counted down to 0", lambda call: np.arange(call.rows)[::-1]),
     _CallRule(
         "rows are spread evenly from the first position to one past the last: an end that counts",
         lambda call: np.linspace(call.start, call.positions[-1] + 1, call.rows),
     ),
     _CallRule("of the positions only the first is used: rows are counted from it", _from_first),
-    _CallRule("each call starts again at position 0", lambda call: np.arange(call.rows)),
+    _CallRule(
+        "each call starts again at position 0", lambda call: call.positions - call.positions.min()
+    ),
+    _CallRule(
+        "the positions that it is given are ignored: it counts rows",
+        lambda call: np.arange(call.rows),
+    ),
     _CallRule(
         "all rows are turned at the first position", lambda call: np.full(call.rows, call.start)
     ),

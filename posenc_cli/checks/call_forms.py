@@ -390,6 +390,8 @@ def usual_axes(form: CallForm, signature: Signature) -> str:
 
     What the default of ``unsqueeze_dim`` says is not looked at: it may be what is wrong.
     """
+    if form.arguments[0].role == "positions":
+        return form.axes  # vLLM's, with all heads of a row side by side
     usual = _named_axes(form, signature)
     return "bhnd" if usual == "nd" else usual
 

@@ -109,7 +109,7 @@ def try_patterns(
         *_faults_of_pieces(in_pieces, rows, differs, context),
         other,
     ]
-    far = _far_steps(rows, differs, context)
+    far = None if any(faults) else _far_steps(rows, differs, context)
     if far is not None:
         tried.append(_FAR_STEPS)
         faults += far
