@@ -87,6 +87,7 @@ def test_posencs_own_tables_are_checked_where_nothing_is_given():
         ({"tol": "loose"}, "tol 'loose': must be one of auto"),
         ({"tol": float("nan")}, "tol 'nan': must be a number of at least 0"),
         ({"call": ("x", "foo")}, "call 'foo': must be one of x"),
+        ({"axes": "bhdn"}, "axes 'bhdn': must be one of bhnd"),
     ],
 )
 def test_what_cannot_be_checked_is_an_error_about_arguments(subject, words):

@@ -702,6 +702,35 @@ def cached_by_length(x, positions):
     return turned(x, *CACHED.setdefault(len(positions), full(positions)))
 
 
+class Moving:
+    """Right: tables of the rows around a call, which are made anew where it leaves them."""
+
+    first, kept = 0, np.arange(64)
+
+    def __call__(self, x, offset=0):
+        end = offset + x.shape[-2]
+        if offset < self.first or end > self.first + self.kept.size:
+            self.first, self.kept = offset, np.arange(offset, max(end, offset + 64))
+        return turned(x, *full(self.kept[offset - self.first : end - self.first]))
+
+
+class AsLongAsTheCall:
+    """Right: tables as long as each call needs, shorter after longer ones."""
+
+    def __call__(self, x, positions):
+        self.kept = np.arange(positions.max() + 1)
+        return turned(x, *full(self.kept[positions]))
+
+
+def in_two_parts(q, k, positions):
+    """Right: in the order of positions, and back."""
+    order = np.argsort(positions, kind="stable")
+    back = np.argsort(order)
+    cos, sin = (table[back] for table in full(positions[order]))
+    return turned(q, cos, sin), turned(k, cos, sin)
+
+
+moving, as_long_as_the_call = Moving(), AsLongAsTheCall()
 CACHED = {}
 never_reset, tables_never_reset = Stretching(), TablesOfStretching()
 always_reset, left_once, another_base_and_left_once = Resetting(), LeftOnce(), LeftOnce(5e5)

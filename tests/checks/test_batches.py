@@ -29,6 +29,12 @@ def test_a_mistake_that_some_calls_alone_show_is_named(name, call):
     assert words in f"{why[0]['message']}; {why[0]['evidence']}"
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["moving", "as_long_as_the_call", "in_two_parts"])
+def test_what_follows_its_calls_in_a_right_way_passes(name, call):
+    assert call(*HALF, "--impl", f"{WRONG}:{name}")[0] == 0
+
+
 LONGER = "longer tables, whose rows {} chooses"
 OWN = "sequences at positions of their own"
 UNTRIED = {

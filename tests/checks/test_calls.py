@@ -142,6 +142,52 @@ def test_tables_of_a_value_a_pair_are_found_where_half_of_a_head_turns(call):
     assert "(n, 8), a value for each pair" in json.loads(out)["subject"]["call"]["text"]
 
 
+AXES = [
+    ("transformers", "bhnd", 0, ""),
+    ("transformers_2", "bhnd", 1, "vectors are taken in the axes bnhd, not bhnd"),
+    ("transformers_2", "bnhd", 0, ""),
+    ("transformers", "bnhd", 1, "vectors are taken in the axes bhnd, not bnhd"),
+    ("mlx", "bhnd", 0, ""),
+    ("keras", "bhnd", 1, "heads that hold one vector come out otherwise"),
+    ("gpt_neox", "nbhd", 0, ""),
+    ("q_alone", "bnhd", 1, "nothing turns"),
+]
+
+
+@pytest.mark.long
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize(("name", "axes", "status", "words"), AXES)
+def test_a_function_takes_the_axes_that_are_required_or_fails(name, axes, status, words, call):
+    asked = ("rope-check", *HALF, "--len", "40", "--json", "--axes", axes)
+    found, out, err = call(*asked, "--impl", f"{DOUBLES}:{name}")
+    document = json.loads(out)
+    assert (found, err) == (status, "")
+    told = " ".join(f"{why['message']}; {why['evidence']}" for why in document["diagnosis"])
+    assert words in told
+    causes = {why["cause"] for why in document["diagnosis"]}
+    assert ("axis" in causes) == ("vectors are taken" in told)
+    assert document["subject"]["call"]["usual_axes"] is None
+
+
+@pytest.mark.long
+def test_axes_that_are_not_the_usual_are_said_where_a_function_passes(call):
+    asked = ("rope-check", *HALF, "--len", "40", "--impl")
+    said = "; its axes are bnhd, not the usual bhnd (--axes bhnd requires those)"
+    for name, is_said in (("transformers_2", True), ("transformers", False), ("vllm", False)):
+        in_place = ("--in-place",) if name == "vllm" else ()
+        status, out, _ = call(*asked, f"{DOUBLES}:{name}", *in_place)
+        assert (status, said in " ".join(out.split())) == (0, is_said)
+    status, out, _ = call(*asked, f"{DOUBLES}:transformers_2", "--json")
+    called = json.loads(out)["subject"]["call"]
+    assert (called["axes"], called["usual_axes"]) == ("bnhd", "bhnd")
+
+
+def test_an_order_of_axes_is_one_that_is_known(call):
+    status, _, err = call("rope-check", *HALF, "--impl", f"{DOUBLES}:mlx", "--axes", "bhdn")
+    assert status == 2
+    assert "--axes 'bhdn': must be one of bhnd, bnhd, hnd, nhd, nd, nbhd" in err
+
+
 def test_what_needs_more_than_positions_is_given_none_in_its_place(call):
     status, _, err = call("rope-check", *HALF, "--impl", f"{DOUBLES}:sections")
     assert status == 2
@@ -228,7 +274,9 @@ def test_a_call_that_does_not_fit_is_answered_by_the_one_that_does(name, more, s
     assert words in " ".join((out + err).split())
 
 
-@pytest.mark.parametrize("flag", [("--in-place",), ("--call", "x"), ("--python", "python3")])
+@pytest.mark.parametrize(
+    "flag", [("--in-place",), ("--call", "x"), ("--python", "python3"), ("--axes", "bhnd")]
+)
 def test_how_to_call_goes_with_a_function(flag, call):
     status, _, err = call("rope-check", *HALF, *flag)
     assert status == 2
