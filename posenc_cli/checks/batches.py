@@ -152,8 +152,7 @@ def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> 
             except InvalidInput:
                 function.revive()
                 continue
-            told = blocks.some_right or bool(blocks.exchanged)
-            if told or _must_hold(arrangement, function.form):
+            if blocks.tells or _must_hold(arrangement, function.form):
                 if blocks.faults:
                     return PatternReport(
                         (arrangement.text,), blocks.faults, tuple(arrangement.untried)
@@ -334,6 +333,18 @@ class _Blocks:
         return not all(wrong.all() for wrong in self._wrong)
 
     @property
+    def tells(self) -> bool:
+        """Whether the function surely takes such calls.
+
+        Some heads come back as alone, in the places of others, or turned at other positions; or
+        all of several sequences as they were given.
+        """
+        if self.some_right or self.exchanged:
+            return True
+        several = self._arrangement.sequences > 1
+        return several and bool(self._holds(self._given) or self._counted_on or self._shifted)
+
+    @property
     def several_right(self) -> bool:
         """Whether more than one head of q, or of what there is, is as it is alone."""
         return int((~self._wrong[0]).all(axis=0).sum()) > 1
@@ -385,10 +396,10 @@ class _Blocks:
                 are = "are" if "sequences" in where else "is"
                 moved = f"{where} {are} turned at the positions of sequence {other + 1}"
                 return (PatternFault(reproduced, moved),)
-        shifted = self._counted_on or (self._shifted if self._arrangement.places > 1 else "")
+        shifted = self._counted_on or self._shifted
         return (PatternFault(reproduced if shifted else text, shifted),)
 
-    @property
+    @cached_property
     def _counted_on(self) -> str:
         """How rows are counted on from one sequence or head to the next; empty where they are not.
 
@@ -406,6 +417,9 @@ class _Blocks:
             counted = starts + of_row * np.arange(rows) + of_sequence * self._numbers[:, None]
             if (self._arrangement.sequences > 1 or of_head) and self._is_counted(counted, of_head):
                 return text
+        sequences = self._arrangement.sequences
+        if sequences > 1 and self._is_counted(self._positions * sequences, 0):
+            return "positions are multiplied by the number of sequences"
         return ""
 
     @property
@@ -418,15 +432,27 @@ class _Blocks:
 
         ``positions`` (sequences, rows) are those of the first head.
         """
+        return all(
+            self._is_at(sequence, positions[sequence], of_head)
+            for sequence in range(len(positions))
+        )
+
+    def _is_at(self, sequence: int, positions: Integers, of_head: int = 0) -> bool:
+        """Whether all heads of a sequence are those at positions (rows,), each so many after."""
         for which, (together, given) in enumerate(zip(self._together, self._given, strict=True)):
-            for sequence, head in np.ndindex(given.shape[0], given.shape[2]):
-                there = positions[sequence] + of_head * head
-                one = self._function.values(given[sequence, :, head], there, which)
-                if self._differs(together[sequence, :, head], one):
+            times = together.shape[2] // given.shape[2]
+            for head in range(given.shape[2]):
+                there = positions + of_head * head
+                try:
+                    alone = self._function.values(given[sequence, :, head], there, which)
+                except InvalidInput:  # of a function that has a last position
+                    self._function.revive()
+                    return False
+                if self._differs(together[sequence, :, head * times], alone):
                     return False
         return True
 
-    @property
+    @cached_property
     def _shifted(self) -> str:
         """By how much the positions of wrong sequences are off; empty where no number explains."""
         shifts = {}
@@ -436,6 +462,11 @@ class _Blocks:
             if len(found) != 1:
                 return ""
             shifts[int(sequence)] = found[0]
+        off = {*shifts.values()}
+        if self._arrangement.places == 1 and len(off) == 1 and len(shifts) > 1:
+            return (
+                f"sequences of a batch are turned at other positions than alone: by {off.pop():+d}"
+            )
         if all(self._positions[sequence, 0] == -shift for sequence, shift in shifts.items()):
             return "each sequence of a batch starts at position 0, whatever its positions"
         texts = [f"sequence {sequence + 1} by {shift:+d}" for sequence, shift in shifts.items()]
@@ -443,13 +474,7 @@ class _Blocks:
 
     def _is_shifted(self, sequence: int, shift: int) -> bool:
         """Whether all heads of a sequence are those at positions that are off by so much."""
-        one = slice(sequence, sequence + 1)
-        return not any(
-            self._different(
-                together[one], self._values(given[one], self._positions[one] + shift, which)
-            ).any()
-            for which, (together, given) in enumerate(zip(self._together, self._given, strict=True))
-        )
+        return self._is_at(sequence, self._positions[sequence] + shift)
 
     @cached_property
     def _reordered(self) -> str:

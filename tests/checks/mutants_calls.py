@@ -177,6 +177,21 @@ def counted_from_zero(x):
     return turned(x, *full(np.arange(b * n).reshape(b, n, 1)))
 
 
+@mutant("no-rotation", "it leaves all heads as given")
+def one_sequence_alone(x, offset=0):
+    return doubles.mlx(x, offset) if len(x) == 1 else x.copy()
+
+
+@mutant("position-offset", "sequences of a batch are turned at other positions than alone: by +2")
+def moved_by_sequences(x, offset=0):
+    return doubles.mlx(x, offset + len(x) - 1)
+
+
+@mutant("position-offset", "positions are multiplied by the number of sequences")
+def times_sequences(x, offset=0):
+    return turned(x, *full((np.arange(x.shape[-2]) + offset) * len(x)))
+
+
 # Heads.
 @mutant("no-rotation", "heads 5–32 of 32 are left as given")
 def four_heads_by_tables(q, k, cos, sin, unsqueeze_dim=1):
@@ -596,7 +611,7 @@ def seqlen_offsets_ignored(x, cos, sin, interleaved=False, inplace=False, seqlen
     return doubles.flash_attention(x, cos[:n], sin[:n])
 
 
-@mutant("position-offset", "of 1 row from 135 on 135 as 134")
+@mutant("position-offset", "rows of later calls are off by -1")
 def seqlen_offsets_one_off(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0):
     first, n = max(seqlen_offsets - 1, 0), x.shape[1]
     return doubles.flash_attention(x, cos[first : first + n], sin[first : first + n])
