@@ -381,7 +381,10 @@ class _Blocks:
         text = f"{called} gives other values for {where} than alone"
         if self._holds(self._given):
             do = "does" if where.startswith(("sequence ", "head ")) else "do"
+            several = "sequences" if self._arrangement.sequences > 1 else "heads"
             still = f"in calls with several {where} {do} not turn"
+            if where == "all heads":
+                still = f"in calls with several {several} nothing turns"
             return (PatternFault(f"{called} leaves {where} as given", still, Cause.NO_ROTATION),)
         reproduced = f"{text}; all rows are reproduced so"
         if self._reordered:
