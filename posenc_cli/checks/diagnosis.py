@@ -32,6 +32,7 @@ from posenc_cli.checks.nearly import (
     unexplained_drift,
 )
 from posenc_cli.checks.passed import passed_cause
+from posenc_cli.checks.quantized import quantized_causes
 from posenc_cli.checks.recurrences import recurrence_cause
 from posenc_cli.checks.regimes import regime_causes
 from posenc_cli.checks.rope import without_growth
@@ -82,6 +83,9 @@ if TYPE_CHECKING:
 
 _FLOAT32_NUMBER = 2.0**-22
 """Of a number: what float32 may err where it is computed in a step or two."""
+
+_FEWER = 3
+"""Times as many cells that one rounding leaves over as another: it was the other."""
 
 _FEW_EXCEPTIONS = 0.03
 """Of the positions: where more are otherwise, they are wrong in a way of their own."""
@@ -354,6 +358,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         return [*_beside_zeros(explanations, zeros), *with_amplitude]
     return (
         _one_of(rounded_vectors_cause(suspect))
+        or quantized_causes(suspect)
         or _one_of(interpolated_cause(suspect))
         or _one_of(recurrence_cause(suspect))
         or _causes_of_rows(suspect)
@@ -408,6 +413,9 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     ]
     if not held:
         return []
+    if held[0][0].defect.rounds:
+        least = min(left.cells for _, left in held)
+        held.sort(key=lambda one: one[1].cells > _FEWER * least + 1)
     claim, residual = held[0]
     if claim.defect.moved is not None and not claim.defect.rounds and not residual.whole:
         # A rule with exceptions may be another rule: what is said row by row has none.

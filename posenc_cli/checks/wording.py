@@ -10,7 +10,8 @@ from posenc_cli.checks.verdict import Explanation, Where, distinct_digits
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import Claim, Residual
 from posenc_cli.inference.defects import ENOUGH, TURNS, Defect
-from posenc_cli.inference.formats import TF32, round_to_half, whole_codes
+from posenc_cli.inference.formats import HALVES, ROUNDED, TF32, round_to_half, whole_codes
+from posenc_cli.inference.tolerance import unit
 from posenc_cli.positions import consecutive_ranges, range_texts
 from posenc_cli.records import Record, replace
 
@@ -149,16 +150,40 @@ def _words_of_roundings(
         right = residual.of_cells - residual.cells
         last = suspect.examination.subject.returned_half == defect.cells.name
         rounded = "all values returned" if last else "cosines and sines"
-        message = f"{rounded} were rounded to {defect.cells.name}, and stored wider"
+        wider = (
+            "" if suspect.examination.subject.dtype == defect.cells.name else ", and stored wider"
+        )
+        message = f"{rounded} were {defect.cells.done}{wider}"
         if whole_codes(sample.factors):
+            cut = "" if defect.cells.how == ROUNDED else f", {defect.cells.how}"
             message = (
-                f"cosines and sines are whole numbers: {sample.amplitude:g} times the right ones"
+                f"cosines and sines are whole numbers: {sample.amplitude:g} times the right "
+                f"ones{cut}"
             )
+        if defect.cells.factor is not None:
+            yield from _factor_of_product(defect.cells.factor, sample.reference.scale)
+        so = "so rounded" if defect.cells.how == ROUNDED else "so cut"
         yield Explanation(
             Cause.TABLE_PRECISION,
             message,
-            f"{right} of {residual.of_cells} pairs of cells are the exact ones, so rounded",
+            f"{right} of {residual.of_cells} pairs of cells are the exact ones, {so}",
         )
+
+
+def _factor_of_product(factor: float, right: float) -> Iterator[Explanation]:
+    """The cause of a factor of finished cells, where it is another than the right one."""
+    applied, wanted = distinct_digits(factor, right)
+    if abs(factor - right) <= 2 * unit("float32") * right:
+        return
+    rounded = next((half for half in HALVES if factor == _rounded(right, half)), None)
+    message = f"the attention factor is {applied}, not {wanted}"
+    if rounded:
+        message = f"the attention factor {wanted} was rounded to {rounded}: {factor:.9g}"
+    yield Explanation(Cause.ATTENTION_FACTOR, message, f"cos and sin are multiplied by {applied}")
+
+
+def _rounded(number: float, half: str) -> float:
+    return float(round_to_half(np.array(number), half))
 
 
 def _moved_cause(claim: Claim, moved: PositionMap, suspect: Suspect) -> Explanation:
@@ -251,6 +276,13 @@ def amplitude_cause(sample: Sample) -> Explanation | None:
     ]
     how = next(
         (text for value, text in known if right != 1 and abs(amplitude - value) < 1e-4 * value),
+        None,
+    ) or next(
+        (
+            f"was rounded to {half}: {amplitude:.9g}"
+            for half in HALVES
+            if abs(amplitude - _rounded(right, half)) <= sample.tolerance.floor
+        ),
         None,
     )
     applied, wanted = distinct_digits(amplitude, right)

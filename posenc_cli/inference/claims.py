@@ -48,6 +48,9 @@ _RUN = 8
 _TIES = 0.1
 """Of the cells of few rows: a rounding that is emulated may fall the other way in some."""
 
+_SCATTERS = 1.5
+"""Times what sizes scatter by: cells that were all cut toward zero are shorter by less."""
+
 _NEARLY_ALL = 0.85
 """Of the few rows of a first trial: one or two of them may be wrong in a way of their own."""
 
@@ -217,7 +220,7 @@ def amplitude_of(sample: Sample, *, floor: float) -> float:
         return float(max(np.abs(part).max() for part in (sample.factors.real, sample.factors.imag)))
     amplitude = float(np.median(sizes))
     scatter = float(np.subtract(*np.percentile(sizes, [95, 5])))
-    return right if abs(amplitude - right) <= max(2 * floor, scatter) else amplitude
+    return right if abs(amplitude - right) <= max(2 * floor, _SCATTERS * scatter) else amplitude
 
 
 def nearest_rotations(sample: Sample) -> Rotations | None:

@@ -10,6 +10,7 @@ import numpy as np
 from posenc_cli.inference.alternatives import alternatives, likely_alternatives
 from posenc_cli.inference.angles import angle_changes
 from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.cell_grids import cut_codes, products, read_off_formats
 from posenc_cli.inference.formats import (
     CUT_BFLOAT16,
     HALF_CELLS,
@@ -58,6 +59,12 @@ ENOUGH = 0.97
 
 _NEARER = 0.5
 """Of what is wrong: a cause leaves far less over, and chance seldom half."""
+
+_SAME_FACTOR = 2.0**-20
+"""Relative: an attention factor in float32 is no other."""
+
+_MOST_CELLS = 0.9
+"""Of those that a rounding explains: others may have fallen the other way, a whole step off."""
 
 _MENDED = 0.8
 """Of as many cells as are wrong: many others may be right whatever was rounded, and what makes as
@@ -112,8 +119,8 @@ class Defect(Record):
             cause, sound = Cause.COS_SIN_MISPAIRED, f"the {other} are right"
             if part.cells is not None:
                 cause = Cause.TABLE_PRECISION
-                name = part.cells.name
-                message = f"the {one} were rounded to {name}, and stored wider; the {other} not"
+                done = part.cells.done
+                message = f"the {one} were {done}, and stored wider; the {other} not"
             elif part.frequencies is not None:
                 rule = part.frequencies.message
                 message = f"the {one} are those of another table, in which {rule}"
@@ -234,7 +241,7 @@ def holds(sample: Sample, defect: Defect) -> bool:
     """Whether a defect explains the whole sample, and what is wrong in it."""
     predicted, _ = defect.prediction(sample)
     explained = defect.explained(sample)
-    if not _mends(sample, predicted, explained):
+    if not _mends(sample, predicted, explained, share=_MOST_CELLS if defect.rounds else 1.0):
         return False
     if not defect.rounds or not sample.seen.any():
         return bool(explained.all())
@@ -255,8 +262,10 @@ def nearly_holds(sample: Sample, defect: Defect) -> bool:
     return few_are_left and _mends(sample, predicted, explained)
 
 
-def _mends(sample: Sample, predicted: ComplexRows, explained: Flags) -> bool:
+def _mends(sample: Sample, predicted: ComplexRows, explained: Flags, *, share: float = 1.0) -> bool:
     """Whether a prediction is nearer than what is right to most of the cells that are wrong.
+
+    It is far nearer to so large a ``share`` of those that it explains.
 
     Fast pairs are granted much at far positions: one cell that is wrong by little would be within
     that of many a mistake, and a number fitted to all others would leave out just that cell.
@@ -271,7 +280,7 @@ def _mends(sample: Sample, predicted: ComplexRows, explained: Flags) -> bool:
     mended = explained[wrong]
     if 2 * np.count_nonzero(mended) < mended.size:
         return False
-    return bool(missed[mended].max() <= _NEARER * deviation.max())
+    return bool(np.quantile(missed[mended], share) <= _NEARER * deviation.max())
 
 
 def few_rows(positions: Integers) -> Integers:
@@ -340,6 +349,7 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
     yield from _with_rules(plain, rules, fewest)
     yield from _defects_of_one_table(sample, rules, offsets)
     yield from (replace(plain, cells=kept) for kept in _coarse_formats(sample))
+    yield from (replace(plain, cells=kept) for kept in _products(sample))
     # Of one pair, what angles become cannot be told from a frequency that is off.
     if np.count_nonzero(sample.seen.any(axis=0)) > 1:
         yield from (replace(plain, reduction=change) for change in angle_changes())
@@ -366,6 +376,9 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
         yield from _with_rules(replace(plain, rates=half), likely, fewest)
         yield from _with_rules(replace(plain, positions=half), rules, fewest)
         yield from _with_rules(replace(plain, cells=HALF_CELLS[half]), rules, fewest)
+    if np.count_nonzero(sample.seen) >= _FEWEST_CELLS:
+        for kept in read_off_formats(sample.factors, ("cos", "sin")):
+            yield from _with_rules(replace(plain, cells=kept), likely, fewest)
     restart = -int(sample.positions[0])  # of a part of a subject, whose rows count from 0 again
     for offset in [*offsets[:4], *([restart] if restart else [])]:
         yield from _with_rules(replace(plain, offset=offset), rules, fewest)
@@ -405,15 +418,33 @@ def _defects_of_one_table(
         parts += [Defect(moved=positions) for positions in maps_from_the_first_wrong(sample)]
     parts += [Defect(cells=kept) for kept in HALF_CELLS.values()]
     parts += [Defect(frequencies=rule) for rule in rules]
-    parts += [Defect(cells=kept) for kept in _coarse_formats(sample)]
+    table = "sin" if sound[0] else "cos"
+    parts += [Defect(cells=kept) for kept in _coarse_formats(sample, (table,))]
     for part in parts:
         yield Defect(sines=part) if sound[0] else Defect(cosines=part)
 
 
-def _coarse_formats(sample: Sample) -> Iterator[CellFormat]:
+def _coarse_formats(
+    sample: Sample, tables: tuple[str, ...] = ("cos", "sin")
+) -> Iterator[CellFormat]:
     """Formats whose scale is read off the cells, where these are enough to confirm it."""
     if np.count_nonzero(sample.seen) >= _FEWEST_CELLS:
         yield from coarse_formats(sample.factors)
+        yield from read_off_formats(sample.factors, tables)
+        yield from cut_codes(sample.factors)
+
+
+def _products(sample: Sample) -> Iterator[CellFormat]:
+    """Tables in a half precision times a factor, where there is one: that of position 0."""
+    scale = sample.reference.scale
+    factors = [scale]
+    first = np.flatnonzero(sample.reference.angle_positions(sample.positions) == 0)
+    if first.size and sample.seen[first[0]].any() and sample.reference.coordinates is None:
+        measured = float(sample.factors[first[0]][sample.seen[first[0]]].real.max())
+        if abs(measured - scale) > _SAME_FACTOR * scale:
+            factors.append(measured)
+    if (scale, sample.amplitude) != (1.0, 1.0):
+        yield from products(sample.amplitude, [factor for factor in factors if factor])
 
 
 def _offsets(sample: Sample) -> list[float]:

@@ -32,11 +32,8 @@ TF32 = "TF32"
 FLOAT8 = {"float8 e4m3": (4, -6), "float8 e5m2": (3, -14)}
 """Bits of the significand, and the exponent of the smallest normal number."""
 
-_BITS = range(6, 16)
-"""After the point, of numbers in fixed point that are finer than those of int8."""
-
-_DIGITS = range(2, 5)
-"""After the decimal point, of numbers that were printed."""
+ROUNDED, TO_ZERO, DOWN = "rounded", "cut toward zero", "cut downward"
+"""What becomes of numbers between two of a format."""
 
 _LARGEST = {
     "int16": 32767.0,
@@ -54,25 +51,38 @@ class CellFormat(Record):
     """A format of finished cells, in words; ``kind`` is its name.
 
     ``scales`` are what the codes of the cosines and of the sines are multiplied by; with
-    ``by_row`` it is what makes the largest number of each row the largest code.
+    ``by_row`` it is what makes the largest number of each row the largest code. ``how`` says
+    whether numbers between two of the format were rounded, or cut.
     """
 
     name: str
-    kind: str
+    kind: str = ""
     scales: tuple[float, float] = (1.0, 1.0)
     by_row: bool = False
+    how: str = ROUNDED
+
+    @property
+    def done(self) -> str:
+        """What was done to cells, in words that follow others."""
+        return f"{self.how} to {self.name}"
+
+    @property
+    def factor(self) -> float | None:
+        """What finished cells were multiplied by, None where they were not."""
+        return None
 
     def rounded(self, factors: ComplexRows) -> ComplexRows:
         """What it makes of factors (n, pairs)."""
         out = np.empty(factors.shape, np.complex128)
-        out.real = self._rounded_table(factors.real, self.scales[0])
-        out.imag = self._rounded_table(factors.imag, self.scales[1])
+        out.real = self._rounded_table(factors.real, 0)
+        out.imag = self._rounded_table(factors.imag, 1)
         return out
 
-    def _rounded_table(self, table: RealRows, scale: float) -> RealRows:
+    def _rounded_table(self, table: RealRows, which: int) -> RealRows:
+        """What it makes of a table, 0 of cosines and 1 of sines."""
         if self.kind in COARSE:
             return round_to_half(table, self.kind)
-        scales = np.full((1, 1), scale)
+        scales = np.full((1, 1), self.scales[which])
         if self.by_row:
             scales = np.abs(table).max(axis=1, keepdims=True) / _LARGEST[self.kind]  # (n, 1)
         scales = np.where(scales == 0, 1, scales)
@@ -126,21 +136,23 @@ def whole_codes(factors: ComplexRows) -> bool:
     return bool((parts == np.rint(parts)).all() and np.abs(parts).max(initial=0.0) > 1)
 
 
+def scales_of(factors: ComplexRows, kind: str) -> tuple[float, float]:
+    """What makes the largest code the largest number of each table."""
+    # Only positive codes end at the largest: −128 is one code further.
+    cos, sin = (
+        float(np.nanmax(table, initial=0.0)) / _LARGEST[kind]
+        for table in (factors.real, factors.imag)
+    )
+    return cos, sin
+
+
 def coarse_formats(factors: ComplexRows) -> Iterator[CellFormat]:
     """Formats of few bits, and whole numbers, with the scales of a sample of cells (n, pairs)."""
     if whole_codes(factors):
         yield CellFormat("whole numbers", "int16")
-    for kind, largest in _LARGEST.items():
+    for kind in _LARGEST:
         if kind in FLOAT8:
             yield CellFormat(kind, kind)
-        # Only positive codes end at the largest: −128 is one code further.
-        scales = tuple(
-            float(np.nanmax(table, initial=0.0)) / largest for table in (factors.real, factors.imag)
-        )
-        yield CellFormat(f"{kind}, in steps of one scale a table", kind, (scales[0], scales[1]))
+        scales = scales_of(factors, kind)
+        yield CellFormat(f"{kind}, in steps of one scale a table", kind, scales)
         yield CellFormat(f"{kind}, with a scale for each row", kind, by_row=True)
-    for digits in _DIGITS:
-        step = 10.0**-digits
-        yield CellFormat(f"{digits} digits after the point", "int16", (step, step))
-    for bits in _BITS:
-        yield CellFormat(f"multiples of 2^-{bits}", "int16", (2.0**-bits, 2.0**-bits))

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.checks import mutants_common, mutants_of_pairs, mutants_of_rows
+from tests.checks import mutants_common, mutants_of_cells, mutants_of_pairs, mutants_of_rows
 from tests.checks.textbook import CASES
 
-MUTANTS = {**mutants_common.MUTANTS, **mutants_of_pairs.MUTANTS, **mutants_of_rows.MUTANTS}
+MUTANTS = {
+    **mutants_common.MUTANTS,
+    **mutants_of_pairs.MUTANTS,
+    **mutants_of_rows.MUTANTS,
+    **mutants_of_cells.MUTANTS,
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,133 @@
+"""Mistakes in finished cells: cut, kept in few bits, multiplied in half precision, noisy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.checks.mutation import Mutants
+from tests.checks.textbook import ladder, to, yarn_scale
+
+MUTANTS = Mutants()
+mutant = MUTANTS.add
+
+STORED = ("tables", "half")
+"""What is kept in files: vectors that such tables turn are not rounded so."""
+
+
+def both(change: Any) -> Any:
+    """What makes the same of cosines and of sines."""
+    return lambda c, s: (change(c), change(s))
+
+
+def floated(cells: Any, bits: int, whole: Any) -> Any:
+    """Cells of so many significant bits."""
+    parts, exponents = np.frexp(np.asarray(cells, np.float64))
+    return np.ldexp(whole(np.ldexp(parts, bits)), exponents - bits)
+
+
+def coded(cells: Any, axis: Any, last: int = 127) -> Any:
+    """Symmetric codes, a scale for all cells along an axis."""
+    scale = np.abs(cells).max(axis=axis, keepdims=True) / last
+    scale = np.where(scale == 0, 1, scale)
+    return np.clip(np.rint(cells / scale), -last - 1, last) * scale
+
+
+def coded_from_zero_point(cells: Any, axis: Any, last: int = 255) -> Any:
+    """Codes from 0 on, a scale and the code of 0 for all cells along an axis."""
+    least = np.minimum(cells.min(axis=axis, keepdims=True), 0)
+    most = np.maximum(cells.max(axis=axis, keepdims=True), 0)
+    scale = np.where(most == least, 1, (most - least) / last)
+    zero = np.rint(-least / scale)
+    return (np.clip(np.rint(cells / scale) + zero, 0, last) - zero) * scale
+
+
+def in_groups(cells: Any, coding: Any, group: int = 16) -> Any:
+    """Codes of so many columns of a row at once."""
+    return coding(cells.reshape(len(cells), -1, group), 2).reshape(cells.shape)
+
+
+def as_weights(cells: Any, group: int = 16) -> Any:
+    """As GGUF's Q8_0: the scale of a block is kept in float16."""
+    blocks = cells.reshape(len(cells), -1, group)
+    scale = np.abs(blocks).max(axis=2, keepdims=True) / 127
+    codes = np.rint(blocks / np.where(scale == 0, 1, scale))
+    return (codes * to(scale, "float16")).reshape(cells.shape)
+
+
+# fmt: off
+# Cut, and in fixed point.
+mutant("fixed_q15_down", "plain", "table-precision", "floor(32768 x) / 32768", relative=False,
+    mend=both(lambda x: np.floor(x * 32768) / 32768))
+mutant("fixed_q15_to_zero", "wide", "table-precision", "trunc(32768 x) / 32768", relative=False,
+    mend=both(lambda x: np.trunc(x * 32768) / 32768))
+mutant("fixed_q15_ends", "yarn", "table-precision", "Q15 whose largest number is 32767 / 32768",
+    subjects=STORED, relative=False,
+    mend=both(lambda x: np.clip(np.rint(x * 32768), -32768, 32767) / 32768))
+mutant("fixed_q7_down", "plain", "table-precision", "floor(128 x) / 128", relative=False,
+    mend=both(lambda x: np.floor(x * 128) / 128))
+mutant("fixed_q14_to_zero", "llama3", "table-precision", "trunc(16384 x) / 16384", relative=False,
+    mend=both(lambda x: np.trunc(x * 16384) / 16384))
+mutant("fixed_q18", "plain", "table-precision", "18 bits after the point", relative=False,
+    subjects=STORED, mend=both(lambda x: np.rint(x * 2**18) / 2**18))
+mutant("fixed_int16_to_zero", "plain", "table-precision", "int(32767 x) / 32767", relative=False,
+    mend=both(lambda x: np.trunc(x * 32767) / 32767))
+mutant("whole_int8_to_zero", "plain", "table-precision", "int8(127 x) as it is", relative=None,
+    subjects=STORED, mend=both(lambda x: np.trunc(x * 127)))
+mutant("cells_of_places_cut", "plain", "table-precision", "three decimal places, the rest cut off",
+    relative=False, mend=both(lambda x: np.trunc(x * 1000) / 1000))
+mutant("places_down", "wide", "table-precision", "four decimal places, rounded down",
+    relative=False, mend=both(lambda x: np.floor(x * 10000) / 10000))
+mutant("places_five", "plain", "table-precision", "five decimal places", relative=False,
+    subjects=STORED, mend=both(lambda x: np.round(x, 5)))
+mutant("digits_three", "plain", "table-precision", "three significant digits, as %.3g",
+    relative=False, subjects=STORED, positions="0:300",
+    mend=both(np.vectorize(lambda x: float(f"{x:.3g}"))))
+mutant("tables_down", "plain", "table-precision", "bfloat16, rounded down", relative=False,
+    mend=both(lambda x: floated(x, 8, np.floor)))
+mutant("tables_cut_float16", "wide", "table-precision", "float16, cut toward zero", relative=False,
+    mend=both(lambda x: floated(x, 11, np.trunc)))
+mutant("tables_17_bits", "plain", "table-precision", "17 significant bits, cut", relative=False,
+    subjects=STORED, mend=both(lambda x: floated(x, 17, np.trunc)))
+mutant("sines_cut", "plain", "table-precision", "sines alone cut to 12 bits after the point",
+    relative=False, mend=lambda c, s: (c, np.trunc(s * 4096) / 4096))
+
+# Products in half precision.
+for _half in ("bfloat16", "float16"):
+    mutant(f"factor_of_{_half}", "yarn", "attention-factor",
+        f"the attention factor and its product with the tables in {_half}",
+        also="table-precision", relative=False, subjects=STORED, scale=1.0,
+        mend=both(lambda x, half=_half: to(to(x, half) * to(yarn_scale(16), half), half)))
+    mutant(f"factor_after_{_half}", "yarn", "table-precision",
+        f"tables in {_half} times the attention factor", relative=False, subjects=STORED, scale=1.0,
+        mend=both(lambda x, half=_half: to(x, half) * yarn_scale(16)))
+mutant("factor_rounded", "yarn", "attention-factor", "the attention factor alone in bfloat16",
+    scale=float(to(yarn_scale(16), "bfloat16")))
+mutant("factor_needless_bfloat16", "wide", "attention-factor",
+    "a factor where there is none, in bfloat16", also="table-precision", relative=False,
+    subjects=STORED,
+    mend=both(lambda x: to(to(x, "bfloat16") * to(1.1386, "bfloat16"), "bfloat16")))
+
+# Codes of few bits.
+mutant("codes_of_columns", "plain", "table-precision", "int8, a scale a column", relative=False,
+    subjects=STORED, mend=both(lambda x: coded(x, 0)))
+mutant("codes_of_columns_4", "wide", "table-precision", "int4, a scale a column", relative=False,
+    subjects=STORED, mend=both(lambda x: coded(x, 0, 7)))
+mutant("codes_of_columns_from_zero", "llama3", "table-precision",
+    "uint8, a scale and a zero point a column", relative=False, subjects=STORED,
+    mend=both(lambda x: coded_from_zero_point(x, 0)))
+mutant("codes_of_rows_from_zero", "plain", "table-precision",
+    "uint8, a scale and a zero point a row", relative=False, subjects=STORED,
+    mend=both(lambda x: coded_from_zero_point(x, 1)))
+mutant("codes_of_groups", "wide", "table-precision", "int8, a scale for 16 columns of a row",
+    relative=False, subjects=STORED, mend=both(lambda x: in_groups(x, coded)))
+mutant("codes_of_groups_4", "plain", "table-precision",
+    "uint4, a scale and a zero point for 16 columns of a row", relative=False, subjects=STORED,
+    mend=both(lambda x: in_groups(x, lambda part, axis: coded_from_zero_point(part, axis, 15))))
+mutant("codes_of_weights", "plain", "table-precision", "blocks as GGUF's Q8_0 has them",
+    relative=False, subjects=STORED, mend=both(as_weights))
+mutant("codes_and_base", "wide", "base", "base 10000, and Q15 rounded down",
+    also="table-precision", relative=False, subjects=STORED, inv_freq=ladder(128, 1e4),
+    mend=both(lambda x: np.floor(x * 32768) / 32768))
+# fmt: on
