@@ -6,24 +6,31 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.unwritten import missing_pairs_cause, unwritten_cause
 from posenc_cli.checks.verdict import Explanation, Where
+from posenc_cli.checks.wording import ordinal, pairs_text, spec
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.tolerance import PER_ANGLE
 from posenc_cli.inference.uninitialised import outrageous_of
+from posenc_cli.positions import range_texts
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from posenc_cli.checks.rope import Survey
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.wording import Suspect
     from posenc_cli.inference.localise import Whole
-    from posenc_cli.numerics.arrays import Flags
+    from posenc_cli.numerics.arrays import Flags, Integers
 
 _FLOAT16_OVERFLOW = 65520.0
 """From here on float16 rounds to infinity."""
 
 _FEWEST = 2
 """Pairs that must lose their values at one angle: one loses them from some position on as well."""
+
+_MOST_RUNS = 6
+"""Of positions, which a sentence can hold."""
 
 
 def missing_cause(suspect: Suspect) -> Explanation | None:
@@ -36,26 +43,126 @@ def missing_cause(suspect: Suspect) -> Explanation | None:
     )
 
 
+class _MissingCells(Record):
+    """Which factors are no numbers: how many, at which positions (n,), and in which pairs.
+
+    ``first`` is the position and the pair of the first. ``cosines`` and ``sines`` count those that
+    have no cosine, or no sine. Of how many ``positions`` none is a number in any pair.
+    """
+
+    count: int
+    first: tuple[int, int] | None
+    positions: Integers
+    of_positions: int
+    last: int
+    pairs: Flags
+    cosines: int
+    sines: int
+
+    @classmethod
+    def of(cls, whole: Whole) -> _MissingCells:
+        """What one pass over all rows shows."""
+        count = cosines = sines = 0
+        first: tuple[int, int] | None = None
+        positions: list[Integers] = []
+        pairs: Flags = np.zeros(1, bool)
+        last = 0
+        for _, piece in whole.pieces():
+            missing = ~np.isfinite(piece.factors)  # (n, pairs)
+            rows = missing.any(axis=1)
+            if first is None and rows.any():
+                row, pair = divmod(int(np.argmax(missing)), missing.shape[1])
+                first = int(piece.positions[row]), pair
+            count += int(np.count_nonzero(missing))
+            cosines += int(np.count_nonzero(~np.isfinite(piece.factors.real)))
+            sines += int(np.count_nonzero(~np.isfinite(piece.factors.imag)))
+            positions.append(piece.positions[rows])
+            pairs = np.logical_or(missing.any(axis=0), pairs)
+            last = int(piece.positions[-1])
+        held = np.concatenate(positions)
+        return cls(count, first, held, whole.count, last, pairs, cosines, sines)
+
+    @property
+    def table(self) -> str:
+        """What is no number: cosines alone, sines alone, or values of both."""
+        if not self.sines:
+            return "cosines"
+        return "values" if self.cosines else "sines"
+
+    @property
+    def fills(self) -> bool:
+        """Whether none is a number at these positions in these pairs: rows, columns, a block."""
+        return self.count == self.positions.size * int(np.count_nonzero(self.pairs))
+
+    @property
+    def place(self) -> str:
+        """Where none is a number, in words; empty where they lie scattered."""
+        if not self.fills or self.count == self.of_positions * self.pairs.size:
+            return ""
+        texts = []
+        if not self.pairs.all():
+            texts.append(f"in {pairs_text(np.flatnonzero(self.pairs).tolist(), self.pairs.size)}")
+        if self.positions.size < self.of_positions:
+            texts.append(self._rows_text())
+        return " ".join(texts)
+
+    def _rows_text(self) -> str:
+        positions = self.positions
+        steps = np.unique(np.diff(positions))
+        if steps.size == 1 and positions.size > _FEWEST and steps[0] > 1:
+            return f"at every {ordinal(int(steps[0]))} position from {positions[0]} on"
+        runs = range_texts(positions.tolist())
+        if len(runs) == 1 and positions[-1] == self.last:
+            return f"from position {positions[0]} on"
+        if len(runs) > _MOST_RUNS:
+            return f"at {positions.size} of {self.of_positions} positions"
+        return f"at position{'s' * (positions.size > 1)} {', '.join(runs)}"
+
+    @property
+    def where(self) -> Where | None:
+        """The same as JSON has it, None where no few ranges say it."""
+        if not self.place or len(range_texts(self.positions.tolist())) > _MOST_RUNS:
+            return None
+        rows = spec(self.positions) if self.positions.size < self.of_positions else None
+        if rows and self.positions.size == 1:
+            rows = f"{self.positions[0]}:{self.positions[0] + 1}"
+        return Where(rows, None if self.pairs.all() else spec(np.flatnonzero(self.pairs)))
+
+
 def missing_values(suspect: Suspect, survey: Survey) -> Explanation:
     """Which values are no numbers, where nothing says why."""
-    whole, deviation = suspect.whole, survey.reference
-    count, place = _missing_factors(whole)
-    if place is None:  # but for columns that no pair has
-        count, place = deviation.missing, deviation.missing_at
+    deviation = survey.reference
+    cells = _MissingCells.of(suspect.whole)
+    # But for columns that no pair has.
+    count, place = (
+        (cells.count, cells.first) if cells.first else (deviation.missing, deviation.missing_at)
+    )
     position, pair = place or (0, 0)
     total = deviation.rows * suspect.examination.reference.pairs
     evidence = f"{count} of {total} are not, the first at position {position}, pair {pair}"
     if suspect.examination.subject.frequencies is not None:
         evidence = "; ".join(suspect.examination.subject.broken)
-    details, where = [], None
-    last, infinite = _last_rows(whole), _infinite_text(suspect)
-    if last is not None:
-        details.append(f"none from position {last[0]} on is, and all before are")
-        where = Where(f"{last[0]}:{last[1] + 1}", None)
+    details = []
+    if cells.count and not cells.fills:
+        details.append(
+            f"none of {count} at {cells.positions.size} positions is, and all others are"
+        )
+    if cells.place:
+        others = "all before are" if cells.place.startswith("from") else "all others are"
+        details.append(f"none {cells.place} is, and {others}")
+    infinite = _infinite_text(suspect)
     if infinite:
         details.append(infinite)
-    message = ": ".join(["not all values are numbers", *filter(None, [", ".join(details)])])
-    return Explanation(Cause.UNKNOWN, message, evidence, where=where)
+    table = cells.table if suspect.examination.subject.kind == SubjectKind.TABLES else "values"
+    message = f"not all {table} are numbers"
+    if cells.count == total and table == "values":
+        message = "no value is a number"
+    elif cells.count == total:
+        message = (
+            f"no {table[:-1]} is a number, and all {'sines cosines'.replace(table, '').strip()} are"
+        )
+    message = ": ".join([message, *filter(None, [", ".join(details)])])
+    return Explanation(Cause.NOT_A_NUMBER, message, evidence, where=cells.where)
 
 
 def _infinite_text(suspect: Suspect) -> str:
@@ -66,7 +173,8 @@ def _infinite_text(suspect: Suspect) -> str:
         int(np.count_nonzero(np.isinf(piece.factors.real) | np.isinf(piece.factors.imag)))
         for _, piece in suspect.whole.pieces()
     )
-    return f"{count} are infinite, as what overflows" if count else ""
+    are = "is" if count == 1 else "are"
+    return f"{count} {are} infinite, as what overflows" if count else ""
 
 
 def _returned_infinite(subject: Subject) -> bool:
@@ -75,34 +183,6 @@ def _returned_infinite(subject: Subject) -> bool:
         return subject.infinite
     after = (subject.vectors(rows)[1] for rows in subject.own.places.row_blocks())
     return any(bool(np.isinf(part).any()) for part in after)
-
-
-def _missing_factors(whole: Whole) -> tuple[int, tuple[int, int] | None]:
-    """How many factors are no numbers, and the position and the pair of the first."""
-    count, first = 0, None
-    for _, piece in whole.pieces():
-        missing = ~np.isfinite(piece.factors)  # (n, pairs)
-        if first is None and missing.any():
-            row, pair = divmod(int(np.argmax(missing)), missing.shape[1])
-            first = int(piece.positions[row]), pair
-        count += int(np.count_nonzero(missing))
-    return count, first
-
-
-def _last_rows(whole: Whole) -> tuple[int, int] | None:
-    """The first and the last position of rows without a number, where these are all the last."""
-    ends: list[int] = []
-    for row, piece in whole.pieces():
-        missing = ~np.isfinite(piece.factors)  # (n, pairs)
-        blank = np.flatnonzero(missing.all(axis=1))
-        in_part = missing.any(axis=1).sum() > blank.size
-        if in_part or blank.size != (missing.shape[0] - blank[0] if blank.size else 0):
-            return None
-        if (ends and blank.size < missing.shape[0]) or (blank.size and not row + blank[0]):
-            return None
-        if blank.size:
-            ends = [ends[0] if ends else int(piece.positions[blank[0]]), int(piece.positions[-1])]
-    return (ends[0], ends[1]) if ends else None
 
 
 def _float16_cause(whole: Whole) -> Explanation | None:

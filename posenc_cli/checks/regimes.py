@@ -8,7 +8,7 @@ import numpy as np
 
 from posenc_cli.checks.unwritten import unwritten_rows_cause
 from posenc_cli.checks.verdict import MOST, Explanation, Where
-from posenc_cli.checks.wording import either, pairs_text, spec, together, words_of
+from posenc_cli.checks.wording import either, ordinal, pairs_text, spec, together, words_of
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import Claim, Residual
 from posenc_cli.inference.defects import Defect, holds
@@ -196,7 +196,7 @@ def _rows_text(regimes: list[Regime]) -> str:
     for regime in regimes:
         span = f"{regime.first}–{regime.last}" if regime.last > regime.first else str(regime.first)
         if regime.rows.step > 1:
-            texts.append(f"every {_ordinal(regime.rows.step)} position from {regime.first} on")
+            texts.append(f"every {ordinal(regime.rows.step)} position from {regime.first} on")
         elif regime.begins and regime.ends:
             texts.append(f"{'position' if regime.first == regime.last else 'positions'} {span}")
         elif regime.begins:
@@ -204,16 +204,6 @@ def _rows_text(regimes: list[Regime]) -> str:
         elif regime.ends:
             texts.append(f"up to position {regime.last}")
     return " and ".join(texts)
-
-
-def _ordinal(number: int) -> str:
-    """A number as it is counted.
-
-    >>> [_ordinal(n) for n in (2, 3, 4, 11, 22)]
-    ['2nd', '3rd', '4th', '11th', '22nd']
-    """
-    suffix = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{'th' if 10 < number % 100 < 14 else suffix}"
 
 
 def _positions_spec(regimes: list[Regime]) -> str:

@@ -57,7 +57,7 @@ def unwritten_cause(
     values = given[garbage.pairs]
     infinite = np.isinf(values)
     if infinite.any() and not np.isfinite(values).any():  # as a division by 0 gives as well
-        cause = Cause.UNKNOWN
+        cause = Cause.NOT_A_NUMBER
         message = counts_text([("infinite", infinite), ("no number", ~infinite)])
     return Explanation(
         cause,

@@ -323,3 +323,13 @@ def pairs_text(pairs: list[int], count: int) -> str:
     return (
         f"pair{'' if len(pairs) == 1 else 's'} {', '.join(texts[:_MOST_RANGES] + more)} of {count}"
     )
+
+
+def ordinal(number: int) -> str:
+    """A number as it is counted.
+
+    >>> [ordinal(n) for n in (2, 3, 4, 11, 22)]
+    ['2nd', '3rd', '4th', '11th', '22nd']
+    """
+    suffix = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if 10 < number % 100 < 14 else suffix}"

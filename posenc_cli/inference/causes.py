@@ -52,4 +52,6 @@ class Cause(Code):
         "uninitialised",
         "frequencies or rows are what memory held that nothing was written to",
     )
+    NOT_A_NUMBER = "not-a-number", "cells are NaN or infinite, and nothing says why"
+    NOISE = "noise", "cells are off at random: noise was added, or cells were dropped"
     UNKNOWN = "unknown", "no known mistake gives these values"

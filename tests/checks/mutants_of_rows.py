@@ -262,10 +262,10 @@ mutant("grid_class_token", "grid", "position-offset", "a class token counted", r
     remap=placed(lambda p: (np.maximum(p - 1, 0) // 64, np.maximum(p - 1, 0) % 64)))
 
 # No numbers.
-mutant("one_missing", "plain", "unknown", "one cell is no number", relative=None,
+mutant("one_missing", "plain", "not-a-number", "one cell is no number", relative=None,
     subjects=("tables", "half"),
     remap=lambda p: np.where((p[:, None] == 1234) & (np.arange(32) == 5), np.nan, p[:, None]))
-mutant("row_missing", "plain", "unknown", "one row is no number", relative=None,
+mutant("row_missing", "plain", "not-a-number", "one row is no number", relative=None,
     subjects=("tables", "half"), remap=lambda p: np.where(p == 1234, np.nan, p))
 
 # Two at once.

@@ -16,7 +16,8 @@ from tests.checks.mutants import MUTANTS
 PROMISED_CAUSES = (
     "layout", "direction", "base", "scaling-missing", "attention-factor", "rotary-dim",
     "no-rotation", "inv-freq-precision", "position-precision", "table-precision",
-    "cos-sin-mispaired", "position-offset", "frequency-rule", "axis", "uninitialised", "unknown",
+    "cos-sin-mispaired", "position-offset", "frequency-rule", "axis", "uninitialised",
+    "not-a-number", "noise", "unknown",
 )  # fmt: skip
 PROMISED_FINDINGS = ("relative", "norm", "identity", "reference")
 PROMISED_SUBJECTS = ("posenc", "tables", "inv-freq", "rotated", "impl")

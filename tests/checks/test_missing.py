@@ -33,19 +33,22 @@ def test_angles_that_overflow_are_told_by_the_first_that_does():
 def test_infinite_cosines_are_no_frequencies_that_nobody_wrote(pair):
     lost = np.arange(PAIRS) == pair
     cause = cause_of(np.where(lost, np.inf, COS), SIN)
-    assert cause.cause == "unknown"
+    assert cause.cause == "not-a-number"
     assert f"{ROWS} are infinite, as what overflows" in cause.message
 
 
 def test_where_no_pair_has_numbers_no_others_are_said_to_have_them():
     cause = cause_of(np.full_like(COS, np.nan), np.ones_like(SIN))
-    assert cause.cause == "unknown"
+    assert (cause.cause, cause.message) == (
+        "not-a-number",
+        "no cosine is a number, and all sines are",
+    )
     x = rope.vectors(600, 2 * PAIRS)
     (cause,) = diagnose(rope.of_rotated(x, np.full_like(x, np.nan), RIGHT, "0:600"))
-    assert cause.cause == "unknown"
+    assert (cause.cause, cause.message) == ("not-a-number", "no value is a number")
 
 
-@pytest.mark.parametrize(("value", "cause"), [(np.inf, "unknown"), (np.nan, "uninitialised")])
+@pytest.mark.parametrize(("value", "cause"), [(np.inf, "not-a-number"), (np.nan, "uninitialised")])
 def test_infinite_columns_of_turned_vectors_are_no_frequencies_that_nobody_wrote(value, cause):
     x = rope.vectors(600, 2 * PAIRS)
     y = turned(x, ANGLES[:600])
@@ -139,10 +142,42 @@ def test_infinite_frequencies_are_said_to_be_that_and_no_more(missing, words):
     values[[*missing]] = [*missing.values()]
     found = rope.of_frequencies(values.astype(np.float32), rope.reference("rope", dim=32), "0:64")
     (why,) = diagnose(found)
-    assert (why.cause, why.message) == ("unknown", f"of the 16 frequencies {words}")
+    assert (why.cause, why.message) == ("not-a-number", f"of the 16 frequencies {words}")
     assert why.evidence == "pair 3 has inf, not 0.177828"
 
 
 def test_cosines_without_numbers_beside_right_sines_are_no_lost_frequency():
     cause = cause_of(np.where(np.arange(PAIRS) == 3, np.nan, COS), SIN)
-    assert (cause.cause, cause.message) == ("unknown", "not all values are numbers")
+    assert cause.cause == "not-a-number"
+    assert cause.message == (
+        "not all cosines are numbers: none in pair 3 of 32 is, and all others are"
+    )
+
+
+_ROW, _PAIR = np.indices((ROWS, PAIRS))
+
+
+@pytest.mark.parametrize(
+    ("lost", "words", "where"),
+    [
+        ((_ROW >= 100) & (_ROW < 120), "none at positions 100–119 is", ("100:120", None)),
+        (_ROW == 0, "none at position 0 is", ("0:1", None)),
+        (_ROW % 4 == 3, "none at every 4th position from 3 on is", None),
+        ((_ROW == 511) & (_PAIR == 9), "none in pair 9 of 32 at position 511 is", ("511:512", "9")),
+        (
+            (_ROW >= 100) & (_ROW < 120) & (_PAIR >= 30),
+            "none in pairs 30–31 of 32 at positions 100–119 is",
+            ("100:120", "30:32"),
+        ),
+        ((_ROW + _PAIR) % 97 == 50, "none of 992 at 992 positions is", None),
+    ],
+)
+def test_where_cells_are_no_numbers_is_told_and_that_the_others_are_right(lost, words, where):
+    cause = cause_of(np.where(lost, np.nan, COS), np.where(lost, np.nan, SIN))
+    assert cause.cause == "not-a-number"
+    assert cause.message == f"not all values are numbers: {words}, and all others are"
+    assert "the others are right, to " in cause.evidence
+    told = None if cause.where is None else (cause.where.positions, cause.where.pairs)
+    assert told == where
+    sines = cause_of(COS, np.where(lost, np.nan, SIN))
+    assert sines.message == f"not all sines are numbers: {words}, and all others are"
