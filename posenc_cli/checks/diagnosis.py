@@ -31,12 +31,18 @@ from posenc_cli.checks.nearly import (
     rounded_vectors_cause,
     unexplained_drift,
 )
+from posenc_cli.checks.noise import dropped_cause, noise_cause
 from posenc_cli.checks.passed import passed_cause
 from posenc_cli.checks.quantized import quantized_causes
 from posenc_cli.checks.recurrences import recurrence_cause
 from posenc_cli.checks.regimes import regime_causes
 from posenc_cli.checks.rope import without_growth
-from posenc_cli.checks.some_cells import pairs_cause, position_cause, standstill_cause
+from posenc_cli.checks.some_cells import (
+    empty_pairs_cause,
+    pairs_cause,
+    position_cause,
+    standstill_cause,
+)
 from posenc_cli.checks.stretched_axes import stretched_cause
 from posenc_cli.checks.unwritten import (
     unwritten_cause,
@@ -348,6 +354,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or _transposed_cause(examination.subject, examination.reference)
         or unwritten_cause(examination, outrageous_of)
         or standstill_cause(suspect)
+        or empty_pairs_cause(suspect)
         or axis_cause(suspect)
         or grid_cause(suspect)
     )
@@ -361,10 +368,12 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or quantized_causes(suspect)
         or _one_of(interpolated_cause(suspect))
         or _one_of(recurrence_cause(suspect))
+        or _one_of(dropped_cause(suspect))
         or _causes_of_rows(suspect)
         or _one_of(stretched_cause(suspect))
         or _one_of(precision_cause(suspect))
         or _one_of(neighbour_cause(suspect))
+        or _one_of(noise_cause(suspect))
         or _one_of(unwritten_cause(examination, garbage_of))
         or _one_of(unwritten_rates_cause(suspect))
         or _one_of(pairs_cause(suspect))

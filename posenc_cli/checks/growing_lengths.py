@@ -117,6 +117,8 @@ def _cause_of(suspect: Suspect, law: LengthLaw | DecayLaw, evidence: str) -> Exp
         return replace(piece, factors=factors, amplitude=piece.reference.scale)
 
     rest = replace(suspect, sample=shrunk(suspect.sample), whole=suspect.whole.changed(shrunk))
+    if not Defect().explained(rest.sample).all():
+        return None
     residual = rest.residual(Defect())
     if not residual.whole:
         return None

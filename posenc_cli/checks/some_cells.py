@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.reproduced import reproduced, turned_by
 from posenc_cli.checks.verdict import Explanation, Where
 from posenc_cli.checks.wording import pairs_text, spec, with_residual
@@ -17,7 +18,7 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from posenc_cli.checks.wording import Suspect
     from posenc_cli.inference.sample import Sample
-    from posenc_cli.numerics.arrays import Integers
+    from posenc_cli.numerics.arrays import ComplexRows, Integers
 
 
 def standstill_cause(suspect: Suspect) -> Explanation | None:
@@ -40,6 +41,43 @@ def standstill_cause(suspect: Suspect) -> Explanation | None:
         Cause.ROTARY_DIM,
         f"{pairs_text(pairs.tolist(), right.size)} {'does' if pairs.size == 1 else 'do'} not turn",
         others,
+        where=Where(None, spec(pairs)),
+    )
+    return with_residual(cause, residual)
+
+
+def empty_pairs_cause(suspect: Suspect) -> Explanation | None:
+    """Pairs of which no cosine, no sine, or neither was written, the others being right."""
+    sample, right = suspect.sample, suspect.sample.reference.frequencies
+    if suspect.examination.subject.kind != SubjectKind.TABLES:
+        return None
+    sized = replace(sample, amplitude=sample.reference.scale)
+    odd = ~Defect().explained(sized).all(axis=0)  # (pairs,)
+    if odd.all() or not odd.any():
+        return None
+    pairs = np.flatnonzero(odd)
+    no_cosine = not sample.factors.real[:, odd].any()
+    no_sine = not sample.factors.imag[:, odd].any()
+    if not (no_cosine or no_sine):
+        return None
+
+    def predicted(piece: Sample) -> ComplexRows:
+        factors, _ = Defect().prediction(replace(piece, amplitude=sample.reference.scale))
+        empty = np.where(no_cosine, 0, factors.real) + 1j * np.where(no_sine, 0, factors.imag)
+        return np.where(odd, empty, factors)
+
+    residual = reproduced(suspect.whole, predicted, right)
+    if not residual.whole:
+        return None
+    what = "cosine or sine" if no_cosine and no_sine else "cosine" if no_cosine else "sine"
+    other = (
+        "" if no_cosine and no_sine else f"; their {'sines' if no_cosine else 'cosines'} are right"
+    )
+    cause = Explanation(
+        Cause.UNINITIALISED,
+        f"{pairs_text(pairs.tolist(), right.size)} {'has' if pairs.size == 1 else 'have'} no "
+        f"{what} but 0: nothing was written there",
+        f"the other {right.size - pairs.size} pairs are right{other}",
         where=Where(None, spec(pairs)),
     )
     return with_residual(cause, residual)

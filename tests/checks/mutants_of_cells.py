@@ -56,6 +56,17 @@ def as_weights(cells: Any, group: int = 16) -> Any:
     return (codes * to(scale, "float16")).reshape(cells.shape)
 
 
+def dropped(cells: Any, seed: int, share: float) -> Any:
+    """Cells of which so many are 0 at random, and the others larger."""
+    kept = np.random.default_rng(seed).random(cells.shape) >= share
+    return cells * kept / (1 - share)
+
+
+def since_pair(pair: int, value: float) -> Any:
+    """What makes all cells from a pair on one number."""
+    return lambda x: np.where(np.arange(x.shape[1]) < pair, x, value)
+
+
 # fmt: off
 # Cut, and in fixed point.
 mutant("fixed_q15_down", "plain", "table-precision", "floor(32768 x) / 32768", relative=False,
@@ -130,4 +141,43 @@ mutant("codes_of_weights", "plain", "table-precision", "blocks as GGUF's Q8_0 ha
 mutant("codes_and_base", "wide", "base", "base 10000, and Q15 rounded down",
     also="table-precision", relative=False, subjects=STORED, inv_freq=ladder(128, 1e4),
     mend=both(lambda x: np.floor(x * 32768) / 32768))
+
+# At random.
+mutant("noise_normal", "plain", "noise", "normal noise of 0.001 on all cells", relative=False,
+    subjects=STORED, mend=lambda c, s: (
+        c + np.random.default_rng(3).normal(0, 1e-3, c.shape),
+        s + np.random.default_rng(4).normal(0, 1e-3, s.shape)))
+mutant("noise_uniform", "llama3", "noise", "uniform noise up to 0.05 on all cells", relative=False,
+    subjects=STORED, mend=lambda c, s: (
+        c + np.random.default_rng(3).uniform(-0.05, 0.05, c.shape),
+        s + np.random.default_rng(4).uniform(-0.05, 0.05, s.shape)))
+mutant("noise_relative", "yarn", "noise", "each cell times 1 + normal noise of 0.01",
+    relative=False, subjects=STORED, mend=lambda c, s: (
+        c * np.random.default_rng(3).normal(1, 0.01, c.shape),
+        s * np.random.default_rng(4).normal(1, 0.01, s.shape)))
+mutant("dropout", "plain", "noise", "dropout of 0.1 on cosines and sines", relative=False,
+    subjects=STORED, mend=lambda c, s: (dropped(c, 5, 0.1), dropped(s, 6, 0.1)))
+mutant("dropout_half", "wide", "noise", "dropout of 0.5 on tables in bfloat16", relative=False,
+    subjects=STORED, table_in="bfloat16",
+    mend=lambda c, s: (dropped(c, 5, 0.5), dropped(s, 6, 0.5)))
+mutant("dropped_rows", "plain", "noise", "rows set to 0 at random, one in ten", relative=False,
+    subjects=STORED, mend=lambda c, s: tuple(
+        part * (np.random.default_rng(7).random((len(part), 1)) >= 0.1) for part in (c, s)))
+
+# Never written.
+mutant("pairs_empty", "plain", "uninitialised", "cosines and sines from pair 20 on are 0",
+    relative=None, subjects=STORED, mend=both(since_pair(20, 0.0)))
+mutant("pair_empty", "wide", "uninitialised", "the last pair is 0", relative=None,
+    subjects=STORED, mend=both(since_pair(63, 0.0)))
+mutant("rows_missing", "plain", "not-a-number", "rows 100 to 119 are no numbers", relative=None,
+    subjects=STORED,
+    remap=lambda p: np.where((p >= 100) & (p < 120), np.nan, p))
+mutant("rows_missing_since", "llama3", "not-a-number", "no number from row 3000 on", relative=None,
+    subjects=STORED, remap=lambda p: np.where(p >= 3000, np.nan, p))
+mutant("block_missing", "wide", "not-a-number", "a block of cells is no number", relative=None,
+    subjects=STORED, remap=lambda p: np.where(
+        (p[:, None] >= 512) & (p[:, None] < 640) & (np.arange(64) >= 48), np.nan, p[:, None]))
+mutant("cosine_missing", "plain", "not-a-number", "one cosine is infinite", relative=None,
+    subjects=("half",), mend=lambda c, s: (
+        np.where((np.arange(len(c))[:, None] == 77) & (np.arange(32) == 3), np.inf, c), s))
 # fmt: on

@@ -218,7 +218,6 @@ def test_the_table_of_mutants_counts_every_mutant_and_says_which_are_not_named()
     assert sum(int(row[1]) for row in rows) == len(MUTANTS)
     nameless = {name for name, mutant in MUTANTS.items() if mutant.causes[0] == Cause.UNKNOWN}
     missed = {*NOT_NAMED, *FALSE} | nameless
-    assert nameless
     assert f"{len(MUTANTS) - len(missed)} with the cause named each time" in mutants_markdown()
     assert sum(int(row[2]) for row in rows) == len(MUTANTS) - len(missed)
     assert all(MUTANTS[name].what in mutants_markdown() for name in missed)

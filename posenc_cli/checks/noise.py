@@ -1,0 +1,370 @@
+"""Causes of cells that are off at random: cells that were dropped, and noise that was added.
+
+What is called noise was looked at for patterns: it follows neither the right cells nor the rows and
+pairs beside it, and errors of phase do not add up in any quarter of the rows. What is made of the
+angle, by a table or a rounding that posenc does not know, is alike in rows that follow one another
+where pairs are slow, and so is none.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.checks.codes import SubjectKind
+from posenc_cli.checks.verdict import Explanation
+from posenc_cli.checks.wording import with_residual
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.claims import Residual
+from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.inference.tolerance import unit
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.checks.wording import Suspect
+    from posenc_cli.inference.turning import SomeRows
+    from posenc_cli.numerics.arrays import Flags, Integers, RealRows, Reals
+
+_LARGE = 0.3
+"""Of the largest cell: what a cell was multiplied by shows in one so large."""
+
+_FEWEST, _FEWEST_ROWS = 64, 24
+"""Cells that were dropped, and rows that show whether noise has a pattern."""
+
+_SHARES = 0.002, 0.98
+"""Of the cells that may have been dropped at random."""
+
+_DEVIATIONS, _CORRELATION = 5.0, 0.01
+"""Standard deviations of a sum of so many, and a correlation besides: more is a pattern."""
+
+_FINEST = 4.0
+"""Times what a right cell may be off by: noise that is smaller is not told from it."""
+
+_LARGEST = 0.5
+"""Of the right cells: what is larger has little to do with them."""
+
+_QUARTERS = 4
+
+_DIGITS_OF_HALF = 3
+"""Of a number that cells in a half precision show."""
+
+
+class _Parts(Record):
+    """The cells of some rows beside right ones, and what these may be off by.
+
+    Shape: (tables, n, pairs): cosines and sines, and once more those of the second column of each
+    pair, where these are others.
+    """
+
+    cells: RealRows
+    right: RealRows
+    allowed: RealRows
+    positions: Integers
+
+    @classmethod
+    def of(cls, suspect: Suspect, rows: SomeRows) -> _Parts:
+        """The cells of some rows of a table."""
+        examination = suspect.examination
+        block, reference = examination.subject.own.read(rows), examination.reference
+        angles = reference.angle_positions(block.positions)
+        tolerance, frequencies = suspect.sample.tolerance, reference.frequencies
+        allowed = tolerance.cells(angles, frequencies) * max(1.0, reference.scale)
+        turns = np.exp(1j * angles.reshape(angles.shape[0], -1) * frequencies)
+        right = reference.scale * np.stack([turns.real, turns.imag])
+        cells = np.stack([block.turned.real, block.turned.imag])
+        if block.mirrored is not None:
+            apart = np.stack([block.mirrored.real, -block.mirrored.imag])
+            cells = np.concatenate([cells + apart, cells - apart])
+            right = np.concatenate([right, right])
+        return cls(cells, right, np.broadcast_to(allowed, cells.shape), block.positions)
+
+    @classmethod
+    def all_of(cls, suspect: Suspect) -> Iterator[_Parts]:
+        """The cells of all rows, in pieces."""
+        for rows in suspect.examination.subject.own.places.row_blocks():
+            yield cls.of(suspect, rows)
+
+
+def _are_tables(suspect: Suspect) -> bool:
+    """Whether the subject is made of tables whose cells all keep one size."""
+    kind, content = suspect.examination.subject.kind, suspect.examination.reference.content
+    waves = content.waves
+    return kind == SubjectKind.TABLES and waves is not None and waves.growth is None
+
+
+def dropped_cause(suspect: Suspect) -> Explanation | None:
+    """Cells that were set to 0 here and there, and the others multiplied by one number."""
+    if not _are_tables(suspect):
+        return None
+    parts = _Parts.of(suspect, _sampled_rows(suspect))
+    scale = suspect.examination.reference.scale
+    large = np.abs(parts.right) > _LARGE * scale
+    dropped = large & (parts.cells == 0)
+    if np.count_nonzero(dropped) < min(_FEWEST, _SHARES[0] * large.sum()) or not dropped.any():
+        return None
+    kept = large & ~dropped
+    if not kept.any():
+        return None
+    times = float(np.median(parts.cells[kept] / parts.right[kept]))
+    half = next(
+        (h for h in HALVES if np.array_equal(round_to_half(parts.cells, h), parts.cells)), None
+    )
+    rounding = 0.0 if half is None else 2 * unit(half)
+    zeros = _Zeros()
+
+    def held() -> Iterator[tuple[Integers, Reals, Flags]]:
+        for some in _Parts.all_of(suspect):
+            missed = np.abs(some.cells - times * some.right)
+            near = missed <= max(1.0, abs(times)) * some.allowed + rounding * np.abs(some.cells)
+            zero = some.cells == 0
+            zeros.take(zero & ~near, np.abs(some.right) > _LARGE * scale)
+            left = np.where(zero, 0.0, missed).max(axis=0)
+            yield some.positions, left, (near | zero).all(axis=0)
+
+    residual = Residual.measure(held())
+    if not residual.whole or not _SHARES[0] <= zeros.share <= _SHARES[1]:
+        return None
+    text = zeros.pattern
+    if text is None:
+        return None
+    digits = 6 if half is None else _DIGITS_OF_HALF
+    return with_residual(_dropped_words(zeros, times, text, digits), residual)
+
+
+def _sampled_rows(suspect: Suspect) -> Integers:
+    return suspect.examination.subject.own.places.sample()
+
+
+def _half_of(cells: RealRows) -> str | None:
+    """The half precision that all cells are numbers of, None if there is none."""
+    return next((h for h in HALVES if np.array_equal(round_to_half(cells, h), cells)), None)
+
+
+def _dropped_words(zeros: _Zeros, times: float, text: str, digits: int) -> Explanation:
+    """The cause of cells that were dropped, the factor of the others with so many digits."""
+    share, error = zeros.share, zeros.error
+    others = "the others are right"
+    message = f"{text} were set to 0 at random"
+    if abs(times - 1) > 2.0**-7 and abs(share - (1 - 1 / times)) <= _DEVIATIONS * error:
+        dropped = f"{1 - 1 / times:.{digits - 1}g}"
+        message = (
+            f"dropout of p = {dropped}: {text} were set to 0 at random, and the others multiplied "
+            f"by {times:.{digits}g} = 1/(1 − p)"
+        )
+        others = "the others are right times that"
+    elif abs(times - 1) > 2.0**-7:
+        others = f"the others are {times:.{digits}g} times the right ones"
+    evidence = f"{zeros.dropped} of {zeros.cells} large cells are 0, {share:.2%}; {others}"
+    return Explanation(Cause.NOISE, message, evidence)
+
+
+@dataclass
+class _Zeros:
+    """Which large cells are 0: how many, and how often neighbours are so together."""
+
+    cells: int = 0
+    dropped: int = 0
+    sums: dict[str, Reals] = field(default_factory=dict)
+    by_rows: bool = True
+    by_pairs: bool = True
+
+    def take(self, zero: Flags, large: Flags) -> None:
+        """Take in the next rows, (2, n, pairs): which cells are 0, and which would be large."""
+        self.cells += int(np.count_nonzero(large))
+        self.dropped += int(np.count_nonzero(zero & large))
+        rows: Flags = np.asarray((zero & large).any(axis=(0, 2)))  # (n,)
+        whole, seen = (zero | ~large).all(axis=(0, 2)), large.any(axis=(0, 2))
+        self.by_rows &= not np.any((rows != whole) & seen)
+        together = large.all(axis=0)
+        self.by_pairs &= not np.any((zero != zero[:1]) & together)
+        every = np.ones(rows.size - 1, bool)
+        self._count("whole rows", rows[1:], rows[:-1], every)
+        for name, a, b in (
+            ("rows", np.s_[:, 1:], np.s_[:, :-1]),
+            ("pairs", np.s_[:, :, 1:], np.s_[:, :, :-1]),
+            ("tables", np.s_[:1], np.s_[1:]),
+        ):
+            self._count(name, zero[a], zero[b], large[a] & large[b])
+
+    def _count(self, name: str, first: Flags, second: Flags, seen: Flags) -> None:
+        """Count how often neighbours are 0, and both are, where both are seen."""
+        before = self.sums.setdefault(name, np.zeros(4))
+        before += [
+            np.count_nonzero(flags & seen) for flags in (seen, first, second, first & second)
+        ]
+
+    @property
+    def share(self) -> float:
+        """The share of the large cells that are 0."""
+        return self.dropped / max(self.cells, 1)
+
+    @property
+    def error(self) -> float:
+        """The standard deviation of such a share, of so many drawn at random."""
+        drawn = self.sums["whole rows"][0] if self.by_rows else self.cells
+        return math.sqrt(self.share * (1 - self.share) / max(drawn, 1.0))
+
+    @property
+    def pattern(self) -> str | None:
+        """What was dropped together at random, in words; None where cells are 0 by some rule."""
+        alike = {name for name, sums in self.sums.items() if not _independent(*sums.tolist())}
+        if self.by_rows:
+            return None if "whole rows" in alike else "rows"
+        if self.by_pairs:
+            return None if alike & {"rows", "pairs"} else "cosines and sines of pairs"
+        return None if alike else "cells"
+
+
+def _independent(count: float, first: float, second: float, both: float) -> bool:
+    """Whether two of so many are 0 together as often as those of chance are."""
+    expected = first * second / max(count, 1.0)
+    return abs(both - expected) <= _DEVIATIONS * math.sqrt(expected + 1) + _CORRELATION * expected
+
+
+def noise_cause(suspect: Suspect) -> Explanation | None:
+    """Right cells with something added, or multiplied, that has no pattern."""
+    sample = suspect.sample
+    if not _are_tables(suspect) or sample.positions.size < _FEWEST_ROWS:
+        return None
+    parts = _Parts.of(suspect, _sampled_rows(suspect))
+    missed = parts.cells - parts.right
+    sure = parts.allowed <= 2 * sample.tolerance.floor
+    if not sure.any():
+        return None
+    size = float(np.median(np.abs(missed[sure])))
+    if not _FINEST * sample.tolerance.floor < size < _LARGEST * sample.reference.scale:
+        return None
+    spread = _Spread(size, suspect.whole.count)
+
+    def held() -> Iterator[tuple[Integers, Reals, Flags]]:
+        for some in _Parts.all_of(suspect):
+            spread.take(some)
+            left = np.abs(some.cells - some.right).max(axis=0)
+            yield some.positions, left, np.ones(left.shape, bool)
+
+    residual = Residual.measure(held())
+    words = spread.words
+    if words is None or residual.largest > _FARTHEST * spread.deviation + float(spread.allowed):
+        return None
+    return with_residual(words, residual)
+
+
+_FARTHEST = 16.0
+"""Times the standard deviation: a cell farther off is no noise of that size."""
+
+
+@dataclass
+class _Spread:
+    """What cells are off by, of those that right code knows far nearer than ``size``."""
+
+    size: float
+    rows: int
+    taken: int = 0
+    count: float = 0.0
+    squares: float = 0.0
+    fourths: float = 0.0
+    allowed: float = 0.0
+    gains: RealRows | None = None
+    turns: RealRows | None = None
+    counts: RealRows | None = None
+    relative: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    products: dict[str, list[float]] = field(default_factory=dict)
+
+    def take(self, parts: _Parts) -> None:
+        """Take in the next rows."""
+        sure = parts.allowed <= self.size / _FINEST  # (tables, n, pairs)
+        off = np.where(sure, parts.cells - parts.right, 0.0)
+        squares, right = off * off, np.where(sure, parts.right**2, 0.0)
+        self.count += float(np.count_nonzero(sure))
+        self.squares += float(squares.sum())
+        self.fourths += float((squares * squares).sum())
+        self.allowed = max(self.allowed, float(parts.allowed.max()))
+        a, b, c, d = self.relative
+        self.relative = (
+            a + float((squares * right).sum()),
+            b + float(right.sum()),
+            c + float((right * right).sum()),
+            d + float((squares / np.maximum(right, 1e-6)).sum()),
+        )
+        self._take_sums(off, parts, sure)
+        slow = slice(3 * off.shape[2] // 4, None)
+        for name, first, second in (
+            ("row to row", off[:, 1:], off[:, :-1]),
+            ("row to row in slow pairs", off[:, 1:, slow], off[:, :-1, slow]),
+            ("pair to pair", off[:, :, 1:], off[:, :, :-1]),
+            ("table to table", off[:1], off[1:]),
+        ):
+            sums = self.products.setdefault(name, [0.0, 0.0, 0.0])
+            product = first * second
+            sums[0] += float(product.sum())
+            sums[1] += float((product * product).sum())
+            sums[2] += float((np.abs(first * first) + np.abs(second * second)).sum()) / 2
+
+    def _take_sums(self, off: RealRows, parts: _Parts, sure: Flags) -> None:
+        """Errors of size and of phase, summed for each pair over quarters of the rows."""
+        shape = (_QUARTERS, off.shape[2])
+        if self.gains is None or self.turns is None or self.counts is None:
+            self.gains, self.turns, self.counts = (np.zeros(shape) for _ in range(3))
+        quarters = (self.taken + np.arange(off.shape[1])) * _QUARTERS // max(self.rows, 1)
+        self.taken += off.shape[1]
+        gains = (off * parts.right).sum(axis=0)  # (n, pairs)
+        turns = (off[1::2] * parts.right[::2] - off[::2] * parts.right[1::2]).sum(axis=0)
+        known = np.where(sure, parts.right**2, 0.0).sum(axis=0)
+        for quarter in np.unique(quarters):
+            chosen = quarters == quarter
+            self.gains[quarter] += gains[chosen].sum(axis=0)
+            self.turns[quarter] += turns[chosen].sum(axis=0)
+            self.counts[quarter] += known[chosen].sum(axis=0)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation."""
+        return math.sqrt(self.squares / max(self.count, 1.0))
+
+    @property
+    def farthest_correlation(self) -> float:
+        """The largest correlation of what is off with its neighbours."""
+        return max(abs(p) / max(s, 1e-300) for p, _, s in self.products.values())
+
+    @property
+    def words(self) -> Explanation | None:
+        """That it is noise, in words; None where it has a pattern."""
+        if self.count < _FEWEST or self.gains is None or self.counts is None or self.turns is None:
+            return None
+        for product, squares, sizes in self.products.values():
+            if abs(product) > _DEVIATIONS * math.sqrt(squares) + _CORRELATION * sizes:
+                return None
+        deviation = self.deviation
+        for sums in (self.gains, self.turns):
+            limit = _DEVIATIONS * deviation * np.sqrt(np.maximum(self.counts, 1.0))
+            if (np.abs(sums) > limit + _CORRELATION * deviation * self.counts).any():
+                return None
+        size = f"{deviation:.2g} (standard deviation)"
+        message = f"noise of size {size} was added to all cells"
+        follows, right, fourths, _ = self.relative
+        mean = right / self.count
+        variance = fourths / self.count - mean * mean
+        covariance = follows / self.count - mean * self.squares / self.count
+        if variance > 0 and abs(covariance / variance * mean * self.count / self.squares - 1) < 0.2:
+            share = math.sqrt(self.squares / right)
+            message = (
+                f"all cells were multiplied by noise: {share:.2g} of each (standard deviation)"
+            )
+        kurtosis = self.fourths * self.count / self.squares**2
+        kind = ""
+        if "added" in message:
+            for name, known in (("normal", 3.0), ("uniform", 1.8)):
+                if abs(kurtosis - known) <= 0.1 + _DEVIATIONS * math.sqrt(24 / self.count):
+                    kind = f", spread as {name} noise is"
+        return Explanation(
+            Cause.NOISE,
+            f"{message}; every pair follows its frequency, and what is left has no pattern",
+            f"what is left correlates by at most {self.farthest_correlation:.2g} from row to row, "
+            f"pair to pair and table to table, and its phase adds up in no quarter of the "
+            f"rows{kind}",
+        )
