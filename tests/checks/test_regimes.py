@@ -179,7 +179,7 @@ def test_a_value_that_is_no_number_hides_no_other_cause():
     values[17, 3] = complex(np.nan, 0.0)
     first, second = causes_of(values)
     assert (first.cause, first.message) == ("base", "the base is 500000, not 10000")
-    assert second.cause == "unknown"
+    assert second.cause == "not-a-number"
     assert second.evidence.startswith(f"1 of {ROWS * PAIRS} are not, the first at position 17")
 
 
