@@ -48,7 +48,7 @@ from posenc_cli.checks.unwritten import (
     unwritten_cause,
     unwritten_rates_cause,
 )
-from posenc_cli.checks.verdict import MOST, Explanation
+from posenc_cli.checks.verdict import MOST, Explanation, examine
 from posenc_cli.checks.widths import fits, of_width, transposed_residual
 from posenc_cli.checks.wording import (
     Suspect,
@@ -90,6 +90,9 @@ if TYPE_CHECKING:
 _FLOAT32_NUMBER = 2.0**-22
 """Of a number: what float32 may err where it is computed in a step or two."""
 
+_CHECK_WIDTH = "check the head dim and the share of it that turns (partial)"
+"""What is said of a width that nothing explains."""
+
 _FEWER = 3
 """Times as many cells that one rounding leaves over as another: it was the other."""
 
@@ -108,7 +111,7 @@ def diagnose(examination: Examination) -> tuple[Explanation, ...]:
     if examination.otherwise:
         return _irregular_causes(subject.other_calls)
     if subject.as_reference is None:
-        return _width_cause(subject, examination.reference)
+        return _width_causes(subject, examination.reference)
     suspect = _suspect(examination)
     if survey is not None and survey.reference.missing_at is not None:
         return _causes_beside_missing(suspect, survey)
@@ -447,6 +450,22 @@ def _is_plain(claim: Claim) -> bool:
     return rule is not None and rule.cause == Cause.SCALING_MISSING
 
 
+def _width_causes(subject: Subject, reference: Reference) -> tuple[Explanation, ...]:
+    """A subject that turns more or fewer columns than the reference, or whose pairs come twice."""
+    (width,) = _width_cause(subject, reference)
+    if subject.as_pairs is None:
+        return (width,)
+    half_table = replace(
+        subject, own=subject.as_pairs, as_reference=subject.as_pairs, mismatch=None, as_pairs=None
+    )
+    first, *others = diagnose(examine(half_table, reference, "auto"))
+    if first.residual is None or not first.residual.whole or others:
+        return (width,)
+    if width.evidence.startswith(_CHECK_WIDTH):
+        return tuple(either([first], [width]))
+    return tuple(either([width], [first]))
+
+
 def _width_cause(subject: Subject, reference: Reference) -> tuple[Explanation, ...]:
     """A subject that turns more or fewer columns than the reference."""
     own = subject.own
@@ -477,7 +496,7 @@ def _width_cause(subject: Subject, reference: Reference) -> tuple[Explanation, .
             np.abs(rotations.frequencies), reference.frequencies[: own.pairs], rtol=1e-3, atol=1e-7
         ):
             evidence = f"its frequencies are the first {own.pairs} of the reference's, to 0.1 %"
-    evidence = evidence or "check the head dim and the share of it that turns (partial)"
+    evidence = evidence or _CHECK_WIDTH
     if own.pairing is not None and own.pairing.first[0]:
         evidence += f"; columns are paired {own.pairing.text}"
     return (Explanation(Cause.ROTARY_DIM, subject.mismatch or "", evidence),)

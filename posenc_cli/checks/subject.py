@@ -66,7 +66,8 @@ class Subject(Record):
     and keys. ``passed`` is what becomes of the columns that no pair has, paired as they turn if
     they do; None where they stay. ``vectors`` gives rows of them before and after, where it is
     these. Of a function, ``infinite`` says that some values it returned are, ``returned_half``
-    which half precision all that it makes of random vectors has.
+    which half precision all that it makes of random vectors has. ``as_pairs`` reads tables of as
+    many columns as the reference has pairs, whose values come twice, with a pair for each column.
     """
 
     kind: SubjectKind
@@ -85,6 +86,7 @@ class Subject(Record):
     vectors: Vectors | None = None
     infinite: bool = False
     returned_half: str | None = None
+    as_pairs: Turning | None = None
 
     def far_wider(self, reference: Reference) -> bool:
         """Whether it turns so many more pairs than the reference that none of them is evaluated.
@@ -277,7 +279,10 @@ def table_subject(
         f"the tables turn {own.pairs} pairs ({width} columns"
         f"{', read as each value twice' if repeated else ''}), the reference {reference.pairs}"
     )
-    return Subject(SubjectKind.TABLES, name, own, None, mismatch, notes=tuple(notes))
+    as_pairs = half_table if repeated is not None and width == reference.pairs else None
+    return Subject(
+        SubjectKind.TABLES, name, own, None, mismatch, notes=tuple(notes), as_pairs=as_pairs
+    )
 
 
 def complex_of(real: NumberArray, imaginary: NumberArray) -> ComplexRows:

@@ -363,6 +363,9 @@ def _split_among_ranks(reference: Reference) -> Iterator[Alternative]:
             message = f"{restarts}, as where each of {ranks} ranks makes one of its own"
             tried.insert(0, (message, np.tile(narrow, ranks)))
         if base is not None:
+            plain = np.tile(ladder(base, np.arange(width) / width), ranks)
+            message = f"{restarts}, as where each of {ranks} ranks makes one of its own, unscaled"
+            tried.append((message, plain))
             message = (
                 f"the exponents divide by {2 * width} columns, as those of one of {ranks} ranks"
             )

@@ -100,6 +100,7 @@ def changed(values, pair, number):
         ({}, np.concatenate([PLAIN[::2], PLAIN[1::2]]), RULE, "slices are every second frequency"),
         ({}, ladder(128, 1e4, 16), RULE, "those of one of 8 ranks"),
         (LLAMA_GIVEN, np.tile(LLAMA[:32], 2), RULE, "all 2 ranks have the frequencies of rank 0"),
+        (LLAMA_GIVEN, np.tile(ladder(64, 5e5), 2), RULE, "makes one of its own, unscaled"),
         # Exponents.
         ({}, np.ones(64), RULE, "2i // d is 0"),
         ({}, np.where(PAIRS > 0, 1e-4, 1.0), RULE, "−2i // d is −1"),

@@ -314,3 +314,25 @@ def test_positions_turned_as_any_others_are_counted_and_reproduced(base):
     assert cause.message == f"{message} {rows.min()}"
     assert cause.residual.largest < 1e-7
     assert cause.residual.fields()["left_over"]["cells"] == 0
+
+
+@pytest.mark.parametrize(
+    ("rates", "first", "other"),
+    [
+        (1e4 ** -(np.arange(0, 32, 2) / 32), "rotary-dim", "each of 2 ranks makes one of its own"),
+        (1e4 ** -(np.arange(0, 32, 2) / 64), "rotary-dim", "all 2 ranks have the frequencies of"),
+        (
+            np.tile(1e4 ** -(np.arange(0, 16, 2) / 16), 2),
+            "frequency-rule",
+            "the tables turn 16 pairs",
+        ),
+    ],
+)
+def test_half_tables_whose_pairs_come_twice_may_be_full_ones_of_half_as_many(rates, first, other):
+    angles = np.multiply.outer(np.arange(300), np.tile(rates, 2))
+    right = rope.reference("rope", dim=64, layout="half")
+    (cause,) = diagnose(rope.of_tables(np.cos(angles), np.sin(angles), right, "0:300"))
+    assert cause.cause == first
+    (alike,) = cause.alike
+    assert {cause.cause, alike.cause} == {"rotary-dim", "frequency-rule"}
+    assert other in alike.message
