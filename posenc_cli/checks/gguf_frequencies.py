@@ -19,16 +19,27 @@ from posenc_cli.configs.gguf_file import begins_a_gguf
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.gguf import GGUFHeader
 from posenc_cli.files.reading import Loaded
+from posenc_cli.inference.evidence import StatedEncoding
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from posenc_cli.configs.resolved import Layers, Resolved
 
 
-def gguf_frequencies(path: str) -> tuple[Loaded, tuple[str, ...]] | None:
+class GGUFFrequencies(Record):
+    """The frequencies of a GGUF file, the encodings that it states in whole, what to be warned of."""
+
+    loaded: Loaded
+    stated: tuple[StatedEncoding, ...]
+    warnings: tuple[str, ...]
+
+
+def gguf_frequencies(path: str) -> GGUFFrequencies | None:
     """The frequencies of a GGUF file, or by one of the tensors that divide them: FILE:TENSOR.
 
-    They come with what to be warned of in the file. None where the path names no such file, or
-    another tensor. They are rounded to float32, in which llama.cpp computes them.
+    None where the path names no such file, or another tensor. They are rounded to float32, in which
+    llama.cpp computes them. A file that has divisors for short and for long sequences states both,
+    of which frequencies show one.
 
     Raises: InvalidInput where llama.cpp does not load the file, or its layers differ.
     """
@@ -48,7 +59,8 @@ def gguf_frequencies(path: str) -> tuple[Loaded, tuple[str, ...]] | None:
     layers = _only_layers(path, place, resolved)
     if catalogue.find(layers.scheme).kind != "rotary":
         raise InvalidInput(f"{quoted_name(place)}: is {layers.scheme}, which has no frequencies")
-    divisors = header.numbers.get(member or _divisors(layers, header))
+    tensor = member or _divisors(layers, header)
+    divisors = header.numbers.get(tensor)
     if divisors is None:
         waves = catalogue.find(layers.scheme).bind(layers.values()).rotation.waves
         frequencies = np.asarray(waves.frequencies(np), np.float64)
@@ -56,7 +68,15 @@ def gguf_frequencies(path: str) -> tuple[Loaded, tuple[str, ...]] | None:
         base, pairs = layers.params["base"].value, len(divisors)
         ladder = [math.pow(base, -pair / pairs) for pair in range(pairs)]
         frequencies = np.array(ladder) / np.array(divisors)  # (pairs,)
-    return Loaded(frequencies.astype(np.float32), "float32", path), resolved.headlines
+    loaded = Loaded(frequencies.astype(np.float32), "float32", path)
+    if tensor not in (LONG, SHORT) or not {LONG, SHORT} <= set(header.numbers):
+        return GGUFFrequencies(loaded, (), resolved.headlines)
+    original = layers.params["original_max_position_embeddings"].value
+    context = max(layers.derived["context"].value, original + 1)
+    length = original if tensor == SHORT else context
+    note = f"the file has both lists of factors; these are frequencies by {tensor}"
+    stated = StatedEncoding(layers.scheme, {**layers.values(), "seq_len": length}, note)
+    return GGUFFrequencies(loaded, (stated,), resolved.headlines)
 
 
 def _only_layers(path: str, place: str, resolved: Resolved) -> Layers:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.attempts import Attempt
     from posenc_cli.files.reading import Loaded
     from posenc_cli.inference.census import Census
+    from posenc_cli.inference.evidence import StatedEncoding
 
 SHOWN = 5
 """Candidates in a report."""
@@ -179,8 +180,10 @@ class Identification(Record):
         return f"{name} ({compared}; largest difference {best.residual:.3g}){alike}"
 
 
-def identify_files(loaded: Sequence[Loaded]) -> Identification:
-    """What one array, or a table of cosines and one of sines, is.
+def identify_files(
+    loaded: Sequence[Loaded], *, stated: tuple[StatedEncoding, ...] = ()
+) -> Identification:
+    """What one array, or a table of cosines and one of sines, is; ``stated`` is tried first.
 
     Raises: InvalidInput for two arrays of different shapes, or of complex numbers.
     """
@@ -198,7 +201,7 @@ def identify_files(loaded: Sequence[Loaded]) -> Identification:
                 "one",
                 hint="FILE2 is the table of sines of FILE",
             )
-    identification = identify(Evidence.of(loaded))
+    identification = identify(Evidence.of(loaded, stated=stated))
     return replace(identification, shape=loaded[0].values.shape)
 
 

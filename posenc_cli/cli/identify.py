@@ -16,6 +16,7 @@ from posenc_cli.formulas.parameters import as_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from posenc_cli.checks.gguf_frequencies import GGUFFrequencies
     from posenc_cli.checks.identify import Candidate, Identification
     from posenc_cli.files.reading import Loaded
     from posenc_cli.inference.census import Census
@@ -59,11 +60,18 @@ def identify(
       posenc identify table.npy
       posenc identify model.gguf
     """
+    from posenc_cli.checks.gguf_frequencies import gguf_frequencies
     from posenc_cli.checks.identify import identify_files
 
     paths = [file] if sines is None else [file, sines]
     with adopting(schemes or ()):
-        result = identify_files([_numbers(console, path) for path in paths])
+        models = [gguf_frequencies(path) for path in paths]
+        for warning in dict.fromkeys(text for model in models if model for text in model.warnings):
+            console.warning(warning)
+        result = identify_files(
+            [_numbers(path, model) for path, model in zip(paths, models, strict=True)],
+            stated=models[0].stated if models[0] and len(models) == 1 else (),
+        )
         if as_json:
             console.json("identify", _fields(result))
         else:
@@ -71,14 +79,11 @@ def identify(
     return 0 if result.match else 1
 
 
-def _numbers(console: Console, path: str) -> Loaded:
-    """The array in a file, with enough values to be anything."""
-    from posenc_cli.checks.gguf_frequencies import gguf_frequencies
+def _numbers(path: str, model: GGUFFrequencies | None) -> Loaded:
+    """The array in a file, or the frequencies of a model, with enough values to be anything."""
     from posenc_cli.files.reading import read_array
 
-    loaded, warnings = gguf_frequencies(path) or (read_array(path), ())
-    for warning in warnings:
-        console.warning(warning)
+    loaded = model.loaded if model else read_array(path)
     values = loaded.values
     if values.size < 2 or values.ndim == 0:
         raise InvalidInput(f"{quoted_name(path)}: holds one number, which could be anything")

@@ -8,7 +8,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from posenc_cli.positions import Positions
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from posenc_cli.files.reading import Loaded
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, Reals
@@ -48,6 +48,14 @@ _LARGEST = 2.0**54
 """No number of an encoding is larger: positions end at 2^53."""
 
 
+class StatedEncoding(Record):
+    """What a file says of itself that it holds, which is tried before what numbers suggest."""
+
+    scheme: str
+    given: Mapping[str, Any]
+    note: str
+
+
 class Evidence(Record):
     """Arrays of one shape, and some of their rows.
 
@@ -57,7 +65,7 @@ class Evidence(Record):
     ``skipped`` rows of the file come before those of the arrays, and ``forms`` say how else the
     file holds them than posenc writes them. Where ``only`` is given it is
     the sample, of which a share of rows that are ``damaged`` must not hide what the others show,
-    nor must a share of ``wrong_pairs`` of columns.
+    nor must a share of ``wrong_pairs`` of columns. ``stated`` is what the file says of itself.
     """
 
     arrays: tuple[NumberArray, ...]
@@ -68,14 +76,16 @@ class Evidence(Record):
     damaged: float = 0.0
     wrong_pairs: float = 0.0
     forms: tuple[str, ...] = ()
+    stated: tuple[StatedEncoding, ...] = ()
 
     @classmethod
-    def of(cls, loaded: Sequence[Loaded]) -> Evidence:
+    def of(cls, loaded: Sequence[Loaded], *, stated: tuple[StatedEncoding, ...] = ()) -> Evidence:
         """The evidence that some files of one shape give."""
         arrays = tuple(without_ones(file.values) for file in loaded)
         stored = loaded[0].dtype
         sample = np.concatenate([_some_values(array) for array in arrays])
-        return cls(arrays, stored, _format(sample, stored, text=loaded[0].text))
+        values = _format(sample, stored, text=loaded[0].text)
+        return cls(arrays, stored, values, stated=stated)
 
     @classmethod
     def of_arrays(cls, *arrays: NumberArray, dtype: str | None = None) -> Evidence:

@@ -45,7 +45,7 @@ from posenc_cli.inference.trial import (
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from posenc_cli.formulas.declare import Content
     from posenc_cli.inference.evidence import Evidence
@@ -87,6 +87,11 @@ def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         return
     if not np.isfinite(values).all() or (values < 0).any() or not values.any():
         return
+    for stated in evidence.stated:
+        hidden = ("layout", *_unseen_amplitudes(stated.given))
+        yield Hypothesis(
+            stated.scheme, stated.given, ("inv-freq",), hidden=hidden, notes=(stated.note,)
+        )
     errors = (2e-6 + 3 * unit(evidence.values.name)) * values + 1e-12
     rates = Rates(values, errors, 1, complete=True)
     for proposal in (*rotary_proposals(rates, None), *ladders_of_most(rates)):
@@ -95,7 +100,7 @@ def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
             proposal.given,
             ("inv-freq",),
             cost=proposal.cost,
-            hidden=("layout", *_amplitudes(proposal)),
+            hidden=("layout", *_unseen_amplitudes(proposal.given)),
             notes=proposal.notes,
             uncertainty=proposal.uncertainty,
         )
@@ -106,10 +111,10 @@ def is_usual(hypothesis: Hypothesis) -> bool:
     return hypothesis.cost <= _USUAL and hypothesis.given.get("base") in KNOWN_BASES
 
 
-def _amplitudes(proposal: Proposal) -> tuple[str, ...]:
+def _unseen_amplitudes(given: Mapping[str, object]) -> tuple[str, ...]:
     """Parameters that only the amplitude shows, which frequencies do not have."""
     names = ("attention_factor", "mscale", "mscale_all_dim")
-    return tuple(name for name in names if proposal.given.get(name) is None)
+    return tuple(name for name in names if given.get(name) is None)
 
 
 def wave_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
@@ -185,7 +190,7 @@ def angle_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
                     (table,),
                     positions,
                     cost=proposal.cost,
-                    hidden=(*(() if layout else ("layout",)), *_amplitudes(proposal)),
+                    hidden=(*(() if layout else ("layout",)), *_unseen_amplitudes(proposal.given)),
                     notes=proposal.notes,
                     uncertainty=proposal.uncertainty,
                 )

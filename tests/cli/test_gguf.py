@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -324,3 +325,23 @@ def test_what_another_engine_makes_of_layers_that_differ_is_compared_by_name(cal
     status, out, _ = call("compare", "gemma-3-4b", "--as", "llama.cpp", "--json")
     document = json.loads(out)
     assert (status, document["kind"], document["b"]["engine"]) == (0, "models", "llama.cpp")
+
+
+@pytest.mark.parametrize("tensor", ["", ":rope_factors_long.weight", ":rope_factors_short.weight"])
+def test_identify_of_a_file_with_two_lists_of_factors_says_both(call, gguf, tmp_path, tensor):
+    path = gguf("phi-3-vision-128k")
+    status, out, _ = call("identify", path + tensor, "--json")
+    found = json.loads(out)
+    config, _ = converted("phi-3-vision-128k")
+    assert (status, found["scheme"]) == (0, "rope-longrope")
+    for name in ("short_factor", "long_factor"):
+        assert found["params"][name] == pytest.approx(config["rope_scaling"][name], rel=1e-6)
+    length = 4096 if "short" in tensor else 131072
+    assert found["params"]["seq_len"] == length
+    assert found["notes"][0].startswith("the file has both lists of factors")
+    command = shlex.split(found["candidates"][0]["commands"][0])
+    written = tmp_path / "frequencies.npy"
+    assert call(*command[1:], "--out", str(written))[0] == 0
+    key = "short_factor" if "short" in tensor else "long_factor"
+    expected = 1e4 ** -(np.arange(48) / 48) / np.array(config["rope_scaling"][key])
+    np.testing.assert_allclose(np.load(written), expected, rtol=1e-6)
