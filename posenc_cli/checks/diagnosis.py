@@ -15,6 +15,7 @@ import numpy as np
 
 from posenc_cli.checks.added import added_cause
 from posenc_cli.checks.axes import axis_cause
+from posenc_cli.checks.cell_maps import byte_order_cause, cell_map_cause
 from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.grid_orders import grid_cause
 from posenc_cli.checks.growing_lengths import growth_cause
@@ -168,7 +169,7 @@ def _irregular_causes(irregular: tuple[Irregularity, ...]) -> tuple[Explanation,
 
 def _causes_beside_missing(suspect: Suspect, survey: Survey) -> tuple[Explanation, ...]:
     """The causes of a subject of which some values are no numbers: of these, and of the others."""
-    known = missing_cause(suspect)
+    known = byte_order_cause(suspect) or missing_cause(suspect)
     if known is not None:
         return (known,)
     missing = missing_values(suspect, survey)
@@ -372,6 +373,8 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or _one_of(interpolated_cause(suspect))
         or _one_of(recurrence_cause(suspect))
         or _one_of(dropped_cause(suspect))
+        or _one_of(byte_order_cause(suspect))
+        or _one_of(cell_map_cause(suspect))
         or _causes_of_rows(suspect)
         or _one_of(stretched_cause(suspect))
         or _one_of(precision_cause(suspect))

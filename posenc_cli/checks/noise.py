@@ -14,20 +14,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.codes import SubjectKind
+from posenc_cli.checks.table_cells import TableCells, are_tables
 from posenc_cli.checks.verdict import Explanation
 from posenc_cli.checks.wording import with_residual
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import Residual
 from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.inference.tolerance import unit
-from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.checks.wording import Suspect
-    from posenc_cli.inference.turning import SomeRows
     from posenc_cli.numerics.arrays import Flags, Integers, RealRows, Reals
 
 _LARGE = 0.3
@@ -54,54 +52,11 @@ _DIGITS_OF_HALF = 3
 """Of a number that cells in a half precision show."""
 
 
-class _Parts(Record):
-    """The cells of some rows beside right ones, and what these may be off by.
-
-    Shape: (tables, n, pairs): cosines and sines, and once more those of the second column of each
-    pair, where these are others.
-    """
-
-    cells: RealRows
-    right: RealRows
-    allowed: RealRows
-    positions: Integers
-
-    @classmethod
-    def of(cls, suspect: Suspect, rows: SomeRows) -> _Parts:
-        """The cells of some rows of a table."""
-        examination = suspect.examination
-        block, reference = examination.subject.own.read(rows), examination.reference
-        angles = reference.angle_positions(block.positions)
-        tolerance, frequencies = suspect.sample.tolerance, reference.frequencies
-        allowed = tolerance.cells(angles, frequencies) * max(1.0, reference.scale)
-        turns = np.exp(1j * angles.reshape(angles.shape[0], -1) * frequencies)
-        right = reference.scale * np.stack([turns.real, turns.imag])
-        cells = np.stack([block.turned.real, block.turned.imag])
-        if block.mirrored is not None:
-            apart = np.stack([block.mirrored.real, -block.mirrored.imag])
-            cells = np.concatenate([cells + apart, cells - apart])
-            right = np.concatenate([right, right])
-        return cls(cells, right, np.broadcast_to(allowed, cells.shape), block.positions)
-
-    @classmethod
-    def all_of(cls, suspect: Suspect) -> Iterator[_Parts]:
-        """The cells of all rows, in pieces."""
-        for rows in suspect.examination.subject.own.places.row_blocks():
-            yield cls.of(suspect, rows)
-
-
-def _are_tables(suspect: Suspect) -> bool:
-    """Whether the subject is made of tables whose cells all keep one size."""
-    kind, content = suspect.examination.subject.kind, suspect.examination.reference.content
-    waves = content.waves
-    return kind == SubjectKind.TABLES and waves is not None and waves.growth is None
-
-
 def dropped_cause(suspect: Suspect) -> Explanation | None:
     """Cells that were set to 0 here and there, and the others multiplied by one number."""
-    if not _are_tables(suspect):
+    if not are_tables(suspect):
         return None
-    parts = _Parts.of(suspect, _sampled_rows(suspect))
+    parts = TableCells.of(suspect, _sampled_rows(suspect))
     scale = suspect.examination.reference.scale
     large = np.abs(parts.right) > _LARGE * scale
     dropped = large & (parts.cells == 0)
@@ -118,7 +73,7 @@ def dropped_cause(suspect: Suspect) -> Explanation | None:
     zeros = _Zeros()
 
     def held() -> Iterator[tuple[Integers, Reals, Flags]]:
-        for some in _Parts.all_of(suspect):
+        for some in TableCells.all_of(suspect):
             missed = np.abs(some.cells - times * some.right)
             near = missed <= max(1.0, abs(times)) * some.allowed + rounding * np.abs(some.cells)
             zero = some.cells == 0
@@ -229,9 +184,9 @@ def _independent(count: float, first: float, second: float, both: float) -> bool
 def noise_cause(suspect: Suspect) -> Explanation | None:
     """Right cells with something added, or multiplied, that has no pattern."""
     sample = suspect.sample
-    if not _are_tables(suspect) or sample.positions.size < _FEWEST_ROWS:
+    if not are_tables(suspect) or sample.positions.size < _FEWEST_ROWS:
         return None
-    parts = _Parts.of(suspect, _sampled_rows(suspect))
+    parts = TableCells.of(suspect, _sampled_rows(suspect))
     missed = parts.cells - parts.right
     sure = parts.allowed <= 2 * sample.tolerance.floor
     if not sure.any():
@@ -242,7 +197,7 @@ def noise_cause(suspect: Suspect) -> Explanation | None:
     spread = _Spread(size, suspect.whole.count)
 
     def held() -> Iterator[tuple[Integers, Reals, Flags]]:
-        for some in _Parts.all_of(suspect):
+        for some in TableCells.all_of(suspect):
             spread.take(some)
             left = np.abs(some.cells - some.right).max(axis=0)
             yield some.positions, left, np.ones(left.shape, bool)
@@ -275,7 +230,7 @@ class _Spread:
     relative: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     products: dict[str, list[float]] = field(default_factory=dict)
 
-    def take(self, parts: _Parts) -> None:
+    def take(self, parts: TableCells) -> None:
         """Take in the next rows."""
         sure = parts.allowed <= self.size / _FINEST  # (tables, n, pairs)
         off = np.where(sure, parts.cells - parts.right, 0.0)
@@ -305,7 +260,7 @@ class _Spread:
             sums[1] += float((product * product).sum())
             sums[2] += float((np.abs(first * first) + np.abs(second * second)).sum()) / 2
 
-    def _take_sums(self, off: RealRows, parts: _Parts, sure: Flags) -> None:
+    def _take_sums(self, off: RealRows, parts: TableCells, sure: Flags) -> None:
         """Errors of size and of phase, summed for each pair over quarters of the rows."""
         shape = (_QUARTERS, off.shape[2])
         if self.gains is None or self.turns is None or self.counts is None:

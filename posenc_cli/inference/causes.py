@@ -53,5 +53,6 @@ class Cause(Code):
         "frequencies or rows are what memory held that nothing was written to",
     )
     NOT_A_NUMBER = "not-a-number", "cells are NaN or infinite, and nothing says why"
+    NUMBER_FORMAT = "number-format", "cells are the bytes of another number format"
     NOISE = "noise", "cells are off at random: noise was added, or cells were dropped"
     UNKNOWN = "unknown", "no known mistake gives these values"

@@ -110,6 +110,12 @@ class Defect(Record):
     @property
     def words_of_one_table(self) -> Iterator[tuple[Cause, str, str]]:
         """What is wrong with one table alone: the cause, a message, and what shows it."""
+        if self.cosines is not None and self.sines is not None:
+            both = [part.cells.done for part in (self.cosines, self.sines) if part.cells]
+            if len(both) == len(("cosines", "sines")):
+                message = f"the cosines were {both[0]}, the sines {both[1]}, and stored wider"
+                yield Cause.TABLE_PRECISION, message, ""
+                return
         for one, other, part in (
             ("cosines", "sines", self.cosines),
             ("sines", "cosines", self.sines),
@@ -412,6 +418,7 @@ def _defects_of_one_table(
             for part in (missed.real, missed.imag)
         ]
     if sound[0] == sound[1]:
+        yield from _formats_of_both(sample) if not sound[0] else ()
         return
     parts = [Defect(offset=offset) for offset in offsets]
     if sample.reference.coordinates is None and (frequencies > 0).any():
@@ -422,6 +429,27 @@ def _defects_of_one_table(
     parts += [Defect(cells=kept) for kept in _coarse_formats(sample, (table,))]
     for part in parts:
         yield Defect(sines=part) if sound[0] else Defect(cosines=part)
+
+
+def _formats_of_both(sample: Sample) -> Iterator[Defect]:
+    """Cosines in one format, and sines in another, where each explains nearly all of its table."""
+    few = sample.rows(few_rows(sample.positions))
+    right, frequencies = Defect().prediction(few)
+    angles = few.reference.angle_positions(few.positions)
+    allowed = few.tolerance.cells(angles, frequencies)
+    kept: list[list[CellFormat]] = []
+    for table in ("cos", "sin"):
+        cells = few.factors.real if table == "cos" else few.factors.imag
+        formats = [*HALF_CELLS.values(), *read_off_formats(sample.factors, (table,))]
+        kept.append([])
+        for each in formats:
+            rounded = each.rounded(right)
+            missed = np.abs(cells - (rounded.real if table == "cos" else rounded.imag))
+            if (missed <= allowed).mean() >= ENOUGH:
+                kept[-1].append(each)
+    for cosines, sines in itertools.product(*kept):
+        if cosines != sines:
+            yield Defect(cosines=Defect(cells=cosines), sines=Defect(cells=sines))
 
 
 def _coarse_formats(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from tests.checks.mutation import Mutants
-from tests.checks.textbook import ladder, to, yarn_scale
+from tests.checks.textbook import ladder, ml_dtypes, to, yarn_scale
 
 MUTANTS = Mutants()
 mutant = MUTANTS.add
+
+_ANGLES = np.arange(4096)[:, None] * ladder(64, 1e4)
 
 STORED = ("tables", "half")
 """What is kept in files: vectors that such tables turn are not rounded so."""
@@ -141,6 +144,69 @@ mutant("codes_of_weights", "plain", "table-precision", "blocks as GGUF's Q8_0 ha
 mutant("codes_and_base", "wide", "base", "base 10000, and Q15 rounded down",
     also="table-precision", relative=False, subjects=STORED, inv_freq=ladder(128, 1e4),
     mend=both(lambda x: np.floor(x * 32768) / 32768))
+
+# What else is made of the right angles.
+mutant("cells_of_two_formats", "plain", "table-precision", "cosines in bfloat16, sines in float16",
+    relative=False, subjects=STORED, mend=lambda c, s: (to(c, "bfloat16"), to(s, "float16")))
+mutant("cells_without_sign", "plain", "cos-sin-mispaired", "|cos| and |sin|", relative=False,
+    subjects=STORED, mend=both(np.abs))
+mutant("cells_above_zero", "wide", "table-precision", "max(cos, 0) and max(sin, 0)",
+    relative=False, subjects=STORED, mend=both(lambda x: np.maximum(x, 0)))
+mutant("cells_clipped", "plain", "table-precision", "cells clipped to ±0.99", relative=False,
+    subjects=STORED, mend=both(lambda x: np.clip(x, -0.99, 0.99)))
+mutant("cells_as_codes", "plain", "table-precision", "(x + 1) · 127.5 as whole numbers",
+    relative=False, subjects=STORED, mend=both(lambda x: np.rint((x + 1) * 127.5)))
+mutant("cells_halved", "yarn", "attention-factor", "(x + 1)/2", relative=False, subjects=STORED,
+    mend=both(lambda x: (x + 1) / 2))
+mutant("cosines_by_root", "plain", "cos-sin-mispaired", "√(1 − sin²) in float32", relative=False,
+    subjects=STORED, mend=lambda _, s: (np.sqrt(1 - np.float32(s) ** 2), s))
+mutant("tangents", "plain", "cos-sin-mispaired", "tangents for sines", relative=False,
+    subjects=STORED, mend=lambda c, s: (c, s / c))
+mutant("quarter_turn", "plain", "cos-sin-mispaired", "cosines are sin(x + 1.57)", relative=False,
+    subjects=STORED, mend=lambda c, s: (s * math.cos(1.57) + c * math.sin(1.57), s))
+mutant("rows_grow", "wide", "attention-factor", "rows times 1 + m/512", relative=False,
+    subjects=STORED, mend=both(lambda x: x * (1 + np.arange(len(x))[:, None] / 512)))
+mutant("rows_decay", "plain", "attention-factor", "rows times exp(−m/1000)", relative=False,
+    subjects=STORED, mend=both(lambda x: x * np.exp(-np.arange(len(x))[:, None] / 1000)))
+mutant("rows_normalized", "plain", "attention-factor", "rows divided by their lengths",
+    relative=False, subjects=STORED,
+    mend=both(lambda x: x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)))
+mutant("rows_of_their_own", "plain", "attention-factor", "rows times random numbers",
+    relative=False, subjects=STORED,
+    mend=both(lambda x: x * np.random.default_rng(8).uniform(0.5, 2, (len(x), 1))))
+mutant("pairs_of_their_own", "llama3", "attention-factor", "pairs times random numbers",
+    relative=None, subjects=STORED,
+    mend=both(lambda x: x * np.random.default_rng(8).uniform(0.5, 2, x.shape[1])))
+mutant("codes_of_pairs", "plain", "table-precision", "int8 codes without the scales of columns",
+    relative=False, subjects=STORED,
+    mend=both(lambda x: np.rint(x * np.linspace(100, 127, x.shape[1]))))
+mutant("rows_means", "plain", "position-offset", "means of rows p and p + 1", relative=None,
+    subjects=STORED, mend=lambda c, s: tuple(
+        (part + np.concatenate([part[1:], part[-1:]])) / 2 for part in (c, s)))
+mutant("tables_means", "wide", "base", "means with the table of base 10000", relative=False,
+    subjects=STORED, mend=lambda c, s: tuple(
+        (part + trig(np.arange(len(c))[:, None] * ladder(128, 1e4))) / 2
+        for part, trig in ((c, np.cos), (s, np.sin))))
+for _name, _sine in (
+    ("bhaskara", lambda x: np.sign(np.pi - x % (2 * np.pi)) * (
+        16 * (x % np.pi) * (np.pi - x % np.pi)
+        / (5 * np.pi**2 - 4 * (x % np.pi) * (np.pi - x % np.pi)))),
+    ("table of 1024 steps, interpolated", lambda x: np.interp(
+        x % (2 * np.pi), np.arange(1025) * np.pi / 512, np.sin(np.arange(1025) * np.pi / 512))),
+):
+    mutant(f"approximated_{_name.split()[0]}", "plain", "table-precision", f"sines by {_name}",
+        relative=False, subjects=STORED,
+        mend=lambda *_, sine=_sine: (sine(_ANGLES + np.pi / 2), sine(_ANGLES)))
+mutant("memory_moved", "plain", "layout", "all values stand one too late", relative=False,
+    subjects=("half",), mend=both(lambda x: np.roll(x.ravel(), 1).reshape(x.shape)))
+mutant("memory_reshaped", "plain", "layout", "reshaped in place of transposed", relative=False,
+    subjects=("half",), mend=both(lambda x: np.ascontiguousarray(x.T).reshape(x.shape)))
+mutant("bytes_of_float16", "plain", "number-format", "float16's bytes read as bfloat16",
+    relative=False, subjects=STORED, mend=both(
+        lambda x: x.astype(np.float16).view(ml_dtypes.bfloat16).astype(float)))
+mutant("bytes_of_bfloat16", "wide", "number-format", "bfloat16's bytes read as float16",
+    relative=False, subjects=STORED, mend=both(
+        lambda x: x.astype(ml_dtypes.bfloat16).view(np.float16).astype(float)))
 
 # At random.
 mutant("noise_normal", "plain", "noise", "normal noise of 0.001 on all cells", relative=False,
