@@ -14,6 +14,7 @@ import numpy as np
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.inference.census import census, row_positions
+from posenc_cli.inference.coarse_trials import coarse_hypotheses
 from posenc_cli.inference.forms import (
     certain_forms,
     frequencies_in_other_words,
@@ -194,6 +195,9 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
         attempts += _attempts_of_parts(evidence)
     if not any(attempt.trial.fits_most for attempt in attempts):
         attempts += _attempt_all(hypotheses_of_most_pairs(evidence), evidence, None)
+    if not any(attempt.trial.fits_most for attempt in attempts):
+        nearest = [attempt.trial for attempt in sorted(attempts, key=_rank)]
+        attempts += _attempt_all(coarse_hypotheses(nearest, evidence), evidence, None)
     if not _is_plain(attempts):
         attempts += _attempt_all(placed_hypotheses(evidence), evidence, None)
     return sorted(attempts, key=_rank)
@@ -335,6 +339,7 @@ def _distinct_hypotheses(hypotheses: Iterable[Hypothesis]) -> Iterator[Hypothesi
             where,
             hypothesis.wrong,
             hypothesis.multiplier,
+            hypothesis.cells and hypothesis.cells.done,
         )
         if key not in seen:
             seen.add(key)

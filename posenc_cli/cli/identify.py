@@ -369,6 +369,8 @@ def _arithmetic_text(best: Candidate, census: Census) -> str:
     if best.arithmetic is None:
         return "values of a learned table, one for all offsets of a bucket"
     how = "correctly rounded" if best.arithmetic == "exact" else f"as {best.arithmetic} gives them"
+    if best.coarse:
+        how = "as that format makes the exact ones"
     if not census.equal:
         return f"no cell {how}"
     if census.equal < census.cells:

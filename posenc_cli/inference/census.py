@@ -24,6 +24,7 @@ from posenc_cli.inference.trial import (
     arithmetic_format,
     bfloat16_limits,
     bits_of_difference,
+    coarsened,
     computation_of,
     distances,
     limits_of,
@@ -337,10 +338,16 @@ class _Comparison(Record):
         predicted = self.computations[index](positions)
         if self.trial.rounded == BFLOAT16:
             predicted = widen(predicted, BFLOAT16)
-        table = self.trial.hypothesis.tables[index]
+        hypothesis = self.trial.hypothesis
+        table = hypothesis.tables[index]
+        if hypothesis.cells is not None:
+            exact = np.asarray(widen(predicted, self.trial.rounded), np.float64)
+            predicted = coarsened(hypothesis, index, exact, self.trial.rounded)
 
         def limits() -> RealRows:
             limit = self.allowances[index](positions)
+            if hypothesis.steps:
+                return np.asarray(limit + hypothesis.steps[index], np.float64)
             if self.trial.arithmetic == "bfloat16":
                 limit = bfloat16_limits(limit, predicted, table)[1]
             share, rounding = self.shares[index]

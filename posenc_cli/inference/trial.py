@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.declare import Bound, Waves
     from posenc_cli.formulas.tables import PlacedColumns
     from posenc_cli.inference.evidence import Evidence
+    from posenc_cli.inference.formats import CellFormat
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
 
@@ -72,7 +73,9 @@ class Hypothesis(Record):
     for each digit of a number that was fitted, 2 to 3.5 for rules with many numbers, 3 more for a
     mistake, 5 and more for what is tried since nothing else fits; hundredths order equals.
     ``hidden`` names parameters that such an array cannot show; ``wrong`` says what of it no
-    command of posenc would write. ``multiplier`` is what every cell was multiplied by afterwards.
+    command of posenc would write. ``multiplier`` is what every cell was multiplied by afterwards,
+    ``cells`` the coarse format that they were kept in then, of which a cell of each table may fall
+    to the other side of a tie, a step of ``steps`` off.
     """
 
     scheme: str
@@ -86,6 +89,8 @@ class Hypothesis(Record):
     uncertainty: Mapping[str, float] = fresh(dict)
     head: int | None = None
     multiplier: float = 1.0
+    cells: CellFormat | None = None
+    steps: tuple[float, ...] = ()
 
     @property
     def seq_len(self) -> int | None:
@@ -173,7 +178,7 @@ def try_hypothesis(hypothesis: Hypothesis, evidence: Evidence) -> Trial:
         _exact_trial(hypothesis, encoding, evidence, rounded) for rounded in formats_of(evidence)
     ]
     best = min(trials, key=lambda trial: (not trial.fits, -trial.equal))
-    if best.equal == 1:
+    if best.equal == 1 or hypothesis.cells is not None:
         return best
     return _with_arithmetic(best, encoding, evidence)
 
@@ -182,12 +187,15 @@ def _exact_trial(
     hypothesis: Hypothesis, encoding: Encoding, evidence: Evidence, rounded: DType
 ) -> Trial:
     tally = _Tally()
-    for table, sample in zip(
-        hypothesis.tables, put_right(hypothesis, evidence.sample), strict=True
+    for index, (table, sample) in enumerate(
+        zip(hypothesis.tables, put_right(hypothesis, evidence.sample), strict=True)
     ):
         computed = computation_of(hypothesis, table, rounded, "exact", encoding=encoding)
-        predicted = widen(computed(hypothesis.positions), rounded)
+        exact_cells = widen(computed(hypothesis.positions), rounded)
+        predicted = coarsened(hypothesis, index, exact_cells, rounded)
         limit = limits_of(hypothesis, table, rounded, encoding=encoding)(hypothesis.positions)
+        if hypothesis.steps:
+            limit = limit + hypothesis.steps[index]
         tally.take(distances(sample, predicted, table), limit, predicted, rounded)
     return tally.trial(hypothesis, encoding.bound, _plainest_arithmetic(hypothesis), rounded)
 
@@ -444,6 +452,19 @@ def computation_of(
         return rows
     multiplier = round_to(np.array([hypothesis.multiplier]), FLOAT64, rounded)[0]
     return lambda positions: narrow(widen(rows(positions), rounded) * multiplier, None, rounded)
+
+
+def coarsened(hypothesis: Hypothesis, table: int, cells: RealRows, stored: DType) -> RealRows:
+    """What the format of a hypothesis, where it has one, makes of cells of a table (n, columns).
+
+    They are numbers of the format that the file has.
+    """
+    if hypothesis.cells is None:
+        return cells
+    turned = 1j * cells if table else cells + 0j
+    coarse = hypothesis.cells.rounded(np.asarray(turned, np.complex128))
+    values = np.asarray(coarse.imag if table else coarse.real, np.float64)
+    return np.asarray(round_to(values, FLOAT64, stored), np.float64)
 
 
 def limits_of(
