@@ -70,6 +70,19 @@ class CellMap(Record):
 
 def cell_map_cause(suspect: Suspect) -> Explanation | None:
     """The cause where a map of the right angles makes all cells."""
+    return _first_that_holds(suspect, _maps)
+
+
+def own_numbers_cause(suspect: Suspect) -> Explanation | None:
+    """The cause where rows, or pairs, are right but for a number of their own."""
+    reference = suspect.examination.reference
+    return _first_that_holds(suspect, lambda _, sample: _of_their_own(reference, sample))
+
+
+def _first_that_holds(
+    suspect: Suspect, maps: Callable[[Suspect, TableCells], Iterator[CellMap]]
+) -> Explanation | None:
+    """The cause of the first of some maps that makes all cells."""
     reference, places = suspect.examination.reference, suspect.examination.subject.own.places
     if not are_tables(suspect) or reference.coordinates is not None:
         return None
@@ -78,7 +91,7 @@ def cell_map_cause(suspect: Suspect) -> Explanation | None:
     few = TableCells.of(suspect, sampled[:: -(-sampled.size // _FEW)])
     if not np.isfinite(sample.cells).all():
         return None
-    for one in _maps(suspect, sample):
+    for one in maps(suspect, sample):
         _, near = _missed(one, few)
         if near.all(axis=1).mean() < 1 - 2 / _FEW or _missed(one, sample)[1].mean() < 1 - 1 / _FEW:
             continue
@@ -148,7 +161,7 @@ def _missed(one: CellMap, part: TableCells) -> tuple[RealRows, Flags]:
 def _maps(suspect: Suspect, sample: TableCells) -> Iterator[CellMap]:
     reference = suspect.examination.reference
     yield from _of_cells(sample)
-    yield from _of_rows_and_pairs(reference, sample)
+    yield from _of_rows(reference, sample)
     yield from _approximations(reference.scale)
     yield from _means(reference)
     if suspect.examination.subject.own.pairing is None:
@@ -339,8 +352,8 @@ def _shifted(sample: TableCells) -> Iterator[CellMap]:
     yield CellMap(Cause.COS_SIN_MISPAIRED, f"{' and '.join(texts)}{taken}", made)
 
 
-def _of_rows_and_pairs(reference: Reference, sample: TableCells) -> Iterator[CellMap]:
-    """Rows, or pairs, that are multiplied by numbers of their own."""
+def _of_rows(reference: Reference, sample: TableCells) -> Iterator[CellMap]:
+    """Rows that are multiplied by a law of their position, or by their length."""
     sizes = np.median(np.hypot(sample.cells[0], sample.cells[1]), axis=1) / reference.scale  # (n,)
     places, far = sample.positions, np.abs(sample.positions) > 0
     if far.any() and (sizes > 0).all():
@@ -368,7 +381,12 @@ def _of_rows_and_pairs(reference: Reference, sample: TableCells) -> Iterator[Cel
             text,
             partial(_normed, table=norm),
         )
-    if sample.cells.shape[2] >= _FEWEST_PAIRS and np.ptp(sizes) > 1e-4:
+
+
+def _of_their_own(reference: Reference, sample: TableCells) -> Iterator[CellMap]:
+    """Rows, and pairs, that are multiplied by numbers above 0 which follow no rule."""
+    sizes = np.median(np.hypot(sample.cells[0], sample.cells[1]), axis=1) / reference.scale  # (n,)
+    if sample.cells.shape[2] >= _FEWEST_PAIRS and np.ptp(sizes) > 1e-4 and sizes.min() > 0:
         yield CellMap(
             Cause.ATTENTION_FACTOR,
             f"each row is multiplied by a number of its own, {sizes.min():.4g} to "
@@ -389,7 +407,7 @@ def _of_pairs(sample: TableCells) -> Iterator[CellMap]:
     squares = (sample.right**2).sum(axis=1)  # (tables, pairs)
     times = (sample.cells * sample.right).sum(axis=1) / np.maximum(squares, 1e-30)
     whole = np.array_equal(sample.cells, np.rint(sample.cells)) and np.abs(times).max() > 1
-    if not np.ptp(times) > 1e-4:
+    if not np.ptp(times) > 1e-4 or times.min() <= 0:
         return
     codes = ", as whole numbers: the scales of columns were not applied" if whole else ""
     extra = 1.0 if whole else 0.0  # half a code, and as much for the numbers themselves

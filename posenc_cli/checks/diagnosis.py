@@ -15,7 +15,7 @@ import numpy as np
 
 from posenc_cli.checks.added import added_cause
 from posenc_cli.checks.axes import axis_cause
-from posenc_cli.checks.cell_maps import byte_order_cause, cell_map_cause
+from posenc_cli.checks.cell_maps import byte_order_cause, cell_map_cause, own_numbers_cause
 from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.grid_orders import grid_cause
 from posenc_cli.checks.growing_lengths import growth_cause
@@ -376,6 +376,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or _one_of(byte_order_cause(suspect))
         or _one_of(cell_map_cause(suspect))
         or _causes_of_rows(suspect)
+        or _one_of(own_numbers_cause(suspect))
         or _one_of(stretched_cause(suspect))
         or _one_of(precision_cause(suspect))
         or _one_of(neighbour_cause(suspect))

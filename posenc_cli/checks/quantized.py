@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _FEWEST = 8
 """Rows that show whether columns hold few numbers."""
 
+_SEEN = 0.9
+"""Of the cells of the sample: the others may be no numbers."""
+
 _REPEATED = 0.97
 """Of the cells of a column that 256 numbers are to stand for: more would be different in any."""
 
@@ -34,7 +37,7 @@ _FIRST, _EXPLAINED = 6, 0.8
 def quantized_causes(suspect: Suspect) -> list[Explanation]:
     """What codes the cells were kept in, where some explain them."""
     sample = suspect.sample
-    if not sample.seen.all() or sample.positions.size < _FEWEST:
+    if sample.seen.mean() < _SEEN or sample.positions.size < _FEWEST:
         return []
     chosen = few_rows(sample.positions)
     few = sample.rows(chosen)
