@@ -45,7 +45,8 @@ class TableCells(Record):
         cells = np.stack([block.turned.real, block.turned.imag])
         if block.mirrored is not None:
             apart = np.stack([block.mirrored.real, -block.mirrored.imag])
-            cells = np.concatenate([cells + apart, cells - apart])
+            with np.errstate(invalid="ignore", over="ignore"):
+                cells = np.concatenate([cells + apart, cells - apart])
             right = np.concatenate([right, right])
         allowed = np.broadcast_to(allowed, cells.shape)
         if isinstance(rows, slice):

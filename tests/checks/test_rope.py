@@ -192,7 +192,7 @@ def test_what_is_not_a_number_never_passes(value):
     for check in ("relative", "norm", "reference"):
         assert not finding(found, check).ok
         assert finding(found, check).worst is None
-    assert diagnose(found)[0].cause == "unknown"
+    assert diagnose(found)[0].cause == "not-a-number"
     assert "position 11" in diagnose(found)[0].evidence
 
 
