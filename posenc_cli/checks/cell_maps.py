@@ -92,13 +92,18 @@ def _first_that_holds(
     if not np.isfinite(sample.cells).all():
         return None
     for one in maps(suspect, sample):
-        _, near = _missed(one, few)
-        if near.all(axis=1).mean() < 1 - 2 / _FEW or _missed(one, sample)[1].mean() < 1 - 1 / _FEW:
+        if not all(_hold_nearly(_missed(one, part)[1]) for part in (few, sample)):
             continue
         residual, wrong = _residual(suspect, one)
         if residual.rows <= min(max(1, _EXCEPTIONS * residual.of_rows), _LEFT * wrong):
             return with_residual(Explanation(one.cause, one.message, one.evidence), residual)
     return None
+
+
+def _hold_nearly(near: Flags) -> bool:
+    """Whether nearly all rows hold, all but one of few. Shape: (n, pairs)."""
+    left = int(np.count_nonzero(~near.all(axis=1)))
+    return left <= max(1, near.shape[0] // _FEW)
 
 
 def _residual(suspect: Suspect, one: CellMap) -> tuple[Residual, int]:
