@@ -40,11 +40,17 @@ _FEW = 48
 _FEWEST_ROWS, _FEWEST_PAIRS = 8, 4
 """Of a table that shows numbers of each pair, or of each row."""
 
+_SCORES_OF_ROWS, _CENTRED = 64, 1e-4
+"""Rows that show two numbers of each column, and what these leave of a cell."""
+
 _EXCEPTIONS = 0.003
 """Of the rows: the first or the last of a table may have no neighbour."""
 
 _LEFT = 0.1
 """Of the rows that are wrong: what explains them leaves hardly one."""
+
+_LAYER_NORM = 1e-5
+"""What a layer norm adds to the variance."""
 
 _SINGLE = 4e-7
 """What a cell in float32 may be off by that goes through a root or a quotient."""
@@ -218,6 +224,11 @@ def _of_cells(sample: TableCells) -> Iterator[CellMap]:
             None,
         ),
         (
+            "squares stand for cosines and sines",
+            lambda c, s: (c * c, s * s),
+            None,
+        ),
+        (
             "tangents stand for sines",
             lambda c, s: (c, s / c),
             lambda c, _: (0 * c, _SINGLE / (c * c)),
@@ -381,11 +392,12 @@ def _of_rows(reference: Reference, sample: TableCells) -> Iterator[CellMap]:
         ("each row of cosines, and of sines, is divided by its own length", None),
         ("each row is divided by the length of its cosines", 0),
     ):
-        yield CellMap(
-            Cause.ATTENTION_FACTOR,
-            text,
-            partial(_normed, table=norm),
-        )
+        yield CellMap(Cause.ATTENTION_FACTOR, text, partial(_normed, table=norm))
+    yield CellMap(
+        Cause.ATTENTION_FACTOR,
+        "each row of cosines, and of sines, has mean 0 and variance 1, as a layer norm makes them",
+        _standardized,
+    )
 
 
 def _of_their_own(reference: Reference, sample: TableCells) -> Iterator[CellMap]:
@@ -412,21 +424,39 @@ def _of_pairs(sample: TableCells) -> Iterator[CellMap]:
     squares = (sample.right**2).sum(axis=1)  # (tables, pairs)
     times = (sample.cells * sample.right).sum(axis=1) / np.maximum(squares, 1e-30)
     whole = np.array_equal(sample.cells, np.rint(sample.cells)) and np.abs(times).max() > 1
-    if not np.ptp(times) > 1e-4 or times.min() <= 0:
-        return
     codes = ", as whole numbers: the scales of columns were not applied" if whole else ""
     extra = 1.0 if whole else 0.0  # half a code, and as much for the numbers themselves
+    if np.ptp(times) > 1e-4 and times.min() > 0:
+        yield CellMap(
+            Cause.TABLE_PRECISION if whole else Cause.ATTENTION_FACTOR,
+            f"each pair is multiplied by numbers of its own, {times.min():.4g} to "
+            f"{times.max():.4g}{codes}",
+            partial(_of_columns, times=times, added=np.zeros_like(times), extra=extra),
+        )
+    means, right_means = sample.cells.mean(axis=1), sample.right.mean(axis=1)
+    apart = sample.right - right_means[:, None]
+    slopes = (apart * sample.cells).sum(axis=1) / np.maximum((apart * apart).sum(axis=1), 1e-30)
+    added = means - slopes * right_means
+    if np.abs(added).max() > 1e-4 and sample.positions.size >= _SCORES_OF_ROWS:
+        kept = (
+            "less a number of its own"
+            if np.abs(slopes - 1).max() < 1e-3
+            else ("less one number and times another of its own")
+        )
+        yield CellMap(
+            Cause.ATTENTION_FACTOR,
+            f"each column of cosines and of sines is the right one {kept}, as where columns are "
+            "centred",
+            partial(_of_columns, times=slopes, added=added, extra=_CENTRED),
+        )
 
-    def made(part: TableCells) -> tuple[RealRows, RealRows]:
-        cells, more = _multiplied(part, times[:, None, :])
-        return cells, more + extra
 
-    yield CellMap(
-        Cause.TABLE_PRECISION if whole else Cause.ATTENTION_FACTOR,
-        f"each pair is multiplied by numbers of its own, {times.min():.4g} to {times.max():.4g}"
-        f"{codes}",
-        made,
-    )
+def _of_columns(
+    part: TableCells, *, times: RealRows, added: RealRows, extra: float
+) -> tuple[RealRows, RealRows]:
+    """Columns times one number, and another added to it. Shape of both: (tables, pairs)."""
+    cells, more = _multiplied(part, times[:, None, :])
+    return cells + added[:, None, :], more + extra
 
 
 def _by_law(part: TableCells, *, law: Callable[[Reals], Reals]) -> tuple[RealRows, RealRows]:
@@ -437,6 +467,14 @@ def _by_law(part: TableCells, *, law: Callable[[Reals], Reals]) -> tuple[RealRow
 def _normed(part: TableCells, *, table: int | None) -> tuple[RealRows, RealRows]:
     """Rows of each table by their own length, or by that of one."""
     return _multiplied(part, 1 / _lengths(part, table))
+
+
+def _standardized(part: TableCells) -> tuple[RealRows, RealRows]:
+    """Rows less their mean, over their deviation."""
+    means = part.right.mean(axis=2, keepdims=True)
+    deviations = np.sqrt(part.right.var(axis=2, keepdims=True) + _LAYER_NORM)
+    extra = part.allowed / deviations + 2 * _SINGLE / deviations
+    return (part.right - means) / deviations, extra
 
 
 def _multiplied(part: TableCells, factors: RealRows) -> tuple[RealRows, RealRows]:

@@ -94,7 +94,7 @@ _FLOAT32_NUMBER = 2.0**-22
 _CHECK_WIDTH = "check the head dim and the share of it that turns (partial)"
 """What is said of a width that nothing explains."""
 
-_FEWER = 3
+_FEWER = 2
 """Times as many cells that one rounding leaves over as another: it was the other."""
 
 _FEW_EXCEPTIONS = 0.03

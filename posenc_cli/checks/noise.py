@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.table_cells import TableCells, are_tables
-from posenc_cli.checks.verdict import Explanation
-from posenc_cli.checks.wording import with_residual
+from posenc_cli.checks.verdict import Explanation, Where
+from posenc_cli.checks.wording import pairs_text, spec, with_residual
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.claims import Residual
+from posenc_cli.inference.claims import Claim, Residual
+from posenc_cli.inference.defects import Defect
 from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.inference.localise import Rightness
 from posenc_cli.inference.tolerance import unit
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +49,14 @@ _FINEST = 4.0
 _LARGEST = 0.5
 """Of the right cells: what is larger has little to do with them."""
 
-_QUARTERS = 4
+_AS_LARGE = 0.2
+"""What the size of noise may differ by from that of the cells that it multiplies."""
+
+_SAMPLED = 256
+"""Rows that show the size of noise."""
+
+_QUARTERS, _UNEVEN = 4, 0.1
+"""Of the rows, in which noise is looked at apart, and what sizes may differ by there."""
 
 _DIGITS_OF_HALF = 3
 """Of a number that cells in a half precision show."""
@@ -186,7 +196,14 @@ def noise_cause(suspect: Suspect) -> Explanation | None:
     sample = suspect.sample
     if not are_tables(suspect) or sample.positions.size < _FEWEST_ROWS:
         return None
-    parts = TableCells.of(suspect, _sampled_rows(suspect))
+    rightness = Rightness.of(suspect.whole, Claim(Defect(), sample.reference.scale))
+    pairs, start = ~rightness.pairs, int(np.argmin(rightness.rows))
+    if start < _FEWEST_ROWS:
+        start = 0
+    later = np.unique(np.linspace(start, suspect.whole.count - 1, _SAMPLED).astype(np.int64))
+    if not pairs.any() or later.size < _FEWEST_ROWS:
+        return None
+    parts = TableCells.of(suspect, later).part(np.ones(later.size, bool), pairs)
     missed = parts.cells - parts.right
     sure = parts.allowed <= 2 * sample.tolerance.floor
     if not sure.any():
@@ -194,19 +211,41 @@ def noise_cause(suspect: Suspect) -> Explanation | None:
     size = float(np.median(np.abs(missed[sure])))
     if not _FINEST * sample.tolerance.floor < size < _LARGEST * sample.reference.scale:
         return None
-    spread = _Spread(size, suspect.whole.count)
+    spread = _Spread(size, suspect.whole.count - start)
 
     def held() -> Iterator[tuple[Integers, Reals, Flags]]:
-        for some in TableCells.all_of(suspect):
-            spread.take(some)
-            left = np.abs(some.cells - some.right).max(axis=0)
-            yield some.positions, left, np.ones(left.shape, bool)
+        for piece in TableCells.all_of(suspect):
+            some = piece.part(piece.rows >= start, pairs)
+            if some.rows.size:
+                spread.take(some)
+                left = np.abs(some.cells - some.right).max(axis=0)
+                yield some.positions, left, np.ones(left.shape, bool)
 
     residual = Residual.measure(held())
     words = spread.words
     if words is None or residual.largest > _FARTHEST * spread.deviation + float(spread.allowed):
         return None
-    return with_residual(words, residual)
+    return _placed(with_residual(words, residual), suspect, pairs, start)
+
+
+def _placed(words: Explanation, suspect: Suspect, pairs: Flags, start: int) -> Explanation:
+    """Where noise is, and that all is right elsewhere."""
+    places, texts = suspect.examination.subject.own.places, []
+    first, last = places.at(np.array([start, suspect.whole.count - 1])).tolist()
+    if start:
+        texts.append(f"from position {first} on")
+    if not pairs.all():
+        texts.append(pairs_text(np.flatnonzero(pairs).tolist(), pairs.size))
+    if not texts:
+        return words
+    rows = f"{first}:{last + 1}" if start else None
+    where = Where(rows, None if pairs.all() else spec(np.flatnonzero(pairs)))
+    return replace(
+        words,
+        message=f"{', '.join(texts)}: {words.message}",
+        evidence=f"{words.evidence}; all is right elsewhere",
+        where=where,
+    )
 
 
 _FARTHEST = 16.0
@@ -227,6 +266,8 @@ class _Spread:
     gains: RealRows | None = None
     turns: RealRows | None = None
     counts: RealRows | None = None
+    energies: RealRows | None = None
+    numbers: RealRows | None = None
     relative: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     products: dict[str, list[float]] = field(default_factory=dict)
 
@@ -265,16 +306,21 @@ class _Spread:
         shape = (_QUARTERS, off.shape[2])
         if self.gains is None or self.turns is None or self.counts is None:
             self.gains, self.turns, self.counts = (np.zeros(shape) for _ in range(3))
+        if self.energies is None or self.numbers is None:
+            self.energies, self.numbers = np.zeros(shape), np.zeros(shape)
         quarters = (self.taken + np.arange(off.shape[1])) * _QUARTERS // max(self.rows, 1)
         self.taken += off.shape[1]
         gains = (off * parts.right).sum(axis=0)  # (n, pairs)
         turns = (off[1::2] * parts.right[::2] - off[::2] * parts.right[1::2]).sum(axis=0)
         known = np.where(sure, parts.right**2, 0.0).sum(axis=0)
+        energies, numbers = (off * off).sum(axis=0), sure.sum(axis=0)
         for quarter in np.unique(quarters):
             chosen = quarters == quarter
             self.gains[quarter] += gains[chosen].sum(axis=0)
             self.turns[quarter] += turns[chosen].sum(axis=0)
             self.counts[quarter] += known[chosen].sum(axis=0)
+            self.energies[quarter] += energies[chosen].sum(axis=0)
+            self.numbers[quarter] += numbers[chosen].sum(axis=0)
 
     @property
     def deviation(self) -> float:
@@ -282,40 +328,56 @@ class _Spread:
         return math.sqrt(self.squares / max(self.count, 1.0))
 
     @property
+    def even(self) -> bool:
+        """Whether it is as large in every pair and every quarter of the rows."""
+        assert self.energies is not None
+        assert self.numbers is not None
+        numbers = np.maximum(self.numbers, 1.0)
+        shares = self.energies / numbers / max(self.squares / max(self.count, 1.0), 1e-300)
+        kurtosis = self.fourths * self.count / max(self.squares**2, 1e-300)
+        limits = _UNEVEN + _DEVIATIONS * np.sqrt(max(kurtosis - 1, 0.0) / numbers)
+        return bool((np.abs(shares - 1) <= limits)[self.numbers >= _FEWEST_ROWS].all())
+
+    @property
     def farthest_correlation(self) -> float:
         """The largest correlation of what is off with its neighbours."""
         return max(abs(p) / max(s, 1e-300) for p, _, s in self.products.values())
 
     @property
-    def words(self) -> Explanation | None:
-        """That it is noise, in words; None where it has a pattern."""
-        if self.count < _FEWEST or self.gains is None or self.counts is None or self.turns is None:
-            return None
+    def patterned(self) -> bool:
+        """Whether it follows the right cells, or its neighbours, or is larger in some places."""
+        assert self.gains is not None
+        assert self.turns is not None
+        assert self.counts is not None
+        if not self.even:
+            return True
         for product, squares, sizes in self.products.values():
             if abs(product) > _DEVIATIONS * math.sqrt(squares) + _CORRELATION * sizes:
-                return None
+                return True
         deviation = self.deviation
-        for sums in (self.gains, self.turns):
-            limit = _DEVIATIONS * deviation * np.sqrt(np.maximum(self.counts, 1.0))
-            if (np.abs(sums) > limit + _CORRELATION * deviation * self.counts).any():
-                return None
-        size = f"{deviation:.2g} (standard deviation)"
-        message = f"noise of size {size} was added to all cells"
+        limits = _DEVIATIONS * deviation * np.sqrt(np.maximum(self.counts, 1.0))
+        limits += _CORRELATION * deviation * self.counts
+        return bool(any((np.abs(sums) > limits).any() for sums in (self.gains, self.turns)))
+
+    @property
+    def words(self) -> Explanation | None:
+        """That it is noise, in words; None where it has a pattern."""
+        if self.count < _FEWEST or self.gains is None or self.patterned:
+            return None
         follows, right, fourths, _ = self.relative
         mean = right / self.count
         variance = fourths / self.count - mean * mean
         covariance = follows / self.count - mean * self.squares / self.count
-        if variance > 0 and abs(covariance / variance * mean * self.count / self.squares - 1) < 0.2:
+        message = f"noise of size {self.deviation:.2g} (standard deviation) was added to the cells"
+        added = variance <= 0 or (
+            abs(covariance / variance * mean * self.count / self.squares - 1) >= _AS_LARGE
+        )
+        if not added:
             share = math.sqrt(self.squares / right)
             message = (
-                f"all cells were multiplied by noise: {share:.2g} of each (standard deviation)"
+                f"the cells were multiplied by noise: {share:.2g} of each (standard deviation)"
             )
-        kurtosis = self.fourths * self.count / self.squares**2
-        kind = ""
-        if "added" in message:
-            for name, known in (("normal", 3.0), ("uniform", 1.8)):
-                if abs(kurtosis - known) <= 0.1 + _DEVIATIONS * math.sqrt(24 / self.count):
-                    kind = f", spread as {name} noise is"
+        kind = self.kind if added else ""
         return Explanation(
             Cause.NOISE,
             f"{message}; every pair follows its frequency, and what is left has no pattern",
@@ -323,3 +385,13 @@ class _Spread:
             f"pair to pair and table to table, and its phase adds up in no quarter of the "
             f"rows{kind}",
         )
+
+    @property
+    def kind(self) -> str:
+        """How it is spread, in words that follow others; empty where no known noise is so."""
+        kurtosis = self.fourths * self.count / self.squares**2
+        limit = 0.1 + _DEVIATIONS * math.sqrt(24 / self.count)
+        for name, known in (("normal", 3.0), ("uniform", 1.8)):
+            if abs(kurtosis - known) <= limit:
+                return f", spread as {name} noise is"
+        return ""

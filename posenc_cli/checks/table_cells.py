@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.wording import Suspect
     from posenc_cli.inference.turning import SomeRows
-    from posenc_cli.numerics.arrays import Integers, RealRows
+    from posenc_cli.numerics.arrays import Flags, Integers, RealRows
 
 
 class TableCells(Record):
@@ -52,6 +52,14 @@ class TableCells(Record):
         if isinstance(rows, slice):
             rows = np.arange(rows.start, rows.stop, dtype=np.int64)
         return cls(cells, right, allowed, angles, block.positions, rows)
+
+    def part(self, rows: Flags, pairs: Flags) -> TableCells:
+        """Some of the rows (n,), and some of the pairs (pairs,)."""
+        cells, right, allowed = (
+            table[:, rows][:, :, pairs] for table in (self.cells, self.right, self.allowed)
+        )
+        angles = self.angles[rows][:, pairs]
+        return TableCells(cells, right, allowed, angles, self.positions[rows], self.rows[rows])
 
     @classmethod
     def all_of(cls, suspect: Suspect) -> Iterator[TableCells]:

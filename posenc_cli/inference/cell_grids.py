@@ -47,6 +47,9 @@ _ONE_CELL = 2.0**-22
 _NORMAL, _SUBNORMAL = 2.0**-14, 2.0**-24
 """The smallest number of float16 that keeps all its bits, and the step of smaller ones."""
 
+_WRAPPED = 0.005
+"""Of the cells: a cosine is hardly ever −1, and often 1."""
+
 _GROUPS = (16, 32, 64, 128)
 """Columns that share a scale, in formats of weights."""
 
@@ -55,16 +58,22 @@ _BITS = (8, 4)
 
 
 class Steps(CellFormat):
-    """Multiples of a step for each table, rounded or cut; those of n bits end as their codes do."""
+    """Multiples of a step for each table, rounded or cut; those of n bits end as their codes do.
+
+    ``largest`` is the last code: larger ones become it, or, with ``wraps``, begin again below.
+    """
 
     step: tuple[float, float] = (1.0, 1.0)
     largest: float = math.inf
+    wraps: bool = False
 
     def _rounded_table(self, table: RealRows, which: int) -> RealRows:
         codes = _WHOLE[self.how](table / self.step[which])
-        return np.asarray(
-            self.step[which] * np.clip(codes, -self.largest - 1, self.largest), np.float64
-        )
+        if self.wraps:
+            count = self.largest + 1
+            codes = np.mod(codes + count, 2 * count) - count
+        codes = np.clip(codes, -self.largest - 1, self.largest)
+        return np.asarray(self.step[which] * codes, np.float64)
 
 
 class Significand(CellFormat):
@@ -204,8 +213,14 @@ def read_off_formats(factors: ComplexRows, tables: tuple[str, ...]) -> Iterator[
     most = float(cells.max(initial=0.0))
     step, name = _step_of(cells)
     if step:
+        largest = _largest_code(most / step)
         for how in _WHOLE:
-            yield Steps(name, how=how, step=(step, step), largest=_largest_code(most / step))
+            yield Steps(name, how=how, step=(step, step), largest=largest)
+        if (cells == -(largest + 1) * step).mean() > _WRAPPED:  # as where a cast wraps
+            wrapped = f"{name}, the largest of which became the least"
+            for how in _WHOLE:
+                steps = Steps(wrapped, how=how, step=(step, step), largest=largest)
+                yield replace(steps, wraps=True)
     digits = _digits_of(cells, decimal=False)
     if digits is not None:
         yield from _floats(cells, digits)

@@ -382,9 +382,10 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
         yield from _with_rules(replace(plain, rates=half), likely, fewest)
         yield from _with_rules(replace(plain, positions=half), rules, fewest)
         yield from _with_rules(replace(plain, cells=HALF_CELLS[half]), rules, fewest)
-    if np.count_nonzero(sample.seen) >= _FEWEST_CELLS:
-        for kept in read_off_formats(sample.factors, ("cos", "sin")):
-            yield from _with_rules(replace(plain, cells=kept), likely, fewest)
+    for kept in _read_off(sample, ("cos", "sin")):
+        yield replace(plain, turn="backward", cells=kept)
+        yield from (replace(plain, offset=offset, cells=kept) for offset in offsets[:4])
+        yield from _with_rules(replace(plain, cells=kept), likely, fewest)
     restart = -int(sample.positions[0])  # of a part of a subject, whose rows count from 0 again
     for offset in [*offsets[:4], *([restart] if restart else [])]:
         yield from _with_rules(replace(plain, offset=offset), rules, fewest)
@@ -458,8 +459,14 @@ def _coarse_formats(
     """Formats whose scale is read off the cells, where these are enough to confirm it."""
     if np.count_nonzero(sample.seen) >= _FEWEST_CELLS:
         yield from coarse_formats(sample.factors)
-        yield from read_off_formats(sample.factors, tables)
+        yield from _read_off(sample, tables)
         yield from cut_codes(sample.factors)
+
+
+def _read_off(sample: Sample, tables: tuple[str, ...]) -> Iterator[CellFormat]:
+    """The grids that the cells which are seen are on."""
+    if np.count_nonzero(sample.seen) >= _FEWEST_CELLS:
+        yield from read_off_formats(np.where(sample.seen, sample.factors, np.nan), tables)
 
 
 def _products(sample: Sample) -> Iterator[CellFormat]:

@@ -106,6 +106,14 @@ mutant("tables_17_bits", "plain", "table-precision", "17 significant bits, cut",
     subjects=STORED, mend=both(lambda x: floated(x, 17, np.trunc)))
 mutant("sines_cut", "plain", "table-precision", "sines alone cut to 12 bits after the point",
     relative=False, mend=lambda c, s: (c, np.trunc(s * 4096) / 4096))
+mutant("fixed_q7_wraps", "plain", "table-precision", "Q7 of which 1 becomes −1", relative=None,
+    subjects=STORED, mend=both(lambda x: np.rint(x * 128).astype(np.int8) / 128))
+mutant("fixed_slow", "plain", "table-precision", "floor(32768 x) / 32768 in the slow half",
+    relative=False, subjects=STORED,
+    mend=both(lambda x: np.where(np.arange(32) < 16, x, np.floor(x * 32768) / 32768)))
+mutant("fixed_late", "plain", "position-offset", "positions from 1 on, in Q15 rounded down",
+    also="table-precision", relative=False, subjects=STORED, offset=1,
+    mend=both(lambda x: np.floor(x * 32768) / 32768))
 
 # Products in half precision.
 for _half in ("bfloat16", "float16"):
@@ -177,6 +185,13 @@ mutant("rows_of_their_own", "plain", "attention-factor", "rows times random numb
 mutant("pairs_of_their_own", "llama3", "attention-factor", "pairs times random numbers",
     relative=None, subjects=STORED,
     mend=both(lambda x: x * np.random.default_rng(8).uniform(0.5, 2, x.shape[1])))
+mutant("rows_of_layer_norm", "plain", "attention-factor", "rows of mean 0 and variance 1",
+    relative=False, subjects=STORED, mend=both(
+        lambda x: (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)))
+mutant("columns_centred", "plain", "attention-factor", "columns less their mean", relative=False,
+    subjects=STORED, mend=both(lambda x: x - x.mean(0)))
+mutant("cells_squared", "wide", "cos-sin-mispaired", "squares of cosines and sines",
+    relative=False, subjects=STORED, mend=both(np.square))
 mutant("codes_of_pairs", "plain", "table-precision", "int8 codes without the scales of columns",
     relative=False, subjects=STORED,
     mend=both(lambda x: np.rint(x * np.linspace(100, 127, x.shape[1]))))
@@ -229,6 +244,15 @@ mutant("dropout_half", "wide", "noise", "dropout of 0.5 on tables in bfloat16", 
 mutant("dropped_rows", "plain", "noise", "rows set to 0 at random, one in ten", relative=False,
     subjects=STORED, mend=lambda c, s: tuple(
         part * (np.random.default_rng(7).random((len(part), 1)) >= 0.1) for part in (c, s)))
+mutant("noise_of_pairs", "plain", "noise", "normal noise on the slow half of the pairs",
+    relative=False, subjects=STORED, mend=lambda c, s: (
+        c + (np.arange(32) >= 16) * np.random.default_rng(3).normal(0, 0.01, c.shape),
+        s + (np.arange(32) >= 16) * np.random.default_rng(4).normal(0, 0.01, s.shape)))
+mutant("noise_since", "wide", "noise", "normal noise from row 3000 on", relative=False,
+    subjects=STORED, mend=lambda c, s: tuple(
+        part + (np.arange(len(part))[:, None] >= 3000)
+        * np.random.default_rng(seed).normal(0, 0.01, part.shape)
+        for part, seed in ((c, 3), (s, 4))))
 
 # Never written.
 mutant("pairs_empty", "plain", "uninitialised", "cosines and sines from pair 20 on are 0",

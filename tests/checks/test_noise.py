@@ -91,3 +91,25 @@ def test_a_cell_that_is_wrong_beside_dropped_ones_is_no_dropout():
     cos = COS * kept(1, 0.2)
     cos[300, 31] = 0.5
     assert "noise" not in {cause.cause for cause in causes_of(cos, SIN * kept(2, 0.2))}
+
+
+@pytest.mark.parametrize(
+    ("noisy", "place", "where"),
+    [
+        (lambda _, pair: pair >= 20, "pairs 20–31 of 32: noise of size 0.001", (None, "20:32")),
+        (lambda row, _: row >= 200, "from position 200 on: noise of size 0.0", ("200:600", None)),
+    ],
+)
+def test_where_noise_is_and_that_all_is_right_elsewhere_is_told(noisy, place, where):
+    some = noisy(*np.indices((ROWS, PAIRS)))
+    (cause,) = causes_of(COS + some * NOISE[0], SIN + some * NOISE[1])
+    assert cause.cause == "noise"
+    assert cause.message.startswith(place)
+    assert cause.evidence.endswith("all is right elsewhere")
+    assert (cause.where.positions, cause.where.pairs) == where
+
+
+def test_noise_that_grows_is_not_said_to_have_one_size():
+    grown = np.linspace(0.5, 3, ROWS)[:, None]
+    causes = causes_of(COS + grown * NOISE[0], SIN + grown * NOISE[1])
+    assert "noise" not in {cause.cause for cause in causes}
