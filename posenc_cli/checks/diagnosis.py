@@ -32,7 +32,7 @@ from posenc_cli.checks.nearly import (
     rounded_vectors_cause,
     unexplained_drift,
 )
-from posenc_cli.checks.noise import dropped_cause, noise_cause
+from posenc_cli.checks.noise import damaged_cause, dropped_cause, noise_cause
 from posenc_cli.checks.passed import passed_cause
 from posenc_cli.checks.quantized import quantized_causes
 from posenc_cli.checks.recurrences import recurrence_cause
@@ -383,6 +383,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or _one_of(noise_cause(suspect))
         or _one_of(unwritten_cause(examination, garbage_of))
         or _one_of(unwritten_rates_cause(suspect))
+        or _one_of(damaged_cause(suspect))
         or _one_of(pairs_cause(suspect))
     )
 

@@ -55,6 +55,13 @@ _AS_LARGE = 0.2
 _SAMPLED = 256
 """Rows that show the size of noise."""
 
+_CROWDED = 6.0
+"""Standard deviations of how many of so many stand in one pair by chance."""
+
+_FEWEST_DAMAGED, _MOST_DAMAGED, _ONE_BIT = 3, 0.05, 0.9
+"""Cells that show no pattern, the largest share of all that is damage, and the share of them that
+one bit must explain."""
+
 _QUARTERS, _UNEVEN = 4, 0.1
 """Of the rows, in which noise is looked at apart, and what sizes may differ by there."""
 
@@ -189,6 +196,50 @@ def _independent(count: float, first: float, second: float, both: float) -> bool
     """Whether two of so many are 0 together as often as those of chance are."""
     expected = first * second / max(count, 1.0)
     return abs(both - expected) <= _DEVIATIONS * math.sqrt(expected + 1) + _CORRELATION * expected
+
+
+def damaged_cause(suspect: Suspect) -> Explanation | None:
+    """Cells that hold anything, here and there, where all others are right."""
+    if not are_tables(suspect):
+        return None
+    wrong_cells, flipped, within = _Zeros(), 0, 0.0
+    by_pair = np.zeros(suspect.examination.reference.pairs)
+    first: tuple[int, int] | None = None
+    for part in TableCells.all_of(suspect):
+        missed = np.abs(part.cells - part.right)
+        wrong = ~(missed <= part.allowed)
+        wrong_cells.take(wrong, np.ones_like(wrong))
+        if wrong.mean() <= _MOST_DAMAGED:
+            flipped += int(np.count_nonzero(_one_bit_apart(part, wrong)))
+        within = max(within, float(np.where(wrong, 0.0, missed).max()))
+        by_pair += wrong.sum(axis=(0, 1))
+        rows = wrong.any(axis=(0, 2))
+        if first is None and rows.any():
+            row = int(np.argmax(rows))
+            first = int(part.positions[row]), int(np.argmax(wrong.any(axis=0)[row]))
+    count, cells = wrong_cells.dropped, wrong_cells.cells
+    if first is None or count < _FEWEST_DAMAGED or wrong_cells.share > _MOST_DAMAGED:
+        return None
+    usual = count / by_pair.size
+    if wrong_cells.pattern != "cells" or by_pair.max() > usual + _CROWDED * math.sqrt(usual + 1):
+        return None
+    stored = suspect.examination.subject.dtype == "float32"
+    bits = stored and flipped >= _ONE_BIT * count
+    what = f": in {flipped} of them one bit flipped" if bits else ""
+    return Explanation(
+        Cause.NOISE,
+        f"{count} of {cells} cells hold other values, scattered without a pattern{what}",
+        f"the first at position {first[0]}, pair {first[1]}; the others are right, to {within:.2g}",
+    )
+
+
+def _one_bit_apart(part: TableCells, wrong: Flags) -> Flags:
+    """Which wrong cells are right once one bit of their float32 is turned. Shape: (cells,)."""
+    stored = part.cells[wrong].astype(np.float32).view(np.uint32)
+    turned = stored[:, None] ^ (np.uint32(1) << np.arange(32, dtype=np.uint32))  # (cells, 32)
+    with np.errstate(all="ignore"):
+        missed = np.abs(turned.view(np.float32).astype(np.float64) - part.right[wrong][:, None])
+    return np.asarray((missed <= part.allowed[wrong][:, None]).any(axis=1), bool)
 
 
 def noise_cause(suspect: Suspect) -> Explanation | None:

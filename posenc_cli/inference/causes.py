@@ -54,5 +54,5 @@ class Cause(Code):
     )
     NOT_A_NUMBER = "not-a-number", "cells are NaN or infinite, and nothing says why"
     NUMBER_FORMAT = "number-format", "cells are the bytes of another number format"
-    NOISE = "noise", "cells are off at random: noise was added, or cells were dropped"
+    NOISE = "noise", "cells are off at random: noise was added, or cells were dropped or damaged"
     UNKNOWN = "unknown", "no known mistake gives these values"

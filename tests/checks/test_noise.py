@@ -113,3 +113,22 @@ def test_noise_that_grows_is_not_said_to_have_one_size():
     grown = np.linspace(0.5, 3, ROWS)[:, None]
     causes = causes_of(COS + grown * NOISE[0], SIN + grown * NOISE[1])
     assert "noise" not in {cause.cause for cause in causes}
+
+
+def test_scattered_cells_are_told_as_damage_and_flipped_bits_as_such():
+    where = np.random.default_rng(5).random((ROWS, PAIRS)) < 0.004
+    cos = np.where(where, np.random.default_rng(6).uniform(-0.9, 0.9, COS.shape), COS)
+    (cause,) = causes_of(cos, SIN)
+    assert cause.cause == "noise"
+    assert "of 38400 cells hold other values, scattered without a pattern" in cause.message
+    assert "the others are right, to " in cause.evidence
+    bits = COS.astype(np.float32).view(np.uint32) ^ (where * np.uint32(1 << 21)).astype(np.uint32)
+    (cause,) = causes_of(bits.view(np.float32), SIN)
+    assert f": in {where.sum()} of them one bit flipped" in cause.message
+
+
+@pytest.mark.parametrize("cells", [np.s_[9, 4], np.s_[9, :], np.s_[200:260:3, 7]])
+def test_cells_in_one_place_are_not_told_as_scattered(cells):
+    cos = COS.copy()
+    cos[cells] = 0.123
+    assert "noise" not in {cause.cause for cause in causes_of(cos, SIN)}
