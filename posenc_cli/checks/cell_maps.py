@@ -109,7 +109,7 @@ def _first_that_holds(
 def _hold_nearly(near: Flags) -> bool:
     """Whether nearly all rows hold, all but one of few. Shape: (n, pairs)."""
     left = int(np.count_nonzero(~near.all(axis=1)))
-    return left <= max(1, near.shape[0] // _FEW)
+    return left <= max(1, len(near) // _FEW)
 
 
 def _residual(suspect: Suspect, one: CellMap) -> tuple[Residual, int]:

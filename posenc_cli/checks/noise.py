@@ -216,7 +216,7 @@ def damaged_cause(suspect: Suspect) -> Explanation | None:
         rows = wrong.any(axis=(0, 2))
         if first is None and rows.any():
             row = int(np.argmax(rows))
-            first = int(part.positions[row]), int(np.argmax(wrong.any(axis=0)[row]))
+            first = int(part.positions[row]), int(np.argmax(wrong[:, row].any(axis=0)))
     count, cells = wrong_cells.dropped, wrong_cells.cells
     if first is None or count < _FEWEST_DAMAGED or wrong_cells.share > _MOST_DAMAGED:
         return None

@@ -36,10 +36,10 @@ class TableCells(Record):
         """The cells of some rows of a table."""
         examination = suspect.examination
         block, reference = examination.subject.own.read(rows), examination.reference
-        angles = reference.angle_positions(block.positions)
+        places = reference.angle_positions(block.positions)
         tolerance, frequencies = suspect.sample.tolerance, reference.frequencies
-        allowed = tolerance.cells(angles, frequencies) * max(1.0, reference.scale)
-        angles = angles.reshape(angles.shape[0], -1) * frequencies  # (n, pairs)
+        allowed = tolerance.cells(places, frequencies) * max(1.0, reference.scale)
+        angles = places.reshape(places.shape[0], -1) * frequencies  # (n, pairs)
         turns = np.exp(1j * angles)
         right = reference.scale * np.stack([turns.real, turns.imag])
         cells = np.stack([block.turned.real, block.turned.imag])

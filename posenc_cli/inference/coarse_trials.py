@@ -69,8 +69,10 @@ class _Cells(Record):
 
     def rows(self, step: int) -> _Cells:
         """Every so many rows."""
-        parts = ([a[::step] for a in arrays] for arrays in (self.stored, self.exact, self.limits))
-        return _Cells(*parts, self.dtype)
+        stored, exact, limits = (
+            [array[::step] for array in arrays] for arrays in (self.stored, self.exact, self.limits)
+        )
+        return _Cells(stored, exact, limits, self.dtype)
 
     def explained(self, coarse: Hypothesis) -> float:
         """The share of the cells that a format explains, of the table where it is smaller."""
