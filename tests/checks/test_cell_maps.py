@@ -21,6 +21,7 @@ def causes_of(cos, sin, *, full=False):
     return diagnose(rope.of_tables(*tables, RIGHT, f"0:{ROWS}"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("full", [False, True])
 def test_the_numbers_of_a_map_are_said(full):
     (cause,) = causes_of(1.5 * COS + 0.25, SIN, full=full)
@@ -34,6 +35,7 @@ def test_the_numbers_of_a_map_are_said(full):
     assert cause.message.endswith("as where π/2 is taken for 1.57")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moved", [1, -2, 16])
 def test_memory_that_is_read_from_a_wrong_place_is_told_by_how_much(moved):
     (cause,) = causes_of(*(np.roll(part.ravel(), moved).reshape(ROWS, -1) for part in (COS, SIN)))

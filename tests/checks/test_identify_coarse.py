@@ -33,6 +33,7 @@ FORMATS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_encoding_behind_a_coarse_format_is_found_and_the_format_is_said(name):
@@ -45,6 +46,7 @@ def test_the_encoding_behind_a_coarse_format_is_found_and_the_format_is_said(nam
     assert found.equal >= 0.85  # scales in float32 move some by a last bit
 
 
+@pytest.mark.long
 def test_whole_numbers_are_so_many_times_the_right_ones():
     table = np.concatenate([np.rint(32767 * COS), np.rint(32767 * SIN)], axis=1)
     found = identify(Evidence.of_arrays(table, dtype="int16")).match

@@ -87,12 +87,14 @@ def test_zeros_by_a_rule_are_not_called_dropped_at_random(zero):
     assert "noise" not in {cause.cause for cause in causes}
 
 
+@pytest.mark.long
 def test_a_cell_that_is_wrong_beside_dropped_ones_is_no_dropout():
     cos = COS * kept(1, 0.2)
     cos[300, 31] = 0.5
     assert "noise" not in {cause.cause for cause in causes_of(cos, SIN * kept(2, 0.2))}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("noisy", "place", "where"),
     [
@@ -109,12 +111,14 @@ def test_where_noise_is_and_that_all_is_right_elsewhere_is_told(noisy, place, wh
     assert (cause.where.positions, cause.where.pairs) == where
 
 
+@pytest.mark.long
 def test_noise_that_grows_is_not_said_to_have_one_size():
     grown = np.linspace(0.5, 3, ROWS)[:, None]
     causes = causes_of(COS + grown * NOISE[0], SIN + grown * NOISE[1])
     assert "noise" not in {cause.cause for cause in causes}
 
 
+@pytest.mark.long
 def test_scattered_cells_are_told_as_damage_and_flipped_bits_as_such():
     where = np.random.default_rng(5).random((ROWS, PAIRS)) < 0.004
     cos = np.where(where, np.random.default_rng(6).uniform(-0.9, 0.9, COS.shape), COS)
@@ -127,6 +131,7 @@ def test_scattered_cells_are_told_as_damage_and_flipped_bits_as_such():
     assert f": in {where.sum()} of them one bit flipped" in cause.message
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cells", [np.s_[9, 4], np.s_[9, :], np.s_[200:260:3, 7]])
 def test_cells_in_one_place_are_not_told_as_scattered(cells):
     cos = COS.copy()

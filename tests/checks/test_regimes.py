@@ -316,6 +316,7 @@ def test_positions_turned_as_any_others_are_counted_and_reproduced(base):
     assert cause.residual.fields()["left_over"]["cells"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rates", "first", "other"),
     [
