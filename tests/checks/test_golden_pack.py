@@ -29,6 +29,8 @@ BEYOND = {
     "one_missing": "of a position that the pack has not",
     "row_missing": "of a position that the pack has not",
     "rows_exchanged": "of positions that the pack has not",
+    "rows_missing": "of positions that the pack has not",
+    "cosine_missing": "of a row that the pack has not",
 }
 """Mutants that a pack of one row a position cannot see, and why."""
 
