@@ -36,6 +36,8 @@ _UNEVEN = 0.02
 """Of cos² + sin²: more than the rounding of any number format makes it scatter."""
 _MOST_AXES, _MOST_FORMS = 6, 3
 """Of an array that is looked into, and forms one within another."""
+_WIDEST = 1 << 16
+"""Columns that an encoding has at most."""
 _FEWEST_ROWS = 2
 """Rows, of a form's matrix, that a form is worth trying for."""
 
@@ -72,7 +74,8 @@ def possible_forms(evidence: Evidence) -> Iterator[Evidence]:
     if len(shape) != 2:
         return
     yield from _without_empty_columns(evidence)
-    if TRANSPOSED not in evidence.forms and min(shape) >= _FEWEST_ROWS:
+    wide = shape[0] > _WIDEST
+    if TRANSPOSED not in evidence.forms and min(shape) >= _FEWEST_ROWS and not wide:
         turned = tuple(array.T for array in evidence.arrays)
         if _may_be_waves(turned):
             yield _form(evidence, turned, TRANSPOSED)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
+from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.growing import xpos
 from posenc_cli.formulas.inverse import KNOWN_BASES, Guess, snap
 from posenc_cli.formulas.relative import transformer_xl
@@ -362,7 +363,10 @@ def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
 
 def _comes_near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
     """Whether a hypothesis comes near the first rows, where no arithmetic is far off yet."""
-    encoding = hypothesis.encoding()
+    try:
+        encoding = hypothesis.encoding()
+    except InvalidInput:  # wider than any encoding
+        return False
     for early in (slice(0, 2), slice(0, _EARLY)):
         for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
             predicted = _roughly(encoding.bound.content, table, evidence.rows[early])

@@ -67,3 +67,12 @@ def test_what_no_format_makes_is_not_told_as_one(damaged):
     found = identify(Evidence.of_arrays(*(damaged(t).astype(np.float32) for t in (COS, SIN))))
     assert found.match is None
     assert not any(candidate.coarse and candidate.fits for candidate in found.candidates)
+
+
+@pytest.mark.long
+def test_a_table_of_more_rows_than_an_encoding_has_columns_is_not_looked_at_transposed():
+    angles = np.multiply.outer(np.arange(66_000), 1e4 ** -(np.arange(4) / 4))
+    noise = 1e-3 * np.random.default_rng(1).standard_normal((2, *angles.shape))
+    tables = (np.cos(angles) + noise[0], np.sin(angles) + noise[1])
+    found = identify(Evidence.of_arrays(*(np.tile(part, 2).astype(np.float32) for part in tables)))
+    assert found.match is None
