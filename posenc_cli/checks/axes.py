@@ -11,8 +11,10 @@ import numpy as np
 
 from posenc_cli.checks.verdict import Explanation, Where
 from posenc_cli.checks.wording import pairs_text, spec, with_residual
+from posenc_cli.errors import PosencError
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import Residual
+from posenc_cli.inference.differences import value_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,14 +39,16 @@ def axis_cause(suspect: Suspect) -> Explanation | None:
     if followed is None or (followed == own).all():
         return None
 
-    def held() -> Iterator[tuple[Integers, RealRows, Flags]]:
-        for _, piece in suspect.whole.pieces():
-            yield piece.positions, *_missed(piece, followed)
-
-    residual = Residual.measure(held())
+    residual = _residual(suspect, followed)
     if not residual.whole:
         return None
     others = np.flatnonzero(followed != own)
+    where = Where(None, spec(others), tuple(sorted({*own[others].tolist()})))
+    parameter = _other_order(suspect)
+    if parameter is not None:
+        pairs = f"{pairs_text(others.tolist(), own.size)} follow other axes"
+        cause = Explanation(Cause.AXIS, parameter[0], pairs, where=where)
+        return with_residual(cause, parameter[1])
     token = _coordinates(sample).shape[1] - 1
     follow = "follows" if others.size == 1 else "follow"
     cause = Explanation(
@@ -52,9 +56,41 @@ def axis_cause(suspect: Suspect) -> Explanation | None:
         f"{pairs_text(others.tolist(), own.size)} {follow} "
         f"{_exchanges_text(own, followed, token=token)}",
         "matches in every pair once this is mended",
-        where=Where(None, spec(others), tuple(sorted({*own[others].tolist()}))),
+        where=where,
     )
     return with_residual(cause, residual)
+
+
+def _residual(suspect: Suspect, followed: Integers) -> Residual:
+    """What is left where each pair follows one of the coordinates. Shape: (pairs,)."""
+
+    def held() -> Iterator[tuple[Integers, RealRows, Flags]]:
+        for _, piece in suspect.whole.pieces():
+            yield piece.positions, *_missed(piece, followed)
+
+    return Residual.measure(held())
+
+
+def _other_order(suspect: Suspect) -> tuple[str, Residual] | None:
+    """The one parameter of the scheme that gives pairs these axes, in words, and what it leaves."""
+    reference = suspect.sample.reference
+    scheme, params = reference.encoding.bound.scheme, reference.params
+    own = reference.coordinates.axes if reference.coordinates is not None else ()
+    for name, parameter in scheme.parameters.items():
+        choices = (not params[name],) if parameter.type is bool else parameter.choices or ()
+        for value in choices:
+            try:
+                waves = scheme.bind({**params, name: value}).content.waves
+            except PosencError:
+                continue
+            axes = None if waves is None or waves.coordinates is None else waves.coordinates.axes
+            if axes is None or axes == own or len(axes) != len(own):
+                continue
+            residual = _residual(suspect, np.array(axes))
+            if residual.whole:
+                meaning = parameter.rules.help
+                return f"{value_text(name, value, params[name])} ({meaning})", residual
+    return None
 
 
 def _coordinates(sample: Sample) -> Integers:

@@ -22,6 +22,7 @@ from posenc_cli.checks.growing_lengths import growth_cause
 from posenc_cli.checks.interpolated import interpolated_cause
 from posenc_cli.checks.mirrors import mirror_cause, mirrored_rows_cause
 from posenc_cli.checks.missing import missing_cause, missing_values
+from posenc_cli.checks.moved_cells import column_major_cause
 from posenc_cli.checks.nearly import (
     common_error_causes,
     held_to_roundings,
@@ -33,6 +34,7 @@ from posenc_cli.checks.nearly import (
     unexplained_drift,
 )
 from posenc_cli.checks.noise import damaged_cause, dropped_cause, noise_cause
+from posenc_cli.checks.own_lengths import own_length_cause
 from posenc_cli.checks.passed import passed_cause
 from posenc_cli.checks.quantized import quantized_causes
 from posenc_cli.checks.recurrences import recurrence_cause
@@ -40,6 +42,7 @@ from posenc_cli.checks.regimes import regime_causes
 from posenc_cli.checks.rope import without_growth
 from posenc_cli.checks.some_cells import (
     empty_pairs_cause,
+    flipped_bit_cause,
     pairs_cause,
     position_cause,
     standstill_cause,
@@ -370,6 +373,8 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     return (
         _one_of(rounded_vectors_cause(suspect))
         or quantized_causes(suspect)
+        or _one_of(column_major_cause(suspect))
+        or _one_of(own_length_cause(suspect))
         or _one_of(interpolated_cause(suspect))
         or _one_of(recurrence_cause(suspect))
         or _one_of(dropped_cause(suspect))
@@ -383,8 +388,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or _one_of(noise_cause(suspect))
         or _one_of(unwritten_cause(examination, garbage_of))
         or _one_of(unwritten_rates_cause(suspect))
-        or _one_of(damaged_cause(suspect))
-        or _one_of(pairs_cause(suspect))
+        or _one_of(damaged_cause(suspect) or flipped_bit_cause(suspect) or pairs_cause(suspect))
     )
 
 

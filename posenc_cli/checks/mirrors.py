@@ -174,7 +174,10 @@ def wrong_places(
     none, same = 0 * cos, np.full_like(cos, 1 / reference.scale)
     yield from _wrong_layouts(reference, cos, sin)
     for message, entries in (
-        ("both sines have the sign +: a minus is missing", (cos, sin, sin, cos)),
+        (
+            "both sines have the sign +: a minus is missing, or stands in half of the table too",
+            (cos, sin, sin, cos),
+        ),
         ("both sines have the sign −: one minus too many", (cos, -sin, -sin, cos)),
         ("the second columns have the wrong sign", (cos, -sin, -sin, -cos)),
         ("a cosine has the wrong sign: pairs are mirrored", (cos, sin, sin, -cos)),
@@ -192,6 +195,10 @@ def wrong_places(
             (cos + sin, none, none, cos + sin),
         ),
         ("the two columns come out exchanged", (sin, cos, cos, -sin)),
+        (
+            "the vectors are added to what they are turned to, as to a residual",
+            (same + cos, -sin, sin, same + cos),
+        ),
         ("there are cosines only", (cos, none, none, cos)),
         ("there are sines only", (none, -sin, sin, none)),
         ("only the first column is turned: the second stays as it is", (cos, -sin, none, same)),

@@ -227,7 +227,7 @@ def damaged_cause(suspect: Suspect) -> Explanation | None:
     bits = stored and flipped >= _ONE_BIT * count
     what = f": in {flipped} of them one bit flipped" if bits else ""
     return Explanation(
-        Cause.NOISE,
+        Cause.DAMAGED,
         f"{count} of {cells} cells hold other values, scattered without a pattern{what}",
         f"the first at position {first[0]}, pair {first[1]}; the others are right, to {within:.2g}",
     )

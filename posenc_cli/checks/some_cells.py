@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, Integers
 
 
+_UNDERFLOW = (
+    ("the smallest normal number of float16", 2.0**-14),
+    ("half of the smallest number of float16", 2.0**-25),
+)
+"""Numbers below which frequencies may have become 0."""
+
+
 def standstill_cause(suspect: Suspect) -> Explanation | None:
     """Pairs that do not turn though they should, the others being right."""
     sample, right = suspect.sample, suspect.sample.reference.frequencies
@@ -37,6 +44,9 @@ def standstill_cause(suspect: Suspect) -> Explanation | None:
     if not residual.pairs[pairs].all():
         return None
     others = f"the other {right.size - pairs.size} pairs are right" if residual.whole else ""
+    for text, least in _UNDERFLOW:
+        if residual.whole and right[pairs].max() < least <= right[sound & (right > 0)].min():
+            others += f", as where what is below {least:.3g}, {text}, becomes 0"
     cause = Explanation(
         Cause.ROTARY_DIM,
         f"{pairs_text(pairs.tolist(), right.size)} {'does' if pairs.size == 1 else 'do'} not turn",
@@ -152,3 +162,41 @@ def pairs_cause(suspect: Suspect) -> Explanation | None:
         evidence,
         where=Where(None, spec(pairs)),
     )
+
+
+def flipped_bit_cause(suspect: Suspect) -> Explanation | None:
+    """One cell of float32 tables that has one bit other than it should, all others being right."""
+    subject = suspect.examination.subject
+    own = subject.own
+    residual = suspect.residual(Defect())
+    pairs = np.flatnonzero(~residual.pairs)
+    if (own.dtype, subject.kind) != ("float32", SubjectKind.TABLES):
+        return None
+    if (residual.rows, pairs.size) != (1, 1) or suspect.sample.amplitude != (
+        suspect.sample.reference.scale
+    ):
+        return None
+    position, pair = residual.first, int(pairs[0])
+    block = next(block for block in own.blocks() if (block.positions == position).any())
+    row = int(np.argmax(block.positions == position))
+    reference, tolerance = suspect.sample.reference, suspect.sample.tolerance
+    here = block.positions[row : row + 1]
+    given = complex(block.turned[row, pair])
+    right = complex(reference.turns.at(here)[0, pair])
+    cells = tolerance.cells(reference.angle_positions(here), reference.frequencies)
+    allowed = np.broadcast_to(cells, (1, reference.pairs))[0, pair]
+    for name, cell, expected, unit in (
+        ("cosine", given.real, right.real, 1),
+        ("sine", given.imag, right.imag, 1j),
+    ):
+        bits = np.float32(cell).view(np.uint32)
+        bit = int(bits ^ np.float32(expected).view(np.uint32)).bit_length() - 1
+        mended = float((bits ^ np.uint32(1 << max(bit, 0))).view(np.float32))
+        if abs(given + unit * (mended - cell) - right) <= allowed:
+            return Explanation(
+                Cause.DAMAGED,
+                f"bit {bit} of the {name} of pair {pair} at position {position} is flipped",
+                f"it is {cell:.6g}, not {expected:.6g}; all other cells are right",
+                where=Where(str(position), str(pair)),
+            )
+    return None

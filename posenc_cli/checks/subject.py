@@ -46,7 +46,24 @@ if TYPE_CHECKING:
 GivenArray = str | Loaded
 """The path of a file that holds an array, or an array that is there."""
 
-GivenRows = NumberArray | FileRows
+
+class FirstColumns(Record):
+    """The first columns of a table whose rows are read as they are asked for."""
+
+    table: NumberArray | FileRows | FirstColumns
+    count: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.table.shape[0], self.count
+
+    def __getitem__(self, rows: SomeRows) -> NumberArray:
+        """Some of the rows."""
+        return self.table[rows][:, : self.count]
+
+
+GivenRows = NumberArray | FileRows | FirstColumns
 """A matrix, or one in a file, of which some rows are asked for at a time."""
 
 _WIDE = 2048
@@ -233,7 +250,27 @@ def table_subject(
     name: str = "tables",
 ) -> Subject:
     """Tables of cosines and sines as a subject; ``dtype`` is the format they were stored in."""
-    width, places = cos.shape[1], PositionRows.of(positions)
+    places, width = PositionRows.of(positions), cos.shape[1]
+    kept = _turning_columns(cos, sin, reference, places)
+    if kept == width:
+        return _subject_of_columns(cos, sin, reference, places, dtype=dtype, name=name)
+    first, second = FirstColumns(cos, kept), FirstColumns(sin, kept)
+    subject = _subject_of_columns(first, second, reference, places, dtype=dtype, name=name)
+    beside = f"the last {width - kept} columns have cosine 1 and sine 0: they do not turn"
+    return replace(subject, notes=(beside, *subject.notes))
+
+
+def _subject_of_columns(
+    cos: GivenRows,
+    sin: GivenRows,
+    reference: Reference,
+    places: PositionRows,
+    *,
+    dtype: str,
+    name: str,
+) -> Subject:
+    """Tables all of whose columns are of pairs that turn, or should."""
+    width = cos.shape[1]
     notes = []
     if places.count < cos.shape[0]:
         notes.append(f"the first {places.count} of {cos.shape[0]} rows")
@@ -283,6 +320,24 @@ def table_subject(
     return Subject(
         SubjectKind.TABLES, name, own, None, mismatch, notes=tuple(notes), as_pairs=as_pairs
     )
+
+
+def _turning_columns(
+    cos: GivenRows, sin: GivenRows, reference: Reference, places: PositionRows
+) -> int:
+    """How many columns of tables turn: fewer where those of a whole head are 1 and 0 beyond."""
+    width = int(cos.shape[1])
+    turning: dict[int, int] = {
+        reference.head: 2 * reference.pairs,
+        reference.head // 2: reference.pairs,
+    }
+    count = turning.get(width, width)
+    if count >= width:
+        return width
+    for rows in places.row_blocks():
+        if (cos[rows][:, count:] != 1).any() or sin[rows][:, count:].any():
+            return width
+    return count
 
 
 def complex_of(real: NumberArray, imaginary: NumberArray) -> ComplexRows:

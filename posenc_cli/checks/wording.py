@@ -10,6 +10,7 @@ from posenc_cli.checks.verdict import Explanation, Where, distinct_digits
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import Claim, Residual
 from posenc_cli.inference.defects import ENOUGH, TURNS, Defect
+from posenc_cli.inference.differences import amplitude_origin
 from posenc_cli.inference.formats import HALVES, ROUNDED, TF32, round_to_half, whole_codes
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.positions import consecutive_ranges, range_texts
@@ -285,12 +286,13 @@ def amplitude_cause(sample: Sample) -> Explanation | None:
         ),
         None,
     )
+    origin = "" if how else amplitude_origin(sample.reference, amplitude, sample.tolerance.floor)
     applied, wanted = distinct_digits(amplitude, right)
     scores = distinct_digits(amplitude * amplitude, right * right)
     message = (
         f"the attention factor {right:.6g} {how}"
         if how
-        else f"the attention factor is {applied}, not {wanted}"
+        else f"the attention factor is {applied}, not {wanted}{origin}"
     )
     return Explanation(
         Cause.ATTENTION_FACTOR,

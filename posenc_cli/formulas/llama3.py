@@ -100,10 +100,11 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     without_turns = _slowed(xp, kept, low, high, original)
     swapped = _slowed(xp, turns, high, low, original)
     longer = _slowed(xp, turns, low, high, original * factor)
+    unblended = "there is no blend, as where the two factors are exchanged"
     mixtures = [
         ("the fast pairs are slowed, not the slow ones", 1 - slowed),
-        ("pairs between the two are kept: there is no blend", 1.0 * (slowed >= 1)),
-        ("pairs between the two are slowed: there is no blend", 1.0 * (slowed > 0)),
+        (f"pairs between the two are kept: {unblended}", 1.0 * (slowed >= 1)),
+        (f"pairs between the two are slowed: {unblended}", 1.0 * (slowed > 0)),
         ("wavelengths are taken as 1/frequency, without 2π", without_turns),
         ("low_freq_factor and high_freq_factor are swapped", swapped),
         (f"the blend is that of the stretched context, {original * factor:g} positions", longer),

@@ -209,9 +209,13 @@ def _dynamic_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
                 f"the base is stretched for a length of {length}",
                 plain_frequencies(xp, params, base),
             )
-    stretch = factor * max(params["seq_len"] or limit, limit) / limit - (factor - 1)
-    if stretch > 0:
-        yield from _exponent_mistakes(xp, params, stretch)
+    ratio = factor * max(params["seq_len"] or limit, limit) / limit
+    yield Mistake(
+        "the base is stretched by factor · n/L alone: − (factor − 1) is missing",
+        plain_frequencies(xp, params, params["base"] * ratio ** (pairs / (pairs - 1))),
+    )
+    if ratio > factor - 1:
+        yield from _exponent_mistakes(xp, params, ratio - (factor - 1))
 
 
 def _proportional_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:

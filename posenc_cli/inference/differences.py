@@ -6,15 +6,19 @@ which models that posenc ships have such frequencies.
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posenc_cli import catalogue
+from posenc_cli.errors import PosencError
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.formulas.rotary import rope
 from posenc_cli.inference.candidates import presets
 from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.inference.rules import Alternative, base_of, frequencies_of, number_text
 
 if TYPE_CHECKING:
@@ -27,6 +31,10 @@ if TYPE_CHECKING:
 
 SHAPE = ("dim", "partial", "layout")
 """Parameters that say which columns turn, not how fast."""
+_WIDTHS = 64
+"""Columns of which the width of a model is a multiple."""
+_READ_OFF = 1e-6
+"""Relative: of a base that is read off frequencies in float32."""
 _SAME = 1e-9
 """Of a frequency: rules evaluated in float64 that are the same differ by less."""
 _FEW_MODELS = 3
@@ -79,7 +87,10 @@ def _other_values(
     for name in sorted(changed, key=lambda name: name != "base"):
         right = base if name == "base" else reference.params[name]
         meaning = f" ({scheme.parameters[name].rules.help})" if isinstance(right, bool) else ""
-        texts.append(value_text(name, values[name], right) + meaning)
+        origin = ""
+        if name == "base" and base is not None:
+            origin = base_origin(values[name], base, 2 * frequencies.size)
+        texts.append(value_text(name, values[name], right) + meaning + origin)
     cause = Cause.BASE if "base" in changed else Cause.FREQUENCY_RULE
     return cause, ", and ".join(texts)
 
@@ -92,6 +103,31 @@ def value_text(name: str, value: Any, right: Any) -> str:
     """
     article = "the " if name in ("base", "factor") else ""
     return f"{article}{name} is {_shown(value)}, not {_shown(right)}"
+
+
+def base_origin(base: float, right: float, columns: int) -> str:
+    """How a base may come of the right one, in words; empty where nothing known gives it.
+
+    ``columns`` are those that turn: right^(−2i/width) has the base right^(columns/width).
+
+    >>> base_origin(499712.0, 500000.0, 128), base_origin(1.333521432163324, 10000.0, 128)
+    (', as 500000 rounded to bfloat16', ', as of exponents over 4096 columns, not 128')
+    """
+    for dtype in HALVES:
+        if base == round_to_half(np.array([right]), dtype)[0]:
+            return f", as {number_text(right)} rounded to {dtype}"
+        power = float(round_to_half(np.array([math.log(right)]), dtype)[0])
+        if abs(math.exp(power) / base - 1) < _READ_OFF:
+            return f", as of its logarithm, {math.log(right):.7g}, rounded to {dtype}"
+    if min(base, right) > 1 and abs(math.log(base)) > _READ_OFF:
+        width = columns * math.log(right) / math.log(base)
+        nearest = _WIDTHS * round(width / _WIDTHS)
+        if (
+            nearest not in (0, columns)
+            and abs(math.log(base)) * abs(width / nearest - 1) < _READ_OFF
+        ):
+            return f", as of exponents over {nearest} columns, not {columns}"
+    return ""
 
 
 def _shown(value: Any) -> str:
@@ -126,6 +162,39 @@ def _other_rule(reference: Reference, scheme: Scheme, params: Mapping[str, Any])
         applied = f"the scaling of {scheme.name} is applied, factor {factor}{''.join(shown)}"
         return f"{applied}; the reference has none"
     return f"the rule is that of {scheme.name}{''.join(shown)}"
+
+
+def amplitude_origin(reference: Reference, amplitude: float, precise: float) -> str:
+    """With which other parameters the reference's rule has an amplitude, in words; empty for none.
+
+    ``precise`` is by how much it may miss it.
+    """
+    scheme, params = reference.encoding.bound.scheme, reference.params
+    optional = [
+        name
+        for name, parameter in scheme.parameters.items()
+        if parameter.default is None and params.get(name) is not None
+    ]
+    changes: dict[str, dict[str, Any]] = {
+        f"without {' and '.join(names)}": dict.fromkeys(names)
+        for count in (1, 2)
+        for names in itertools.combinations(optional, count)
+    }
+    original, factor = params.get("original_max_position_embeddings"), params.get("factor")
+    if original and factor:
+        longer = {"original_max_position_embeddings": round(original * factor)}
+        changes[f"by {round(original * factor)} positions, not {original}"] = longer
+    texts = []
+    for text, changed in changes.items():
+        given = {name: value for name, value in {**params, **changed}.items() if value is not None}
+        try:
+            with scheme.answerable():
+                waves = scheme.bind(given).content.waves
+        except (PosencError, ArithmeticError):
+            continue
+        if waves is not None and abs(float(waves.scale) - amplitude) <= precise:
+            texts.append(text)
+    return f", as {', or '.join(texts)}" if texts else ""
 
 
 def layer_alternatives(reference: Reference) -> Iterator[Alternative]:

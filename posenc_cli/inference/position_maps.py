@@ -25,6 +25,9 @@ _READABLE = 0.9
 _MOST_TURNS = 32
 """Of the slowest pair, either way, that are tried where it turns more than once."""
 
+_RANKS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
+"""Ranks, or chunks, that a sequence is shared among."""
+
 _WIDTHS = {2**8: "uint8", 2**16: "uint16", 2**32: "uint32"}
 """Formats of whole numbers, by how many numbers they have."""
 
@@ -120,6 +123,39 @@ def position_maps(sample: Sample) -> Iterator[PositionMap]:
     yield from _wraps(positions, read)
     yield from _steps(positions, read)
     yield from _countdown(positions, read)
+    yield from _dealt(positions, read)
+
+
+def _dealt(positions: Integers, read: Integers) -> Iterator[PositionMap]:
+    """All positions of a sequence as they are dealt to ranks that share it, rank after rank."""
+    count = int(positions.max()) + 1
+    for ranks in (ranks for ranks in _RANKS if count % ranks == 0 and count > ranks):
+        for positional in _shares(count, ranks):
+            if np.array_equal(positional.at(positions), read):
+                yield positional
+
+
+def _shares(count: int, ranks: int) -> Iterator[PositionMap]:
+    share = count // ranks
+    yield PositionMap(
+        f"positions are dealt out to {ranks} ranks one by one, and stand rank after rank: row 1 is "
+        f"turned as {ranks}",
+        lambda p: p % share * ranks + p // share,
+    )
+    yield PositionMap(
+        f"{ranks} shares of {share} positions take turns, position by position: row 1 is turned "
+        f"as {share}",
+        lambda p: p % ranks * share + p // ranks,
+    )
+    if ranks % 2 == 0:
+        yield PositionMap(
+            f"{ranks} chunks of {share} positions stand in the order of zigzag ring attention: the "
+            "first, the last, the second, the last but one, …",
+            lambda p: (
+                np.where(p // share % 2, ranks - 1 - p // share // 2, p // share // 2) * share
+                + p % share
+            ),
+        )
 
 
 def maps_from_the_first_wrong(sample: Sample) -> Iterator[PositionMap]:
