@@ -22,7 +22,6 @@ from posenc_cli.checks.growing_lengths import growth_cause
 from posenc_cli.checks.interpolated import interpolated_cause
 from posenc_cli.checks.mirrors import mirror_cause, mirrored_rows_cause
 from posenc_cli.checks.missing import missing_cause, missing_values
-from posenc_cli.checks.moved_cells import column_major_cause
 from posenc_cli.checks.nearly import (
     common_error_causes,
     held_to_roundings,
@@ -373,7 +372,6 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     return (
         _one_of(rounded_vectors_cause(suspect))
         or quantized_causes(suspect)
-        or _one_of(column_major_cause(suspect))
         or _one_of(own_length_cause(suspect))
         or _one_of(interpolated_cause(suspect))
         or _one_of(recurrence_cause(suspect))

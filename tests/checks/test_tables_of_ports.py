@@ -53,11 +53,6 @@ LENGTHS = np.maximum(np.arange(1, 1025), 512)[:, None]
 OWN_BASES = 1e4 * (4 * LENGTHS / 512 - 3) ** (64 / 62)
 
 WRONG = {
-    "column after column": (
-        [part.T.reshape(1024, 32) for part in tables(ladder(64))],
-        ("rope", PLAIN),
-        ("cos-sin-mispaired", "the cells stand column after column, and are read row after row"),
-    ),
     "a bit of the exponent": (
         [flipped(tables(ladder(64))[0], 611, 7, 23), tables(ladder(64))[1]],
         ("rope", PLAIN),
