@@ -253,7 +253,7 @@ mutant("noise_since", "wide", "noise", "normal noise from row 3000 on", relative
         part + (np.arange(len(part))[:, None] >= 3000)
         * np.random.default_rng(seed).normal(0, 0.01, part.shape)
         for part, seed in ((c, 3), (s, 4))))
-mutant("cells_damaged", "llama3", "noise", "one cell in 200 holds anything", relative=False,
+mutant("cells_damaged", "llama3", "damaged", "one cell in 200 holds anything", relative=False,
     subjects=STORED, mend=lambda c, s: tuple(
         np.where(np.random.default_rng(seed).random(part.shape) < 0.005, 0.4, part)
         for part, seed in ((c, 3), (s, 4))))
