@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class GGUFFrequencies(Record):
-    """The frequencies of a GGUF file, the encodings that it states in whole, what to be warned of."""
+    """The frequencies of a GGUF file, encodings that it states in whole, what to be warned of."""
 
     loaded: Loaded
     stated: tuple[StatedEncoding, ...]
