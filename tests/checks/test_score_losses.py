@@ -83,12 +83,12 @@ MINISTRAL_FILE = {
 TWICE = {"attention_multiplier": 0.03125}
 PAIRS = {
     "granite": (
-        of("granite", **TWICE),
-        file_of("granite", attention__scale=number(0.03125)),
+        of("granite", hidden_size=64, **TWICE),
+        file_of("granite", embedding_length=count(64), attention__scale=number(0.03125)),
     ),
     "granite by the head": (
-        of("granite", attention_multiplier=0.25),
-        file_of("granite"),
+        of("granite", hidden_size=64, attention_multiplier=0.25),
+        file_of("granite", embedding_length=count(64)),
     ),
     "gemma2": (of("gemma2", **GEMMA2), file_of("gemma2", **GEMMA2_FILE)),
     "gemma2 of 46 layers": (
