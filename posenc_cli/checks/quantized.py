@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.wording import words_of
-from posenc_cli.inference.cell_grids import Extremes, block_codes
+from posenc_cli.inference.cell_grids import ColumnExtremes, block_codes
 from posenc_cli.inference.claims import Claim
 from posenc_cli.inference.defects import ENOUGH, Defect, few_rows, holds
 from posenc_cli.records import replace
@@ -68,7 +68,7 @@ def _repeats(sample: Sample) -> bool:
     return any(np.unique(part).size <= _REPEATED * rows for part in (column.real, column.imag))
 
 
-def _extremes(whole: Whole, amplitude: float) -> tuple[Extremes, Extremes]:
+def _extremes(whole: Whole, amplitude: float) -> tuple[ColumnExtremes, ColumnExtremes]:
     """The extremes of the columns of the right cosines, and of the right sines."""
     least = most = None
     for _, piece in whole.pieces():
@@ -79,5 +79,7 @@ def _extremes(whole: Whole, amplitude: float) -> tuple[Extremes, Extremes]:
         most = high if most is None else np.maximum(most, high)
     assert least is not None
     assert most is not None
-    cos, sin = (Extremes(low[None], high[None]) for low, high in zip(least, most, strict=True))
+    cos, sin = (
+        ColumnExtremes(low[None], high[None]) for low, high in zip(least, most, strict=True)
+    )
     return cos, sin

@@ -69,7 +69,8 @@ def _model(name: str, runtime: str | None) -> Model:
     window = config_window(config)
     if runtime is None:
         try:
-            return Model(name, resolve(config, runtime=_LLAMA_CPP, name=name), _LLAMA_CPP, window)
+            reading = resolve(config, runtime=_LLAMA_CPP, name=name, converted=False)
+            return Model(name, reading, _LLAMA_CPP, window)
         except InvalidInput:  # what llama.cpp makes of it was not read, or is nothing
             runtime = TRANSFORMERS
     reading = resolve(config, runtime=runtime, name=name)

@@ -57,12 +57,17 @@ __all__ = [
 
 
 def resolve(
-    config: Mapping[str, Any] | GGUFHeader, *, runtime: str = TRANSFORMERS, name: str = FILE
+    config: Mapping[str, Any] | GGUFHeader,
+    *,
+    runtime: str = TRANSFORMERS,
+    name: str = FILE,
+    converted: bool = True,
 ) -> Resolved:
     """What a config says of positions, in the schemes of the catalogue.
 
     ``runtime`` reads it as another program does, and ``name`` is how errors call the config. A GGUF
-    file is llama.cpp's own, and read as it does.
+    file is llama.cpp's own, and read as it does; without ``converted`` a config is read as such a
+    file is that has lost nothing of it.
 
     Raises: InvalidInput, naming the key, for what contradicts itself, lacks a value, or stands for
     no scheme.
@@ -100,7 +105,7 @@ def resolve(
     if runtime != TRANSFORMERS:
         both = list(zip(layers, ropes, strict=True))
         read: set[str] = set()
-        layers = tuple(_layers_as(runtime, model, both, departures, read))
+        layers = tuple(_layers_as(runtime, model, both, departures, read, converted=converted))
         notes.of_transformers(read)
         for departure in departures:
             notes.warn(departure.text())
@@ -146,6 +151,8 @@ def _layers_as(
     layers: Iterable[tuple[Layers, RopeObject | None]],
     departures: list[Departure],
     read: set[str],
+    *,
+    converted: bool,
 ) -> Iterator[Layers]:
     """Layers as another runtime has them.
 
@@ -156,7 +163,9 @@ def _layers_as(
     from posenc_cli.configs import runtimes
 
     for group, rope in layers:
-        other, reasons, keys = runtimes.adjust(group, rope, model, runtime=runtime)
+        other, reasons, keys = runtimes.adjust(
+            group, rope, model, runtime=runtime, converted=converted
+        )
         read |= keys
         try:
             check_values(model.keys.name, other.scheme, other.params)

@@ -305,6 +305,7 @@ DIFFERENCES = (
         f"{_LLAMA_CPP}/blob/master/conversion/gptneox.py",
         divided_head,
         DIVIDED,
+        converted=True,
     ),
     RuntimeDifference(
         NAME,
@@ -332,6 +333,7 @@ DIFFERENCES = (
         f"{_LLAMA_CPP}/blob/master/conversion/gemma.py",
         llama_cpp_lost,
         LOST,
+        converted=True,
     ),
     RuntimeDifference(
         NAME,
@@ -341,6 +343,7 @@ DIFFERENCES = (
         f"{_LLAMA_CPP}/blob/master/conversion/command_r.py",
         llama_cpp_cohere,
         frozenset({"cohere"}),
+        converted=True,
     ),
     RuntimeDifference(
         NAME,
@@ -350,6 +353,7 @@ DIFFERENCES = (
         f"{_LLAMA_CPP}/blob/master/conversion/llama.py",
         llama_cpp_llama3,
         STRETCHED | GRANITE,
+        converted=True,
     ),
     RuntimeDifference(
         NAME,
@@ -359,6 +363,7 @@ DIFFERENCES = (
         f"{_LLAMA_CPP}/blob/master/conversion/gpt_oss.py",
         llama_cpp_gpt_oss,
         frozenset({"gpt_oss"}),
+        converted=True,
     ),
     RuntimeDifference(
         NAME,
@@ -368,6 +373,7 @@ DIFFERENCES = (
         f"{_LLAMA_CPP}/blob/master/conversion/gemma.py",
         llama_cpp_gemma4,
         frozenset({"gemma4_text"}),
+        converted=True,
     ),
     RuntimeDifference(
         NAME,
@@ -377,6 +383,7 @@ DIFFERENCES = (
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
         llama_cpp_qwen3_vl,
         frozenset({"qwen3_vl_text", "qwen3_vl_moe_text"}),
+        converted=True,
     ),
     RuntimeDifference(
         NAME,
@@ -386,6 +393,7 @@ DIFFERENCES = (
         f"{_LLAMA_CPP}/blob/master/conversion/olmo.py",
         llama_cpp_olmo3,
         frozenset({"olmo3"}),
+        converted=True,
     ),
     RuntimeDifference(
         NAME,

@@ -104,7 +104,8 @@ class RuntimeDifference(Record):
     """One point at which a runtime differs from transformers 5.
 
     ``evidence`` is where that can be read. ``rule(reading)`` gives the changes, empty where the
-    difference makes none for this config. ``model_types`` limits it, empty to none.
+    difference makes none for this config. ``model_types`` limits it, empty to none. ``converted``
+    says that it comes of the converter to the runtime's own files, which could hold what is lost.
     """
 
     runtime: str
@@ -114,6 +115,7 @@ class RuntimeDifference(Record):
     evidence: str
     rule: Callable[[LayerReading], Changes]
     model_types: frozenset[str] = frozenset()
+    converted: bool = False
 
     def applies(self, reading: LayerReading) -> bool:
         """Whether it concerns this kind of layer."""

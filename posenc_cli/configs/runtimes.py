@@ -79,8 +79,10 @@ def find(name: str) -> Runtime:
     return RUNTIMES[name]
 
 
-def read_as(runtime: str, reading: LayerReading) -> Adjusted:
+def read_as(runtime: str, reading: LayerReading, *, converted: bool = True) -> Adjusted:
     """What a runtime makes of what transformers reads, in plain values.
+
+    Without ``converted`` nothing is lost by a converter to its own files.
 
     Raises: InvalidInput for an unknown runtime, and where it is not known what this one does.
     """
@@ -99,6 +101,8 @@ def read_as(runtime: str, reading: LayerReading) -> Adjusted:
     for difference in DIFFERENCES:
         if difference.runtime != runtime or not difference.applies(reading):
             continue
+        if difference.converted and not converted:
+            continue
         asked = replace(reading, read=set())
         changes = dict(difference.rule(asked))
         if changes:
@@ -114,11 +118,12 @@ def read_as(runtime: str, reading: LayerReading) -> Adjusted:
 
 
 def adjust(
-    layers: Layers, rope: Keys | None, model: TextModel, *, runtime: str
+    layers: Layers, rope: Keys | None, model: TextModel, *, runtime: str, converted: bool = True
 ) -> tuple[Layers, tuple[Departure, ...], frozenset[str]]:
     """Layers as a runtime reads them, where it leaves transformers, and by keys of which paths.
 
-    ``rope`` is their rope object in the config of ``model``, None of layers without.
+    ``rope`` is their rope object in the config of ``model``, None of layers without; ``converted``
+    is as in `read_as`.
 
     Raises: InvalidInput for an unknown runtime, and where it is not known what this one does.
     """
@@ -143,7 +148,7 @@ def adjust(
         name=top.name,
         prefix=top.prefix,
     )
-    result = read_as(runtime, reading)
+    result = read_as(runtime, reading, converted=converted)
     top.read.update(result.read)
     params = {
         name: layers.params[name]

@@ -130,7 +130,7 @@ class Product(CellFormat):
         return round_to_half(values, self.outer) if self.outer else values
 
 
-class Extremes(Record):
+class ColumnExtremes(Record):
     """The least and the largest number of each column of a table, (1, pairs)."""
 
     least: RealRows
@@ -148,7 +148,7 @@ class BlockCodes(CellFormat):
 
     bits: int = 8
     group: int | None = None
-    columns: tuple[Extremes, Extremes] | None = None
+    columns: tuple[ColumnExtremes, ColumnExtremes] | None = None
     divisor: float = 127.0
     origin: str = "zero"
     half: bool = False
@@ -347,7 +347,7 @@ def products(amplitude: float, factors: Iterable[float]) -> Iterator[Product]:
 
 
 def block_codes(
-    pairs: int, columns: tuple[Extremes, Extremes] | None = None
+    pairs: int, columns: tuple[ColumnExtremes, ColumnExtremes] | None = None
 ) -> Iterator[BlockCodes]:
     """Codes of each row or of groups of its columns; with ``columns``, of each column."""
     groups = [None, *(group for group in _GROUPS if group < pairs and pairs % group == 0)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.inference.cell_grids import Extremes, block_codes, cut_codes, read_off_formats
+from posenc_cli.inference.cell_grids import ColumnExtremes, block_codes, cut_codes, read_off_formats
 from posenc_cli.inference.defects import ENOUGH
 from posenc_cli.inference.formats import coarse_formats
 from posenc_cli.inference.trial import (
@@ -47,7 +47,7 @@ _FIRST, _EXPLAINED = 12, 0.8
 """Rows that most formats are ruled out by, and the share of their cells that one must explain."""
 
 
-class _Cells(Record):
+class _TriedCells(Record):
     """Stored cells of the sample beside exact ones, and what right ones may be off by, by table."""
 
     stored: Sequence[RealRows]
@@ -56,7 +56,7 @@ class _Cells(Record):
     dtype: DType
 
     @classmethod
-    def of(cls, hypothesis: Hypothesis, evidence: Evidence) -> _Cells:
+    def of(cls, hypothesis: Hypothesis, evidence: Evidence) -> _TriedCells:
         """The cells of the sample, and those of a hypothesis."""
         encoding, rounded = hypothesis.encoding(), formats_of(evidence)[0]
         exact, limits = [], []
@@ -67,12 +67,12 @@ class _Cells(Record):
             limits.append(limit(hypothesis.positions))
         return cls(put_right(hypothesis, evidence.sample), exact, limits, rounded)
 
-    def rows(self, step: int) -> _Cells:
+    def rows(self, step: int) -> _TriedCells:
         """Every so many rows."""
         stored, exact, limits = (
             [array[::step] for array in arrays] for arrays in (self.stored, self.exact, self.limits)
         )
-        return _Cells(stored, exact, limits, self.dtype)
+        return _TriedCells(stored, exact, limits, self.dtype)
 
     def explained(self, coarse: Hypothesis) -> float:
         """The share of the cells that a format explains, of the table where it is smaller."""
@@ -103,7 +103,7 @@ def coarse_hypotheses(trials: Sequence[Trial], evidence: Evidence) -> Iterator[H
         elif abs(multiplier - 1) < _NO_FACTOR:
             multiplier = 1.0
         hypothesis = replace(trial.hypothesis, multiplier=multiplier)
-        cells = _Cells.of(hypothesis, evidence)
+        cells = _TriedCells.of(hypothesis, evidence)
         few = cells.rows(-(-len(cells.stored[0]) // _FIRST))
         for kept in _formats(cells, evidence):
             coarse = replace(hypothesis, cells=kept, cost=hypothesis.cost + 1)
@@ -128,7 +128,7 @@ def _nearest(trials: Sequence[Trial], largest: float) -> list[Trial]:
     return sorted(near, key=lambda trial: trial.hypothesis.cost)[:_NEAREST]
 
 
-def _formats(cells: _Cells, evidence: Evidence) -> Iterator[CellFormat]:
+def _formats(cells: _TriedCells, evidence: Evidence) -> Iterator[CellFormat]:
     """Formats that cells may be in, those that are read off first."""
     factors = np.asarray(cells.stored[0] + 1j * cells.stored[-1], np.complex128)
     yield from read_off_formats(factors, ("cos", "sin"))
@@ -143,7 +143,7 @@ def _formats(cells: _Cells, evidence: Evidence) -> Iterator[CellFormat]:
         yield from itertools.filterfalse(lambda code: code.origin != "zero", columns)
 
 
-def _extremes(array: RealRows) -> Extremes:
+def _extremes(array: RealRows) -> ColumnExtremes:
     """The largest number of each column of a file, of either sign: that of the last code."""
     most = np.maximum(np.abs(array.max(axis=0)), np.abs(array.min(axis=0)))[None]
-    return Extremes(-most.astype(np.float64), most.astype(np.float64))
+    return ColumnExtremes(-most.astype(np.float64), most.astype(np.float64))

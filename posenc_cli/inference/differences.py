@@ -119,7 +119,8 @@ def base_origin(base: float, right: float, columns: int) -> str:
         power = float(round_to_half(np.array([math.log(right)]), dtype)[0])
         if abs(math.exp(power) / base - 1) < _READ_OFF:
             return f", as of its logarithm, {math.log(right):.7g}, rounded to {dtype}"
-    if min(base, right) > 1 and abs(math.log(base)) > _READ_OFF:
+    written = float(f"{base:.3g}") == base  # a number that somebody chose is no ratio
+    if not written and min(base, right) > 1 and abs(math.log(base)) > _READ_OFF:
         width = columns * math.log(right) / math.log(base)
         nearest = _WIDTHS * round(width / _WIDTHS)
         if (

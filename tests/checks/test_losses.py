@@ -30,7 +30,8 @@ def reading(data):
 
 def model(config):
     try:
-        return Model("it", resolve(config, runtime="llama.cpp"), "llama.cpp", config_window(config))
+        read = resolve(config, runtime="llama.cpp", converted=False)
+        return Model("it", read, "llama.cpp", config_window(config))
     except InvalidInput:
         return Model("it", resolve(config), None, config_window(config))
 
