@@ -8,13 +8,14 @@ is reproduced so: in the calls that it speaks of by it, and in all others by the
 
 from __future__ import annotations
 
+import time
 from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.checks.irregular import Irregularity
-from posenc_cli.checks.patterns import SEQUENCE, lengths_text, rows_text
+from posenc_cli.checks.patterns import LONG, SEQUENCE, SLOW_SECONDS, lengths_text, rows_text
 from posenc_cli.checks.row_causes import row_causes
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
@@ -44,6 +45,9 @@ _UNLIKE = "the function turns rows by the call that they come in"
 
 _ROUNDINGS = 4
 """Of vectors before and after, as :mod:`rotated` counts them."""
+
+_COUNTED = (4, 7, 3)
+"""Rows of calls that show whether positions go on from one to the next."""
 
 _SHOWN = 3
 """Rows that are shown."""
@@ -174,6 +178,61 @@ def by_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     return _Calls(log.made, log.reference, dtype).causes()
 
 
+def in_a_long_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...] | None:
+    """What becomes of the rows of a very long call, where those of a short one are right.
+
+    None where none is made: of slow functions, those that fail of it or are wrong in a short one.
+    """
+    before = len(log.made)
+    try:
+        few = np.arange(SEQUENCE)
+        began = time.monotonic()
+        log.rows(few, few)
+        slow = time.monotonic() - began > SLOW_SECONDS
+        short = _Calls(log.made[before:], log.reference, dtype)
+        if slow or len(log.made) == before or not short.right:
+            return None
+        log.rows(np.arange(LONG), np.arange(LONG))
+    except InvalidInput:
+        log.function.revive()
+        return None
+    calls = _Calls(log.made[before:], log.reference, dtype)
+    if calls.right:
+        return ()
+    row = calls.first_wrong_row
+    text = f"called with {LONG} rows it gives other values from row {row} on than it should"
+    message = "the function turns rows of long calls otherwise"
+    return calls.causes() or (_irregular(Cause.UNKNOWN, message, text),)
+
+
+def counted_on(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
+    """The cause where positions go on from call to call, held against calls made one after another.
+
+    Nothing where they do not, or a call fails.
+    """
+    before = len(log.made)
+    try:
+        for rows in _COUNTED:
+            log.rows(np.arange(rows), np.arange(rows))
+    except InvalidInput:
+        log.function.revive()
+        return ()
+    made = log.made[before:]
+    if len(made) < len(_COUNTED):
+        return ()
+    starts = _Calls(made, log.reference, dtype).starts(made)
+    ends = [start + call.rows for start, call in zip(starts, made, strict=True)]
+    if not any(starts) or starts[1:] != ends[:-1]:
+        return ()
+    where = ", ".join(f"{start} to {end - 1}" for start, end in zip(starts, ends, strict=True))
+    evidence = (
+        f"calls of {', '.join(map(str, _COUNTED))} rows from 0 on, one after another, are turned "
+        f"at positions {where}; all their rows are reproduced so"
+    )
+    message = "positions go on from call to call: each begins where the last one ended"
+    return (_irregular(Cause.POSITION_OFFSET, message, evidence),)
+
+
 class _Calls:
     """Calls, and what their rows should become."""
 
@@ -186,6 +245,17 @@ class _Calls:
         own = [self._turned_at(call, call.positions) for call in self._made]
         self._wrong = [call for call, right in zip(self._made, own, strict=True) if not right]
         self._right = [call for call, right in zip(self._made, own, strict=True) if right]
+
+    @property
+    def right(self) -> bool:
+        """Whether all rows are turned as they should be."""
+        return not self._wrong
+
+    @property
+    def first_wrong_row(self) -> int:
+        """The first row of the first wrong call that is not turned as it should be."""
+        call = self._wrong[0]
+        return int(np.argmin(self._rows_turned_at(call, call.positions)))
 
     def causes(self) -> tuple[Irregularity, ...]:
         """The causes."""
@@ -202,6 +272,17 @@ class _Calls:
             if causes:
                 return causes
         return self._moved()
+
+    def starts(self, calls: Sequence[MadeCall]) -> list[int]:
+        """At which positions calls begin, none where the rows of one do not follow each other."""
+        found = []
+        for call in calls:
+            read, explained = self._read(call)
+            start = int(read[0])
+            if not explained.all() or not self._turned_at(call, start + np.arange(call.rows)):
+                return []
+            found.append(start)
+        return found
 
     def _parts(self) -> Iterator[_SomeCalls]:
         """Calls that have something in common, of which all wrong ones are, the most first."""
@@ -267,6 +348,10 @@ class _Calls:
 
     def _turned_at(self, call: MadeCall, used: Integers | Reals) -> bool:
         """Whether the rows of a call are turned as the reference turns them at these positions."""
+        return bool(self._rows_turned_at(call, used).all())
+
+    def _rows_turned_at(self, call: MadeCall, used: Integers | Reals) -> Flags:
+        """Which of them are. Shape: (n,)."""
         before, after = self._factors(call)
         farther = np.maximum(call.positions, np.abs(used))
         size = np.abs(call.x).max(axis=1, keepdims=True)  # (n, 1)
@@ -275,7 +360,8 @@ class _Calls:
         missed = np.abs(after - before * self._turns(used))
         others = list(self._reference.pairing.others(call.x.shape[1]))
         stays = np.abs(call.values[:, others] - call.x[:, others]) <= floor
-        return bool((missed <= allowed + floor).all() and stays.all())
+        right: Flags = (missed <= allowed + floor).all(axis=1) & stays.all(axis=1)
+        return right
 
     def _turns(self, used: Integers | Reals) -> ComplexRows:
         """The factors of the pairs at positions, which may lie between whole ones."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from posenc_cli.budget import check_size
 from posenc_cli.checks.batches import try_batches, try_rows_of_heads, try_table_batches
-from posenc_cli.checks.by_call import CallLog, by_call
+from posenc_cli.checks.by_call import CallLog, by_call, counted_on, in_a_long_call
 from posenc_cli.checks.called_function import CallRequest
 from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.function_process import MOST_ROWS
@@ -33,7 +33,7 @@ from posenc_cli.checks.irregular import (
     returned_half,
     with_faults,
 )
-from posenc_cli.checks.patterns import SEQUENCE, PatternReport, try_patterns
+from posenc_cli.checks.patterns import LONG, SEQUENCE, PatternReport, try_patterns
 from posenc_cli.checks.serving import CELLS, ServedFunction
 from posenc_cli.checks.shorter_queries import try_shorter_queries
 from posenc_cli.checks.subject import Subject, frequency_subject, table_subject
@@ -286,6 +286,11 @@ def _of_vectors(
         trial = FunctionTrial.of(function, which, few, matrices)
         irregular = with_faults(report.faults, irregularities(trial))
         irregular = _explained(irregular, logs[which], positions, samples[which].dtype, which=which)
+        if function.form.from_zero and not irregular and logs[which].tells:
+            long = in_a_long_call(logs[which], samples[which].dtype)
+            if long is not None:
+                tried = tuple(dict.fromkeys((*tried, f"{LONG} rows in one call")))
+                irregular = long
         readers.append(
             _ResultReader(
                 reference,
@@ -343,8 +348,10 @@ def _explained(
     """What is irregular; where nothing known explains it, what becomes of heads, or of calls."""
     known = all(one.cause != Cause.UNKNOWN for one in irregular)
     unsteady = any(UNSTEADY in one.message for one in irregular)
-    if known or unsteady or not log.tells:
+    if known or not log.tells:
         return irregular
+    if unsteady:
+        return counted_on(log, dtype) or irregular
     context = positions.last + 1
     heads = unlike_heads(log.function, log.reference, which, dtype, context)
     if heads:

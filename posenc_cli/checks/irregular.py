@@ -174,7 +174,7 @@ def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[
         yield Irregularity(
             Cause.UNKNOWN,
             "the function returns k where q is expected, or q for k",
-            "each is what becomes of the other",
+            "each is what becomes of the other; they are expected in the order they are given in",
             "the function exchanges q and k",
         )
         return
@@ -392,7 +392,8 @@ def _heads_apart(trial: FunctionTrial) -> Irregularity | None:
     if as_first.all():
         return _by_heads(trial, own, {few: of_heads(own, few) for few in (1, *_HEADS, count)})
     stay = same(heads, own)
-    if stay.any() and not stay.all():
+    turned = heads[:, int(np.argmin(stay))]
+    if stay.any() and not stay.all() and same(heads, turned)[~stay].all():
         message = f"{_numbered(stay)} left as given"
         evidence = "in one call in which all hold the same vectors"
         return Irregularity(Cause.NO_ROTATION, message, evidence, UNLIKE_HEADS)

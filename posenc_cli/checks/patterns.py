@@ -38,13 +38,13 @@ _STEPS = 4
 
 _SINGLE = "a single row is turned at position 0, so not at all"
 
-_LONG = (1 << 16) + 64
+LONG = (1 << 16) + 64
 """Rows of one very long call: more than the 65,535 blocks that a GPU launches along an axis."""
 
 _ENDS = (1 << 16, (1 << 16) - 1)
 """The first rows past what 16 bits count, and past those blocks."""
 
-_SLOW_SECONDS = 0.2
+SLOW_SECONDS = 0.2
 """Where a call of the sequence takes more, a very long one might take a minute: it is left out."""
 
 
@@ -92,7 +92,7 @@ def try_patterns(
     seconds = time.monotonic() - began
     tried = [each.name for each in pieces]
     in_pieces, other = [(each, whole) for each in pieces], None
-    if seconds <= _SLOW_SECONDS and context > sum(_BLOCKS[:2]) and not chosen:
+    if seconds <= SLOW_SECONDS and context > sum(_BLOCKS[:2]) and not chosen:
         with contextlib.suppress(InvalidInput):  # a function may have a longest call
             longer = min(context, sum(_BLOCKS))
             blocks = _chunks(rows, longer, _BLOCKS)
@@ -116,10 +116,10 @@ def try_patterns(
     if any_rows:
         tried.append("packed sequences")
         faults.append(_packed_fault(whole, chunk, rows, differs))
-        if seconds <= _SLOW_SECONDS:
+        if seconds <= SLOW_SECONDS:
             with contextlib.suppress(InvalidInput):
                 faults.append(_long_fault(whole, rows, differs))
-                tried.append(f"{_LONG} rows in one call")
+                tried.append(f"{LONG} rows in one call")
     return PatternReport(tuple(tried), tuple(fault for fault in faults if fault))
 
 
@@ -249,16 +249,16 @@ def _long_fault(whole: NumberArray, rows: Rows, differs: Differs) -> PatternFaul
     turn, shows.
     """
     cycle = next(n for n in range(whole.shape[0], 1, -1) if all(end % n for end in _ENDS))
-    repeated = np.resize(np.arange(cycle), _LONG)
+    repeated = np.resize(np.arange(cycle), LONG)
     values, wanted = rows(repeated, repeated), whole[repeated]
     if not differs(values, wanted):
         return None
     first = _first_row(values, wanted, differs)
-    text = f"called with {_LONG} rows gives other values than with few, from row {first} on"
-    if first < _LONG // 2:
+    text = f"called with {LONG} rows gives other values than with few, from row {first} on"
+    if first < LONG // 2:
         return PatternFault(text)
     # Few enough for a call of their own.
-    last, from_first = repeated[first:], repeated[: _LONG - first]
+    last, from_first = repeated[first:], repeated[: LONG - first]
     if not differs(values[first:], rows(last, from_first)):
         known = f"rows from {first} on are turned at the positions of the first rows of a call"
         return PatternFault(text, known)

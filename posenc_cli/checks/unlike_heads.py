@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.irregular import UNLIKE_HEADS, Irregularity
+from posenc_cli.checks.irregular import ALIKE, UNLIKE_HEADS, Irregularity
 from posenc_cli.checks.payloads import Vectors
 from posenc_cli.checks.row_causes import row_causes
 from posenc_cli.checks.serving import other_vectors
@@ -69,6 +69,10 @@ def unlike_heads(
         groups.setdefault(told, []).append(head)
     if len(groups) < 2:
         return ()
+    if _by_their_numbers(values, x, reference):
+        message = "rows are turned by the number of their head, not by their position"
+        evidence = f"in calls of {heads} heads head h is turned as position h at all positions"
+        return (Irregularity(Cause.AXIS, message, evidence, UNLIKE_HEADS),)
     right = len(groups.pop((), []))
     evidence = f"at all {positions.size} positions of calls of {heads} heads with the same vectors"
     evidence += f"; {right} of {heads} heads are right" if right else ""
@@ -107,6 +111,15 @@ def _causes(
             return []
         causes.append(found)
     return causes
+
+
+def _by_their_numbers(values: NumberArray, x: NumberArray, reference: Reference) -> bool:
+    """Whether the head of each number is turned as that position. Shape: (n, heads, columns)."""
+    pairing = reference.pairing
+    turns = reference.turns.at(np.arange(values.shape[1]))  # (heads, pairs)
+    before = x[:, list(pairing.first)] + 1j * x[:, list(pairing.second)]
+    after = values[..., list(pairing.out_first)] + 1j * values[..., list(pairing.out_second)]
+    return bool(np.abs(after - before[:, None] * turns).max() <= ALIKE * np.abs(x).max())
 
 
 def _heads_text(group: list[int], count: int) -> str:

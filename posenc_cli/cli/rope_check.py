@@ -98,7 +98,10 @@ class SubjectOptions(OptionGroup):
             "--call",
             metavar="ROLES",
             parse=Roles.parse,
-            help="what --impl takes, in order, as q,k,cos,sin [default: by its signature]",
+            help=(
+                "what --impl takes, in order, as q,k,cos,sin: it returns q and k in the same order "
+                "[default: by its signature]"
+            ),
         ),
     ] = None
     axes: Annotated[

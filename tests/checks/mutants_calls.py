@@ -712,6 +712,28 @@ class LeftOnce:
         return cos, -sin if last > 70_000 and position_ids.max() == 63 else sin
 
 
+@mutant("axis", "rows are turned by the number of their head, not by their position")
+def turned_by_heads(q, k, positions):
+    """Axes of heads and rows confused."""
+    if q.ndim < 3:
+        return tuple(turned(x, *full(positions)) for x in (q, k))
+    by_head = [[table[:, None] for table in full(np.arange(x.shape[-3]))] for x in (q, k)]
+    return tuple(turned(x, cos, sin) for x, (cos, sin) in zip((q, k), by_head, strict=True))
+
+
+@mutant("position-offset", "positions start again at every 4096th: a buffer or a chunk")
+def in_blocks_of_4096(x):
+    """Long sequences in blocks, each from position 0 on."""
+    return turned(x, *full(np.arange(x.shape[-2]) % 4096))
+
+
+@mutant("position-offset", "positions go on from call to call: each begins where the last one")
+def counted_on(x):
+    """A counter of cached rows that no new sequence resets."""
+    start, COUNTED[0] = COUNTED[0], COUNTED[0] + x.shape[-2]
+    return turned(x, *full(np.arange(start, COUNTED[0])))
+
+
 @mutant("position-offset", "calls of one length all have the positions of the first")
 def cached_by_length(x, positions):
     return turned(x, *CACHED.setdefault(len(positions), full(positions)))
@@ -747,6 +769,7 @@ def in_two_parts(q, k, positions):
 
 moving, as_long_as_the_call = Moving(), AsLongAsTheCall()
 CACHED = {}
+COUNTED = [0]
 never_reset, tables_never_reset = Stretching(), TablesOfStretching()
 always_reset, left_once, another_base_and_left_once = Resetting(), LeftOnce(), LeftOnce(5e5)
 kept_until_short, cast_as_it_grows = KeptUntilShort(), CastAsItGrows()
