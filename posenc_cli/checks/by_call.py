@@ -221,8 +221,10 @@ def counted_on(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     if len(made) < len(_COUNTED):
         return ()
     starts = _Calls(made, log.reference, dtype).starts(made)
+    if not any(starts):
+        return ()
     ends = [start + call.rows for start, call in zip(starts, made, strict=True)]
-    if not any(starts) or starts[1:] != ends[:-1]:
+    if starts[1:] != ends[:-1]:
         return ()
     where = ", ".join(f"{start} to {end - 1}" for start, end in zip(starts, ends, strict=True))
     evidence = (
