@@ -447,9 +447,10 @@ class _ResultReader:
         passed = turnings.pop() if self._passed else None
         mismatch = None
         if self._own.pairs != self._reference.pairs:
-            mismatch = (
-                f"{2 * self._own.pairs} columns turn, {2 * self._reference.pairs} of the reference"
-            )
+            # More of them may have changed places alone.
+            turn = "change" if self._own.pairs > self._reference.pairs else "turn"
+            columns = 2 * self._own.pairs
+            mismatch = f"{columns} columns {turn}, {2 * self._reference.pairs} of the reference"
         both_note = "q and k were both checked" if both else ""
         return Subject(
             SubjectKind.IMPL,

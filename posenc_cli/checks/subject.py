@@ -28,7 +28,7 @@ from posenc_cli.inference.turning import (
 )
 from posenc_cli.numerics.arrays import NumberArray
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
-from posenc_cli.positions import Positions
+from posenc_cli.positions import Positions, range_texts
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.tables import Layout
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
-    from posenc_cli.numerics.arrays import ComplexRows, Reals
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, Reals
 
     Vectors = Callable[[SomeRows], tuple[NumberArray, NumberArray]]
     """Rows of vectors before and after."""
@@ -65,6 +65,9 @@ class FirstColumns(Record):
 
 GivenRows = NumberArray | FileRows | FirstColumns
 """A matrix, or one in a file, of which some rows are asked for at a time."""
+
+_SHOWN_RUNS = 3
+"""Of columns that are named."""
 
 _WIDE = 2048
 """Pairs that are evaluated whatever the reference has: 16 times a head of 256, under a second."""
@@ -312,10 +315,7 @@ def _subject_of_columns(
     own = half_table
     if repeated is not None:
         own = turning_of(ColumnPairing.named(repeated, width // 2))
-    mismatch = (
-        f"the tables turn {own.pairs} pairs ({width} columns"
-        f"{', read as each value twice' if repeated else ''}), the reference {reference.pairs}"
-    )
+    mismatch = _width_text(own.pairs, cos, sin, reference, places, repeated=repeated is not None)
     as_pairs = half_table if repeated is not None and width == reference.pairs else None
     return Subject(
         SubjectKind.TABLES, name, own, None, mismatch, notes=tuple(notes), as_pairs=as_pairs
@@ -338,6 +338,41 @@ def _turning_columns(
         if (cos[rows][:, count:] != 1).any() or sin[rows][:, count:].any():
             return width
     return count
+
+
+def _width_text(
+    pairs: int,
+    cos: GivenRows,
+    sin: GivenRows,
+    reference: Reference,
+    places: PositionRows,
+    *,
+    repeated: bool,
+) -> str:
+    """How the columns of tables are others than the reference has."""
+    width = cos.shape[1]
+    still = _still_columns(cos, sin, places)
+    if not still.any():
+        read = ", read as each value twice" if repeated else ""
+        columns = f"{width} columns{read}"
+        return f"the tables turn {pairs} pairs ({columns}), the reference {reference.pairs}"
+    turning = range_texts(np.flatnonzero(~still).tolist())
+    more = ", …" * (len(turning) > _SHOWN_RUNS)
+    return (
+        f"of the {width} columns of the tables {width - still.sum()} turn, "
+        f"{', '.join(turning[:_SHOWN_RUNS])}{more}; the reference turns {reference.pairs} pairs, "
+        "the first of a head"
+    )
+
+
+def _still_columns(cos: GivenRows, sin: GivenRows, places: PositionRows) -> Flags:
+    """Which columns have cosine 1 and sine 0 in all rows. Shape: (columns,)."""
+    still = np.ones(cos.shape[1], bool)
+    for rows in places.row_blocks():
+        still &= (cos[rows] == 1).all(axis=0) & (sin[rows] == 0).all(axis=0)
+        if not still.any():
+            break
+    return still
 
 
 def complex_of(real: NumberArray, imaginary: NumberArray) -> ComplexRows:

@@ -217,9 +217,10 @@ def rope_check(
     Status 1 where a check fails, with the cause. A function is called as its signature says: with
     vectors, and with positions, an offset, or the reference's own tables, in float32 arrays or
     tensors; the report says how. It runs in its own environment, and may take 5 minutes a call;
-    without --len it is tried at some 100 positions of the context. Where the subject cannot be read
-    or crashes, the status is 2 or 3, and a report as JUnit or for GitHub says so, in the file of
-    --out too, which no other error leaves. -q prints no report of a check that holds.
+    without --len it is tried at some 100 positions of the context. Positions are whole, from 0 on.
+    Where the subject cannot be read or crashes, the status is 2 or 3, and a report as JUnit or for
+    GitHub says so, in the file of --out too, which no other error leaves. -q prints no report of a
+    check that holds.
 
     Examples:
       posenc rope-check -m llama-3-8b --tables cos.npy sin.npy

@@ -257,9 +257,9 @@ def _candidates(sample: Sample, rightness: Rightness, *, by_pairs: bool) -> list
     # Of two pairs alone any numbers could be read off.
     defects = suspected_defects(sample, rotations if meant.sum() >= 3 else None)
     single = claims_that_hold(sample, defects)
+    candidates = [[claim] for claim in single]  # of all pairs, those too that are not wrong here
     if not meant.all():
         single = [claim for claim in single if not is_chance(claim.defect, meant)]
-    candidates = [[claim] for claim in single]
     for pairs in (~rightness.pairs, meant):
         if not pairs.all():
             candidates += [[replace(claim, pairs=pairs)] for claim in single]

@@ -9,6 +9,8 @@ import pytest
 
 from posenc_cli.checks.diagnosis import diagnose
 from posenc_cli.checks.subject import table_subject
+from posenc_cli.configs import library
+from posenc_cli.configs.config import resolve
 from posenc_cli.positions import Positions
 from tests.checks import rope
 
@@ -167,3 +169,26 @@ def test_tables_of_a_whole_head_are_right_where_the_other_columns_stay(repeats):
     assert note in subject.notes
     sin[299, -1] = 1e-3
     assert not rope.of_tables(cos, sin, reference, "0:300").ok
+
+
+def test_columns_that_turn_are_told_where_others_stay():
+    reference = rope.reference("rope", dim=96, partial=0.25, layout="half")
+    cos, sin = (np.tile(part, (1, 2)) for part in tables(ladder(24), rows=300))
+    cos = np.hstack([np.ones((300, 72)), cos]).astype(np.float32)
+    sin = np.hstack([np.zeros((300, 72)), sin]).astype(np.float32)
+    (cause,) = diagnose(rope.of_tables(cos, sin, reference, "0:300"))
+    assert cause.cause == "rotary-dim"
+    assert cause.message.startswith("of the 96 columns of the tables 24 turn, 72–95; ")
+
+
+@pytest.mark.long
+def test_a_list_of_factors_is_named_whole_where_few_of_its_pairs_are_wrong_at_first():
+    """Of a long table whose first rows are those of the short factors."""
+    given = resolve(library.find("phi-3-vision-128k").config).layer().values()
+    reference = rope.reference("rope-longrope", seq_len=4200, **given)
+    lists = (np.array(given[name]) for name in ("short_factor", "long_factor"))
+    short, long = (tables(ladder(96) / each, rows=4200, scale=reference.scale) for each in lists)
+    cos, sin = (np.vstack([a[:4096], b[4096:]]) for a, b in zip(short, long, strict=True))
+    tables_of_both = (part.astype(np.float32) for part in (cos, sin))
+    (cause,) = diagnose(rope.of_tables(*tables_of_both, reference, "0:4200"))
+    assert cause.message == "up to position 4095: short_factor is applied at this length"
