@@ -18,11 +18,12 @@ from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
 from posenc_cli.formulas.inverse import Measured, digit_count, snap
 from posenc_cli.formulas.rotary import rope
+from posenc_cli.formulas.scaled import rope_dynamic
 from posenc_cli.inference.candidates import is_number, rotary_proposals, solved
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.differences import SHAPE, difference
 from posenc_cli.inference.rates import Rates
-from posenc_cli.inference.rules import Alternative, base_of, ladder
+from posenc_cli.inference.rules import Alternative, base_of, changed_frequencies, ladder
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
 
@@ -165,9 +166,24 @@ def _fitted_bases(reference: Reference, rates: Reals) -> Iterator[Alternative]:
     for base in others:
         plain = difference(reference, rope, plain_params(reference, base))
         if plain is not None and stretched:
+            yield from _one_or_none(_of_another_length(reference, base / right))
             message = f"the base {right:.7g} is stretched to {base:.7g}: another rule"
             plain = Alternative(Cause.FREQUENCY_RULE, message, plain.frequencies)
         yield from _one_or_none(plain)
+
+
+def _of_another_length(reference: Reference, stretch: float) -> Alternative | None:
+    """Dynamic NTK for the length at which it stretches the base by so much."""
+    params, pairs = reference.params, reference.pairs
+    if reference.encoding.bound.scheme is not rope_dynamic or pairs < 2 or stretch <= 1:
+        return None
+    limit, factor = params["max_position_embeddings"], params["factor"]
+    length = round(limit / factor * (stretch ** ((pairs - 1) / pairs) + factor - 1))
+    frequencies = changed_frequencies(reference, seq_len=length) if length > limit else None
+    if frequencies is None:
+        return None
+    message = f"the base is stretched for a length of {length}"
+    return Alternative(Cause.FREQUENCY_RULE, message, frequencies)
 
 
 def _one_or_none(alternative: Alternative | None) -> Iterator[Alternative]:
