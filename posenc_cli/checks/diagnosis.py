@@ -41,7 +41,6 @@ from posenc_cli.checks.regimes import regime_causes
 from posenc_cli.checks.rope import without_growth
 from posenc_cli.checks.some_cells import (
     empty_pairs_cause,
-    flipped_bit_cause,
     pairs_cause,
     position_cause,
     standstill_cause,
@@ -386,7 +385,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or _one_of(noise_cause(suspect))
         or _one_of(unwritten_cause(examination, garbage_of))
         or _one_of(unwritten_rates_cause(suspect))
-        or _one_of(damaged_cause(suspect) or flipped_bit_cause(suspect) or pairs_cause(suspect))
+        or _one_of(damaged_cause(suspect) or pairs_cause(suspect))
     )
 
 

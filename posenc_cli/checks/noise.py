@@ -199,7 +199,10 @@ def _independent(count: float, first: float, second: float, both: float) -> bool
 
 
 def damaged_cause(suspect: Suspect) -> Explanation | None:
-    """Cells that hold anything, here and there, where all others are right."""
+    """Cells that hold anything, here and there, or one bit of which is flipped; all others right.
+
+    Of very few cells a bit alone tells damage from what somebody wrote.
+    """
     if not are_tables(suspect):
         return None
     wrong_cells, flipped, within = _Zeros(), 0, 0.0
@@ -218,18 +221,24 @@ def damaged_cause(suspect: Suspect) -> Explanation | None:
             row = int(np.argmax(rows))
             first = int(part.positions[row]), int(np.argmax(wrong[:, row].any(axis=0)))
     count, cells = wrong_cells.dropped, wrong_cells.cells
-    if first is None or count < _FEWEST_DAMAGED or wrong_cells.share > _MOST_DAMAGED:
-        return None
-    usual = count / by_pair.size
-    if wrong_cells.pattern != "cells" or by_pair.max() > usual + _CROWDED * math.sqrt(usual + 1):
+    if first is None or wrong_cells.share > _MOST_DAMAGED:
         return None
     stored = suspect.examination.subject.dtype == "float32"
     bits = stored and flipped >= _ONE_BIT * count
+    place = f"position {first[0]}, pair {first[1]}; the others are right, to {within:.2g}"
+    if count < _FEWEST_DAMAGED:
+        which = f"{count} of {cells} cells" if count > 1 else f"one of {cells} cells"
+        message, where = f"one bit is flipped in {which}", Where(str(first[0]), str(first[1]))
+        cause = Explanation(Cause.DAMAGED, message, place, where=where if count == 1 else None)
+        return cause if bits else None
+    usual = count / by_pair.size
+    if wrong_cells.pattern != "cells" or by_pair.max() > usual + _CROWDED * math.sqrt(usual + 1):
+        return None
     what = f": in {flipped} of them one bit flipped" if bits else ""
     return Explanation(
         Cause.DAMAGED,
         f"{count} of {cells} cells hold other values, scattered without a pattern{what}",
-        f"the first at position {first[0]}, pair {first[1]}; the others are right, to {within:.2g}",
+        f"the first at {place}",
     )
 
 

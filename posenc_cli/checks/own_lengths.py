@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.checks.reproduced import reproduced
 from posenc_cli.checks.verdict import Explanation
 from posenc_cli.checks.wording import with_residual
 from posenc_cli.formulas.scaled import rope_dynamic
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.claims import Residual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from posenc_cli.checks.wording import Suspect
     from posenc_cli.inference.sample import Sample
-    from posenc_cli.numerics.arrays import Flags, Integers, RealRows
+    from posenc_cli.numerics.arrays import ComplexRows
 
 
 def own_length_cause(suspect: Suspect) -> Explanation | None:
@@ -30,25 +28,19 @@ def own_length_cause(suspect: Suspect) -> Explanation | None:
     if (suspect.sample.positions < 0).any() or suspect.sample.positions.max() < limit:
         return None
 
-    def missed(piece: Sample) -> tuple[Integers, RealRows, Flags]:
+    ladder = np.arange(pairs) / pairs
+
+    def predicted(piece: Sample) -> ComplexRows:
         lengths = np.maximum(piece.positions + 1.0, limit)[:, None]
         stretch = factor * lengths / limit - (factor - 1)
-        bases = params["base"] * stretch ** (pairs / (pairs - 1))
-        rates = bases ** (-np.arange(pairs) / pairs)  # (n, pairs)
-        factors = np.asarray(
-            piece.amplitude * np.exp(1j * piece.positions[:, None] * rates), np.complex128
-        )
-        explained = piece.explained_cells(factors, rates.max(axis=0))
-        return piece.positions, np.abs(piece.factors - factors) + piece.stray, explained
+        rates = (params["base"] * stretch ** (pairs / (pairs - 1))) ** -ladder  # (n, pairs)
+        angles = piece.positions[:, None] * rates
+        return np.asarray(piece.amplitude * np.exp(1j * angles), np.complex128)
 
-    if not missed(suspect.sample)[2].all():
+    plain = params["base"] ** -ladder
+    if not suspect.sample.explained_cells(predicted(suspect.sample), plain).all():
         return None
-
-    def held() -> Iterator[tuple[Integers, RealRows, Flags]]:
-        for _, piece in suspect.whole.pieces():
-            yield missed(piece)
-
-    residual = Residual.measure(held())
+    residual = reproduced(suspect.whole, predicted, plain)
     if not residual.whole:
         return None
     message = f"past position {limit - 1} each row has the base of its own length, m + 1"

@@ -334,10 +334,7 @@ def _turning_columns(
     count = turning.get(width, width)
     if count >= width:
         return width
-    for rows in places.row_blocks():
-        if (cos[rows][:, count:] != 1).any() or sin[rows][:, count:].any():
-            return width
-    return count
+    return count if _still_columns(cos, sin, places)[count:].all() else width
 
 
 def _width_text(
