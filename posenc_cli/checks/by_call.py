@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.irregular import Irregularity
-from posenc_cli.checks.patterns import LONG, SEQUENCE, SLOW_SECONDS, lengths_text, rows_text
+from posenc_cli.checks.patterns import SEQUENCE, SLOW_SECONDS, lengths_text, rows_text
 from posenc_cli.checks.row_causes import row_causes
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
@@ -178,8 +178,8 @@ def by_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     return _Calls(log.made, log.reference, dtype).causes()
 
 
-def in_a_long_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...] | None:
-    """What becomes of the rows of a very long call, where those of a short one are right.
+def in_a_long_call(log: CallLog, dtype: str, rows: int) -> tuple[Irregularity, ...] | None:
+    """What becomes of so many rows of one call, where those of a short one are right.
 
     None where none is made: of slow functions, those that fail of it or are wrong in a short one.
     """
@@ -192,7 +192,7 @@ def in_a_long_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...] | None:
         short = _Calls(log.made[before:], log.reference, dtype)
         if slow or len(log.made) == before or not short.right:
             return None
-        log.rows(np.arange(LONG), np.arange(LONG))
+        log.rows(np.arange(rows), np.arange(rows))
     except InvalidInput:
         log.function.revive()
         return None
@@ -200,7 +200,7 @@ def in_a_long_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...] | None:
     if calls.right:
         return ()
     row = calls.first_wrong_row
-    text = f"called with {LONG} rows it gives other values from row {row} on than it should"
+    text = f"called with {rows} rows it gives other values from row {row} on than it should"
     message = "the function turns rows of long calls otherwise"
     return calls.causes() or (_irregular(Cause.UNKNOWN, message, text),)
 

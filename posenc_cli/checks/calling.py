@@ -126,11 +126,12 @@ def implementation(
     with ServedFunction(
         target, reference, asked or CallRequest(), context=positions.last + 1, last=last
     ) as function:
+        context = positions.last + 1
         if function.form.from_zero:
             positions = _from_zero_positions(function, positions, sampled=sampled)
         early = EarlyCall(function, positions.last)
         if function.outcome == "vectors":
-            subjects = _of_vectors(function, reference, positions, progress)
+            subjects = _of_vectors(function, reference, positions, progress, context=context)
         else:
             subjects = [_of_returned(function, reference, positions)]
         call = {
@@ -268,8 +269,13 @@ def _of_vectors(
     reference: Reference,
     positions: Positions,
     progress: Progress | None,
+    *,
+    context: int,
 ) -> list[Subject]:
-    """A function that turns vectors: one subject for each of its results."""
+    """A function that turns vectors: one subject for each of its results.
+
+    ``context`` is how many positions there are where ``positions`` are but the first of them.
+    """
     places, dim = PositionRows.of(positions), function.form.columns
     results = range(function.results)
     generator = np.random.default_rng(20)
@@ -286,10 +292,11 @@ def _of_vectors(
         trial = FunctionTrial.of(function, which, few, matrices)
         irregular = with_faults(report.faults, irregularities(trial))
         irregular = _explained(irregular, logs[which], positions, samples[which].dtype, which=which)
-        if function.form.from_zero and not irregular and logs[which].tells:
-            long = in_a_long_call(logs[which], samples[which].dtype)
+        more = min(context, LONG)
+        if more > positions.last + 1 and not irregular and logs[which].tells:
+            long = in_a_long_call(logs[which], samples[which].dtype, more)
             if long is not None:
-                tried = tuple(dict.fromkeys((*tried, f"{LONG} rows in one call")))
+                tried = tuple(dict.fromkeys((*tried, f"{more} rows in one call")))
                 irregular = long
         readers.append(
             _ResultReader(

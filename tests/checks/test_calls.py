@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -339,3 +340,21 @@ def test_tables_of_old_transformers_have_axes_before_their_rows(call, tmp_path):
     assert asked_for["untried"] == []
     assert "position_ids (1, n)" in asked_for["text"]
     assert "cos, sin (1, 1, n, 64), each value twice, in halves" in asked_for["text"]
+
+
+def test_a_function_without_positions_gets_no_longer_call_than_was_asked_for(call, tmp_path):
+    """Its tables end with the context, and later rows are turned as its last."""
+    code = """
+        import numpy as np
+        def rotate(x):
+            positions = np.minimum(np.arange(x.shape[-2]), 4095)
+            angles = np.outer(positions, 1e4 ** -(np.arange(16) / 16))
+            cos, sin = (np.tile(f(angles), 2).astype(np.float32) for f in (np.cos, np.sin))
+            return x * cos + np.concatenate([-x[..., 16:], x[..., :16]], -1) * sin
+    """
+    path = tmp_path / "short.py"
+    path.write_text(textwrap.dedent(code), "utf-8")
+    asked = ("rope-check", *HALF, "--impl", f"{path}:rotate")
+    assert call(*asked, "--len", "4096")[0] == 0
+    status, out, _ = call(*asked)
+    assert (status, "positions end at 4095" in " ".join(out.split())) == (1, True)
