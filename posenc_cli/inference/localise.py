@@ -263,9 +263,9 @@ def _candidates(sample: Sample, rightness: Rightness, *, by_pairs: bool) -> list
     for pairs in (~rightness.pairs, meant):
         if not pairs.all():
             candidates += [[replace(claim, pairs=pairs)] for claim in single]
-    if not candidates and by_pairs and sample.positions.size >= _FEWEST_BY_PAIRS:
+    if not single and by_pairs and sample.positions.size >= _FEWEST_BY_PAIRS:
         together = claims_by_pairs(sample, defects, rotations)
-        candidates = [together] if together else []
+        candidates += [together] if together else []
     return candidates
 
 

@@ -38,7 +38,7 @@ _SCATTERED = 0.6
 drawn by chance about 1."""
 
 _EVEN = 1e-3
-"""Radians a position: what rates that were read off a table may be uneven by."""
+"""Radians a position, or a share: what rates that were read off a table may be uneven by."""
 
 MEANING = (
     "memory that nothing was written to, as that of a non-persistent buffer built on the meta "
@@ -147,7 +147,8 @@ def _unordered(values: Reals, right: Reals) -> Garbage | None:
     if (np.diff(right) > 0).any():
         return None
     steps = values.size - 1
-    ascents = int(np.count_nonzero(np.diff(values) > 0))
+    # Rates that were read off rise and fall by what rounding leaves.
+    ascents = int(np.count_nonzero(np.diff(values) > _EVEN * values[:-1]))
     if not _ASCENDING * steps <= ascents <= (1 - _ASCENDING) * steps:
         return None
     gaps = np.diff(np.log(np.sort(values)))
