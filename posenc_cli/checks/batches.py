@@ -13,35 +13,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.call_forms import TABLES, CallForm
+from posenc_cli.checks.arrangements import (
+    MANY_HEADS,
+    SEQUENCES,
+    SIZES,
+    STARTS,
+    Arrangement,
+    arrangements,
+    axes_of_columns,
+    must_hold,
+    of_fewer_axes,
+)
 from posenc_cli.checks.patterns import PatternFault, PatternReport
 from posenc_cli.checks.payloads import Vectors
+from posenc_cli.checks.rows_of_batches import Misplaced, RowsOfBatch, misplaced_rows
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import range_texts
-from posenc_cli.records import Record, replace
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from posenc_cli.checks.answers import Differs
     from posenc_cli.checks.serving import ServedFunction
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
 
-_SEQUENCES = 3
-
-_MORE_AXES = {"nd": ("bhnd", "nhd"), "hnd": ("bhnd", "hnd"), "nhd": ("bnhd", "nhd")}
-"""Axes that a function may take as well that was found to take these, the more the better."""
-
-_SIZES = ((5, 6, 3), (7, 10, 5), (9, 14, 7))
-"""Rows, heads, and heads of k: the first of which none is the length of another axis."""
-
-_STARTS = (9, 2, 5, 11, 0, 7, 13, 3, 8)
-"""The first position of each sequence, also of a larger batch."""
-
-_MANY_SEQUENCES, _MANY_HEADS = len(_STARTS), (40, 44)
-"""Of the larger batch: more than kernels take in one block of 8, 16 or 32. Of these heads of q, and
-half as many of k, the first that are no other axis' length."""
 
 _DRAWN_HEADS = (0, 1, 2, 1, 0, 2, 2, 0, 1, 1, 2)
 """Which of three vectors a head of the larger batch is given, again and again: a cycle of 11, which
@@ -66,79 +63,6 @@ _CONTEXT = 24
 """Positions from which on a context has room for sequences at different ones."""
 
 
-_SQUARES = (6, 4, 8)
-"""Sequences, heads and rows of a batch that has as many of each, the first that is no other axis'
-length: what tells axes apart by their length takes one for another there."""
-
-
-class _Arrangement(Record):
-    """Sequences and heads in one call; ``places`` is how many rows of positions it has."""
-
-    form: CallForm
-    sequences: int
-    places: int
-    rows: int
-    heads: int
-    key_heads: int
-
-    @property
-    def text(self) -> str:
-        """What it is, for a reader."""
-        heads = f"{self.heads} heads"
-        if self.key_heads != self.heads:
-            heads += f" of q and {self.key_heads} of k"
-        heads += f" and {self.rows} rows" if self.is_square else ""
-        if self.sequences == 1:
-            return f"a sequence with {heads}"
-        own = " at positions of their own" if self.places > 1 else ""
-        return f"a batch of {self.sequences} sequences{own} with {heads}"
-
-    @property
-    def is_square(self) -> bool:
-        """Whether there are as many heads as rows."""
-        return self.heads == self.rows
-
-    @property
-    def square(self) -> _Arrangement:
-        """The same with as many sequences and heads as rows."""
-        taken = _axes_of_columns(self.form)
-        many = next(many for many in _SQUARES if not taken & {many, many // 2})
-        return replace(
-            self,
-            sequences=self.sequences if self.sequences == 1 else many,
-            places=self.places if self.places == 1 else many,
-            rows=many,
-            heads=many,
-            key_heads=many if self.key_heads == self.heads else many // 2,
-        )
-
-    @property
-    def larger(self) -> _Arrangement:
-        """The same with as many sequences and heads as show what is done in blocks of them."""
-        taken = _axes_of_columns(self.form)
-        heads = next(many for many in _MANY_HEADS if not taken & {many, many // 2})
-        return replace(
-            self,
-            sequences=self.sequences if self.sequences == 1 else _MANY_SEQUENCES,
-            places=self.places if self.places == 1 else _MANY_SEQUENCES,
-            rows=self.rows - (self.rows == _MANY_SEQUENCES),
-            heads=heads,
-            key_heads=heads if self.key_heads == self.heads else heads // 2,
-        )
-
-    @property
-    def untried(self) -> list[str]:
-        """What callers do that it does not."""
-        untried = []
-        if self.sequences == 1:
-            untried.append("batches of more than one sequence")
-        elif self.places == 1 and not self.form.from_zero:
-            untried.append("sequences at positions of their own")
-        if len(self.form.vectors) > 1 and self.key_heads == self.heads:
-            untried.append("fewer heads of k than of q")
-        return untried
-
-
 def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> PatternReport:
     """Call a function that turns vectors with several sequences and heads.
 
@@ -146,13 +70,13 @@ def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> 
     """
     refused: tuple[str, ...] = ()
     if context >= _CONTEXT and not function.follows_length:
-        for arrangement in _arrangements(function.form):
+        for arrangement in arrangements(function.form):
             try:
                 blocks = _Blocks(function, arrangement, differs)
             except InvalidInput:
                 function.revive()
                 continue
-            if blocks.tells or _must_hold(arrangement, function.form):
+            if blocks.tells or must_hold(arrangement, function.form):
                 if blocks.faults:
                     return PatternReport(
                         (arrangement.text,), blocks.faults, tuple(arrangement.untried)
@@ -175,9 +99,9 @@ def try_rows_of_heads(function: ServedFunction, differs: Differs, *, context: in
     if roles != ["positions", "q"] or context < _CONTEXT or function.follows_length:
         return PatternReport((), ())
     own = replace(form, axes="nf", position_axes="n")
-    taken = _axes_of_columns(own)
-    rows, heads, fewer = next((size for size in _SIZES if not taken & set(size)), _SIZES[0])
-    arrangement = _Arrangement(own, _SEQUENCES, _SEQUENCES, rows, heads, fewer)
+    taken = axes_of_columns(own)
+    rows, heads, fewer = next((size for size in SIZES if not taken & set(size)), SIZES[0])
+    arrangement = Arrangement(own, SEQUENCES, SEQUENCES, rows, heads, fewer)
     text = f"{arrangement.text} side by side in rows"
     try:
         blocks = _Blocks(function, arrangement, differs)
@@ -190,7 +114,7 @@ def try_rows_of_heads(function: ServedFunction, differs: Differs, *, context: in
 
 
 def _larger_report(
-    function: ServedFunction, arrangement: _Arrangement, differs: Differs
+    function: ServedFunction, arrangement: Arrangement, differs: Differs
 ) -> PatternReport:
     """The report where a batch came out right: also of ones of other sizes."""
     tried, untried = [arrangement.text], [*arrangement.untried]
@@ -204,6 +128,16 @@ def _larger_report(
         tried.append(other.text)
         if blocks.faults:
             return PatternReport(tuple(tried), blocks.faults, tuple(untried))
+    for other in of_fewer_axes(arrangement.form):
+        try:
+            blocks = _Blocks(function, other, differs)
+        except InvalidInput:
+            function.revive()
+            continue
+        if blocks.some_right:
+            tried.append(other.text)
+            if blocks.faults:
+                return PatternReport(tuple(tried), blocks.faults, tuple(untried))
     return PatternReport(tuple(tried), (), tuple(untried))
 
 
@@ -218,7 +152,7 @@ def try_table_batches(function: ServedFunction, *, context: int) -> PatternRepor
     untried = PatternReport((), (), ("positions of several sequences in one call",))
     if context < _CONTEXT or form.position_axes != "bn":
         return untried
-    positions = np.add.outer(_STARTS[:_SEQUENCES], np.arange(_SIZES[0][0]))
+    positions = np.add.outer(STARTS[:SEQUENCES], np.arange(SIZES[0][0]))
     try:
         together = function.answers(positions)
     except InvalidInput:
@@ -227,17 +161,17 @@ def try_table_batches(function: ServedFunction, *, context: int) -> PatternRepor
     fault = _table_fault(together, alone)
     if fault is not None:
         return PatternReport((), (fault,))
-    shapes = [(_SEQUENCES, *values.shape[1:]) for values in alone[0]]
+    shapes = [(SEQUENCES, *values.shape[1:]) for values in alone[0]]
     if [values.shape for values in together] != shapes:
         return untried
-    return PatternReport((f"positions of {_SEQUENCES} sequences",), ())
+    return PatternReport((f"positions of {SEQUENCES} sequences",), ())
 
 
 def _table_fault(
     together: Sequence[NumberArray], alone: Sequence[Sequence[NumberArray]]
 ) -> PatternFault | None:
     """What the tables of several sequences are otherwise than those of each."""
-    called = f"called with the positions of {_SEQUENCES} sequences it"
+    called = f"called with the positions of {SEQUENCES} sequences it"
     if _same(together, alone[0]):
         return PatternFault(f"{called} returns the tables of sequence 1 alone")
     for sequence, own in enumerate(alone):
@@ -259,44 +193,6 @@ def _same(some: Sequence[NumberArray], others: Sequence[NumberArray]) -> bool:
     )
 
 
-def _must_hold(arrangement: _Arrangement, form: CallForm) -> bool:
-    """Whether a function that takes a form surely takes these too, and so must be right.
-
-    Not even the first axis of (1, n, h, d) is surely one of sequences: a function may take
-    all vectors of a position together, whatever their axes. With positions (b, n) it is.
-    """
-    by_sequence = arrangement.places > 1 and (form.chosen or not form.has(*TABLES))
-    return (
-        arrangement.form == form
-        and arrangement.key_heads == arrangement.heads
-        and (by_sequence or arrangement.sequences == 1)
-    )
-
-
-def _arrangements(form: CallForm) -> Iterator[_Arrangement]:
-    """The calls with several sequences and heads that a function may take, the fullest first."""
-    taken = _axes_of_columns(form)
-    rows, heads, fewer = next((own for own in _SIZES if not taken & set(own)), _SIZES[0])
-    of_keys = (fewer, heads) if len(form.vectors) > 1 else (heads,)
-    for own, sequences, places in _batches(form):
-        for key_heads in of_keys:
-            yield _Arrangement(own, sequences, places, rows, heads, key_heads)
-
-
-def _batches(form: CallForm) -> Iterator[tuple[CallForm, int, int]]:
-    """Forms, and how many sequences and rows of positions they are given."""
-    if form.places_each:
-        yield form, _SEQUENCES, _SEQUENCES
-    elif form.position_axes == "n" and "b" in form.axes:
-        yield replace(form, position_axes="bn"), _SEQUENCES, _SEQUENCES
-    for axes in _MORE_AXES.get(form.axes, (form.axes,)):
-        if "b" in axes:
-            yield replace(form, axes=axes), _SEQUENCES, 1
-    for axes in _MORE_AXES.get(form.axes, (form.axes,)):
-        if "h" in axes and (axes == form.axes or "b" not in axes):
-            yield replace(form, axes=axes), 1, 1
-
-
 class _Blocks:
     """What becomes of each head of each sequence, together with the others and alone.
 
@@ -304,11 +200,11 @@ class _Blocks:
     """
 
     def __init__(
-        self, function: ServedFunction, arrangement: _Arrangement, differs: Differs
+        self, function: ServedFunction, arrangement: Arrangement, differs: Differs
     ) -> None:
         self._function, self._arrangement, self._differs = function, arrangement, differs
         form, rows = arrangement.form, arrangement.rows
-        starts = [0] if form.from_zero else _STARTS[: arrangement.places]
+        starts = [0] if form.from_zero else STARTS[: arrangement.places]
         positions = np.add.outer(starts, np.arange(rows))
         self._positions = np.broadcast_to(positions, (arrangement.sequences, rows))
         generator = np.random.default_rng(11)
@@ -341,8 +237,13 @@ class _Blocks:
         """
         if self.some_right or self.exchanged:
             return True
-        several = self._arrangement.sequences > 1
-        return several and bool(self._holds(self._given) or self._counted_on or self._shifted)
+        if self._arrangement.sequences == 1:
+            return False
+        if self._holds(self._given) or self._counted_on or self._shifted:
+            return True
+        # Who takes axes for others mixes heads, or finds the rows of several in one.
+        own_positions = self._arrangement.places > 1
+        return own_positions and self._misplaced is not None and self._misplaced.alike
 
     @property
     def several_right(self) -> bool:
@@ -399,8 +300,35 @@ class _Blocks:
                 are = "are" if "sequences" in where else "is"
                 moved = f"{where} {are} turned at the positions of sequence {other + 1}"
                 return (PatternFault(reproduced, moved),)
-        shifted = self._counted_on or self._shifted
-        return (PatternFault(reproduced if shifted else text, shifted),)
+        return (PatternFault(reproduced if self._elsewhere else text, self._elsewhere),)
+
+    @cached_property
+    def _elsewhere(self) -> str:
+        """At which other positions rows are turned; empty where no positions explain them."""
+        if self._counted_on:
+            return self._counted_on
+        moved = self._misplaced
+        if moved is not None and moved.by_rule:
+            return moved.text
+        return self._shifted or ("" if moved is None else moved.text)
+
+    @cached_property
+    def _misplaced(self) -> Misplaced | None:
+        """How rows come by the positions of others; None where they do not."""
+        heads = [given.shape[2] for given in self._given]
+        results = [
+            RowsOfBatch(
+                self._function,
+                which,
+                self._positions,
+                given,
+                together[:, :, :: together.shape[2] // given.shape[2]],
+                heads[0],
+                heads[-1],
+            )
+            for which, (given, together) in enumerate(zip(self._given, self._together, strict=True))
+        ]
+        return misplaced_rows(results, self._differs)
 
     @cached_property
     def _counted_on(self) -> str:
@@ -460,7 +388,7 @@ class _Blocks:
         """By how much the positions of wrong sequences are off; empty where no number explains."""
         shifts = {}
         for sequence in np.flatnonzero(np.concatenate(self._wrong, axis=1).any(axis=1)):
-            near = range(-int(self._positions[sequence, 0]), max(_STARTS) + 1)
+            near = range(-int(self._positions[sequence, 0]), max(STARTS) + 1)
             found = [shift for shift in near if self._is_shifted(int(sequence), shift)]
             if len(found) != 1:
                 return ""
@@ -569,14 +497,9 @@ class _Blocks:
         return " and ".join(f"{text} of {name}" for name, text in parts.items())
 
 
-def _axes_of_columns(form: CallForm) -> set[int]:
-    """How long axes of columns may be: those of a head, of its pairs, and of half of these."""
-    return {form.columns, form.columns // 2, form.columns // 4}
-
-
 def _drawn_of(heads: int) -> Integers:
     """The number of the vectors that each of so many heads is given; of few, each has its own."""
-    if heads < min(_MANY_HEADS) // 2:
+    if heads < min(MANY_HEADS) // 2:
         return np.arange(heads)
     return np.resize(_DRAWN_HEADS, heads)
 

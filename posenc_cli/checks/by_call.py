@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.irregular import Irregularity
+from posenc_cli.checks.call_rules import (
+    BLOCKS,
+    CALL_RULES,
+    OFFS,
+    CallRule,
+    MadeCall,
+    moved_by,
+    rules_of_blocks,
+)
+from posenc_cli.checks.function_trial import Irregularity
 from posenc_cli.checks.patterns import SEQUENCE, SLOW_SECONDS, lengths_text, rows_text
 from posenc_cli.checks.row_causes import row_causes
 from posenc_cli.errors import InvalidInput
@@ -51,34 +60,6 @@ _COUNTED = (4, 7, 3)
 
 _SHOWN = 3
 """Rows that are shown."""
-
-
-class MadeCall(Record):
-    """Rows (n, columns) before and after, at positions (n,).
-
-    ``first`` is how many rows the function's first call had, ``first_end`` up to which position.
-    """
-
-    positions: Integers
-    x: NumberArray
-    values: NumberArray
-    first: int = 0
-    first_end: int = 0
-
-    @property
-    def rows(self) -> int:
-        """How many rows it has."""
-        return self.positions.size
-
-    @property
-    def start(self) -> int:
-        """Where it begins."""
-        return int(self.positions[0])
-
-    @property
-    def end(self) -> int:
-        """How many positions there are up to its last."""
-        return int(self.positions.max()) + 1
 
 
 class CallLog:
@@ -154,13 +135,6 @@ class CallLog:
                 except InvalidInput:
                     self.function.revive()
                     return
-
-
-class _CallRule(Record):
-    """At which positions the rows of a call are turned."""
-
-    text: str
-    at: Callable[[MadeCall], Integers | Reals]
 
 
 class _SomeCalls(Record):
@@ -268,7 +242,7 @@ class _Calls:
         for some, rule in product(parts, rules):
             if all(self._turned_at(call, rule.at(call)) for call in some.calls):
                 evidence = self._evidence(some)
-                return (_irregular(Cause.POSITION_OFFSET, rule.text + some.text, evidence),)
+                return (_irregular(rule.cause, rule.text + some.text, evidence),)
         for some in parts:
             causes = self._diagnosed(some)
             if causes:
@@ -319,22 +293,24 @@ class _Calls:
             text = lengths_text({*wrong}, {*right}) or ", in some calls"
         yield _SomeCalls(text, tuple(self._wrong))
 
-    def _rules(self) -> Iterator[_CallRule]:
+    def _rules(self) -> Iterator[CallRule]:
         """Rules by which the rows of a call may be turned at other positions, the plainest first.
 
         Of what is off by a number, the first wrong call of several rows shows it.
         """
-        yield from _RULES
+        yield from CALL_RULES
+        for block in sorted({*BLOCKS, self.first_wrong_row} - {0}):
+            yield from rules_of_blocks(block)
         shown = next((call for call in self._wrong if call.rows > 1), self._wrong[0])
         read, explained = self._read(shown)
         lags = np.unique((read - shown.positions)[explained])
         if lags.size != 1 or not lags[0]:
             return
         off = int(lags[0])
-        yield _CallRule(f"rows are off by {off:+d}", lambda call: call.positions + off)
-        for text, by in _OFFS:
+        yield CallRule(f"rows are off by {off:+d}", lambda call: call.positions + off)
+        for text, by in OFFS:
             if by(shown) == off:
-                yield _CallRule(text, _moved_by(by))
+                yield CallRule(text, moved_by(by))
 
     def _factors(self, call: MadeCall) -> tuple[ComplexRows, ComplexRows]:
         """The pairs of columns before and after, as complex numbers. Shape: (n, pairs) each."""
@@ -470,100 +446,3 @@ own."""
 
 def _irregular(cause: Cause, message: str, evidence: str) -> Irregularity:
     return Irregularity(cause, message, evidence, _UNLIKE)
-
-
-def _moved_by(by: Callable[[MadeCall], int]) -> Callable[[MadeCall], Integers]:
-    return lambda call: call.positions + by(call)
-
-
-def _last_as_before(call: MadeCall) -> Integers:
-    return np.append(call.positions[:-1], call.positions[-2:][0])
-
-
-def _second_as_first(call: MadeCall) -> Integers:
-    used = call.positions.copy()
-    used[1:2] = used[0]
-    return used
-
-
-def _from_first(call: MadeCall) -> Integers:
-    return call.start + np.arange(call.rows)
-
-
-_RULES = (
-    _CallRule("rows are turned in reverse order", lambda call: call.positions[::-1]),
-    _CallRule("the last row is turned as the one before it", _last_as_before),
-    _CallRule(
-        "the first position comes twice: each later row is turned as the one before it",
-        lambda call: np.append(call.positions[:1], call.positions[:-1]),
-    ),
-    _CallRule("the second row is turned as the first", _second_as_first),
-    _CallRule(
-        "each row is turned as the next, and the last as itself",
-        lambda call: np.append(call.positions[1:], call.positions[-1:]),
-    ),
-    _CallRule(
-        "positions end before the last of a call, which is turned as the one before it",
-        lambda call: np.minimum(call.positions, max(call.end - 2, 0)),
-    ),
-    _CallRule(
-        "rows are turned one place on, and the first as the last",
-        lambda call: np.roll(call.positions, 1),
-    ),
-    _CallRule(
-        "rows are turned one place back, and the last as the first",
-        lambda call: np.roll(call.positions, -1),
-    ),
-    _CallRule("rows are turned at position 0, so not at all", lambda call: 0 * call.positions),
-    _CallRule("rows are counted down to 0", lambda call: np.arange(call.rows)[::-1]),
-    _CallRule(
-        "rows are spread evenly from the first position to one past the last: an end that counts",
-        lambda call: np.linspace(call.start, call.positions[-1] + 1, call.rows),
-    ),
-    _CallRule("of the positions only the first is used: rows are counted from it", _from_first),
-    _CallRule(
-        "each call starts again at position 0", lambda call: call.positions - call.positions.min()
-    ),
-    _CallRule(
-        "the positions that it is given are ignored: it counts rows",
-        lambda call: np.arange(call.rows),
-    ),
-    _CallRule(
-        "all rows are turned at the first position", lambda call: np.full(call.rows, call.start)
-    ),
-    _CallRule(
-        "all rows are turned at the last position",
-        lambda call: np.full(call.rows, call.positions[-1]),
-    ),
-    _CallRule(
-        "positions end with the number of rows: what is past it is turned as the last of so many",
-        lambda call: np.minimum(call.positions, call.rows - 1),
-    ),
-    _CallRule(
-        "positions start again at every multiple of the number of rows",
-        lambda call: call.positions % call.rows,
-    ),
-    _CallRule(
-        "positions end with the rows of the first call: what is past it is turned as its last",
-        lambda call: np.minimum(call.positions, call.first - 1),
-    ),
-    _CallRule(
-        "positions start again at every multiple of the rows of the first call",
-        lambda call: call.positions % call.first,
-    ),
-    _CallRule(
-        "positions end where the first call did: what is past it is turned as its last",
-        lambda call: np.minimum(call.positions, call.first_end - 1),
-    ),
-)
-"""Rules without a number, the plainest first."""
-
-_OFFS: tuple[tuple[str, Callable[[MadeCall], int]], ...] = (
-    ("what came before is counted twice", lambda call: call.start),
-    ("later calls start again at position 0", lambda call: -call.first),
-    ("the rows of the call itself are counted before it", lambda call: call.rows),
-    ("rows are counted from the end of their call", lambda call: call.rows - 1),
-    ("the rows of the call are taken off its positions", lambda call: -call.rows),
-    ("the first row is turned as the last should be", lambda call: 1 - call.rows),
-)
-"""By how much rows may be off, as it follows from their call."""

@@ -15,6 +15,7 @@ from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from typing import Literal
 
     from posenc_cli.checks.signatures import NamedParameter, Role, Signature
     from posenc_cli.inference.reference import Reference
@@ -66,6 +67,9 @@ _KIND_TEXTS = {
     "angles": "an angle for each pair",
 }
 
+SIDE_BY_SIDE = {"halves": "neighbours", "angles in halves": "angles side by side"}
+"""The kind in which the two columns of a value stand side by side, of that where they do not."""
+
 _TRAILING = {"stacked": "2", "matrices": "22"}
 """Axes of tables that have more than one number a pair, after that of pairs."""
 
@@ -94,8 +98,9 @@ class CallForm(Record):
 
     ``axes``, ``table_axes`` and ``position_axes`` name the axes of vectors, tables and positions;
     ``columns`` is how many columns a vector has. ``chosen`` says that tables have more rows than
-    the call, of which positions or an offset choose; ``exact`` that they have as many. ``dtype``
-    is the number format of vectors.
+    the call, of which positions or an offset choose; ``exact`` that they have as many. ``blank``
+    is which of the two columns of a value that stands twice holds 0. ``dtype`` is the number format
+    of vectors.
     """
 
     arguments: tuple[Argument, ...]
@@ -107,6 +112,7 @@ class CallForm(Record):
     kind: str = ""
     chosen: bool = False
     exact: bool = False
+    blank: Literal["", "first", "second"] = ""
     dtype: str = "float32"
 
     def has(self, *roles: Role) -> bool:

@@ -20,19 +20,16 @@ from posenc_cli.checks.by_call import CallLog, by_call, counted_on, in_a_long_ca
 from posenc_cli.checks.called_function import CallRequest
 from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.function_process import MOST_ROWS
-from posenc_cli.checks.further_calls import EarlyCall, try_half_precision, try_orders
-from posenc_cli.checks.irregular import (
+from posenc_cli.checks.function_trial import (
     ALIKE,
     COARSE,
     UNSTEADY,
     FunctionTrial,
     Irregularity,
-    irregularities,
     is_half,
-    length_note,
-    returned_half,
-    with_faults,
 )
+from posenc_cli.checks.further_calls import EarlyCall, try_half_precision, try_orders
+from posenc_cli.checks.irregular import irregularities, length_note, returned_half, with_faults
 from posenc_cli.checks.patterns import LONG, SEQUENCE, PatternReport, try_patterns
 from posenc_cli.checks.serving import CELLS, ServedFunction
 from posenc_cli.checks.shorter_queries import try_shorter_queries
@@ -238,6 +235,7 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
         kind=SubjectKind.IMPL,
         irregular=_explained(with_faults(report.faults, ()), log, positions, cos.dtype),
         call={"patterns": list(report.tried)},
+        returned_tables=True,
     )
 
 

@@ -255,6 +255,17 @@ def _angles() -> Iterator[CellMap]:
         for stand, alone in (("cosines and sines, which were never taken", False), ("sines", True)):
             made = partial(_angle_cells, turn=turn, alone=alone)
             yield CellMap(Cause.COS_SIN_MISPAIRED, f"{text} for {stand}", made)
+    yield CellMap(
+        Cause.COS_SIN_MISPAIRED,
+        "lengths and angles are exchanged: lengths are position times frequency, and all angles 1",
+        _exchanged_cells,
+    )
+
+
+def _exchanged_cells(part: TableCells) -> tuple[RealRows, RealRows]:
+    """Factors of the length of the angle, all at the angle 1."""
+    extra = np.broadcast_to(4 * _SINGLE * np.abs(part.angles), part.cells.shape)
+    return _paired(part, part.angles * math.cos(1), part.angles * math.sin(1)), extra
 
 
 def _angle_cells(part: TableCells, *, turn: float, alone: bool) -> tuple[RealRows, RealRows]:

@@ -16,7 +16,7 @@ import numpy as np
 from posenc_cli.checks.added import added_cause
 from posenc_cli.checks.axes import axis_cause
 from posenc_cli.checks.cell_maps import byte_order_cause, cell_map_cause, own_numbers_cause
-from posenc_cli.checks.codes import FindingName, SubjectKind
+from posenc_cli.checks.codes import FindingName
 from posenc_cli.checks.grid_orders import grid_cause
 from posenc_cli.checks.growing_lengths import growth_cause
 from posenc_cli.checks.interpolated import interpolated_cause
@@ -81,7 +81,7 @@ from posenc_cli.inference.uninitialised import garbage_of, outrageous_of, zeros_
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from posenc_cli.checks.irregular import Irregularity
+    from posenc_cli.checks.function_trial import Irregularity
     from posenc_cli.checks.rope import Survey
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.verdict import Examination
@@ -341,7 +341,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     """The causes of what explains the subject, if anything does."""
     examination, sample = suspect.examination, suspect.sample
     if examination.survey is not None and examination.survey.longest == 0:
-        if examination.subject.kind == SubjectKind.TABLES:
+        if examination.subject.is_tables:
             message = "all values are 0: nothing was written there"
             return [Explanation(Cause.UNINITIALISED, message, "at every position, in every pair")]
         return [Explanation(Cause.UNKNOWN, "everything becomes 0", "nothing is left to compare")]
@@ -510,7 +510,7 @@ def _width_cause(subject: Subject, reference: Reference) -> tuple[Explanation, .
 
 def _transposed_cause(subject: Subject, reference: Reference) -> Explanation | None:
     """The cause of tables whose rows should be columns."""
-    if subject.kind != SubjectKind.TABLES or subject.own.pairing is not None:
+    if not subject.is_tables or subject.own.pairing is not None:
         return None
     residual = transposed_residual(subject.own, reference)
     if residual is None or not residual.whole:

@@ -17,11 +17,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.answers import is_frequencies, table_rows
-from posenc_cli.checks.call_forms import MOST_FORMS, TABLES, forms, with_rows_chosen
+from posenc_cli.checks.call_forms import (
+    MOST_FORMS,
+    SIDE_BY_SIDE,
+    TABLES,
+    forms,
+    with_rows_chosen,
+)
 from posenc_cli.checks.codes import CALL_AXES
 from posenc_cli.checks.function_process import SECONDS
 from posenc_cli.checks.payloads import Vectors
 from posenc_cli.errors import InvalidInput
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,6 +81,7 @@ class FormChoice:
         self.untried: tuple[str, ...] = ()
         self.instead = ""
         self.form, self.outcome = self._best() if asked is None else self._of_asked_axes()
+        self._choose_kind()
         if self.form.has(*TABLES) and not self.form.chosen:
             self._choose_rows()
 
@@ -147,6 +155,27 @@ class FormChoice:
             self._refusals.append((form, error))
             return None
 
+    def _choose_kind(self) -> None:
+        """Take tables that hold each value twice side by side where of each two one alone is read.
+
+        Whatever one value a pair is read keeps lengths, and of interleaved encodings the tables of
+        either kind are usual; of others they are in halves.
+        """
+        kind = SIDE_BY_SIDE.get(self.form.kind)
+        if kind is None or self._process.reference.content.layout != "interleaved":
+            return
+        form = replace(self.form, kind=kind)
+        suits = self._suits(form)
+        if suits is None or suits[0] < _FITS:
+            return
+        positions, vectors = self._probe(form)
+        turned = self._process.turned(form, positions, vectors)
+        for blank in ("first", "second"):
+            other = self._process.turned(replace(form, blank=blank), positions, vectors)
+            if _same(other, turned):
+                self.form = form
+                return
+
     def _choose_rows(self) -> None:
         """Take longer tables where an optional parameter chooses of their rows.
 
@@ -173,11 +202,7 @@ class FormChoice:
         self, turned: Sequence[Returned], positions: Integers, vectors: Sequence[Vectors]
     ) -> bool:
         """Whether the form chosen gives the same at these positions."""
-        wanted = self._process.turned(self.form, positions, vectors)
-        return all(
-            np.allclose(one.values, other.values, rtol=0, atol=_SAME_ROW)
-            for one, other in zip(turned, wanted, strict=True)
-        )
+        return _same(turned, self._process.turned(self.form, positions, vectors))
 
     def _no_form(self) -> InvalidInput:
         """Why a function cannot be called: what it said to the call that its signature names."""
@@ -341,6 +366,14 @@ def _heads_alike(values: NumberArray) -> bool:
     """
     size = np.abs(values[:, 0]).max(initial=1e-30)
     return bool(np.abs(values[:, 0] - values[:, -1]).max(initial=0) <= _SAME_HEAD * size)
+
+
+def _same(some: Sequence[Returned], others: Sequence[Returned]) -> bool:
+    """Whether two calls gave the same."""
+    return all(
+        np.allclose(one.values, other.values, rtol=0, atol=_SAME_ROW)
+        for one, other in zip(some, others, strict=True)
+    )
 
 
 def _nothing_turns(turned: Sequence[Returned], vectors: Sequence[Vectors]) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.call_forms import TABLES
-from posenc_cli.checks.irregular import UNSTEADY
+from posenc_cli.checks.function_trial import UNSTEADY
 from posenc_cli.checks.patterns import PatternFault, PatternReport
 from posenc_cli.checks.payloads import Vectors
 from posenc_cli.errors import InvalidInput

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.unwritten import missing_pairs_cause, unwritten_cause
 from posenc_cli.checks.verdict import Explanation, Where
 from posenc_cli.checks.wording import ordinal, pairs_text, spec
@@ -153,7 +152,7 @@ def missing_values(suspect: Suspect, survey: Survey) -> Explanation:
     infinite = _infinite_text(suspect)
     if infinite:
         details.append(infinite)
-    table = cells.table if suspect.examination.subject.kind == SubjectKind.TABLES else "values"
+    table = cells.table if suspect.examination.subject.is_tables else "values"
     message = f"not all {table} are numbers"
     if cells.count == total and table == "values":
         message = "no value is a number"

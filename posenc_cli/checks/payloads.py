@@ -246,8 +246,10 @@ def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[s
     )
 
     def repeated(table: NumberArray) -> NumberArray:
-        out = np.empty((*positions.shape, 2 * table.shape[-1]), np.float32)
-        out[..., list(pairing.first)] = out[..., list(pairing.second)] = table
+        out = np.zeros((*positions.shape, 2 * table.shape[-1]), np.float32)
+        for which, columns in (("first", pairing.first), ("second", pairing.second)):
+            if which != form.blank:
+                out[..., list(columns)] = table
         return out
 
     if form.kind.startswith("angles"):

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.reproduced import reproduced, turned_by
 from posenc_cli.checks.verdict import Explanation, Where
 from posenc_cli.checks.wording import pairs_text, spec, with_residual
@@ -59,7 +58,7 @@ def standstill_cause(suspect: Suspect) -> Explanation | None:
 def empty_pairs_cause(suspect: Suspect) -> Explanation | None:
     """Pairs of which no cosine, no sine, or neither was written, the others being right."""
     sample, right = suspect.sample, suspect.sample.reference.frequencies
-    if suspect.examination.subject.kind != SubjectKind.TABLES:
+    if not suspect.examination.subject.is_tables:
         return None
     sized = replace(sample, amplitude=sample.reference.scale)
     odd = ~Defect().explained(sized).all(axis=0)  # (pairs,)

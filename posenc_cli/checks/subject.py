@@ -34,7 +34,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.checks.irregular import Irregularity
+    from posenc_cli.checks.function_trial import Irregularity
     from posenc_cli.formulas.tables import Layout
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
@@ -86,8 +86,9 @@ class Subject(Record):
     and keys. ``passed`` is what becomes of the columns that no pair has, paired as they turn if
     they do; None where they stay. ``vectors`` gives rows of them before and after, where it is
     these. Of a function, ``infinite`` says that some values it returned are, ``returned_half``
-    which half precision all that it makes of random vectors has. ``as_pairs`` reads tables of as
-    many columns as the reference has pairs, whose values come twice, with a pair for each column.
+    which half precision all that it makes of random vectors has, ``returned_tables`` that it is
+    judged by tables that it returned. ``as_pairs`` reads tables of as many columns as the reference
+    has pairs, whose values come twice, with a pair for each column.
     """
 
     kind: SubjectKind
@@ -107,6 +108,7 @@ class Subject(Record):
     infinite: bool = False
     returned_half: str | None = None
     as_pairs: Turning | None = None
+    returned_tables: bool = False
 
     def far_wider(self, reference: Reference) -> bool:
         """Whether it turns so many more pairs than the reference that none of them is evaluated.
@@ -114,6 +116,11 @@ class Subject(Record):
         That the widths differ is known without: what more there is to say is not worth minutes.
         """
         return self.as_reference is None and self.own.pairs > max(_WIDE, reference.head)
+
+    @property
+    def is_tables(self) -> bool:
+        """Whether it is cosines and sines, given or returned by a function."""
+        return self.kind == SubjectKind.TABLES or self.returned_tables
 
     @property
     def unmeasured(self) -> str:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -70,6 +69,6 @@ class TableCells(Record):
 
 def are_tables(suspect: Suspect) -> bool:
     """Whether the subject is made of tables whose cells all keep one size."""
-    kind, content = suspect.examination.subject.kind, suspect.examination.reference.content
-    waves = content.waves
-    return kind == SubjectKind.TABLES and waves is not None and waves.growth is None
+    waves = suspect.examination.reference.content.waves
+    is_tables = suspect.examination.subject.is_tables
+    return is_tables and waves is not None and waves.growth is None

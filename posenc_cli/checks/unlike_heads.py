@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.irregular import ALIKE, UNLIKE_HEADS, Irregularity
+from posenc_cli.checks.function_trial import ALIKE, UNLIKE_HEADS, Irregularity
 from posenc_cli.checks.payloads import Vectors
 from posenc_cli.checks.row_causes import row_causes
 from posenc_cli.checks.serving import other_vectors

@@ -195,6 +195,14 @@ def amplitude_origin(reference: Reference, amplitude: float, precise: float) -> 
             continue
         if waves is not None and abs(float(waves.scale) - amplitude) <= precise:
             texts.append(text)
+    for width in dict.fromkeys((reference.head, 2 * reference.pairs)):
+        for text, power in (
+            (f"1/√{width}, the scale of scores,", -0.5),
+            (f"1/∜{width}, the root of the scale of scores,", -0.25),
+            (f"√{width}", 0.5),
+        ):
+            if abs(reference.scale * width**power - amplitude) <= precise:
+                texts.append(f"where {text} is multiplied in")
     return f", as {', or '.join(texts)}" if texts else ""
 
 

@@ -256,7 +256,7 @@ def four_heads(x, positions):
     return y
 
 
-@mutant("unknown", "of k")
+@mutant("position-offset", "rows of k in all sequences are found by dividing through the heads")
 def heads_of_q(q, k, freqs_cis):
     """A kernel that finds the row of a vector of k by the heads of q."""
     rows = np.arange(k.size // k.shape[-1]) // q.shape[2] % q.shape[1]
@@ -437,9 +437,8 @@ def every_second_row(x, offset=0):
     return y
 
 
-@mutant("position-offset", "of 1024 rows from 1024 on 1536 as 1024")
+@mutant("position-offset", "rows are turned as those of the first block of 512, again and again")
 def blocks_of_512_from_the_first(x, offset=0):
-    """No rule that is known: what each row is turned as is read."""
     return turned(x, *full(np.arange(x.shape[-2]) % 512 + offset))
 
 
@@ -780,3 +779,67 @@ def dies_of_fifty_rows(x, positions):
     if len(positions) == 50:
         os._exit(3)
     return turned(x, *full(positions))
+
+
+# Rows of several sequences and heads.
+@mutant("position-offset", "positions (b, n) are read as (n, b)")
+def positions_reshaped(x, positions):
+    if positions.ndim == 2:
+        positions = positions.reshape(positions.shape[::-1]).T
+    return turned(x, *(table if x.ndim == 2 else table[:, None] for table in full(positions)))
+
+
+@mutant("position-offset", "sequences are turned at the positions of each other")
+def sequences_in_reverse(query, key, position_ids):
+    cos, sin = of_heads(position_ids[::-1])
+    return turned(query, cos, sin), turned(key, cos, sin)
+
+
+@mutant("position-offset", "the number of the head, from 0 on, is added to the position")
+def plus_head(q, k, positions):
+    def one(x):
+        return turned(x, *full(positions[:, None] + np.arange(x.shape[1])))
+
+    return tuple(one(x) if x.ndim == 3 else turned(x, *full(positions)) for x in (q, k))
+
+
+@mutant("position-offset", "rows are turned as those of the first block of 100, again and again")
+def block_of_100(x, positions):
+    return turned(x, *full(positions[np.arange(len(positions)) % 100]))
+
+
+@mutant("no-rotation", "rows behind the last whole block of 64 are left as given")
+def rest_of_64(x, offset=0):
+    whole = x.shape[-2] // 64 * 64
+    head = turned(x[..., :whole, :], *full(np.arange(whole) + offset))
+    return np.concatenate([head, x[..., whole:, :]], -2)
+
+
+# Vectors.
+@mutant("cos-sin-mispaired", "the sines multiply columns of q in place of its own")
+def sines_of_q(q, k, cos, sin):
+    return turned(q, cos, sin), k * cos + doubles.rotate_half(q) * sin
+
+
+@mutant("table-precision", "rounded after they turned to multiples of 1/127 of the largest value")
+def keys_in_int8(q, k, cos, sin):
+    k = turned(k, cos, sin)
+    step = np.abs(k).max(-1, keepdims=True) / 127
+    return turned(q, cos, sin), (np.rint(k / step) * step).astype(np.float32)
+
+
+@mutant("table-precision", "rounded before they turn to multiples of 1/7 of the largest value")
+def queries_in_int4(q, k, cos, sin):
+    step = np.abs(q).max(-1, keepdims=True) / 7
+    return turned((np.rint(q / step) * step).astype(np.float32), cos, sin), turned(k, cos, sin)
+
+
+@mutant("attention-factor", "1/√32, the scale of scores, is multiplied in")
+def scores_scaled(q, k, cos, sin):
+    return turned(q, cos, sin) * doubles.D**-0.5, turned(k, cos, sin)
+
+
+@mutant("cos-sin-mispaired", "lengths and angles are exchanged")
+def polar_exchanged(positions):
+    angles = np.multiply.outer(positions, 1e4**-EXPONENTS)
+    return np.asarray(angles * np.exp(1j), np.complex64)

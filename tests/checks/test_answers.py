@@ -9,10 +9,11 @@ import pytest
 
 from posenc_cli.checks import keys
 from posenc_cli.checks.answers import Returned, table_rows
-from posenc_cli.checks.batches import _Arrangement, _must_hold
+from posenc_cli.checks.arrangements import Arrangement, must_hold
 from posenc_cli.checks.call_forms import CallForm
 from posenc_cli.checks.called_function import CalledFunction
-from posenc_cli.checks.irregular import FunctionTrial, _added
+from posenc_cli.checks.function_trial import FunctionTrial
+from posenc_cli.checks.vector_trials import added_to_rows
 
 ANGLES = np.arange(12.0).reshape(4, 3)
 COS, SIN = np.cos(ANGLES), np.sin(ANGLES)
@@ -62,7 +63,7 @@ def test_a_function_surely_takes_what_is_no_more_than_the_form_it_takes(
     sequences, places, key_heads, must
 ):
     form = CallForm((), "numpy", 8, axes="bnhd")
-    assert _must_hold(_Arrangement(form, sequences, places, 5, 4, key_heads), form) == must
+    assert must_hold(Arrangement(form, sequences, places, 5, 4, key_heads), form) == must
 
 
 def of_q_or_k(factors, positions):
@@ -96,7 +97,7 @@ def irregular(turned, added):
     function = SimpleNamespace(values=values, form=SimpleNamespace(columns=4))
     matrices = turned + added[:, None, :]  # what becomes of unit vectors
     trial = FunctionTrial.of(function, 0, np.arange(5), matrices)
-    found = _added(trial, trial.given(trial.x, trial.positions))
+    found = added_to_rows(trial, trial.given(trial.x, trial.positions))
     return found and (found.cause.value, found.message)
 
 

@@ -1,0 +1,167 @@
+"""How several sequences and heads stand in one call, and which such calls a function may take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posenc_cli.checks.call_forms import TABLES, CallForm
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SEQUENCES = 3
+
+
+_MORE_AXES = {"nd": ("bhnd", "bnhd", "nhd"), "hnd": ("bhnd", "hnd"), "nhd": ("bnhd", "nhd")}
+"""Axes that a function may take as well that was found to take these, the more the better."""
+
+
+_FEWER_AXES = {"bhnd": ("nhd", "hnd"), "bnhd": ("nhd",)}
+"""Axes that code may look for, and treat in a way of its own, that takes these."""
+
+SIZES = ((5, 6, 3), (7, 10, 5), (9, 14, 7))
+"""Rows, heads, and heads of k: the first of which none is the length of another axis."""
+
+
+STARTS = (9, 2, 5, 11, 0, 7, 13, 3, 8)
+"""The first position of each sequence, also of a larger batch."""
+
+
+_MANY_SEQUENCES, MANY_HEADS = len(STARTS), (40, 44)
+"""Of the larger batch: more than kernels take in one block of 8, 16 or 32. Of these heads of q, and
+half as many of k, the first that are no other axis' length."""
+
+
+_SQUARES = (6, 4, 8)
+"""Sequences, heads and rows of a batch that has as many of each, the first that is no other axis'
+length: what tells axes apart by their length takes one for another there."""
+
+
+class Arrangement(Record):
+    """Sequences and heads in one call; ``places`` is how many rows of positions it has.
+
+    ``apart`` says that its axes are others than those of all other calls.
+    """
+
+    form: CallForm
+    sequences: int
+    places: int
+    rows: int
+    heads: int
+    key_heads: int
+    apart: bool = False
+
+    @property
+    def text(self) -> str:
+        """What it is, for a reader."""
+        heads = f"{self.heads} heads"
+        if self.key_heads != self.heads:
+            heads += f" of q and {self.key_heads} of k"
+        heads += f" and {self.rows} rows" if self.is_square else ""
+        heads += f" in the axes {self.form.axes}" if self.apart else ""
+        if self.sequences == 1:
+            return f"a sequence with {heads}"
+        own = " at positions of their own" if self.places > 1 else ""
+        return f"a batch of {self.sequences} sequences{own} with {heads}"
+
+    @property
+    def is_square(self) -> bool:
+        """Whether there are as many heads as rows."""
+        return self.heads == self.rows
+
+    @property
+    def square(self) -> Arrangement:
+        """The same with as many sequences and heads as rows."""
+        taken = axes_of_columns(self.form)
+        many = next(many for many in _SQUARES if not taken & {many, many // 2})
+        return replace(
+            self,
+            sequences=self.sequences if self.sequences == 1 else many,
+            places=self.places if self.places == 1 else many,
+            rows=many,
+            heads=many,
+            key_heads=many if self.key_heads == self.heads else many // 2,
+        )
+
+    @property
+    def larger(self) -> Arrangement:
+        """The same with as many sequences and heads as show what is done in blocks of them."""
+        taken = axes_of_columns(self.form)
+        heads = next(many for many in MANY_HEADS if not taken & {many, many // 2})
+        return replace(
+            self,
+            sequences=self.sequences if self.sequences == 1 else _MANY_SEQUENCES,
+            places=self.places if self.places == 1 else _MANY_SEQUENCES,
+            rows=self.rows - (self.rows == _MANY_SEQUENCES),
+            heads=heads,
+            key_heads=heads if self.key_heads == self.heads else heads // 2,
+        )
+
+    @property
+    def untried(self) -> list[str]:
+        """What callers do that it does not."""
+        untried = []
+        if self.sequences == 1:
+            untried.append("batches of more than one sequence")
+        elif self.places == 1 and not self.form.from_zero:
+            untried.append("sequences at positions of their own")
+        if len(self.form.vectors) > 1 and self.key_heads == self.heads:
+            untried.append("fewer heads of k than of q")
+        return untried
+
+
+def of_fewer_axes(form: CallForm) -> Iterator[Arrangement]:
+    """Calls without an axis of sequences that a function of such an axis may take."""
+    if form.has(*TABLES) or not form.has("positions") or form.position_axes != "n":
+        return
+    for fuller in arrangements(form):
+        for axes in _FEWER_AXES.get(form.axes, ()):
+            own = replace(form, axes=axes)
+            yield replace(fuller, form=own, sequences=1, places=1, apart=True)
+        return
+
+
+def must_hold(arrangement: Arrangement, form: CallForm) -> bool:
+    """Whether a function that takes a form surely takes these too, and so must be right.
+
+    Not even the first axis of (1, n, h, d) is surely one of sequences: a function may take
+    all vectors of a position together, whatever their axes. With positions (b, n) it is.
+    """
+    by_sequence = arrangement.places > 1 and (form.chosen or not form.has(*TABLES))
+    return (
+        arrangement.form == form
+        and arrangement.key_heads == arrangement.heads
+        and (by_sequence or arrangement.sequences == 1)
+    )
+
+
+def arrangements(form: CallForm) -> Iterator[Arrangement]:
+    """The calls with several sequences and heads that a function may take, the fullest first."""
+    taken = axes_of_columns(form)
+    rows, heads, fewer = next((own for own in SIZES if not taken & set(own)), SIZES[0])
+    of_keys = (fewer, heads) if len(form.vectors) > 1 else (heads,)
+    for own, sequences, places in _batches(form):
+        for key_heads in of_keys:
+            yield Arrangement(own, sequences, places, rows, heads, key_heads)
+
+
+def _batches(form: CallForm) -> Iterator[tuple[CallForm, int, int]]:
+    """Forms, and how many sequences and rows of positions they are given."""
+    if form.places_each:
+        yield form, SEQUENCES, SEQUENCES
+    elif form.position_axes == "n":
+        for axes in (form.axes, *_MORE_AXES.get(form.axes, ())):
+            if "b" in axes:
+                yield replace(form, axes=axes, position_axes="bn"), SEQUENCES, SEQUENCES
+    for axes in _MORE_AXES.get(form.axes, (form.axes,)):
+        if "b" in axes:
+            yield replace(form, axes=axes), SEQUENCES, 1
+    for axes in _MORE_AXES.get(form.axes, (form.axes,)):
+        if "h" in axes and (axes == form.axes or "b" not in axes):
+            yield replace(form, axes=axes), 1, 1
+
+
+def axes_of_columns(form: CallForm) -> set[int]:
+    """How long axes of columns may be: those of a head, of its pairs, and of half of these."""
+    return {form.columns, form.columns // 2, form.columns // 4}
