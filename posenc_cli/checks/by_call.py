@@ -299,8 +299,9 @@ class _Calls:
         Of what is off by a number, the first wrong call of several rows shows it.
         """
         yield from CALL_RULES
+        later = any(call.start for call in self._made)
         for block in sorted({*BLOCKS, self.first_wrong_row} - {0}):
-            yield from rules_of_blocks(block)
+            yield from rules_of_blocks(block, later=later)
         shown = next((call for call in self._wrong if call.rows > 1), self._wrong[0])
         read, explained = self._read(shown)
         lags = np.unique((read - shown.positions)[explained])

@@ -143,23 +143,28 @@ BLOCKS = tuple(2**power for power in range(1, 12))
 """Rows that a kernel takes at once."""
 
 
-def rules_of_blocks(block: int) -> Iterator[CallRule]:
-    """Rules of rows that are taken in blocks of so many."""
+def rules_of_blocks(block: int, *, later: bool) -> Iterator[CallRule]:
+    """Rules of rows that are taken in blocks of so many.
+
+    ``later`` says that a call begins past position 0: in others rows are positions, of which rules
+    are looked for elsewhere.
+    """
 
     def number(call: MadeCall) -> Integers:
         return np.arange(call.rows)
 
-    yield CallRule(
-        f"rows are turned as those of the first block of {block}, again and again",
-        lambda call: call.positions[number(call) % block],
-    )
+    if later:
+        yield CallRule(
+            f"rows are turned as those of the first block of {block}, again and again",
+            lambda call: call.positions[number(call) % block],
+        )
+        yield CallRule(
+            f"rows are counted from 0 in each block of {block}",
+            lambda call: number(call) % block,
+        )
     yield CallRule(
         f"all rows of a block of {block} are turned at the position of its first",
         lambda call: call.positions[number(call) // block * block],
-    )
-    yield CallRule(
-        f"rows are counted from 0 in each block of {block}",
-        lambda call: number(call) % block,
     )
     yield CallRule(
         f"rows behind the last whole block of {block} are left as given",

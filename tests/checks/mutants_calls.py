@@ -151,7 +151,7 @@ def one_block_of_sequences(query, key, position_ids):
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
-@mutant("position-offset", "at other positions than theirs: sequence 2 by +1, sequence 3 by +2")
+@mutant("position-offset", "the number of the sequence, from 0 on, is added to the position")
 def counted_by_sequence(query, key, position_ids):
     cos, sin = of_heads(position_ids + np.arange(len(position_ids))[:, None])
     return turned(query, cos, sin), turned(key, cos, sin)

@@ -85,6 +85,28 @@ def gptj(tensor, sin, cos):
     return tensor * cos + rotate_pairs(tensor) * sin
 
 
+@neighbours
+def first_of_two(x, cos, sin):
+    """Tables (n, d), each value twice side by side, of which one is read."""
+    cos, sin = cos[..., ::2], sin[..., ::2]
+    first, second = x[..., ::2], x[..., 1::2]
+    return torch.stack([first * cos - second * sin, second * cos + first * sin], -1).flatten(-2)
+
+
+@neighbours
+def first_half(x, cos, sin):
+    """Tables (n, d), each value twice in halves, of which one is read."""
+    cos, sin = cos[..., : cos.shape[-1] // 2], sin[..., : sin.shape[-1] // 2]
+    first, second = x[..., ::2], x[..., 1::2]
+    return torch.stack([first * cos - second * sin, second * cos + first * sin], -1).flatten(-2)
+
+
+@neighbours
+def second_of_two_of_a_tuple(x, position_embeddings):
+    cos, sin = position_embeddings
+    return first_of_two(x, cos.roll(-1, -1), sin.roll(-1, -1))
+
+
 @half
 def esm(x, cos, sin):
     cos, sin = cos[:, :, : x.shape[-2], :], sin[:, :, : x.shape[-2], :]
