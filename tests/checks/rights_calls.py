@@ -87,16 +87,16 @@ def gptj(tensor, sin, cos):
 
 @neighbours
 def first_of_two(x, cos, sin):
-    """Tables (n, d), each value twice side by side, of which one is read."""
-    cos, sin = cos[..., ::2], sin[..., ::2]
+    """Tables (b, n, d), each value twice side by side, of which one is read."""
+    cos, sin = cos[:, None, :, ::2], sin[:, None, :, ::2]
     first, second = x[..., ::2], x[..., 1::2]
     return torch.stack([first * cos - second * sin, second * cos + first * sin], -1).flatten(-2)
 
 
 @neighbours
 def first_half(x, cos, sin):
-    """Tables (n, d), each value twice in halves, of which one is read."""
-    cos, sin = cos[..., : cos.shape[-1] // 2], sin[..., : sin.shape[-1] // 2]
+    """Tables (b, n, d), each value twice in halves, of which one is read."""
+    cos, sin = cos[:, None, :, : D // 2], sin[:, None, :, : D // 2]
     first, second = x[..., ::2], x[..., 1::2]
     return torch.stack([first * cos - second * sin, second * cos + first * sin], -1).flatten(-2)
 
