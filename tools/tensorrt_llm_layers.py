@@ -1,0 +1,213 @@
+"""Ask TensorRT-LLM's own attention classes how their layers turn, on a machine without a GPU.
+
+Usage: python -m tools.tensorrt_llm_layers FOLDER [--check]
+
+FOLDER holds the files of ``SOURCES`` of TensorRT-LLM's PyTorch path below their own names, at the
+commits that docs/engines.md lists. Needs torch 2.13.0 and transformers 5.5.4, for which its
+requirements ask. Run are its reading of config.json, the class that builds the attention of a
+layer, its ``RopeParams`` and the tables of cosines and sines that these make, as its attention
+makes them (``TrtllmAttention`` of attention_backend/trtllm.py); the module that hands them on is a
+stand-in which keeps what it is given. Its kernels are not run: they turn columns two by two for
+``rope_gptj`` and halves for every other type, by rows of the table. The answers go to
+tests/golden/engines_tensorrt_llm.json and .npz; ``--check`` compares them with these.
+"""
+
+from __future__ import annotations
+
+import __future__
+
+import argparse
+import ast
+import dataclasses
+import enum
+import functools
+import inspect
+import json
+import logging
+import math
+import sys
+import tempfile
+import types
+import weakref
+from collections import namedtuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import transformers
+from transformers.configuration_utils import ALLOWED_LAYER_TYPES
+
+from tools.engine_layers import Turn, finish, remade
+from tools.stand_ins import Kind, Nothing, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+GOLDEN = "engines_tensorrt_llm"
+_TORCH = "tensorrt_llm/_torch"
+
+SOURCES: Mapping[str, tuple[str, ...]] = {
+    "tensorrt_llm/functional_enums.py": (
+        "RotaryScalingType",
+        "PositionEmbeddingType",
+        "RopeEmbeddingUtils",
+    ),
+    "tensorrt_llm/_utils.py": ("get_hf_rope_theta",),
+    f"{_TORCH}/attention_backend/interface.py": ("RopeParams", "PositionalEmbeddingParams"),
+    f"{_TORCH}/pyexecutor/config_utils.py": (
+        "is_qwen_image_bench_config",
+        "load_pretrained_config",
+    ),
+    f"{_TORCH}/models/modeling_exaone4.py": ("check_is_sliding", "Exaone4Attention"),
+    f"{_TORCH}/models/modeling_gemma3.py": ("Gemma3Attention", "Gemma3DecoderLayer"),
+    f"{_TORCH}/models/modeling_qwen.py": (
+        "QwenAttention",
+        "QwenYarnAttention",
+        "QwenDecoderLayer",
+    ),
+    **{
+        f"{_TORCH}/models/modeling_{file}.py": (name,)
+        for file, name in (
+            ("afmoe", "AfmoeAttention"),
+            ("cohere2", "Cohere2Attention"),
+            ("gpt_oss", "AttentionBlock"),
+            ("llama", "LlamaAttention"),
+            ("minimaxm2", "MiniMaxM2Attention"),
+            ("mistral", "MistralAttention"),
+            ("mixtral", "MixtralAttention"),
+            ("nemotron", "NemotronAttention"),
+            ("phi3", "Phi3Attention"),
+            ("qwen3", "Qwen3Attention"),
+            ("qwen_moe", "QwenMoeAttention"),
+            ("seedoss", "SeedOssAttention"),
+            ("starcoder2", "Starcoder2Attention"),
+        )
+    },
+}
+"""The files that are read, and what is taken of each, in the order of their needs."""
+
+BUILDERS: Mapping[str, str] = {
+    "afmoe": "AfmoeAttention",
+    "cohere2": "Cohere2Attention",
+    "exaone4": "Exaone4Attention",
+    "gemma3_text": "Gemma3DecoderLayer",
+    "gpt_oss": "AttentionBlock",
+    "llama": "LlamaAttention",
+    "minimax_m2": "MiniMaxM2Attention",
+    "mistral": "MistralAttention",
+    "mixtral": "MixtralAttention",
+    "nemotron": "NemotronAttention",
+    "phi3": "Phi3Attention",
+    "qwen2": "QwenDecoderLayer",
+    "qwen2_moe": "QwenMoeAttention",
+    "qwen3": "Qwen3Attention",
+    "qwen3_moe": "Qwen3Attention",
+    "seed_oss": "SeedOssAttention",
+    "starcoder2": "Starcoder2Attention",
+}
+"""The class that builds the attention of a layer, or the layer, by model type."""
+
+
+class Attention:
+    """The stand-in for the modules that hand a rotation on: it keeps what it is given."""
+
+    attn_backend = "TRTLLM"
+
+    def __init__(self, **given: Any) -> None:
+        self.given = given
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(Nothing(), name)
+
+
+class OnAProcessor:
+    """``torch``, whose tensors are made where there is no GPU."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    @staticmethod
+    def tensor(values: Any, *, device: str, **options: Any) -> Any:
+        """A tensor, whatever device is asked for."""
+        del device
+        return torch.tensor(values, **options)
+
+
+@functools.cache
+def engine(folder: Path) -> dict[str, Any]:
+    """What is taken of TensorRT-LLM's files, by name."""
+    scope: dict[str, Any] = {
+        **{"math": math, "np": np, "torch": OnAProcessor(), "transformers": transformers},
+        **{"weakref": weakref, "namedtuple": namedtuple, "dataclass": dataclasses.dataclass},
+        "IntEnum": enum.IntEnum,
+        **{"logger": logging.getLogger(__name__), "get_model_extra_attrs": lambda: None},
+        **{"Attention": Attention, "QKNormRoPEAttention": Attention, "_CONFIG_REGISTRY": {}},
+        "ALLOWED_ATTENTION_LAYER_TYPES": ALLOWED_LAYER_TYPES,
+        "Parameter": lambda *_given: None,
+        "gelu_tanh": None,
+        "__name__": __name__,
+        **{
+            name: Kind(name, (Part,), {"stands_in": True})
+            for name in ("DecoderLayer", "GatedMLP", "RMSNorm")
+        },
+    }
+    lazy = __future__.annotations.compiler_flag
+    for file, names in SOURCES.items():
+        tree = ast.parse((folder / file).read_text("utf-8"))
+        found = {
+            node.name: node
+            for node in tree.body
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name in names
+        }
+        tree.body = [found[name] for name in names]
+        exec(compile(tree, str(folder / file), "exec", flags=lazy), scope)
+    return scope
+
+
+def turn(folder: Path, values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
+    """How a layer turns, by the row of its table for position 1.
+
+    Raises: NotImplementedError for a stretch that a kernel applies, which is not run.
+    """
+    scope = engine(folder)
+    with tempfile.TemporaryDirectory() as place:
+        (Path(place) / "config.json").write_text(json.dumps(values), "utf-8")
+        config = scope["load_pretrained_config"](place)
+    config.torch_dtype = torch.bfloat16
+    build = scope[BUILDERS[config.model_type]]
+    named = "config" if "config" in inspect.signature(build).parameters else "model_config"
+    handed = types.SimpleNamespace(pretrained_config=config, max_seq_len=length)
+    built = build(**{named: handed}, layer_idx=layer)
+    attention = built if isinstance(built, Attention) else built.self_attn
+    params = attention.given.get("pos_embd_params")
+    if params is None or attention.given.get("skip_rope"):
+        return None
+    kinds = scope["RotaryScalingType"]
+    interleaved, stretch = params.type.name == "rope_gptj", params.rope.scale_type
+    by_kernel = (
+        stretch == kinds.dynamic
+        or (attention.given.get("fuse_qk_norm_rope") and stretch != kinds.none)
+        or (interleaved and stretch in (kinds.yarn, kinds.longrope))
+    )
+    if by_kernel:
+        raise NotImplementedError(f"{values['model_type']}: its kernel applies {stretch.name}")
+    _, table = params.rope.create_rope_const_params()
+    row = table.double().numpy().reshape(-1, params.rope.dim // 2, 2)[1]
+    layout = "interleaved" if interleaved else "half"
+    return Turn(np.arctan2(row[:, 1], row[:, 0]), float(np.hypot(*row.T).mean()), layout)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Ask TensorRT-LLM, and write or compare; the status is 1 where bytes differ."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
+    parser.add_argument("folder", type=Path, help="the files of TensorRT-LLM, by their own names")
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    options = parser.parse_args(arguments)
+    logging.disable(logging.WARNING)
+    asked = functools.partial(turn, options.folder)
+    return finish(remade(GOLDEN, "tensorrt-llm", asked), check=options.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
