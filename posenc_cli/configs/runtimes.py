@@ -16,6 +16,7 @@ from posenc_cli.configs import (
     mlx_rules,
     onnx_rules,
     sglang_rules,
+    tensorrt_llm_rules,
     transformers_rules,
     vllm_rules,
 )
@@ -179,6 +180,7 @@ RUNTIMES: Mapping[str, Runtime] = {
         llama_cpp_rules.RUNTIME,
         onnx_rules.RUNTIME,
         exllama_rules.RUNTIME,
+        tensorrt_llm_rules.RUNTIME,
     )
 }
 """The runtimes by name, transformers 5 first."""
@@ -191,5 +193,6 @@ DIFFERENCES: tuple[RuntimeDifference, ...] = (
     *llama_cpp_rules.DIFFERENCES,
     *onnx_rules.DIFFERENCES,
     *exllama_rules.DIFFERENCES,
+    *tensorrt_llm_rules.DIFFERENCES,
 )
 """Every known difference, those of a runtime in the order in which they are applied."""

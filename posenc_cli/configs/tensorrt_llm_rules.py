@@ -1,0 +1,308 @@
+"""How TensorRT-LLM departs from transformers 5, in its PyTorch path.
+
+Its ``RopeParams`` are built of a config object of transformers 5.5.4, and its attention turns by
+the table of cosines and sines that these make. What a kernel computes by itself was not run: the
+stretch of a rotation that is one kernel with the normalization of queries and keys (Qwen 3, and a
+Qwen 2 with yarn), dynamic ones, and amplitudes of columns that turn two by two.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.configs.runtime_rules import (
+    HUB,
+    LONGROPE,
+    ORIGINAL,
+    PLAIN_ROPE,
+    SCALED,
+    YARN,
+    Runtime,
+    RuntimeDifference,
+    always_truncated,
+    any_share,
+    check_share,
+    magnitude_ratio,
+    no_beta_of_zero,
+    not_read,
+    of_types,
+    plain,
+    refused,
+)
+
+if TYPE_CHECKING:
+    from posenc_cli.configs.runtime_rules import Changes, LayerReading
+
+NAME = "tensorrt-llm"
+
+QWEN = frozenset({"qwen2", "qwen2_moe", "qwen3", "qwen3_moe"})
+"""Those whose class takes a rope type for that of positions, which knows but yarn of the two."""
+SLIDING = frozenset({"afmoe", "exaone4"})
+"""Those whose sliding layers alone turn."""
+USUAL = frozenset(
+    {
+        *("gemma3_text", "llama", "minimax_m2", "mistral", "mixtral", "nemotron", "seed_oss"),
+        "starcoder2",
+    }
+)
+"""Those whose class hands the config on to ``RopeParams``, and turns all its layers."""
+
+TYPED = (USUAL | SLIDING | QWEN | {"cohere2", "phi3"}) - {"gemma3_text"}
+"""Those whose rope object holds for every layer, and goes to ``RopeParams`` whole."""
+
+_TABLES = SCALED - {"rope-dynamic"}
+_BY_KEY = ("rotary_pct", "rotary_emb_base", "qk_rope_head_dim", "rotary_dim")
+"""Keys by which it counts columns, of whatever model."""
+_SHARE = "partial_rotary_factor"
+_SHARED = frozenset({"nemotron", "phi3"})
+"""Those in whose rope parameters transformers puts a share of the columns, so that they stay."""
+_GPT_OSS = ("factor", "beta_fast", "beta_slow")
+_NUMBERS = (*_GPT_OSS, ORIGINAL)
+_BASE_KEYS = frozenset({"rope_type", "type", "rope_theta"})
+_PATTERN = 4
+"""Every how many layers an EXAONE 4 without ``sliding_window_pattern`` has a full one."""
+
+
+def tensorrt_fields(reading: LayerReading) -> Changes:
+    """What a class cannot be built from, and keys that count columns otherwise.
+
+    Raises: InvalidInput.
+    """
+    kind, stated = reading.model_type, reading.config
+    for key in _BY_KEY:
+        if stated.get(key) is not None and (kind, key) != ("minimax_m2", "rotary_dim"):
+            raise refused(NAME, f"{key} counts the columns of every model, which is not read here")
+    if kind in QWEN and reading.scheme not in ("rope", "rope-yarn"):
+        raise refused(NAME, f"its {kind} fails on {reading.scheme.removeprefix('rope-')}")
+    if kind == "phi3" and stated and "attention_bias" not in stated:
+        raise refused(NAME, "its phi3 fails on a file without attention_bias")
+    if "su" in (reading.rope.get("type"), reading.rope.get("rope_type")):
+        raise refused(NAME, "it knows no rope type su")
+    nulls = [name for name in _NUMBERS if name in reading.rope and reading.rope[name] is None]
+    if nulls and reading.scheme in ("rope", "rope-yarn"):
+        raise refused(NAME, f"it fails where {nulls[0]} is null")
+    if reading.scheme == "rope" and kind in TYPED and reading.rope.get("factor", 1) != 1:
+        raise refused(NAME, "it multiplies the frequencies of a plain rotation by a factor")
+    return {}
+
+
+def tensorrt_layers(reading: LayerReading) -> Changes:
+    """EXAONE 4 counts its sliding layers by ``sliding_window_pattern``.
+
+    Raises: InvalidInput where ``layer_types`` has it otherwise.
+    """
+    kinds, stated = reading.config.get("layer_types") or (), reading.config
+    pattern = stated.get("sliding_window_pattern", _PATTERN)
+    if stated.get("sliding_window", _PATTERN) is None or not kinds:
+        return {}
+    if isinstance(pattern, str):
+        letters = [pattern[number % len(pattern)] for number in range(len(kinds) - 1)]
+        sliding = [letter == "L" for letter in letters] + [False]
+    else:
+        sliding = [bool(pattern) and number % pattern != 0 for number, _ in enumerate(kinds, 1)]
+    if sliding != [kind == "sliding_attention" for kind in kinds]:
+        raise refused(NAME, "it goes by sliding_window_pattern, whatever layer_types says")
+    return {}
+
+
+def tensorrt_base(reading: LayerReading) -> Changes:
+    """A base at the top level, before that of an object that says nothing else."""
+    stated = reading.top.number("rope_theta")
+    if stated is None or reading.container != "rope_parameters" or {*reading.rope} - _BASE_KEYS:
+        return {}
+    return {"base": float(stated.value)}
+
+
+def tensorrt_gemma(reading: LayerReading) -> Changes:
+    """Gemma 3's rope objects by layer type, of which the bases alone are read.
+
+    Raises: InvalidInput.
+    """
+    objects = reading.config.get("rope_parameters") or {}
+    if objects and "full_attention" not in objects:
+        raise not_read(NAME, "rope_parameters of gemma3_text that are for all layers")
+    if _SHARE in reading.rope:
+        raise not_read(NAME, f"{_SHARE} in one of Gemma 3's rope objects")
+    if reading.scheme == "rope-yarn":
+        raise refused(NAME, "its gemma3_text fails on yarn, by the config class of transformers")
+    return {} if reading.scheme == "rope" else plain(reading)
+
+
+def tensorrt_columns(reading: LayerReading) -> Changes:
+    """The columns that ``rotary_dim`` counts, before a share.
+
+    Raises: InvalidInput where they make no pairs.
+    """
+    stated, head = reading.top.count("rotary_dim"), reading.params["dim"]
+    if stated is None or stated.value == head * reading.params.get("partial", 1.0):
+        return {}
+    if stated.value > head:
+        raise refused(NAME, f"rotary_dim {stated.value} turns more columns than a head has")
+    check_share(NAME, "rotary_dim", stated.value / head, head)
+    return {"partial": stated.value / head}
+
+
+def tensorrt_original(reading: LayerReading) -> Changes:
+    """The original length of the rope object, else the context."""
+    own = reading.entry.count(ORIGINAL)
+    if own is None and not reading.rope:
+        return {}
+    return {ORIGINAL: own.value if own else reading.length}
+
+
+def tensorrt_yarn(reading: LayerReading) -> Changes:
+    """g(mscale)/g(mscale_all_dim), 1 and 0 where they are missing; always truncates."""
+    return {**magnitude_ratio(reading, NAME), **always_truncated(reading)}
+
+
+def tensorrt_gpt_oss(reading: LayerReading) -> Changes:
+    """Its gpt-oss is stretched by YaRN, of four keys, and turns whole heads.
+
+    Raises: InvalidInput.
+    """
+    missing = [name for name in _GPT_OSS if reading.rope and name not in reading.rope]
+    if missing or (reading.scheme != "rope-yarn" and ORIGINAL not in reading.rope):
+        raise refused(NAME, f"its gpt-oss fails on a rope object without {(*missing, ORIGINAL)[0]}")
+    if reading.scheme != "rope-yarn":
+        raise not_read(NAME, f"gpt-oss with {reading.scheme} and the keys of yarn")
+    unread = dict.fromkeys(("attention_factor", "mscale", "mscale_all_dim", "partial"))
+    return {**unread, **always_truncated(reading)}
+
+
+def tensorrt_longrope(reading: LayerReading) -> Changes:
+    """The factors are chosen once, the long ones without a length, and s is of the two contexts."""
+    changes: dict[str, Any] = {
+        "factor": None,
+        "max_position_embeddings": reading.length,
+        "attention_factor": None,
+        "seq_len": max(reading.length, reading.original + 1),
+    }
+    return changes
+
+
+_FORK = f"{HUB}/QiJune/TensorRT-LLM/blob"
+_FIRST = f"{_FORK}/6174b2c9db7f84eb2178f14d2a2f9d7bef7e2370/tensorrt_llm"
+_SECOND = f"{_FORK}/bfd6ac3f27c7f75c2036d7fb7e6dfa7d4b76336b/tensorrt_llm/_torch"
+_CONFIG = (
+    f"{HUB}/lfr-0531/TensorRT-LLM/blob/11b63d7fe8e739d1bc9d89bd70b88cd433f1f6be/tensorrt_llm/_torch"
+)
+
+RUNTIME = Runtime(
+    NAME,
+    "at 6174b2c9",
+    {
+        **of_types(_TABLES, *USUAL),
+        **of_types(SCALED, "gpt_oss"),
+        **of_types(_TABLES | {"nope"}, *SLIDING),
+        **of_types(PLAIN_ROPE | {"rope-llama3", "nope"}, "cohere2"),
+        **of_types(SCALED - YARN, "qwen2", "qwen3", "qwen3_moe"),
+        **of_types(SCALED, "qwen2_moe"),
+        **of_types(LONGROPE | {"rope"}, "phi3"),
+    },
+)
+
+DIFFERENCES = (
+    RuntimeDifference(
+        NAME,
+        "fields",
+        SCALED | LONGROPE,
+        "fails on rope types that a class does not know, on nulls in a stretch, and on a Phi-3 "
+        "without attention_bias",
+        f"{_FIRST}/functional_enums.py",
+        tensorrt_fields,
+    ),
+    RuntimeDifference(
+        NAME,
+        "fields",
+        _TABLES | {"nope"},
+        "has every fourth layer full, or those of sliding_window_pattern, whatever layer_types "
+        "says",
+        f"{_SECOND}/models/modeling_exaone4.py",
+        tensorrt_layers,
+        frozenset({"exaone4"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "base",
+        frozenset({"rope"}),
+        "takes rope_theta of the top level before that of rope_parameters which say nothing else",
+        f"{_CONFIG}/pyexecutor/config_utils.py",
+        tensorrt_base,
+        TYPED - _SHARED,
+    ),
+    RuntimeDifference(
+        NAME,
+        "stretch",
+        _TABLES,
+        "builds a plain rotation for this model, whatever its rope object says",
+        f"{_SECOND}/attention_backend/interface.py",
+        tensorrt_gemma,
+        frozenset({"gemma3_text"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "partial rotation",
+        SCALED | LONGROPE,
+        "turns only the share partial_rotary_factor states, for every model",
+        f"{_SECOND}/attention_backend/interface.py",
+        partial(any_share, runtime=NAME),
+        (TYPED | {"gemma3_text"}) - {"minimax_m2"},
+    ),
+    RuntimeDifference(
+        NAME,
+        "partial rotation",
+        _TABLES,
+        "turns the columns of rotary_dim, whatever share partial_rotary_factor states",
+        f"{_SECOND}/attention_backend/interface.py",
+        tensorrt_columns,
+        frozenset({"minimax_m2"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "original length",
+        YARN | {"rope-llama3"},
+        "takes the original length of the rope object, then max_position_embeddings, and none "
+        "beside the object",
+        f"{_SECOND}/attention_backend/interface.py",
+        tensorrt_original,
+    ),
+    RuntimeDifference(
+        NAME,
+        "fields",
+        YARN,
+        "divides by beta_fast and beta_slow as they stand",
+        f"{_FIRST}/functional_enums.py",
+        partial(no_beta_of_zero, runtime=NAME),
+    ),
+    RuntimeDifference(
+        NAME,
+        "attention factor",
+        YARN,
+        "amplitude is g(mscale)/g(mscale_all_dim) with defaults 1 and 0, whatever "
+        "attention_factor says; always truncates",
+        f"{_SECOND}/attention_backend/interface.py",
+        tensorrt_yarn,
+        USUAL | SLIDING | {"qwen2_moe"},
+    ),
+    RuntimeDifference(
+        NAME,
+        "attention factor",
+        SCALED,
+        "hands neither attention_factor nor mscale nor a share on, always truncates, and fails "
+        "without the keys of yarn",
+        f"{_FIRST}/_torch/models/modeling_gpt_oss.py",
+        tensorrt_gpt_oss,
+        frozenset({"gpt_oss"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "choice of factors",
+        LONGROPE,
+        "chooses once, by max_seq_len (here seq_len; the long ones by default); takes s from the "
+        "two contexts, and neither factor nor attention_factor",
+        f"{_FIRST}/functional_enums.py",
+        tensorrt_longrope,
+    ),
+)
+"""Its known differences, in the order in which they are applied."""
