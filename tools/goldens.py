@@ -57,6 +57,7 @@ RECORDED: Mapping[str, str] = {
     "engines_exllamav3": "tools/exllamav3.py makes it of that project's source",
     "engines_onnxruntime_genai": "tools/onnxruntime_genai.py makes it of that package's builder",
     "engines_sglang": "tools/sglang_layers.py makes it of the wheel of sglang",
+    "engines_tensorrt_llm": "tools/tensorrt_llm_layers.py makes it of that project's files",
     "engines_transformers": "tools/transformers_layers.py makes it of each version",
     "engines_vllm": "tools/vllm_layers.py makes it of the wheel of vLLM",
     "gguf_llama_cpp": "its source needs transformers 4.57, and llama.cpp's converter",

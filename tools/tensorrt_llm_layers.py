@@ -13,7 +13,6 @@ tests/golden/engines_tensorrt_llm.json and .npz; ``--check`` compares them with 
 """
 
 from __future__ import annotations
-
 import __future__
 
 import argparse
@@ -138,11 +137,19 @@ class OnAProcessor:
 def engine(folder: Path) -> dict[str, Any]:
     """What is taken of TensorRT-LLM's files, by name."""
     scope: dict[str, Any] = {
-        **{"math": math, "np": np, "torch": OnAProcessor(), "transformers": transformers},
-        **{"weakref": weakref, "namedtuple": namedtuple, "dataclass": dataclasses.dataclass},
+        "math": math,
+        "np": np,
+        "torch": OnAProcessor(),
+        "transformers": transformers,
+        "weakref": weakref,
+        "namedtuple": namedtuple,
+        "dataclass": dataclasses.dataclass,
         "IntEnum": enum.IntEnum,
-        **{"logger": logging.getLogger(__name__), "get_model_extra_attrs": lambda: None},
-        **{"Attention": Attention, "QKNormRoPEAttention": Attention, "_CONFIG_REGISTRY": {}},
+        "logger": logging.getLogger(__name__),
+        "get_model_extra_attrs": lambda: None,
+        "Attention": Attention,
+        "QKNormRoPEAttention": Attention,
+        "_CONFIG_REGISTRY": {},
         "ALLOWED_ATTENTION_LAYER_TYPES": ALLOWED_LAYER_TYPES,
         "Parameter": lambda *_given: None,
         "gelu_tanh": None,

@@ -310,7 +310,7 @@ DIFFERENCES = (
     RuntimeDifference(
         NAME,
         "fields",
-        SCALED,
+        SCALED | {"nope"},
         "leaves every fourth layer unturned, whatever no_rope_layers says",
         f"{_LLAMA_CPP}/blob/master/src/models/smollm3.cpp",
         llama_cpp_layers,

@@ -130,7 +130,7 @@ def adjust(
     """
     known = find(runtime)
     known_schemes = known.model_types.get(model.model_type, frozenset())
-    if rope is None and (layers.scheme == "nope" or layers.scheme not in known_schemes):
+    if rope is None and layers.scheme not in known_schemes:
         if layers.scheme != "nope":
             raise UnknownReading(
                 f"--as {runtime}: what {runtime} {known.version} makes of {layers.scheme} was not "

@@ -32,10 +32,32 @@ from posenc_cli.configs.runtime_rules import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from posenc_cli.configs.runtime_rules import Changes, LayerReading
 
 NAME = "tensorrt-llm"
 
+CLASSES: Mapping[str, str] = {
+    "afmoe": "AfmoeForCausalLM",
+    "cohere2": "Cohere2ForCausalLM",
+    "exaone4": "Exaone4ForCausalLM",
+    "gemma3_text": "Gemma3ForCausalLM",
+    "gpt_oss": "GptOssForCausalLM",
+    "llama": "LlamaForCausalLM",
+    "minimax_m2": "MiniMaxM2ForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "mixtral": "MixtralForCausalLM",
+    "nemotron": "NemotronForCausalLM",
+    "phi3": "Phi3ForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen2_moe": "Qwen2MoeForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "qwen3_moe": "Qwen3MoeForCausalLM",
+    "seed_oss": "SeedOssForCausalLM",
+    "starcoder2": "Starcoder2ForCausalLM",
+}
+"""The class of each model type that was read, by the name that ``architectures`` has for it."""
 QWEN = frozenset({"qwen2", "qwen2_moe", "qwen3", "qwen3_moe"})
 """Those whose class takes a rope type for that of positions, which knows but yarn of the two."""
 SLIDING = frozenset({"afmoe", "exaone4"})
@@ -70,6 +92,11 @@ def tensorrt_fields(reading: LayerReading) -> Changes:
     Raises: InvalidInput.
     """
     kind, stated = reading.model_type, reading.config
+    if reading.prefix:
+        raise not_read(NAME, f"{kind} as the text model of another")
+    named = stated.get("architectures")
+    if named and named[0] != CLASSES[kind]:
+        raise not_read(NAME, f"architectures {named[0]} of {kind}")
     for key in _BY_KEY:
         if stated.get(key) is not None and (kind, key) != ("minimax_m2", "rotary_dim"):
             raise refused(NAME, f"{key} counts the columns of every model, which is not read here")
@@ -109,7 +136,9 @@ def tensorrt_layers(reading: LayerReading) -> Changes:
 def tensorrt_base(reading: LayerReading) -> Changes:
     """A base at the top level, before that of an object that says nothing else."""
     stated = reading.top.number("rope_theta")
-    if stated is None or reading.container != "rope_parameters" or {*reading.rope} - _BASE_KEYS:
+    if stated is None or reading.container != "rope_parameters":
+        return {}
+    if {*reading.rope} - _BASE_KEYS or reading.top.has(_SHARE):  # a share goes into the object
         return {}
     return {"base": float(stated.value)}
 
@@ -137,8 +166,6 @@ def tensorrt_columns(reading: LayerReading) -> Changes:
     stated, head = reading.top.count("rotary_dim"), reading.params["dim"]
     if stated is None or stated.value == head * reading.params.get("partial", 1.0):
         return {}
-    if stated.value > head:
-        raise refused(NAME, f"rotary_dim {stated.value} turns more columns than a head has")
     check_share(NAME, "rotary_dim", stated.value / head, head)
     return {"partial": stated.value / head}
 
@@ -171,7 +198,16 @@ def tensorrt_gpt_oss(reading: LayerReading) -> Changes:
 
 
 def tensorrt_longrope(reading: LayerReading) -> Changes:
-    """The factors are chosen once, the long ones without a length, and s is of the two contexts."""
+    """The factors are chosen once, the long ones without a length, and s is of the two contexts.
+
+    Raises: InvalidInput where the config class of transformers takes no such factors.
+    """
+    top = reading.top
+    hidden, heads = top.count("hidden_size"), top.count("num_attention_heads")
+    if hidden and heads:
+        turned = int(hidden.value // heads.value * reading.params.get("partial", 1.0))
+        if len(reading.params["short_factor"]) != turned // 2:
+            raise refused(NAME, "it holds factors to hidden_size / num_attention_heads columns")
     changes: dict[str, Any] = {
         "factor": None,
         "max_position_embeddings": reading.length,

@@ -359,6 +359,53 @@ def test_exllamav3_is_asked_for_nothing_that_was_not_read(case, words):
     assert refused.value.message.startswith("--as exllamav3: ")
 
 
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        (config("gemma3_text", None, rope_parameters=_BY_TYPE), "that are for all layers was not"),
+        (
+            config(
+                "gemma3_text",
+                None,
+                rope_parameters={"full_attention": {"partial_rotary_factor": 0.5}},
+            ),
+            "partial_rotary_factor in one of Gemma 3's rope objects was not read",
+        ),
+        (config("llama", None, rotary_dim=32), "rotary_dim counts the columns of every model"),
+        (config("llama", None, rotary_pct=0.5), "rotary_pct counts the columns of every model"),
+        (config("llama", None, architectures=["LlamaModel"]), "architectures LlamaModel of llama"),
+        (config("qwen3", {"type": "yarn", **RAMP}), "makes of rope-yarn in qwen3 was not read"),
+        (config("qwen3", _BY_TYPE), "its qwen3 fails on linear"),
+        (
+            config("llama", None, rope_parameters={"rope_type": "default", "factor": 8.0}),
+            "it multiplies the frequencies of a plain rotation by a factor",
+        ),
+        (
+            config("exaone4", None, layer_types=["full_attention"] * 4, sliding_window=64),
+            "it goes by sliding_window_pattern, whatever layer_types says",
+        ),
+        (
+            config("exaone4", None, layer_types=["sliding_attention"] * 4)
+            | {"sliding_window": 64, "sliding_window_pattern": "LLGL"},
+            "it goes by sliding_window_pattern, whatever layer_types says",
+        ),
+        (
+            config("gpt_oss", {**_BY_TYPE, **RAMP, "beta_fast": 32.0, "beta_slow": 1.0}),
+            "gpt-oss with rope-linear and the keys of yarn was not read",
+        ),
+        (
+            {"model_type": "gemma3", "text_config": config("gemma3_text", None, **_THIRD)},
+            "gemma3_text as the text model of another was not read",
+        ),
+    ],
+)
+def test_tensorrt_llm_is_asked_for_nothing_that_was_not_read(case, words):
+    with pytest.raises(InvalidInput) as refused:
+        resolve(case, runtime="tensorrt-llm")
+    assert words in refused.value.message
+    assert refused.value.message.startswith("--as tensorrt-llm: ")
+
+
 _ANY = st.sampled_from(
     [None, True, 0, -1, 1, 2, 0.5, 1e308, 1e22, 10**400, 2**53, "x", "0.5", [], [1], {}, {"a": 1}]
 )
