@@ -8,7 +8,7 @@ requirements ask. Run are its reading of config.json, the class that builds the 
 layer, its ``RopeParams`` and the tables of cosines and sines that these make, as its attention
 makes them (``TrtllmAttention`` of attention_backend/trtllm.py); the module that hands them on is a
 stand-in which keeps what it is given. Its kernels are not run: they turn columns two by two for
-``rope_gptj`` and halves for every other type, by rows of the table. The answers go to
+``rope_gptj`` and latents, and halves for every other type, by rows of the table. The answers go to
 tests/golden/engines_tensorrt_llm.json and .npz; ``--check`` compares them with these.
 """
 
@@ -26,7 +26,6 @@ import logging
 import math
 import sys
 import tempfile
-import types
 import weakref
 from collections import namedtuple
 from pathlib import Path
@@ -70,6 +69,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
         for file, name in (
             ("afmoe", "AfmoeAttention"),
             ("cohere2", "Cohere2Attention"),
+            ("deepseekv3", "DeepseekV3Attention"),
             ("gpt_oss", "AttentionBlock"),
             ("llama", "LlamaAttention"),
             ("minimaxm2", "MiniMaxM2Attention"),
@@ -89,6 +89,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
 BUILDERS: Mapping[str, str] = {
     "afmoe": "AfmoeAttention",
     "cohere2": "Cohere2Attention",
+    "deepseek_v3": "DeepseekV3Attention",
     "exaone4": "Exaone4Attention",
     "gemma3_text": "Gemma3DecoderLayer",
     "gpt_oss": "AttentionBlock",
@@ -115,6 +116,27 @@ class Attention:
 
     def __init__(self, **given: Any) -> None:
         self.given = given
+
+    def __getattr__(self, name: str) -> Any:
+        return self.given[name] if name in self.given else getattr(Nothing(), name)
+
+
+class LatentAttention(Attention):
+    """The same of attention to latents, whose kernels turn columns two by two."""
+
+    @property
+    def is_lite(self) -> bool:
+        """Whether queries are made of no latent of their own."""
+        return self.given["q_lora_rank"] is None
+
+
+class Handed:
+    """The stand-in for its ModelConfig: the config object, and the length it serves."""
+
+    spec_config = None
+
+    def __init__(self, config: Any, length: int | None) -> None:
+        self.pretrained_config, self.max_seq_len = config, length
 
     def __getattr__(self, name: str) -> Any:
         return getattr(Nothing(), name)
@@ -149,6 +171,7 @@ def engine(folder: Path) -> dict[str, Any]:
         "get_model_extra_attrs": lambda: None,
         "Attention": Attention,
         "QKNormRoPEAttention": Attention,
+        "MLA": LatentAttention,
         "_CONFIG_REGISTRY": {},
         "ALLOWED_ATTENTION_LAYER_TYPES": ALLOWED_LAYER_TYPES,
         "Parameter": lambda *_given: None,
@@ -156,7 +179,7 @@ def engine(folder: Path) -> dict[str, Any]:
         "__name__": __name__,
         **{
             name: Kind(name, (Part,), {"stands_in": True})
-            for name in ("DecoderLayer", "GatedMLP", "RMSNorm")
+            for name in ("DecoderLayer", "DeepseekV3Linear", "GatedMLP", "RMSNorm")
         },
     }
     lazy = __future__.annotations.compiler_flag
@@ -184,24 +207,26 @@ def turn(folder: Path, values: dict[str, Any], layer: int, length: int | None) -
     config.torch_dtype = torch.bfloat16
     build = scope[BUILDERS[config.model_type]]
     named = "config" if "config" in inspect.signature(build).parameters else "model_config"
-    handed = types.SimpleNamespace(pretrained_config=config, max_seq_len=length)
-    built = build(**{named: handed}, layer_idx=layer)
+    built = build(**{named: Handed(config, length)}, layer_idx=layer)
     attention = built if isinstance(built, Attention) else built.self_attn
     params = attention.given.get("pos_embd_params")
     if params is None or attention.given.get("skip_rope"):
         return None
     kinds = scope["RotaryScalingType"]
-    interleaved, stretch = params.type.name == "rope_gptj", params.rope.scale_type
+    latent, stretch = isinstance(attention, LatentAttention), params.rope.scale_type
+    by_twos = params.type.name == "rope_gptj"
     by_kernel = (
         stretch == kinds.dynamic
         or (attention.given.get("fuse_qk_norm_rope") and stretch != kinds.none)
-        or (interleaved and stretch in (kinds.yarn, kinds.longrope))
+        or (by_twos and stretch in (kinds.yarn, kinds.longrope))
     )
     if by_kernel:
         raise NotImplementedError(f"{values['model_type']}: its kernel applies {stretch.name}")
     _, table = params.rope.create_rope_const_params()
-    row = table.double().numpy().reshape(-1, params.rope.dim // 2, 2)[1]
-    layout = "interleaved" if interleaved else "half"
+    pairs = params.rope.dim // 2
+    columns = 2 * pairs if params.rope.duplicate_data else pairs
+    row = table.double().numpy().reshape(-1, columns, 2)[1, :pairs]
+    layout = "interleaved" if by_twos or latent else "half"
     return Turn(np.arctan2(row[:, 1], row[:, 0]), float(np.hypot(*row.T).mean()), layout)
 
 

@@ -41,6 +41,7 @@ NAME = "tensorrt-llm"
 CLASSES: Mapping[str, str] = {
     "afmoe": "AfmoeForCausalLM",
     "cohere2": "Cohere2ForCausalLM",
+    "deepseek_v3": "DeepseekV3ForCausalLM",
     "exaone4": "Exaone4ForCausalLM",
     "gemma3_text": "Gemma3ForCausalLM",
     "gpt_oss": "GptOssForCausalLM",
@@ -70,10 +71,11 @@ USUAL = frozenset(
 )
 """Those whose class hands the config on to ``RopeParams``, and turns all its layers."""
 
-TYPED = (USUAL | SLIDING | QWEN | {"cohere2", "phi3"}) - {"gemma3_text"}
+TYPED = (USUAL | SLIDING | QWEN | {"cohere2", "deepseek_v3", "phi3"}) - {"gemma3_text"}
 """Those whose rope object holds for every layer, and goes to ``RopeParams`` whole."""
 
 _TABLES = SCALED - {"rope-dynamic"}
+_OWN_COLUMNS = {("minimax_m2", "rotary_dim"), ("deepseek_v3", "qk_rope_head_dim")}
 _BY_KEY = ("rotary_pct", "rotary_emb_base", "qk_rope_head_dim", "rotary_dim")
 """Keys by which it counts columns, of whatever model."""
 _SHARE = "partial_rotary_factor"
@@ -98,7 +100,7 @@ def tensorrt_fields(reading: LayerReading) -> Changes:
     if named and named[0] != CLASSES[kind]:
         raise not_read(NAME, f"architectures {named[0]} of {kind}")
     for key in _BY_KEY:
-        if stated.get(key) is not None and (kind, key) != ("minimax_m2", "rotary_dim"):
+        if stated.get(key) is not None and (kind, key) not in _OWN_COLUMNS:
             raise refused(NAME, f"{key} counts the columns of every model, which is not read here")
     if kind in QWEN and reading.scheme not in ("rope", "rope-yarn"):
         raise refused(NAME, f"its {kind} fails on {reading.scheme.removeprefix('rope-')}")
@@ -138,7 +140,8 @@ def tensorrt_base(reading: LayerReading) -> Changes:
     stated = reading.top.number("rope_theta")
     if stated is None or reading.container != "rope_parameters":
         return {}
-    if {*reading.rope} - _BASE_KEYS or reading.top.has(_SHARE):  # a share goes into the object
+    joins = reading.model_type != "deepseek_v3" and reading.top.has(_SHARE)
+    if {*reading.rope} - _BASE_KEYS or joins:  # a share goes into the object
         return {}
     return {"base": float(stated.value)}
 
@@ -168,6 +171,11 @@ def tensorrt_columns(reading: LayerReading) -> Changes:
         return {}
     check_share(NAME, "rotary_dim", stated.value / head, head)
     return {"partial": stated.value / head}
+
+
+def tensorrt_pairs(_reading: LayerReading) -> Changes:
+    """Attention to latents is never told otherwise, and its kernels turn columns two by two."""
+    return {"layout": "interleaved"}
 
 
 def tensorrt_original(reading: LayerReading) -> Changes:
@@ -232,6 +240,7 @@ RUNTIME = Runtime(
         **of_types(SCALED, "gpt_oss"),
         **of_types(_TABLES | {"nope"}, *SLIDING),
         **of_types(PLAIN_ROPE | {"rope-llama3", "nope"}, "cohere2"),
+        **of_types(PLAIN_ROPE | YARN, "deepseek_v3"),
         **of_types(SCALED - YARN, "qwen2", "qwen3", "qwen3_moe"),
         **of_types(SCALED, "qwen2_moe"),
         **of_types(LONGROPE | {"rope"}, "phi3"),
@@ -283,7 +292,7 @@ DIFFERENCES = (
         "turns only the share partial_rotary_factor states, for every model",
         f"{_SECOND}/attention_backend/interface.py",
         partial(any_share, runtime=NAME),
-        (TYPED | {"gemma3_text"}) - {"minimax_m2"},
+        (TYPED | {"gemma3_text"}) - {"deepseek_v3", "minimax_m2"},
     ),
     RuntimeDifference(
         NAME,
@@ -293,6 +302,15 @@ DIFFERENCES = (
         f"{_SECOND}/attention_backend/interface.py",
         tensorrt_columns,
         frozenset({"minimax_m2"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "layout",
+        PLAIN_ROPE | YARN,
+        "turns adjacent columns, whatever rope_interleave says",
+        f"{_FIRST}/_torch/models/modeling_deepseekv3.py",
+        tensorrt_pairs,
+        frozenset({"deepseek_v3"}),
     ),
     RuntimeDifference(
         NAME,
@@ -319,7 +337,7 @@ DIFFERENCES = (
         "attention_factor says; always truncates",
         f"{_SECOND}/attention_backend/interface.py",
         tensorrt_yarn,
-        USUAL | SLIDING | {"qwen2_moe"},
+        USUAL | SLIDING | {"deepseek_v3", "qwen2_moe"},
     ),
     RuntimeDifference(
         NAME,
