@@ -3,85 +3,84 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, abbreviated, described, unknown_name
-from posenc_cli.formulas import (
-    alibi,
-    clipped,
-    counting,
-    grids,
-    growing,
-    interpolated,
-    kernels,
-    learned,
-    llama3,
-    longrope,
-    mixed,
-    multimodal,
-    relative,
-    resonance,
-    rotary,
-    scaled,
-    shifted,
-    sinusoids,
-    windows,
-    yarn,
-)
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.loading import object_named
 from posenc_cli.records import Record, replace
 from posenc_cli.transaction import note_code
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from importlib.metadata import EntryPoint
 
 PLUGIN_GROUP = "posenc.schemes"
 
-BUILT_IN: Mapping[str, Scheme] = {
-    scheme.name: scheme
-    for scheme in (
-        sinusoids.sinusoidal,
-        sinusoids.timestep,
-        shifted.cape,
-        shifted.shape,
-        learned.learned,
-        counting.integer,
-        counting.normalized,
-        counting.binary,
-        counting.nope,
-        grids.sinusoidal_nd,
-        rotary.rope,
-        scaled.rope_linear,
-        scaled.rope_ntk,
-        scaled.rope_dynamic,
-        yarn.rope_yarn,
-        llama3.rope_llama3,
-        longrope.rope_longrope,
-        scaled.rope_proportional,
-        resonance.rope_resonance,
-        clipped.rope_clipped,
-        grids.rope_axial,
-        mixed.rope_mixed,
-        multimodal.mrope,
-        growing.xpos,
-        alibi.alibi,
-        learned.t5,
-        learned.t5_clipped,
-        windows.swin,
-        windows.swin_v2,
-        kernels.kerple_log,
-        kernels.kerple_power,
-        kernels.sandwich,
-        interpolated.fire,
-        relative.shaw,
-        relative.transformer_xl,
-    )
+_MODULES = {
+    "sinusoidal": "sinusoids",
+    "timestep": "sinusoids",
+    "cape": "shifted",
+    "shape": "shifted",
+    "learned": "learned",
+    "integer": "counting",
+    "normalized": "counting",
+    "binary": "counting",
+    "nope": "counting",
+    "sinusoidal-nd": "grids",
+    "rope": "rotary",
+    "rope-linear": "scaled",
+    "rope-ntk": "scaled",
+    "rope-dynamic": "scaled",
+    "rope-yarn": "yarn",
+    "rope-llama3": "llama3",
+    "rope-longrope": "longrope",
+    "rope-proportional": "scaled",
+    "rope-resonance": "resonance",
+    "rope-clipped": "clipped",
+    "rope-axial": "grids",
+    "rope-mixed": "mixed",
+    "mrope": "multimodal",
+    "xpos": "growing",
+    "alibi": "alibi",
+    "t5": "learned",
+    "t5-clipped": "learned",
+    "swin": "windows",
+    "swin-v2": "windows",
+    "kerple-log": "kernels",
+    "kerple-power": "kernels",
+    "sandwich": "kernels",
+    "fire": "interpolated",
+    "shaw": "relative",
+    "transformer-xl": "relative",
 }
+"""By the name of each scheme, the module of `posenc_cli.formulas` that declares it."""
+
+
+class _Declared(Mapping[str, Scheme]):
+    """The schemes by name, each imported when it is asked for: a short command needs but one."""
+
+    def __getitem__(self, name: str) -> Scheme:
+        module = import_module(f"posenc_cli.formulas.{_MODULES[name]}")
+        scheme: Scheme = getattr(module, name.replace("-", "_"))
+        return scheme
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _MODULES
+
+
+BUILT_IN: Mapping[str, Scheme] = _Declared()
 
 _CONTEXTUAL = "contextual position encoding"
 _OF_CONTENT = {
@@ -94,9 +93,8 @@ _OF_CONTENT = {
 
 _adopted: ContextVar[Mapping[str, Scheme]] = ContextVar("adopted", default={})  # noqa: B039
 
-_OWN = re.compile(
-    r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*|.+\.py(?::[A-Za-z_][\w.]*)?", re.ASCII | re.DOTALL
-)
+# Patterns are compiled where a name needs them, which those of most commands do not.
+_OWN = r"(?as)[A-Za-z_][\w.]*:[A-Za-z_][\w.]*|.+\.py(?::[A-Za-z_][\w.]*)?"
 
 
 class BrokenPlugin(Record):
@@ -143,7 +141,7 @@ def find(name: str) -> Scheme:
 
 def is_own(name: str) -> bool:
     """Whether a name is of a user's own: ``package.module:name``, ``./file.py:name``."""
-    return _OWN.fullmatch(name) is not None
+    return re.fullmatch(_OWN, name) is not None
 
 
 def parts_of(name: str) -> list[str]:

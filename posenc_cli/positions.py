@@ -21,10 +21,8 @@ LARGEST_POSITION = 2**53
 largest numerator and denominator."""
 
 _LARGEST_COUNT = 2**63 - 1
-_WHOLE = re.compile(r"([+-]?)([0-9]+(?:_[0-9]+)*)(?:(?:\.([0-9]+))?[eE]\+?([0-9]{1,4}))?")
-_NUMBER = re.compile(
-    r"([+-]?)([0-9]+(?:_[0-9]+)*)?(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?(?:/([0-9]+))?"
-)
+_WHOLE = r"([+-]?)([0-9]+(?:_[0-9]+)*)(?:(?:\.([0-9]+))?[eE]\+?([0-9]{1,4}))?"
+_NUMBER = r"([+-]?)([0-9]+(?:_[0-9]+)*)?(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?(?:/([0-9]+))?"
 _LONGEST = 40
 _LONGEST_DECIMAL = 24  # characters of a position that is written out; longer ones are fractions
 PAST_ALL: int = 10**_LONGEST
@@ -254,7 +252,7 @@ def whole_number(text: str) -> int | None:
     >>> [whole_number(text) for text in ("131_072", "-7", "1.5e3", "1.5", "1e-3", "1__0", "9e999")]
     [131072, -7, 1500, None, None, None, 10000000000000000000000000000000000000000]
     """
-    match = _WHOLE.fullmatch(text.strip())
+    match = re.fullmatch(_WHOLE, text.strip())
     if match is None:
         return None
     sign, whole, fraction, exponent = match.groups(default="")
@@ -279,7 +277,7 @@ def exact_number(text: str) -> Fraction | int | None:
     whole = whole_number(text)
     if whole is not None:
         return whole
-    match = _NUMBER.fullmatch(text.strip())
+    match = re.fullmatch(_NUMBER, text.strip())
     if match is None or not (match[2] or match[3]) or (match[5] and not int(match[5][:_LONGEST])):
         return None
     from fractions import Fraction

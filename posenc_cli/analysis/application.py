@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.encoding.application import Application, stacks_of
@@ -84,17 +83,12 @@ class AppliedEncoding(Record):
 
     def matrices(self, vectors: GivenVectors, *, wide: bool) -> tuple[Matrix, Matrix, Matrix]:
         """What files keep: y, x and the positions; ``wide`` as `GivenVectors.matrix` has it."""
-        metadata = {
-            name: value if isinstance(value, str) else json.dumps(value)
-            for name, value in self.fields.items()
-            if value is not None
-        }
         return (
             Matrix(
                 self.shape,
                 self.application.dtype,
                 lambda: self.blocks(vectors.rows),
-                metadata,
+                self.fields,
                 name="y",
             ),
             vectors.matrix(wide=wide),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.similarity import similarity, similarity_of_array
@@ -42,14 +41,9 @@ class SimilarityPart(Record):
         return self.source or named
 
     @property
-    def metadata(self) -> dict[str, str]:
+    def metadata(self) -> dict[str, Any]:
         """What goes with its values in a file."""
-        fields = {"quantity": self.similarity.quantity, **self.fields}
-        return {
-            name: value if isinstance(value, str) else json.dumps(value)
-            for name, value in fields.items()
-            if value is not None
-        }
+        return {"quantity": self.similarity.quantity, **self.fields}
 
 
 def part_of_array(

@@ -247,7 +247,7 @@ class Similarity(Record):
                     queries = range(begin, min(begin + step, self.count))
                     yield _round(self.entries(queries, everything), dtype)
 
-    def matrix(self, dtype: DType, engine: Engine, metadata: Mapping[str, str]) -> Matrix:
+    def matrix(self, dtype: DType, engine: Engine, metadata: Mapping[str, object]) -> Matrix:
         """S as a matrix to write, which is computed block by block."""
         return Matrix(
             shape=(self.count, self.count),

@@ -89,7 +89,7 @@ class Verdict(Record):
         """Whether nothing was left to a sample."""
         return self.pairs == self.all_pairs
 
-    def matrix(self, dtype: DType, metadata: Mapping[str, str]) -> Matrix:
+    def matrix(self, dtype: DType, metadata: Mapping[str, object]) -> Matrix:
         """The mean by offset as a matrix to write, its rows labelled by the offsets."""
 
         def blocks() -> Iterator[StoredValues]:

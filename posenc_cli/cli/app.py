@@ -79,11 +79,11 @@ def application(arguments: Sequence[str], *, completing: bool = False) -> TyperG
     named = {first: function_of(first)} if first in COMMANDS else {}
     documented = bool({"--help", "-h"} & set(arguments))
     width = min(text_width(), WIDEST_PIPED)
-    return _application(*named.items(), documented=documented, width=width)
+    return _application(*named.items(), documented=documented, completing=completing, width=width)
 
 
 def _application(
-    *named: tuple[str, Callable[..., int | None]], documented: bool, width: int
+    *named: tuple[str, Callable[..., int | None]], documented: bool, completing: bool, width: int
 ) -> TyperGroup:
     app = typer.Typer(
         cls=Program,
@@ -94,7 +94,8 @@ def _application(
     )
     app.callback()(posenc)
     for name, function in named:
-        app.command(name, cls=Command)(command(function, documented=documented))
+        run = command(function, documented=documented, completing=completing)
+        app.command(name, cls=Command)(run)
     if not named:
         for name in COMMANDS:
             app.command(name)(_mention(name))
@@ -111,17 +112,20 @@ def _mention(name: str) -> Callable[[], None]:
 
 
 def command(
-    function: Callable[..., int | None], *, documented: bool = True
+    function: Callable[..., int | None], *, documented: bool = True, completing: bool = True
 ) -> Callable[..., int | None]:
     """A command as Typer sees it: ``function`` with an option for each value that it is made of.
 
-    ``documented`` says whether the options' help will be read: what it derives from takes a while.
+    ``documented`` says whether the options' help will be read, ``completing`` whether a shell asks
+    what completes them: what these derive from takes a while.
     """
     options = _options(function, documented=documented)
     if documented:
         for name in OWN_OPTIONS.keys() & options.keys():
             if _help(options[name]) is None:
                 options[name] = documented_option(name)
+    if not completing:
+        options = {name: _uncompleted(option) for name, option in options.items()}
     options |= {name: options.pop(name) for name in Console.parameters() if name in options}
 
     def run(**values: Any) -> int | None:
@@ -135,7 +139,7 @@ def command(
     run.__doc__ = function.__doc__
     parameters = [option.replace(kind=option.KEYWORD_ONLY) for option in options.values()]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {option.name: option.annotation for option in parameters}
+    run.__annotations__ = {}  # Typer would look through them too
     return run
 
 
@@ -154,8 +158,26 @@ def _options(function: Callable[..., Any], *, documented: bool) -> dict[str, Par
 
 def _under(heading: str, parameter: Parameter) -> Parameter:
     """An option that help shows under a heading, where it names none itself."""
-    declared = copy(parameter.annotation.__metadata__[0])
-    declared.rich_help_panel = declared.rich_help_panel or heading
+    panel = _declared(parameter).rich_help_panel or heading
+    return _redeclared(parameter, rich_help_panel=panel)
+
+
+def _uncompleted(parameter: Parameter) -> Parameter:
+    """An option without what completes it, whose signature Typer would read."""
+    if _declared(parameter).autocompletion is None:
+        return parameter
+    return _redeclared(parameter, autocompletion=None)
+
+
+def _declared(parameter: Parameter) -> Any:
+    """What Typer knows of an option."""
+    return parameter.annotation.__metadata__[0]
+
+
+def _redeclared(parameter: Parameter, **settings: Any) -> Parameter:
+    """An option with other settings of Typer's."""
+    declared = copy(_declared(parameter))
+    vars(declared).update(settings)
     return parameter.replace(annotation=Annotated[parameter.annotation.__origin__, declared])
 
 
@@ -184,7 +206,7 @@ def _maker(parameter: Parameter) -> Callable[..., Any] | None:
 
 
 def _help(parameter: Parameter) -> str | None:
-    text: str | None = parameter.annotation.__metadata__[0].help
+    text: str | None = _declared(parameter).help
     return text
 
 

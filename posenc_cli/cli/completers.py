@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from typing import Any
 
 import typer  # noqa: TC002 - Typer reads the annotation
@@ -23,6 +22,8 @@ def typed_words() -> list[str]:
 
 
 def _split(line: str) -> list[str]:
+    import shlex
+
     try:
         return shlex.split(line)
     except ValueError:  # a quote that is still open

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import textwrap
@@ -66,6 +65,8 @@ class Console(OptionGroup):
 
     def json_text(self, schema: str, fields: Mapping[str, Any]) -> str:
         """One JSON object: strict, the schema first."""
+        import json  # slow to import; most reports are text
+
         document = {"schema": f"posenc/{schema}/1", **fields}
         return json.dumps(document, allow_nan=False, indent=2)
 

@@ -36,7 +36,7 @@ _ASKED_TERMS = ("xterm", "wezterm", "vt340")
 """What the names of terminals begin with that have sixels, and of those worth asking."""
 _PATIENCE = 0.15
 """Seconds that a terminal on this machine has to answer: it takes a few thousandths of one."""
-_ATTRIBUTES = re.compile(rb"\x1b\[\?([0-9;]*)c")
+_ATTRIBUTES = rb"\x1b\[\?([0-9;]*)c"
 _SIXEL = b"4"
 
 
@@ -121,7 +121,7 @@ def _attributes(terminal: int) -> bytes:
     answer, deadline = b"", time.monotonic() + _PATIENCE
     while (left := deadline - time.monotonic()) > 0 and _is_waiting(terminal, left):
         answer += os.read(terminal, 64)
-        if found := _ATTRIBUTES.search(answer):
+        if found := re.search(_ATTRIBUTES, answer):
             return found[1]
     return b""
 

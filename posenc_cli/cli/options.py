@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from inspect import Parameter
+from inspect import Parameter, get_annotations
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_origin
 
 import typer
 
@@ -203,7 +203,9 @@ class OptionGroup(Record):
     @classmethod
     def parameters(cls) -> dict[str, Parameter]:
         """The options, by the names of the fields."""
-        hints = get_type_hints(cls, include_extras=True)
+        hints: dict[str, Any] = {}
+        for group in reversed(cls.__mro__):
+            hints |= get_annotations(group, eval_str=True) if issubclass(group, OptionGroup) else {}
         return {
             name: Parameter(
                 name, Parameter.KEYWORD_ONLY, default=getattr(cls, name), annotation=hints[name]

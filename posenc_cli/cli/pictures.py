@@ -34,7 +34,7 @@ _ROWS_OF_DATA, _COLUMNS_OF_DATA = 512, 1024
 _SIDES_OF_DATA = range(1, 1 << 16)
 _LARGEST_PAGE = 1000  # no terminal has as many lines or columns
 _DPI = range(10, 1201)
-_RANDOM = re.compile(r"random [^();:]*seed \d+|(?:content )?random \([^()]*seed \d+\)")
+_RANDOM = r"random [^();:]*seed \d+|(?:content )?random \([^()]*seed \d+\)"
 """What a title says of random draws."""
 _LOWEST_ABOVE = 12
 """Lines of a picture above a text, at least."""
@@ -94,7 +94,7 @@ class PictureOptions(OptionGroup):
         """
         if self.title is None:
             return replace(figure, title=printable_text(figure.title))
-        drawn = dict.fromkeys(_RANDOM.findall(figure.title))
+        drawn = dict.fromkeys(re.findall(_RANDOM, figure.title))
         notes: tuple[str, ...] = figure.notes
         notes += tuple(text for text in drawn if text not in self.title)
         return replace(figure, title=printable_text(self.title), notes=notes)

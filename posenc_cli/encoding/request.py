@@ -5,7 +5,6 @@ Nothing is computed until the blocks of the matrix are drawn, and then only one 
 
 from __future__ import annotations
 
-import json
 import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -78,7 +77,7 @@ class Plan(Record):
 
     shape: tuple[int, ...]
     dtype: DType
-    metadata: Mapping[str, str]
+    metadata: Mapping[str, object]
     row_labels: Callable[[], Iterator[int] | Iterator[str]] | None
     row_label: str
     blocks: Callable[[Engine], Iterator[StoredRows]]
@@ -187,7 +186,7 @@ class Request(Record):
         return Plan(
             shape=shape,
             dtype=dtype,
-            metadata=self._metadata(),
+            metadata={"dtype": self.precision.stored.name, **self.description()},
             row_labels=_labels(positions) if positions is not None and len(shape) == 2 else None,
             row_label="offset" if self.scheme.kind == "relative" else "position",
             blocks=partial(self._blocks, positions, dtype),
@@ -263,15 +262,6 @@ class Request(Record):
                 hint="--dtype float32 or float64, or --table interleaved",
             )
         return _COMPLEX[stored]
-
-    def _metadata(self) -> dict[str, str]:
-        """The request as texts, which files keep."""
-        fields = {"dtype": self.precision.stored.name, **self.description()}
-        return {
-            name: value if isinstance(value, str) else json.dumps(value)
-            for name, value in fields.items()
-            if value is not None
-        }
 
     def _blocks(
         self, positions: Positions | None, dtype: DType, engine: Engine

@@ -32,12 +32,14 @@ class Matrix(Record):
     ``row_labels()`` yields a label a row (a position, an offset; by default its number), and
     ``row_label`` names that column. ``others`` are further arrays, each of its own ``name``, that
     a format with room for several holds beside this one.
+
+    ``metadata`` is the request as plain values; those that are None say nothing.
     """
 
     shape: tuple[int, ...]
     dtype: DType
     blocks: Callable[[], Iterator[StoredArray]]
-    metadata: Mapping[str, str]
+    metadata: Mapping[str, object]
     row_labels: Callable[[], Iterator[int] | Iterator[str]] | None = None
     row_label: str = "position"
     header: bool = False
@@ -59,6 +61,23 @@ class Matrix(Record):
         (12, 24)
         """
         return math.prod(self.shape)
+
+    @property
+    def metadata_texts(self) -> dict[str, str]:
+        """The metadata as files keep them: texts as they are, all else as JSON.
+
+        >>> from posenc_cli.numerics.dtypes import FLOAT16
+        >>> metadata = {"scheme": "rope", "params": {"dim": 4}, "head": None}
+        >>> Matrix((3, 4), FLOAT16, lambda: iter(()), metadata).metadata_texts
+        {'scheme': 'rope', 'params': '{"dim": 4}'}
+        """
+        import json  # slow to import; most matrices go to files that keep none
+
+        return {
+            name: value if isinstance(value, str) else json.dumps(value)
+            for name, value in self.metadata.items()
+            if value is not None
+        }
 
     @property
     def nbytes(self) -> int:

@@ -85,7 +85,7 @@ def _metadata(matrix: Matrix) -> bytes:
     import numpy as np
 
     stream = io.BytesIO()
-    np.save(stream, np.array(json.dumps(dict(matrix.metadata))).astype("<U"), allow_pickle=False)
+    np.save(stream, np.array(json.dumps(matrix.metadata_texts)).astype("<U"), allow_pickle=False)
     return stream.getvalue()
 
 

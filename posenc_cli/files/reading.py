@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from posenc_cli.files.source import ArrayHeader, Source
     from posenc_cli.numerics.arrays import Integers, NumberArray, StoredArray
 
-_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+_PICKLE = rb"\x80[\x02-\x05]"
 _HEAD = 512  # bytes that tell a format
 _LARGEST_EXACT = 2**53
 _SCATTERED = 64  # rows read at a time where they lie apart: each brings its neighbours' pages along
@@ -274,7 +274,7 @@ def _format(source: Source) -> Format | InputFormat:
     head = source.peek(_HEAD)
     inside = _format_by_content(head)
     # A .safetensors file begins with a length, which may be any bytes.
-    if inside is None and _PICKLE.match(head) and form is not safetensors.FORMAT:
+    if inside is None and re.match(_PICKLE, head) and form is not safetensors.FORMAT:
         raise InvalidInput(
             f"{source.name} is a pickle, which can run any code when it is read",
             hint="save the array with numpy.save(file, array, allow_pickle=False)",

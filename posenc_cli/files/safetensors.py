@@ -86,11 +86,11 @@ def header(matrix: Matrix) -> bytes:
     import json
 
     entries: dict[str, object] = {}
-    if matrix.metadata:
+    if texts := matrix.metadata_texts:
         # A file name that is not UTF-8 reaches us as lone surrogates, which JSON cannot carry.
         entries["__metadata__"] = {
             key: value.encode("utf-8", "backslashreplace").decode("utf-8")
-            for key, value in matrix.metadata.items()
+            for key, value in texts.items()
         }
     begin = 0
     for array in matrix.arrays:

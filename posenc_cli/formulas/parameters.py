@@ -16,7 +16,7 @@ from posenc_cli.transaction import open_input
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_FLOAT = re.compile(r"[+-]?([0-9]+(_[0-9]+)*\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
+_FLOAT = r"[+-]?([0-9]+(_[0-9]+)*\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?"
 _BOOLEANS = {"true": True, "false": False}
 
 _PAST_FLOATS = 2**1024  # float() of an integer so large raises
@@ -166,7 +166,7 @@ class Parameter(Record):
                 return _BOOLEANS[text.lower()]
             if self.type is int and (number := whole_number(text)) is not None:
                 return number
-            if self.type is float and _FLOAT.fullmatch(text):
+            if self.type is float and re.fullmatch(_FLOAT, text):
                 return float(text)
         elif self.type is float and type(given) is int:
             return float(given) if abs(given) < _PAST_FLOATS else math.inf

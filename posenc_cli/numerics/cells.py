@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from posenc_cli.numerics.layout import UNIT, Columns, Factors
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -30,7 +31,7 @@ VIEWS_KEPT = 64
 CHUNK_CELLS = 1 << 17  # float64 buffers of 1 MiB: near the second cache, and few calls in all
 
 
-class Block(NamedTuple):
+class Block(Record):
     """Rows start … stop of a table: each cell is ``first + second``, both (cells,) float64.
 
     ``margin`` bounds a cell's error and the rounding of cell ± margin: a number, or a tile of cells

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -189,7 +189,7 @@ def columns_of(placements: Sequence[Placement], *, width: int, waves: int) -> li
     return groups
 
 
-class Batch(NamedTuple):
+class Batch(Record):
     """U[a] and V[a] of some multiples a, and bounds of their cells, with the least of them.
 
     Shape: (multiples, columns) each.
@@ -201,7 +201,7 @@ class Batch(NamedTuple):
     least: float
 
 
-class PairBatch(NamedTuple):
+class PairBatch(Record):
     """U[a] − i V[a] of the first columns, and bounds of all cells, pair after pair, with the least.
 
     Shape: ``high`` (multiples, pairs) complex; ``bounds`` (multiples, 2 · pairs).

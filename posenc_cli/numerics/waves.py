@@ -40,7 +40,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.numerics.angles import AngleTable
 from posenc_cli.numerics.cells import (
     Scratch,
     consecutive_blocks,
@@ -56,13 +55,14 @@ from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.paired import rounded_pairs
 from posenc_cli.numerics.phasors import Phasors
 from posenc_cli.numerics.placements import Placement
-from posenc_cli.numerics.wide import WideWaves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from posenc_cli.numerics.angles import AngleTable
     from posenc_cli.numerics.arrays import Integers, StoredRows
     from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.numerics.wide import WideWaves
 
 __all__ = ["Placement", "WaveTable"]
 
@@ -97,9 +97,9 @@ class WaveTable:
         self._layouts = LRUCache[Factors](LAYOUTS_KEPT)
         self._paired = LRUCache[Pairs](LAYOUTS_KEPT)
         self._placed = LRUCache[list[Columns]](LAYOUTS_KEPT)
-        self._wides = LRUCache[WideWaves](1)
+        self._wides: LRUCache[WideWaves] = LRUCache(1)
         self._scratch = Scratch()
-        self._angles = LRUCache[AngleTable](1)
+        self._angles: LRUCache[AngleTable] = LRUCache(1)
 
     def fill(
         self,
@@ -160,12 +160,16 @@ class WaveTable:
         Units: radians.
         Shape: (positions, frequencies).
         """
+        from posenc_cli.numerics.angles import AngleTable  # most tables are not of angles
+
         table = self._angles.get(None, lambda: AngleTable(self.frequencies))
         return table.rows(positions, dtype=dtype)
 
     @property
     def wide(self) -> WideWaves:
         """What fills tables of float64."""
+        from posenc_cli.numerics.wide import WideWaves  # most tables are of float32
+
         return self._wides.get(
             None, lambda: WideWaves(self.phasors, self._scratch, self._judge(FLOAT64))
         )

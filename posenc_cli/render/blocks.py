@@ -30,7 +30,7 @@ GAP = -1
 
 _SHADES, _ASCII_SHADES = " ░▒▓█", " .:-=+*#%@"
 _DRAWN = "▀▄█░▒▓│─┬┤└┴▴⣿"
-_ESCAPE = re.compile("\x1b\\[[0-9;]*m")
+_ESCAPE = "\x1b\\[[0-9;]*m"
 _PLAIN = "\x1b[0m"
 _WITHOUT_256 = ("linux", "ansi", "vt100", "vt102", "vt220")
 
@@ -142,7 +142,7 @@ def cell_lines(pixels: NDArray[np.int16], colors: NDArray[np.uint8], medium: Med
 
 def width_of(text: str) -> int:
     """How many columns ``text`` takes; escape codes take none."""
-    return len(_ESCAPE.sub("", text))
+    return len(re.sub(_ESCAPE, "", text))
 
 
 def pad(text: str, width: int) -> str:

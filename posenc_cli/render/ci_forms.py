@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.definition import SourcePlace
 
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML = "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 class JunitCase(Record):
@@ -78,7 +78,7 @@ def _xml(text: str) -> str:
     >>> _xml("a\x1b[31mb")
     'a[31mb'
     """
-    return _NOT_XML.sub("", text)
+    return re.sub(_NOT_XML, "", text)
 
 
 def annotation(level: str, title: str, message: str, place: SourcePlace | None = None) -> str:
