@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from copy import copy
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +16,6 @@ from posenc_cli.cli.choosing import MAKERS, documented_option
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import OWN, OptionGroup
 from posenc_cli.cli.sizes import WIDEST_PIPED, text_width
-from posenc_cli.cli.streams import ReaderGone
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.formulas.parameters import OWN_OPTIONS
 from posenc_cli.records import replace
@@ -94,8 +93,8 @@ def _application(
     )
     app.callback()(posenc)
     for name, function in named:
-        run = command(function, documented=documented, completing=completing)
-        app.command(name, cls=Command)(run)
+        prepared = command(function, documented=documented, completing=completing)
+        app.command(name, cls=Command)(prepared)
     if not named:
         for name in COMMANDS:
             app.command(name)(_mention(name))
@@ -113,9 +112,10 @@ def _mention(name: str) -> Callable[[], None]:
 
 def command(
     function: Callable[..., int | None], *, documented: bool = True, completing: bool = True
-) -> Callable[..., int | None]:
-    """A command as Typer sees it: ``function`` with an option for each value that it is made of.
+) -> Callable[..., Callable[[], int | None]]:
+    """A command as Typer sees it, with an option for each value that ``function`` is made of.
 
+    It runs nothing, and gives what does: Typer only reads a command line.
     ``documented`` says whether the options' help will be read, ``completing`` whether a shell asks
     what completes them: what these derive from takes a while.
     """
@@ -128,19 +128,14 @@ def command(
         options = {name: _uncompleted(option) for name, option in options.items()}
     options |= {name: options.pop(name) for name in Console.parameters() if name in options}
 
-    def run(**values: Any) -> int | None:
-        try:
-            status: int | None = _call(function, values)
-        except BrokenPipeError:
-            # Typer would give it status 1, as if a check had failed.
-            raise ReaderGone from None
-        return status
+    def prepared(**values: Any) -> Callable[[], int | None]:
+        return partial(_call, function, values)
 
-    run.__doc__ = function.__doc__
+    prepared.__doc__ = function.__doc__
     parameters = [option.replace(kind=option.KEYWORD_ONLY) for option in options.values()]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {}  # Typer would look through them too
-    return run
+    prepared.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    prepared.__annotations__ = {}  # Typer would look through them too
+    return prepared
 
 
 def _options(function: Callable[..., Any], *, documented: bool) -> dict[str, Parameter]:

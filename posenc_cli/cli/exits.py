@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 128 + signal.SIGINT
 READER_GONE = 128 + 13
+OBJECTS_LOOKED_THROUGH = 50_000  # for garbage, at a time: NumPy's import makes 20,000
 COMPLETION = "_POSENC_COMPLETE"
 """The variable by which a shell's script asks for completions."""
 
@@ -48,7 +49,7 @@ def main(
         with transaction(last=last):
             status = _run(arguments, ready)
             sys.stdout.flush()
-    except streams.ReaderGone:
+    except (streams.ReaderGone, BrokenPipeError):
         status = READER_GONE
     except KeyboardInterrupt:
         status = INTERRUPTED
@@ -87,9 +88,10 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
 
             arguments = typed_words()
         app = application(arguments, completing=completing)
-        if ready is not None:
-            ready()
-        status = app(list(arguments), prog_name="posenc", standalone_mode=False)
+        # Nothing runs in Typer: below so many frames NumPy would take longer to import.
+        prepared: Callable[[], int | None] | int | None = app(
+            list(arguments), prog_name="posenc", standalone_mode=False
+        )
     except PosencError:
         if not completing:
             raise
@@ -98,7 +100,11 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
         from posenc_cli.cli.usage import usage_message
 
         raise usage_message(error) from None
-    return status if isinstance(status, int) else 0
+    if not callable(prepared):
+        return prepared or 0  # what was asked for is written: help, or completions
+    if ready is not None:
+        ready()
+    return prepared() or 0
 
 
 def _known_answer(arguments: Sequence[str], *, completing: bool) -> str | None:
@@ -113,8 +119,12 @@ def _known_answer(arguments: Sequence[str], *, completing: bool) -> str | None:
 
 
 def _collect_again() -> None:
-    """Collect garbage from now on, but look for none in what is imported."""
+    """Collect garbage from now on, but look for none in what is imported.
+
+    A short command makes none, and would look for it among all that NumPy's import makes.
+    """
     gc.freeze()
+    gc.set_threshold(OBJECTS_LOOKED_THROUGH)
     gc.enable()
 
 

@@ -14,8 +14,8 @@ from posenc_cli.configs.gguf_file import begins_a_gguf
 from posenc_cli.configs.resolved import TRANSFORMERS
 from posenc_cli.configs.rope_rules import softmax_multiplier
 from posenc_cli.errors import InvalidInput, PosencError, abbreviated, nearest
-from posenc_cli.files.formats import READ_BY_SUFFIX
 from posenc_cli.files.gguf import GGUFHeader
+from posenc_cli.files.input_formats import READ_BY_SUFFIX
 from posenc_cli.files.reading import read_array
 from posenc_cli.formulas.parameters import flag
 from posenc_cli.records import replace

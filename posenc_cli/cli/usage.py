@@ -8,7 +8,7 @@ from typing import Any
 
 from posenc_cli import catalogue
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
-from posenc_cli.files.formats import READ_BY_SUFFIX
+from posenc_cli.files.input_formats import READ_BY_SUFFIX
 from posenc_cli.positions import whole_number
 
 

@@ -6,11 +6,11 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, nearest, quoted_name
-from posenc_cli.files import csv, gguf, npy, npz, safetensors
+from posenc_cli.files import csv, npy, npz, safetensors
 from posenc_cli.files.atomic import STANDARD_OUTPUT, check_no_folder
 
 if TYPE_CHECKING:
-    from posenc_cli.files.declare import Format, InputFormat
+    from posenc_cli.files.declare import Format
 
 
 FORMATS = {
@@ -23,15 +23,6 @@ FORMATS = {
     )
 }
 DEFAULT, DEFAULT_OF_SEVERAL = npy.FORMAT, npz.FORMAT
-
-READ: tuple[Format | InputFormat, ...] = (
-    *(form for form in FORMATS.values() if form.read is not None),
-    gguf.FORMAT,
-)
-"""The formats that are read, GGUF among them, which is not written."""
-
-READ_BY_SUFFIX = {suffix: form for form in READ for suffix in (form.suffix, *form.other_suffixes)}
-"""The formats that are read, by every suffix that tells one."""
 
 # Suffixes of other files. Not those of any bytes, which tell no format: .bin, .dat, .raw.
 _CONTENTS = {

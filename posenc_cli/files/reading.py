@@ -18,7 +18,7 @@ import numpy as np
 
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.files import safetensors
-from posenc_cli.files.formats import READ, READ_BY_SUFFIX
+from posenc_cli.files.input_formats import READ, READ_BY_SUFFIX
 from posenc_cli.files.source import Stored, open_source, without_leading_ones
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.records import Record

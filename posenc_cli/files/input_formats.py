@@ -1,0 +1,19 @@
+"""The formats that are read: those that are written too, and GGUF, which is not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posenc_cli.files import gguf
+from posenc_cli.files.formats import FORMATS
+
+if TYPE_CHECKING:
+    from posenc_cli.files.declare import Format, InputFormat
+
+READ: tuple[Format | InputFormat, ...] = (
+    *(form for form in FORMATS.values() if form.read is not None),
+    gguf.FORMAT,
+)
+
+READ_BY_SUFFIX = {suffix: form for form in READ for suffix in (form.suffix, *form.other_suffixes)}
+"""The formats that are read, by every suffix that tells one."""
