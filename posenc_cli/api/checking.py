@@ -21,7 +21,7 @@ from posenc_cli.api.arguments import (
 )
 from posenc_cli.api.arrays import is_array, is_tensor
 from posenc_cli.catalogue import adopting
-from posenc_cli.checks.called_function import CallRequest
+from posenc_cli.checks.call_request import CallRequest
 from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
 from posenc_cli.checks.codes import CALL_AXES, CALL_ROLES
 from posenc_cli.checks.compare import ArrayComparison, RotationComparison, Side, comparison

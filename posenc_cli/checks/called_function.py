@@ -9,29 +9,16 @@ from posenc_cli.checks.answers import Returned, returned_arrays
 from posenc_cli.checks.payloads import request, settings
 from posenc_cli.checks.signatures import Signature
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, quoted_name
-from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.checks.call_forms import CallForm
+    from posenc_cli.checks.call_request import CallRequest
     from posenc_cli.checks.payloads import Payload, Vectors
     from posenc_cli.errors import PosencError
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers
-
-
-class CallRequest(Record):
-    """How a function is to be called, where that was said.
-
-    ``python`` is the interpreter, ``roles`` what its arguments are for, and ``in_place`` says that
-    it leaves its result in its input. ``axes`` is the order of axes that it has to take.
-    """
-
-    python: str | None = None
-    roles: tuple[str, ...] = ()
-    in_place: bool = False
-    axes: str | None = None
 
 
 class CalledFunction(ABC):

@@ -17,7 +17,7 @@ import numpy as np
 from posenc_cli.budget import check_size
 from posenc_cli.checks.batches import try_batches, try_rows_of_heads, try_table_batches
 from posenc_cli.checks.by_call import CallLog, by_call, counted_on, in_a_long_call
-from posenc_cli.checks.called_function import CallRequest
+from posenc_cli.checks.call_request import CallRequest
 from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.function_process import MOST_ROWS
 from posenc_cli.checks.function_trial import (

@@ -12,18 +12,20 @@ import numpy as np
 
 from posenc_cli.budget import COMPUTED_CELLS, check_size
 from posenc_cli.checks import subject as subjects
-from posenc_cli.checks.additive import additive_report
-from posenc_cli.checks.called_function import CallRequest
-from posenc_cli.checks.calling import implementation
+from posenc_cli.checks.call_request import CallRequest
 from posenc_cli.checks.codes import SubjectKind
-from posenc_cli.checks.definition import SourcePlace, definition_place
-from posenc_cli.checks.diagnosis import diagnose
-from posenc_cli.checks.function_here import name_of_function
 from posenc_cli.checks.heads import matrices_of_heads, report_of_heads
 from posenc_cli.checks.keys import report_of_both
 from posenc_cli.checks.lengths import length_rule
 from posenc_cli.checks.rotated import vectors
-from posenc_cli.checks.verdict import Report, examine, merge_reports, order_notes
+from posenc_cli.checks.verdict import (
+    Examination,
+    Explanation,
+    Report,
+    examine,
+    merge_reports,
+    order_notes,
+)
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Request
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
@@ -35,6 +37,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from posenc_cli.checks.definition import SourcePlace
     from posenc_cli.checks.serving import FunctionTarget
     from posenc_cli.checks.subject import GivenArray, Subject
     from posenc_cli.encoding.engine import Engine
@@ -96,6 +99,8 @@ class CheckRequest(Record):
         for kind, given in kinds.items():
             if given is not None:
                 if callable(given):
+                    from posenc_cli.checks.function_here import name_of_function
+
                     return f"{kind} {name_of_function(given)}"
                 names = given if isinstance(given, tuple) else (given,)
                 return f"{kind} {' '.join(map(subjects.name_of, names))}"
@@ -104,6 +109,8 @@ class CheckRequest(Record):
     @property
     def place(self) -> SourcePlace | None:
         """The file of the subject, the first of two; of a function where it is defined."""
+        from posenc_cli.checks.definition import SourcePlace, definition_place
+
         if isinstance(self.impl, str):
             return definition_place(self.impl, python=self.calling.python)
         given = (*(self.tables or ()), self.inv_freq, *(self.rotated or ()))
@@ -172,6 +179,8 @@ class Check(Record):
             if bound.scheme.kind == "absolute":
                 width = request.plan().shape[-1]
                 _check_work(where, _ADDED, width)
+            from posenc_cli.checks.additive import additive_report
+
             with np.errstate(all="ignore"):  # a learned table may hold any numbers
                 report = additive_report(request, self.rule, progress=self.progress)
             return replace(report, of=self._sample_size(where))
@@ -304,7 +313,7 @@ class Check(Record):
         bound = reference.encoding.bound
         pairing = subject.own.pairing
         where = subject.own.places
-        diagnosis = diagnose(examination) if diagnosed else ()
+        diagnosis = _diagnosis(examination) if diagnosed and not examination.ok else ()
         unevaluated = subject.far_wider(reference) and not any(why.residual for why in diagnosis)
         notes = (*subject.notes, *self._sample_notes(where), *_call_notes(subject))
         if examination.ok:
@@ -373,6 +382,8 @@ class Check(Record):
         if asked.inv_freq is not None:
             return subjects.inverse_frequencies(asked.inv_freq, reference, positions)
         if asked.impl is not None:
+            from posenc_cli.checks.calling import implementation
+
             return implementation(
                 asked.impl,
                 reference,
@@ -383,6 +394,13 @@ class Check(Record):
                 progress=self.progress,
             )
         return subjects.own_tables(reference, positions)
+
+
+def _diagnosis(examination: Examination) -> tuple[Explanation, ...]:
+    """The causes of findings that fail."""
+    from posenc_cli.checks.diagnosis import diagnose  # slow to import, and most checks hold
+
+    return diagnose(examination)
 
 
 def _call_notes(subject: Subject) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ the pairs err alike, as they do when positions are off and as roundings do not m
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -90,29 +89,22 @@ def _phases(turns: ComplexRows) -> RealRows:
     return phases
 
 
-@dataclass
 class Drift:
     """The relative errors that each pair's frequency may have, narrowed position by position."""
 
-    frequencies: Reals
-    floor: float
-    least: Reals = field(init=False)
-    most: Reals = field(init=False)
-    least_at: Integers = field(init=False)
-    most_at: Integers = field(init=False)
-    weights: Reals = field(init=False)
-    sums: Reals = field(init=False)
-    farthest: int = 0
-    _fast: Integers = field(init=False)
-
-    def __post_init__(self) -> None:
-        fastest = self.frequencies.max(initial=0.0)
-        self._fast = np.flatnonzero(self.frequencies * NEAR_SHARE >= fastest)
-        slack = frequency_slack(self.frequencies)
+    def __init__(self, frequencies: Reals, floor: float) -> None:
+        self.frequencies, self.floor = frequencies, floor
+        self.farthest = 0
+        fastest = frequencies.max(initial=0.0)
+        self._fast: Integers = np.flatnonzero(frequencies * NEAR_SHARE >= fastest)
+        slack = frequency_slack(frequencies)
         count = slack.size
-        self.least, self.most = -slack, slack.copy()
-        self.least_at, self.most_at = np.full(count, -1), np.full(count, -1)
-        self.weights, self.sums = np.zeros(count), np.zeros(count)
+        self.least: Reals = -slack
+        self.most: Reals = slack.copy()
+        self.least_at: Integers = np.full(count, -1)
+        self.most_at: Integers = np.full(count, -1)
+        self.weights: Reals = np.zeros(count)
+        self.sums: Reals = np.zeros(count)
 
     def update(
         self,

@@ -12,7 +12,7 @@ from posenc_cli.checks.called_function import CalledFunction
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.checks.called_function import CallRequest
+    from posenc_cli.checks.call_request import CallRequest
     from posenc_cli.checks.payloads import Payload
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers

@@ -21,7 +21,7 @@ from posenc_cli.errors import (
 from posenc_cli.transaction import note_code
 
 if TYPE_CHECKING:
-    from posenc_cli.checks.called_function import CallRequest
+    from posenc_cli.checks.call_request import CallRequest
     from posenc_cli.checks.payloads import Payload
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers

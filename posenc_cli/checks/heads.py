@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.regimes import joined_residual
 from posenc_cli.checks.subject import name_of
 from posenc_cli.checks.verdict import MOST, Explanation, Report, Where, merge_reports
-from posenc_cli.checks.wording import spec
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import FileStack
 from posenc_cli.inference.causes import Cause
@@ -105,6 +103,10 @@ def _worst_text(finding: object, reports: dict[_Head, Report]) -> str:
 
 def _causes(reports: dict[_Head, Report], wrong: list[_Head]) -> tuple[Explanation, ...]:
     """The causes, each with the heads that have it; those of most heads first."""
+    from posenc_cli.checks.regimes import (
+        joined_residual,  # slow to import, and most heads are right
+    )
+
     groups: dict[tuple[str, str], dict[_Head, Explanation]] = {}
     for head in wrong:
         for why in reports[head].diagnosis[:1]:
@@ -169,6 +171,8 @@ def heads_text(heads: list[_Head], every: list[_Head]) -> str:
 
 def _heads_spec(heads: list[_Head], every: list[_Head]) -> str | None:
     """The heads as --positions takes numbers; None where sequences differ."""
+    from posenc_cli.checks.wording import spec
+
     sequences = _by_sequence(heads)
     if len(sequences) != len(_by_sequence(every)):
         return None

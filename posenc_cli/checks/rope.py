@@ -30,13 +30,11 @@ occur once. Asked is what the property for all integers implies: one rotation U 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from posenc_cli.checks.drift import Drift
-from posenc_cli.inference.alternatives import likely_alternatives
 from posenc_cli.inference.fitting import Rotations, fit, fit_on_axes, with_frequencies
 from posenc_cli.inference.reference import Turns
 from posenc_cli.inference.tolerance import unit
@@ -82,7 +80,6 @@ class Finding(Record):
     worst_is: Literal["value", "bound"] = "value"
 
 
-@dataclass
 class WorstDeviation:
     """The largest deviation: among those above what is allowed there, if any are.
 
@@ -90,13 +87,17 @@ class WorstDeviation:
     above 1; else one of the shares.
     """
 
-    ratio: float = -1.0
-    value: float = 0.0
-    allowed: float = 0.0
-    position: int = 0
-    pair: int = 0
-    row: int = 0
-    rows: int = 0
+    def __init__(
+        self,
+        ratio: float = -1.0,
+        value: float = 0.0,
+        allowed: float = 0.0,
+        position: int = 0,
+        pair: int = 0,
+    ) -> None:
+        self.ratio, self.value, self.allowed = ratio, value, allowed
+        self.position, self.pair = position, pair
+        self.row = self.rows = 0
 
     def update(
         self,
@@ -159,15 +160,14 @@ def cell_differences(
     return differences, differences / np.ldexp(1.0, exponents - dtype.precision + 1)
 
 
-@dataclass
 class WrongCells:
     """The cells of tables that are not the correctly rounded ones, and how far the worst is."""
 
-    dtype: DType
-    wrong: int = 0
-    total: int = 0
-    units: float = 0.0
-    worst: WorstDeviation = field(default_factory=WorstDeviation)
+    def __init__(self, dtype: DType) -> None:
+        self.dtype = dtype
+        self.wrong = self.total = 0
+        self.units = 0.0
+        self.worst = WorstDeviation()
 
     def update(self, block: SubjectBlock, reference: Reference) -> None:
         """Compare the cells of a block."""
@@ -182,7 +182,6 @@ class WrongCells:
             self.worst = WorstDeviation(self.units, value, 0.0, position, cell // 2)
 
 
-@dataclass
 class ReferenceDeviation(WorstDeviation):
     """The largest deviation from the reference, and where the first ones are.
 
@@ -190,9 +189,11 @@ class ReferenceDeviation(WorstDeviation):
     are no numbers, the first of which is ``missing_at`` (position, pair).
     """
 
-    first_wrong: int | None = None
-    missing: int = 0
-    missing_at: tuple[int, int] | None = None
+    def __init__(self) -> None:
+        super().__init__()
+        self.first_wrong: int | None = None
+        self.missing = 0
+        self.missing_at: tuple[int, int] | None = None
 
     def update(
         self,
@@ -213,7 +214,6 @@ class ReferenceDeviation(WorstDeviation):
         super().update(positions, values, allowed)
 
 
-@dataclass
 class Survey:
     """What one pass over a subject shows, compared with the factors that are right.
 
@@ -222,17 +222,15 @@ class Survey:
     of a block that drift was looked for in as it went by, None where nothing is past the floor.
     """
 
-    reference: ReferenceDeviation = field(default_factory=ReferenceDeviation)
-    norm: WorstDeviation = field(default_factory=WorstDeviation)
-    identity: WorstDeviation = field(default_factory=WorstDeviation)
-    shortest: float = math.inf
-    longest: float = 0.0
-    largest: float = 0.0
-    stray: float = 0.0
-    errors: list[tuple[int, float]] = field(default_factory=list)
-    drift: Drift | None = None
-    drift_from: int | None = None
-    cells: WrongCells | None = None
+    def __init__(self, cells: WrongCells | None = None) -> None:
+        self.reference = ReferenceDeviation()
+        self.norm, self.identity = WorstDeviation(), WorstDeviation()
+        self.shortest, self.longest = math.inf, 0.0
+        self.largest = self.stray = 0.0
+        self.errors: list[tuple[int, float]] = []
+        self.drift: Drift | None = None
+        self.drift_from: int | None = None
+        self.cells = cells
 
 
 def without_growth(block: SubjectBlock, reference: Reference) -> ComplexRows:
@@ -516,6 +514,8 @@ def _nearest(
     known = [reference.frequencies, -reference.frequencies]
     # Judgement: a fit that misses by less than 1e-3 needs no help, and known rotations cost time.
     if (least > 1).any() if gaps else (least > 1e-3).any() and (positions.size < SPARSE or coarse):
+        from posenc_cli.inference.alternatives import likely_alternatives
+
         known += [alternative.frequencies for alternative in likely_alternatives(reference)]
     tried = [
         with_frequencies(positions, factors, alternative, growth=growth) for alternative in known

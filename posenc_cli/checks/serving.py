@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from posenc_cli.checks.call_forms import CallForm
-    from posenc_cli.checks.called_function import CalledFunction, CallRequest
+    from posenc_cli.checks.call_request import CallRequest
+    from posenc_cli.checks.called_function import CalledFunction
     from posenc_cli.checks.form_choice import Outcome
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Float32Rows, Integers, NumberArray

@@ -26,7 +26,6 @@ from posenc_cli.inference.turning import (
     SubjectBlock,
     Turning,
 )
-from posenc_cli.numerics.arrays import NumberArray
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.positions import Positions, range_texts
 from posenc_cli.records import Record, replace
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.tables import Layout
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
-    from posenc_cli.numerics.arrays import ComplexRows, Flags, Reals
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, NumberArray, Reals
 
     Vectors = Callable[[SomeRows], tuple[NumberArray, NumberArray]]
     """Rows of vectors before and after."""
@@ -63,8 +62,9 @@ class FirstColumns(Record):
         return self.table[rows][:, : self.count]
 
 
-GivenRows = NumberArray | FileRows | FirstColumns
-"""A matrix, or one in a file, of which some rows are asked for at a time."""
+if TYPE_CHECKING:
+    GivenRows = NumberArray | FileRows | FirstColumns
+    """A matrix, or one in a file, of which some rows are asked for at a time."""
 
 _SHOWN_RUNS = 3
 """Of columns that are named."""

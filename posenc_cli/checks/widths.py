@@ -11,7 +11,6 @@ from posenc_cli.encoding.request import Encoding
 from posenc_cli.errors import PosencError
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.formulas.tables import paired_columns
-from posenc_cli.inference.claims import Residual
 from posenc_cli.inference.fitting import fit
 from posenc_cli.inference.reference import Reference
 from posenc_cli.inference.tolerance import Tolerance
@@ -21,6 +20,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from posenc_cli.inference.claims import Residual
     from posenc_cli.inference.turning import Turning
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows
 
@@ -107,6 +107,8 @@ def transposed_residual(turning: Turning, reference: Reference) -> Residual | No
 
     None where no such table has so many rows, or full ones do not have each value twice.
     """
+    from posenc_cli.inference.claims import Residual
+
     rows, length = turning.places.count, turning.pairs
     if reference.coordinates is not None or reference.growth_at(np.zeros(1, np.int64)) is not None:
         return None

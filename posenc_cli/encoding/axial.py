@@ -10,7 +10,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -138,7 +138,7 @@ class _AxisColumns(Record):
         return cls(owned.size, tuple(there), tuple(apart), copies)
 
 
-class _Repeated(NamedTuple):
+class _Repeated(Record):
     """Coordinates that repeat: each of a range once, and which of them every row has."""
 
     once: Integers

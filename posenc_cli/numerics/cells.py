@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class Block(Record):
     margin: Any
 
 
-class Cells(NamedTuple):
+class Cells(Record):
     """Rows start … stop of a table, as (cells,) float64 in a buffer, with the margin of a block."""
 
     start: int

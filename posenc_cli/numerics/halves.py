@@ -17,7 +17,7 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -73,7 +73,7 @@ def require_subnormals(dtype: DType) -> None:
         )
 
 
-class Roundings(NamedTuple):
+class Roundings(Record):
     """Cells rounded to the upper half of each word, ties away from zero, and which are in doubt.
 
     ``ties`` are the indices of cells at a tie, ``near_zero`` of others whose margin is too large

@@ -8,7 +8,7 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.numerics.fixed_point import exact_cell, nearest
 from posenc_cli.numerics.halves import rounded, suits
 from posenc_cli.numerics.rounding import narrow
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +36,7 @@ JUDGES_KEPT = 4  # one a number format
 _SAFE = 2.0**-500, 2.0**400  # float64 cells above, by scales below, keep all low parts
 
 
-class Doubts(NamedTuple):
+class Doubts(Record):
     """Cells to judge again: their index in the table, and float64 value and margin if kept."""
 
     places: Integers
@@ -43,7 +44,7 @@ class Doubts(NamedTuple):
     margin: Any
 
 
-class Table(NamedTuple):
+class Table(Record):
     """What is filled: rows of positions, and what belongs in which column."""
 
     out: StoredRows
@@ -96,8 +97,8 @@ class Judge:
 
     def _round(self, block: Cells, table: Table, scratch: Scratch) -> Doubts | None:
         """Write a block's roundings; return the cells that this does not prove, if any."""
-        start, stop, cells, margin = block
-        target = table.out[start:stop]
+        cells, margin = block.values, block.margin
+        target = table.out[block.start : block.stop]
         direct = target.flags.c_contiguous
         bits = target.reshape(-1) if direct else scratch.buffer("bits", cells.size, target.dtype)
         index: Integers | None
@@ -109,7 +110,7 @@ class Judge:
             target[...] = bits.reshape(target.shape)
         if index is None or index.size == 0:
             return None
-        places = index + start * table.out.shape[1]
+        places = index + block.start * table.out.shape[1]
         if not self._halves:
             return Doubts(places, None, None)
         if isinstance(margin, np.ndarray):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from posenc_cli.numerics.cells import chunk_rows, margins_of
 from posenc_cli.numerics.dtypes import FLOAT32
 from posenc_cli.numerics.judge import Doubts, Table
 from posenc_cli.numerics.layout import power_of_two
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.layout import Pairs, Placed
 
 
-class ChunkFactors(NamedTuple):
+class ChunkFactors(Record):
     """What makes the cells of a chunk: two factors of their product, and a margin of the cells.
 
     Shape: ``low`` (tiles, tile) and ``by`` (tile,) complex; ``margin`` a number, or (2 · tile,).
@@ -109,21 +110,20 @@ class Halves(Chunk):
 
     def fill(self, target: StoredRows, placed: Placed, factors: ChunkFactors) -> Doubts | None:
         """Write the roundings of the cells."""
-        low, by, margin = factors
+        low, by, margin = factors.low, factors.by, factors.margin
         if isinstance(margin, np.ndarray):
             return self._fill_by_columns(target, placed, factors)
         np.multiply(by, self._factor, out=self._by)
         np.multiply(low, self._by, out=self._product, casting="same_kind")
-        words, ties, near_zero = halves.rounded_scaled(
-            self._single, margin, self._dtype, self._scratch
-        )
+        roundings = halves.rounded_scaled(self._single, margin, self._dtype, self._scratch)
+        words, ties = roundings.words, roundings.ties
         doubts = None
         if ties.size:
             cells = _cells(low, by, ties)
             known = halves.decided(words, ties, cells, margin, self._dtype)
             if not known.all():
                 doubts = Doubts(ties[~known], cells[~known], margin)
-        if near_zero is not None:
+        if (near_zero := roundings.near_zero) is not None:
             places = near_zero if doubts is None else np.concatenate([near_zero, doubts.places])
             doubts = Doubts(places, _cells(low, by, places), margin)
         placed.place_upper(words, target)
@@ -132,7 +132,7 @@ class Halves(Chunk):
     def _fill_by_columns(
         self, target: StoredRows, placed: Placed, factors: ChunkFactors
     ) -> Doubts | None:
-        low, by, margin = factors
+        low, by, margin = factors.low, factors.by, factors.margin
         product = self._scratch.buffer("cells", self.shape, np.complex128)
         cells = self._scratch.buffer("cells", self._single.size)
         bits = self._scratch.buffer("bits", cells.size, target.dtype)
@@ -162,7 +162,7 @@ def rounded_pairs(
 
     Shape: the positions of ``table``: none negative; ``magnitude`` is that of the scale.
     """
-    out, positions, placed = table
+    out, positions, placed = table.out, table.positions, table.placed
     rows, width = pairs.low.shape
     repeats = pairs.repeats
     tile = scratch.buffer("by", repeats * width, np.complex128)
@@ -194,7 +194,7 @@ def rounded_pairs(
             target = out[first : first + count]
             doubts = chunk.fill(target, placed, ChunkFactors(low, tile[:size], slack))
             if doubts is not None:
-                yield doubts._replace(places=doubts.places + 2 * width * first)
+                yield replace(doubts, places=doubts.places + 2 * width * first)
 
 
 def chunks(pairs: Pairs, start: int, stop: int) -> Iterator[tuple[int, int]]:
