@@ -12,7 +12,7 @@ import numpy as np
 from posenc_cli.backends.base import Status
 from posenc_cli.backends.reduced import ReducedWaves
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64
-from posenc_cli.numerics.rounding import round_to
+from posenc_cli.numerics.rounding import round_to, singles_to_bfloat16
 from posenc_cli.numerics.waves import WaveTable
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ class Rounding:
         """``values`` in the precision."""
         if not self._bfloat16:
             return np.asarray(values, dtype=self.dtype)
+        if isinstance(values, np.ndarray) and values.dtype == np.float32:
+            return singles_to_bfloat16(values)
         wide = np.asarray(values, dtype=np.float64)
         return round_to(wide, FLOAT64, BFLOAT16).astype(np.float32)
 

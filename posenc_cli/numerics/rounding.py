@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from fractions import Fraction
 
-    from posenc_cli.numerics.arrays import Integers, Reals, StoredValues
+    from posenc_cli.numerics.arrays import Float32Cells, Integers, Reals, StoredValues
     from posenc_cli.numerics.dtypes import DType
 
 
@@ -176,6 +176,30 @@ def round_to(array: StoredValues, source: DType, target: DType) -> StoredValues:
     array([1.], dtype=float32)
     """
     return stored_as(narrow(widen(array, source), None, target), target, source)
+
+
+def singles_to_bfloat16(singles: Float32Cells) -> Float32Cells:
+    """Return float32 numbers rounded to the grid of bfloat16, still as float32.
+
+    As `round_to` does, in a few passes. The upper half of a float32 is a bfloat16: half a unit of
+    it, added to the bits, rounds them, and carries into the exponent and to infinity. It is one bit
+    less where the upper half is even, where ties stay.
+
+    Shape: as ``singles``.
+
+    >>> singles_to_bfloat16(np.array([1.001, 1 + 2.0**-8, 3.4e38], np.float32))
+    array([ 1.,  1., inf], dtype=float32)
+    """
+    bits = singles.view(np.uint32)
+    rounded = bits >> np.uint32(16)
+    rounded &= np.uint32(1)
+    rounded += np.uint32(0x7FFF)
+    rounded += bits
+    missing = np.isnan(singles)
+    if missing.any():  # the quiet bit is set, as a conversion sets it
+        rounded[missing] = bits[missing] | np.uint32(0x400000)
+    rounded &= np.uint32(0xFFFF0000)
+    return rounded.view(np.float32)
 
 
 def stored_as(array: StoredValues, source: DType, storage: DType) -> StoredValues:

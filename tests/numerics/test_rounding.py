@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from posenc_cli.numerics.double_double import two_sum
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from posenc_cli.numerics.fixed_point import nearest
-from posenc_cli.numerics.rounding import narrow, round_exact, round_to, stored_as, widen
+from posenc_cli.numerics.rounding import (
+    narrow,
+    round_exact,
+    round_to,
+    singles_to_bfloat16,
+    stored_as,
+    widen,
+)
 from tests.numerics import oracle
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
@@ -157,3 +164,11 @@ def test_values_move_to_another_grid_and_keep_their_storage():
     assert np.array_equal(found, values.astype(ml_dtypes.bfloat16).astype(np.float32))
     coarse = narrow(np.array([0.1]), None, FLOAT16)
     assert stored_as(coarse, FLOAT16, FLOAT32).tolist() == [float(np.float16(0.1))]
+
+
+def test_every_float32_near_a_bfloat16_or_a_tie_is_rounded_as_any_value_is():
+    lower = np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], np.uint32)
+    bits = (np.arange(1 << 16, dtype=np.uint32)[:, None] << np.uint32(16)) | lower
+    singles = bits.view(np.float32)
+    rounded, expected = singles_to_bfloat16(singles), round_to(singles, FLOAT32, BFLOAT16)
+    np.testing.assert_array_equal(rounded.view(np.uint32), expected.view(np.uint32))
