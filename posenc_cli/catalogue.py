@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PLUGIN_GROUP = "posenc.schemes"
 
-_MODULES = {
+MODULES = {
     "sinusoidal": "sinusoids",
     "timestep": "sinusoids",
     "cape": "shifted",
@@ -66,18 +66,18 @@ class _Declared(Mapping[str, Scheme]):
     """The schemes by name, each imported when it is asked for: a short command needs but one."""
 
     def __getitem__(self, name: str) -> Scheme:
-        module = import_module(f"posenc_cli.formulas.{_MODULES[name]}")
+        module = import_module(f"posenc_cli.formulas.{MODULES[name]}")
         scheme: Scheme = getattr(module, name.replace("-", "_"))
         return scheme
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_MODULES)
+        return iter(MODULES)
 
     def __len__(self) -> int:
-        return len(_MODULES)
+        return len(MODULES)
 
     def __contains__(self, name: object) -> bool:
-        return name in _MODULES
+        return name in MODULES
 
 
 BUILT_IN: Mapping[str, Scheme] = _Declared()

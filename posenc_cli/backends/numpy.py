@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from posenc_cli.backends.base import FrequencyRule, Reduced, ReducedFiller, WaveFiller
-    from posenc_cli.numerics.arrays import Floats, Integers, RealRows, Reals
+    from posenc_cli.numerics.arrays import Floats, Integers, RealRows, Reals, StoredRows
+    from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.numerics.placements import Placement
+
+FEW_VALUES = 1 << 15  # that take each step together: arrays on the way stay near the cache
 
 
 class NumpyBackend:
@@ -106,6 +110,20 @@ class NumpyReducedWaves(ReducedWaves):
         self._frequencies = self._rounding.frequencies(rule)  # (frequencies,)
         # A scalar of the precision: one of float64 would widen the product.
         self._scale = self._rounding.dtype.type(scale)
+
+    def fill(
+        self,
+        out: StoredRows,
+        positions: Integers | Reals,
+        placements: Sequence[Placement],
+        *,
+        dtype: DType,
+    ) -> None:
+        """Write the placements' columns of ``out``, as any waves do, few rows at a time."""
+        step = max(1, FEW_VALUES // max(1, self._frequencies.size))
+        for start in range(0, positions.size, step):
+            rows = slice(start, start + step)
+            super().fill(out[rows], positions[rows], placements, dtype=dtype)
 
     def _products(self, positions: Integers | Reals) -> Floats:
         rounding = self._rounding

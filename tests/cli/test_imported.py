@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 
+import posenc_cli as posenc
 from posenc_cli.cli.app import COMMANDS
 
 WATCHED = {
@@ -57,18 +58,33 @@ RUNS = [
 ]
 """What is run, and what of `WATCHED` it may import besides Typer."""
 
-PROGRAM = f"""
+UNNEEDED = [
+    ("generate -s rope -l 64 --out out.npy", "configs checks inference analysis render files.gguf"),
+    ("spectrum -s rope", "configs checks inference"),
+    (
+        "rope-check -s rope -d 16 --tables cos.npy sin.npy",
+        "configs checks.diagnosis checks.calling checks.additive inference.candidates",
+    ),
+]
+"""What is run, and the parts of posenc that it does without: nothing is wrong, no config read."""
+
+OF_ONE_SCHEME = {
+    *("formulas.declare", "formulas.parameters", "formulas.tables"),
+    *("formulas.rotary", "formulas.inverse"),
+}
+
+PROGRAM = """
 import sys
 from posenc_cli.cli.exits import main
 status = main(sys.argv[1:])
-print(status, *sorted({WATCHED!r} & {{*sys.modules}}), file=sys.stderr)
+print(status, *sys.modules, file=sys.stderr)
 """
 
 CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 1}
 
 
 def imported_by(arguments: list[str], folder) -> tuple[int, set[str]]:
-    """The status of a run in a process of its own, and the packages that it imported."""
+    """The status of a run in a process of its own, and the modules that it imported."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments],
         capture_output=True,
@@ -76,8 +92,8 @@ def imported_by(arguments: list[str], folder) -> tuple[int, set[str]]:
         cwd=folder,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    status, *packages = done.stderr.splitlines()[-1].split()
-    return int(status), {*packages}
+    status, *modules = done.stderr.splitlines()[-1].split()
+    return int(status), {*modules}
 
 
 def test_every_command_says_what_it_may_import():
@@ -90,19 +106,36 @@ def test_every_command_says_what_it_may_import():
 def test_a_command_imports_only_what_it_may(run, allowed, tmp_path):
     np.save(tmp_path / "table.npy", np.eye(64, 8, dtype=np.float32))
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-    status, packages = imported_by(run.split(), tmp_path)
+    status, modules = imported_by(run.split(), tmp_path)
     assert status in {0, 1}
-    assert packages <= {"typer", *allowed}
+    assert modules & WATCHED <= {"typer", *allowed}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("run", "unneeded"), UNNEEDED, ids=[run for run, _ in UNNEEDED])
+def test_what_is_right_imports_one_scheme_and_nothing_that_says_what_is_wrong(
+    run, unneeded, tmp_path
+):
+    for name, table in zip(("cos", "sin"), posenc.tables("rope", 64, dim=16), strict=True):
+        np.save(tmp_path / f"{name}.npy", table)
+    status, modules = imported_by(run.split(), tmp_path)
+    assert status == 0
+    own = {module.removeprefix("posenc_cli.") for module in modules if "posenc_cli." in module}
+    parts = tuple(f"{part}." for part in unneeded.split())
+    assert {module for module in own if f"{module}.".startswith(parts)} == set()
+    assert {module for module in own if module.startswith("formulas.")} == OF_ONE_SCHEME
 
 
 @pytest.mark.long
 @pytest.mark.sweep(8)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_imports_neither_numpy_nor_a_painter(command, tmp_path):
-    assert imported_by([command, "--help"], tmp_path) == (0, {"typer"})
+    status, modules = imported_by([command, "--help"], tmp_path)
+    assert (status, modules & WATCHED) == (0, {"typer"})
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("option", ["--version", "--help"])
 def test_what_the_program_says_of_itself_imports_nothing(option, tmp_path):
-    assert imported_by([option], tmp_path) == (0, set())
+    status, modules = imported_by([option], tmp_path)
+    assert (status, modules & WATCHED) == (0, set())
