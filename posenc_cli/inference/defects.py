@@ -473,8 +473,9 @@ def _products(sample: Sample) -> Iterator[CellFormat]:
     """Tables in a half precision times a factor, where there is one: that of position 0."""
     scale = sample.reference.scale
     factors = [scale]
-    first = np.flatnonzero(sample.reference.angle_positions(sample.positions) == 0)
-    if first.size and sample.seen[first[0]].any() and sample.reference.coordinates is None:
+    on_axes = sample.reference.coordinates is not None
+    first = np.flatnonzero(sample.positions == 0)
+    if not on_axes and first.size and sample.seen[first[0]].any():
         measured = float(sample.factors[first[0]][sample.seen[first[0]]].real.max())
         if abs(measured - scale) > _SAME_FACTOR * scale:
             factors.append(measured)
