@@ -60,6 +60,7 @@ class Arrangement(Record):
             heads += f" of q and {self.key_heads} of k"
         heads += f" and {self.rows} rows" if self.is_square else ""
         heads += f" in the axes {self.form.axes}" if self.apart else ""
+        heads += " and one row each" if self.rows == 1 else ""
         if self.sequences == 1:
             return f"a sequence with {heads}"
         own = " at positions of their own" if self.places > 1 else ""
@@ -97,6 +98,11 @@ class Arrangement(Record):
             heads=heads,
             key_heads=heads if self.key_heads == self.heads else heads // 2,
         )
+
+    @property
+    def single(self) -> Arrangement:
+        """The same with one row for each sequence, as in decoding."""
+        return replace(self, rows=1)
 
     @property
     def untried(self) -> list[str]:

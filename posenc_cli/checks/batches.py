@@ -118,7 +118,7 @@ def _larger_report(
 ) -> PatternReport:
     """The report where a batch came out right: also of ones of other sizes."""
     tried, untried = [arrangement.text], [*arrangement.untried]
-    for other in (arrangement.larger, arrangement.square):
+    for other in (arrangement.larger, arrangement.square, arrangement.single):
         try:
             blocks = _Blocks(function, other, differs)
         except InvalidInput:
@@ -415,7 +415,27 @@ class _Blocks:
         if self.exchanged:
             return f"heads change places: {self.exchanged}"
         square = self._arrangement.is_square
-        return _ALONG_HEADS if square and self._holds(self._along_heads()) else ""
+        if square and self._holds(self._along_heads()):
+            return _ALONG_HEADS
+        return self._copied
+
+    @property
+    def _copied(self) -> str:
+        """Of the first or last sequence, or head, if others have its vectors; else empty."""
+        for noun, axis in (("sequence", 0), ("head", 2)):
+            count = min(given.shape[axis] for given in self._given)
+            for other in (0, count - 1) if count > 1 else ():
+                copies = [
+                    np.broadcast_to(given.take([other], axis=axis), given.shape)
+                    for given in self._given
+                ]
+                values = [
+                    self._values(given, self._positions, which)
+                    for which, given in enumerate(copies)
+                ]
+                if self._holds(values):
+                    return f"{self._where} come out as the vectors of {noun} {other + 1} do"
+        return ""
 
     @property
     def _tiled(self) -> bool:

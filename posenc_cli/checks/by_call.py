@@ -24,7 +24,14 @@ from posenc_cli.checks.call_rules import (
     rules_of_blocks,
 )
 from posenc_cli.checks.function_trial import Irregularity
-from posenc_cli.checks.patterns import SEQUENCE, SLOW_SECONDS, lengths_text, rows_text
+from posenc_cli.checks.patterns import (
+    SEQUENCE,
+    SLOW_SECONDS,
+    PatternFault,
+    PatternReport,
+    lengths_text,
+    rows_text,
+)
 from posenc_cli.checks.row_causes import row_causes
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
@@ -57,6 +64,9 @@ _ROUNDINGS = 4
 
 _COUNTED = (4, 7, 3)
 """Rows of calls that show whether positions go on from one to the next."""
+
+_FIRST_ROWS = 48
+"""Of an object that is made with its default length, and around that."""
 
 _SHOWN = 3
 """Rows that are shown."""
@@ -105,7 +115,8 @@ class CallLog:
             if after is not None:
                 x = self._x[indices % SEQUENCE]
                 first = self.function.first_rows, self.function.first_end
-                self.made.append(MadeCall(where, x, after, *first))
+                alike = next((one.positions for one in self.made if one.rows == where.size), None)
+                self.made.append(MadeCall(where, x, after, *first, alike))
         return values
 
     def _as_vectors(self, values: NumberArray) -> NumberArray | None:
@@ -179,6 +190,52 @@ def in_a_long_call(log: CallLog, dtype: str, rows: int) -> tuple[Irregularity, .
     return calls.causes() or (_irregular(Cause.UNKNOWN, message, text),)
 
 
+def past_default_length(log: CallLog, dtype: str, last: int) -> PatternReport:
+    """What becomes of rows past the length that an object has by default, up to position ``last``.
+
+    The object is made anew. One that is wrong below that length too is told its length by who makes
+    it, and one that fails past it is none for these.
+    """
+    function, rules = log.function, log.function.default_length
+    assert rules is not None
+    name, length = rules
+    of_default = f"an object that is made with its default {name}={length}"
+    before = len(log.made)
+    try:
+        function.remake_by_default()
+        for where in _around(function, length, last):
+            log.rows(np.arange(where.size), where)
+    except InvalidInput:
+        return PatternReport((), (), (f"{of_default}, past that length",))
+    calls = _Calls(log.made[before:], log.reference, dtype)
+    if calls.right:
+        return PatternReport((f"{of_default}, past that length",), ())
+    if calls.first_wrong_position < length:
+        return PatternReport((), ())
+    text = f"called with positions past it, it gives other values than one of length {last + 1}"
+    causes = calls.causes()
+    known = f"{causes[0].message}, in {of_default}" if causes else ""
+    cause = causes[0].cause if causes else Cause.UNKNOWN
+    evidence = causes[0].evidence if causes else f"in {of_default}"
+    return PatternReport((), (PatternFault(f"{text}; {evidence}", known, cause),))
+
+
+def _around(function: ServedFunction, length: int, last: int) -> Iterator[Integers]:
+    """Positions of calls that come to a length, and pass it."""
+    yield np.arange(min(_FIRST_ROWS, length))
+    if function.form.from_zero:
+        yield np.arange(min(2 * length, last + 1))
+    elif function.form.any_rows:
+        near = np.arange(max(0, length - _FIRST_ROWS), length + _FIRST_ROWS)
+        far = np.geomspace(length, last, _FIRST_ROWS).astype(np.int64)
+        where = np.unique(np.concatenate([np.arange(_FIRST_ROWS), near, far]))
+        yield where[where <= last]
+    else:
+        for start in (length - _FIRST_ROWS // 2, last + 1 - _FIRST_ROWS):
+            if 0 <= start <= last + 1 - _FIRST_ROWS:
+                yield np.arange(start, start + _FIRST_ROWS)
+
+
 def counted_on(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     """The cause where positions go on from call to call, held against calls made one after another.
 
@@ -232,6 +289,14 @@ class _Calls:
         """The first row of the first wrong call that is not turned as it should be."""
         call = self._wrong[0]
         return int(np.argmin(self._rows_turned_at(call, call.positions)))
+
+    @property
+    def first_wrong_position(self) -> int:
+        """The lowest position that is not turned as it should be in some call."""
+        return min(
+            int(call.positions[~self._rows_turned_at(call, call.positions)].min())
+            for call in self._wrong
+        )
 
     def causes(self) -> tuple[Irregularity, ...]:
         """The causes."""

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class MadeCall(Record):
     """Rows (n, columns) before and after, at positions (n,).
 
-    ``first`` is how many rows the function's first call had, ``first_end`` up to which position.
+    ``first`` is how many rows the function's first call had, ``first_end`` up to which position;
+    ``alike`` are the positions of the first call of as many rows that is known.
     """
 
     positions: Integers
@@ -26,6 +27,7 @@ class MadeCall(Record):
     values: NumberArray
     first: int = 0
     first_end: int = 0
+    alike: Integers | None = None
 
     @property
     def rows(self) -> int:
@@ -130,6 +132,11 @@ CALL_RULES = (
     CallRule(
         "positions start again at every multiple of the rows of the first call",
         lambda call: call.positions % call.first,
+    ),
+    CallRule(
+        "calls of one length all have the positions of the first of that length: something is kept "
+        "by the length alone",
+        lambda call: call.positions if call.alike is None else call.alike,
     ),
     CallRule(
         "positions end where the first call did: what is past it is turned as its last",

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 class CalledFunction(ABC):
     """A user's function; ``target`` is what messages call it, and ``python`` runs it.
 
-    ``context`` is how many positions it may be asked for, which an object of a class is made with.
+    ``context`` is how many positions it may be asked for, which an object of a class is made with;
+    ``default_length`` is what such an object has by itself where that is less, as the parameter and
+    its value, and with ``by_default`` it is made so.
     """
 
     def __init__(
@@ -39,6 +41,8 @@ class CalledFunction(ABC):
         self.target, self.reference, self.asked = target, reference, asked
         self.python = python
         self.made = ""
+        self.default_length: tuple[str, int] | None = None
+        self.by_default = False
         self._context = context
 
     @property
@@ -102,6 +106,11 @@ class CalledFunction(ABC):
         values = {}
         for given in self.signature.parameters or ():
             role = next((role for role in given.roles() if role in roles), None)
+            if role == "length" and (given.default or "").isdecimal():
+                length = int(given.default or "")
+                self.default_length = (given.name, length) if length < self._context else None
+                if self.by_default:
+                    continue
             if role is not None:
                 values[given.name] = roles[role]
             elif given.default is None and not given.variable:

@@ -16,7 +16,13 @@ import numpy as np
 
 from posenc_cli.budget import check_size
 from posenc_cli.checks.batches import try_batches, try_rows_of_heads, try_table_batches
-from posenc_cli.checks.by_call import CallLog, by_call, counted_on, in_a_long_call
+from posenc_cli.checks.by_call import (
+    CallLog,
+    by_call,
+    counted_on,
+    in_a_long_call,
+    past_default_length,
+)
 from posenc_cli.checks.call_request import CallRequest
 from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.function_process import MOST_ROWS
@@ -179,6 +185,8 @@ def _with_further_calls(
         reports.append(PatternReport((), (), function.untried))
         reports.append(try_table_batches(function, context=positions.last + 1))
     reports.append(try_half_precision(function, positions.last, reference.frequencies, pairing))
+    if not any(report.faults for report in reports):
+        reports.append(_past_default_length(function, subject, reference, positions))
     tried = [*(subject.call or {"patterns": []})["patterns"]]
     call = {
         "patterns": tried + [text for report in reports for text in report.tried],
@@ -186,6 +194,26 @@ def _with_further_calls(
     }
     faults = [fault for report in reports for fault in report.faults]
     return replace(subject, other_calls=with_faults(faults, ()), call=call)
+
+
+def _past_default_length(
+    function: ServedFunction, subject: Subject, reference: Reference, positions: Positions
+) -> PatternReport:
+    """What an object that is made with its default length does past that."""
+    if function.default_length is None or function.outcome == "frequencies":
+        return PatternReport((), ())
+    if function.outcome == "vectors":
+        log = _call_log(function, reference, 0, np.random.default_rng(20))
+    else:
+        log = CallLog.of_tables(function, reference, partial(_returned_rows, function))
+    if not log.tells:
+        return PatternReport((), ())
+    return past_default_length(log, subject.dtype, positions.last)
+
+
+def _returned_rows(function: ServedFunction, _: Integers, where: Integers) -> NumberArray:
+    """The cosines and sines of some rows, side by side."""
+    return np.concatenate([table.values for table in function.returned(where)], axis=1)
 
 
 def _from_zero_positions(
@@ -221,10 +249,7 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
         )
         return replace(subject, kind=SubjectKind.IMPL, call={"patterns": []})
 
-    def rows(_: Integers, where: Integers) -> NumberArray:
-        return np.concatenate([table.values for table in function.returned(where)], axis=1)
-
-    log = CallLog.of_tables(function, reference, rows)
+    log = CallLog.of_tables(function, reference, partial(_returned_rows, function))
     report = _patterns(function, log.rows, _tables_differ, positions)
     cos, sin = function.returned(places.at(slice(0, places.count)))
     subject = table_subject(

@@ -137,6 +137,20 @@ class ServedFunction:
         return f"{process.signature.name}{self.form.text(process.reference)}{place}{made}"
 
     @property
+    def default_length(self) -> tuple[str, int] | None:
+        """The parameter that an object is told its length by, and the default, if that is less."""
+        return self._process.default_length
+
+    def remake_by_default(self) -> None:
+        """Start anew, with an object that has its default length.
+
+        Raises: InvalidInput, Unavailable.
+        """
+        self._process.end()
+        self._process.by_default = True
+        self._process.start()
+
+    @property
     def first_rows(self) -> int:
         """How many rows the first call had, since the function was last started anew."""
         return self._process.first_rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,9 +17,11 @@ from posenc_cli.checks.function_trial import (
 from posenc_cli.checks.payloads import Vectors
 from posenc_cli.checks.serving import other_vectors
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.inference.formats import FLOAT8, HALVES, LARGEST, round_to_codes, round_to_half
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from posenc_cli.checks.function_trial import FunctionTrial
     from posenc_cli.numerics.arrays import NumberArray, Reals
 
@@ -80,52 +82,48 @@ def rounding_of_vectors(trial: FunctionTrial, values: NumberArray) -> Irregulari
 
 def _codes_of_rows(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
     """The codes of few bits that vectors are kept in, before or after they turn; None if none."""
-    off = np.abs(values - trial.expected)
-    for (bits, largest), (of, axis) in product(_LARGEST_CODES, _SCALED):
-        before = turned_vectors(_in_codes(trial.x, largest, axis), trial.matrices)
-        if not trial.differs(values, before):
+    off, size = np.abs(values - trial.expected).max(), np.abs(trial.expected).max()
+    for text, kept in _kept_in_codes():
+        if not trial.differs(values, turned_vectors(kept(trial.x), trial.matrices)):
             when, shown = "before they turn", "those of vectors so rounded"
-        elif _are_codes(values, largest, axis, off):
-            when, shown = "after they turned", "such multiples"
+        elif off <= _FAR * size and np.abs(kept(values) - values).max() <= _ON_GRID * size:
+            when, shown = "after they turned", "such numbers"
         else:
             continue
         return Irregularity(
             Cause.TABLE_PRECISION,
-            f"vectors are rounded {when} to multiples of 1/{largest} of the largest value of {of}, "
-            f"as codes of {bits} bits",
-            f"results are off by up to {off.max():.2g}, and are {shown}",
+            f"vectors are rounded {when} to {text}",
+            f"results are off by up to {off:.2g}, and are {shown}",
         )
     return None
 
 
-_LARGEST_CODES = ((8, 127), (8, 128), (4, 7), (4, 8))
-"""Bits of codes, and the one that stands for the largest value."""
-
-_SCALED: tuple[tuple[str, int | None], ...] = (("their row", 1), ("the call", None))
-"""What the largest value is of, and the axis that it is looked for along."""
-
-_ON_STEP, _STEPS = 0.01, 4
-"""Of a step: what a code may miss a whole one by, and results the vectors that unit vectors make,
-which are rounded as well."""
-
-
-def _are_codes(values: NumberArray, largest: int, axis: int | None, off: Reals) -> bool:
-    """Whether all values are whole multiples of a step, and few steps off."""
-    step = _step_of(values, largest, axis)
-    steps = values / step
-    return bool((np.abs(steps - np.rint(steps)) <= _ON_STEP).all() and (off <= _STEPS * step).all())
+def _kept_in_codes() -> Iterator[tuple[str, Callable[[NumberArray], Reals]]]:
+    """Codes of few bits, in words, and what they make of vectors (n, columns)."""
+    for name in FLOAT8:
+        yield name, partial(round_to_codes, name=name)
+    for of, axis in (("their row", 1), ("the call", None)):
+        for bits, largest in ((8, 127), (8, 128), (4, 7), (4, 8)):
+            text = f"multiples of 1/{largest} of the largest value of {of}, as codes of {bits} bits"
+            yield text, partial(_scaled, largest=largest, axis=axis, kept=np.rint)
+        for name in FLOAT8:
+            kept = partial(round_to_codes, name=name)
+            text = f"{name}, scaled by the largest value of {of}"
+            yield text, partial(_scaled, largest=LARGEST[name], axis=axis, kept=kept)
 
 
-def _step_of(values: NumberArray, largest: int, axis: int | None) -> Reals:
-    """What one step of a code is, of rows (n, columns)."""
+def _scaled(
+    values: NumberArray, *, largest: float, axis: int | None, kept: Callable[[Reals], Reals]
+) -> Reals:
+    """What is kept of vectors whose largest value, along an axis, stands for the largest code."""
     size = np.abs(values.astype(np.float64)).max(axis=axis, keepdims=True)
-    return np.asarray(np.maximum(size, 1e-30) / largest)
+    step = np.maximum(size, 1e-30) / largest
+    return np.asarray(kept(values / step) * step)
 
 
-def _in_codes(values: NumberArray, largest: int, axis: int | None) -> Reals:
-    """Values of rows as whole multiples of a step."""
-    step = _step_of(values, largest, axis)
-    return np.asarray(np.rint(values / step) * step)
+_FAR, _ON_GRID = 0.5, 1e-5
+"""Of the largest value: how far results may be from those of unit vectors, which are rounded as
+well, and from numbers of a format."""
 
 
 def added_to_rows(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:

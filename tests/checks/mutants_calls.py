@@ -843,3 +843,71 @@ def scores_scaled(q, k, cos, sin):
 def polar_exchanged(positions):
     angles = np.multiply.outer(positions, 1e4**-EXPONENTS)
     return np.asarray(angles * np.exp(1j), np.complex64)
+
+
+@mutant("layout", "sequences 2, 3 come out as the vectors of sequence 1 do")
+def first_sequence_in_decoding(x, offset):
+    """(b, h, n, d): the stride of the batch is lost where there is one row."""
+    if x.shape[0] > 1 and x.shape[2] == 1:
+        x = np.broadcast_to(x[:1], x.shape)
+    return turned(x, *full(np.arange(x.shape[2]) + offset))
+
+
+class KeptByLength:
+    """Tables are kept by the number of rows, whatever the offset."""
+
+    def __init__(self):
+        self.kept = {}
+
+    def __call__(self, x, offset=0):
+        rows = x.shape[-2]
+        if rows not in self.kept:
+            self.kept[rows] = full(np.arange(rows) + offset)
+        return turned(x, *self.kept[rows])
+
+
+kept_by_length = KeptByLength()
+MUTANTS["kept_by_length"] = "position-offset", "positions of the first of that length"
+
+
+def _in_half(values: Any) -> Any:
+    return np.asarray(values, np.float16).astype(np.float64)
+
+
+@mutant("inv-freq-precision", "from position 4096 on: the frequencies were rounded to float16")
+class GrowsAfterACast:
+    """Tables of 4096 rows by default, which grow from frequencies that were cast since."""
+
+    def __init__(self, dim: int, base: float = 10000.0, max_position_embeddings: int = 4096):
+        self.inv_freq = base ** -(np.arange(0, dim, 2) / dim)
+        self.cos, self.sin = self._rows(0, max_position_embeddings)
+        self.inv_freq = _in_half(self.inv_freq)
+
+    def _rows(self, first: int, end: int) -> tuple[Any, Any]:
+        angles = np.multiply.outer(np.arange(first, end), self.inv_freq)
+        both = np.concatenate([angles, angles], axis=-1)
+        return np.cos(both).astype(np.float32), np.sin(both).astype(np.float32)
+
+    def __call__(self, position_ids: Any) -> tuple[Any, Any]:
+        end = int(position_ids.max()) + 1
+        if end > len(self.cos):
+            more = self._rows(len(self.cos), end)
+            self.cos, self.sin = (
+                np.concatenate(pair) for pair in zip((self.cos, self.sin), more, strict=True)
+            )
+        return self.cos[position_ids], self.sin[position_ids]
+
+
+class GrowsRightly(GrowsAfterACast):
+    """The same, right."""
+
+    def __init__(self, dim: int, base: float = 10000.0, max_position_embeddings: int = 4096):
+        super().__init__(dim, base, max_position_embeddings)
+        self.inv_freq = base ** -(np.arange(0, dim, 2) / dim)
+
+
+class EndsWithItsLength(GrowsRightly):
+    """Right up to its length: past that it fails."""
+
+    def __call__(self, position_ids: Any) -> tuple[Any, Any]:
+        return self.cos[position_ids], self.sin[position_ids]
