@@ -105,7 +105,7 @@ def first_of_batch(x, offset=0):
     return y
 
 
-@mutant("unknown", "gives other values for sequences 2, 3 than alone")
+@mutant("layout", "sequences 2, 3 come out as the vectors of sequence 1 do")
 def first_returned(x, freqs_cis):
     return doubles.gpt_fast(x[:1], freqs_cis) + 0 * x
 
