@@ -11,7 +11,14 @@ from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import Claim, Residual
 from posenc_cli.inference.defects import ENOUGH, TURNS, Defect
 from posenc_cli.inference.differences import amplitude_origin
-from posenc_cli.inference.formats import HALVES, ROUNDED, TF32, round_to_half, whole_codes
+from posenc_cli.inference.formats import (
+    CUT_BFLOAT16,
+    HALVES,
+    ROUNDED,
+    TF32S,
+    round_to_half,
+    whole_codes,
+)
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.positions import consecutive_ranges, range_texts
 from posenc_cli.records import Record, replace
@@ -251,8 +258,18 @@ def ratio_text(frequencies: Reals, sample: Sample) -> str:
     return f"frequency of pair {pair}: {frequency}, {times} times the right one"
 
 
+_FIRST_LOST = {
+    "bfloat16": 257,
+    CUT_BFLOAT16: 257,
+    "float16": 2049,
+    **dict.fromkeys(TF32S, 2049),
+    "float32": 16777217,
+}
+"""The first whole number that a format has not."""
+
+
 def _collision_cause(dtype: str) -> Explanation:
-    first = {"bfloat16": 257, "float16": 2049, TF32: 2049, "float32": 16777217}[dtype]
+    first = _FIRST_LOST[dtype]
     return Explanation(
         Cause.POSITION_PRECISION,
         f"positions were {dtype}",

@@ -21,14 +21,16 @@ from posenc_cli.formulas.inverse import COMMON_FACTORS, FACTORS, KNOWN_BASES
 from posenc_cli.formulas.rotary import rope
 from posenc_cli.inference.candidates import is_number, rotary_schemes, usual_values
 from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.coarse_ladders import coarse_ladders
 from posenc_cli.inference.differences import (
     SHAPE,
     difference,
     layer_alternatives,
     model_alternatives,
 )
-from posenc_cli.inference.formats import COARSE, FLOAT8, HALVES, round_to_codes, round_to_half
+from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.inference.nearby import nearby_alternatives, plain_params
+from posenc_cli.inference.rounded_frequencies import rounded_to_codes, rounded_to_formats
 from posenc_cli.inference.rules import (
     Alternative,
     Remembered,
@@ -100,12 +102,7 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
     scaled = reference.encoding.bound.scheme is not rope and reference.coordinates is None
     if scaled and base is not None:
         yield from _differences(reference, rope, [plain_params(reference, base)])
-    for dtype in COARSE:
-        yield Alternative(
-            Cause.INV_FREQ_PRECISION,
-            f"the frequencies were rounded to {dtype}",
-            round_to_half(reference.frequencies.astype(np.float32).astype(np.float64), dtype),
-        )
+    yield from rounded_to_formats(reference.frequencies)
     yield from layer_alternatives(reference)
     yield from _exponents(reference)
     known = [other for other in KNOWN_BASES if other != base]
@@ -125,12 +122,7 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
         "the frequencies are in reverse order",
         reference.frequencies[::-1].copy(),
     )
-    for kind in FLOAT8:
-        yield Alternative(
-            Cause.INV_FREQ_PRECISION,
-            f"the frequencies were rounded to {kind}",
-            round_to_codes(reference.frequencies, kind),
-        )
+    yield from rounded_to_codes(reference.frequencies)
     if (reference.frequencies > 0).all():
         scales = 1 / reference.frequencies
         for how, whole in (("cut", np.floor(scales)), ("rounded", np.rint(scales))):
@@ -146,6 +138,7 @@ def _rare(reference: Reference) -> Iterator[Alternative]:
     base = base_of(reference)
     yield from _needless_scalings(reference)
     yield from _split_among_ranks(reference)
+    yield from coarse_ladders(reference)
     if base is not None:
         yield from _rounded(reference, base)
     yield from model_alternatives(reference)

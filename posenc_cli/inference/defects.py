@@ -15,7 +15,7 @@ from posenc_cli.inference.formats import (
     CUT_BFLOAT16,
     HALF_CELLS,
     HALVES,
-    TF32,
+    TF32S,
     coarse_formats,
     round_to_half,
 )
@@ -361,13 +361,14 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
         yield from (replace(plain, reduction=change) for change in angle_changes())
     if np.abs(sample.positions).max(initial=0) > _FLOAT32_INTEGERS:
         yield replace(plain, positions="float32")
-    yield replace(plain, positions=TF32, rates=TF32)
     for half in HALVES:
         yield replace(plain, angles=half)
         yield replace(plain, positions=half, rates=half, angles=half)
         yield replace(plain, positions=half, angles=half)
         yield replace(plain, positions=half, rates=half)
         yield replace(plain, rates=half, angles=half)
+    for kept in (*TF32S, CUT_BFLOAT16):
+        yield replace(plain, positions=kept, rates=kept)
     yield from (replace(plain, turn="backward", offset=offset) for offset in offsets)
     yield from _with_rules(replace(plain, turn="backward"), rules, fewest)
     yield from _with_rules(replace(plain, turn="swapped"), rules, fewest)

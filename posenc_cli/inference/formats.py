@@ -28,6 +28,9 @@ _FLOATS = {**HALVES, "float32": FLOAT32}
 
 TF32 = "TF32"
 """Float32 of which matrix products keep 10 bits after the first."""
+EVEN_TF32, CUT_TF32 = "TF32 with ties to even", "TF32 toward zero"
+"""The same where ties are rounded as float16 has them, and where the other bits are cut off."""
+TF32S = (TF32, EVEN_TF32, CUT_TF32)
 
 FLOAT8 = {"float8 e4m3": (4, -6), "float8 e5m2": (3, -14)}
 """Bits of the significand, and the exponent of the smallest normal number."""
@@ -98,9 +101,15 @@ def round_to_half(values: Reals, dtype: str) -> Reals:
     (array([256.]), array([255.]))
     >>> round_to_half(np.array([2049.0]), TF32)
     array([2050.])
+    >>> round_to_half(np.array([2049.0]), EVEN_TF32), round_to_half(np.array([2051.9]), CUT_TF32)
+    (array([2048.]), array([2050.]))
     """
-    if dtype == TF32:
-        bits = np.asarray(values, np.float32).view(np.uint32) + np.uint32(0x1000)
+    if dtype in TF32S:
+        bits = np.asarray(values, np.float32).view(np.uint32)
+        if dtype == TF32:
+            bits = bits + np.uint32(0x1000)
+        elif dtype == EVEN_TF32:
+            bits = bits + np.uint32(0xFFF) + (bits >> np.uint32(13) & np.uint32(1))
         return (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
     if dtype == CUT_BFLOAT16:
         bits = np.asarray(values, np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
@@ -123,6 +132,11 @@ def round_to_codes(values: Reals, name: str) -> Reals:
     exponents = np.maximum(np.frexp(values)[1] - 1, least)
     steps = np.ldexp(1.0, exponents - bits + 1)
     return np.asarray(np.clip(np.rint(values / steps) * steps, -largest, largest), np.float64)
+
+
+def largest_code(name: str) -> float:
+    """The largest number of a format, which scales are made to fit."""
+    return _LARGEST[name]
 
 
 HALF_CELLS = {half: CellFormat(half, half) for half in COARSE}

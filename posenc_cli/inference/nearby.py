@@ -23,6 +23,7 @@ from posenc_cli.inference.candidates import is_number, rotary_proposals, solved
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.differences import SHAPE, difference
 from posenc_cli.inference.rates import Rates
+from posenc_cli.inference.rounded_frequencies import multiples_of_a_step
 from posenc_cli.inference.rules import Alternative, base_of, changed_frequencies, ladder
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
@@ -74,6 +75,7 @@ def nearby_alternatives(reference: Reference, rotations: Rotations) -> Iterator[
         _fitted_bases(reference, rates),
         _other_values(reference, rates, short=False),
         _other_schemes(reference, rates),
+        multiples_of_a_step(reference.frequencies, rates),
         _own_ratios(reference, rates),
     )
     for alternative in alternatives:
