@@ -61,6 +61,7 @@ from posenc_cli.checks.wording import (
     with_residual,
     words_of,
 )
+from posenc_cli.inference.alternatives import likely_alternatives
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import (
     ALIKE,
@@ -357,7 +358,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     explanation = (
         _inverse_cause(suspect)
         or _transposed_cause(examination.subject, examination.reference)
-        or unwritten_cause(examination, outrageous_of)
+        or _outrageous_cause(suspect)
         or standstill_cause(suspect)
         or empty_pairs_cause(suspect)
         or axis_cause(suspect)
@@ -387,6 +388,19 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or _one_of(unwritten_rates_cause(suspect))
         or _one_of(damaged_cause(suspect) or pairs_cause(suspect))
     )
+
+
+def _outrageous_cause(suspect: Suspect) -> Explanation | None:
+    """The cause of frequencies that no rule may seem to give: one that does, or memory."""
+    garbage = unwritten_cause(suspect.examination, outrageous_of)
+    if garbage is None:
+        return None
+    rules = likely_alternatives(suspect.sample.reference)
+    for claim in claims_that_hold(suspect.sample, (Defect(frequencies=rule) for rule in rules)):
+        residual = suspect.whole.residual(claim)
+        if residual.whole:
+            return next(words_of(claim, suspect, residual))
+    return garbage
 
 
 def _causes_of_rows(suspect: Suspect) -> list[Explanation]:

@@ -132,7 +132,7 @@ def _words_of_roundings(
     """The causes of what was rounded, in words."""
     sample = suspect.sample
     if defect.positions:
-        yield _collision_cause(defect.positions)
+        yield _collision_cause(defect.positions, both=defect.positions == defect.rates)
     if defect.rates:
         yield Explanation(
             Cause.INV_FREQ_PRECISION,
@@ -268,13 +268,13 @@ _FIRST_LOST = {
 """The first whole number that a format has not."""
 
 
-def _collision_cause(dtype: str) -> Explanation:
+def _collision_cause(dtype: str, *, both: bool) -> Explanation:
+    """The cause of positions in a format; ``both`` says that frequencies are in it as well."""
     first = _FIRST_LOST[dtype]
-    return Explanation(
-        Cause.POSITION_PRECISION,
-        f"positions were {dtype}",
-        f"positions collide from {first} on: {dtype} has no {first}",
-    )
+    evidence = f"positions collide from {first} on: {dtype} has no {first}"
+    if both:
+        evidence += "; so both factors of each angle were, as where matrices are multiplied so"
+    return Explanation(Cause.POSITION_PRECISION, f"positions were {dtype}", evidence)
 
 
 def amplitude_cause(sample: Sample) -> Explanation | None:

@@ -121,8 +121,13 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     for name, place in (("middle", (low + high) / 2), ("geometric middle", (low * high) ** 0.5)):
         message = f"there is no blend: pairs are kept or slowed by the {name} of the two factors"
         mixtures.append((message, 1.0 * (original * turns < place)))
+    mixtures += _other_blends(xp, original * turns, low, high)
     for message, share in mixtures:
         yield Mistake(message, share * stretched + (1 - share) * kept)
+    yield Mistake(
+        "the blend is geometric: powers of kept and slowed frequencies are multiplied",
+        stretched**slowed * kept ** (1 - slowed),
+    )
     yield Mistake(
         "the blend between kept and slowed pairs runs the wrong way",
         xp.where(between, wrong_way, slowed * stretched + (1 - slowed) * kept),
@@ -142,6 +147,40 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         "the scaling is applied to frequencies that are scaled already",
         again * once / factor + (1 - again) * once,
     )
+
+
+def _other_blends(xp: Any, turns: Any, low: float, high: float) -> Iterator[tuple[str, Any]]:
+    """How far other blends slow pairs of so many turns in the original context."""
+    run = (turns - low) / (high - low)  # 0 where the blend slows wholly, 1 where not at all
+    in_wavelengths = (1 / turns - 1 / high) / (1 / low - 1 / high)
+    in_logarithms = xp.log(turns / high) / xp.log(low / high)
+    yield "the blend is linear in the wavelength, not in its inverse", xp.clip(in_wavelengths, 0, 1)
+    yield (
+        "the blend is linear in the logarithm of the wavelength, not in its inverse",
+        xp.clip(in_logarithms, 0, 1),
+    )
+    yield "the blend goes on past both thresholds: it is not clamped", 1 - run
+    yield "the blend goes on past low_freq_factor: it is not clamped at 0", 1 - xp.minimum(run, 1)
+    yield "the blend goes on past high_freq_factor: it is not clamped at 1", 1 - xp.maximum(run, 0)
+    between = xp.clip(run, 0, 1)
+    for text, curve in (
+        ("a smooth step, 3t² − 2t³", between**2 * (3 - 2 * between)),
+        ("half a cosine, (1 − cos πt)/2", (1 - xp.cos(math.pi * between)) / 2),
+        ("t²", between**2),
+        ("√t", between**0.5),
+        ("t³", between**3),
+    ):
+        yield f"the blend goes by {text}, not by t", 1 - curve
+    inside = (turns >= low) & (turns <= high)
+    for text, share in (
+        ("turns/high_freq_factor", turns / high),
+        ("(turns − low_freq_factor)/high_freq_factor", (turns - low) / high),
+        (
+            "(turns − low_freq_factor)/(high_freq_factor + low_freq_factor)",
+            (turns - low) / (high + low),
+        ),
+    ):
+        yield f"the blend divides otherwise: t is {text}", xp.where(inside, 1 - share, turns < low)
 
 
 @rotary(

@@ -177,6 +177,10 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     yield Mistake(
         "the factor multiplies slow pairs, not divides", kept * factor * ramp + kept * (1 - ramp)
     )
+    yield Mistake(
+        "the ramp is geometric: kept frequencies are divided by powers of the factor",
+        kept / factor**ramp,
+    )
 
 
 def _steps(xp: Any, params: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -213,10 +217,47 @@ def _other_ramps(xp: Any, params: Mapping[str, Any]) -> Iterator[tuple[str, Any]
     roundings = (("rounded down", math.floor), ("rounded up", math.ceil), ("rounded", round))
     for how, function in roundings:
         yield f"both ends of the ramp are {how}", _ramp(xp, params, rounding=function)
-    unclipped = (xp.arange(rotated // 2) - _ends(params)[0]) / max(
-        _ends(params)[1] - _ends(params)[0], 1e-3
-    )
+    exact_low, exact_high = _ends(params, rounding=lambda end: end)
+    message = "the ends of the ramp are rounded inward, not outward"
+    yield message, _ramp_between(xp, params, math.ceil(exact_low), math.floor(exact_high))
+    low, high = _ends(params)
+    unclipped = (xp.arange(rotated // 2) - low) / max(high - low, 1e-3)
     yield "the ramp goes on past its ends", unclipped
+    yield "the ramp goes on past its first end", xp.minimum(unclipped, 1)
+    yield "the ramp goes on past its last end", xp.maximum(unclipped, 0)
+    within = min(high, rotated // 2 - 1)
+    message = f"the last end of the ramp is held within the {rotated // 2} pairs, not the columns"
+    yield message, _ramp_between(xp, params, low, within)
+    message = "the ends of the ramp are not held within 0 and d − 1"
+    yield message, _ramp_between(xp, params, *_ends(params, held=False))
+    yield from _other_curves(xp, params)
+
+
+def _other_curves(xp: Any, params: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Ramps that are no straight lines of the number of the pair."""
+    kept = plain_frequencies(xp, params)
+    turns = params["original_max_position_embeddings"] * kept / (2 * math.pi)
+    fast, slow = params["beta_fast"], params["beta_slow"]
+    if fast > slow:
+        for text, curve in (
+            ("wavelength", (1 / turns - 1 / fast) / (1 / slow - 1 / fast)),
+            ("turns in the context, as the paper's γ is,", (fast - turns) / (fast - slow)),
+        ):
+            message = f"the ramp is linear in the {text} between beta_fast and beta_slow, not in "
+            yield f"{message}the pair", xp.clip(curve, 0, 1)
+    ramp = _ramp(xp, params)
+    for text, curve in (
+        ("a smooth step, 3r² − 2r³", ramp**2 * (3 - 2 * ramp)),
+        ("half a cosine, (1 − cos πr)/2", (1 - xp.cos(math.pi * ramp)) / 2),
+        ("r²", ramp**2),
+        ("√r", ramp**0.5),
+    ):
+        yield f"the ramp goes by {text}, not by r", curve
+
+
+def _ramp_between(xp: Any, params: Mapping[str, Any], low: float, high: float) -> Any:
+    """A ramp from 0 at one end to 1 at the other, in float64. Shape: (pairs,)."""
+    return xp.clip((xp.arange(pair_count(params)) - low) / (high - low or 1e-3), 0, 1)
 
 
 def _ramp(
@@ -229,7 +270,7 @@ def _ramp(
 ) -> Any:
     """How far each pair is interpolated, from 0 to 1, in float64. Shape: (pairs,)."""
     low, high = _ends(params, width=width, context=context, rounding=rounding)
-    return xp.clip((xp.arange(pair_count(params)) - low) / (high - low or 1e-3), 0, 1)
+    return _ramp_between(xp, params, low, high)
 
 
 def _ends(
@@ -238,8 +279,12 @@ def _ends(
     width: float | None = None,
     context: float | None = None,
     rounding: Callable[[float], float] | None = None,
+    held: bool = True,
 ) -> tuple[float, float]:
-    """The ends of the ramp, as :func:`yarn_ramp` has them, in float64."""
+    """The ends of the ramp, as :func:`yarn_ramp` has them, in float64.
+
+    ``held`` says whether they are held within the columns.
+    """
     rotated = 2 * pair_count(params)
     # Of each part: their quotient may be too small or too large for a number.
     logarithm = math.log(context or params["original_max_position_embeddings"])
@@ -252,7 +297,7 @@ def _ends(
         low, high = rounding(low), rounding(high)
     elif params["truncate"]:
         low, high = math.floor(low), math.ceil(high)
-    return max(low, 0), min(high, rotated - 1)
+    return (max(low, 0), min(high, rotated - 1)) if held else (low, high)
 
 
 @rotary(

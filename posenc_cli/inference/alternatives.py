@@ -53,6 +53,10 @@ _CONTEXTS = (4096, 8192, 2048, 32768)
 _FIXED_BITS = (8, 10, 12, 14, 15, 16, 20, 24)
 """After the point, of frequencies in fixed point."""
 
+_FAST = 4.0
+"""Radians a position: faster pairs are far round the circle, and all that their float32 leaves of
+them shows at far positions."""
+
 _RANKS = (2, 4, 8)
 """Over how many devices heads are split, mostly."""
 _STEPS = (2.0, 0.5)
@@ -221,6 +225,8 @@ def _mistakes(reference: Reference) -> Iterator[Alternative]:
         with scheme.answerable(), np.errstate(all="ignore"):
             for mistake in scheme.mistakes(np, reference.params):
                 values = np.asarray(mistake.frequencies, np.float64)
+                single = values.astype(np.float32)
+                values = np.where(np.abs(values) > _FAST, single.astype(np.float64), values)
                 messages.setdefault(values.tobytes(), []).append(mistake.message)
     except (PosencError, ArithmeticError, ValueError):
         pass  # parameters as large as float64 holds, of which a mistake makes larger ones

@@ -291,6 +291,8 @@ def same_defect(defect: Defect | None, other: Defect | None) -> bool:
     """
     if defect is None or other is None:
         return defect is other
+    if _rounds_alike(defect, other) or _rounds_alike(other, defect):
+        return True
     a, b = defect.frequencies, other.frequencies
     if (a is None) != (b is None):
         return False
@@ -305,6 +307,14 @@ def same_defect(defect: Defect | None, other: Defect | None) -> bool:
         and same_defect(defect.cosines, other.cosines)
         and same_defect(defect.sines, other.sines)
     )
+
+
+def _rounds_alike(defect: Defect, other: Defect) -> bool:
+    """Whether one rounds the frequencies itself, and the other has them rounded by a rule."""
+    rule = other.frequencies
+    if rule is None or rule.cause != Cause.INV_FREQ_PRECISION or not defect.rates:
+        return False
+    return replace(defect, rates=None) == replace(other, frequencies=None)
 
 
 def copied_frequencies(sample: Sample, rotations: Rotations | None) -> Defect | None:
