@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.added import added_cause
+from posenc_cli.checks.added_angles import added_angles_cause
 from posenc_cli.checks.axes import axis_cause
 from posenc_cli.checks.cell_maps import byte_order_cause, cell_map_cause, own_numbers_cause
 from posenc_cli.checks.codes import FindingName
@@ -36,6 +37,7 @@ from posenc_cli.checks.noise import damaged_cause, dropped_cause, noise_cause
 from posenc_cli.checks.own_lengths import own_length_cause
 from posenc_cli.checks.passed import passed_cause
 from posenc_cli.checks.quantized import quantized_causes
+from posenc_cli.checks.real_positions import real_position_cause
 from posenc_cli.checks.recurrences import recurrence_cause
 from posenc_cli.checks.regimes import regime_causes
 from posenc_cli.checks.rope import without_growth
@@ -363,6 +365,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or empty_pairs_cause(suspect)
         or axis_cause(suspect)
         or grid_cause(suspect)
+        or real_position_cause(suspect)
     )
     zeros = _one_of(unwritten_cause(examination, zeros_of))
     explanation = explanation or rounded_powers_cause(suspect)
@@ -373,6 +376,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         _one_of(rounded_vectors_cause(suspect))
         or quantized_causes(suspect)
         or _one_of(own_length_cause(suspect))
+        or _one_of(added_angles_cause(suspect))
         or _one_of(interpolated_cause(suspect))
         or _one_of(recurrence_cause(suspect))
         or _one_of(dropped_cause(suspect))

@@ -22,7 +22,7 @@ def reproduced(
     predicted: Callable[[Sample], ComplexRows],
     rates: Reals,
     *,
-    turned_as: Callable[[Sample], Integers] | None = None,
+    turned_as: Callable[[Sample], Integers | Reals] | None = None,
 ) -> Residual:
     """What a rule that predicts the factors of a piece leaves over; the tolerance follows rates.
 

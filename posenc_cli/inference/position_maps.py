@@ -25,6 +25,9 @@ _READABLE = 0.9
 _MOST_TURNS = 32
 """Of the slowest pair, either way, that are tried where it turns more than once."""
 
+_FEWEST_GROUPED, _LARGEST_GROUP = 4, 4096
+"""Rows that show in groups of how many positions are counted, and how large these may be."""
+
 _RANKS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 """Ranks, or chunks, that a sequence is shared among."""
 
@@ -122,6 +125,8 @@ def position_maps(sample: Sample) -> Iterator[PositionMap]:
     yield from _ends(positions, read)
     yield from _wraps(positions, read)
     yield from _steps(positions, read)
+    yield from _grouped(positions, read)
+    yield from _strided(positions, read)
     yield from _countdown(positions, read)
     yield from _dealt(positions, read)
 
@@ -354,6 +359,7 @@ def _steps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     multiple = math.gcd(*(int(position) for position in read))
     if multiple > 1 and np.unique(read).size > 2:
         yield _rounded_down(multiple)
+        yield from _rounded_otherwise(multiple)
 
 
 def _divided(step: int) -> PositionMap:
@@ -368,6 +374,99 @@ def _rounded_down(multiple: int) -> PositionMap:
         f"positions are rounded down to multiples of {multiple}",
         lambda p: p // multiple * multiple,
     )
+
+
+def _rounded_otherwise(multiple: int) -> Iterator[PositionMap]:
+    """Positions that are rounded to the nearest multiple, or up."""
+    nearest = f"positions are rounded to the nearest multiple of {multiple}"
+    even = multiple % 2 == 0  # or there are no ties
+    if even:
+        yield PositionMap(
+            f"{nearest}, ties to even ones",
+            lambda p: np.asarray(np.rint(p / multiple), np.int64) * multiple,
+        )
+    yield PositionMap(
+        f"{nearest}, ties up" if even else nearest,
+        lambda p: (2 * p + multiple) // (2 * multiple) * multiple,
+    )
+    yield PositionMap(
+        f"positions are rounded up to multiples of {multiple}",
+        lambda p: -(-p // multiple) * multiple,
+    )
+
+
+def _grouped(positions: Integers, read: Integers) -> Iterator[PositionMap]:
+    """Positions that count on by 1 every few rows, from one of them on or everywhere."""
+    order = np.argsort(positions, kind="stable")
+    positions, read = positions[order], read[order]
+    begin = int(np.argmax(positions != read))
+    first, tail, counted = int(positions[begin]), positions[begin:], read[begin:]
+    rise = int(counted[-1] - counted[0])
+    if tail.size < _FEWEST_GROUPED or rise < 1:
+        return
+    near = round(int(tail[-1] - tail[0]) / rise)
+    for group in (size for size in (near, near - 1, near + 1) if 1 < size <= _LARGEST_GROUP):
+        if np.array_equal(read, positions // group):
+            return
+        known = list(_grouped_from(first, group)) if begin else []
+        start, shift = _offsets_of_groups(tail, counted, group)
+        if start is not None:
+            known.append(_counted_from(first if begin else 0, group, start, shift))
+        for grouped in known:
+            if np.array_equal(grouped.at(positions), read):
+                yield grouped
+                return
+
+
+def _grouped_from(first: int, group: int) -> Iterator[PositionMap]:
+    """Self-Extend's positions, by which row ``first`` is the first to be turned as another."""
+    for start in (start for start in (first - 1, first - 2) if start > 0):
+        every = f"positions up to {start} are right, from there on every {group} rows share one"
+        yield PositionMap(
+            f"{every}: p is turned as {start} + (p − {start})//{group}",
+            lambda p, start=start: np.where(p < start, p, start + (p - start) // group),
+        )
+        kept = start - start // group
+        yield PositionMap(
+            f"{every}: p is turned as p//{group} + {start} − {start}//{group}, as Self-Extend's "
+            "distant keys are",
+            lambda p, start=start, kept=kept: np.where(p < start, p, p // group + kept),
+        )
+
+
+def _offsets_of_groups(
+    positions: Integers, read: Integers, group: int
+) -> tuple[int | None, int]:
+    """The a and c by which all positions p are read as (p + a)//group + c; a None for none."""
+    starts = np.arange(group)[:, None]
+    shifts = read - (positions + starts) // group  # (group, n)
+    fitting = np.flatnonzero((shifts == shifts[:, :1]).all(axis=1))
+    return (int(fitting[0]), int(shifts[fitting[0], 0])) if fitting.size else (None, 0)
+
+
+def _counted_from(first: int, group: int, start: int, shift: int) -> PositionMap:
+    which = f"from position {first} on" if first else "everywhere"
+    counted = f"(p + {start})//{group}" if start else f"p//{group}"
+    sign = "−" if shift < 0 else "+"
+    moved = f"{counted} {sign} {abs(shift)}" if shift else counted
+    return PositionMap(
+        f"{which} every {group} rows share a position: p is turned as {moved}",
+        lambda p: np.where(p < first, p, (p + start) // group + shift),
+    )
+
+
+def _strided(positions: Integers, read: Integers) -> Iterator[PositionMap]:
+    """Blocks of rows that begin at multiples of another number than of their length."""
+    order = np.argsort(positions, kind="stable")
+    positions, read = positions[order], read[order]
+    begin = int(np.argmax(positions != read))
+    length, stride = int(positions[begin]), int(read[begin])
+    if begin and positions[begin - 1] == length - 1 and 0 < stride != length > 1:
+        yield PositionMap(
+            f"blocks of {length} rows begin at multiples of {stride}, not of {length}: p is turned "
+            f"as p//{length} · {stride} + p mod {length}",
+            lambda p: p // length * stride + p % length,
+        )
 
 
 def _countdown(positions: Integers, read: Integers) -> Iterator[PositionMap]:
