@@ -76,6 +76,7 @@ from posenc_cli.inference.claims import (
 from posenc_cli.inference.defects import ENOUGH, Defect, nearly_holds
 from posenc_cli.inference.fitting import fit
 from posenc_cli.inference.localise import Whole
+from posenc_cli.inference.nearby import same_by_other_numbers
 from posenc_cli.inference.rules import base_of, ladder
 from posenc_cli.inference.sample import Sample
 from posenc_cli.inference.tolerance import Tolerance
@@ -465,7 +466,19 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
         if its_residual.rows == residual.rows and its_residual.within <= ALIKE * residual.within
         if not _is_plain(claim) and other.parts == claim.parts
     ]
-    return either(causes, others)
+    return either(causes, [*others, *_in_other_numbers(claim, suspect, residual)])
+
+
+def _in_other_numbers(
+    claim: Claim, suspect: Suspect, residual: Residual
+) -> Iterator[Explanation]:
+    """A rule alone that explains the whole subject, in other numbers that come to the same."""
+    rule = claim.defect.frequencies
+    if rule is None or claim.parts > 1 or _is_plain(claim):
+        return
+    for other in same_by_other_numbers(suspect.sample.reference, rule):
+        defect = Defect(frequencies=other)
+        yield together(words_of(Claim(defect, claim.amplitude), suspect, residual))
 
 
 def _is_plain(claim: Claim) -> bool:

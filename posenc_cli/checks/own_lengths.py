@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from posenc_cli.inference.sample import Sample
     from posenc_cli.numerics.arrays import ComplexRows, Flags, RealRows, Reals
 
-_WINDOW = 64
-"""Rows that show of which length their base is."""
+_WINDOWS = (64, 8)
+"""Rows that show of which length their base is: many of one block, or few of a short one."""
 
 _PIECE = 1024
 """Rows that are read at a time, to see how far a length goes."""
@@ -36,6 +36,9 @@ _FEWEST_BLOCKS = 3
 
 _NEAR = (0, 1, -1, 2, -2)
 """Added to a length that was measured and rounded."""
+
+_FARTHEST = 1e12
+"""A length past which none is looked for."""
 
 _SHOWN = 4
 """Lengths that a message has where they follow no rule."""
@@ -184,22 +187,20 @@ def _likely_lengths(
     suspect: Suspect, rule: _DynamicBase, blocks: list[_Block], row: int
 ) -> Iterator[int]:
     """Of which length the rows from one on may be: as the blocks before go on, or as measured."""
-    window = suspect.whole.read(slice(row, min(row + _WINDOW, suspect.whole.count)))
     lengths = [rule.limit]
     if len(blocks) > 1:
         before, last = blocks[-2:]
         lengths += [2 * last.length - before.length, 2 * last.length]
-    rotations = nearest_rotations(window)
-    measured = None if rotations is None else rule.length(np.abs(rotations.frequencies))
-    if measured is not None and rule.limit < measured < _FARTHEST:
-        lengths += [round(measured) + near for near in _NEAR]
+    for rows in _WINDOWS:
+        window = suspect.whole.read(slice(row, min(row + rows, suspect.whole.count)))
+        rotations = nearest_rotations(window)
+        measured = None if rotations is None else rule.length(np.abs(rotations.frequencies))
+        if measured is not None and rule.limit < measured < _FARTHEST:
+            lengths += [round(measured) + near for near in _NEAR]
+    first = window.rows(np.arange(1))
     for length in dict.fromkeys(length for length in lengths if length >= rule.limit):
-        if _explained(window, rule, length)[0]:
+        if _explained(first, rule, length).all():
             yield length
-
-
-_FARTHEST = 1e12
-"""A length past which none is looked for."""
 
 
 def _explained(piece: Sample, rule: _DynamicBase, length: int) -> Flags:

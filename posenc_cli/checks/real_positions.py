@@ -14,7 +14,7 @@ import numpy as np
 
 from posenc_cli.checks.reproduced import reproduced, turned_by
 from posenc_cli.checks.verdict import Explanation
-from posenc_cli.checks.wording import with_residual
+from posenc_cli.checks.wording import either, with_residual
 from posenc_cli.formulas.inverse import snap
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.defects import Defect
@@ -38,6 +38,9 @@ _NEAR = 2e-4
 _ROUGH = 1e-4
 """Of a number that is read off: what digits of it nothing shows are left out."""
 
+_FAR = 0.5
+"""Of 1: a ratio so far from it is more likely one of frequencies."""
+
 _SLOWEST = 4096
 """Times as slowly as right positions go on: slower ones stand still."""
 
@@ -46,10 +49,14 @@ _SHOWN = 3
 
 
 class RealMap(Record):
-    """Position p is turned as ``at(p)``: in words, and as a function of positions (n,)."""
+    """Position p is turned as ``at(p)``: in words, and as a function of positions (n,).
+
+    ``ratio`` is that of all frequencies that would do the same, None where none would.
+    """
 
     message: str
     at: Callable[[Reals], Reals]
+    ratio: float | None = None
 
 
 def real_position_cause(suspect: Suspect) -> Explanation | None:
@@ -86,8 +93,19 @@ def real_position_cause(suspect: Suspect) -> Explanation | None:
                 f"{p:g} as {q:.7g}" for p, q in zip(some, tried.at(some), strict=True)
             )
             cause = Explanation(Cause.POSITION_OFFSET, tried.message, f"position {shown}")
-            return with_residual(cause, residual)
+            return _or_frequencies(with_residual(cause, residual), tried.ratio)
     return None
+
+
+def _or_frequencies(cause: Explanation, ratio: float | None) -> Explanation:
+    """The cause, beside it the ratio of all frequencies that does the same, the likelier first."""
+    if ratio is None:
+        return cause
+    near = abs(ratio - 1) < _FAR
+    times = f"1 {'+' if ratio > 1 else '−'} {abs(ratio - 1):.6g}" if near else f"{ratio:.6g}"
+    message = f"all frequencies are {times} times the right ones"
+    other = replace(cause, cause=Cause.FREQUENCY_RULE, message=message)
+    return either([cause], [other])[0] if near else either([other], [cause])[0]
 
 
 def _maps(positions: Reals, read: Reals, reference: Reference) -> Iterator[RealMap]:
@@ -113,11 +131,10 @@ def _spaced(positions: Reals, read: Reals, reference: Reference) -> Iterator[Rea
             f"positions are those of linspace({begin:g}, {end:g}, {count}){stretched}: p is turned "
             f"as {base}p · {_fraction(times * (end - begin), count - 1)}"
         )
-        if not begin:
-            message += ", or all frequencies are so many times the right ones"
         yield RealMap(
             message,
             lambda p, begin=times * begin, slope=slope: np.asarray(begin + slope * p, np.float64),
+            None if begin else slope,
         )
 
 

@@ -200,9 +200,9 @@ def _dynamic_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     limit, factor, pairs = params["max_position_embeddings"], params["factor"], pair_count(params)
     if pairs < 2:
         return
-    lengths = (int(min(limit * factor, LARGEST_POSITION)), limit + 1, limit, *CONTEXTS)
-    for length in dict.fromkeys(lengths):
-        stretch = factor * max(length, limit) / limit - (factor - 1)
+    lengths = (int(min(limit * factor, LARGEST_POSITION)), limit + 1, *CONTEXTS)
+    for length in dict.fromkeys(length for length in lengths if length > limit):
+        stretch = factor * length / limit - (factor - 1)
         if stretch > 0:
             base = params["base"] * stretch ** (pairs / (pairs - 1))
             yield Mistake(

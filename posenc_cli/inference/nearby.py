@@ -58,6 +58,9 @@ _PLACED = 1e-3
 _OWN_SHARE = 4
 """At most one pair in so many is wrong in a way of its own: more are another rule."""
 
+_SAME = 1e-6
+"""Of a frequency: what differs by less is the same to float32 tables."""
+
 _APART = 1e-5
 """Of a frequency: what differs by less is its rounding."""
 
@@ -80,6 +83,24 @@ def nearby_alternatives(reference: Reference, rotations: Rotations) -> Iterator[
     )
     for alternative in alternatives:
         yield replace(alternative, read_off=True)
+
+
+def same_by_other_numbers(reference: Reference, rule: Alternative) -> Iterator[Alternative]:
+    """What gives the frequencies of a rule as well: another value of one number of the reference's.
+
+    Numbers of few digits are meant, and lengths.
+    """
+    rates, base = rule.frequencies, base_of(reference)
+    if rates.shape != reference.frequencies.shape or not (rates > 0).all():
+        return
+    others = list(_other_values(reference, rates, short=True))
+    if base is not None and _is_ladder(rates):
+        others += _one_or_none(_of_another_length(reference, ladder_base(rates) / base))
+    for other in others:
+        if other.message.partition(" is ")[0] == rule.message.partition(" is ")[0]:
+            continue  # the same number, of which some digits do not show
+        if np.allclose(other.frequencies, rates, rtol=_SAME, atol=0):
+            yield other
 
 
 def _constant_ratio(reference: Reference, rates: Reals) -> Iterator[Alternative]:
@@ -205,13 +226,19 @@ def plain_params(reference: Reference, base: float) -> dict[str, object]:
     return {"dim": reference.head, "base": base, "partial": share}
 
 
+def ladder_base(frequencies: Reals) -> float:
+    """The base of a geometric ladder from 1 on, by its last frequency."""
+    pairs = frequencies.size
+    return float(frequencies[-1] ** (-pairs / (pairs - 1)))
+
+
 def _is_ladder(frequencies: Reals) -> bool:
     """Whether frequencies are a geometric ladder from 1 on."""
     pairs = frequencies.size
     if pairs < 3 or not (frequencies > 0).all():
         return False
-    base = frequencies[-1] ** (-pairs / (pairs - 1))
-    return bool(np.allclose(frequencies, ladder(base, np.arange(pairs) / pairs), rtol=1e-9))
+    rungs = ladder(ladder_base(frequencies), np.arange(pairs) / pairs)
+    return bool(np.allclose(frequencies, rungs, rtol=1e-9))
 
 
 def _other_values(reference: Reference, rates: Reals, *, short: bool) -> Iterator[Alternative]:

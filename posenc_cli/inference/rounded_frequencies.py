@@ -69,8 +69,8 @@ def rounded_to_codes(frequencies: Reals) -> Iterator[Alternative]:
 
 def multiples_of_a_step(frequencies: Reals, rates: Reals) -> Iterator[Alternative]:
     """Whole multiples of a step that measured rates are, however many there are."""
-    turning = rates[rates > 0]
     largest = float(frequencies.max(initial=0.0))
+    turning = rates[rates > largest / _MOST_CODES]  # slower ones stand, but for noise
     if not turning.size or not largest:
         return
     for times in (1, 2, 3):

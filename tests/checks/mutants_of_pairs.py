@@ -17,12 +17,56 @@ from tests.checks.textbook import (
     llama3,
     ntk,
     proportional,
+    to,
     yarn,
     yarn_scale,
 )
 
 MUTANTS = Mutants()
 mutant = MUTANTS.add
+
+
+def rungs(base, pairs, dtype, operation=np.multiply, *, up=False):
+    """A ladder each of whose frequencies, or periods, is made of the one before in a format."""
+    dtype = HALF.get(dtype, dtype)
+    step = dtype(base ** ((1 if up else -1) / pairs))
+    made = [dtype(1)]
+    for _ in range(pairs - 1):
+        made.append(dtype(operation(made[-1], step)))
+    return np.array(made, float)
+
+
+def coded(values, last, *, group=None, zero_point=False):
+    """Whole codes of a scale for all, or for groups of so many."""
+    parts = values.reshape(-1, group or len(values))
+    steps = parts.max(1, keepdims=True) - (parts.min(1, keepdims=True) if zero_point else 0)
+    return (np.rint(parts / steps * last) * steps / last).ravel()
+
+
+def flushed(values):
+    """Float16 without its subnormal numbers."""
+    half = values.astype(np.float16).astype(float)
+    return np.where(half < 2.0**-14, 0, half)
+
+
+LLAMA = ladder(128, 5e5)
+RUN = (8192 * LLAMA / (2 * math.pi) - 1) / 3
+"""How far pairs of Llama 3 are on their way from slowed, 0, to kept, 1."""
+
+
+def blended(share):
+    """Llama 3's pairs, those between the thresholds by other shares of the kept."""
+    inside = (RUN > 0) & (RUN < 1)
+    return np.where(inside, share * LLAMA + (1 - share) * LLAMA / 8, llama3(128, 5e5))
+
+
+def ramped(ramp):
+    """YaRN's pairs by another ramp, 0 where they are kept."""
+    return ladder(128, 1e4) * (1 - ramp) + ladder(128, 1e4) / 16 * ramp
+
+
+YARN_TURNS = 4096 * ladder(128, 1e4) / (2 * math.pi)
+YARN_RUN = (np.arange(64) - 20) / (46 - 20)
 
 # fmt: off
 # Layout, direction and partners of a part.
@@ -281,4 +325,66 @@ mutant("proportional_slowest", "proportional", "frequency-rule", "the 16 slowest
     inv_freq=np.where(np.arange(64) < 48, 0, ladder(128, 1e6)))
 mutant("proportional_ones", "proportional", "frequency-rule", "pairs that should stand turn by 1",
     inv_freq=np.where(np.arange(64) < 16, ladder(128, 1e6), 1))
+
+# Ladders that were computed in a coarse format.
+mutant("rungs_bfloat16", "wide", "inv-freq-precision", "a ladder of products in bfloat16",
+    inv_freq=rungs(5e5, 64, "bfloat16"))
+mutant("rungs_divided", "plain", "inv-freq-precision", "a ladder of quotients in float16",
+    inv_freq=rungs(1e4, 32, "float16", np.divide, up=True))
+mutant("rungs_of_periods", "plain", "inv-freq-precision", "periods multiplied up in bfloat16",
+    inv_freq=1 / rungs(1e4, 32, "bfloat16", up=True))
+mutant("rungs_single", "yarn", "inv-freq-precision", "a ladder of products in float32, under YaRN",
+    inv_freq=rungs(1e4, 64, "float32") * yarn(128, 1e4, 16) / ladder(128, 1e4))
+mutant("rungs_linear", "million", "inv-freq-precision", "a ladder of products in float16, over 8",
+    inv_freq=rungs(1e6, 64, "float16") / 8)
+mutant("rungs_ntk", "ntk", "inv-freq-precision", "NTK's ladder of products in bfloat16",
+    inv_freq=rungs(1e4 * 4 ** (64 / 62), 32, "bfloat16"))
+mutant("logarithms_bfloat16", "plain", "inv-freq-precision", "exp of logarithms in bfloat16",
+    inv_freq=np.exp(np.asarray(HALF["bfloat16"](
+        -np.log(1e4) * np.arange(32) / 32), np.float64)))
+mutant("powers_bfloat16", "wide", "inv-freq-precision", "1 / base^exponent, in bfloat16 throughout",
+    inv_freq=np.asarray(HALF["bfloat16"](1) / HALF["bfloat16"](
+        5e5 ** (np.arange(64) / 64).astype(HALF["bfloat16"]).astype(float)), np.float64))
+
+# Frequencies in few bits.
+mutant("frequencies_int4", "plain", "inv-freq-precision", "frequencies in int4, slow ones 0",
+    inv_freq=coded(ladder(64, 1e4), 7))
+mutant("frequencies_int8_groups", "wide", "inv-freq-precision",
+    "frequencies in int8, a scale for each 16", inv_freq=coded(LLAMA, 127, group=16))
+mutant("frequencies_uint8", "yarn", "inv-freq-precision", "frequencies in uint8 with a zero point",
+    inv_freq=coded(yarn(128, 1e4, 16), 255, zero_point=True))
+mutant("frequencies_six_bits", "linear", "inv-freq-precision", "frequencies in 63 steps",
+    inv_freq=coded(linear(64, 1e4, 4), 63))
+mutant("frequencies_scaled_e5m2", "plain", "inv-freq-precision", "frequencies times 3, in fp8",
+    inv_freq=to(ladder(64, 1e4) * 57344, "e5m2").astype(float) / 57344)
+mutant("frequencies_logarithms", "llama3", "inv-freq-precision", "logarithms in int8",
+    inv_freq=np.exp(-coded(-np.log(llama3(128, 5e5)), 127)))
+mutant("frequencies_flushed", "million", "inv-freq-precision",
+    "frequencies in float16 without subnormal numbers", inv_freq=flushed(linear(128, 1e6, 8)))
+mutant("frequencies_flushed_yarn", "deepseek", "inv-freq-precision",
+    "YaRN's frequencies in float16 without subnormal numbers", inv_freq=flushed(yarn(64, 1e4, 40)))
+
+# Blends and ramps along other curves.
+mutant("llama3_of_logarithms", "llama3", "frequency-rule", "a blend linear in ln wavelength",
+    inv_freq=blended(np.log(np.maximum(1 + 3 * RUN, 1e-9)) / np.log(4)))
+mutant("llama3_of_wavelengths", "llama3", "frequency-rule", "a blend linear in the wavelength",
+    inv_freq=blended((1 - 1 / (1 + 3 * RUN)) / (1 - 1 / 4)))
+mutant("llama3_smooth", "llama3", "frequency-rule", "a blend by a smooth step",
+    inv_freq=blended(RUN**2 * (3 - 2 * RUN)))
+mutant("llama3_unclamped", "llama3", "frequency-rule", "a blend that goes on past both thresholds",
+    relative=None, subjects=("tables",), inv_freq=RUN * LLAMA + (1 - RUN) * LLAMA / 8)
+mutant("llama3_unclamped_below", "llama3", "frequency-rule", "a blend that goes on past 0",
+    inv_freq=np.minimum(RUN, 1) * LLAMA + (1 - np.minimum(RUN, 1)) * LLAMA / 8)
+mutant("llama3_over_high", "llama3", "frequency-rule", "a blend that divides by high_freq_factor",
+    inv_freq=blended(RUN * 3 / 4))
+mutant("yarn_gamma", "yarn", "frequency-rule", "the paper's ramp, linear in turns",
+    inv_freq=ramped(1 - np.clip((YARN_TURNS - 1) / 31, 0, 1)))
+mutant("yarn_of_wavelengths", "yarn", "frequency-rule", "a ramp linear in the wavelength",
+    inv_freq=ramped(np.clip((1 / YARN_TURNS - 1 / 32) / (1 - 1 / 32), 0, 1)))
+mutant("yarn_past_end", "yarn", "frequency-rule", "a ramp that goes on past its last end",
+    relative=None, inv_freq=ramped(np.maximum(YARN_RUN, 0)))
+mutant("yarn_inward", "yarn", "frequency-rule", "the ends of the ramp rounded inward",
+    inv_freq=ramped(np.clip((np.arange(64) - 21) / (45 - 21), 0, 1)))
+mutant("yarn_geometric", "yarn", "frequency-rule", "frequencies divided by powers of the factor",
+    inv_freq=ladder(128, 1e4) / 16 ** np.clip(YARN_RUN, 0, 1))
 # fmt: on

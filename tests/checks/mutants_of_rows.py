@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -15,8 +16,10 @@ from tests.checks.textbook import (
     Rope,
     along,
     cut,
+    dynamic,
     ladder,
     linear,
+    llama3,
     ntk,
     placed,
     to,
@@ -76,6 +79,58 @@ def kept_by_matrix_products(values):
     """Numbers of which TF32 keeps 10 bits after the first."""
     bits = np.float32(values).view(np.uint32) + np.uint32(0x1000)
     return (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(float)
+
+
+def kept_with_even_ties(values):
+    """The same 10 bits, ties to even ones."""
+    parts, exponents = np.frexp(np.asarray(values, np.float64))
+    return np.ldexp(np.rint(parts * 2**11), exponents - 11)
+
+
+def kept_bits_cut(values):
+    """The same 10 bits, the others cut off."""
+    bits = np.float32(values).view(np.uint32) & np.uint32(0xFFFFE000)
+    return bits.view(np.float32).astype(float)
+
+
+def added(block, base, cosine, sine):
+    """Rows of coarse and fine angles, a of whole blocks and b within one, put together."""
+
+    def tables(cosines, _):
+        p, rates = np.arange(len(cosines)), ladder(2 * cosines.shape[1], base)
+        a, b = (np.exp(1j * place[:, None] * rates) for place in (p // block * block, p % block))
+        return cosine(a, b), sine(a, b)
+
+    return tables
+
+
+def cos_of_sum(a, b):
+    return (a * b).real
+
+
+def sin_of_sum(a, b):
+    return (a * b).imag
+
+
+def sin_of_difference(a, b):
+    return (a * b.conj()).imag
+
+
+def cos_of_difference(a, b):
+    return (a * b.conj()).real
+
+
+def grown(*ends):
+    """Rows of dynamic NTK in blocks that end so, each with the base of the length at its end."""
+
+    def tables(cosines, _):
+        rows = np.empty(cosines.shape, complex)
+        for start, end in itertools.pairwise((0, *ends)):
+            p = np.arange(start, min(end, len(rows)))[:, None]
+            rows[start:end] = np.exp(1j * p * dynamic(64, 1e4, 4, max(end, 4096), 4096))
+        return rows.real, rows.imag
+
+    return tables
 
 
 def rounded_at_random(values, seed):
@@ -479,4 +534,64 @@ mutant("chunks_late", "wide", "position-offset", "chunks of 512, each one positi
     relative=False, remap=lambda p: p % 512 + p // 512)
 mutant("offset_uint8", "plain", "position-offset", "positions from 1 on in uint8", relative=False,
     remap=lambda p: (p + 1).astype(np.uint8))
+
+# Rows that share positions, or lie between them.
+mutant("grouped", "plain", "position-offset", "4 rows share a position from 600 on",
+    relative=False, remap=lambda p: np.where(p < 600, p, 600 + (p - 600) // 4))
+mutant("grouped_distant", "wide", "position-offset", "Self-Extend's distant keys from 701 on",
+    relative=False, remap=lambda p: np.where(p < 701, p, p // 6 + 701 - 701 // 6))
+mutant("grouped_late", "llama3", "position-offset", "5 rows share a position, the first 2 at 0",
+    relative=False, remap=lambda p: (p + 3) // 5)
+mutant("slowed_from", "linear", "position-offset", "positions go on by 1/5 from 512 on",
+    relative=False, remap=lambda p: np.where(p < 512, p, 512 + (p - 512) / 5))
+mutant("nearest_multiple", "plain", "position-offset", "positions rounded to multiples of 12",
+    relative=False, remap=lambda p: np.rint(p / 12).astype(int) * 12)
+mutant("rounded_up", "wide", "position-offset", "positions rounded up to multiples of 16",
+    relative=False, remap=lambda p: -(-p // 16) * 16)
+mutant("logarithmic", "plain", "position-offset", "positions 50 ln(1 + p)", relative=False,
+    remap=lambda p: 50 * np.log1p(p))
+mutant("roots", "yarn", "position-offset", "positions √p", relative=False,
+    remap=lambda p: np.sqrt(p))
+mutant("spaced_to_length", "wide", "position-offset|frequency-rule",
+    "positions linspace(0, 4096, 4096)", remap=lambda p: p * (4096 / 4095))
+mutant("spaced_short", "ntk", "position-offset|frequency-rule", "positions linspace(0, 4095, 4097)",
+    remap=lambda p: p * (4095 / 4096))
+mutant("spaced_around_zero", "plain", "position-offset", "positions linspace(−1, 1, 4096)",
+    remap=lambda p: 2 * p / 4095 - 1)
+mutant("blocks_overlap", "plain", "position-offset", "blocks of 100 rows begin every 60 positions",
+    relative=False, remap=lambda p: p // 100 * 60 + p % 100)
+
+# Both factors of angles rounded.
+mutant("matrix_product_even", "llama3", "position-precision|inv-freq-precision",
+    "angles by a matrix product in TF32, ties to even",
+    also="position-precision|inv-freq-precision", relative=False, remap=kept_with_even_ties,
+    inv_freq=kept_with_even_ties(llama3(128, 5e5)))
+mutant("matrix_product_cut", "plain", "position-precision|inv-freq-precision",
+    "angles by a matrix product in TF32 that cuts",
+    also="position-precision|inv-freq-precision", relative=False, remap=kept_bits_cut,
+    inv_freq=kept_bits_cut(ladder(64, 1e4)))
+mutant("matrix_product_bfloat16", "wide", "position-precision|inv-freq-precision",
+    "both factors of angles cut to bfloat16", also="position-precision|inv-freq-precision",
+    relative=False, remap=lambda p: cut(p).astype(float), inv_freq=cut(ladder(128, 5e5)))
+
+# Coarse and fine angles, added wrongly.
+for _name, _of, _base, _cosine, _sine, _what in (
+    ("sine", "plain", 1e4, cos_of_sum, sin_of_difference, "sin(a − b)"),
+    ("cosine", "wide", 5e5, cos_of_difference, sin_of_sum, "cos(a − b)"),
+    ("both", "plain", 1e4, cos_of_difference, sin_of_difference, "cos(a − b) and sin(a − b)"),
+    ("term", "wide", 5e5, cos_of_sum, lambda a, b: a.imag * b.real, "sin a cos b"),
+    ("terms", "plain", 1e4, lambda a, b: a.real * b.real, lambda a, b: a.real * b.imag,
+        "cos a cos b and cos a sin b"),
+):
+    mutant(f"added_{_name}_wrong", _of, "cos-sin-mispaired", f"{_what} of angles in blocks",
+        relative=None, subjects=("tables", "half"),
+        mend=added({"plain": 80, "wide": 257}[_of], _base, _cosine, _sine))
+
+# Caches that grew.
+mutant("grown_in_blocks", "dynamic", "frequency-rule",
+    "dynamic NTK's rows appended 1536 at a time, with the base of that time", relative=None,
+    subjects=("tables", "half"), positions="0:16384", mend=grown(*range(4096, 18000, 1536)))
+mutant("grown_twofold", "dynamic", "frequency-rule",
+    "dynamic NTK's rows appended as many as there are", relative=None,
+    subjects=("tables", "half"), positions="0:16384", mend=grown(2048, 4096, 8192, 16384))
 # fmt: on
