@@ -125,8 +125,8 @@ def _cause(block: int, cosine: str | None, sine: str | None) -> Explanation:
     right = {(True, False): "; the sines are right", (False, True): "; the cosines are right"}
     return Explanation(
         Cause.COS_SIN_MISPAIRED,
-        f"angles a of every {ordinal(block)} position and b within {block} are added by a wrong formula: "
-        f"{' and '.join(texts)} stand for those of a + b",
+        f"the angles a of every {ordinal(block)} position and b of those up to the next are added "
+        f"by a wrong formula: {' and '.join(texts)} stand for those of a + b",
         f"a is the angle of p − p mod {block}, b that of p mod {block}"
         + right.get((cosine is not None, sine is not None), ""),
     )

@@ -85,10 +85,13 @@ from posenc_cli.inference.uninitialised import garbage_of, outrageous_of, zeros_
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from posenc_cli.checks.function_trial import Irregularity
     from posenc_cli.checks.rope import Survey
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.verdict import Examination
+    from posenc_cli.inference.claims import Residual
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import ColumnPairing, SomeRows, SubjectBlock
     from posenc_cli.numerics.arrays import Integers
@@ -469,9 +472,7 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     return either(causes, [*others, *_in_other_numbers(claim, suspect, residual)])
 
 
-def _in_other_numbers(
-    claim: Claim, suspect: Suspect, residual: Residual
-) -> Iterator[Explanation]:
+def _in_other_numbers(claim: Claim, suspect: Suspect, residual: Residual) -> Iterator[Explanation]:
     """A rule alone that explains the whole subject, in other numbers that come to the same."""
     rule = claim.defect.frequencies
     if rule is None or claim.parts > 1 or _is_plain(claim):

@@ -101,7 +101,7 @@ def _row_by_row_cause(suspect: Suspect, rule: _DynamicBase) -> Explanation | Non
     """The cause where the base at row m is that of a sequence of m + 1 positions."""
 
     def predicted(piece: Sample) -> ComplexRows:
-        return _turned(piece, rule.rates(piece.positions[:, None] + 1.0))
+        return _turned(piece, rule.rates(piece.positions[:, None].astype(np.float64) + 1))
 
     plain = rule.rates(np.zeros((1, 1)))[0]
     if not suspect.sample.explained_cells(predicted(suspect.sample), plain).all():
@@ -120,7 +120,7 @@ def _blocks_cause(suspect: Suspect, rule: _DynamicBase) -> Explanation | None:
     if blocks is None or len(blocks) < _FEWEST_BLOCKS:
         return None
     stops = np.array([block.stop for block in blocks])
-    lengths = np.array([float(block.length) for block in blocks])
+    lengths: Reals = np.array([float(block.length) for block in blocks])
 
     def predicted(piece: Sample) -> ComplexRows:
         which = np.searchsorted(stops, piece.positions, side="right")
@@ -140,7 +140,8 @@ def _blocks_cause(suspect: Suspect, rule: _DynamicBase) -> Explanation | None:
 
 def _turned(piece: Sample, rates: RealRows) -> ComplexRows:
     """The factors of rates (n, pairs) of each row. Shape: (n, pairs)."""
-    return np.asarray(piece.amplitude * np.exp(1j * piece.positions[:, None] * rates), np.complex128)
+    angles = piece.positions[:, None] * rates
+    return np.asarray(piece.amplitude * np.exp(1j * angles), np.complex128)
 
 
 def _lengths_text(blocks: list[_Block], limit: int) -> str:

@@ -8,6 +8,7 @@ the pairs; the function that it shows is then held against every cell.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -131,16 +132,16 @@ def _spaced(positions: Reals, read: Reals, reference: Reference) -> Iterator[Rea
             f"positions are those of linspace({begin:g}, {end:g}, {count}){stretched}: p is turned "
             f"as {base}p · {_fraction(times * (end - begin), count - 1)}"
         )
-        yield RealMap(
-            message,
-            lambda p, begin=times * begin, slope=slope: np.asarray(begin + slope * p, np.float64),
-            None if begin else slope,
-        )
+        line = partial(_line, start=times * begin, slope=slope)
+        yield RealMap(message, line, None if begin else slope)
 
 
-def _linspaces(
-    rows: int, reference: Reference
-) -> Iterator[tuple[float, float, int, float]]:
+def _line(positions: Reals, *, start: float, slope: float) -> Reals:
+    """Points of a line at positions (n,)."""
+    return np.asarray(start + slope * positions, np.float64)
+
+
+def _linspaces(rows: int, reference: Reference) -> Iterator[tuple[float, float, int, float]]:
     """Ends and counts that are mistaken for 0, L − 1 and L, and what they are multiplied by."""
     yield from (
         (0.0, rows, rows, 1.0),
@@ -201,9 +202,14 @@ def _curves(positions: Reals, read: Reals) -> Iterator[RealMap]:
         short = snap(times, _ROUGH * times)
         product = name if short == 1 else f"{short:g} · {name}"
         message = f"positions grow as a logarithm: p is turned as {product}"
-        yield RealMap(message, lambda p, short=short, curve=curve: short * curve(p))
+        yield RealMap(message, partial(_multiplied, times=short, curve=curve))
     power = math.log(top) / math.log(last)
     if abs(power - 1) > _NEAR and 0 < power < 4:
         short = snap(power, _ROUGH * power)
         message = f"positions grow as a power: p is turned as p^{short:g}"
-        yield RealMap(message, lambda p: p**short)
+        yield RealMap(message, lambda p: np.asarray(p**short, np.float64))
+
+
+def _multiplied(positions: Reals, *, times: float, curve: Callable[[Reals], Reals]) -> Reals:
+    """A number times a function of positions (n,)."""
+    return np.asarray(times * curve(positions), np.float64)

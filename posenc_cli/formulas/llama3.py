@@ -68,9 +68,9 @@ def _slowed(xp: Any, turns: Any, low: float, high: float, context: float) -> Any
 
 def slowed_ladder(xp: Any, params: Mapping[str, Any], kept: Any) -> Any:
     """What the rule makes of any ladder (pairs,) in place of base^(−2i/d), in float64."""
-    blend = [params[name] for name in ("low_freq_factor", "high_freq_factor")]
+    low, high = params["low_freq_factor"], params["high_freq_factor"]
     context = params["original_max_position_embeddings"]
-    slowed = _slowed(xp, kept / (2 * math.pi), *blend, context)
+    slowed = _slowed(xp, kept / (2 * math.pi), low, high, context)
     return slowed * kept / params["factor"] + (1 - slowed) * kept
 
 

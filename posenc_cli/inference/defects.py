@@ -367,8 +367,8 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
         yield replace(plain, positions=half, angles=half)
         yield replace(plain, positions=half, rates=half)
         yield replace(plain, rates=half, angles=half)
-    for kept in (*TF32S, CUT_BFLOAT16):
-        yield replace(plain, positions=kept, rates=kept)
+    for coarse in (*TF32S, CUT_BFLOAT16):
+        yield replace(plain, positions=coarse, rates=coarse)
     yield from (replace(plain, turn="backward", offset=offset) for offset in offsets)
     yield from _with_rules(replace(plain, turn="backward"), rules, fewest)
     yield from _with_rules(replace(plain, turn="swapped"), rules, fewest)

@@ -422,21 +422,24 @@ def _grouped_from(first: int, group: int) -> Iterator[PositionMap]:
     """Self-Extend's positions, by which row ``first`` is the first to be turned as another."""
     for start in (start for start in (first - 1, first - 2) if start > 0):
         every = f"positions up to {start} are right, from there on every {group} rows share one"
-        yield PositionMap(
-            f"{every}: p is turned as {start} + (p − {start})//{group}",
-            lambda p, start=start: np.where(p < start, p, start + (p - start) // group),
+        yield _grouped_past(
+            f"{every}: p is turned as {start} + (p − {start})//{group}", start, group, start, -start
         )
-        kept = start - start // group
-        yield PositionMap(
+        yield _grouped_past(
             f"{every}: p is turned as p//{group} + {start} − {start}//{group}, as Self-Extend's "
             "distant keys are",
-            lambda p, start=start, kept=kept: np.where(p < start, p, p // group + kept),
+            start,
+            group,
+            start - start // group,
         )
 
 
-def _offsets_of_groups(
-    positions: Integers, read: Integers, group: int
-) -> tuple[int | None, int]:
+def _grouped_past(message: str, start: int, group: int, shift: int, moved: int = 0) -> PositionMap:
+    """Positions p from one on as (p + moved)//group + shift."""
+    return PositionMap(message, lambda p: np.where(p < start, p, (p + moved) // group + shift))
+
+
+def _offsets_of_groups(positions: Integers, read: Integers, group: int) -> tuple[int | None, int]:
     """The a and c by which all positions p are read as (p + a)//group + c; a None for none."""
     starts = np.arange(group)[:, None]
     shifts = read - (positions + starts) // group  # (group, n)
@@ -449,10 +452,8 @@ def _counted_from(first: int, group: int, start: int, shift: int) -> PositionMap
     counted = f"(p + {start})//{group}" if start else f"p//{group}"
     sign = "−" if shift < 0 else "+"
     moved = f"{counted} {sign} {abs(shift)}" if shift else counted
-    return PositionMap(
-        f"{which} every {group} rows share a position: p is turned as {moved}",
-        lambda p: np.where(p < first, p, (p + start) // group + shift),
-    )
+    message = f"{which} every {group} rows share a position: p is turned as {moved}"
+    return _grouped_past(message, first, group, shift, start)
 
 
 def _strided(positions: Integers, read: Integers) -> Iterator[PositionMap]:

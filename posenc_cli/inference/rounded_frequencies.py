@@ -59,9 +59,7 @@ def rounded_to_formats(frequencies: Reals) -> Iterator[Alternative]:
 
 def rounded_to_codes(frequencies: Reals) -> Iterator[Alternative]:
     """Frequencies in formats of few bits, or without numbers below the normal ones."""
-    yield from _merged(
-        (f"rounded to {kind}", round_to_codes(frequencies, kind)) for kind in FLOAT8
-    )
+    yield from _merged((f"rounded to {kind}", round_to_codes(frequencies, kind)) for kind in FLOAT8)
     yield from _merged(_without_subnormal_numbers(frequencies))
     yield from _merged(_coded(frequencies))
     yield from _merged(_of_logarithms(frequencies))

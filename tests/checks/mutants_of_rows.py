@@ -551,7 +551,7 @@ mutant("rounded_up", "wide", "position-offset", "positions rounded up to multipl
 mutant("logarithmic", "plain", "position-offset", "positions 50 ln(1 + p)", relative=False,
     remap=lambda p: 50 * np.log1p(p))
 mutant("roots", "yarn", "position-offset", "positions √p", relative=False,
-    remap=lambda p: np.sqrt(p))
+    remap=np.sqrt)
 mutant("spaced_to_length", "wide", "position-offset|frequency-rule",
     "positions linspace(0, 4096, 4096)", remap=lambda p: p * (4096 / 4095))
 mutant("spaced_short", "ntk", "position-offset|frequency-rule", "positions linspace(0, 4095, 4097)",
