@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 _FEWEST_ROWS = 16
 """That show a function of the position: fewer may lie on one by chance."""
 
+_LEAST_RANGE = 0.1
+"""Of a position, between the first row and the last: what moves by less stands still."""
+
 _NEAR = 2e-4
 """Of the numbers that a function is recognised by: every cell then decides."""
 
@@ -73,6 +76,8 @@ def real_position_cause(suspect: Suspect) -> Explanation | None:
     positions = sample.positions[order].astype(np.float64)
     read = read_coordinates(sample)[order]
     right = reference.frequencies
+    if np.ptp(read) < _LEAST_RANGE:
+        return None
     for tried in _maps(positions, read, reference):
         missed = np.abs(tried.at(positions) - read)
         if np.median(missed) > _NEAR * max(1.0, float(np.abs(read).max())):
@@ -181,6 +186,8 @@ def _slowed(positions: Reals, read: Reals) -> Iterator[RealMap]:
         return
     factor = snap(1 / step, _ROUGH / step)
     first = round(start / (1 - step))
+    if first <= 0:
+        return  # all positions are divided, or all frequencies
     yield RealMap(
         f"positions go on by 1/{factor:g} from {first} on: p is turned as {first} + (p − {first})"
         f"/{factor:g}, as by Leaky ReRoPE",

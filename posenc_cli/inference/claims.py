@@ -54,7 +54,7 @@ _SCATTERS = 1.5
 _NEARLY_ALL = 0.85
 """Of the few rows of a first trial: one or two of them may be wrong in a way of their own."""
 
-_NEARLY_RIGHT = 1e-5
+_NEARLY_RIGHT = 1e-4
 """Of a frequency: a rule that is no farther off anywhere explains some of any pairs by chance."""
 
 _COARSE = 2.0**-4

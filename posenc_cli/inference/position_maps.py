@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -359,7 +360,9 @@ def _steps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     multiple = math.gcd(*(int(position) for position in read))
     if multiple > 1 and np.unique(read).size > 2:
         yield _rounded_down(multiple)
-        yield from _rounded_otherwise(multiple)
+        halves = (round_to_half(positions, half) for half in HALVES)
+        if not any(np.array_equal(rounded, read) for rounded in halves):
+            yield from _rounded_otherwise(multiple)
 
 
 def _divided(step: int) -> PositionMap:
@@ -448,11 +451,11 @@ def _offsets_of_groups(positions: Integers, read: Integers, group: int) -> tuple
 
 
 def _counted_from(first: int, group: int, start: int, shift: int) -> PositionMap:
-    which = f"from position {first} on" if first else "everywhere"
+    which = f"from position {first} on " if first else ""
     counted = f"(p + {start})//{group}" if start else f"p//{group}"
     sign = "−" if shift < 0 else "+"
     moved = f"{counted} {sign} {abs(shift)}" if shift else counted
-    message = f"{which} every {group} rows share a position: p is turned as {moved}"
+    message = f"{which}every {group} rows share a position: p is turned as {moved}"
     return _grouped_past(message, first, group, shift, start)
 
 
