@@ -360,8 +360,8 @@ def _steps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     multiple = math.gcd(*(int(position) for position in read))
     if multiple > 1 and np.unique(read).size > 2:
         yield _rounded_down(multiple)
-        halves = (round_to_half(positions, half) for half in HALVES)
-        if not any(np.array_equal(rounded, read) for rounded in halves):
+        places = positions.astype(np.float64)
+        if not any(np.array_equal(round_to_half(places, half), read) for half in HALVES):
             yield from _rounded_otherwise(multiple)
 
 
