@@ -425,15 +425,16 @@ def _grouped_from(first: int, group: int) -> Iterator[PositionMap]:
     """Self-Extend's positions, by which row ``first`` is the first to be turned as another."""
     for start in (start for start in (first - 1, first - 2) if start > 0):
         every = f"positions up to {start} are right, from there on every {group} rows share one"
-        yield _grouped_past(
-            f"{every}: p is turned as {start} + (p − {start})//{group}", start, group, start, -start
-        )
+        kept = start - start // group
+        also = f", which is p//{group} + {kept}" if start % group == 0 else ""
+        message = f"{every}: p is turned as {start} + (p − {start})//{group}{also}"
+        yield _grouped_past(message, start, group, start, -start)
         yield _grouped_past(
             f"{every}: p is turned as p//{group} + {start} − {start}//{group}, as Self-Extend's "
             "distant keys are",
             start,
             group,
-            start - start // group,
+            kept,
         )
 
 

@@ -538,8 +538,8 @@ mutant("offset_uint8", "plain", "position-offset", "positions from 1 on in uint8
 # Rows that share positions, or lie between them.
 mutant("grouped", "plain", "position-offset", "4 rows share a position from 600 on",
     relative=False, remap=lambda p: np.where(p < 600, p, 600 + (p - 600) // 4))
-mutant("grouped_distant", "wide", "position-offset", "Self-Extend's distant keys from 701 on",
-    relative=False, remap=lambda p: np.where(p < 701, p, p // 6 + 701 - 701 // 6))
+mutant("grouped_distant", "wide", "position-offset", "Self-Extend's distant keys from 703 on",
+    relative=False, remap=lambda p: np.where(p < 703, p, p // 6 + 703 - 703 // 6))
 mutant("grouped_late", "llama3", "position-offset", "5 rows share a position, the first 2 at 0",
     relative=False, remap=lambda p: (p + 3) // 5)
 mutant("slowed_from", "linear", "position-offset", "positions go on by 1/5 from 512 on",
