@@ -25,7 +25,7 @@ SAID = {
     "powers_bfloat16": "the exponents 2i/d and the powers were computed in bfloat16",
     # Codes.
     "frequencies_int4": "rounded to int4: to multiples of 1/7 of the largest",
-    "frequencies_int8_groups": "int8: to multiples of 1/127 of the largest, with a scale for each 16",
+    "frequencies_int8_groups": "to multiples of 1/127 of the largest, with a scale for each 16",
     "frequencies_uint8": "to multiples of one of 255 equal steps from the smallest to the largest",
     "frequencies_six_bits": "rounded to whole multiples of 0.00396825",
     "frequencies_scaled_e5m2": "rounded to float8 e5m2, the largest as 57344",
@@ -80,7 +80,7 @@ SAID = {
 @pytest.mark.long
 @pytest.mark.sweep(7)
 @pytest.mark.parametrize("name", SAID)
-def test_the_message_has_the_rule_and_its_numbers(name, reference):  # noqa: F811
+def test_the_message_has_the_rule_and_its_numbers(name, reference):
     mutant = MUTANTS[name]
     form = "inv-freq" if "inv-freq" in mutant.subjects else "half"
     if form not in mutant.subjects:
