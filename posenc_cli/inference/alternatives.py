@@ -30,7 +30,11 @@ from posenc_cli.inference.differences import (
 )
 from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.inference.nearby import nearby_alternatives, plain_params
-from posenc_cli.inference.rounded_frequencies import rounded_to_codes, rounded_to_formats
+from posenc_cli.inference.rounded_frequencies import (
+    rounded_otherwise,
+    rounded_to_float8,
+    rounded_to_formats,
+)
 from posenc_cli.inference.rules import (
     Alternative,
     Remembered,
@@ -126,7 +130,7 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
         "the frequencies are in reverse order",
         reference.frequencies[::-1].copy(),
     )
-    yield from rounded_to_codes(reference.frequencies)
+    yield from rounded_to_float8(reference.frequencies)
     if (reference.frequencies > 0).all():
         scales = 1 / reference.frequencies
         for how, whole in (("cut", np.floor(scales)), ("rounded", np.rint(scales))):
@@ -142,6 +146,7 @@ def _rare(reference: Reference) -> Iterator[Alternative]:
     base = base_of(reference)
     yield from _needless_scalings(reference)
     yield from _split_among_ranks(reference)
+    yield from rounded_otherwise(reference.frequencies)
     yield from coarse_ladders(reference)
     if base is not None:
         yield from _rounded(reference, base)

@@ -72,6 +72,8 @@ def _ladders_of_rule(reference: Reference) -> Iterator[tuple[str, Reals]]:
     scaling = np.where(np.isclose(right, plain, rtol=_GEOMETRIC, atol=0), 1, right / plain)
     blended = reference.encoding.bound.scheme is rope_llama3
     for message, values in _coarse_ladders(base, pairs):
+        if _base_of_ladder(values) is not None:
+            continue  # which is another base, with a word of its own
         if blended:
             yield message, np.asarray(slowed_ladder(np, reference.params, values), np.float64)
         else:
@@ -109,13 +111,6 @@ def _rung_by_rung(base: float, pairs: int, dtype: str) -> Iterator[tuple[str, Re
     message = f"each period is the one before times base^(2/d), {adds_up}"
     yield message, round_to_half(1 / periods, dtype)
     yield message, 1 / periods
-    step = round_to_half(np.array([down]), dtype)[0]
-    if dtype != _SINGLE:
-        message = f"the frequencies are powers of base^(−2/d), which was rounded to {dtype}"
-        yield message, step ** np.arange(pairs)
-        step = round_to_half(np.array([up]), dtype)[0]
-        message = f"the frequencies are powers of base^(2/d), which was rounded to {dtype}"
-        yield message, step ** -np.arange(pairs, dtype=np.float64)
     logarithm = math.log(base) / pairs
     sums = _accumulated(0.0, logarithm, pairs, dtype, np.add)
     message = f"the logarithms of the frequencies are sums of −2 ln(base)/d, {adds_up}"
@@ -188,8 +183,6 @@ def _by_logarithms(base: float, pairs: int, dtype: str) -> Iterator[tuple[str, R
     ):
         yield f"{what} were computed in {dtype}", np.exp(-arguments)
         yield f"{what} and the frequencies were computed in {dtype}", rounded(np.exp(-arguments))
-    factor = float(rounded(logarithm / pairs))
-    yield f"the factor −2 ln(base)/d was rounded to {dtype}", np.exp(-index * factor)
     two = math.log2(base)
     arguments = rounded(index / pairs * two)
     yield f"the exponents of 2, −2i log2(base)/d, were computed in {dtype}", 2.0**-arguments

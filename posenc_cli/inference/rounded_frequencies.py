@@ -47,19 +47,33 @@ _MOST_CODES = 1 << 16
 
 
 def rounded_to_formats(frequencies: Reals) -> Iterator[Alternative]:
-    """Frequencies in a half precision or TF32, which are the same where ties are seldom."""
+    """Frequencies in a half precision, which may be the same in TF32."""
+    for names, values in _formats(frequencies):
+        if names[0] in COARSE:
+            yield _alternative(f"rounded to {' or '.join(names)}", values)
+
+
+def rounded_to_float8(frequencies: Reals) -> Iterator[Alternative]:
+    """Frequencies in formats of eight bits, without a scale."""
+    yield from _merged((f"rounded to {kind}", round_to_codes(frequencies, kind)) for kind in FLOAT8)
+
+
+def _formats(frequencies: Reals) -> Iterator[tuple[list[str], Reals]]:
+    """What formats make of frequencies, each time with the names of those that do."""
     single = frequencies.astype(np.float32).astype(np.float64)
     kinds: dict[bytes, list[str]] = {}
     for kind in (*COARSE, *TF32S):
         kinds.setdefault(round_to_half(single, kind).tobytes(), []).append(kind)
     for content, alike in kinds.items():
         names = [kind for kind in alike if kind != EVEN_TF32 or TF32 not in alike]
-        yield _alternative(f"rounded to {' or '.join(names)}", np.frombuffer(content))
+        yield names, np.frombuffer(content)
 
 
-def rounded_to_codes(frequencies: Reals) -> Iterator[Alternative]:
-    """Frequencies in formats of few bits, or without numbers below the normal ones."""
-    yield from _merged((f"rounded to {kind}", round_to_codes(frequencies, kind)) for kind in FLOAT8)
+def rounded_otherwise(frequencies: Reals) -> Iterator[Alternative]:
+    """Frequencies in TF32, in codes with a scale, or without numbers below the normal ones."""
+    for names, values in _formats(frequencies):
+        if names[0] not in COARSE:
+            yield _alternative(f"rounded to {' or '.join(names)}", values)
     yield from _merged(_without_subnormal_numbers(frequencies))
     yield from _merged(_coded(frequencies))
     yield from _merged(_of_logarithms(frequencies))

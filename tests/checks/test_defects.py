@@ -482,7 +482,7 @@ def test_values_beside_the_nearest_are_told_from_noise():
 
 def test_a_rule_of_positions_that_has_exceptions_gives_way_to_what_has_none():
     rows = np.arange(4 * ROWS)
-    (cause,) = causes_of(*tables_at(rows % 512 + rows // 512))
+    (cause,) = causes_of(*tables_at(rows % 512 + (rows // 512) ** 2))
     assert cause.message == (
         "5488 of 6000 positions are turned as others are, the first of them 512"
     )
