@@ -74,7 +74,9 @@ def alternatives(reference: Reference, rotations: Rotations | None) -> Iterator[
     """
     suggested: Iterable[Alternative] = ()
     if rotations is not None:
-        suggested = itertools.chain(_written(reference), nearby_alternatives(reference, rotations))
+        suggested = itertools.chain(
+            _coarse(reference), _written(reference), nearby_alternatives(reference, rotations)
+        )
     yield from _distinct(reference, likely_alternatives(reference), _rarer(reference), suggested)
 
 
@@ -88,6 +90,13 @@ def likely_alternatives(reference: Reference) -> Remembered[Alternative]:
 def _rarer(reference: Reference) -> Remembered[Alternative]:
     """The others that no measurement suggests."""
     return Remembered(_rare(reference))
+
+
+@lru_cache(maxsize=4)
+def _coarse(reference: Reference) -> Remembered[Alternative]:
+    """Frequencies that coarse formats leave, many of them nearly right."""
+    frequencies = reference.frequencies
+    return Remembered(itertools.chain(rounded_otherwise(frequencies), coarse_ladders(reference)))
 
 
 def _distinct(reference: Reference, *several: Iterable[Alternative]) -> Iterator[Alternative]:
@@ -146,8 +155,6 @@ def _rare(reference: Reference) -> Iterator[Alternative]:
     base = base_of(reference)
     yield from _needless_scalings(reference)
     yield from _split_among_ranks(reference)
-    yield from rounded_otherwise(reference.frequencies)
-    yield from coarse_ladders(reference)
     if base is not None:
         yield from _rounded(reference, base)
     yield from model_alternatives(reference)
