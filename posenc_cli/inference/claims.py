@@ -55,7 +55,8 @@ _NEARLY_ALL = 0.85
 """Of the few rows of a first trial: one or two of them may be wrong in a way of their own."""
 
 _NEARLY_RIGHT = 1e-4
-"""Of a frequency: a rule that is no farther off anywhere explains some of any pairs by chance."""
+"""Of a frequency: a rule that is no farther off anywhere explains some of any pairs by chance, as
+does one that was read off and is no farther off in these."""
 
 _COARSE = 2.0**-4
 """Of a frequency: what most pairs are off by at most may be a rounding, of eight bits even."""
@@ -416,18 +417,18 @@ def claims_by_pairs(
 def _defects_of_groups(sample: Sample, defects: Iterable[Defect]) -> list[tuple[Defect, Flags]]:
     """The defects that explain several of the pairs seen, and these pairs. Shape: (pairs,)."""
     few = sample.rows(few_rows(sample.positions))
-    seen = sample.seen.any(axis=0)
+    seen, right = sample.seen.any(axis=0), sample.reference.frequencies
     groups: list[tuple[Defect, Flags]] = []
     for defect in defects:
         if defect.rounds or Claim(defect, sample.amplitude).parts > 1:
             continue
-        rule = defect.frequencies
-        if rule is not None and np.allclose(
-            rule.frequencies, sample.reference.frequencies, rtol=_NEARLY_RIGHT, atol=0
-        ):
-            continue
         explained = defect.explained(few).all(axis=0)
         explained = np.logical_and(explained, seen)
+        rule = defect.frequencies
+        if rule is not None:
+            near = np.isclose(rule.frequencies, right, rtol=_NEARLY_RIGHT, atol=0)
+            if near.all() or (rule.read_off and near[explained].all()):
+                continue
         fewest = _CONFIRMED if _read_off(defect) else _FEWEST
         if explained.sum() >= fewest and not is_chance(defect, explained):
             groups.append((defect, explained))
