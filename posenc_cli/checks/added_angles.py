@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.reproduced import reproduced
 from posenc_cli.checks.verdict import Explanation
 from posenc_cli.checks.wording import ordinal, with_residual
@@ -54,7 +53,7 @@ _FIRST_ROWS = 1 << 14
 def added_angles_cause(suspect: Suspect) -> Explanation | None:
     """The cause where rows are made of coarse and fine angles that were added wrongly."""
     sample, reference = suspect.sample, suspect.sample.reference
-    tables = suspect.examination.subject.kind == SubjectKind.TABLES
+    tables = suspect.examination.subject.is_tables
     if not tables or reference.coordinates is not None or sample.positions.min() < 0:
         return None
     for block in _blocks(suspect):

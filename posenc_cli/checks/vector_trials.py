@@ -17,7 +17,7 @@ from posenc_cli.checks.function_trial import (
 from posenc_cli.checks.payloads import Vectors
 from posenc_cli.checks.serving import other_vectors
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import FLOAT8, HALVES, LARGEST, round_to_codes, round_to_half
+from posenc_cli.inference.formats import FLOAT8, HALVES, largest_code, round_to_codes, round_to_half
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -109,7 +109,7 @@ def _kept_in_codes() -> Iterator[tuple[str, Callable[[NumberArray], Reals]]]:
         for name in FLOAT8:
             kept = partial(round_to_codes, name=name)
             text = f"{name}, scaled by the largest value of {of}"
-            yield text, partial(_scaled, largest=LARGEST[name], axis=axis, kept=kept)
+            yield text, partial(_scaled, largest=largest_code(name), axis=axis, kept=kept)
 
 
 def _scaled(

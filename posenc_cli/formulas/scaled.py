@@ -6,6 +6,7 @@ extended precision for every arithmetic, as frameworks evaluate them in double p
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.errors import InvalidInput
@@ -214,6 +215,14 @@ def _dynamic_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         "the base is stretched by factor · n/L alone: − (factor − 1) is missing",
         plain_frequencies(xp, params, params["base"] * ratio ** (pairs / (pairs - 1))),
     )
+    times = max(params["seq_len"] or limit, limit) / limit
+    if times > 1:
+        doubled = 2 ** (math.ceil(math.log2(times)) + 1) - 1
+        yield Mistake(
+            f"the base is stretched by 2^(⌈log2 n/L⌉ + 1) − 1 = {doubled} as Qwen's is, whatever the "
+            "factor",
+            plain_frequencies(xp, params, params["base"] * doubled ** (pairs / (pairs - 1))),
+        )
     if ratio > factor - 1:
         yield from _exponent_mistakes(xp, params, ratio - (factor - 1))
 

@@ -38,7 +38,7 @@ FLOAT8 = {"float8 e4m3": (4, -6), "float8 e5m2": (3, -14)}
 ROUNDED, TO_ZERO, DOWN = "rounded", "cut toward zero", "cut downward"
 """What becomes of numbers between two of a format."""
 
-LARGEST = {
+_LARGEST = {
     "int16": 32767.0,
     "int8": 127.0,
     "int4": 7.0,
@@ -87,7 +87,7 @@ class CellFormat(Record):
             return round_to_half(table, self.kind)
         scales = np.full((1, 1), self.scales[which])
         if self.by_row:
-            scales = np.abs(table).max(axis=1, keepdims=True) / LARGEST[self.kind]  # (n, 1)
+            scales = np.abs(table).max(axis=1, keepdims=True) / _LARGEST[self.kind]  # (n, 1)
         scales = np.where(scales == 0, 1, scales)
         return np.asarray(scales * round_to_codes(table / scales, self.kind), np.float64)
 
@@ -123,7 +123,7 @@ def round_to_codes(values: Reals, name: str) -> Reals:
     >>> round_to_codes(np.array([0.3, 1.1, 500.0]), "float8 e4m3")
     array([3.125e-01, 1.125e+00, 4.480e+02])
     """
-    largest = LARGEST[name]
+    largest = _LARGEST[name]
     if name.startswith("int"):
         return np.clip(np.rint(values), -largest - 1, largest)
     if name.startswith("uint"):  # its middle lies between two codes
@@ -154,7 +154,7 @@ def scales_of(factors: ComplexRows, kind: str) -> tuple[float, float]:
     """What makes the largest code the largest number of each table."""
     # Only positive codes end at the largest: −128 is one code further.
     cos, sin = (
-        float(np.nanmax(table, initial=0.0)) / LARGEST[kind]
+        float(np.nanmax(table, initial=0.0)) / _LARGEST[kind]
         for table in (factors.real, factors.imag)
     )
     return cos, sin
@@ -164,7 +164,7 @@ def coarse_formats(factors: ComplexRows) -> Iterator[CellFormat]:
     """Formats of few bits, and whole numbers, with the scales of a sample of cells (n, pairs)."""
     if whole_codes(factors):
         yield CellFormat("whole numbers", "int16")
-    for kind in LARGEST:
+    for kind in _LARGEST:
         if kind in FLOAT8:
             yield CellFormat(kind, kind)
         scales = scales_of(factors, kind)
