@@ -219,8 +219,8 @@ def _dynamic_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     if times > 1:
         doubled = 2 ** (math.ceil(math.log2(times)) + 1) - 1
         yield Mistake(
-            f"the base is stretched by 2^(⌈log2 n/L⌉ + 1) − 1 = {doubled} as Qwen's is, whatever the "
-            "factor",
+            f"the base is stretched by 2^(⌈log2 n/L⌉ + 1) − 1 = {doubled} as Qwen's is, whatever "
+            "the factor",
             plain_frequencies(xp, params, params["base"] * doubled ** (pairs / (pairs - 1))),
         )
     if ratio > factor - 1:
