@@ -16,6 +16,7 @@ from posenc_cli.checks.widths import fits, ladder_of_all, of_width
 from posenc_cli.encoding.fillers import wave_filler
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.reading import FileRows, FileStack, Loaded, NoMatrix, read_array
+from posenc_cli.files.source import SeveralArrays
 from posenc_cli.formulas.tables import paired_columns, rotary_placements
 from posenc_cli.inference.reference import Turns
 from posenc_cli.inference.tolerance import unit
@@ -184,14 +185,23 @@ def matrix_pair(first: GivenArray, second: GivenArray, flag: str) -> Matrices:
 
 
 def tables_side_by_side(given: GivenArray, flag: str) -> Matrices:
-    """Cosines and sines in one array: in the first and the second half of its columns.
+    """Cosines and sines in one file: two arrays by their names, or the halves of one's columns.
 
-    Raises: InvalidInput where it is no matrix, or has an odd number of columns.
+    Raises: InvalidInput where it is no matrix, has an odd number of columns, or has several arrays
+        of which not one alone has cos in its name, and one sin.
     """
     try:
         stack = FileStack.of(given)
         if stack.matrix.shape[1] % 2 == 0:
             return stack.halves()
+    except SeveralArrays as several:
+        named = [
+            [name for name in several.names if part in name.lower()] for part in ("cos", "sin")
+        ]
+        if [len(names) for names in named] != [1, 1] or named[0] == named[1]:
+            raise
+        cos, sin = (f"{given}:{names[0]}" for names in named)
+        return matrix_pair(cos, sin, flag)
     except NoMatrix as error:
         raise InvalidInput(f"{flag} {name_of(given)}: {error.rule}") from None
     raise InvalidInput(

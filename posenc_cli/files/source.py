@@ -244,6 +244,17 @@ def value_count(name: str, shape: Sequence[int]) -> int:
     return prod(shape)
 
 
+class SeveralArrays(InvalidInput):
+    """A file that holds several arrays, ``names``, where none was named."""
+
+    def __init__(self, source: Source, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        super().__init__(
+            f"{source.name} holds several arrays: {_name_list(names)}",
+            hint=f"name one, as in {quoted_name(f'{source.path}:{names[0]}')}",
+        )
+
+
 def select_member(source: Source, names: Sequence[str], *, numeric: Callable[[str], bool]) -> str:
     """Return which of the arrays ``names`` is meant.
 
@@ -268,10 +279,7 @@ def select_member(source: Source, names: Sequence[str], *, numeric: Callable[[st
     if len(candidates) == 1:
         return candidates[0]
     if candidates:
-        raise InvalidInput(
-            f"{source.name} holds several arrays: {_name_list(candidates)}",
-            hint=f"name one, as in {quoted_name(f'{source.path}:{candidates[0]}')}",
-        )
+        raise SeveralArrays(source, candidates)
     if len(names) == 1:
         return names[0]
     raise InvalidInput(f"{source.name} holds no array of numbers")

@@ -388,6 +388,22 @@ def test_a_sample_of_positions_is_called_one_in_every_form(form, call):
         assert json.loads(out)["looked_at"] == {"positions": 70, "of": 70}
 
 
+def test_one_file_of_two_arrays_is_tables_by_their_names(files, call):
+    cos, sin = (np.load(files / f"{name}.npy") for name in ("cos", "sin"))
+    for names, status in (
+        (("sin_table", "Cos_table"), 0),
+        (("cos", "sin", "cos_of_layer_1"), 2),
+        (("cos", "other"), 2),
+        (("cosine_and_sine", "other"), 2),
+    ):
+        arrays = {name: sin if name.startswith("sin") else cos for name in names}
+        for path in (files / "tables.npz", files / "tables.safetensors"):
+            (np.savez(path, **arrays) if path.suffix == ".npz" else save_file(arrays, path))
+            found, _, err = call(*CHECK, "-d", "64", "--tables", path, path)
+            assert found == status, (names, err)
+            assert ("holds several arrays" in err) == (status == 2)
+
+
 def test_posencs_own_tables_are_said_to_be_sampled(call):
     for scheme in ("rope", "sinusoidal"):
         _, out, _ = call("rope-check", "-s", scheme, "--json")
