@@ -20,12 +20,14 @@ from posenc_cli.checks.wording import (
     pairs_text,
     ratio_text,
     spec,
+    together,
     with_residual,
     words_of,
 )
+from posenc_cli.inference.angles import angle_changes
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import ALIKE, Claim, Residual
-from posenc_cli.inference.defects import Defect
+from posenc_cli.inference.defects import ENOUGH, Defect, holds
 from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.inference.rules import Alternative
 from posenc_cli.inference.tolerance import Tolerance, unit
@@ -66,6 +68,13 @@ def lack_of_precision(suspect: Suspect) -> Explanation | None:
     residual = suspect.residual(Defect())
     if not residual.whole:
         return None
+    strict = _with_tolerance(suspect, examination.tolerance)
+    for defect in _less_precise():
+        if not holds(strict.sample, defect):
+            continue
+        less = strict.residual(defect)
+        if less.cells <= (1 - ENOUGH) * less.of_cells:
+            return together(words_of(Claim(defect, strict.sample.amplitude), strict, less))
     cells = None if examination.survey is None else examination.survey.cells
     if cells is None:
         asked = f"asked for is {examination.tolerance.reason}"
@@ -78,6 +87,16 @@ def lack_of_precision(suspect: Suspect) -> Explanation | None:
         "place, but all are right to what float32 code can show",
         residual=residual,
     )
+
+
+def _less_precise() -> Iterator[Defect]:
+    """What float32 code rounds, and reduces angles by."""
+    yield Defect(rates="float32")
+    yield Defect(angles="float32")
+    yield Defect(rates="float32", angles="float32")
+    for change in angle_changes():
+        yield Defect(reduction=change)
+        yield Defect(rates="float32", reduction=change)
 
 
 def held_to_roundings(suspect: Suspect) -> Suspect:

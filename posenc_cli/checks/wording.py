@@ -145,7 +145,7 @@ def _words_of_roundings(
         yield Explanation(
             Cause.POSITION_PRECISION,
             f"the angles, position times frequency, were rounded to {defect.angles}",
-            "compute angles in float32",
+            f"compute angles in float{64 if defect.angles == 'float32' else 32}",
         )
     if defect.reduction is not None:
         right = residual.of_cells - residual.cells

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 _PIS = (
     "3.14159", "3.1416", "3.14", "3.141592", "3.1415", "3.1415926", "3.141593", "3.141", "3.142",
-    "22/7", "355/113", "3.140625",
+    "22/7", "355/113", "3.140625", "3.1415927410125732", "3.1415927",
 )  # fmt: skip
-"""What is taken for π: its first digits, fractions, and what a half precision makes of it."""
+"""What is taken for π: its first digits, fractions, and what half precisions and float32 make of
+it."""
 
 _STEPS_OF_A_TURN = (360, 720, 3600, 1000, *(2**power for power in range(6, 17)))
 """Lengths of tables in which cosines are looked up."""

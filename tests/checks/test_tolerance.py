@@ -129,6 +129,44 @@ def test_the_cause_of_float32_powers_is_no_false_one():
     assert cause.residual.whole
 
 
+@pytest.mark.parametrize(
+    ("coarse", "reduced", "causes"),
+    [
+        ("rates", None, ["inv-freq-precision: the frequencies were rounded to float32"]),
+        (
+            "angles",
+            None,
+            ["position-precision: the angles, position times frequency, were rounded"],
+        ),
+        (
+            "rates angles",
+            None,
+            ["inv-freq-precision: the frequencies were rounded to float32 and the angles"],
+        ),
+        ("", np.float64(np.float32(2 * np.pi)), ["position-precision: 3.1415927410125732"]),
+    ],
+)
+def test_what_float32_code_rounds_is_told_where_more_was_asked_for(coarse, reduced, causes):
+    where = np.arange(100_000, 101_000)
+    rates = np.array([float(f) for f in exact_frequencies()])
+    if "rates" in coarse:
+        rates = rates.astype(np.float32).astype(np.float64)
+    angles = np.multiply.outer(where, rates)
+    if "angles" in coarse:
+        angles = angles.astype(np.float32).astype(np.float64)
+    if reduced is not None:
+        angles -= np.rint(angles / reduced) * reduced
+    tables = [function(angles).astype(np.float32) for function in (np.cos, np.sin)]
+    positions = "100000:101000"
+    subject = table_subject(*tables, "float32", right(), Positions.parse(positions))
+    assert examine(subject, right(), "auto").ok
+    found = diagnose(examine(subject, right(), "float64"))
+    assert len(found) == len(causes)
+    for why, text in zip(found, causes, strict=True):
+        cause, words = text.split(": ")
+        assert (why.cause, words in why.message) == (cause, True), why
+
+
 def test_frequencies_off_by_units_in_the_last_place_are_told_as_such():
     units = np.zeros(PAIRS)
     units[[2, 3]] = -2
