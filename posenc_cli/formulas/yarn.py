@@ -175,6 +175,10 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         1 / (ramp * factor / kept + (1 - ramp) / kept),
     )
     yield Mistake(
+        "the factor multiplies the base of slow pairs, and does not divide their frequencies",
+        plain_frequencies(xp, params, params["base"] * factor) * ramp + kept * (1 - ramp),
+    )
+    yield Mistake(
         "the factor multiplies slow pairs, not divides", kept * factor * ramp + kept * (1 - ramp)
     )
     yield Mistake(

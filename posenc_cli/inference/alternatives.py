@@ -367,7 +367,7 @@ def _split_among_ranks(reference: Reference) -> Iterator[Alternative]:
                 f"{restarts}, as where all {ranks} ranks have the frequencies of rank {rank}",
                 np.tile(slices[rank], ranks),
             )
-            for rank in dict.fromkeys((0, ranks - 1))
+            for rank in range(ranks)
         ]
         narrow = changed_frequencies(reference, dim=2 * width, partial=1.0)
         if narrow is not None and narrow.size == width:

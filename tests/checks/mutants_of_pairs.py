@@ -157,6 +157,9 @@ mutant("yarn_ramp_turned", "yarn", "frequency-rule", "YaRN's ramp the wrong way 
     inv_freq=ladder(128, 1e4) * (1 + 1 / 16) - yarn(128, 1e4, 16))
 mutant("yarn_factor", "yarn", "frequency-rule",
     "YaRN's factor 8 for 16, the attention factor as it was", inv_freq=yarn(128, 1e4, 8))
+mutant("yarn_base_times_factor", "yarn", "frequency-rule", "the factor inside the power of slow pairs",
+    inv_freq=yarn(128, 1e4, 16) - (ladder(128, 1e4) / 16 - ladder(128, 16e4))
+    * np.clip(YARN_RUN, 0, 1))
 mutant("yarn_step", "yarn", "frequency-rule", "YaRN without its ramp: pairs kept or divided",
     inv_freq=np.where(np.arange(64) < 33, ladder(128, 1e4), ladder(128, 1e4) / 16))
 mutant("ntk_factor", "ntk", "frequency-rule|base", "NTK's factor 8 for 4", inv_freq=ntk(64, 1e4, 8))
@@ -174,6 +177,10 @@ mutant("dynamic_never", "dynamic", "scaling-missing", "dynamic NTK that never gr
     inv_freq=ladder(64, 1e4))
 mutant("dynamic_fixed", "dynamic", "frequency-rule", "dynamic NTK of a fixed length",
     inv_freq=dynamic(64, 1e4, 4, 32768, 4096))
+mutant("dynamic_qwen", "dynamic", "frequency-rule", "Qwen's stretch by powers of two",
+    inv_freq=ntk(64, 1e4, 7))
+mutant("shard_repeated", "wide", "frequency-rule", "the third of 4 shards gathered four times",
+    inv_freq=np.tile(ladder(128, 5e5)[32:48], 4))
 mutant("dynamic_plain", "dynamic", "frequency-rule", "the factor alone in place of the length's",
     inv_freq=ntk(64, 1e4, 4))
 mutant("longrope_short", "longrope", "frequency-rule", "short_factor for long_factor",
