@@ -157,7 +157,8 @@ mutant("yarn_ramp_turned", "yarn", "frequency-rule", "YaRN's ramp the wrong way 
     inv_freq=ladder(128, 1e4) * (1 + 1 / 16) - yarn(128, 1e4, 16))
 mutant("yarn_factor", "yarn", "frequency-rule",
     "YaRN's factor 8 for 16, the attention factor as it was", inv_freq=yarn(128, 1e4, 8))
-mutant("yarn_base_times_factor", "yarn", "frequency-rule", "the factor inside the power of slow pairs",
+mutant("yarn_base_times_factor", "yarn", "frequency-rule",
+    "the factor inside the power of slow pairs",
     inv_freq=yarn(128, 1e4, 16) - (ladder(128, 1e4) / 16 - ladder(128, 16e4))
     * np.clip(YARN_RUN, 0, 1))
 mutant("yarn_step", "yarn", "frequency-rule", "YaRN without its ramp: pairs kept or divided",
