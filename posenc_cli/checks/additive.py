@@ -64,6 +64,7 @@ def additive_report(
             "name": bound.scheme.name,
             "dtype": "float64",
             "layout": None,
+            "out_layout": None,
         },
         reference={"scheme": bound.scheme.name, "params": dict(bound.params)},
         positions=str(request.positions),

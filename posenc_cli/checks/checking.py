@@ -329,6 +329,7 @@ class Check(Record):
                 "name": subject.name,
                 "dtype": subject.dtype,
                 "layout": None if pairing is None else pairing.layout,
+                "out_layout": None if pairing is None else pairing.out_layout,
                 **({} if subject.call is None else {"call": subject.call}),
             },
             reference={"scheme": bound.scheme.name, "params": dict(bound.params)},

@@ -84,7 +84,7 @@ def verdict(report: Report) -> str:
     sides = f"{_subject(report)} against {report.title}"
     if report.ok:
         sample = f", at {_places(report)}" if report.count and report.of is not None else ""
-        return f"ok: {sides}{sample}{_unusual_axes(report)}"
+        return f"ok: {sides}{sample}{_unusual_axes(report)}{_other_order(report)}"
     holds = {finding.check: finding.ok for finding in report.findings}
     if FindingName.RELATIVE not in holds:
         how = "not the reference"
@@ -104,6 +104,14 @@ def _unusual_axes(report: Report) -> str:
         return ""
     usual = call["usual_axes"]
     return f"; its axes are {call['axes']}, not the usual {usual} (--axes {usual} requires those)"
+
+
+def _other_order(report: Report) -> str:
+    """That columns come out in another order than they go in; empty where they do not."""
+    going_in, coming_out = report.subject["layout"], report.subject["out_layout"]
+    if coming_out == going_in:
+        return ""
+    return f"; its columns go in as {going_in} and come out as {coming_out}"
 
 
 def _subject(report: Report) -> str:

@@ -245,8 +245,14 @@ def test_columns_of_q_and_k_come_out_in_one_order_or_scores_are_wrong(call):
         "q comes out in another order of columns than k",
     )
     status, out, _ = call(*asked, f"{DOUBLES}:both_reordered")
+    document = json.loads(out)
     assert status == 0
-    assert "columns come out as interleaved" in " ".join(json.loads(out)["notes"])
+    assert "columns come out as interleaved" in " ".join(document["notes"])
+    subject = document["subject"]
+    assert (subject["layout"], subject["out_layout"]) == ("half", "interleaved")
+    _, out, _ = call(*(each for each in asked if each != "--json"), f"{DOUBLES}:both_reordered")
+    verdict = " ".join(out.split("\n\n")[0].split())
+    assert "; its columns go in as half and come out as interleaved" in verdict
 
 
 @pytest.mark.slow

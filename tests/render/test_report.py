@@ -31,7 +31,13 @@ FINDINGS = (
     ),
 )
 REPORT = Report(
-    subject={"kind": SubjectKind.TABLES, "name": "'a,b.npy'", "dtype": "float32", "layout": "half"},
+    subject={
+        "kind": SubjectKind.TABLES,
+        "name": "'a,b.npy'",
+        "dtype": "float32",
+        "layout": "half",
+        "out_layout": "half",
+    },
     reference={"scheme": "rope", "params": {}},
     positions="0:8",
     count=8,
