@@ -38,7 +38,7 @@ class Sliding(Record):
     fixed: whatever the key says, but for 0.
     optional: without the key no layer slides.
     shared: their base is that of the others, else 10000.
-    keyed: a key changes their base.
+    keyed: a key changes their base, and a type of none leaves their factor.
     stretched: their factor is that of the others, else 1.
     plain: they leave YaRN out.
     """

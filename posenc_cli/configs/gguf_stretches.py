@@ -104,13 +104,12 @@ class GGUFStretches(GGUFLayers):
         if yarn:
             # Divided by what ggml's rope_yarn multiplies by, which layers of another factor miss.
             over_all = self._attention(factor.value, log) / gain(factor.value)
-        sliding = self.architecture.sliding
-        if group.slides and sliding is not None:
-            if sliding.plain:
-                return Stretching(kind, one, False, Sourced(1.0, ""))
-            if not sliding.stretched:
-                factor = Sourced(1.0, self._rule("sliding layers are not stretched"))
-        elif kind.value == "none":
+        sliding = self.architecture.sliding if group.slides else None
+        if sliding is not None and sliding.plain:
+            return Stretching(kind, one, False, Sourced(1.0, ""))
+        if sliding is not None and not sliding.stretched:
+            factor = Sourced(1.0, self._rule("sliding layers are not stretched"))
+        elif kind.value == "none" and not (sliding is not None and sliding.keyed):
             factor = one
         if yarn:
             over_all *= gain(factor.value)

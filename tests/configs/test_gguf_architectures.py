@@ -38,7 +38,8 @@ def metadata(name, keys):
     """The keys of a state, each of the type that llama.cpp takes."""
     typed = {"general.architecture": ("string", name)}
     for key, value in keys.items():
-        kind = {float: "float32", bool: "bool", list: "array of int32"}.get(type(value), "uint32")
+        kinds = {float: "float32", bool: "bool", list: "array of int32", str: "string"}
+        kind = kinds.get(type(value), "uint32")
         typed[f"{name}.{key}"] = (kind, value)
     return typed
 
@@ -185,6 +186,26 @@ def test_layers_slide_turn_and_stretch_as_its_own_code_says(name):
                 scale = 1.0
             assert group.derived["scaling_factor"].value == pytest.approx(1 / scale), (probe, layer)
     assert compared or "error" in str(case["probes"])
+
+
+def test_a_type_of_none_leaves_a_factor_only_where_a_graph_takes_that_of_sliding_layers():
+    probe, undone, left = "window, stretched", set(), set()
+    for name in TURNING:
+        case, row = CASES[name], ARCHITECTURES[name]
+        told = case["probes"].get(probe, {})
+        if row.sliding is None or row.sliding.plain or "error" in told:
+            continue
+        further = {"leading_dense_block_count": 2, "rope.scaling.type": "none"}
+        resolved = read_or_none(name, {**STATEMENT["probes"][probe], **further})
+        by_layer = any(scale.startswith("freq_scale_") for scale in case["stretched"])
+        for group in resolved.layers if resolved else ():
+            slid = "window" in group.derived
+            factor = 1 / told.get("sliding_scale", 1.0) if slid and by_layer else 1.0
+            if group.scheme != "nope":
+                assert group.derived["scaling_factor"].value == pytest.approx(factor), name
+                (left if factor != 1 else undone).add(name)
+    assert {"cohere2", "lfm2"} <= undone - left
+    assert {"gemma2", "gpt-oss"} <= left
 
 
 @pytest.mark.long
