@@ -9,7 +9,25 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.keys import first
+from posenc_cli.configs.llama_cpp_models import (
+    BASE,
+    NAME,
+    leaves_out,
+    llama_cpp_apertus,
+    llama_cpp_cohere,
+    llama_cpp_cohere2,
+    llama_cpp_exaone4,
+    llama_cpp_gemma3,
+    llama_cpp_gemma4,
+    llama_cpp_gpt_oss,
+    llama_cpp_minimax,
+    llama_cpp_ministral,
+    llama_cpp_nemotron,
+    llama_cpp_null,
+    llama_cpp_olmo3,
+    llama_cpp_original,
+    llama_cpp_qwen3_vl,
+)
 from posenc_cli.configs.runtime_rules import (
     DEEPSEEK,
     DYNAMIC,
@@ -24,7 +42,6 @@ from posenc_cli.configs.runtime_rules import (
     always_truncated,
     divided_head,
     no_beta_of_zero,
-    not_read,
     of_types,
     plain,
     refused,
@@ -33,13 +50,12 @@ from posenc_cli.configs.runtime_rules import (
 if TYPE_CHECKING:
     from posenc_cli.configs.runtime_rules import Changes, LayerReading
 
-NAME = "llama.cpp"
-OF_LLAMA = frozenset({"arcee", "llama", "llama4_text", "mistral", "mixtral"})
+OF_LLAMA = frozenset({"apertus", "arcee", "exaone4", "llama", "llama4_text", "mistral", "mixtral"})
 """Those whose class writes the divisors of Llama 3's rule, and whose graph divides by them."""
 STRETCHED = frozenset(
     {
-        *("ernie4_5", "glm4", "glm4_moe", "olmo", "olmo2", "olmoe", "qwen2", "qwen2_moe"),
-        *("qwen3", "qwen3_moe", "seed_oss", "smollm3", "starcoder2"),
+        *("ernie4_5", "glm4", "glm4_moe", "minimax_m2", "olmo", "olmo2", "olmoe", "qwen2"),
+        *("qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3", "starcoder2"),
     }
 )
 """Those whose class writes the base, and a linear stretch or YaRN."""
@@ -51,10 +67,14 @@ SEEING = frozenset({"qwen2_vl_text", "qwen2_5_vl_text", "qwen3_vl_text", "qwen3_
 """Those whose pairs follow several axes."""
 EVERY_FOURTH = frozenset({"llama4_text", "smollm3"})
 """Those whose graph leaves every fourth layer unturned, whatever a file says."""
+SOME_STILL = frozenset({"cohere2", "exaone4"})
+"""Those that turn sliding layers alone, where any slide."""
+WRITING_SHARES = frozenset({"glm4", "glm4_moe", "gpt_neox", "minimax_m2", "nemotron"}) | {
+    *("phi", "phi3", "phimoe", "stablelm")
+}
+"""Those whose class writes how many columns turn."""
 DIVIDED = frozenset({"gpt_neox", "phi", "stablelm", *GRANITE})
 """Those whose class takes hidden_size over num_attention_heads for the columns of a head."""
-_BASE = 10_000.0
-"""The base that the loader takes where a file has none."""
 _SHARE_OF_NEOX = 0.25
 _STRETCH = (
     *("factor", ORIGINAL, "beta_fast", "beta_slow", "mscale", "mscale_all_dim"),
@@ -63,28 +83,18 @@ _STRETCH = (
 """The parameters that YaRN has beside plain rope's."""
 
 
-def _leaves_out(reading: LayerReading) -> bool:
-    """Whether its converter leaves YaRN out: it does where the factor is null."""
-    return reading.entry.has("factor") and reading.rope["factor"] is None
-
-
 def llama_cpp_lost(reading: LayerReading) -> Changes:
     """What is left of a file that has neither base nor stretch."""
-    changes = {**plain(reading), "base": _BASE}
+    changes = {**plain(reading), "base": BASE}
     if reading.model_type == "gpt_neox":
         share = reading.top.number("rotary_pct")
         changes["partial"] = float(share.value) if share else _SHARE_OF_NEOX
     return changes
 
 
-def llama_cpp_cohere(reading: LayerReading) -> Changes:
-    """Cohere's class writes the base alone, which transformers 4.57 takes for 10,000 by default."""
-    stated = first(
-        reading.top.number("rope_theta"),
-        reading.entry.number("rope_theta") if reading.container == "rope_parameters" else None,
-    )
-    base = {} if stated or not reading.config else {"base": _BASE}
-    return base if reading.scheme == "rope" else {**plain(reading), **base}
+def llama_cpp_share(_reading: LayerReading) -> Changes:
+    """Whole heads turn where a class does not write how many columns do."""
+    return {"partial": None}
 
 
 def llama_cpp_llama3(reading: LayerReading) -> Changes:
@@ -114,129 +124,9 @@ def llama_cpp_layers(reading: LayerReading) -> Changes:
     return {}
 
 
-def _check_by_type(reading: LayerReading) -> None:
-    """Refuse rope objects of all layers that transformers 5 takes otherwise, or leaves unread.
-
-    Raises: InvalidInput.
-    """
-    kind, objects = reading.model_type, [reading.config.get(key) or {} for key in _ROPE_OBJECTS]
-    if {"rope_type", "type"} & {*objects[0]}:
-        raise not_read(NAME, f"rope_parameters of {kind} that are for all layers")
-    if "type" in objects[1] and "rope_type" not in objects[1]:
-        raise not_read(NAME, f"the type of {kind}'s rope_scaling")
-
-
-def llama_cpp_gemma3(reading: LayerReading) -> Changes:
-    """Every sixth layer sees everything.
-
-    Raises: InvalidInput where the file has it otherwise.
-    """
-    _check_by_type(reading)
-    kinds = reading.config.get("layer_types") or ()
-    every = reading.config.get("sliding_window_pattern")
-    usual = all((kind == "full_attention") == (n % 6 == 0) for n, kind in enumerate(kinds, 1))
-    if not usual or (not kinds and every not in (None, 6)):
-        raise refused(NAME, "its graph has every sixth layer full, whatever layer_types says")
-    return {}
-
-
-def llama_cpp_qwen3_vl(reading: LayerReading) -> Changes:
-    """The base of transformers 4.57's Qwen3-VL where a config has none."""
-    found = first(reading.top.number("rope_theta"), reading.entry.number("rope_theta"))
-    return {} if found or not reading.config else {"base": _BASE_OF_QWEN3_VL}
-
-
-_BASE_OF_QWEN3_VL = 5_000_000.0
-
-
-def llama_cpp_gemma4(reading: LayerReading) -> Changes:
-    """Gemma 4's class wants proportional full layers, and reads no factor of theirs.
-
-    Raises: InvalidInput.
-    """
-    kinds = reading.config.get("layer_types")
-    if kinds and kinds[-1] != "full_attention":
-        raise not_read(NAME, "a Gemma 4 whose last layer slides")
-    full = (reading.config.get("rope_parameters") or {}).get("full_attention") or {}
-    if reading.config and full.get("rope_type") != "proportional":
-        raise refused(
-            NAME, "its converter fails on a Gemma 4 whose full layers are not stated proportional"
-        )
-    return {"factor": None} if reading.scheme == "rope-proportional" else {}
-
-
-def llama_cpp_olmo3(reading: LayerReading) -> Changes:
-    """OLMo 3's layers share the base of the top level, or of the full ones.
-
-    Raises: InvalidInput.
-    """
-    _check_by_type(reading)
-    stated = reading.top.number("rope_theta")
-    if reading.container == "rope_parameters":
-        parts = reading.top.section("rope_parameters")
-        full, sliding = (
-            parts.section(f"{kind}_attention") if parts else None for kind in ("full", "sliding")
-        )
-        kind = sliding.text("rope_type") if sliding else None
-        if kind is not None and kind.value != "default":
-            raise not_read(NAME, "stretched sliding layers of olmo3")
-        stated = full.number("rope_theta") if full else None
-    if not reading.config:
-        return {}
-    return {"base": float(stated.value) if stated else _BASE}
-
-
-def llama_cpp_gpt_oss(reading: LayerReading) -> Changes:
-    """Of gpt-oss a rope_scaling of null is no stretch, and no share is written."""
-    if "rope_scaling" in reading.config and reading.config["rope_scaling"] is None:
-        return {**plain(reading), "partial": None}
-    return {"partial": None}
-
-
-def llama_cpp_original(reading: LayerReading) -> Changes:
-    """llama.cpp's converter: the original length in the rope object, then the one beside it."""
-    if reading.scheme == "rope-yarn" and _leaves_out(reading):
-        return {}
-    own = reading.entry.count(ORIGINAL)
-    if own is None and reading.entry.has(ORIGINAL):
-        raise refused(NAME, f"its converter fails where {ORIGINAL} is null")
-    objects = reading.config.get(reading.container or "rope_scaling") or {}
-    by_type = any(f"{kind}_attention" in objects for kind in ("full", "sliding"))
-    stated = first(own, None if by_type else reading.top.count(ORIGINAL))
-    default = _ORIGINALS.get(reading.model_type)
-    if reading.scheme == "rope-llama3":
-        default = _LLAMA3
-    length = stated.value if stated else default
-    if length is None:
-        raise refused(NAME, f"its converter fails where {ORIGINAL} is missing")
-    return {ORIGINAL: length} if ORIGINAL in reading.params else {}
-
-
-_ORIGINALS = {"phi3": 4096}
-"""The original length that transformers 4.57.6 gives its converter where a config has none."""
-_LLAMA3 = 8192
-"""The one that the converter itself takes for the rule of Llama 3."""
-
-
-def llama_cpp_ministral(reading: LayerReading) -> Changes:
-    """llama.cpp's converter wants the file itself to say that Ministral 3 is stretched, and how."""
-    if reading.scheme != "rope-yarn":
-        raise refused(NAME, "its converter takes ministral3 with rope_type yarn alone")
-    stated = {**reading.config, **reading.rope}
-    if reading.config and not any(reading.config.get(key) for key in _ROPE_OBJECTS):
-        stated = dict(reading.config)
-    for key in ("mscale_all_dim", "llama_4_scaling_beta", "rope_theta") if reading.config else ():
-        if stated.get(key) is None:
-            raise refused(NAME, f"its converter needs {key} of ministral3 in the file")
-    return {}
-
-
-_ROPE_OBJECTS = ("rope_parameters", "rope_scaling")
-
-
 def llama_cpp_yarn(reading: LayerReading) -> Changes:
     """llama.cpp: 1 + 0.1 ln s, over g(mscale_all_dim) in two families; nothing without a factor."""
-    if _leaves_out(reading):
+    if leaves_out(reading):
         return {"scheme": "rope", **dict.fromkeys(_STRETCH)}
     if reading.rope.get("extrapolation_factor", 1) != 1:
         raise refused(NAME, "extrapolation_factor has no counterpart in rope-yarn")
@@ -279,13 +169,17 @@ def llama_cpp_dynamic(_reading: LayerReading) -> Changes:
 
 
 _LLAMA_CPP = f"{HUB}/ggml-org/llama.cpp"
+_WITHOUT_SHARE = (OF_LLAMA | STRETCHED | GRANITE | LOST | DEEPSEEK) - WRITING_SHARES | {
+    *("cohere", "cohere2", "gemma3_text", "gpt_oss", "ministral3", "olmo3")
+}
+"""Those whose class does not write how many columns turn."""
 
 RUNTIME = Runtime(
     NAME,
     "as in llama-cpp-python 0.3.36",
     {
-        **of_types(SCALED, *OF_LLAMA, *STRETCHED, *GRANITE, *LOST, "cohere"),
-        **of_types(SCALED | {"nope"}, *EVERY_FOURTH),
+        **of_types(SCALED, *OF_LLAMA, *STRETCHED, *GRANITE, *LOST, "cohere", "nemotron"),
+        **of_types(SCALED | {"nope"}, *EVERY_FOURTH, *SOME_STILL),
         **of_types(PLAIN_ROPE, "gemma3_text"),
         **of_types(frozenset({"rope"}), "modernbert"),
         **of_types(frozenset({"mrope"}), *SEEING),
@@ -297,6 +191,16 @@ RUNTIME = Runtime(
 )
 
 DIFFERENCES = (
+    RuntimeDifference(
+        NAME,
+        "partial rotation",
+        SCALED,
+        "turns whole heads: its converter writes the columns that turn of other models alone",
+        f"{_LLAMA_CPP}/blob/master/conversion/llama.py",
+        llama_cpp_share,
+        _WITHOUT_SHARE,
+        converted=True,
+    ),
     RuntimeDifference(
         NAME,
         "head size",
@@ -347,6 +251,67 @@ DIFFERENCES = (
     ),
     RuntimeDifference(
         NAME,
+        "partial rotation",
+        SCALED | {"nope"},
+        "turns the share that rotary_pct states of hidden_size / num_attention_heads, without a "
+        "stretch, in all layers but every fourth",
+        f"{_LLAMA_CPP}/blob/master/conversion/command_r.py",
+        llama_cpp_cohere2,
+        frozenset({"cohere2"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "stretch",
+        SCALED,
+        "takes any factor, of the top level first, for a linear one, and the share of hidden_size "
+        "over num_attention_heads",
+        f"{_LLAMA_CPP}/blob/master/conversion/nemotron.py",
+        llama_cpp_nemotron,
+        frozenset({"nemotron"}),
+        converted=True,
+    ),
+    RuntimeDifference(
+        NAME,
+        "partial rotation",
+        SCALED,
+        "turns the columns of rotary_dim, whatever share partial_rotary_factor states, and takes "
+        "10000 for a base that is missing",
+        f"{_LLAMA_CPP}/blob/master/conversion/minimax.py",
+        llama_cpp_minimax,
+        frozenset({"minimax_m2"}),
+        converted=True,
+    ),
+    RuntimeDifference(
+        NAME,
+        "container",
+        frozenset({"rope-llama3"}),
+        "takes rope_theta beside a rope object that is missing, and one of null as no stretch",
+        f"{_LLAMA_CPP}/blob/master/conversion/base.py",
+        llama_cpp_apertus,
+        frozenset({"apertus"}),
+        converted=True,
+    ),
+    RuntimeDifference(
+        NAME,
+        "fields",
+        SCALED | {"nope"},
+        "turns all layers but every fourth of an EXAONE 4 of 64 layers, and every one of others",
+        f"{_LLAMA_CPP}/blob/master/src/models/exaone4.cpp",
+        llama_cpp_exaone4,
+        frozenset({"exaone4"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "container",
+        SCALED - {"rope"},
+        "takes rope_parameters of null before rope_scaling, as no stretch",
+        f"{_LLAMA_CPP}/blob/master/conversion/base.py",
+        llama_cpp_null,
+        (_WITHOUT_SHARE | WRITING_SHARES) - LOST - {"ministral3", "phi3", "phimoe"},
+        converted=True,
+    ),
+    RuntimeDifference(
+        NAME,
         "stretch",
         frozenset({"rope-llama3"}),
         "does not stretch: its converter writes the divisors of Llama's kin alone",
@@ -359,7 +324,7 @@ DIFFERENCES = (
         NAME,
         "stretch",
         YARN,
-        "takes a rope_scaling of null as no stretch, and writes no share",
+        "takes a rope_scaling of null as no stretch",
         f"{_LLAMA_CPP}/blob/master/conversion/gpt_oss.py",
         llama_cpp_gpt_oss,
         frozenset({"gpt_oss"}),
