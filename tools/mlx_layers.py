@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 GOLDEN = "engines"
-RENAMED = {"mistral": "llama"}
+RENAMED = {"mistral": "llama", "qwen2_5_vl": "qwen2_vl"}
 """The module that stands for a model type of another name, by the table of its utils."""
 
 
@@ -60,6 +60,15 @@ def filled_in(values: dict[str, Any], arguments: Any) -> dict[str, Any]:
     return {**more, "block_ff_dim": 8, **values}
 
 
+def arguments_of(values: dict[str, Any], module: Any) -> Any:
+    """What a model is built from; one of text and images takes its text model's from an object."""
+    kind = module.ModelArgs
+    if "text_config" not in {field.name for field in dataclasses.fields(kind)}:
+        return kind.from_dict(filled_in(values, kind))
+    text = filled_in(values.get("text_config", values), module.qwen2.ModelArgs)
+    return kind.from_dict({**values, "text_config": text} if "text_config" in values else text)
+
+
 def attention_of(layer: Any) -> Any:
     """The part of a layer that turns queries; None of a layer without."""
     for name in ("self_attn", "attention", "self_attention", "attn"):
@@ -73,7 +82,7 @@ def turn(values: dict[str, Any], number: int, length: int | None) -> Turn | None
     mx = importlib.import_module("mlx.core")
     kind = values["model_type"]
     module = importlib.import_module(f"mlx_lm.models.{RENAMED.get(kind, kind)}")
-    model = module.Model(module.ModelArgs.from_dict(filled_in(values, module.ModelArgs)))
+    model = module.Model(arguments_of(values, module))
     attention = attention_of(model.layers[number])
     rotation = rotation_of(attention)
     if rotation is None:

@@ -68,6 +68,7 @@ CLASSES: Mapping[str, MlxClass] = {
     "glm4": MlxClass(None, stretches=False),
     "gpt_neox": MlxClass(None, stretches=False),
     "gpt_oss": MlxClass(150_000.0),
+    "gptj": MlxClass(1e4, stretches=False),
     "granite": MlxClass(None),
     "granitemoe": MlxClass(None),
     "helium": MlxClass(None, stretches=False),
@@ -83,6 +84,8 @@ CLASSES: Mapping[str, MlxClass] = {
     "phi": MlxClass(1e4, stretches=False),
     "phi3": MlxClass(1e4),
     "qwen2": MlxClass(1e6),
+    "qwen2_5_vl_text": MlxClass(1e6),
+    "qwen2_vl_text": MlxClass(1e6),
     "qwen3": MlxClass(None, reads_parameters=True),
     "qwen3_moe": MlxClass(None, stretches=False),
     "qwen3_next": MlxClass(None),
@@ -94,15 +97,21 @@ CLASSES: Mapping[str, MlxClass] = {
 """Those whose rotation was traced, by the model type that they are for."""
 
 
+SEEING = frozenset({"qwen2_vl_text", "qwen2_5_vl_text"})
+"""Those whose pairs follow several axes in transformers, and one position here."""
 SKIPPING = frozenset({"llama4_text", "smollm3"})
 """Those some of whose layers do not turn."""
 DIVIDED = frozenset(
     {
         *("cohere", "gpt_neox", "granite", "granitemoe", "helium", "lfm2", "mixtral", "phi"),
-        *("phi3", "qwen2", "stablelm", "starcoder2"),
+        *("phi3", "qwen2", "stablelm", "starcoder2", *SEEING),
     }
 )
 """Those that take hidden_size over num_attention_heads for the columns of a head."""
+READING_SHARES = frozenset(
+    {"gemma4_text", "glm4", "gpt_neox", "gptj", "phi", "phi3", "qwen3_next", "stablelm"}
+)
+"""Those whose class knows how many columns turn."""
 _SHARE = "partial_rotary_factor"
 _SHARE_OF_PHI = 0.4
 _NEEDED = {
@@ -130,6 +139,8 @@ def mlx_container(reading: LayerReading) -> Changes:
     Raises: InvalidInput where the class fails.
     """
     known = CLASSES[reading.model_type]
+    if reading.model_type == "gptj":  # its class knows no key of a rope object
+        return {}
     if reading.config.get("rope_traditional"):
         raise refused(NAME, "rope_traditional is a key of its own files, which is not read here")
     if reading.model_type == "gemma4_text":  # the objects of its layer types, as they stand
@@ -206,10 +217,28 @@ def _check_type(reading: LayerReading, model: str) -> None:
         raise refused(NAME, f"its {model} goes by the type of rope_scaling, transformers does not")
 
 
+def mlx_seeing(reading: LayerReading) -> Changes:
+    """Qwen 2's rotation, by one position, of a model of text and images.
+
+    Raises: InvalidInput where the class fails.
+    """
+    own = reading.config.get("model_type", "")
+    if reading.prefix not in ("", "text_config.") or (not reading.prefix and own in SEEING):
+        raise refused(NAME, f"it has no class for a text model alone, of {reading.model_type}")
+    stated = reading.config.get("rope_scaling") or {}
+    kind = stated.get("type") or stated.get("rope_type", "default")
+    if kind == "mrope" and "mrope_section" not in stated:
+        raise refused(NAME, "it fails on the type mrope without mrope_section")
+    return {**mlx_container(reading), **plain(reading), **mlx_whole(reading)}
+
+
+def mlx_whole(_reading: LayerReading) -> Changes:
+    """Whole heads turn where a class does not know how many columns do."""
+    return {"partial": None}
+
+
 def mlx_share(reading: LayerReading) -> Changes:
-    """The share of the top level: Phi's class has one of its own, gpt-oss' none."""
-    if reading.model_type == "gpt_oss":
-        return {"partial": None}
+    """The share of the top level, for which Phi's class has one of its own."""
     stated = reading.top.number(_SHARE)
     if not reading.config:
         return {}
@@ -291,6 +320,10 @@ RUNTIME = Runtime(
         if model_type in ("gpt_oss", *DEEPSEEK)
         else SCALED | {"nope"}
         if model_type in SKIPPING
+        else frozenset({"mrope"})
+        if model_type in SEEING
+        else frozenset({"rope"})
+        if model_type == "gptj"
         else PLAIN_ROPE | {"rope-proportional"}
         if model_type == "gemma4_text"
         else SCALED
@@ -310,7 +343,7 @@ DIFFERENCES = (
     RuntimeDifference(
         NAME,
         "head size",
-        SCALED | LONGROPE,
+        SCALED | LONGROPE | {"mrope"},
         "takes hidden_size / num_attention_heads in place of head_dim",
         f"{_MLX}/qwen2.py",
         divided_head,
@@ -318,12 +351,31 @@ DIFFERENCES = (
     ),
     RuntimeDifference(
         NAME,
+        "positions",
+        frozenset({"mrope"}),
+        "turns every pair by one position, as a model of text alone; reads rope_theta and "
+        "rope_scaling alone",
+        f"{_MLX}/qwen2_vl.py",
+        mlx_seeing,
+        SEEING,
+    ),
+    RuntimeDifference(
+        NAME,
         "partial rotation",
         SCALED,
-        "turns the share of the top level, 0.4 of a Phi without it, and all of a gpt-oss",
+        "turns whole heads: its class of this model does not know partial_rotary_factor",
+        f"{_MLX}/llama.py",
+        mlx_whole,
+        frozenset(CLASSES) - READING_SHARES - SEEING,
+    ),
+    RuntimeDifference(
+        NAME,
+        "partial rotation",
+        SCALED,
+        "turns the share of the top level, 0.4 of a Phi without it",
         f"{_MLX}/phi.py",
         mlx_share,
-        frozenset({"phi", "gpt_oss"}),
+        frozenset({"phi"}),
     ),
     RuntimeDifference(
         NAME,
