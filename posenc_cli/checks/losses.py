@@ -441,9 +441,11 @@ def _unstretched(group: Layers) -> Sourced:
 
 
 def _scheme(group: Layers) -> Sourced:
+    """The scheme, and the key that states it."""
     source = (
-        group.params.get("short_factor")
+        group.derived.get("rope_type")
         or group.derived.get("scaling_type")
+        or group.params.get("short_factor")
         or group.params.get("factor")
     )
     return Sourced(group.scheme, source.source if source else "")

@@ -93,7 +93,6 @@ def llama_cpp_cohere2(reading: LayerReading) -> Changes:
         raise refused(NAME, "its converter needs rotary_pct of cohere2 in the file")
     if top.has("sliding_window") and top.count("sliding_window") is None:
         raise refused(NAME, "its converter fails where sliding_window of cohere2 is null")
-    _check_full_layers(reading, 4, "fourth")
     _check_yarn_length(reading)
     if reading.scheme == "nope":
         return {}
@@ -102,6 +101,15 @@ def llama_cpp_cohere2(reading: LayerReading) -> Changes:
     columns = hidden.value // heads.value if hidden and heads else dim
     share = _columns_share(int(columns * stated.value), dim) if stated else {}
     return share if reading.scheme == "rope" else {**plain(reading), **share}
+
+
+def llama_cpp_cohere2_layers(reading: LayerReading) -> Changes:
+    """Every fourth layer of Cohere 2 sees everything.
+
+    Raises: InvalidInput where the file has it otherwise.
+    """
+    _check_full_layers(reading, 4, "fourth")
+    return {}
 
 
 def llama_cpp_nemotron(reading: LayerReading) -> Changes:

@@ -16,6 +16,7 @@ from posenc_cli.configs.llama_cpp_models import (
     llama_cpp_apertus,
     llama_cpp_cohere,
     llama_cpp_cohere2,
+    llama_cpp_cohere2_layers,
     llama_cpp_exaone4,
     llama_cpp_gemma3,
     llama_cpp_gemma4,
@@ -251,13 +252,23 @@ DIFFERENCES = (
     ),
     RuntimeDifference(
         NAME,
+        "fields",
+        SCALED | {"nope"},
+        "has every fourth layer full, whatever layer_types says",
+        f"{_LLAMA_CPP}/blob/master/src/models/cohere2.cpp",
+        llama_cpp_cohere2_layers,
+        frozenset({"cohere2"}),
+    ),
+    RuntimeDifference(
+        NAME,
         "partial rotation",
         SCALED | {"nope"},
-        "turns the share that rotary_pct states of hidden_size / num_attention_heads, without a "
-        "stretch, in all layers but every fourth",
+        "turns the share that rotary_pct, which it needs, states of hidden_size / "
+        "num_attention_heads, and does not stretch",
         f"{_LLAMA_CPP}/blob/master/conversion/command_r.py",
         llama_cpp_cohere2,
         frozenset({"cohere2"}),
+        converted=True,
     ),
     RuntimeDifference(
         NAME,

@@ -71,7 +71,11 @@ def _rope_of(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers:
         _note_axes(keys, rope)
     _note_query_scale(keys, rope)
     check_values(keys.text.name, scheme, params)
-    return Layers(group.label, group.layers, scheme, params, _derived(keys, scheme, params))
+    derived = _derived(keys, scheme, params)
+    stated = first(rope.text("rope_type"), rope.text("type") if rope.reads_type else None)
+    if stated is not None:
+        derived["rope_type"] = stated
+    return Layers(group.label, group.layers, scheme, params, derived)
 
 
 def _slice_of_head(keys: FamilyKeys, rope: RopeObject) -> Sourced:

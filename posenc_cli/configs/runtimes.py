@@ -162,7 +162,12 @@ def adjust(
         for reason in result.reasons.values()
     )
     read = result.read if departures else frozenset()
-    return replace(layers, scheme=result.scheme, params=params), tuple(departures), read
+    derived = dict(layers.derived)
+    if "scheme" in result.reasons:
+        source = f"{runtime}: {result.reasons['scheme'].topic}"
+        derived["rope_type"] = Sourced(result.scheme, source)
+    adjusted = replace(layers, scheme=result.scheme, params=params, derived=derived)
+    return adjusted, tuple(departures), read
 
 
 def _known(runtime: Runtime) -> str:

@@ -471,3 +471,28 @@ def test_the_page_lists_every_name():
     page = (Path(__file__).parents[2] / "docs" / "models.md").read_text("utf-8")
     section = page.split("The names:\n")[1].split(". `--layer-type`")[0]
     assert re.findall(r"`([\w-]+)`", section) == [*NAMES]
+
+
+YARN_OF_QWEN2 = {"factor": 4.0, "original_max_position_embeddings": 8192}
+
+
+@pytest.mark.parametrize("key", ["rope_type", "type"])
+@pytest.mark.parametrize("container", ["rope_scaling", "rope_parameters"])
+def test_a_scaling_type_that_is_lost_is_sourced_by_the_key_that_states_it(container, key):
+    config, data = converted("qwen3-8b")
+    stated = {**config, "rope_theta": 1e6, container: {key: "yarn", **YARN_OF_QWEN2}}
+    (loss,) = (
+        loss
+        for loss in compare_models(model(stated), reading(data)).losses
+        if loss.name == "scaling-type"
+    )
+    assert (loss.a.value, loss.a.source) == ("rope-yarn", f"{container}.{key}")
+
+
+def test_a_scaling_type_that_an_engine_makes_is_sourced_by_the_engine():
+    scaling = {"rope_type": "dynamic", "factor": 4.0}
+    config = {**converted("qwen3-8b")[0], "rope_theta": 1e6, "rope_scaling": scaling}
+    plain = resolve(config, runtime="llama.cpp").layer().derived["rope_type"]
+    assert (plain.value, plain.source) == ("rope", "llama.cpp: dynamic length")
+    own = resolve(config).layer().derived["rope_type"]
+    assert (own.value, own.source) == ("dynamic", "rope_scaling.rope_type")
