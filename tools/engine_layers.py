@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import importlib
 import io
 import json
 import traceback
@@ -77,6 +78,37 @@ def axes_of(turned: Callable[[int], Any], pairs: int) -> str:
         moved = np.count_nonzero(turned(axis)[:pairs], axis=1) > 1
         axes = [str(axis) if turns else found for found, turns in zip(axes, moved, strict=True)]
     return "".join(axes)
+
+
+def turn_of_rotation(rotary: Any, length: int | None = None) -> Turn:
+    """How a rotation of vLLM's or sglang's turns unit vectors at position 1.
+
+    ``length`` is that of the batch, for one that chooses its factors by it.
+    """
+    torch = importlib.import_module("torch")
+    width = rotary.head_size
+    vectors, positions = torch.eye(width), torch.ones(width, dtype=torch.long)
+    if length is not None and hasattr(rotary, "long_short_cos_sin_cache"):
+        vectors = torch.cat([vectors, vectors[:1]])
+        positions = torch.cat([positions, torch.tensor([length - 1])])
+    if type(rotary).__name__ == "DeepseekScalingRotaryEmbedding":
+        vectors = vectors[:, None]
+    turns = getattr(rotary, "forward_native", rotary.forward)
+
+    def at(places: Any) -> Any:
+        turned, _ = turns(places, vectors.clone(), vectors.clone())
+        return turned.reshape(len(vectors), width)[:width].numpy()
+
+    turn = turn_of(at(positions))
+    if not getattr(rotary, "mrope_section", None):
+        return turn
+
+    def along(axis: int) -> Any:
+        places = torch.zeros(3, width, dtype=torch.long)
+        places[axis] = 1
+        return at(places)
+
+    return turn._replace(axes=axes_of(along, len(turn.frequencies)))
 
 
 def filled(case: dict[str, Any], build: Build) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tools.engine_layers import Turn, axes_of, finish, remade, turn_of
+from tools.engine_layers import Turn, finish, remade, turn_of, turn_of_rotation
 from tools.stand_ins import Finder, Kind, Nothing, Part, StandIn, function_of
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ DECODERS: Mapping[str, str] = {
     "lfm2": "lfm2.Lfm2DecoderLayer",
     "lfm2_moe": "lfm2_moe.Lfm2MoeDecoderLayer",
     "llama": "llama.LlamaDecoderLayer",
+    "llama4_text": "llama4.Llama4DecoderLayer",
     "minimax_m2": "minimax_m2.MiniMaxM2DecoderLayer",
     "ministral3": "ministral3.Ministral3DecoderLayer",
     "mistral": "llama.LlamaDecoderLayer",
@@ -81,7 +82,9 @@ DECODERS: Mapping[str, str] = {
     "phi3": "llama.LlamaDecoderLayer",
     "phimoe": "phimoe.PhiMoEDecoderLayer",
     "qwen2": "qwen2.Qwen2DecoderLayer",
+    "qwen2_5_vl_text": "qwen2.Qwen2DecoderLayer",
     "qwen2_moe": "qwen2_moe.Qwen2MoeDecoderLayer",
+    "qwen2_vl_text": "qwen2.Qwen2DecoderLayer",
     "qwen3": "qwen3.Qwen3DecoderLayer",
     "qwen3_moe": "qwen3_moe.Qwen3MoeDecoderLayer",
     "qwen3_next": "qwen3_next.Qwen3HybridAttentionDecoderLayer",
@@ -98,6 +101,9 @@ CONFIGS: Mapping[str, str] = {
     "qwen3_next": "qwen3_next.Qwen3NextConfig",
 }
 """The config classes of its own that it takes in place of transformers'."""
+
+WHOLE = frozenset({"qwen2_vl_text", "qwen2_5_vl_text"})
+"""Those whose layers get the config of the whole model, with what its text model's adds to it."""
 
 UNTURNED: Mapping[str, Any] = {
     "cohere2": lambda attention: attention.sliding_window_size <= 0,
@@ -185,13 +191,13 @@ def decoder(model_type: str) -> Any:
     return kind
 
 
-def built(config: Any, layer: int) -> Any:
-    """A layer of a model."""
+def built(config: Any, layer: int, given_config: Any) -> Any:
+    """A layer of a model, built from the config that it is given."""
     kind = decoder(config.model_type)
     wanted = inspect.signature(kind.__init__).parameters
     if "layer_id" not in wanted and "idx" not in wanted:
         return kind(config)
-    given = {"layer_id": layer, "idx": layer, "config": config, "layer_idx": layer}
+    given = {"layer_id": layer, "idx": layer, "config": given_config, "layer_idx": layer}
     return kind(**{name: value for name, value in given.items() if name in wanted})
 
 
@@ -199,8 +205,9 @@ def turn(values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
     """How a layer turns unit vectors at position 1, in a batch of a length."""
     kept = importlib.import_module("sglang.srt.layers.rotary_embedding.factory")
     vars(kept)["_ROPE_DICT"].clear()
-    config = config_of(values).get_text_config()
-    made = built(config, layer)
+    whole = config_of(values)
+    config = whole.get_text_config()
+    made = built(config, layer, _extended(whole, config) if config.model_type in WHOLE else config)
     if config.model_type == "gemma3_text":
         return _gemma3(made, config, layer, length)
     owner = next((part for part in made.modules() if "rotary_emb" in vars(part)["_modules"]), None)
@@ -208,31 +215,32 @@ def turn(values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
         return None
     if config.model_type in UNTURNED and UNTURNED[config.model_type](owner):
         return None
-    rotary = owner.rotary_emb
-    width = rotary.head_size
-    vectors = torch.eye(width)
-    positions = torch.ones(width, dtype=torch.long)
-    if length is not None and hasattr(rotary, "long_short_cos_sin_cache"):
-        vectors = torch.cat([vectors, vectors[:1]])
-        positions = torch.cat([positions, torch.tensor([length - 1])])
-    if type(rotary).__name__ == "DeepseekScalingRotaryEmbedding":
-        vectors = vectors[:, None]
-    turns = getattr(rotary, "forward_native", rotary.forward)
+    found = turn_of_rotation(owner.rotary_emb, length)
+    return found._replace(layout=_as_stored(config)) if values["model_type"] == "llama4" else found
 
-    def at(places: Any) -> Any:
-        turned, _ = turns(places, vectors.clone(), vectors.clone())
-        return turned.reshape(len(vectors), width)[:width].numpy()
 
-    found = turn_of(at(positions))
-    if not getattr(rotary, "mrope_section", None):
-        return found
+def _extended(whole: Any, text: Any) -> Any:
+    """The config of a whole model with what its text model's says, as its config reader has it."""
+    for key, value in vars(text).items():
+        if value is not None and not hasattr(whole, key):
+            setattr(whole, key, value)
+    return whole
 
-    def along(axis: int) -> Any:
-        places = torch.zeros(3, width, dtype=torch.long)
-        places[axis] = 1
-        return at(places)
 
-    return found._replace(axes=axes_of(along, len(found.frequencies)))
+def _as_stored(config: Any) -> str:
+    """Which columns of Llama 4's files turn together: the loader of its images' class moves rows.
+
+    The halves of what it moves are the pairs of what is stored.
+    """
+    kind = named("mllama4.Llama4ForConditionalGeneration", within="models")
+    heads, head = config.num_attention_heads, config.head_dim
+    rows = torch.arange(head * heads).float()[:, None].repeat(1, config.hidden_size)
+    sizes = {"head_dim": head, "hidden_size": config.hidden_size}
+    own = types.SimpleNamespace(**sizes, original_num_attention_heads=heads)
+    model = types.SimpleNamespace(language_model=types.SimpleNamespace(config=own))
+    _, moved = kind.permute_qk_weight_for_rotary(model, "q_proj.weight", rows)
+    first, second = (int(moved[column, 0]) for column in (0, head // 2))
+    return "interleaved" if abs(second - first) == 1 else "half"
 
 
 def _gemma3(model: Any, config: Any, layer: int, length: int | None) -> Turn:

@@ -28,7 +28,7 @@ from unittest import mock
 import torch
 from torch import nn
 
-from tools.engine_layers import Turn, axes_of, finish, remade, turn_of
+from tools.engine_layers import Turn, finish, remade, turn_of_rotation
 from tools.stand_ins import Finder, Kind, Nothing, Part, StandIn, function_of
 from tools.transformers_layers import turn_of_config
 
@@ -275,34 +275,10 @@ def turn(values: dict[str, Any], layer: int, _length: int | None) -> Turn | None
     owner = next((part for part in made.modules() if "rotary_emb" in vars(part)["_modules"]), None)
     if owner is None or (config.model_type in UNTURNED and UNTURNED[config.model_type](owner)):
         return None
-    turned = _turned(owner.rotary_emb)
+    turned = turn_of_rotation(owner.rotary_emb)
     if config.model_type == "llama4_text":
         return turned._replace(layout=_as_stored(config))
     return turned
-
-
-def _turned(rotary: Any) -> Turn:
-    """How a rotation turns unit vectors at position 1, and by which axis each pair."""
-    width = rotary.head_size
-    vectors = torch.eye(width)
-    if type(rotary).__name__ == "DeepseekScalingRotaryEmbedding":
-        vectors = vectors[:, None]
-    turns = getattr(rotary, "forward_native", rotary.forward)
-
-    def at(positions: Any) -> Any:
-        turned, _ = turns(positions, vectors.clone(), vectors.clone())
-        return turned.reshape(width, width).numpy()
-
-    turn = turn_of(at(torch.ones(width, dtype=torch.long)))
-    if not getattr(rotary, "mrope_section", None):
-        return turn
-
-    def along(axis: int) -> Any:
-        positions = torch.zeros(3, width, dtype=torch.long)
-        positions[axis] = 1
-        return at(positions)
-
-    return turn._replace(axes=axes_of(along, len(turn.frequencies)))
 
 
 def _as_stored(config: Any) -> str:

@@ -215,9 +215,11 @@ def stated_base(reading: LayerReading) -> Changes:
 
 
 def stated_sections(reading: LayerReading) -> Changes:
-    """Sections stand one after another, unless the rope object says that they are interleaved."""
+    """Sections that the rope object has, interleaved where it says so; one position without."""
+    if not reading.rope.get("mrope_section"):
+        return plain(reading)
     stated = reading.entry.flag("mrope_interleaved")
-    return {"interleaved": None} if stated is None or not stated.value else {}
+    return {"interleaved": True if stated is not None and stated.value else None}
 
 
 def check_share(runtime: str, source: str, share: float, columns: int) -> None:

@@ -55,12 +55,22 @@ STRETCHED = frozenset(
     {
         *("afmoe", "apertus", "arcee", "cohere", "cohere2", "ernie4_5", "ernie4_5_moe", "exaone4"),
         *("glm4", "glm4_moe", "gpt_oss", "granite", "hunyuan_v1_dense", "hunyuan_v1_moe", "lfm2"),
-        *("lfm2_moe", "llama", "minimax_m2", "ministral3", "mistral", "olmo2", "olmo3", "olmoe"),
+        *(
+            "lfm2_moe",
+            "llama",
+            "llama4_text",
+            "minimax_m2",
+            "ministral3",
+            "mistral",
+            "olmo2",
+            "olmo3",
+            "olmoe",
+        ),
         *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next"),
     }
 )
 """Those whose class hands the rope object on to the usual rotations."""
-WHOLE_BASE = frozenset({"granitemoe", "mixtral", "phimoe", "starcoder2"})
+WHOLE_BASE = frozenset({"granitemoe", "llama4_text", "mixtral", "phimoe", "starcoder2"})
 """Those that cut the base to a whole number."""
 DIVIDED = frozenset(
     {
@@ -69,7 +79,7 @@ DIVIDED = frozenset(
     }
 )
 """Those that know no ``head_dim``."""
-SEEING = frozenset({"qwen3_vl_text", "qwen3_vl_moe_text"})
+SEEING = frozenset({"qwen2_vl_text", "qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text"})
 """Those whose pairs follow several axes."""
 OWN_CLASS = frozenset({"olmo3", "qwen3_next"})
 """Those whose config class is sglang's own, which knows rope_theta and rope_scaling alone."""
@@ -128,6 +138,22 @@ def sglang_base(reading: LayerReading) -> Changes:
     if reading.model_type == "exaone4":
         return {"base": _BASE_OF_EXAONE}
     return {"base": float(int(reading.params["base"]))}
+
+
+def sglang_llama4(reading: LayerReading) -> Changes:
+    """Llama 4's layers: the rows of q and k are moved where images are read too.
+
+    Raises: InvalidInput where the file has other layers unturned.
+    """
+    turning = reading.config.get("no_rope_layers")
+    step = reading.config.get("no_rope_layer_interval")
+    usual = turning is None or all(
+        bool(turns) == (number % 4 != 0) for number, turns in enumerate(turning, 1)
+    )
+    if not usual or (not turning and step not in (None, 4)):
+        raise refused(NAME, "its class leaves every fourth layer unturned, whatever a file says")
+    alone = reading.config and not reading.prefix and reading.scheme != "nope"
+    return {"layout": "half"} if alone else {}
 
 
 def sglang_own_class(reading: LayerReading) -> Changes:
@@ -271,7 +297,7 @@ RUNTIME = Runtime(
         **of_types(SCALED, *(STRETCHED | PLAIN)),
         **of_types(SCALED - {"rope-dynamic"}, "gemma3_text"),
         **of_types(SCALED | {"rope-ntk"}, "hunyuan_v1_dense", "hunyuan_v1_moe"),
-        **of_types(SCALED | {"nope"}, "afmoe", "cohere2", "exaone4"),
+        **of_types(SCALED | {"nope"}, "afmoe", "cohere2", "exaone4", "llama4_text"),
         **of_types(frozenset({"rope", "rope-longrope"}), "phi3", "phimoe"),
         **of_types(frozenset({"rope", "rope-yarn"}), *MLA),
         **of_types(frozenset({"mrope"}), *SEEING),
@@ -284,7 +310,8 @@ DIFFERENCES = (
         NAME,
         "sections",
         frozenset({"mrope"}),
-        "deals pairs out to the axes in turn only where mrope_interleaved says so",
+        "deals pairs out to the axes in turn where mrope_interleaved says so, and turns by one "
+        "position without mrope_section",
         f"{_SGLANG}/layers/rotary_embedding/mrope.py",
         stated_sections,
         SEEING,
@@ -297,6 +324,16 @@ DIFFERENCES = (
         f"{_SGLANG}/models/gpt_j.py",
         stated_base,
         frozenset({"gptj"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "layout",
+        SCALED | {"nope"},
+        "leaves every fourth layer unturned, and turns halves of a text model alone, the rows of "
+        "which it does not move",
+        f"{_SGLANG}/models/llama4.py",
+        sglang_llama4,
+        frozenset({"llama4_text"}),
     ),
     RuntimeDifference(
         NAME,

@@ -275,7 +275,8 @@ DIFFERENCES = (
         NAME,
         "sections",
         frozenset({"mrope"}),
-        "deals pairs out to the axes in turn only where mrope_interleaved says so",
+        "deals pairs out to the axes in turn where mrope_interleaved says so, and turns by one "
+        "position without mrope_section",
         f"{_VLLM}/{_ROTARY}/mrope.py",
         stated_sections,
         SEEING,

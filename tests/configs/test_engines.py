@@ -17,6 +17,8 @@ from tests import tolerances
 GOLDEN = Path(__file__).parents[1] / "golden"
 FILES = sorted(GOLDEN.glob("engines*.json"))
 CASES = [case for file in FILES for case in json.loads(file.read_text("utf-8"))["cases"]]
+OF_ONE_POSITION = {"onnxruntime-genai"}
+"""Engines of which tables were read, which have no axes: its graphs choose rows of them by axis."""
 ENGINES = list(dict.fromkeys(case["engine"] for case in CASES))
 
 
@@ -37,7 +39,11 @@ def test_an_engine_turns_as_its_own_code_does_and_fails_where_that_fails(engine,
             wrong += [] if refuses(case["config"], engine) else [case["name"]]
             continue
         layers = resolve(case["config"], runtime=engine).layers
-        wrong += [case["name"] for layer in case["layers"] if not turns_so(layers, layer, arrays)]
+        wrong += [
+            case["name"]
+            for layer in case["layers"]
+            if not turns_so(layers, layer, arrays, axes=engine not in OF_ONE_POSITION)
+        ]
     assert wrong == []
 
 
@@ -52,8 +58,8 @@ def refuses(config, engine):
     return False
 
 
-def turns_so(layers, layer, arrays):
-    """Whether posenc's layers turn as one of the engine's does."""
+def turns_so(layers, layer, arrays, *, axes=True):
+    """Whether posenc's layers turn as one of the engine's does, with ``axes`` along the same."""
     having = (group for group in layers if not group.layers or layer["layer"] in group.layers)
     group = next(having, None)  # a config need not say how many layers there are
     if layer["array"] is None or group is None or group.scheme == "nope":
@@ -66,7 +72,7 @@ def turns_so(layers, layer, arrays):
         rotation.layout == layer["layout"]
         and found.shape == expected.shape
         and np.allclose(found, expected, rtol=tolerances.MEASURED_TURN, atol=0)
-        and axes_of(group) == layer.get("axes", axes_of(group))
+        and (not axes or axes_of(group) == layer.get("axes", ""))
         and float(rotation.waves.scale) == pytest.approx(layer["amplitude"], rel=1e-6)
     )
 
