@@ -586,3 +586,12 @@ def test_a_value_that_only_an_engine_makes_is_refused_by_the_name_of_the_option(
     stated = {**config("qwen2", scaling), "rope_theta": 1e6}
     with pytest.raises(InvalidInput, match="^--as onnxruntime-genai: config.json: "):
         resolve(stated, runtime="onnxruntime-genai")
+
+
+@pytest.mark.parametrize(
+    "stated", [{"no_rope_layers": [1, 0, 1, 0]}, {"no_rope_layer_interval": 2}]
+)
+def test_sglang_leaves_every_fourth_layer_of_llama_4_unturned_and_no_other(stated):
+    config = {"model_type": "llama4_text", "num_hidden_layers": 4, **stated}
+    with pytest.raises(InvalidInput, match="leaves every fourth layer unturned, whatever"):
+        resolve({"model_type": "llama4", "text_config": config}, runtime="sglang")
