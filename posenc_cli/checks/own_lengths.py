@@ -77,7 +77,7 @@ class _DynamicBase(Record):
         return self.limit / factor * (math.exp(min(power, 60.0)) + factor - 1)
 
 
-class _Block(Record):
+class _GrownRows(Record):
     """Rows from ``start`` to before ``stop`` that have the base of one length."""
 
     start: int
@@ -144,7 +144,7 @@ def _turned(piece: Sample, rates: RealRows) -> ComplexRows:
     return np.asarray(piece.amplitude * np.exp(1j * angles), np.complex128)
 
 
-def _lengths_text(blocks: list[_Block], limit: int) -> str:
+def _lengths_text(blocks: list[_GrownRows], limit: int) -> str:
     """What the lengths of blocks follow, in words."""
     stretched = [block for block in blocks if block.length > limit]
     sizes = {block.length - block.start for block in stretched}
@@ -163,17 +163,17 @@ def _lengths_text(blocks: list[_Block], limit: int) -> str:
     return f"each with the base of a length of its own: {shown}{more}"
 
 
-def _blocks(suspect: Suspect, rule: _DynamicBase) -> list[_Block] | None:
+def _blocks(suspect: Suspect, rule: _DynamicBase) -> list[_GrownRows] | None:
     """The blocks of all rows, None where some are of no length, or not at positions 0, 1, 2, …."""
     count = suspect.whole.count
     ends = suspect.whole.read(np.array([0, count - 1], np.int64)).positions
     if ends.tolist() != [0, count - 1]:
         return None
-    blocks: list[_Block] = []
+    blocks: list[_GrownRows] = []
     row = 0
     while row < count:
         reached = [
-            _Block(row, stop, length)
+            _GrownRows(row, stop, length)
             for length in _likely_lengths(suspect, rule, blocks, row)
             if (stop := _stop(suspect, rule, row, length)) > row
         ]
@@ -185,7 +185,7 @@ def _blocks(suspect: Suspect, rule: _DynamicBase) -> list[_Block] | None:
 
 
 def _likely_lengths(
-    suspect: Suspect, rule: _DynamicBase, blocks: list[_Block], row: int
+    suspect: Suspect, rule: _DynamicBase, blocks: list[_GrownRows], row: int
 ) -> Iterator[int]:
     """Of which length the rows from one on may be: as the blocks before go on, or as measured."""
     lengths = [rule.limit]

@@ -304,7 +304,7 @@ def test_a_function_is_never_found_right_by_the_way_it_is_called(tmp_path):
 
 
 def _plain():
-    from posenc_cli.checks.called_function import CallRequest
+    from posenc_cli.checks.call_request import CallRequest
 
     return CallRequest()
 

@@ -420,7 +420,7 @@ BUGS = {
     43: (b43, "position-precision"),
     44: (b44, "inv-freq-precision"),
     45: (b45, "position-precision"),
-    46: (b46, "table-precision"),
+    46: (b46, "inv-freq-precision"),
     47: (b47, "layout"),
     48: (b48, "interleaved"),
     49: (b49, "rope_scaling.factor"),
