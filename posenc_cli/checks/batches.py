@@ -281,7 +281,7 @@ class _Blocks:
         where, called = self._where, f"called with {self._arrangement.text} it"
         text = f"{called} gives other values for {where} than alone"
         if self._holds(self._given):
-            do = "does" if where.startswith(("sequence ", "head ")) else "do"
+            do = "does" if self._is_one else "do"
             several = "sequences" if self._arrangement.sequences > 1 else "heads"
             still = f"in calls with several {where} {do} not turn"
             if where == "all heads":
@@ -425,6 +425,8 @@ class _Blocks:
         for noun, axis in (("sequence", 0), ("head", 2)):
             count = min(given.shape[axis] for given in self._given)
             for other in (0, count - 1) if count > 1 else ():
+                if any(wrong.take(other, axis=axis // 2).any() for wrong in self._wrong):
+                    continue  # a copy of what is wrong itself shows nothing
                 copies = [
                     np.broadcast_to(given.take([other], axis=axis), given.shape)
                     for given in self._given
@@ -434,7 +436,8 @@ class _Blocks:
                     for which, given in enumerate(copies)
                 ]
                 if self._holds(values):
-                    return f"{self._where} come out as the vectors of {noun} {other + 1} do"
+                    come, do = ("comes", "does") if self._is_one else ("come", "do")
+                    return f"{self._where} {come} out as the vectors of {noun} {other + 1} {do}"
         return ""
 
     @property
@@ -501,6 +504,11 @@ class _Blocks:
         """The sequences all heads of which are right."""
         wrong = np.concatenate(self._wrong, axis=1).any(axis=1)
         return [int(sequence) for sequence in np.flatnonzero(~wrong)]
+
+    @property
+    def _is_one(self) -> bool:
+        """Whether a single head or sequence differs."""
+        return self._where.startswith(("sequence ", "head "))
 
     @property
     def _where(self) -> str:

@@ -211,7 +211,7 @@ def past_default_length(log: CallLog, dtype: str, last: int) -> PatternReport:
     if calls.right:
         return PatternReport((f"{of_default}, past that length",), ())
     if calls.first_wrong_position < length:
-        return PatternReport((), ())
+        return PatternReport((), (), (f"{of_default}, which is another below that length too",))
     text = f"called with positions past it, it gives other values than one of length {last + 1}"
     causes = calls.causes()
     known = f"{causes[0].message}, in {of_default}" if causes else ""

@@ -108,7 +108,7 @@ class CalledFunction(ABC):
             role = next((role for role in given.roles() if role in roles), None)
             if role == "length" and (given.default or "").isdecimal():
                 length = int(given.default or "")
-                self.default_length = (given.name, length) if length < self._context else None
+                self.default_length = (given.name, length) if 0 < length < self._context else None
                 if self.by_default:
                     continue
             if role is not None:

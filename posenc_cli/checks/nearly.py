@@ -73,7 +73,8 @@ def lack_of_precision(suspect: Suspect) -> Explanation | None:
         if not holds(strict.sample, defect):
             continue
         less = strict.residual(defect)
-        if less.cells <= (1 - ENOUGH) * less.of_cells:
+        few = defect.reduction is not None and less.cells <= (1 - ENOUGH) * less.of_cells
+        if less.whole or few:  # a reduction may take off a turn more or less
             return together(words_of(Claim(defect, strict.sample.amplitude), strict, less))
     cells = None if examination.survey is None else examination.survey.cells
     if cells is None:

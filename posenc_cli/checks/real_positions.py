@@ -42,6 +42,9 @@ _NEAR = 2e-4
 _ROUGH = 1e-4
 """Of a number that is read off: what digits of it nothing shows are left out."""
 
+_COARSE = 0.01
+"""Of 1: a factor that is read off a half precision misses 1 by no more."""
+
 _FAR = 0.5
 """Of 1: a ratio so far from it is more likely one of frequencies."""
 
@@ -206,10 +209,12 @@ def _curves(positions: Reals, read: Reals) -> Iterator[RealMap]:
         ("log10(1 + p)", lambda p: np.log10(1 + p)),
     ):
         times = top / float(curve(last))
-        short = snap(times, _ROUGH * times)
-        product = name if short == 1 else f"{short:g} · {name}"
-        message = f"positions grow as a logarithm: p is turned as {product}"
-        yield RealMap(message, partial(_multiplied, times=short, curve=curve))
+        # What a half precision leaves of the last row does not show a number well.
+        likely = (1.0,) if abs(times - 1) < _COARSE else ()
+        for short in dict.fromkeys((*likely, snap(times, _ROUGH * times))):
+            product = name if short == 1 else f"{short:g} · {name}"
+            message = f"positions grow as a logarithm: p is turned as {product}"
+            yield RealMap(message, partial(_multiplied, times=short, curve=curve))
     power = math.log(top) / math.log(last)
     if abs(power - 1) > _NEAR and 0 < power < 4:
         short = snap(power, _ROUGH * power)

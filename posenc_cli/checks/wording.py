@@ -138,7 +138,7 @@ def _words_of_roundings(
             Cause.INV_FREQ_PRECISION,
             f"the frequencies were rounded to {defect.rates}",
             ratio_text(round_to_half(sample.reference.frequencies, defect.rates), sample)
-            if defect.frequencies is None
+            if defect.frequencies is None and defect.rates != "float32"
             else "",
         )
     if defect.angles:

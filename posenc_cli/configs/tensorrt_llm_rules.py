@@ -125,11 +125,13 @@ def tensorrt_layers(reading: LayerReading) -> Changes:
     pattern = stated.get("sliding_window_pattern", _PATTERN)
     if stated.get("sliding_window", _PATTERN) is None or not kinds:
         return {}
+    if pattern == "" or not isinstance(pattern, str | int | None):
+        raise refused(NAME, "its exaone4 fails on such a sliding_window_pattern")
     if isinstance(pattern, str):
         letters = [pattern[number % len(pattern)] for number in range(len(kinds) - 1)]
         sliding = [letter == "L" for letter in letters] + [False]
     else:
-        sliding = [bool(pattern) and number % pattern != 0 for number, _ in enumerate(kinds, 1)]
+        sliding = [bool(pattern and number % pattern) for number, _ in enumerate(kinds, 1)]
     if sliding != [kind == "sliding_attention" for kind in kinds]:
         raise refused(NAME, "it goes by sliding_window_pattern, whatever layer_types says")
     return {}

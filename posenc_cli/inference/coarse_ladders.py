@@ -38,7 +38,7 @@ _GEOMETRIC = 1e-9
 def coarse_ladders(reference: Reference) -> Iterator[Alternative]:
     """Frequencies of the reference's rule, of ladders that were computed in coarse formats.
 
-    Those that come to the same have all their reasons in one message.
+    Those that come to the same have their reasons in one message, which says where it has not all.
     """
     groups: list[tuple[Reals, list[str]]] = []
     with np.errstate(all="ignore"):
@@ -52,7 +52,9 @@ def coarse_ladders(reference: Reference) -> Iterator[Alternative]:
             else:
                 groups.append((values, [message]))
     for values, messages in groups:
-        message = ", or ".join(list(dict.fromkeys(messages))[:_MOST_REASONS])
+        reasons = list(dict.fromkeys(messages))
+        others = ["others that come to the same"] * (len(reasons) > _MOST_REASONS)
+        message = ", or ".join([*reasons[:_MOST_REASONS], *others])
         yield Alternative(Cause.INV_FREQ_PRECISION, message, values)
 
 

@@ -911,3 +911,10 @@ class EndsWithItsLength(GrowsRightly):
 
     def __call__(self, position_ids: Any) -> tuple[Any, Any]:
         return self.cos[position_ids], self.sin[position_ids]
+
+
+class EmptyAtFirst(GrowsRightly):
+    """Right: its tables have no rows by default."""
+
+    def __init__(self, dim: int, base: float = 10000.0, max_position_embeddings: int = 0):
+        super().__init__(dim, base, max_position_embeddings)

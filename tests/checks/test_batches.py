@@ -31,7 +31,15 @@ def test_a_mistake_that_some_calls_alone_show_is_named(name, call):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "name", ["moving", "as_long_as_the_call", "in_two_parts", "GrowsRightly", "EndsWithItsLength"]
+    "name",
+    [
+        "moving",
+        "as_long_as_the_call",
+        "in_two_parts",
+        "GrowsRightly",
+        "EndsWithItsLength",
+        "EmptyAtFirst",
+    ],
 )
 def test_what_follows_its_calls_in_a_right_way_passes(name, call):
     assert call(*HALF, "--impl", f"{WRONG}:{name}")[0] == 0

@@ -167,6 +167,18 @@ def test_what_float32_code_rounds_is_told_where_more_was_asked_for(coarse, reduc
         assert (why.cause, words in why.message) == (cause, True), why
 
 
+def test_frequencies_of_some_pairs_in_float32_are_not_said_to_be_of_all():
+    exact = np.array([float(f) for f in exact_frequencies()])
+    rates = np.where(np.arange(PAIRS) < PAIRS // 2, exact.astype(np.float32), exact)
+    where = np.arange(131_056, 131_072)
+    angles = np.multiply.outer(where, rates)
+    tables = [function(angles).astype(np.float32) for function in (np.cos, np.sin)]
+    subject = table_subject(*tables, "float32", right(), Positions.parse("131056:131072"))
+    (why,) = diagnose(examine(subject, right(), "float64"))
+    assert why.cause == "table-precision"
+    assert why.message.endswith("right to what float32 code can show")
+
+
 def test_frequencies_off_by_units_in_the_last_place_are_told_as_such():
     units = np.zeros(PAIRS)
     units[[2, 3]] = -2

@@ -389,6 +389,14 @@ def test_exllamav3_is_asked_for_nothing_that_was_not_read(case, words):
             | {"sliding_window": 64, "sliding_window_pattern": "LLGL"},
             "it goes by sliding_window_pattern, whatever layer_types says",
         ),
+        *(
+            (
+                config("exaone4", None, layer_types=["sliding_attention"] * 4)
+                | {"sliding_window": 64, "sliding_window_pattern": pattern},
+                "its exaone4 fails on such a sliding_window_pattern",
+            )
+            for pattern in ("", [1], {})
+        ),
         (
             config("gpt_oss", {**_BY_TYPE, **RAMP, "beta_fast": 32.0, "beta_slow": 1.0}),
             "gpt-oss with rope-linear and the keys of yarn was not read",
