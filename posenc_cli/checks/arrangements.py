@@ -11,11 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SEQUENCES = 3
-
+"""Of a batch that is no larger one."""
 
 _MORE_AXES = {"nd": ("bhnd", "bnhd", "nhd"), "hnd": ("bhnd", "hnd"), "nhd": ("bnhd", "nhd")}
 """Axes that a function may take as well that was found to take these, the more the better."""
-
 
 _FEWER_AXES = {"bhnd": ("nhd", "hnd"), "bnhd": ("nhd",)}
 """Axes that code may look for, and treat in a way of its own, that takes these."""
@@ -23,15 +22,12 @@ _FEWER_AXES = {"bhnd": ("nhd", "hnd"), "bnhd": ("nhd",)}
 SIZES = ((5, 6, 3), (7, 10, 5), (9, 14, 7))
 """Rows, heads, and heads of k: the first of which none is the length of another axis."""
 
-
 STARTS = (9, 2, 5, 11, 0, 7, 13, 3, 8)
 """The first position of each sequence, also of a larger batch."""
-
 
 _MANY_SEQUENCES, MANY_HEADS = len(STARTS), (40, 44)
 """Of the larger batch: more than kernels take in one block of 8, 16 or 32. Of these heads of q, and
 half as many of k, the first that are no other axis' length."""
-
 
 _SQUARES = (6, 4, 8)
 """Sequences, heads and rows of a batch that has as many of each, the first that is no other axis'

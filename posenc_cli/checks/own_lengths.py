@@ -10,7 +10,7 @@ import numpy as np
 from posenc_cli.checks.reproduced import reproduced
 from posenc_cli.checks.verdict import Explanation
 from posenc_cli.checks.wording import with_residual
-from posenc_cli.formulas.scaled import rope_dynamic
+from posenc_cli.formulas.scaled import dynamic_base, rope_dynamic
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import nearest_rotations
 from posenc_cli.records import Record
@@ -57,9 +57,7 @@ class _DynamicBase(Record):
 
     def rates(self, lengths: RealRows) -> RealRows:
         """The frequencies at lengths (n, 1). Shape: (n, pairs)."""
-        factor, limit = self.params["factor"], self.limit
-        stretch = factor * np.maximum(lengths, limit) / limit - (factor - 1)
-        base = self.params["base"] * stretch ** (self.pairs / (self.pairs - 1))
+        base = dynamic_base(self.params, np.maximum(lengths, self.limit))
         return np.asarray(base ** -(np.arange(self.pairs) / self.pairs), np.float64)
 
     def length(self, rates: Reals) -> float | None:

@@ -196,6 +196,13 @@ def _exponent_mistakes(xp: Any, params: Mapping[str, Any], stretch: float) -> It
         )
 
 
+def dynamic_base(params: Mapping[str, Any], length: Any) -> Any:
+    """Dynamic NTK's base at lengths of no less than L, of two pairs or more."""
+    limit, factor, pairs = params["max_position_embeddings"], params["factor"], pair_count(params)
+    stretch = factor * length / limit - (factor - 1)
+    return params["base"] * stretch ** (pairs / (pairs - 1))
+
+
 def _dynamic_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     """The base stretched for another length, and as no length stretches it."""
     limit, factor, pairs = params["max_position_embeddings"], params["factor"], pair_count(params)
@@ -203,13 +210,10 @@ def _dynamic_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         return
     lengths = (int(min(limit * factor, LARGEST_POSITION)), limit + 1, *CONTEXTS)
     for length in dict.fromkeys(length for length in lengths if length > limit):
-        stretch = factor * length / limit - (factor - 1)
-        if stretch > 0:
-            base = params["base"] * stretch ** (pairs / (pairs - 1))
-            yield Mistake(
-                f"the base is stretched for a length of {length}",
-                plain_frequencies(xp, params, base),
-            )
+        yield Mistake(
+            f"the base is stretched for a length of {length}",
+            plain_frequencies(xp, params, dynamic_base(params, length)),
+        )
     ratio = factor * max(params["seq_len"] or limit, limit) / limit
     yield Mistake(
         "the base is stretched by factor · n/L alone: − (factor − 1) is missing",

@@ -15,7 +15,7 @@ import numpy as np
 from posenc_cli.formulas.llama3 import rope_llama3, slowed_ladder
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import HALVES, round_to_half
-from posenc_cli.inference.rules import Alternative, base_of, ladder
+from posenc_cli.inference.rules import Alternative, base_of, ladder, ladder_base
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +87,7 @@ def _base_of_ladder(frequencies: Reals) -> float | None:
     pairs = frequencies.size
     if not (frequencies > 0).all() or not 0 < frequencies[-1] < 1:
         return None
-    base = float(frequencies[-1] ** (-pairs / (pairs - 1)))
+    base = ladder_base(frequencies)
     rungs = ladder(base, np.arange(pairs) / pairs)
     return base if np.allclose(frequencies, rungs, rtol=_GEOMETRIC, atol=0) else None
 

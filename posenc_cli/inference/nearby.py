@@ -24,7 +24,13 @@ from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.differences import SHAPE, difference
 from posenc_cli.inference.rates import Rates
 from posenc_cli.inference.rounded_frequencies import multiples_of_a_step
-from posenc_cli.inference.rules import Alternative, base_of, changed_frequencies, ladder
+from posenc_cli.inference.rules import (
+    Alternative,
+    base_of,
+    changed_frequencies,
+    ladder,
+    ladder_base,
+)
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
 
@@ -224,12 +230,6 @@ def plain_params(reference: Reference, base: float) -> dict[str, object]:
     """The parameters of plain RoPE that turns as many of the columns as the reference."""
     share = 2 * reference.pairs / reference.head
     return {"dim": reference.head, "base": base, "partial": share}
-
-
-def ladder_base(frequencies: Reals) -> float:
-    """The base of a geometric ladder from 1 on, by its last frequency."""
-    pairs = frequencies.size
-    return float(frequencies[-1] ** (-pairs / (pairs - 1)))
 
 
 def _is_ladder(frequencies: Reals) -> bool:

@@ -110,6 +110,12 @@ def ladder(base: float, exponents: Reals) -> Reals:
     return np.asarray(base**-exponents, np.float64)
 
 
+def ladder_base(frequencies: Reals) -> float:
+    """The base of a geometric ladder from 1 on, by its last frequency."""
+    pairs = frequencies.size
+    return float(frequencies[-1] ** (-pairs / (pairs - 1)))
+
+
 def number_text(value: float) -> str:
     """A base or a factor, as messages show it.
 
