@@ -464,7 +464,7 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
             return [moved]
     causes = list(words_of(claim, suspect, residual))
     others = [
-        together(words_of(other, suspect, its_residual))
+        together(other, suspect, its_residual)
         for other, its_residual in held[1:]
         if its_residual.rows == residual.rows and its_residual.within <= ALIKE * residual.within
         if not _is_plain(claim) and other.parts == claim.parts
@@ -479,7 +479,7 @@ def _in_other_numbers(claim: Claim, suspect: Suspect, residual: Residual) -> Ite
         return
     for other in same_by_other_numbers(suspect.sample.reference, rule):
         defect = Defect(frequencies=other)
-        yield together(words_of(Claim(defect, claim.amplitude), suspect, residual))
+        yield together(Claim(defect, claim.amplitude), suspect, residual)
 
 
 def _is_plain(claim: Claim) -> bool:

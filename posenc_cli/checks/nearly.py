@@ -30,7 +30,7 @@ from posenc_cli.inference.claims import ALIKE, Claim, Residual
 from posenc_cli.inference.defects import ENOUGH, Defect, holds
 from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.inference.rules import Alternative
-from posenc_cli.inference.tolerance import Tolerance, unit
+from posenc_cli.inference.tolerance import SINGLE_FUNCTIONS, Tolerance, unit
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -68,14 +68,16 @@ def lack_of_precision(suspect: Suspect) -> Explanation | None:
     residual = suspect.residual(Defect())
     if not residual.whole:
         return None
-    strict = _with_tolerance(suspect, examination.tolerance)
+    functions = (SINGLE_FUNCTIONS + unit("float32")) * examination.reference.scale
+    asked_for = examination.tolerance
+    strict = _with_tolerance(suspect, replace(asked_for, floor=max(asked_for.floor, functions)))
     for defect in _less_precise():
         if not holds(strict.sample, defect):
             continue
         less = strict.residual(defect)
         few = defect.reduction is not None and less.cells <= (1 - ENOUGH) * less.of_cells
         if less.whole or few:  # a reduction may take off a turn more or less
-            return together(words_of(Claim(defect, strict.sample.amplitude), strict, less))
+            return together(Claim(defect, strict.sample.amplitude), strict, less)
     cells = None if examination.survey is None else examination.survey.cells
     if cells is None:
         asked = f"asked for is {examination.tolerance.reason}"

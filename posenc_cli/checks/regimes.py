@@ -146,7 +146,7 @@ def _regime_words(
             places.append(pairs_text(pairs.tolist(), count))
         words = list(words_of(claim, here, residual, in_part=True))
         alike = [
-            together(words_of(other, here, residual, in_part=True))
+            together(other, here, residual, in_part=True)
             for other in (first.alike if index == 0 else ())
         ]
         others = ""

@@ -24,7 +24,7 @@ from posenc_cli.positions import consecutive_ranges, range_texts
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from posenc_cli.checks.verdict import Examination
     from posenc_cli.inference.fitting import Rotations
@@ -72,26 +72,35 @@ def either(causes: list[Explanation], others: list[Explanation]) -> list[Explana
     return [replace(first, alike=tuple(distinct.values())[:MOST_ALIKE]), *rest]
 
 
-def together(words: Iterable[Explanation]) -> Explanation:
-    """Causes that hold together, as one."""
-    first, *others = words
-    return replace(first, message=" and ".join(word.message for word in (first, *others)))
-
-
 def words_of(
     claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool = False
 ) -> Iterator[Explanation]:
     """The causes of a claim, in words, each with the residual of all together."""
-    if claim.amplitude == 0:
-        # Of some of the pairs zeros may be what was put there.
-        rows = in_part and claim.pairs is None
-        cause = Cause.UNINITIALISED if rows else Cause.UNKNOWN
-        message = f"all values are 0{': nothing was written there' if rows else ''}"
-        yield with_residual(Explanation(cause, message, ""), residual)
-        return
-    words = list(_words_of_defect(claim, suspect, residual, in_part=in_part))
+    words = list(_words_of_claim(claim, suspect, residual, in_part=in_part))
     for explanation in words:
         yield with_residual(explanation, residual, others=len(words) - 1)
+
+
+def together(
+    claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool = False
+) -> Explanation:
+    """The causes of a claim, in words, as one."""
+    first, *others = _words_of_claim(claim, suspect, residual, in_part=in_part)
+    message = " and ".join(word.message for word in (first, *others))
+    return with_residual(replace(first, message=message), residual)
+
+
+def _words_of_claim(
+    claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool
+) -> Iterator[Explanation]:
+    """The causes of a claim, in words, without what it leaves over."""
+    if claim.amplitude != 0:
+        yield from _words_of_defect(claim, suspect, residual, in_part=in_part)
+        return
+    # Of some of the pairs zeros may be what was put there.
+    rows = in_part and claim.pairs is None
+    cause = Cause.UNINITIALISED if rows else Cause.UNKNOWN
+    yield Explanation(cause, f"all values are 0{': nothing was written there' if rows else ''}", "")
 
 
 def _words_of_defect(

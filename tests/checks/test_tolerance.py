@@ -129,6 +129,16 @@ def test_the_cause_of_float32_powers_is_no_false_one():
     assert cause.residual.whole
 
 
+def cos_and_sin(angles, *, off_by):
+    """Cosines and sines in float32, off by some units in the last place, as libraries' are."""
+    random = np.random.default_rng(5)
+    right = (function(angles).astype(np.float32) for function in (np.cos, np.sin))
+    return [
+        table + np.spacing(table) * random.integers(-off_by, off_by, table.shape, endpoint=True)
+        for table in right
+    ]
+
+
 @pytest.mark.parametrize(
     ("coarse", "reduced", "causes"),
     [
@@ -146,7 +156,12 @@ def test_the_cause_of_float32_powers_is_no_false_one():
         ("", np.float64(np.float32(2 * np.pi)), ["position-precision: 3.1415927410125732"]),
     ],
 )
-def test_what_float32_code_rounds_is_told_where_more_was_asked_for(coarse, reduced, causes):
+@pytest.mark.parametrize("rule", ["float64", "exact"])
+@pytest.mark.parametrize("units", [0, 1])
+def test_what_float32_code_rounds_is_told_where_more_was_asked_for(
+    coarse, reduced, causes, units, rule
+):
+    """Whichever of the numbers near the right one its cosines and sines are."""
     where = np.arange(100_000, 101_000)
     rates = np.array([float(f) for f in exact_frequencies()])
     if "rates" in coarse:
@@ -156,15 +171,27 @@ def test_what_float32_code_rounds_is_told_where_more_was_asked_for(coarse, reduc
         angles = angles.astype(np.float32).astype(np.float64)
     if reduced is not None:
         angles -= np.rint(angles / reduced) * reduced
-    tables = [function(angles).astype(np.float32) for function in (np.cos, np.sin)]
+    tables = cos_and_sin(angles, off_by=units)
     positions = "100000:101000"
     subject = table_subject(*tables, "float32", right(), Positions.parse(positions))
     assert examine(subject, right(), "auto").ok
-    found = diagnose(examine(subject, right(), "float64"))
+    found = diagnose(examine(subject, right(), rule))
     assert len(found) == len(causes)
     for why, text in zip(found, causes, strict=True):
         cause, words = text.split(": ")
         assert (why.cause, words in why.message) == (cause, True), why
+        assert "other cause" not in why.evidence
+
+
+@pytest.mark.parametrize("rule", ["float64", "exact"])
+def test_cosines_off_by_units_in_the_last_place_are_told_as_nothing_else(rule):
+    where = np.arange(100_000, 101_000)
+    rates = np.array([float(f) for f in exact_frequencies()])
+    tables = cos_and_sin(np.multiply.outer(where, rates), off_by=1)
+    subject = table_subject(*tables, "float32", right(), Positions.parse("100000:101000"))
+    (cause,) = diagnose(examine(subject, right(), rule))
+    assert cause.cause == "table-precision"
+    assert "right to what float32 code can show" in f"{cause.message} {cause.evidence}"
 
 
 def test_frequencies_of_some_pairs_in_float32_are_not_said_to_be_of_all():
