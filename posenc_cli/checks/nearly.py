@@ -28,6 +28,7 @@ from posenc_cli.inference.angles import angle_changes
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import ALIKE, Claim, Residual
 from posenc_cli.inference.defects import ENOUGH, Defect, holds
+from posenc_cli.inference.float32_powers import float32_powers
 from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.inference.rules import Alternative
 from posenc_cli.inference.tolerance import SINGLE_FUNCTIONS, Tolerance, unit
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.drift import Fault
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.wording import Suspect
+    from posenc_cli.inference.float32_powers import Float32Powers
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, Reals
 
 _NEARLY = 0.01
@@ -68,9 +70,7 @@ def lack_of_precision(suspect: Suspect) -> Explanation | None:
     residual = suspect.residual(Defect())
     if not residual.whole:
         return None
-    functions = (SINGLE_FUNCTIONS + unit("float32")) * examination.reference.scale
-    asked_for = examination.tolerance
-    strict = _with_tolerance(suspect, replace(asked_for, floor=max(asked_for.floor, functions)))
+    strict = _held_to_functions(suspect)
     for defect in _less_precise():
         if not holds(strict.sample, defect):
             continue
@@ -78,6 +78,9 @@ def lack_of_precision(suspect: Suspect) -> Explanation | None:
         few = defect.reduction is not None and less.cells <= (1 - ENOUGH) * less.of_cells
         if less.whole or few:  # a reduction may take off a turn more or less
             return together(Claim(defect, strict.sample.amplitude), strict, less)
+    powers = _float32_powers_cause(strict)
+    if powers is not None:
+        return powers
     cells = None if examination.survey is None else examination.survey.cells
     if cells is None:
         asked = f"asked for is {examination.tolerance.reason}"
@@ -100,6 +103,54 @@ def _less_precise() -> Iterator[Defect]:
     for change in angle_changes():
         yield Defect(reduction=change)
         yield Defect(rates="float32", reduction=change)
+
+
+def _float32_powers_cause(strict: Suspect) -> Explanation | None:
+    """Frequencies that are numbers of float32, not all of them the nearest to the right ones."""
+    sample = strict.sample
+    for angles in (None, "float32"):
+        found = float32_powers(
+            sample, within=sample.tolerance.floor, single_angles=angles is not None
+        )
+        if found is None:
+            continue
+        rule = _rule_of(found, sample.reference.frequencies)
+        defect = Defect(frequencies=rule, angles=angles)
+        residual = strict.residual(defect)
+        if residual.whole:
+            cause = together(Claim(defect, sample.amplitude), strict, residual)
+            few = found.ratio is None
+            return (
+                replace(cause, where=Where(None, spec(np.flatnonzero(found.units))))
+                if few
+                else cause
+            )
+    return None
+
+
+def _rule_of(found: Float32Powers, right: Reals) -> Alternative:
+    """What numbers of float32 that are not the nearest to the right ones are."""
+    if found.ratio is not None:
+        rule = _times(found.ratio, right)
+        single = rule.frequencies.astype(np.float32).astype(np.float64)
+        message = f"{rule.message}, rounded to float32"
+        return replace(rule, message=message, frequencies=single)
+    off, most = np.flatnonzero(found.units).tolist(), int(np.abs(found.units).max())
+    message = (
+        "the frequencies are numbers of float32, as powers computed in float32 are: "
+        f"{pairs_text(off, right.size)} {'is' if len(off) == 1 else 'are'} off by up to {most} "
+        f"unit{'s' * (most > 1)} in the last place"
+    )
+    return Alternative(Cause.INV_FREQ_PRECISION, message, found.numbers, read_off=True)
+
+
+def _held_to_functions(suspect: Suspect) -> Suspect:
+    """The suspect, granted angles computed in float64, and cosines and sines in float32."""
+    subject, scale = suspect.examination.subject, suspect.examination.reference.scale
+    roundings = subject.own.roundings
+    asked_for = Tolerance.of("float64", dtype=subject.dtype, roundings=roundings, amplitude=scale)
+    functions = (SINGLE_FUNCTIONS + roundings * unit("float32")) * scale
+    return _with_tolerance(suspect, replace(asked_for, floor=asked_for.floor + functions))
 
 
 def held_to_roundings(suspect: Suspect) -> Suspect:
@@ -204,7 +255,7 @@ def _with_tolerance(suspect: Suspect, tolerance: Tolerance) -> Suspect:
 
 
 def rounded_powers_cause(suspect: Suspect) -> Explanation | None:
-    """Frequencies of some pairs that err by no more than powers computed in float32 may.
+    """Frequencies that err by no more than powers computed in float32 may.
 
     An error that most pairs share has a cause in common, and is not told so.
     """
@@ -217,6 +268,10 @@ def rounded_powers_cause(suspect: Suspect) -> Explanation | None:
     most = 2 * off.size > np.count_nonzero(right)
     if off.max() > _POWERS or (most and np.ptp(errors[wrong]) < _SHARED * off.max()):
         return None
+    if suspect.examination.subject.frequencies is None:
+        powers = _float32_powers_cause(_held_to_functions(suspect))
+        if powers is not None:
+            return powers
     rates = right * (1 + errors)
     residual = reproduced(suspect.whole, lambda piece: turned_by(rates, piece), rates)
     if not residual.whole:

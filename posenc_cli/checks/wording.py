@@ -236,6 +236,7 @@ def _frequency_cause(rule: Alternative, sample: Sample, pairs: Flags | None) -> 
     values = rule.frequencies if pairs is None else np.where(pairs, rule.frequencies, right)
     evidence = ratio_text(values, sample)
     changed = np.flatnonzero(~np.isclose(values, right, rtol=1e-6, atol=0)).tolist()
+    changed = changed or np.flatnonzero(values != right).tolist()
     message = rule.message
     if not message:
         has = "has another frequency" if len(changed) == 1 else "have other frequencies"

@@ -120,13 +120,42 @@ def test_the_cause_of_float32_powers_is_no_false_one():
     powers = np.float32(1) / np.float32(BASE) ** (
         np.arange(0, 2 * PAIRS, 2, dtype=np.float32) / np.float32(2 * PAIRS)
     )
-    causes = causes_of(powers, LONG[1], "float32")
-    assert {why.cause for why in causes} <= {"inv-freq-precision", "table-precision"}
-    (cause,) = causes_of(powers, LONG[1], "float64")
-    assert cause.cause == "table-precision"
-    assert cause.message.endswith("right to what float32 code can show")
-    assert "asked for is float64: " in cause.evidence
-    assert cause.residual.whole
+    for rule in ("float32", "float64", "exact"):
+        for cause in causes_of(powers, LONG[1], rule):
+            assert cause.cause == "inv-freq-precision"
+            assert "in the last place and the angles, position times frequency" in cause.message
+            assert "other cause" not in cause.evidence
+            assert cause.residual.whole
+
+
+@pytest.mark.parametrize("rule", ["float32", "float64", "exact"])
+@pytest.mark.parametrize("positions", ["0:2048", "100000:101000"])
+@pytest.mark.parametrize("rounded", [False, True])
+def test_frequencies_that_are_float32_powers_are_told_by_their_units(rule, positions, rounded):
+    """Whatever units a library's power is off by, in some pairs alone."""
+    units = np.zeros(PAIRS, int)
+    units[[2, 3, 5]] = [1, -2, 3]
+    where, rates = rope.positions_array(positions), perturbed(units).astype(np.float64)
+    angles = np.multiply.outer(where, rates)
+    angles = angles.astype(np.float32).astype(np.float64) if rounded else angles
+    tables = cos_and_sin(angles, off_by=1)
+    subject = table_subject(*tables, "float32", right(), Positions.parse(positions))
+    (cause,) = diagnose(examine(subject, right(), rule))
+    assert cause.cause == "inv-freq-precision"
+    assert "pairs 2–3, 5 of 16 are off by up to 3 units in the last place" in cause.message
+    assert ("were rounded to float32" in cause.message) == rounded
+    assert cause.where.pairs == "2:4,5"
+
+
+@pytest.mark.parametrize("rule", ["float32", "float64", "exact"])
+def test_frequencies_that_are_all_off_by_one_ratio_are_told_as_no_powers(rule):
+    where = rope.positions_array("0:2048")
+    rates = np.array([float(f) for f in exact_frequencies()]) * (1 + 2e-7)
+    tables = cos_and_sin(np.multiply.outer(where, rates.astype(np.float32)), off_by=1)
+    subject = table_subject(*tables, "float32", right(), Positions.parse("0:2048"))
+    (cause,) = diagnose(examine(subject, right(), rule))
+    assert cause.cause == "frequency-rule"
+    assert cause.message == "all frequencies are 1 + 2e-07 times the right ones, rounded to float32"
 
 
 def cos_and_sin(angles, *, off_by):
@@ -211,7 +240,7 @@ def test_frequencies_off_by_units_in_the_last_place_are_told_as_such():
     units[[2, 3]] = -2
     (cause,) = causes_of(perturbed(units), LONG[0], "float32")
     assert (cause.cause, cause.where.pairs) == ("inv-freq-precision", "2:4")
-    assert cause.message.startswith("pairs 2–3 of 16: frequencies are off by up to 2e-07 of them")
+    assert cause.message.startswith("the frequencies are numbers of float32, as powers")
     assert cause.residual.whole
 
 
