@@ -263,7 +263,7 @@ def _suspect(examination: Examination, *, of_pairs: bool = False) -> Suspect:
     """
     subject, reference = examination.subject, examination.reference
     tolerance = examination.tolerance
-    if tolerance.fixed is not None or tolerance.past_single:
+    if tolerance.fixed is not None or tolerance.finer:
         tolerance = Tolerance.of(
             "auto",
             dtype=subject.dtype,

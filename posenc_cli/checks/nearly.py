@@ -35,10 +35,11 @@ from posenc_cli.inference.tolerance import SINGLE_FUNCTIONS, Tolerance, unit
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from posenc_cli.checks.drift import Fault
     from posenc_cli.checks.subject import Subject
+    from posenc_cli.checks.verdict import Examination
     from posenc_cli.checks.wording import Suspect
     from posenc_cli.inference.float32_powers import Float32Powers
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, Reals
@@ -65,22 +66,23 @@ _SHARED = 0.3
 def lack_of_precision(suspect: Suspect) -> Explanation | None:
     """The cause where every cell is right to what float32 code can show, and more was asked for."""
     examination = suspect.examination
-    if not examination.tolerance.past_single:
+    if not examination.tolerance.finer:
         return None
     residual = suspect.residual(Defect())
     if not residual.whole:
         return None
-    strict = _held_to_functions(suspect)
-    for defect in _less_precise():
-        if not holds(strict.sample, defect):
-            continue
-        less = strict.residual(defect)
-        few = defect.reduction is not None and less.cells <= (1 - ENOUGH) * less.of_cells
-        if less.whole or few:  # a reduction may take off a turn more or less
-            return together(Claim(defect, strict.sample.amplitude), strict, less)
-    powers = _float32_powers_cause(strict)
-    if powers is not None:
-        return powers
+    strict, asked_for = _held_to_functions(suspect), _with_tolerance(suspect, examination.tolerance)
+    return (
+        _float32_cause(strict)
+        or _float32_powers_cause(strict)
+        or rounded_powers_cause(asked_for)
+        or next(iter(_those_that_hold(_common_errors(asked_for), asked_for)), None)
+        or _unexplained_lack(examination, residual)
+    )
+
+
+def _unexplained_lack(examination: Examination, residual: Residual) -> Explanation:
+    """What is said of cells that are right to what float32 code can show, and not why."""
     cells = None if examination.survey is None else examination.survey.cells
     if cells is None:
         asked = f"asked for is {examination.tolerance.reason}"
@@ -93,6 +95,18 @@ def lack_of_precision(suspect: Suspect) -> Explanation | None:
         "place, but all are right to what float32 code can show",
         residual=residual,
     )
+
+
+def _float32_cause(strict: Suspect) -> Explanation | None:
+    """What float32 code rounded, where that reproduces every cell."""
+    for defect in _less_precise():
+        if not holds(strict.sample, defect):
+            continue
+        less = strict.residual(defect)
+        few = defect.reduction is not None and less.cells <= (1 - ENOUGH) * less.of_cells
+        if less.whole or few:  # a reduction may take off a turn more or less
+            return together(Claim(defect, strict.sample.amplitude), strict, less)
+    return None
 
 
 def _less_precise() -> Iterator[Defect]:
@@ -167,17 +181,23 @@ def common_error_causes(strict: Suspect) -> list[Explanation]:
     An offset of the positions is the same at all of them, a ratio of frequencies adds up. Where
     positions lie so close together that both fit alike, both are named.
     """
+    fault = strict.examination.fault
+    if fault is None or fault.offset is None:
+        return []
+    return _those_that_hold(_common_errors(strict), strict)
+
+
+def _those_that_hold(defects: Iterable[Defect], suspect: Suspect) -> list[Explanation]:
+    """The causes of the defects that explain every cell, those that fit alike as one."""
     held = [
-        (defect, residual)
-        for defect in _common_errors(strict)
-        if (residual := strict.residual(defect)).whole
+        (defect, residual) for defect in defects if (residual := suspect.residual(defect)).whole
     ]
     least = min((residual.largest for _, residual in held), default=0.0)
     alike = [
         explanation
         for defect, residual in held
         if residual.largest <= ALIKE * least
-        for explanation in words_of(Claim(defect, strict.sample.amplitude), strict, residual)
+        for explanation in words_of(Claim(defect, suspect.sample.amplitude), suspect, residual)
     ]
     return either(alike[:1], alike[1:]) if alike else []
 
@@ -195,8 +215,6 @@ def unexplained_drift(fault: Fault) -> Explanation:
 def _common_errors(suspect: Suspect) -> Iterator[Defect]:
     """The offset of positions and the ratio of frequencies that the sample comes nearest to."""
     sample = suspect.sample
-    if suspect.examination.fault is None or suspect.examination.fault.offset is None:
-        return
     right = sample.reference.frequencies
     if suspect.examination.subject.frequencies is None:
         offset = position_offset(sample)
@@ -277,10 +295,11 @@ def rounded_powers_cause(suspect: Suspect) -> Explanation | None:
     if not residual.whole:
         return None
     pairs = np.flatnonzero(wrong).tolist()
+    made = "were rounded to" if off.max() <= unit("float32") else "are powers computed in"
     cause = Explanation(
         Cause.INV_FREQ_PRECISION,
         f"{pairs_text(pairs, right.size)}: frequencies are off by up to {off.max():.1g} of "
-        "themselves, as those that are powers computed in float32",
+        f"themselves, as those that {made} float32",
         ratio_text(rates, sample),
         where=Where(None, spec(np.flatnonzero(wrong))),
     )

@@ -109,8 +109,8 @@ class Tolerance(Record):
 
     That share is at most ``most``: where it would be more, a check could not fail. It is half as
     much again past the position ``whole``. ``drifts`` says that it is granted cell by cell to what
-    has to hang together: what it hides is to be looked at once more. ``past_single`` says that it
-    asks for more than arithmetic in float32 gives.
+    has to hang together: what it hides is to be looked at once more. ``finer`` says that it
+    asks for more than every right library gives in float32.
 
     ``fixed`` takes the place of all where the user gave a number: it bounds what a finding
     reports, whatever the finding measures.
@@ -123,7 +123,7 @@ class Tolerance(Record):
     most: float = math.inf
     whole: float = math.inf
     drifts: bool = False
-    past_single: bool = False
+    finer: bool = False
 
     @classmethod
     def of(
@@ -147,12 +147,12 @@ class Tolerance(Record):
         most = MOST * amplitude
         if rule == "exact":
             floor = max(amplitude * (rounding + ARITHMETIC), least)
-            return cls(floor, 0.0, f"exact: {stored}", past_single=True)
+            return cls(floor, 0.0, f"exact: {stored}", finer=True)
         if rule == "float64":
             floor = max(amplitude * (rounding + ARITHMETIC), least)
             reason = f"float64: {DOUBLE_ANGLE:.2g} of the angle (its frequency, its product)"
             reason += f" + {stored}"
-            return cls(floor, amplitude * DOUBLE_ANGLE, reason, most=most, past_single=True)
+            return cls(floor, amplitude * DOUBLE_ANGLE, reason, most=most, finer=True)
         if rule == "float32":
             after = max(rounding, roundings * unit("float32"))
             floor = max(amplitude * (SINGLE_FUNCTIONS + after), least)
@@ -162,7 +162,7 @@ class Tolerance(Record):
                 f"{stored if half else f'{_roundings_text(roundings)} to float32'}"
             )
             per_angle = amplitude * SINGLE_ANGLE
-            return cls(floor, per_angle, reason, most=most, whole=SINGLE_WHOLE)
+            return cls(floor, per_angle, reason, most=most, whole=SINGLE_WHOLE, finer=True)
         floor = max(amplitude * (FUNCTIONS + half), least)
         reason = f"{PER_ANGLE:g} of the angle (float32 products) + {FUNCTIONS:g} (cos and sin)"
         if half:

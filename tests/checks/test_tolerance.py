@@ -231,8 +231,9 @@ def test_frequencies_of_some_pairs_in_float32_are_not_said_to_be_of_all():
     tables = [function(angles).astype(np.float32) for function in (np.cos, np.sin)]
     subject = table_subject(*tables, "float32", right(), Positions.parse("131056:131072"))
     (why,) = diagnose(examine(subject, right(), "float64"))
-    assert why.cause == "table-precision"
-    assert why.message.endswith("right to what float32 code can show")
+    assert (why.cause, why.where.pairs) == ("inv-freq-precision", "1:8")
+    assert why.message.startswith("pairs 1–7 of 16: frequencies are off by up to ")
+    assert why.message.endswith("of themselves, as those that were rounded to float32")
 
 
 def test_frequencies_off_by_units_in_the_last_place_are_told_as_such():
