@@ -124,6 +124,8 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     mixtures += _other_blends(xp, original * turns, low, high)
     for message, share in mixtures:
         yield Mistake(message, share * stretched + (1 - share) * kept)
+    yield Mistake("the blend lacks its kept part", slowed * stretched)
+    yield Mistake("the blend lacks its slowed part", (1 - slowed) * kept)
     yield Mistake(
         "the blend is geometric: powers of kept and slowed frequencies are multiplied",
         stretched**slowed * kept ** (1 - slowed),

@@ -155,6 +155,10 @@ mutant("yarn_slow", "yarn", "frequency-rule", "beta_slow 2 for 1",
     inv_freq=yarn(128, 1e4, 16, slow=2))
 mutant("yarn_ramp_turned", "yarn", "frequency-rule", "YaRN's ramp the wrong way round",
     inv_freq=ladder(128, 1e4) * (1 + 1 / 16) - yarn(128, 1e4, 16))
+mutant("yarn_kept_alone", "yarn", "frequency-rule", "the interpolated part of the blend left out",
+    inv_freq=ladder(128, 1e4) * (1 - np.clip(YARN_RUN, 0, 1)))
+mutant("yarn_interpolated_alone", "yarn", "frequency-rule", "the kept part of the blend left out",
+    inv_freq=ladder(128, 1e4) / 16 * np.clip(YARN_RUN, 0, 1))
 mutant("yarn_factor", "yarn", "frequency-rule",
     "YaRN's factor 8 for 16, the attention factor as it was", inv_freq=yarn(128, 1e4, 8))
 mutant("yarn_base_times_factor", "yarn", "frequency-rule",

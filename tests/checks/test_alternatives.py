@@ -95,7 +95,7 @@ def changed(values, pair, number):
         ({}, np.tile(ladder(32, 1e4), 4), RULE, "as where each of 4 ranks makes one of its own"),
         ({}, np.tile(PLAIN[:32], 2), RULE, "all 2 ranks have the frequencies of rank 0"),
         ({}, np.tile(PLAIN[32:], 2), RULE, "all 2 ranks have the frequencies of rank 1"),
-        ({}, np.tile(PLAIN[16:32], 4), RULE, "48 pairs have the frequencies of other pairs"),
+        ({}, np.tile(PLAIN[16:32], 4), RULE, "all 4 ranks have the frequencies of rank 1"),
         ({}, np.roll(PLAIN, 32), RULE, "2 slices of the ladder stand in reverse order"),
         ({}, np.concatenate([PLAIN[::2], PLAIN[1::2]]), RULE, "slices are every second frequency"),
         ({}, ladder(128, 1e4, 16), RULE, "those of one of 8 ranks"),
