@@ -390,7 +390,7 @@ class _Blocks:
         for sequence in np.flatnonzero(np.concatenate(self._wrong, axis=1).any(axis=1)):
             near = range(-int(self._positions[sequence, 0]), max(STARTS) + 1)
             found = [shift for shift in near if self._is_shifted(int(sequence), shift)]
-            if len(found) != 1:
+            if len(found) != 1 or found == [0]:
                 return ""
             shifts[int(sequence)] = found[0]
         off = {*shifts.values()}

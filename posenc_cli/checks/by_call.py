@@ -190,16 +190,17 @@ def in_a_long_call(log: CallLog, dtype: str, rows: int) -> tuple[Irregularity, .
     return calls.causes() or (_irregular(Cause.UNKNOWN, message, text),)
 
 
-def past_default_length(log: CallLog, dtype: str, last: int) -> PatternReport:
+def past_default_length(log: CallLog, dtype: str, last: int, *, of: str = "") -> PatternReport:
     """What becomes of rows past the length that an object has by default, up to position ``last``.
 
-    The object is made anew. One that is wrong below that length too is told its length by who makes
-    it, and one that fails past it is none for these.
+    ``of`` says of which of the results, where that is not the first. The object is made anew. One
+    that is wrong below that length too is told its length by who makes it, and one that fails past
+    it is none for these.
     """
     function, rules = log.function, log.function.default_length
     assert rules is not None
     name, length = rules
-    of_default = f"an object that is made with its default {name}={length}"
+    of_default = f"{of}an object that is made with its default {name}={length}"
     before = len(log.made)
     try:
         function.remake_by_default()

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.checks.answers import Returned, returned_arrays
-from posenc_cli.checks.payloads import request, settings
+from posenc_cli.checks.payloads import request, settings, settings_by_name
 from posenc_cli.checks.signatures import Signature
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, quoted_name
 
@@ -103,8 +103,12 @@ class CalledFunction(ABC):
         Raises: InvalidInput where one is not.
         """
         roles = {**settings(self.reference), "length": self._context}
+        named = settings_by_name(self.reference)
         values = {}
         for given in self.signature.parameters or ():
+            if given.name in named:
+                values[given.name] = named[given.name]
+                continue
             role = next((role for role in given.roles() if role in roles), None)
             if role == "length" and (given.default or "").isdecimal():
                 length = int(given.default or "")

@@ -163,12 +163,17 @@ def _past_default_length(
     if function.default_length is None or function.outcome == "frequencies":
         return PatternReport((), ())
     if function.outcome == "vectors":
-        log = _call_log(function, reference, 0, np.random.default_rng(20))
+        generator, results = np.random.default_rng(20), range(function.results)
+        logs = [_call_log(function, reference, which, generator) for which in results]
     else:
-        log = CallLog.of_tables(function, reference, partial(_returned_rows, function))
-    if not log.tells:
-        return PatternReport((), ())
-    return past_default_length(log, subject.dtype, positions.last)
+        logs = [CallLog.of_tables(function, reference, partial(_returned_rows, function))]
+    reports = [
+        past_default_length(log, subject.dtype, positions.last, of="k of " if which else "")
+        for which, log in enumerate(logs)
+        if log.tells
+    ]
+    wrong = (report for report in reports if report.faults)
+    return next(wrong, reports[0] if reports else PatternReport((), ()))
 
 
 def _returned_rows(function: ServedFunction, _: Integers, where: Integers) -> NumberArray:

@@ -199,6 +199,19 @@ def settings(reference: Reference) -> dict[str, Any]:
     return {"dim": 2 * reference.pairs, "base": float(reference.params.get("base") or 10_000.0)}
 
 
+def settings_by_name(reference: Reference) -> dict[str, float]:
+    """The reference's own numbers, which a class may have as parameters of the same names.
+
+    Without those that have a role, and that of the sequence, which differs from call to call.
+    """
+    own = {
+        name: value
+        for name, value in reference.params.items()
+        if isinstance(value, int | float) and name not in ("dim", "base", "seq_len")
+    }
+    return {**own, "scaling_factor": own["factor"]} if "factor" in own else own
+
+
 def _vectors(payload: Payload, form: CallForm, vectors: Vectors) -> dict[str, Any]:
     """Vectors in the axes of a form."""
     order = _order(form.axes)

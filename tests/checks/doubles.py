@@ -181,6 +181,64 @@ class Torchtune:
 torchtune = Torchtune(D, 1 << 17)
 
 
+class LinearScaling:
+    """LlamaLinearScalingRotaryEmbedding of transformers up to 4.45."""
+
+    def __init__(
+        self, dim, max_position_embeddings=2048, base=10000, device=None, scaling_factor=1.0
+    ):
+        self.dim, self.base, self.scaling_factor = dim, base, scaling_factor
+        self.max_position_embeddings = max_position_embeddings
+
+    def __call__(self, x, position_ids):
+        return self._tables(position_ids / self.scaling_factor, self.base)
+
+    def _tables(self, positions, base):
+        angles = positions[..., None] * (1.0 / base ** (np.arange(0, self.dim, 2) / self.dim))
+        both = np.concatenate([angles, angles], axis=-1)
+        return np.cos(both).astype(np.float32), np.sin(both).astype(np.float32)
+
+
+class DynamicNTKScaling(LinearScaling):
+    """LlamaDynamicNTKScalingRotaryEmbedding of transformers up to 4.45."""
+
+    def __call__(self, x, position_ids):
+        length, trained = int(position_ids.max()) + 1, self.max_position_embeddings
+        base = self.base
+        if length > trained:
+            stretch = self.scaling_factor * length / trained - (self.scaling_factor - 1)
+            base *= stretch ** (self.dim / (self.dim - 2))
+        return self._tables(position_ids, base)
+
+
+class YarnScaling(LinearScaling):
+    """DeepseekV3YarnRotaryEmbedding of DeepSeek, where its two mscales are alike."""
+
+    def __init__(
+        self,
+        dim,
+        max_position_embeddings=2048,
+        base=10000,
+        device=None,
+        scaling_factor=1.0,
+        original_max_position_embeddings=4096,
+        beta_fast=32,
+        beta_slow=1,
+    ):
+        super().__init__(dim, max_position_embeddings, base)
+        kept = 1.0 / base ** (np.arange(0, dim, 2) / dim)
+        turns = original_max_position_embeddings / (2 * np.pi)
+        ends = dim * np.log(turns / np.array([beta_fast, beta_slow])) / (2 * np.log(base))
+        low, high = max(np.floor(ends[0]), 0), min(np.ceil(ends[1]), dim - 1)
+        ramp = np.clip((np.arange(dim // 2) - low) / (high - low), 0, 1)
+        self.inv_freq = kept / scaling_factor * ramp + kept * (1 - ramp)
+
+    def __call__(self, x, position_ids):
+        angles = position_ids[..., None] * self.inv_freq
+        both = np.concatenate([angles, angles], axis=-1)
+        return np.cos(both).astype(np.float32), np.sin(both).astype(np.float32)
+
+
 class Sequences:
     """Takes its cache's first rows, whatever is asked for."""
 

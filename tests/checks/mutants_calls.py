@@ -918,3 +918,15 @@ class EmptyAtFirst(GrowsRightly):
 
     def __init__(self, dim: int, base: float = 10000.0, max_position_embeddings: int = 0):
         super().__init__(dim, base, max_position_embeddings)
+
+
+@mutant("inv-freq-precision", "TF32, in k of an object that is made with its default")
+class KeysGrowAfterACast:
+    """Turns q and k by tables of their own, of which those of k grow as above."""
+
+    def __init__(self, dim: int, base: float = 10000.0, max_position_embeddings: int = 4096):
+        self.of_q = GrowsRightly(dim, base, max_position_embeddings)
+        self.of_k = GrowsAfterACast(dim, base, max_position_embeddings)
+
+    def __call__(self, q: Any, k: Any, position_ids: Any) -> tuple[Any, Any]:
+        return turned(q, *self.of_q(position_ids)), turned(k, *self.of_k(position_ids))

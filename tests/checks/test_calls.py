@@ -135,6 +135,39 @@ def test_right_functions_of_every_shape_pass_and_their_form_is_said(name, call):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "scheme", "params", "made"),
+    [
+        ("LinearScaling", "rope-linear", ("factor=8",), "scaling_factor=8"),
+        (
+            "DynamicNTKScaling",
+            "rope-dynamic",
+            ("factor=2", "max_position_embeddings=300"),
+            "max_position_embeddings=300, base=10000, scaling_factor=2",
+        ),
+        (
+            "YarnScaling",
+            "rope-yarn",
+            (
+                *("factor=16", "original_max_position_embeddings=512"),
+                *("beta_slow=2", "attention_factor=1"),
+            ),
+            "scaling_factor=16, original_max_position_embeddings=512, beta_fast=32, beta_slow=2",
+        ),
+    ],
+)
+def test_a_class_is_made_with_the_numbers_of_the_reference(name, scheme, params, made, call):
+    asked = ["rope-check", "-s", scheme, "-d", "32", "--layout", "half", "--len", "1200", "--json"]
+    for param in params:
+        asked += ["--set", param]
+    status, out, err = call(*asked, "--impl", f"{DOUBLES}:{name}")
+    assert (status, err) == (0, ""), out
+    assert made in " ".join(json.loads(out)["notes"])
+    other = "LinearScaling" if name == "DynamicNTKScaling" else "DynamicNTKScaling"
+    assert call(*asked, "--impl", f"{DOUBLES}:{other}")[0] == 1
+
+
+@pytest.mark.slow
 def test_tables_of_a_value_a_pair_are_found_where_half_of_a_head_turns(call):
     """Repeated ones turn twice as many columns, and keep lengths."""
     asked = ("rope-check", *HALF, "--set", "partial=0.5", "--json")
