@@ -113,6 +113,16 @@ class NamedParameter(Record):
         """Whether it stands for any number of arguments."""
         return self.kind.startswith("VAR_")
 
+    @property
+    def number(self) -> str:
+        """Its default where that is a number, true or false; else empty."""
+        text = self.default or ""
+        try:
+            float({"True": "1", "False": "0"}.get(text, text))
+        except ValueError:
+            return ""
+        return text
+
     def roles(self) -> tuple[Role, ...]:
         """What it may be for, by its name; nothing where that says nothing."""
         return roles_of(self.name)

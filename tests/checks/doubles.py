@@ -224,6 +224,7 @@ class YarnScaling(LinearScaling):
         original_max_position_embeddings=4096,
         beta_fast=32,
         beta_slow=1,
+        extrapolation_factor=1,
     ):
         super().__init__(dim, max_position_embeddings, base)
         kept = 1.0 / base ** (np.arange(0, dim, 2) / dim)
