@@ -125,9 +125,9 @@ class CalledFunction(ABC):
         self._exchanged({"do": "make", "values": values})
         text = ", ".join(f"{name}={value:.15g}" for name, value in values.items())
         others = [
-            f"{given.name}={given.number}"
+            f"{given.name}={given.setting}"
             for given in self.signature.parameters or ()
-            if given.number and given.name not in values
+            if given.setting and given.name not in values
         ]
         by_default = f" with {', '.join(others)} by default" if others else ""
         self.made = f"{self.signature.name}({text}){by_default}"

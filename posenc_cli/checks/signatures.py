@@ -114,11 +114,14 @@ class NamedParameter(Record):
         return self.kind.startswith("VAR_")
 
     @property
-    def number(self) -> str:
-        """Its default where that is a number, true or false; else empty."""
-        text = self.default or ""
+    def setting(self) -> str:
+        """Its default where that is a number, true, false or nothing; else empty.
+
+        Empty too of where and in which format arrays are.
+        """
+        text = "" if self.name in ("device", "dtype") else self.default or ""
         try:
-            float({"True": "1", "False": "0"}.get(text, text))
+            float({"True": "1", "False": "0", "None": "0"}.get(text, text))
         except ValueError:
             return ""
         return text

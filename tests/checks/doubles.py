@@ -225,6 +225,7 @@ class YarnScaling(LinearScaling):
         beta_fast=32,
         beta_slow=1,
         extrapolation_factor=1,
+        rope_scaling=None,
     ):
         super().__init__(dim, max_position_embeddings, base)
         kept = 1.0 / base ** (np.arange(0, dim, 2) / dim)

@@ -152,7 +152,7 @@ def test_right_functions_of_every_shape_pass_and_their_form_is_said(name, call):
                 *("factor=16", "original_max_position_embeddings=512"),
                 *("beta_slow=2", "attention_factor=1"),
             ),
-            "beta_fast=32, beta_slow=2) with extrapolation_factor=1 by default",
+            "beta_fast=32, beta_slow=2) with extrapolation_factor=1, rope_scaling=None by default",
         ),
     ],
 )
