@@ -103,11 +103,11 @@ class CalledFunction(ABC):
         Raises: InvalidInput where one is not.
         """
         roles = {**settings(self.reference), "length": self._context}
-        named = settings_by_name(self.reference)
-        values = {}
+        named = self._named_settings()
+        values: dict[str, Any] = {}
         for given in self.signature.parameters or ():
             if given.name in named:
-                values[given.name] = named[given.name]
+                values[given.name] = given.in_its_type(named[given.name])
                 continue
             role = next((role for role in given.roles() if role in roles), None)
             if role == "length" and (given.default or "").isdecimal():
@@ -123,7 +123,10 @@ class CalledFunction(ABC):
                     hint="name an object of it: rope = Rope(…) in the module, then module:rope",
                 )
         self._exchanged({"do": "make", "values": values})
-        text = ", ".join(f"{name}={value:.15g}" for name, value in values.items())
+        text = ", ".join(
+            f"{name}={value if isinstance(value, bool) else format(value, '.15g')}"
+            for name, value in values.items()
+        )
         others = [
             f"{given.name}={given.setting}"
             for given in self.signature.parameters or ()
@@ -132,6 +135,23 @@ class CalledFunction(ABC):
         by_default = f" with {', '.join(others)} by default" if others else ""
         self.made = f"{self.signature.name}({text}){by_default}"
         self.signature = self._described()
+
+    def _named_settings(self) -> dict[str, float]:
+        """The reference's own numbers, by the names of the class's parameters.
+
+        ``max_position_embeddings`` is a length like others where another name says how long the
+        context was that a model was trained on.
+        """
+        names = {given.name for given in self.signature.parameters or ()}
+        named = settings_by_name(self.reference)
+        original = "original_max_position_embeddings"
+        if original in named or original in names:
+            trained = named.pop("max_position_embeddings", None)
+            if trained is not None:
+                named.setdefault(original, trained)
+        if "factor" in names:
+            named.pop("scaling_factor", None)
+        return named
 
     def call(
         self, form: CallForm, positions: Integers, vectors: Sequence[Vectors]

@@ -64,6 +64,9 @@ _NEARLY = 0.05
 _MOVED = (1, -1, 2, -2, 4, -4, 8, -8)
 """Values that memory is read too early or too late by."""
 
+_NO_REPRODUCTION = 0.25
+"""Of the amplitude: far positions may grant more, and whatever is no farther holds there."""
+
 
 class CellMap(Record):
     """What all cells of a table would be, and the cause if they are."""
@@ -101,6 +104,8 @@ def _first_that_holds(
         if not all(_hold_nearly(_missed(one, part)[1]) for part in (few, sample)):
             continue
         residual, wrong = _residual(suspect, one)
+        if residual.within > _NO_REPRODUCTION * reference.scale:
+            continue
         if residual.rows <= min(max(1, _EXCEPTIONS * residual.of_rows), _LEFT * wrong):
             return with_residual(Explanation(one.cause, one.message, one.evidence), residual)
     return None

@@ -21,12 +21,12 @@ from posenc_cli.checks.codes import FindingName
 from posenc_cli.checks.grid_orders import grid_cause
 from posenc_cli.checks.growing_lengths import growth_cause
 from posenc_cli.checks.interpolated import interpolated_cause
+from posenc_cli.checks.less_precise import lack_of_precision
 from posenc_cli.checks.mirrors import mirror_cause, mirrored_rows_cause
 from posenc_cli.checks.missing import missing_cause, missing_values
 from posenc_cli.checks.nearly import (
     common_error_causes,
     held_to_roundings,
-    lack_of_precision,
     neighbour_cause,
     precision_cause,
     rounded_powers_cause,

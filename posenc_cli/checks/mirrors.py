@@ -65,7 +65,7 @@ def mirrored_rows_cause(examination: Examination) -> Explanation | None:
     wrong: Flags = np.asarray(~explained.all(axis=1))  # (n,)
     every = np.ones(explained.shape[1], bool)
     for place, (message, _, explained) in enumerate(mistakes, 1):
-        if not wrong.all() and explained[wrong].all():
+        if wrong.any() and not wrong.all() and explained[wrong].all():
             residual = _residual(examination, place, every, of_rows=True)
             if residual.whole:
                 return _cause_of_rows(examination, message, residual)

@@ -20,18 +20,15 @@ from posenc_cli.checks.wording import (
     pairs_text,
     ratio_text,
     spec,
-    together,
     with_residual,
     words_of,
 )
-from posenc_cli.inference.angles import angle_changes
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import ALIKE, Claim, Residual
-from posenc_cli.inference.defects import ENOUGH, Defect, holds
-from posenc_cli.inference.float32_powers import float32_powers
+from posenc_cli.inference.defects import Defect
 from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.inference.rules import Alternative
-from posenc_cli.inference.tolerance import SINGLE_FUNCTIONS, Tolerance, unit
+from posenc_cli.inference.tolerance import Tolerance, unit
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -39,9 +36,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.drift import Fault
     from posenc_cli.checks.subject import Subject
-    from posenc_cli.checks.verdict import Examination
     from posenc_cli.checks.wording import Suspect
-    from posenc_cli.inference.float32_powers import Float32Powers
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, Reals
 
 _NEARLY = 0.01
@@ -59,112 +54,11 @@ _LEAST = 2.0**-14
 _POWERS = 8 * unit("float32")
 """Of a frequency: powers computed in float32 were measured to be right to this."""
 
+_FEWEST_POSITIONS = 3
+"""At fewer a frequency of each pair's own fits whatever stands there."""
+
 _SHARED = 0.3
 """Of what frequencies are off by: where pairs differ by less, they may be off by one number."""
-
-
-def lack_of_precision(suspect: Suspect) -> Explanation | None:
-    """The cause where every cell is right to what float32 code can show, and more was asked for."""
-    examination = suspect.examination
-    if not examination.tolerance.finer:
-        return None
-    residual = suspect.residual(Defect())
-    if not residual.whole:
-        return None
-    strict, asked_for = _held_to_functions(suspect), _with_tolerance(suspect, examination.tolerance)
-    return (
-        _float32_cause(strict)
-        or _float32_powers_cause(strict)
-        or rounded_powers_cause(asked_for)
-        or next(iter(_those_that_hold(_common_errors(asked_for), asked_for)), None)
-        or _unexplained_lack(examination, residual)
-    )
-
-
-def _unexplained_lack(examination: Examination, residual: Residual) -> Explanation:
-    """What is said of cells that are right to what float32 code can show, and not why."""
-    cells = None if examination.survey is None else examination.survey.cells
-    if cells is None:
-        asked = f"asked for is {examination.tolerance.reason}"
-        message = "computed less precisely than asked for, but right to what float32 code can show"
-        return Explanation(Cause.TABLE_PRECISION, message, asked, residual=residual)
-    return Explanation(
-        Cause.TABLE_PRECISION,
-        f"cells are not correctly rounded to {cells.dtype.name}",
-        f"{cells.wrong} of {cells.total} cells, by up to {cells.units:.3g} units in the last "
-        "place, but all are right to what float32 code can show",
-        residual=residual,
-    )
-
-
-def _float32_cause(strict: Suspect) -> Explanation | None:
-    """What float32 code rounded, where that reproduces every cell."""
-    for defect in _less_precise():
-        if not holds(strict.sample, defect):
-            continue
-        less = strict.residual(defect)
-        few = defect.reduction is not None and less.cells <= (1 - ENOUGH) * less.of_cells
-        if less.whole or few:  # a reduction may take off a turn more or less
-            return together(Claim(defect, strict.sample.amplitude), strict, less)
-    return None
-
-
-def _less_precise() -> Iterator[Defect]:
-    """What float32 code rounds, and reduces angles by."""
-    yield Defect(rates="float32")
-    yield Defect(angles="float32")
-    yield Defect(rates="float32", angles="float32")
-    for change in angle_changes():
-        yield Defect(reduction=change)
-        yield Defect(rates="float32", reduction=change)
-
-
-def _float32_powers_cause(strict: Suspect) -> Explanation | None:
-    """Frequencies that are numbers of float32, not all of them the nearest to the right ones."""
-    sample = strict.sample
-    for angles in (None, "float32"):
-        found = float32_powers(
-            sample, within=sample.tolerance.floor, single_angles=angles is not None
-        )
-        if found is None:
-            continue
-        rule = _rule_of(found, sample.reference.frequencies)
-        defect = Defect(frequencies=rule, angles=angles)
-        residual = strict.residual(defect)
-        if residual.whole:
-            cause = together(Claim(defect, sample.amplitude), strict, residual)
-            few = found.ratio is None
-            return (
-                replace(cause, where=Where(None, spec(np.flatnonzero(found.units))))
-                if few
-                else cause
-            )
-    return None
-
-
-def _rule_of(found: Float32Powers, right: Reals) -> Alternative:
-    """What numbers of float32 that are not the nearest to the right ones are."""
-    if found.ratio is not None:
-        rule = _times(found.ratio, right)
-        single = rule.frequencies.astype(np.float32).astype(np.float64)
-        message = f"{rule.message}, rounded to float32"
-        return replace(rule, message=message, frequencies=single)
-    off, most = np.flatnonzero(found.units).tolist(), int(np.abs(found.units).max())
-    message = (
-        "the frequencies are numbers of float32, as powers computed in float32 are: "
-        f"{pairs_text(off, right.size)} {'is' if len(off) == 1 else 'are'} off by up to {most} "
-        f"unit{'s' * (most > 1)} in the last place"
-    )
-    return Alternative(Cause.INV_FREQ_PRECISION, message, found.numbers, read_off=True)
-
-
-def _held_to_functions(suspect: Suspect) -> Suspect:
-    """The suspect, granted angles computed in float64, and cosines and sines in float32."""
-    subject, scale = suspect.examination.subject, suspect.examination.reference.scale
-    roundings = subject.own.roundings
-    asked_for = Tolerance.of("float64", dtype=subject.dtype, roundings=roundings, amplitude=scale)
-    functions = (SINGLE_FUNCTIONS + roundings * unit("float32")) * scale
-    return _with_tolerance(suspect, replace(asked_for, floor=asked_for.floor + functions))
 
 
 def held_to_roundings(suspect: Suspect) -> Suspect:
@@ -172,7 +66,7 @@ def held_to_roundings(suspect: Suspect) -> Suspect:
     tolerance = replace(
         suspect.sample.tolerance, per_angle=SCATTER * suspect.examination.reference.scale
     )
-    return _with_tolerance(suspect, tolerance)
+    return with_tolerance(suspect, tolerance)
 
 
 def common_error_causes(strict: Suspect) -> list[Explanation]:
@@ -184,10 +78,10 @@ def common_error_causes(strict: Suspect) -> list[Explanation]:
     fault = strict.examination.fault
     if fault is None or fault.offset is None:
         return []
-    return _those_that_hold(_common_errors(strict), strict)
+    return those_that_hold(common_errors(strict), strict)
 
 
-def _those_that_hold(defects: Iterable[Defect], suspect: Suspect) -> list[Explanation]:
+def those_that_hold(defects: Iterable[Defect], suspect: Suspect) -> list[Explanation]:
     """The causes of the defects that explain every cell, those that fit alike as one."""
     held = [
         (defect, residual) for defect in defects if (residual := suspect.residual(defect)).whole
@@ -212,20 +106,21 @@ def unexplained_drift(fault: Fault) -> Explanation:
     )
 
 
-def _common_errors(suspect: Suspect) -> Iterator[Defect]:
+def common_errors(suspect: Suspect) -> Iterator[Defect]:
     """The offset of positions and the ratio of frequencies that the sample comes nearest to."""
     sample = suspect.sample
     right = sample.reference.frequencies
     if suspect.examination.subject.frequencies is None:
         offset = position_offset(sample)
         whole = float(offset_text(offset))
-        yield Defect(offset=whole if whole == round(whole) else round(offset, 3))
+        near = round(offset, 3) or float(f"{offset:.3g}")
+        yield Defect(offset=whole if whole == round(whole) else near)
     ratio = frequency_ratio(sample)
     if ratio != 1:
-        yield Defect(frequencies=_times(ratio, right))
+        yield Defect(frequencies=times(ratio, right))
 
 
-def _times(ratio: float, right: Reals) -> Alternative:
+def times(ratio: float, right: Reals) -> Alternative:
     """All frequencies times one number near 1, and not 1."""
     more = f"1 {'+' if ratio > 1 else '−'} {abs(ratio - 1):.2g}"
     message = f"all frequencies are {more} times the right ones"
@@ -244,7 +139,7 @@ def rounded_vectors_cause(suspect: Suspect) -> Explanation | None:
         roundings=subject.own.roundings,
         amplitude=suspect.examination.reference.scale,
     )
-    residual = _with_tolerance(suspect, tolerance).residual(Defect())
+    residual = with_tolerance(suspect, tolerance).residual(Defect())
     if not residual.whole:
         return None
     cause = Explanation(
@@ -263,7 +158,7 @@ def _has_digits_of(half: str, subject: Subject) -> bool:
     return all(np.array_equal(round_to_half(part, half), part) for part in after)
 
 
-def _with_tolerance(suspect: Suspect, tolerance: Tolerance) -> Suspect:
+def with_tolerance(suspect: Suspect, tolerance: Tolerance) -> Suspect:
     """The suspect, held to another tolerance."""
     return replace(
         suspect,
@@ -281,25 +176,25 @@ def rounded_powers_cause(suspect: Suspect) -> Explanation | None:
     wrong = ~Defect().explained(sample).all(axis=0)  # (pairs,)
     if not wrong.any() or sample.amplitude == 0 or sample.reference.coordinates is not None:
         return None
+    if np.unique(sample.positions).size < _FEWEST_POSITIONS:
+        return None
     errors = np.where(wrong, relative_errors(sample), 0.0)
     off = np.abs(errors[wrong])
     most = 2 * off.size > np.count_nonzero(right)
     if off.max() > _POWERS or (most and np.ptp(errors[wrong]) < _SHARED * off.max()):
         return None
-    if suspect.examination.subject.frequencies is None:
-        powers = _float32_powers_cause(_held_to_functions(suspect))
-        if powers is not None:
-            return powers
     rates = right * (1 + errors)
     residual = reproduced(suspect.whole, lambda piece: turned_by(rates, piece), rates)
     if not residual.whole:
         return None
-    pairs = np.flatnonzero(wrong).tolist()
-    made = "were rounded to" if off.max() <= unit("float32") else "are powers computed in"
+    few = "one rounding to" if off.max() <= unit("float32") else "powers computed in"
+    whose, itself = "frequencies are off by up to", "themselves"
+    if off.size == 1:
+        whose, itself = "its frequency is off by", "itself"
     cause = Explanation(
         Cause.INV_FREQ_PRECISION,
-        f"{pairs_text(pairs, right.size)}: frequencies are off by up to {off.max():.1g} of "
-        f"themselves, as those that {made} float32",
+        f"{pairs_text(np.flatnonzero(wrong).tolist(), right.size)}: {whose} {off.max():.1g} of "
+        f"{itself}, no more than {few} float32 may be",
         ratio_text(rates, sample),
         where=Where(None, spec(np.flatnonzero(wrong))),
     )
@@ -360,7 +255,7 @@ def precision_cause(suspect: Suspect) -> Explanation | None:
     ratio = float(np.median(ratios))
     shared = np.abs(ratios - ratio).max() <= _ONE_RATIO * abs(ratio - 1)
     if turning.sum() > 1 and ratio != 1 and shared:
-        defect = Defect(frequencies=_times(ratio, right))
+        defect = Defect(frequencies=times(ratio, right))
         residual = suspect.residual(defect)
         if residual.whole:
             return next(words_of(Claim(defect, suspect.sample.amplitude), suspect, residual))

@@ -202,12 +202,13 @@ def settings(reference: Reference) -> dict[str, Any]:
 def settings_by_name(reference: Reference) -> dict[str, float]:
     """The reference's own numbers, which a class may have as parameters of the same names.
 
-    Without those that have a role, and that of the sequence, which differs from call to call.
+    Without those that a role stands for, and the length, which differs from call to call.
     """
+    of_roles = ("dim", "base", "partial", "seq_len", "interleaved")
     own = {
         name: value
         for name, value in reference.params.items()
-        if isinstance(value, int | float) and name not in ("dim", "base", "seq_len")
+        if isinstance(value, int | float) and name not in of_roles
     }
     return {**own, "scaling_factor": own["factor"]} if "factor" in own else own
 

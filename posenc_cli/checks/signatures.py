@@ -113,6 +113,11 @@ class NamedParameter(Record):
         """Whether it stands for any number of arguments."""
         return self.kind.startswith("VAR_")
 
+    def in_its_type(self, value: float) -> float:
+        """A number as it takes it: whole ones as integers where its default is one."""
+        whole = (self.default or "").isdecimal() and float(value).is_integer()
+        return int(value) if whole and not isinstance(value, bool) else value
+
     @property
     def setting(self) -> str:
         """Its default where that is a number, true, false or nothing; else empty.

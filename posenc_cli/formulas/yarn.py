@@ -172,10 +172,6 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         yield Mistake(message, other / factor * ramp + other * (1 - ramp))
     yield Mistake("the blend lacks its kept part", kept / factor * ramp)
     yield Mistake("the blend lacks its interpolated part", kept * (1 - ramp))
-    yield Mistake("the kept part of the blend has no ramp", kept / factor * ramp + kept)
-    yield Mistake(
-        "the interpolated part of the blend has no ramp", kept / factor + kept * (1 - ramp)
-    )
     yield Mistake(
         "the ramp blends wavelengths, not frequencies",
         1 / (ramp * factor / kept + (1 - ramp) / kept),

@@ -361,6 +361,8 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
         yield from (replace(plain, reduction=change) for change in angle_changes())
     if np.abs(sample.positions).max(initial=0) > _FLOAT32_INTEGERS:
         yield replace(plain, positions="float32")
+        yield replace(plain, positions="float32", angles="float32")
+        yield replace(plain, positions="float32", rates="float32", angles="float32")
     for half in HALVES:
         yield replace(plain, angles=half)
         yield replace(plain, positions=half, rates=half, angles=half)

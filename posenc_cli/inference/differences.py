@@ -122,7 +122,7 @@ def base_origin(base: float, right: float, columns: int) -> str:
                 return f", as of powers of {step}, rounded to {dtype}"
         factor = float(round_to_half(np.array([2 * math.log(right) / columns]), dtype)[0])
         power = float(round_to_half(np.array([math.log(right)]), dtype)[0])
-        if abs(math.exp(power) / base - 1) < _READ_OFF:
+        if abs(power - math.log(base)) < _READ_OFF:
             return f", as of its logarithm, {math.log(right):.7g}, rounded to {dtype}"
         if abs(columns / 2 * factor - math.log(base)) < _READ_OFF:
             return f", as of the factor −2 ln(base)/d, rounded to {dtype}"

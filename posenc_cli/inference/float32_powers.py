@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 UNITS = 8
 """In the last place: powers computed in float32 were measured to be right to this."""
 
+_FEWEST = 8
+"""Pairs that show the last place of their frequency: of fewer one ratio may fit all by chance."""
+
 
 class Float32Powers(Record):
     """The numbers of float32 as whose multiples pairs turn. Shape: (pairs,).
@@ -31,6 +34,11 @@ class Float32Powers(Record):
     numbers: Reals
     units: Integers
     ratio: float | None
+
+    @property
+    def off(self) -> Integers:
+        """The pairs that are off."""
+        return np.flatnonzero(self.units)
 
 
 def float32_powers(sample: Sample, *, within: float, single_angles: bool) -> Float32Powers | None:
@@ -59,10 +67,9 @@ def float32_powers(sample: Sample, *, within: float, single_angles: bool) -> Flo
     numbers = np.where(right == 0, 0.0, (nearest + units).view(np.float32).astype(np.float64))
     half = np.spacing(np.abs(numbers).astype(np.float32)) / 2.0
     shown = (2 * half * np.abs(where).max(axis=0) > within) & (right != 0)
-    off = shown & (units != 0)
     ratio = None
-    if 2 * np.count_nonzero(off) > np.count_nonzero(shown):
+    if np.count_nonzero(shown) >= _FEWEST and 2 * np.count_nonzero(units[shown]) > shown.sum():
         low, high = ((np.abs(numbers) + step) / np.abs(right) for step in (-half, half))
-        low, high = low[off].max(), high[off].min()
+        low, high = low[shown].max(), high[shown].min()
         ratio = float((low + high) / 2) if low <= high else None
     return Float32Powers(numbers, units.astype(np.int64), ratio)

@@ -109,6 +109,8 @@ def _grows(values: Reals) -> bool:
         return False
     for pair in range(2, min(values.size, 6)):
         expected = last * (last / first) ** (1 / (pair - 1))
+        if expected * _EVEN > 2 * np.pi:
+            return False  # of so large a rate what a turn leaves shows nothing
         last = values[pair] + 2 * np.pi * np.round((expected - values[pair]) / (2 * np.pi))
         if abs(last / expected - 1) > _EVEN:
             return False

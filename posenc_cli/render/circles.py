@@ -121,7 +121,8 @@ class TurnedPairs(Record):
         points = self.points[:, index]
         radii = [abs(float(waves.scale))]
         if waves.growth is not None:  # one that holds all, so that all circles are of one size
-            radii.append(float(np.abs(self.points).max()))
+            sizes = np.abs(self.points)
+            radii.append(float(sizes[np.isfinite(sizes)].max(initial=0.0)))
         between = [replace(_curve(points[1:-1]), joined=False)] if len(points) > 2 else []
         return Curves(
             (

@@ -62,6 +62,10 @@ mutant("llama3_factor", "llama3", "frequency-rule", "factor 32 for 8",
 mutant("llama3_swapped", "llama3", "frequency-rule", "the blend runs the wrong way",
     inv_freq=np.where(np.isin(llama3(128, 5e5) / ladder(128, 5e5), [1, 1 / 8]),
         llama3(128, 5e5), ladder(128, 5e5) * (1 + 1 / 8) - llama3(128, 5e5)))
+mutant("llama3_kept_alone", "llama3", "frequency-rule", "Llama 3's blend without its slowed part",
+    inv_freq=(llama3(128, 5e5) - ladder(128, 5e5) / 8) * 8 / 7)
+mutant("llama3_slowed_alone", "llama3", "frequency-rule", "Llama 3's blend without its kept part",
+    inv_freq=(ladder(128, 5e5) - llama3(128, 5e5)) / 7)
 mutant("llama3_original", "llama3", "frequency-rule", "original context 4096 for 8192",
     inv_freq=llama3(128, 5e5, original=4096))
 mutant("linear_dropped", "linear", "scaling-missing", "interpolation dropped",
