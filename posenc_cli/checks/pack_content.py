@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 _MOST_VALUES, _MOST_SCORES = 1 << 18, 1 << 19
 """Of y: a pack is a file of tests, and every mistake is made of all of it, in some ten seconds."""
+_MOST_HEADS = 1 << 12
+"""Of a bias: every mistake is made of each head, and no model has so many."""
 _FIRST = 8
 """Positions from 0 on that every pack has."""
 _FARTHEST = 2**17
@@ -194,6 +196,7 @@ def _of_scores(choice: Choice, dtype: DType, rule: ToleranceRule) -> PackContent
     request = part.requests(Precision.of(FLOAT32, dtype))[0]
     heads, count = request.content.heads, part.positions.count
     assert heads is not None
+    check_size("--heads", heads, _MOST_HEADS, "heads")
     _check_size(choice, heads * count * count, _MOST_SCORES, "scores")
     matrix = request.plan().matrix()
     y = np.concatenate([widen(block, FLOAT32).reshape(-1, count) for block in matrix.blocks()])

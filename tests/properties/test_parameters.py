@@ -306,6 +306,9 @@ inspect -s sinusoidal --dim 1 --set odd=pad -l 5
 heatmap -s sinusoidal --dim 1 --set odd=pad -l 5
 curve -s sinusoidal --dim 1 --set odd=pad -l 5
 emit -s rope-proportional --set factor=1e-8 --dim 8 -o pack
+emit -s sinusoidal --dim 2 --base=1.7976931348623157e+308 --len 1 -o pack
+rotation -s xpos --set scale_base=5e-324 --len 1
+emit -s t5-clipped --heads 65535 --len 1 -o pack
 """
 """What this property found, once each: status 70, a warning of NumPy's, or no end."""
 
