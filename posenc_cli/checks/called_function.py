@@ -145,10 +145,8 @@ class CalledFunction(ABC):
         names = {given.name for given in self.signature.parameters or ()}
         named = settings_by_name(self.reference)
         original = "original_max_position_embeddings"
-        if original in named or original in names:
-            trained = named.pop("max_position_embeddings", None)
-            if trained is not None:
-                named.setdefault(original, trained)
+        if original in names and original not in named and "max_position_embeddings" in named:
+            named[original] = named.pop("max_position_embeddings")
         if "factor" in names:
             named.pop("scaling_factor", None)
         return named

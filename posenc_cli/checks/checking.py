@@ -206,7 +206,7 @@ class Check(Record):
         given = {
             name: value
             for name, value in bound.params.items()
-            if not bound.scheme.parameters[name].rules.follows_length
+            if value is not None and not bound.scheme.parameters[name].rules.follows_length
         }
         switches = length_rule(bound.scheme, given).switches
         lengths = [n for switch in switches for n in (switch - 2, switch - 1, switch) if n > 1]

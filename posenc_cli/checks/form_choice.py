@@ -1,9 +1,10 @@
 """The form in which a function can be called, found by calling it.
 
 One fits where the call succeeds, what comes back has the right shape, no head is turned otherwise
-than another, and lengths are kept; where none is so good, the first that runs is taken. Where rows
-do not come back in another call as they did, or nothing turns, and they do with axes in an order
-that was tried before, its heads are what is turned differently: it is taken in its place.
+than another, lengths are kept, and in each row more than half of the columns turn that should;
+where none is so good, the best of those that run is taken, the first of several. Where rows do not
+come back in another call as they did, or nothing turns, and they do with axes in an order that was
+tried before, its heads are what is turned differently: it is taken in its place.
 
 Nothing is compared with the reference here: a wrong function does not become right by the way that
 it is called.
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.answers import Returned
     from posenc_cli.checks.call_forms import CallForm
     from posenc_cli.checks.called_function import CalledFunction
-    from posenc_cli.numerics.arrays import Integers, NumberArray
+    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
 
     Outcome = Literal["vectors", "tables", "frequencies"]
     """What a function returns: vectors that it turned, tables of cosines and sines, frequencies."""
@@ -48,14 +49,17 @@ _KEPT_LENGTH = 0.03
 _SAME_HEAD = 1e-4
 """Relative: heads that hold one vector are turned alike, but for the order of additions."""
 
+_STANDS_STILL = 1e-6
+"""What float32 leaves of values near 1 that are multiplied by 1, and of 0 that is added."""
+
 _SAME_ROW = 0.05
 """Of values near 1: a half precision leaves less between two ways to ask for a row."""
 
 _PROBED = (7, 3, 40, 41, 100, 9, 1, 77, 20, 5, 2, 11, 30)
 """Positions of the calls that find the form: near ones, which any table has, in no order."""
 
-_FITS, _RUNS = 3, 1
-"""How well a form suits: as well as any can, or no more than that it runs."""
+_FITS, _FEW, _RUNS = 4, 3, 1
+"""How well a form suits: as well as any can, but for columns that stand still, or it runs."""
 
 
 class FormChoice:
@@ -114,7 +118,7 @@ class FormChoice:
                 raise refused
             self.fitness = fitness
             return form, outcome
-        why = "heads that hold one vector come out otherwise, or lengths change"
+        why = "heads that hold one vector come out otherwise, lengths change, or little turns"
         if refused is not None:
             why = first[0].message.partition(": ")[2] if first else "it cannot be called"
         self.instead = why
@@ -166,7 +170,7 @@ class FormChoice:
             return
         form = replace(self.form, kind=kind)
         suits = self._suits(form)
-        if suits is None or suits[0] < _FITS:
+        if suits is None or suits[0] < _FEW:
             return
         positions, vectors = self._probe(form)
         turned = self._process.turned(form, positions, vectors)
@@ -187,7 +191,7 @@ class FormChoice:
         for form in with_rows_chosen(self.form, self._process.signature, self._orders):
             self.untried = (f"longer tables, whose rows {form.placed_by} chooses",)
             suits = self._suits(form)
-            if suits is None or suits[0] < _FITS:
+            if suits is None or suits[0] < _FEW:
                 continue
             positions, vectors = self._probe(form)
             chosen = self._process.turned(form, positions, vectors)
@@ -259,13 +263,25 @@ class FormChoice:
                 self._unlike = form
             return _RUNS, "vectors"
         unlike = self._unlike
-        fitness = _FITS if kept else _RUNS + 1
-        if fitness == _FITS and unlike is not None:
+        fitness = _RUNS + 1
+        if kept:
+            fitness = _FEW if self._few_turn(turned, vectors, positions) else _FITS
+        if kept and unlike is not None:
             self._mistaken = _nothing_turns(turned, vectors) or (
                 unlike.roles_text == form.roles_text
                 and not self._turns_rows(form, positions, vectors, turned)
             )
         return fitness, "vectors"
+
+    def _few_turn(
+        self, turned: Sequence[Returned], vectors: Sequence[Vectors], positions: Integers
+    ) -> bool:
+        """Whether of all results a row has no more than half of the columns that should turn."""
+        rows = positions != 0
+        return all(
+            (_changed(result, own)[rows].sum(axis=1) <= self._process.reference.pairs).any()
+            for result, own in zip(turned, vectors, strict=True)
+        )
 
     def _probe(self, form: CallForm) -> tuple[Integers, list[Vectors]]:
         """Positions and vectors of a short call; the last head has the first one's vectors."""
@@ -374,6 +390,11 @@ def _same(some: Sequence[Returned], others: Sequence[Returned]) -> bool:
         np.allclose(one.values, other.values, rtol=0, atol=_SAME_ROW)
         for one, other in zip(some, others, strict=True)
     )
+
+
+def _changed(result: Returned, own: Vectors) -> Flags:
+    """Which columns of the rows become others. Shape: (n, d)."""
+    return np.asarray(np.abs(result.values - own.values).max(axis=(0, 2)) > _STANDS_STILL)
 
 
 def _nothing_turns(turned: Sequence[Returned], vectors: Sequence[Vectors]) -> bool:

@@ -53,7 +53,7 @@ _NAMES: dict[str, tuple[Role, ...]] = {
     **dict.fromkeys(("seq_len", "seqlen", "length", "end", "max_len", "max_seq_len"), ("length",)),
     **dict.fromkeys(("max_seq_length", "max_position_embeddings", "context_length"), ("length",)),
     **dict.fromkeys(("dim", "dims", "head_dim", "rotary_dim", "d_head", "dim_head"), ("dim",)),
-    "head_size": ("dim",),
+    **dict.fromkeys(("head_size", "n_elem", "kv_channels"), ("dim",)),
     **dict.fromkeys(("base", "theta", "rope_theta", "rope_base"), ("base",)),
     **dict.fromkeys(("is_neox_style", "is_neox", "interleaved", "traditional"), ("style",)),
 }  # fmt: skip

@@ -181,6 +181,33 @@ class Torchtune:
 torchtune = Torchtune(D, 1 << 17)
 
 
+def glm(q, k, cos, sin, position_ids=None, unsqueeze_dim=1):
+    """apply_rotary_pos_emb of GLM-4 in transformers: neighbours, of tables in halves."""
+    cos, sin = (
+        np.repeat(np.expand_dims(table[..., : table.shape[-1] // 2], unsqueeze_dim), 2, axis=-1)
+        for table in (cos, sin)
+    )
+
+    def turn(x):
+        turning, passed = x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]
+        beside = np.stack([-turning[..., 1::2], turning[..., ::2]], axis=-1)
+        return np.concatenate([turning * cos + beside.reshape(turning.shape) * sin, passed], -1)
+
+    return turn(q), turn(k)
+
+
+def sequence_first(query_layer, key_layer):
+    """Of ChatGLM 2: (n, b, heads, d), from position 0 on."""
+
+    def turn(x):
+        angles = np.arange(len(x))[:, None] * INV_FREQ
+        c, s = (function(angles)[:, None, None] for function in (np.cos, np.sin))
+        a, b = x[..., ::2], x[..., 1::2]
+        return np.stack([a * c - b * s, b * c + a * s], axis=-1).reshape(x.shape)
+
+    return turn(query_layer), turn(key_layer)
+
+
 class LinearScaling:
     """LlamaLinearScalingRotaryEmbedding of transformers up to 4.45."""
 
@@ -209,6 +236,31 @@ class DynamicNTKScaling(LinearScaling):
             stretch = self.scaling_factor * length / trained - (self.scaling_factor - 1)
             base *= stretch ** (self.dim / (self.dim - 2))
         return self._tables(position_ids, base)
+
+
+class LongRopeScaling(LinearScaling):
+    """Phi3SuScaledRotaryEmbedding of transformers 4.4x, with lists of its own."""
+
+    def __init__(
+        self,
+        dim,
+        max_position_embeddings=131072,
+        original_max_position_embeddings=4096,
+        base=10000,
+        short_factor=tuple(1 + 0.125 * i for i in range(D // 2)),
+        long_factor=tuple(1 + 2.0 * i for i in range(D // 2)),
+    ):
+        super().__init__(dim, max_position_embeddings, base)
+        self.original, self.lists = original_max_position_embeddings, (short_factor, long_factor)
+
+    def __call__(self, x, position_ids):
+        factors = self.lists[int(position_ids.max()) + 1 > self.original]
+        inv_freq = 1.0 / (np.array(factors) * self.base ** (np.arange(0, self.dim, 2) / self.dim))
+        stretch = self.max_position_embeddings / self.original
+        scale = np.sqrt(1 + np.log(stretch) / np.log(self.original)) if stretch > 1 else 1
+        angles = position_ids[..., None] * inv_freq
+        both = np.concatenate([angles, angles], axis=-1)
+        return tuple((f(both) * scale).astype(np.float32) for f in (np.cos, np.sin))
 
 
 class YarnScaling(LinearScaling):

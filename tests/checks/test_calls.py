@@ -119,6 +119,12 @@ RIGHT = {
     "given_frequencies": (HALF, "x, positions, inv_freq", "(16,), the reference's frequencies"),
     "unsaid": (HALF, "x, positions", "x (n, 32)"),
     "vllm": ((*HALF, "--in-place"), "positions, q, k", "left in place"),
+    "sequence_first": (NEIGHBOURS, "q, k", "query_layer, key_layer (n, 1, heads, 32)"),
+    "glm": (
+        (*NEIGHBOURS, "--set", "partial=0.5"),
+        "q, k, cos, sin",
+        "cos, sin (1, n, 16), each value twice, in halves",
+    ),
     "left_in_place": ((*HALF, "--in-place"), "x, positions", "left in place"),
 }
 
@@ -146,6 +152,16 @@ def test_right_functions_of_every_shape_pass_and_their_form_is_said(name, call):
             "max_position_embeddings=300, base=10000, scaling_factor=2",
         ),
         (
+            "LongRopeScaling",
+            "rope-longrope",
+            (
+                *("original_max_position_embeddings=300", "max_position_embeddings=9600"),
+                "short_factor=" + ",".join(str(1 + 0.125 * i) for i in range(16)),
+                "long_factor=" + ",".join(str(1 + 2.0 * i) for i in range(16)),
+            ),
+            "max_position_embeddings=9600, original_max_position_embeddings=300, base=10000)",
+        ),
+        (
             "YarnScaling",
             "rope-yarn",
             (
@@ -157,12 +173,13 @@ def test_right_functions_of_every_shape_pass_and_their_form_is_said(name, call):
     ],
 )
 def test_a_class_is_made_with_the_numbers_of_the_reference(name, scheme, params, made, call):
-    asked = ["rope-check", "-s", scheme, "-d", "32", "--layout", "half", "--len", "1200", "--json"]
+    asked = ["rope-check", "-s", scheme, "-d", "32", "--layout", "half", "--json"]
     for param in params:
         asked += ["--set", param]
-    status, out, err = call(*asked, "--impl", f"{DOUBLES}:{name}")
-    assert (status, err) == (0, ""), out
-    assert made in " ".join(json.loads(out)["notes"])
+    for length in ((), ("--len", "1200")):
+        status, out, err = call(*asked, *length, "--impl", f"{DOUBLES}:{name}")
+        assert (status, err) == (0, ""), out
+        assert made in " ".join(json.loads(out)["notes"])
     other = "LinearScaling" if name == "DynamicNTKScaling" else "DynamicNTKScaling"
     assert call(*asked, "--impl", f"{DOUBLES}:{other}")[0] == 1
 
