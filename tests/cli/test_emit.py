@@ -167,9 +167,10 @@ def test_what_turns_nothing_or_goes_with_nothing_is_refused(call, pack):
     assert "is not whole" in refused(call, "-s", "rope", "--positions", "0.5", "-o", "new")
     assert "at most 262144" in refused(call, "-s", "rope", "-l", "1e9", "-o", "new")
     assert "--scheme rope: 3407872 values" in refused(call, "-s", "rope", "-d", "65536", "-o", "a")
-    assert "--scheme alibi: 177209344 scores" in refused(
-        call, "-s", "alibi", "--heads", "65536", "-o", "a"
+    assert "--scheme alibi: 11075584 scores" in refused(
+        call, "-s", "alibi", "--heads", "4096", "-o", "a"
     )
+    assert "at most 4096" in refused(call, "-s", "alibi", "--heads", "4097", "-o", "a")
     assert "past the largest number" in refused(
         call, "-s", "xpos", "--set", "side=key", "-d", "64", "--positions", "99999", "-o", "new"
     )
