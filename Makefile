@@ -23,7 +23,7 @@ ifneq ($(shell cat $(VENV)/.python 2>/dev/null && $(RUN) -c "print('works')" 2>/
 .PHONY: $(VENV)/.installed $(DEVELOPED)
 endif
 
-.PHONY: demo test check coverage sweeps pythons sdist package lint types layers docs gallery bench mutants peers format lock clean
+.PHONY: demo test check coverage sweeps interpreters pythons not-run sdist package lint types layers docs gallery bench mutants peers format lock clean
 
 ## demo: install posenc into .venv, do the main job, look at it, and catch a wrong RoPE (the README's first command)
 POSENC = $(RUN) -m posenc_cli
@@ -59,10 +59,20 @@ sweeps: $(DEVELOPED)
 # The newest Python that is here: for it alone there is the newest NumPy.
 NEWEST = $(or $(shell "$(PYTHON)" tools/pythons.py $(SUPPORTED) | sed -n '/missing/!s/^[^ ]* //p' | tail -n 1),$(PYTHON))
 
+## interpreters: the path of each supported Python, or "missing"; REQUIRED="3.11 3.12" makes a missing one an error
+REQUIRED ?=
+interpreters:
+	@"$(PYTHON)" tools/pythons.py --required "$(REQUIRED)" $(SUPPORTED)
+
 ## pythons: a share of make test on each supported Python that is here, with the lowest, the locked and the newest
-## versions; on-3.12-lowest is one of them; make types with the newest of all
+## versions; on-3.12-lowest is one of them; make types with the newest of all; at the end, which Pythons were not run
 ON := $(foreach version,$(SUPPORTED),$(foreach set,lowest locked newest,on-$(version)-$(set)))
 pythons: $(ON)
+	@$(MAKE) --no-print-directory not-run
+
+## not-run: which supported Pythons are not installed, so that nothing was tested with them
+not-run:
+	@"$(PYTHON)" tools/pythons.py $(SUPPORTED) | sed -n 's/\(.*\) missing/not run: Python \1 is not installed/p'
 
 .PHONY: $(ON)
 $(ON): on-%: $(DEVELOPED)

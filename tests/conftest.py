@@ -71,17 +71,20 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
-    """Of each sweep mark every case slow but the first, and every n-th after it.
+    """Mark every case of a sweep slow but each n-th, and the first of each class in ``of``.
 
     Of what is then chosen by marks, keep the shares that ``--sweeps`` and ``--one-in`` ask for.
     """
-    cases = Counter[str]()
+    cases, seen = Counter[str](), set[tuple[str, object]]()
     for item in items:
         if sweep := item.get_closest_marker("sweep"):
             test = item.nodeid.partition("[")[0]
-            if cases[test] % sweep.args[0]:
+            classes = sweep.kwargs["of"](**item.callspec.params) if "of" in sweep.kwargs else ()
+            new = {(test, each) for each in classes} - seen
+            if cases[test] % sweep.args[0] and not new:
                 item.add_marker("slow")
             cases[test] += 1
+            seen |= new
     yield
     slow = [item for item in items if item.get_closest_marker("slow")]
     left_out = {*slow} - {*slow[:: config.getoption("--sweeps")]}
@@ -144,6 +147,7 @@ def posenc(tmp_path: Path) -> Run:
 
     With ``measured=False`` coverage is not there, whose imports and locks would show.
     """
+    from tests.processes import PATIENCE  # copies the environment, which is cleared above
 
     def run(*arguments: str, **settings: Any) -> subprocess.CompletedProcess[Any]:
         own = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "POSENC_BACKEND", "POSENC_THREADS")
@@ -158,8 +162,7 @@ def posenc(tmp_path: Path) -> Run:
         settings.setdefault("capture_output", "stdout" not in settings)
         settings.setdefault("cwd", tmp_path)
         command = [sys.executable, *settings.pop("flags", []), "-m", "posenc_cli", *arguments]
-        # The time is for what hangs; a loaded machine takes its own.
-        return subprocess.run(command, check=False, timeout=300, env=environment, **settings)
+        return subprocess.run(command, check=False, timeout=PATIENCE, env=environment, **settings)
 
     return run
 

@@ -1,13 +1,14 @@
 """Find the interpreters of some versions: on PATH, or among pyenv's.
 
-Usage: python tools/pythons.py VERSION…
+Usage: python tools/pythons.py [--required "VERSION …"] VERSION…
 
 Prints a line for each version: the version, and the path of an interpreter that works, or
-"missing".
+"missing". Ends with status 1 if a required version is missing.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -41,11 +42,20 @@ def interpreter(version: str) -> str | None:
     return None
 
 
-def main(versions: list[str]) -> None:
-    """Print what is found of ``versions``."""
-    for version in versions:
-        print(version, interpreter(version) or "missing")
+def main(arguments: list[str]) -> int:
+    """Print the interpreter of each version; the status says whether all required ones are here."""
+    parser = argparse.ArgumentParser(prog="pythons.py", description=__doc__.partition("\n")[0])
+    parser.add_argument("--required", default="", help="versions that must be here")
+    parser.add_argument("versions", nargs="+", metavar="VERSION")
+    given = parser.parse_args(arguments)
+    found = {version: interpreter(version) for version in given.versions}
+    for version, path in found.items():
+        print(version, path or "missing")
+    absent = [version for version in given.required.split() if not found.get(version)]
+    for version in absent:
+        print(f"Python {version} is required and is not installed", file=sys.stderr)
+    return 1 if absent else 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -38,6 +38,7 @@ from posenc_cli.numerics.placements import Placement
 from posenc_cli.records import replace
 from tests.contracts.test_schemes import SMALL
 from tests.examples import examples
+from tests.processes import PATIENCE
 
 HERE = FastBackend().status()
 if not HERE.available:
@@ -510,7 +511,9 @@ def test_a_library_that_does_not_compute_the_cells_is_not_used(code, reason, lib
     (tmp_path / "other.c").write_text(code)
     library.unlink()
     subprocess.run(
-        ["cc", "-shared", "-fPIC", "-o", library, tmp_path / "other.c"], check=True, timeout=60
+        ["cc", "-shared", "-fPIC", "-o", library, tmp_path / "other.c"],
+        check=True,
+        timeout=PATIENCE,
     )
     native.seal(library)
     assert registry.status("fast").reason.startswith(reason)
@@ -596,7 +599,7 @@ def python(code, **environment):
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         cwd="/",
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     return done

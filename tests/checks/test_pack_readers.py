@@ -13,6 +13,7 @@ from posenc_cli.checks.pack_folder import write_pack
 from posenc_cli.checks.pack_readers import READERS, reader_text
 from posenc_cli.choice import choice_of_schemes
 from posenc_cli.numerics.dtypes import FLOAT32
+from tests.processes import PATIENCE
 
 PORTS = {
     "c": (
@@ -125,7 +126,7 @@ def run(commands, folder):
             env={**os.environ, "GO111MODULE": "off"},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=PATIENCE,
         )
         assert command == commands[-1] or done.returncode == 0, done.stderr
     return done.returncode, done.stdout + done.stderr

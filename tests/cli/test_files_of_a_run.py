@@ -19,6 +19,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.files.atomic import replacing
 from posenc_cli.files.formats import FORMATS
 from posenc_cli.transaction import note_read, open_input, transaction
+from tests.processes import PATIENCE
 
 FUNCTION = "def f(x, positions):\n    return x\n"
 
@@ -177,7 +178,7 @@ def test_standard_input_is_an_input_where_it_is_a_file(folder):
             stdin=file,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
     assert done.returncode == 2, done.stderr
     assert contents(folder) == before

@@ -9,6 +9,7 @@ import pytest
 
 from posenc_cli.encoding.engine import THREADS_FROM, Engine, processors, threads_for
 from tests.matrices import request
+from tests.processes import PATIENCE
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 16])
@@ -21,7 +22,7 @@ def test_results_come_in_the_order_of_the_items(threads):
 
 
 def test_two_threads_work_at_the_same_time():
-    together = threading.Barrier(2, timeout=60)
+    together = threading.Barrier(2, timeout=PATIENCE)
 
     def meet(_):
         together.wait()

@@ -369,19 +369,19 @@ def test_optimized_python_behaves_the_same(posenc, tmp_path):
 
 @pytest.mark.slow
 def test_a_table_larger_than_memory_runs_in_little(tmp_path):
-    """A 4 GiB table within 1 GiB of address space."""
+    """A 2 GiB table within 1 GiB of address space."""
 
     def limited():
         resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 
-    asked = ("generate", "-s", "integer", "-l", "1000000", "-d", "1024", "--format", "npy")
+    asked = ("generate", "-s", "integer", "-l", "500000", "-d", "1024", "--format", "npy")
     done = subprocess.run(
         [*POSENC, *asked, "-o", "/dev/null"],
         cwd=tmp_path,
         preexec_fn=limited,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr
@@ -411,7 +411,7 @@ def test_the_command_line_takes_little_memory_beside_numpy(tmp_path):
             env={**UNMEASURED, "OPENBLAS_NUM_THREADS": "1"},
             capture_output=True,
             check=True,
-            timeout=120,
+            timeout=PATIENCE,
         )
         return int(done.stdout)
 
