@@ -151,6 +151,23 @@ class _GGUFModel(GGUFStretches):
             raise self.error(f"{heads.source} {heads.value[0]}: must be at least 1")
         return Sourced(heads.value[0], heads.source)
 
+    def _equal_share(self) -> Sourced:
+        """The columns of a head where no key states them: its share of the embedding.
+
+        Raises: InvalidInput where there are more heads than columns.
+        """
+        heads = self._heads()
+        if heads.value > self.embedding.value:
+            raise self.error(
+                f"{heads.source} {heads.value}: must be at most the {self.embedding.value} of "
+                f"{self.embedding.source}"
+            )
+        return Sourced(
+            self.embedding.value // heads.value,
+            f"DEFAULT: key absent ({self.keys.path('attention.key_length')}): "
+            "embedding_length / head_count",
+        )
+
     def _group_layers(self, group: AlikeLayers, label: str | None) -> Layers:
         """The layers of a group that turns, or stands still."""
         context = {"context": self.context}
@@ -213,10 +230,10 @@ class _GGUFModel(GGUFStretches):
 
     def _scale_by_blocks(self) -> Sourced:
         """Gemma's scale, of which llama.cpp knows by the layers alone."""
-        heads, head = self._heads(), self.keys.count("attention.key_length")
-        columns = self.embedding.value // heads.value
-        if self.blocks != self.architecture.blocks and head is not None:
-            columns = head.value
+        head = self.keys.count("attention.key_length")
+        if self.blocks == self.architecture.blocks or head is None:
+            head = self._equal_share()
+        columns = head.value
         return Sourced(
             columns**-0.5, self._rule(f"1/√{columns} of {self.blocks} layers, as no key says it")
         )
@@ -250,12 +267,7 @@ class _GGUFModel(GGUFStretches):
         """
         head = self.keys.count("attention.key_length")
         if head is None:
-            heads = self._heads()
-            head = Sourced(
-                self.embedding.value // heads.value,
-                f"DEFAULT: key absent ({self.keys.path('attention.key_length')}): "
-                "embedding_length / head_count",
-            )
+            head = self._equal_share()
         turning = self.keys.count("rope.dimension_count")
         own = turning
         if slides:

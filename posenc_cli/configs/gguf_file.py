@@ -42,9 +42,10 @@ def read_gguf_model(
     Raises: InvalidInput where it is malformed, or a shard without the first.
     """
     header = read_gguf(file, name=name, size=size, asked=FACTOR_TENSORS, ahead=ahead)
-    number, count = (_count(header, f"split.{key}") for key in ("no", "count"))
+    count = _stated(header, "split.count", most=_MOST_SHARDS)
     if count <= 1:
         return header
+    number = _stated(header, "split.no", most=count - 1)
     if size is None:
         if number:
             raise InvalidInput(f"{name}: is shard {number + 1} of {count}; the first has the keys")
@@ -55,15 +56,25 @@ def read_gguf_model(
     return _with_shards(first, path, name, count)
 
 
-def _count(header: GGUFHeader, key: str) -> int:
+def _stated(header: GGUFHeader, key: str, *, most: int) -> int:
+    """A whole number of the metadata, 0 where the key is absent.
+
+    Raises: InvalidInput for anything else, or a number above the limit.
+    """
     stated = header.metadata.get(key)
-    return stated.value if stated is not None and type(stated.value) is int else 0
+    if stated is None:
+        return 0
+    value = stated.value
+    if type(value) is not int or not 0 <= value <= most:
+        shown = value if type(value) is int else f"of type {stated.type}"
+        raise InvalidInput(f"{header.name}: {key} {shown}: must be a whole number from 0 to {most}")
+    return value
 
 
 def _shards(path: str, count: int) -> Iterator[tuple[int, Path]]:
     """The names of all shards, as llama.cpp gives them; none where the name is no shard's."""
     match = _SHARD.fullmatch(path)
-    if match is None or int(match[3]) != count or count > _MOST_SHARDS:
+    if match is None or int(match[3]) != count:
         return
     for number in range(1, count + 1):
         yield number, Path(f"{match[1]}-{number:05d}-of-{count:05d}{match[4]}")

@@ -17,6 +17,7 @@ from posenc_cli.configs.gguf_architectures import (
     SPECIAL,
     WITHOUT_ATTENTION,
 )
+from posenc_cli.configs.gguf_file import read_gguf_model
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.gguf import read_gguf
 from tests.gguf_files import CASES, GOLDEN, converted, gguf_bytes, llama
@@ -281,6 +282,26 @@ def test_a_tensor_that_llama_cpp_does_not_look_for_is_told_first():
     assert {LONG, SHORT} <= set(resolved.contradicted)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("key", "stated"),
+    [
+        ("count", ("uint32", 1_000_000)),
+        ("count", ("uint64", 2**64 - 1)),
+        ("count", ("int32", -1)),
+        ("count", ("string", "2")),
+        ("no", ("uint64", 2**64 - 1)),
+        ("no", ("uint16", 3)),
+        ("no", ("int16", -1)),
+    ],
+)
+def test_a_count_of_shards_that_no_model_has_is_refused(key, stated, stream):
+    data = gguf_bytes(llama() | {"split.count": ("uint16", 3)} | {f"split.{key}": stated})
+    size = None if stream else len(data)
+    with pytest.raises(InvalidInput, match=f"^m.gguf: split.{key} .*: must be a whole number"):
+        read_gguf_model(io.BytesIO(data), "m.gguf", size=size, name="m.gguf", ahead=b"")
+
+
 def test_an_older_or_incomplete_file_is_told_as_such():
     assert "llama.cpp reads it no more" in read(llama(), version=1).headlines[0]
     resolved = read(llama(), {"token_embd.weight": ([1.0], 0)}, data=b"")
@@ -490,6 +511,20 @@ def test_axes_make_pairs_of_halves_of_what_are_neighbours_without():
     assert "permuted" not in plain.derived
     moe = read(of("glm4moe", **axes)).layer()
     assert (moe.values()["layout"], "permuted" in moe.derived) == ("half", False)
+
+
+@pytest.mark.parametrize("name", sorted(ARCHITECTURES))
+def test_more_heads_than_columns_are_refused_where_heads_share_them(name):
+    few = {"embedding_length": ("uint32", 2), "rope__dimension_count": None, **SLIDING}
+    try:
+        resolved = read(of(name, **few, leading_dense_block_count=("uint32", 1)))
+    except InvalidInput as error:
+        assert error.message.count("\n") == 0
+    else:
+        assert {layers.scheme for layers in resolved.layers} <= {"alibi", "nope", "learned", "t5"}
+    if name in ("gemma2", "gemma3"):
+        with pytest.raises(InvalidInput, match="attention.head_count 4: must be at most the 2 of"):
+            read(of(name, **few))
 
 
 def test_a_window_of_nothing_is_refused_where_layers_would_see_nothing():
