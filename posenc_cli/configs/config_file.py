@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -101,7 +102,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object each of whose keys stands there once."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [key for key, _ in pairs]
-        twice = next(key for key in names if names.count(key) > 1)
+        names = Counter(key for key, _ in pairs)
+        twice = next(key for key, count in names.items() if count > 1)
         raise InvalidInput(f"the file: the key {abbreviated(twice)} stands there twice")
     return found
