@@ -497,6 +497,27 @@ def test_hostile_files_are_refused_in_one_line(written, content, words):
     assert "\n" not in error.value.message
 
 
+class CountedKey(str):
+    """A key that counts how often any is compared with another."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        CountedKey.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_a_key_that_stands_twice_is_found_without_comparing_each_with_each(written, monkeypatch):
+    names = [*map(str, range(1000)), "999"]
+    monkeypatch.setattr(json, "loads", lambda _, object_pairs_hook: object_pairs_hook([*pairs]))
+    monkeypatch.setattr(CountedKey, "compared", 0)
+    pairs = [(CountedKey(name), 0) for name in names]
+    with pytest.raises(InvalidInput, match="the key '999' stands there twice"):
+        read_config(written("{}"))
+    assert CountedKey.compared < 10 * len(names)
+
+
 def test_a_pipe_is_read_to_its_end():
     reading, writing = os.pipe()
     with os.fdopen(writing, "wb") as stream:
