@@ -91,7 +91,8 @@ def resolve(
     model = text_model(top, notes)
     ropes: Sequence[RopeObject | None]
     if model.family is not None:
-        keys = FamilyKeys(model.keys, model.family, notes)
+        own = runtime == TRANSFORMERS and model.family.model_type in families.names()
+        keys = FamilyKeys(model.keys, model.family, notes, by_own_class=own)
         layers, ropes = zip(*rope_layers(keys), strict=True)
     else:
         layers = tuple(_not_rotary(model, notes))

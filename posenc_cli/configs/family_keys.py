@@ -20,9 +20,16 @@ SHARE = "partial_rotary_factor"
 
 
 class FamilyKeys:
-    """What reads of a rotary config share: its keys, its family, and the notes they leave."""
+    """What reads of a rotary config share: its keys, its family, and the notes they leave.
 
-    def __init__(self, text: Keys, family: Rotary, notes: Notes) -> None:
+    With ``by_own_class`` a config means what the class of transformers makes of it, and older names
+    of rope types are refused where that class does not know them.
+    """
+
+    def __init__(
+        self, text: Keys, family: Rotary, notes: Notes, *, by_own_class: bool = False
+    ) -> None:
+        self.by_own_class = by_own_class
         self.text = text
         self.family = family
         self.notes = notes

@@ -108,12 +108,15 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
         return "default"
     types = keys.family.types or tuple(RULES)
     renamed = {**RENAMED, **keys.family.renamed}
-    name, *other = [str(renamed.get(key.value, key.value)) for key in (new, old) if key]
-    if old is not None and other not in ([], [name]):
+    if len({renamed.get(key.value, key.value) for key in (new, old) if key}) > 1:
+        assert old is not None
         raise keys.error(
             f"{stated.source} {abbreviated(stated.value)} contradicts "
             f"{old.source} {abbreviated(old.value)}"
         )
+    if keys.by_own_class:
+        renamed = {**keys.family.renamed}
+    name = str(renamed.get(stated.value, stated.value))
     if name not in types:
         raise keys.error(
             f"{stated.source} {abbreviated(stated.value)}: "

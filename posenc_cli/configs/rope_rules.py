@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Params = dict[str, Sourced]
 
 RENAMED = {"su": "longrope", "mrope": "default"}
-"""Older names of rope types."""
+"""Older names of rope types; of transformers' own classes only a few know them."""
 MAGNITUDE = ("attention_factor", "logit_multiplier")
 """The derived values that :func:`magnitude` gives."""
 _STEP = (

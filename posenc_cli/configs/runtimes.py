@@ -8,6 +8,7 @@ runtime's rows stand beside its rules, in a file of its own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs import (
@@ -31,8 +32,6 @@ from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from posenc_cli.configs.keys import Keys
     from posenc_cli.configs.resolved import Layers
     from posenc_cli.configs.text_models import TextModel
@@ -138,6 +137,7 @@ def adjust(
             )
         return layers, (), frozenset()
     context, top = layers.derived.get("context"), model.keys
+    _check_objects(top)
     reading = LayerReading(
         model_type=model.model_type,
         scheme=layers.scheme,
@@ -168,6 +168,16 @@ def adjust(
         derived["rope_type"] = Sourced(result.scheme, source)
     adjusted = replace(layers, scheme=result.scheme, params=params, derived=derived)
     return adjusted, tuple(departures), read
+
+
+def _check_objects(top: Keys) -> None:
+    """Refuse rope keys of another kind, which transformers may pass over where rules read them.
+
+    Raises: InvalidInput.
+    """
+    for key in ("rope_scaling", "rope_parameters"):
+        if not isinstance(top.values.get(key), Mapping | None):
+            raise top.invalid(key, "must be an object")
 
 
 def _known(runtime: Runtime) -> str:

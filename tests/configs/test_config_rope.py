@@ -104,3 +104,58 @@ def test_the_cases_cover_every_rope_type_and_both_layouts():
         *("rope-proportional", "rope-ntk", "mrope"),
     }
     assert {case.get("layout") for case in CASES.values()} == {"half", "interleaved", None}
+
+
+OLDER_NAMES = {
+    "su": {"phi3", "phi4_multimodal"},
+    "mrope": {"qwen2_vl_text", "qwen2_5_vl_text"},
+    "xdrope": {"hunyuan_vl_text"},
+}
+"""By an older name of a rope type, the model types of transformers 5.23 that take it.
+
+Measured: the rotary class of every other rotary model type that reads a rope object raises
+KeyError, or its config class ValueError, when it is built from such a config.
+"""
+
+
+@pytest.mark.parametrize("key", ["type", "rope_type"])
+@pytest.mark.parametrize("older", OLDER_NAMES)
+def test_older_names_of_rope_types_are_read_where_the_class_of_the_model_type_takes_them(
+    older, key
+):
+    taken, refused = set(), set()
+    for model_type in families.names():
+        rope = {key: older, "factor": 2.0, "short_factor": [1.0] * 8, "long_factor": [1.0] * 8}
+        sizes = {"hidden_size": 64, "num_attention_heads": 4, "head_dim": 16}
+        sizes |= {"rope_theta": 1e4, "original_max_position_embeddings": 2048}
+        rope |= {"mrope_section": [2, 3, 3]} if "mrope" in older else {}
+        config = {"model_type": model_type, **sizes, "rope_scaling": rope}
+        try:
+            resolved = resolve({**config, "mrope_section": [2, 3, 3]})
+        except InvalidInput as error:
+            words = f"rope_scaling.{key} '{older}': {model_type} takes "
+            refused |= {model_type} if words in error.message else set()
+        else:
+            if "rope_type" in resolved.layers[0].derived:
+                taken.add(model_type)
+    assert taken == OLDER_NAMES[older]
+    assert {"llama", "qwen2", "phimoe", "qwen3_vl_text", "mixtral"} <= refused
+
+
+def test_an_older_name_beside_the_rope_type_that_transformers_reads_changes_nothing():
+    rope = {"rope_type": "default", "type": "mrope"}
+    sizes = {"hidden_size": 64, "num_attention_heads": 4}
+    config = {"model_type": "llama", **sizes, "rope_scaling": rope}
+    assert resolve(config).layer().scheme == "rope"
+    with pytest.raises(InvalidInput, match="llama takes default"):
+        resolve({**config, "rope_scaling": {"rope_type": "mrope", "type": "default"}})
+
+
+def test_an_engine_reads_older_names_by_its_own_code():
+    rope = {"type": "su", "short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
+    rope |= {"short_mscale": 1.0, "long_mscale": 1.1, "original_max_position_embeddings": 4096}
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 8192}
+    config = {"model_type": "phimoe", **sizes, "rope_scaling": rope}
+    assert resolve(config, runtime="vllm").layer().scheme == "rope-longrope"
+    with pytest.raises(InvalidInput, match="phimoe takes default, longrope"):
+        resolve(config)

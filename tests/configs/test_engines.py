@@ -10,6 +10,7 @@ import pytest
 
 from posenc_cli import catalogue
 from posenc_cli.configs.config import resolve
+from posenc_cli.configs.resolved import TRANSFORMERS
 from posenc_cli.configs.runtimes import RUNTIMES, UnknownReading
 from posenc_cli.errors import InvalidInput
 from tests import tolerances
@@ -93,3 +94,15 @@ def test_every_model_type_of_an_engine_has_a_number_of_its_own_code(engine):
         if case["engine"] == engine and "layers" in case
     }
     assert RUNTIMES[engine].model_types.keys() <= tried
+
+
+@pytest.mark.parametrize("key", ["rope_parameters", "rope_scaling"])
+@pytest.mark.parametrize("stated", [1.5, "x", [1], True])
+@pytest.mark.parametrize("runtime", [name for name in RUNTIMES if name != TRANSFORMERS])
+def test_a_rope_key_that_is_no_object_is_refused_for_every_engine(runtime, stated, key):
+    rope = {"type": "longrope", "short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
+    rope |= {"short_mscale": 1.0, "long_mscale": 1.1, "original_max_position_embeddings": 4096}
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 8192}
+    both = {"rope_scaling": rope, "rope_parameters": rope, key: stated}
+    with pytest.raises(InvalidInput):
+        resolve({"model_type": "phimoe", **sizes, **both}, runtime=runtime)
