@@ -68,7 +68,8 @@ NAMES = {
     "max-bias": "the largest of them",
     "buckets": "how many rows T5's table has",
     "farthest": "the distance from which on its buckets are one",
-    "rows": "how many rows a trained table has",
+    "rows": "how many positions have a row in a trained table",
+    "first-row": "which row of that table the first position reads",
     "columns": "how many columns",
     "frequencies": "frequencies, for a reason that is none of these",
 }
@@ -91,7 +92,7 @@ _PARAMETERS = {
 
 _OTHERS = {
     "alibi": {"heads": "heads", "max_bias": "max-bias"},
-    "learned": {"max_len": "rows", "dim": "columns"},
+    "learned": {"dim": "columns"},
     "t5": {"heads": "heads", "num_buckets": "buckets", "max_distance": "farthest"},
     "nope": {},
 }
@@ -175,10 +176,12 @@ class Comparing:
         self.tolerance = tolerance
         self.compared: set[str] = set()
         self.losses: list[Loss] = []
+        self.converted = False
 
     def models(self, a: Model, b: Model) -> None:
         """Compare the layers of two models."""
         first, second = a.reading.layers, b.reading.layers
+        self.converted = len({each.reading.noun == NOUN for each in (a, b)}) == 2
         self.known("context", None, *(_derived(group[0], "context") for group in (first, second)))
         pairs = list(_pairs(first, second))
         self.architectures(a, b)
@@ -267,8 +270,34 @@ class Comparing:
             if "unturned-layers" not in {loss.name for loss in self.losses}:
                 self.value("encoding", label, _scheme(one), _scheme(other))
         else:
+            if one.scheme == "learned":
+                self.tables(one, other)
             for parameter, name in _OTHERS.get(one.scheme, {}).items():
                 self.value(name, label, *(_settled(group, parameter) for group in (one, other)))
+
+    def tables(self, one: Layers, other: Layers) -> None:
+        """Compare which rows of trained tables positions read.
+
+        llama.cpp's converter drops the rows before the first position's: a GGUF file with as many
+        rows as the config has positions begins at that row, and one with all rows at row 0.
+        """
+        label, both = one.layer_type, (one, other)
+        offsets = [_settled(group, "offset") for group in both]
+        tables = [group.params["max_len"] for group in both]
+        usable = [
+            Sourced(
+                rows.value - offset.value,
+                rows.source if not offset.value else f"{rows.source} − {offset.value}",
+            )
+            for rows, offset in zip(tables, offsets, strict=True)
+        ]
+        self.value("rows", label, *usable)
+        shifted = usable[0].value == usable[1].value
+        whole = tables[0].value == tables[1].value
+        if not self.converted or (whole and not shifted):
+            self.value("first-row", label, *offsets)
+        elif shifted:
+            self.compared.add("first-row")
 
     def scores(self, one: Layers, other: Layers) -> None:
         """Compare what scores are multiplied by and capped at, where either says it."""

@@ -14,7 +14,8 @@ from posenc_cli.configs.config import resolve
 from posenc_cli.configs.gguf_architectures import FACTOR_TENSORS
 from posenc_cli.configs.library import names as preset_names
 from posenc_cli.errors import InvalidInput, PosencError
-from posenc_cli.files.gguf import read_gguf
+from posenc_cli.files.gguf import GGUFTensor, read_gguf
+from posenc_cli.records import replace
 from tests.gguf_files import CASES, converted, gguf_bytes, parsed
 
 FREQS, LONG, SHORT = FACTOR_TENSORS
@@ -52,6 +53,55 @@ def test_a_model_as_its_converter_wrote_it_has_lost_nothing(name):
     result = compare_models(model(config), reading(data))
     assert result.losses == ()
     assert result.compared
+
+
+OFFSET_FAMILIES = ("roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "xmod", "data2vec-text")
+
+
+@pytest.mark.parametrize("model_type", OFFSET_FAMILIES)
+@pytest.mark.parametrize(
+    ("rows", "context", "lost"),
+    [
+        (512, 512, set()),
+        (514, 514, {"context", "rows", "first-row"}),
+        (514, 512, {"rows", "first-row"}),
+        (511, 512, {"rows"}),
+    ],
+)
+def test_the_rows_before_the_first_position_are_those_that_a_converter_drops(
+    model_type, rows, context, lost
+):
+    config, data = converted("roberta-base")
+    metadata = parsed(data)[0]
+    assert metadata["bert.context_length"] == ("uint32", 512)  # as llama.cpp's converter wrote it
+    metadata["bert.context_length"] = ("uint32", context)
+    header = read_gguf(io.BytesIO(gguf_bytes(metadata)), name="'m.gguf'", size=None)
+    table = GGUFTensor("position_embd.weight", (rows, config["hidden_size"]), 0, 0)
+    file = Model("m.gguf", resolve(replace(header, tensors={table.name: table})))
+    sizes = {"hidden_size": config["hidden_size"], "max_position_embeddings": 514}
+    given = Model("it", resolve({**config, **sizes, "model_type": model_type}))
+    for pair in ((given, file), (file, given)):
+        result = compare_models(*pair)
+        assert {loss.name for loss in result.losses} == lost
+    assert "first-row" in result.compared or rows == 511
+
+
+@pytest.mark.parametrize("model_type", ["opt", "bart", "mbart", "biogpt", "roberta"])
+def test_configs_whose_first_position_reads_another_row_are_told(model_type):
+    sizes = {"max_position_embeddings": 514, "pad_token_id": 1}
+    offset = Model("it", resolve({"model_type": model_type, **sizes}))
+    layers = offset.reading.layers[0]
+    positions = layers.params["max_len"].value - layers.params["offset"].value
+    plain = resolve(
+        {
+            "model_type": "bert",
+            "max_position_embeddings": positions,
+            "hidden_size": layers.params["dim"].value,
+        }
+    )
+    lost = {loss.name for loss in compare_models(offset, Model("other", plain)).losses}
+    assert lost == {"first-row"}
+    assert not compare_models(offset, offset).losses
 
 
 LOST_BY_THE_CONVERTER = {
