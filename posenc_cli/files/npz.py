@@ -166,7 +166,7 @@ def _opened(source: Source) -> Iterator[tuple[ZipFile, dict[str, list[ZipInfo]],
     with _refuse_as(f"{source.name} is not a sound .npz archive"):
         file = source.seekable()
         length = file.seek(0, os.SEEK_END)
-        archive = ZipFile(_ShortReads(file))
+        archive = ZipFile(_ShortReads(file, source.name))
     with archive:
         members: dict[str, list[ZipInfo]] = {}
         for entry in archive.infolist():
@@ -191,14 +191,18 @@ class _ShortReads:
     ``zipfile`` reads the table of contents at once, and a million entries would take a gigabyte.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file, self._name = file, name
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
 
     def read(self, size: int = -1, /) -> bytes:
         content = self._file.read(size if 0 <= size <= CHUNK else CHUNK + 1)
         if len(content) > CHUNK:
-            raise ValueError("a table of contents that is too long")
+            raise InvalidInput(
+                f"{self._name} has a table of contents of more than {CHUNK >> 20} MiB, the most "
+                "that is read: some 16,000 arrays",
+                hint="save fewer arrays in one file",
+            )
         return content
 
 

@@ -218,7 +218,7 @@ HOSTILE = {
     "npz cut off": ("x.npz", archive(("a.npy", saved(np.eye(9))))[:-30], "not a sound .npz"),
     "bomb": ("x.npz", bomb, "67108864 bytes at most 200 times is read"),
     "understated bomb": ("x.npz", understated_bomb, "67108864 bytes at most 200 times is read"),
-    "crowded archive": ("x.npz", crowded, "not a sound .npz archive"),
+    "crowded archive": ("x.npz", crowded, "a table of contents of more than 1 MiB"),
     "encrypted": ("x.npz", encrypted(), "member 'encoding' is encrypted"),
     "duplicated": ("x.npz", duplicated(), "holds 'encoding' more than once"),
     "bad checksum": ("x.npz", corrupted(), "member 'encoding' is damaged"),
