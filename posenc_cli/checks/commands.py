@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from posenc_cli.formulas.parameters import OWN_OPTIONS, as_text
+from posenc_cli.formulas.parameters import as_text, option_words
 from posenc_cli.inference.tolerance import real_format
 from posenc_cli.inference.trial import UNREDUCED_TABLES
 
@@ -71,9 +71,7 @@ def _parameter_words(trial: Trial, length: int | None) -> list[str] | None:
         return None
     words = ["--set", "weights=FILE"] if "weights" in hypothesis.hidden else []
     for name, text in texts.items():
-        words += (
-            [OWN_OPTIONS[name][0], text] if name in OWN_OPTIONS else ["--set", f"{name}={text}"]
-        )
+        words += option_words(name, text)
     return words
 
 

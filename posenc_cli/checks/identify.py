@@ -22,7 +22,7 @@ from posenc_cli.analysis.sampling import positions_of
 from posenc_cli.checks.attempts import attempts_of_forms
 from posenc_cli.checks.commands import commands_of
 from posenc_cli.errors import InvalidInput, quoted_name
-from posenc_cli.formulas.parameters import as_text
+from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.inference.candidates import wider_ladders
 from posenc_cli.inference.census import position_rounding
 from posenc_cli.inference.evidence import Evidence
@@ -164,22 +164,35 @@ class Identification(Record):
         best = self.match or self.nearest
         if best is None or best.census is None:
             return "no encoding that posenc knows"
-        values = [
-            f"{name} {as_text(value)}"
-            for name, value in best.params.items()
-            if isinstance(value, int | float) and not isinstance(value, bool)
-        ]
         multiplied = [] if best.multiplied == 1 else [f"multiplied by {best.multiplied:.9g}"]
         misfits = best.census.misfits
         but = "" if best.fits else f", {misfits} of which do not fit"
         if best.fits_pairs:
             but = f", {len(best.wrong_pairs)} of {best.pairs} pairs of columns do not fit"
-        name = ", ".join([best.scheme, *values, *best.forms, *multiplied, *best.wrong])
+        name = ", ".join(
+            [best.scheme, *_setting_texts(best), *best.forms, *multiplied, *best.wrong]
+        )
         compared = f"all {best.compared} rows compared{but}"
         as_well = [c.scheme for c in self.candidates if c.fits and c.bits == best.bits]
         others = " and ".join(other for other in dict.fromkeys(as_well) if other != best.scheme)
         alike = f"; {others} fits as well" if best.fits and others else ""
         return f"{name} ({compared}; largest difference {best.residual:.3g}){alike}"
+
+
+def _setting_texts(best: Candidate) -> Iterator[str]:
+    """What tells a candidate from others of its scheme: every parameter, and what the table is."""
+    for name, value in best.params.items():
+        if name != "layout" and value is not None:
+            yield f"{name} {brief_text(value)}"
+    tables = " and ".join(table for table in best.tables if table)
+    settings = {"layout": best.layout, "table": tables, "head": best.head}
+    if best.positions is not None and len(best.positions.ranges) == 1:
+        settings["positions"] = str(best.positions)
+    if best.arithmetic != "exact":
+        settings["arithmetic"] = best.arithmetic
+    for name, setting in settings.items():
+        if setting not in (None, ""):
+            yield f"{name} {setting}"
 
 
 def identify_files(

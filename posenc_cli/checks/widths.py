@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.errors import PosencError
-from posenc_cli.formulas.parameters import as_text
+from posenc_cli.formulas.parameters import as_text, option_words
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.fitting import fit
 from posenc_cli.inference.reference import Reference
@@ -64,8 +64,8 @@ def of_width(reference: Reference, pairs: int) -> OtherWidth | None:
         try:
             other = Reference.of(Encoding.of(bound.scheme, given, seq_len=None), reference.engine)
             if other.pairs == pairs:
-                options = (f"--{name} {as_text(value)}" for name, value in changed.items())
-                return OtherWidth(other, " ".join(options))
+                words = (option_words(name, as_text(value)) for name, value in changed.items())
+                return OtherWidth(other, " ".join(chain.from_iterable(words)))
         except PosencError:
             continue
     return None

@@ -39,6 +39,16 @@ def flag(name: str) -> str:
     return OWN_OPTIONS[name][0] if name in OWN_OPTIONS else f"--set {name}"
 
 
+def option_words(name: str, text: str) -> tuple[str, str]:
+    """The words of a command line that give a parameter a value.
+
+    >>> option_words("dim", "64"), option_words("partial", "1")
+    (('--dim', '64'), ('--set', 'partial=1'))
+    """
+    own = OWN_OPTIONS.get(name)
+    return ("--set", f"{name}={text}") if own is None else (own[0], text)
+
+
 class Param(Record):
     """What an annotation says of a parameter, beside its type.
 

@@ -270,7 +270,7 @@ def test_tables_of_another_width_are_told_the_dim_that_fits(twice):
     for dim, given, options in (
         (64, {}, "--dim 64"),
         (16, {}, "--dim 16"),
-        (48, {"dim": 48, "partial": 0.5}, "--dim 48 --partial 1"),
+        (48, {"dim": 48, "partial": 0.5}, "--dim 48 --set partial=1"),
         (24, {"dim": 96, "partial": 0.5}, "--dim 48"),
     ):
         cos, sin = tables_at(np.arange(300), ladder(dim, 1e4))

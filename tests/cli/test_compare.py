@@ -485,6 +485,34 @@ def test_files_that_differ_are_identified_where_that_is_asked(call, tmp_path):
     assert "A is" not in words(call, "a.npy", "b.npy")[1]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ({"layout": "interleaved"}, {"layout": "concat"}, ("layout interleaved", "layout concat")),
+        (
+            {"spacing": "vaswani"},
+            {"spacing": "tensor2tensor"},
+            ("spacing vaswani", "spacing tensor2tensor"),
+        ),
+        ({"at": "0:64"}, {"at": "7:71"}, ("positions 0:64", "positions 7:71")),
+        (
+            {"scheme": "rope", "table": "cos-full", "dim": 32},
+            {"scheme": "rope", "table": "sin-full", "dim": 32},
+            ("table cos-full", "table sin-full"),
+        ),
+    ],
+)
+def test_what_differs_stands_in_both_identities(call, tmp_path, first, second, told):
+    for name, own in (("a", first), ("b", second)):
+        given = {"scheme": "sinusoidal", "at": "0:64", "dim": 32, **own}
+        table = matrix(given.pop("scheme"), given.pop("at"), **given)
+        np.save(tmp_path / f"{name}.npy", table)
+    identities = report(call, "a.npy", "b.npy", "--identify")[1]["identities"]
+    assert [words in identities[key] for key, words in zip("ab", told, strict=True)] == [True] * 2
+    assert identities["a"] != identities["b"]
+
+
 def test_files_that_are_equal_are_not_identified(call, tmp_path):
     np.save(tmp_path / "a.npy", matrix("rope", "0:64", dim=32))
     status, out, _ = call("compare", "a.npy", "a.npy", "--identify")
