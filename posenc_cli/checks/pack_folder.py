@@ -273,23 +273,37 @@ def compare_with_pack(pack: str, path: str) -> PackComparison:
         raise InvalidInput(
             f"{quoted_name(path)}: has the shape {given.shape}, and y of the pack {y.shape}"
         )
+    kinds = {positions.dtype.kind, y.dtype.kind, tolerance.dtype.kind}
+    if y.shape != tolerance.shape or not (y.ndim and y.size and positions.size) or "c" in kinds:
+        raise _no_pack(folder)
+    if not np.isfinite(positions).all():
+        raise _no_pack(folder)
     y, tolerance = y.reshape(-1, y.shape[-1]), tolerance.reshape(-1, y.shape[-1])
     given = given.reshape(y.shape).astype(np.float64)
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         missed = np.abs(given - y) / tolerance
     missed = np.where(np.isnan(missed), np.inf, missed)
     row, column = (int(index) for index in np.unravel_index(int(np.argmax(missed)), y.shape))
     position = int(positions[row % positions.size])
     wrong = int(np.count_nonzero(missed > 1))
-    causes = _causes(_mistakes(folder / MISTAKES), given, y, tolerance) if wrong else ()
+    mistakes = _mistakes(folder / MISTAKES, y.shape) if wrong else ()
+    causes = _causes(mistakes, given, y, tolerance)
     return PackComparison(
         pack, path, y.size, wrong, float(missed[row, column]), row, column, position,
         float(given[row, column]), float(y[row, column]), float(tolerance[row, column]), causes,
     )  # fmt: skip
 
 
+class _WrittenMistake(Record):
+    """A mistake of a pack: in ``cells`` (cells, 4) the row, the column, its value and how close."""
+
+    cause: str
+    message: str
+    cells: RealRows
+
+
 def _causes(
-    mistakes: Sequence[Mapping[str, Any]], given: RealRows, y: RealRows, tolerance: RealRows
+    mistakes: Sequence[_WrittenMistake], given: RealRows, y: RealRows, tolerance: RealRows
 ) -> tuple[LikelyMistake, ...]:
     """The mistakes whose cells a result has, of roundings also those whose cells it mostly has.
 
@@ -297,13 +311,12 @@ def _causes(
     """
     likely = []
     for mistake in mistakes:
-        cells = np.array(mistake["cells"], np.float64).reshape(-1, 4)
+        cause, message, cells = mistake.cause, mistake.message, mistake.cells
         places = cells[:, 0].astype(int), cells[:, 1].astype(int)
         values, allowed = cells[:, 2], cells[:, 3]
         with np.errstate(invalid="ignore"):
             there = np.abs(given[places] - values) <= allowed
             telling = np.abs(values - y[places]) > allowed + tolerance[places]
-        cause, message = str(mistake["cause"]), str(mistake["message"])
         precise = cause.endswith("-precision") and telling.any()
         mostly = precise and there[telling].mean() >= _MOSTLY
         if there.size and (there.all() or mostly):
@@ -314,12 +327,26 @@ def _causes(
     return tuple((whole or likely)[:_MOST_CAUSES])
 
 
-def _mistakes(path: Path) -> Sequence[Mapping[str, Any]]:
+def _mistakes(path: Path, shape: tuple[int, ...]) -> Sequence[_WrittenMistake]:
+    """The mistakes of a pack, whose cells lie within y.
+
+    Raises: InvalidInput where they are not as posenc wrote them.
+    """
     try:
-        mistakes: Sequence[Mapping[str, Any]] = _json(path)["mistakes"]
-    except (KeyError, TypeError):
+        return [_mistake(**each, shape=shape) for each in _json(path)["mistakes"]]
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise _no_pack(path) from None
-    return mistakes
+
+
+def _mistake(
+    *, cause: str, message: str, cells: Any, shape: tuple[int, ...], **_: Any
+) -> _WrittenMistake:
+    numbers = np.array(cells, np.float64).reshape(-1, 4)
+    rows_and_columns = numbers[:, :2]
+    within = (rows_and_columns >= 0) & (rows_and_columns < shape)
+    if not within.all() or (rows_and_columns % 1).any():
+        raise ValueError
+    return _WrittenMistake(str(cause), str(message), numbers)
 
 
 def _check_digest(path: Path, digest: str | None) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +122,45 @@ def test_a_pack_that_was_changed_is_refused(call, pack):
     ):
         (pack / "pack.json").write_text(text)
         assert "is of no pack that posenc emit wrote" in refused(call, "--check", "pack", "y.npy")
+
+
+def rewritten(pack, name, content):
+    """Another content of a file of a pack, whose manifest has its digest."""
+    (pack / name).write_bytes(content)
+    manifest = json.loads((pack / "pack.json").read_bytes())
+    manifest["files"][name]["sha256"] = hashlib.sha256(content).hexdigest()
+    (pack / "pack.json").write_text(json.dumps(manifest))
+
+
+HOSTILE_CELLS = (
+    *([[10**9, 0, 1.0, 1.0]], [[0, 2**64, 1.0, 1.0]], [[-1, 0, 1.0, 1.0]], [[0.5, 0, 1.0, 1.0]]),
+    *([[float("nan"), 0, 1.0, 1.0]], [[1e308, 0, 1.0, 1.0]], [["x", 0, 1.0, 1.0]], [[0, 0, {}, 1]]),
+    *([[0, 0, 1.0]], [[0, 0, 1.0, 1.0], [1]], "x", 10**9, {}, True, [10**400] * 4),
+)
+
+
+@pytest.mark.long
+def test_mistakes_of_a_pack_that_lie_outside_it_are_refused(call, pack):
+    np.save("y.npy", np.load(pack / "x.npy") + 1)
+    known = json.loads((pack / "mistakes.json").read_bytes())
+    for cells in HOSTILE_CELLS:
+        first = {**known["mistakes"][0], "cells": cells}
+        rewritten(pack, "mistakes.json", json.dumps({**known, "mistakes": [first]}).encode())
+        assert "is of no pack that posenc emit" in refused(call, "--check", "pack", "y.npy"), cells
+    for mistakes in (1, None, "x", [1], ["x"], [{}], {"a": 1}, [[1]]):
+        rewritten(pack, "mistakes.json", json.dumps({"mistakes": mistakes}).encode())
+        assert "is of no pack" in refused(call, "--check", "pack", "y.npy"), mistakes
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["y.npy", "tolerance.npy", "positions.npy"])
+def test_arrays_of_a_pack_that_do_not_go_together_are_refused(call, pack, name):
+    shutil.copy(pack / "y.npy", "y.npy")
+    for array in (np.zeros((0, 8)), np.zeros(()), np.zeros((2, 2), complex), np.full(52, np.inf)):
+        content = io.BytesIO()
+        np.save(content, array)
+        rewritten(pack, name, content.getvalue())
+        assert refused(call, "--check", "pack", "y.npy")
 
 
 @pytest.mark.long
