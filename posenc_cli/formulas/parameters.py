@@ -273,8 +273,11 @@ def _list_of_file(path: str, flag: str) -> Sequence[object]:
             text = file.read(_LARGEST_FILE + 1)
     except OSError as error:
         raise Unavailable(f"{flag} {abbreviated(path)}: {error.strerror or error}") from error
+    if len(text) > _LARGEST_FILE:
+        limit = f"{_LARGEST_FILE >> 20} MiB"
+        raise InvalidInput(f"{flag} {abbreviated(path)}: is larger than {limit}")
     try:
-        numbers = json.loads(text) if len(text) <= _LARGEST_FILE else None
+        numbers = json.loads(text)
     except (ValueError, RecursionError):
         numbers = None
     if not isinstance(numbers, list) or not numbers:

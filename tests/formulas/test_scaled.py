@@ -324,6 +324,7 @@ NO_LIST = "must hold a JSON list of numbers"
         ('{"1": 2, "3": 4}', NO_LIST),
         ('["1", [2]]', "must be a number"),
         ("[true]", "must be a number"),
+        (f"[1{' ' * (1 << 20)}]", "is larger than 1 MiB"),
     ],
 )
 def test_a_file_that_holds_no_list_of_numbers_is_refused(text, words, tmp_path):
