@@ -142,12 +142,15 @@ def _run(
     from posenc_cli.experiments.folder import RunFolder, shard
     from posenc_cli.experiments.schedulers import scheduler_of
     from posenc_cli.experiments.setting import settings_of_jobs
+    from posenc_cli.experiments.sources import check_names_no_code
     from posenc_cli.render.extrapolation import check_pictured
 
     scheduler = scheduler_of(running.scheduler or "local", running.workers)
     if where.resume:
         folder = RunFolder.found(Path(where.folder or ""))
         request = folder.request
+        if "encodings" not in said:
+            check_names_no_code(request, folder.request_path)
         folder.check_same(replace(request, **said))
     else:
         request = ExperimentRequest(**{"encodings": default_encodings(), **said})

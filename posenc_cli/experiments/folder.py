@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.experiments.request import ExperimentRequest
 from posenc_cli.experiments.results import JobResult
+from posenc_cli.experiments.sources import changed_source
 from posenc_cli.files.atomic import replacing
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 from posenc_cli.transaction import note_read
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 10.0
 """Seconds that a folder is waited for whose last run is still putting its checkpoints away."""
+_REQUEST = "request.json"
 
 
 class RunFolder(Record):
@@ -56,7 +58,7 @@ class RunFolder(Record):
         except OSError as error:
             raise Unavailable(f"--out {quoted_name(path)}: {error.strerror}") from error
         folder = cls(path, request)
-        write_json(path / "request.json", request.fields())
+        write_json(folder.request_path, request.fields())
         return folder
 
     @classmethod
@@ -65,17 +67,25 @@ class RunFolder(Record):
 
         Raises: InvalidInput where there is none, or it is not what posenc wrote.
         """
-        place = path / "request.json"
+        place = path / _REQUEST
         try:
             return cls(path, ExperimentRequest.from_fields(_json_of(place)))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise InvalidInput(f"{quoted_name(place)}: is no request of an experiment") from error
+
+    @property
+    def request_path(self) -> Path:
+        """The file that holds the request."""
+        return self.path / _REQUEST
 
     def check_same(self, request: ExperimentRequest) -> None:
         """Check that another request asks for the same.
 
         Raises: InvalidInput, which names the first thing that differs.
         """
+        for one, two in zip(self.request.encodings, request.encodings, strict=False):
+            if one != two and replace(one, digest=two.digest) == two:
+                raise changed_source(one)
         mine, other = self.request.fields(), request.fields()
         for name in mine:
             if mine[name] != other[name]:

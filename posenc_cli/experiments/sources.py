@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import sys
+from itertools import count
 from typing import TYPE_CHECKING
 
 from posenc_cli import catalogue
-from posenc_cli.errors import InvalidInput
+from posenc_cli.choice import LETTERS
+from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
+from posenc_cli.formulas.parameters import as_text
 from posenc_cli.transaction import open_input
 
 if TYPE_CHECKING:
-    from posenc_cli.experiments.request import EncodingRequest
+    from pathlib import Path
+
+    from posenc_cli.experiments.request import EncodingRequest, ExperimentRequest
     from posenc_cli.formulas.declare import Scheme
 
 
@@ -40,10 +46,42 @@ def check_sources(request: EncodingRequest) -> None:
     Raises: InvalidInput, Unavailable.
     """
     if source_digest(request) != request.digest:
+        raise changed_source(request)
+
+
+def changed_source(request: EncodingRequest) -> InvalidInput:
+    """The error of an encoding whose code or tables have changed since its run began."""
+    return InvalidInput(
+        f"--scheme {request.label}: its code or its table is another than the run began with",
+        hint="a run of its own is as the files are now",
+    )
+
+
+def check_names_no_code(request: ExperimentRequest, place: Path) -> None:
+    """Refuse code that the file ``place`` alone names: a file is data, and runs none.
+
+    Raises: InvalidInput, whose hint repeats the encodings as options.
+    """
+    parts = [part for encoding in request.encodings for part in encoding.parts]
+    code = [name for name, _ in parts if name not in catalogue.BUILT_IN]
+    if code:
         raise InvalidInput(
-            f"--scheme {request.label}: its code or its table is another than the run began with",
-            hint="a run of its own is as the files are now",
+            f"{quoted_name(place)}: names the code of a scheme, {abbreviated(code[0])}; "
+            "--resume runs only code that the command line names too",
+            hint=f"if you trust it, repeat {_as_options(request)}",
         )
+
+
+def _as_options(request: ExperimentRequest) -> str:
+    """The encodings of a request as options of a command line."""
+    words, places = list[str](), count()
+    for encoding in request.encodings:
+        words += ["-s", encoding.name]
+        for _, given in encoding.parts:
+            place = next(places)
+            own = f"{LETTERS[place : place + 1]}."
+            words += [f"--set={own}{name}={as_text(value)}" for name, value in given.items()]
+    return shlex.join(words)
 
 
 def _code(scheme: Scheme) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -107,11 +108,44 @@ def test_code_and_tables_of_ones_own_are_known_by_what_they_hold(call, made, tmp
     asked["table"] += ("--set", "weights=rows.npy")
     for out, arguments in asked.items():
         assert call("extrapolate", *arguments, *SMALL, "--out", out)[0] == 0
-        assert call("extrapolate", "--out", out, "--resume")[0] == 0
+        assert call("extrapolate", *arguments, "--out", out, "--resume")[0] == 0
+    assert call("extrapolate", "--out", "table", "--resume")[0] == 0
     np.save(tmp_path / "rows.npy", np.full((200, 8), 2.0))
     (tmp_path / "own.py").write_text(OWN + "# changed")
-    for out in asked:
-        assert "another than the run began with" in refused(call, "--out", out, "--resume")
+    for again in (*((*asked[out], "--out", out) for out in asked), ("--out", "table")):
+        assert "another than the run began with" in refused(call, *again, "--resume")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("hybrid", ["", "rope+"])
+def test_a_run_folder_runs_no_code_that_the_command_line_does_not_name(
+    hybrid, call, made, tmp_path
+):
+    (tmp_path / "own.py").write_text(OWN + "open('ran', 'a').close()\n")
+    asked = ("-s", "alibi", "-s", f"{hybrid}./own.py:halving", "--set", "rate=3")
+    assert call("extrapolate", *asked, *SMALL, "--out", "run")[0] == 0
+    next(Path("run/results").iterdir()).unlink()
+    Path("ran").unlink()
+    Path("own.py").rename("not_run_yet.py")
+    place = Path("run/request.json")
+    place.write_text(place.read_text().replace("own.py", "not_run_yet.py"))
+    said = refused(call, "--out", "run", "--resume")
+    assert "'run/request.json': names the code of a scheme, '" in said
+    assert "other encodings" in refused(call, "--out", "run", "--resume", "-s", "alibi")
+    assert call("extrapolate", "--merge", "run")[0] == 2
+    assert not Path("ran").exists()
+    repeated = said.partition("repeat ")[2]
+    assert call("extrapolate", "--out", "run", "--resume", *shlex.split(repeated))[0] == 0
+    assert Path("ran").exists()
+
+
+@pytest.mark.parametrize("name", ["os.path:join", "a-plugin", "mine.py:x"])
+def test_modules_and_plugins_that_a_run_folder_names_are_not_imported(name, call, made, tmp_path):
+    assert call("extrapolate", "-s", "rope", *SMALL, "--out", "run")[0] == 0
+    place = tmp_path / "run" / "request.json"
+    place.write_text(place.read_text().replace('"rope"', json.dumps(name)))
+    said = refused(call, "--out", "run", "--resume")
+    assert f"names the code of a scheme, '{name}'; --resume runs only code that" in said
 
 
 def test_a_text_of_ones_own_is_known_by_its_bytes(call, made, tmp_path):
