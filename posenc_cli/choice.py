@@ -174,15 +174,22 @@ def choice_of_schemes(name: str, given: dict[str, object], **fields: Any) -> Cho
     schemes = [catalogue.find(part) for part in part_names(name)]
     if len(schemes) == 1:
         return Choice(schemes[0], given, **fields)
-    names = [scheme.name for scheme in schemes]
-    for part in names:
-        if names.count(part) > 1:
-            raise InvalidInput(f"--scheme {abbreviated(name)}: {part} is in it twice")
-    parts = [
-        Choice(scheme, mine, **fields)
-        for scheme, mine in zip(schemes, parameters_by_scheme(schemes, given), strict=True)
-    ]
-    return Choice(schemes[0], {}, **fields, parts=tuple(parts))
+    by_scheme = parameters_by_scheme(schemes, given)
+    return hybrid(
+        [Choice(scheme, mine, **fields) for scheme, mine in zip(schemes, by_scheme, strict=True)]
+    )
+
+
+def hybrid(parts: Sequence[Choice]) -> Choice:
+    """The choice of a hybrid of these parts; a single one is its own.
+
+    Raises: InvalidInput where a scheme is in it twice.
+    """
+    names = [part.scheme.name for part in parts]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidInput(f"--scheme {abbreviated('+'.join(names))}: {name} is in it twice")
+    return parts[0] if len(parts) == 1 else replace(parts[0], given={}, parts=tuple(parts))
 
 
 def part_names(name: str) -> list[str]:

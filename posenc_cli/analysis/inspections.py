@@ -15,7 +15,7 @@ from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from posenc_cli.analysis.property import Inspection
     from posenc_cli.choice import Choice
@@ -57,12 +57,19 @@ def _at_first(choice: Choice) -> Choice:
     return choice.at_first(count)
 
 
-def named_apart(inspections: list[Inspection]) -> list[Inspection]:
-    """The same, each with a name of its own: of those that share one, after their order."""
-    names = [known.name for known in inspections]
+def names_apart(names: Sequence[str]) -> list[str]:
+    """The same names, those that are there twice numbered after their order.
+
+    >>> names_apart(["rope", "alibi", "rope"])
+    ['rope (1)', 'alibi', 'rope (2)']
+    """
     return [
-        replace(known, name=f"{known.name} ({1 + names[:place].count(known.name)})")
-        if names.count(known.name) > 1
-        else known
-        for place, known in enumerate(inspections)
+        f"{name} ({1 + names[:place].count(name)})" if names.count(name) > 1 else name
+        for place, name in enumerate(names)
     ]
+
+
+def named_apart(inspections: list[Inspection]) -> list[Inspection]:
+    """The same, each with a name of its own."""
+    names = names_apart([known.name for known in inspections])
+    return [replace(known, name=name) for known, name in zip(inspections, names, strict=True)]

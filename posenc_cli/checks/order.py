@@ -102,11 +102,13 @@ class Deviation(Record):
 class OrderFinding(Record):
     """What attention with one encoding sees.
 
+    ``name`` tells it from others that are checked with it, whose ``scheme`` may be the same.
     ``shift`` is None where there is no room to move positions on. ``expected`` says whether order
     must be seen, ``expected_distance`` whether scores must depend on distances alone (None: either
     may be).
     """
 
+    name: str
     scheme: str
     kind: str
     params: Mapping[str, Any]
@@ -498,6 +500,7 @@ class OrderCheck(Record):
         blind = nothing and not self.causal
         order, direction = self._order_deviations(layer, embedded, where)
         return OrderFinding(
+            name=name,
             scheme=name,
             kind="+".join(kinds),
             params={

@@ -31,6 +31,7 @@ from posenc_cli.cli.options import (
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.formulas.parameters import OWN_OPTIONS
 from posenc_cli.positions import PAST_ALL, Positions, exact_number
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,6 +57,11 @@ def check_subject(choice: Choice | None, source: str | None) -> None:
         )
 
 
+_SCHEME_HELP = (
+    "a name that posenc schemes lists, or one of yours as ./file.py:name or package.module:name"
+)
+
+
 class SourceOptions(OptionGroup):
     """What names an encoding, and how a config is read."""
 
@@ -68,8 +74,7 @@ class SourceOptions(OptionGroup):
             "-s",
             metavar="NAME",
             autocompletion=scheme_names,
-            help="a name that posenc schemes lists, or one of yours as ./file.py:name or "
-            "package.module:name; A+B, or the option repeated, for several",
+            help=f"{_SCHEME_HELP}; A+B for a hybrid",
         ),
     ] = None
     config: Annotated[
@@ -116,6 +121,21 @@ class SourceOptions(OptionGroup):
         """What is said of how a config is read, by option."""
         options = {"--as": self.runtime, "--layer-type": self.layer_type}
         return {flag: name for flag, name in options.items() if name is not None}
+
+
+class SchemesOptions(SourceOptions):
+    """What names an encoding, or several schemes, and how a config is read."""
+
+    scheme: Annotated[
+        list[str] | None,
+        option(
+            "--scheme",
+            "-s",
+            metavar="NAME",
+            autocompletion=scheme_names,
+            help=f"{_SCHEME_HELP}; A+B for a hybrid; repeatable",
+        ),
+    ] = None
 
 
 def _positions(_flag: str, text: str) -> Positions:
@@ -304,6 +324,29 @@ def choice_of(
     """The choice that the options of a command line make, None where none names an encoding.
 
     Raises: InvalidInput where several do, or an option says something of one that is not named.
+    """
+    schemes = [*dict.fromkeys(source.scheme or ())]
+    if len(schemes) > 1:
+        raise InvalidInput(
+            f"--scheme: given as {abbreviated(schemes[0])} and as {abbreviated(schemes[1])}; "
+            "it takes one",
+            hint=f"--scheme {'+'.join(schemes)} names their hybrid",
+        )
+    return parted_choice(
+        replace(source, scheme=schemes or None), where, parameters, computing, console
+    )
+
+
+def parted_choice(
+    source: SourceOptions,
+    where: PositionOptions,
+    parameters: ParameterOptions,
+    computing: ComputeOptions,
+    console: Console,
+) -> Choice | None:
+    """As `choice_of`, with each of several schemes as a part.
+
+    Raises: InvalidInput, as `choice_of` does.
     """
     names = source.names
     if len(names) > 1:

@@ -6,20 +6,45 @@ from functools import partial
 from typing import Annotated
 
 from posenc_cli.choice import Choice
-from posenc_cli.cli.choosing import check_subject
+from posenc_cli.cli.choosing import (
+    ComputeOptions,
+    ParameterOptions,
+    PositionOptions,
+    SchemesOptions,
+    check_subject,
+    parted_choice,
+)
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixFile
 from posenc_cli.cli.options import option
 from posenc_cli.cli.pictures import ColorPictureOptions, FigureOutput, show
 from posenc_cli.cli.views import ViewOptions
 from posenc_cli.errors import InvalidInput
+from posenc_cli.records import Record
 
 _PART = 650, 800
 """The width and height, in pixels, of each of many parts of a hybrid."""
 
 
+class DrawnEncodings(Record):
+    """What is drawn: one encoding, or several as parts; None where a file is."""
+
+    choice: Choice | None
+
+    @staticmethod
+    def of_options(
+        source: SchemesOptions,
+        where: PositionOptions,
+        parameters: ParameterOptions,
+        computing: ComputeOptions,
+        console: Console,
+    ) -> DrawnEncodings:
+        """What options name, each of several schemes in a panel of its own."""
+        return DrawnEncodings(parted_choice(source, where, parameters, computing, console))
+
+
 def heatmap(
-    choice: Choice | None,
+    encodings: DrawnEncodings,
     console: Console,
     *,
     source: MatrixFile = None,
@@ -55,6 +80,7 @@ def heatmap(
       posenc heatmap --in table.npy --rows 0:32 --dims 0:32
       posenc heatmap --model llama-3.1-8b -l 8192 --table angles
     """
+    choice = encodings.choice
     check_subject(choice, source)
     view.check(encodings=choice is not None, files=choice is None)
     if softmax and (view.dims is not None or unsplit):

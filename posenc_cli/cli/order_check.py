@@ -12,11 +12,12 @@ from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import option
 from posenc_cli.cli.pictures import ColorPictureOptions, PlotOutput, show
+from posenc_cli.cli.subjects import ComparedEncodings
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from posenc_cli.checks.order import Deviation, OrderCheck, OrderFinding, PartRequest
     from posenc_cli.positions import Positions
@@ -33,7 +34,7 @@ _EXAMPLES: Mapping[str, Mapping[str, object]] = {
 
 
 def order_check(
-    choice: Choice | None,
+    encodings: ComparedEncodings,
     console: Console,
     *,
     tokens: Annotated[
@@ -65,32 +66,35 @@ def order_check(
     attention layer (float64, seeded weights) reads the tokens in several orders; how far outputs
     change is measured, and how far scores change when all positions move on. Without a scheme,
     all of them. Status 1 where one does not do what it declares. --plot and --out draw the scores
-    of an encoding beside those without positions, of the tokens forward and backward.
+    of each encoding beside those without positions, of the tokens forward and backward.
 
     Examples:
       posenc order-check
       posenc order-check -s rope --tokens "the cat sat on the mat"
       posenc order-check -s nope --causal
+      posenc order-check -s rope -s alibi
       posenc order-check -s rope --plot
       posenc order-check -s sinusoidal+t5 --expect order
     """
     output.check(picture)
-    if output.draws and choice is None:
+    choices = encodings.items
+    if output.draws and not choices:
         raise InvalidInput(
-            f"{'--plot' if output.plot else '--out'}: draws the scores of one encoding",
+            f"{'--plot' if output.plot else '--out'}: draws the scores of the encodings named",
             hint="-s rope",
         )
     from posenc_cli.checks.order import OrderCheck
 
-    words, positions = _words(tokens, choice.positions if choice else None)
+    words, positions = _words(tokens, choices[0].positions if choices else None)
     check = OrderCheck(words, causal, expect, positions)
-    findings = _findings(check, choice)
+    findings = _findings(check, choices)
     text = _text(console, check, findings)
-    if output.draws and choice is not None:
+    if output.draws:
         from posenc_cli.render.score_maps import score_maps_figure
 
         json = ("order-check", _fields(check, findings)) if output.json else None
-        figure = score_maps_figure(check.score_maps(*_parts(choice)))
+        maps = [check.score_maps(*_parts(choice)) for choice in choices]
+        figure = score_maps_figure(maps, [finding.name for finding in findings])
         show(figure, output.look_above(text, picture, console), output, console, json=json)
     elif output.json:
         console.json("order-check", _fields(check, findings))
@@ -120,15 +124,18 @@ def _words(
     return words, tuple(positions)
 
 
-def _findings(check: OrderCheck, choice: Choice | None) -> list[OrderFinding]:
-    """The finding on the encoding chosen, or on each of the catalogue.
+def _findings(check: OrderCheck, choices: Sequence[Choice]) -> list[OrderFinding]:
+    """The finding on each encoding chosen, or on each of the catalogue.
 
     Beside the catalogue stands a causal mask alone, which tells early tokens from late ones.
     """
+    from posenc_cli.analysis.inspections import names_apart
     from posenc_cli.checks.order import PartRequest
 
-    if choice is not None:
-        return [check.finding(*_parts(choice))]
+    if choices:
+        found = [check.finding(*_parts(choice)) for choice in choices]
+        names = names_apart([choice.source or choice.name for choice in choices])
+        return [replace(each, name=name) for each, name in zip(found, names, strict=True)]
     findings = [
         check.finding(PartRequest(scheme, _EXAMPLES.get(name, {})))
         for name, scheme in catalogue.BUILT_IN.items()
@@ -160,6 +167,7 @@ def _fields(check: OrderCheck, findings: list[OrderFinding]) -> dict[str, Any]:
 
 def _finding_fields(finding: OrderFinding) -> dict[str, Any]:
     return {
+        "name": finding.name,
         "scheme": finding.scheme,
         "kind": finding.kind,
         "params": dict(finding.params),
@@ -201,7 +209,7 @@ def _text(console: Console, check: OrderCheck, findings: list[OrderFinding]) -> 
 def _row(finding: OrderFinding, *, causal: bool) -> list[str]:
     deviations = (finding.order, finding.direction, finding.shift)
     return [
-        f"{finding.scheme}{', causal' if finding.causal and not causal else ''}",
+        f"{finding.name}{', causal' if finding.causal and not causal else ''}",
         *map(_deviation_text, deviations),
         finding.sees if finding.ok else f"{finding.sees} (FAILED)",
         finding.scores_by,
@@ -218,10 +226,10 @@ def _verdict_lines(findings: list[OrderFinding]) -> list[str]:
     """Whether all do what is expected, or which do not."""
     if all(finding.ok for finding in findings):
         if len(findings) == 1:
-            return [f"ok: {findings[0].scheme} does what it declares"]
+            return [f"ok: {findings[0].name} does what it declares"]
         return ["ok: all do what they declare"]
     return [
-        f"FAILED: {finding.scheme}: {finding.verdict}; expected: "
+        f"FAILED: {finding.name}: {finding.verdict}; expected: "
         f"{'to see order' if finding.expected else 'to be blind to order'}"
         f"{', scores by distance' if finding.expected_distance else ''}"
         for finding in findings
@@ -234,5 +242,5 @@ def _random_lines(findings: list[OrderFinding]) -> list[str]:
     names: dict[str, list[str]] = {}
     for finding in findings:
         if finding.random_weights:
-            names.setdefault(finding.random_weights, []).append(finding.scheme)
+            names.setdefault(finding.random_weights, []).append(finding.name)
     return [f"{how}: {', '.join(schemes)}" for how, schemes in names.items()]

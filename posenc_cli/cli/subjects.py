@@ -6,12 +6,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from posenc_cli import catalogue
-from posenc_cli.choice import Choice, choice_of_schemes, parameters_by_scheme, part_names
+from posenc_cli.choice import (
+    Choice,
+    choice_of_schemes,
+    hybrid,
+    parameters_by_scheme,
+    part_names,
+)
 from posenc_cli.cli.choosing import (
     ComputeOptions,
     ParameterOptions,
     PositionOptions,
-    SourceOptions,
+    SchemesOptions,
     check_no_reading,
     check_nothing_said,
     choice_of_config,
@@ -30,7 +36,7 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.declare import Scheme
 
 
-class SeveralSourceOptions(SourceOptions):
+class SeveralSourceOptions(SchemesOptions):
     """What names some encodings and files of numbers, and how a config is read."""
 
     config: Annotated[
@@ -86,6 +92,12 @@ class SeveralParameterOptions(ParameterOptions):
     ] = None
 
 
+class EncodingSourceOptions(SeveralSourceOptions):
+    """What names some encodings, and how a config is read."""
+
+    file: list[str] | None = None
+
+
 class Subjects(Record):
     """The encodings, and the files of numbers by path, that a command line names, in its order."""
 
@@ -103,42 +115,79 @@ class Subjects(Record):
 
         Raises: InvalidInput where nothing is named, or an option says something of what is not.
         """
-        named = [
-            (flag, part)
-            for flag, name in source.in_order
-            for part in (part_names(name) if flag == "--scheme" else [name])
-        ]
-        flags = {flag for flag, _ in named} - {"--in"}
-        if not flags:
-            check_nothing_said(source, where, parameters)
+        named = _named(source, where, parameters, computing, console)
         if not named:
             raise InvalidInput(
                 "--scheme, --config, --model or --in: give one of them",
                 hint="posenc schemes and posenc models list what there is",
             )
-        if flags == {"--scheme"}:
-            check_no_reading(source)
-        given: dict[str, object] = {**parameters.own}
-        given |= settings_of(parameters.settings, given)
-        fields = {"positions": where.resolve(), **computing.resolve()}
-        schemes: list[Scheme] = []
-        makers: list[Callable[[dict[str, object]], Choice]] = []
-        for flag, name in named:
-            if flag == "--scheme":
-                schemes.append(catalogue.find(name))
-                makers.append(partial(choice_of_schemes, name, **fields))
-            elif flag != "--in":
-                resolved, reading = resolved_config(source, flag, name), source
-                if len(named) > 1 and all(layers.layer_type is None for layers in resolved.layers):
-                    reading = replace(source, layer_type=None)  # which is of others
-                schemes.append(catalogue.find(resolved.layer(reading.layer_type).scheme))
-                makers.append(partial(choice_of_config, resolved, reading, flag, name, **fields))
-        by_scheme = parameters_by_scheme(schemes, given) if len(schemes) > 1 else [given]
-        choices = iter(
-            [make(values) for make, values in zip(makers, by_scheme, strict=bool(makers))]
-        )
-        items = tuple(name if flag == "--in" else next(choices) for flag, name in named)
-        for choice in (item for item in items if isinstance(item, Choice)):
-            for warning in choice.warnings:
-                console.warning(f"{choice.source}: {warning}" if len(items) > 1 else warning)
-        return Subjects(items)
+        items: list[Choice | str] = []
+        for name, choices in named:
+            items += choices or [name]
+        return Subjects(tuple(items))
+
+
+class ComparedEncodings(Record):
+    """The encodings that a command line names, in its order; a hybrid is one."""
+
+    items: tuple[Choice, ...]
+
+    @staticmethod
+    def of_options(
+        source: EncodingSourceOptions,
+        where: PositionOptions,
+        parameters: SeveralParameterOptions,
+        computing: ComputeOptions,
+        console: Console,
+    ) -> ComparedEncodings:
+        """What the options of a command line name, which may be nothing.
+
+        Raises: InvalidInput where an option says something of an encoding that is not named.
+        """
+        named = _named(source, where, parameters, computing, console)
+        return ComparedEncodings(tuple(hybrid(choices) for _, choices in named))
+
+
+def _named(
+    source: SeveralSourceOptions,
+    where: PositionOptions,
+    parameters: SeveralParameterOptions,
+    computing: ComputeOptions,
+    console: Console,
+) -> list[tuple[str, list[Choice]]]:
+    """All that is named, in order: the choices of the parts of an encoding, of a file none."""
+    named = [
+        (flag, name, part_names(name) if flag == "--scheme" else [name])
+        for flag, name in source.in_order
+    ]
+    flags = {flag for flag, _, _ in named} - {"--in"}
+    if not flags:
+        check_nothing_said(source, where, parameters)
+    if flags == {"--scheme"}:
+        check_no_reading(source)
+    given: dict[str, object] = {**parameters.own}
+    given |= settings_of(parameters.settings, given)
+    fields = {"positions": where.resolve(), **computing.resolve()}
+    parts = [(flag, part) for flag, _, names in named for part in names if flag != "--in"]
+    several = len(named) > 1 or len(parts) > 1
+    schemes: list[Scheme] = []
+    makers: list[Callable[[dict[str, object]], Choice]] = []
+    for flag, name in parts:
+        if flag == "--scheme":
+            schemes.append(catalogue.find(name))
+            makers.append(partial(choice_of_schemes, name, **fields))
+        else:
+            resolved, reading = resolved_config(source, flag, name), source
+            if several and all(layers.layer_type is None for layers in resolved.layers):
+                reading = replace(source, layer_type=None)  # which is of others
+            schemes.append(catalogue.find(resolved.layer(reading.layer_type).scheme))
+            makers.append(partial(choice_of_config, resolved, reading, flag, name, **fields))
+    by_scheme = parameters_by_scheme(schemes, given) if len(schemes) > 1 else [given]
+    choices = [make(values) for make, values in zip(makers, by_scheme, strict=bool(makers))]
+    for choice in choices:
+        for warning in choice.warnings:
+            console.warning(f"{choice.source}: {warning}" if several else warning)
+    rest = iter(choices)
+    return [
+        (name, [] if flag == "--in" else [next(rest) for _ in names]) for flag, name, names in named
+    ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
 from posenc_cli.choice import LETTERS, parameters_by_scheme, part_names
-from posenc_cli.cli.choosing import SourceOptions
+from posenc_cli.cli.choosing import SchemesOptions
 from posenc_cli.cli.options import settings_of
 from posenc_cli.cli.subjects import SeveralParameterOptions
 from posenc_cli.errors import InvalidInput, abbreviated
@@ -27,7 +27,7 @@ _SAID_BY_SIZE = ("dim", "heads")
 """Parameters that the size of the model settles, and no label names."""
 
 
-class SchemeOptions(SourceOptions):
+class SchemeOptions(SchemesOptions):
     """Which schemes: of a model's config none is so small."""
 
     config: str | None = None

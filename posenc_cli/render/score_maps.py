@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 from posenc_cli.checks.order import SEED
 from posenc_cli.render.figure import Axis, Heatmap, Panels
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from posenc_cli.checks.order import ScoreMaps
 
 _LONGEST = 24
@@ -15,29 +18,37 @@ _LONGEST = 24
 _ORDERS = ("forward", "backward")
 
 
-def score_maps_figure(maps: ScoreMaps) -> Panels:
-    """Four maps of one scale, whose rows and columns are the words in their order.
+def score_maps_figure(encodings: Sequence[ScoreMaps], names: Sequence[str]) -> Panels:
+    """Four maps of each encoding, all of one scale, whose rows and columns are the words in order.
 
     So that what changes when the words are read backward is what positions do.
     """
-    sentence = " ".join(maps.words)
-    sentence = sentence if len(sentence) <= _LONGEST else f"{len(maps.words)} tokens"
-    names = [f"{order}, {name}" for name in ("none", maps.scheme) for order in _ORDERS]
+    first = encodings[0]
+    sentence = " ".join(first.words)
+    sentence = sentence if len(sentence) <= _LONGEST else f"{len(first.words)} tokens"
     panels = tuple(
         Heatmap(
             scores,
-            Axis("query", maps.words),
-            Axis("key", maps.words),
-            name,
+            Axis("query", first.words),
+            Axis("key", first.words),
+            f"{order}, {encoding}",
             value_label="score",
             square=True,
         )
-        for scores, name in zip(maps.scores, names, strict=True)
+        for maps, name in zip(encodings, names, strict=True)
+        for scores, (encoding, order) in zip(
+            maps.scores, product(("none", name), _ORDERS), strict=True
+        )
     )
-    drawn = f"; {maps.random_weights}" if maps.random_weights else ""
-    mask = ", before the mask" if maps.causal else ""
+    drawn = "".join(
+        f"; {f'{name}: ' if len(names) > 1 else ''}{maps.random_weights}"
+        for maps, name in zip(encodings, names, strict=True)
+        if maps.random_weights
+    )
+    mask = ", before the mask" if first.causal else ""
+    heads = " and ".join(dict.fromkeys(str(maps.heads) for maps in encodings))
     title = (
-        f"scores of {sentence} without positions and with {maps.scheme}, head 0 of {maps.heads}"
+        f"scores of {sentence} without positions and with {', '.join(names)}, head 0 of {heads}"
         f"{mask} (random words and projections, seed {SEED + 1}{drawn})"
     )
     return Panels(panels, title, notes=("down and across: the same words",))

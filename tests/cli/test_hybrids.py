@@ -55,14 +55,24 @@ def test_the_table_is_of_the_rotary_part_and_the_head_of_the_bias(call, tmp_path
         assert archive["alibi"].tobytes() == matrix("alibi", "0:5", head=1).tobytes()
 
 
-def test_the_option_repeated_is_the_hybrid(call, tmp_path):
-    for name, chosen in (("a", ("-s", "rope-yarn+t5")), ("b", ("-s", "rope-yarn", "-s", "t5"))):
-        given = ("--set", "rope-yarn.factor=2", "-o", f"{name}.npz")
-        assert call("generate", *chosen, "-l", "4", *given)[0] == 0
-    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+def test_a_dotted_parameter_goes_to_the_part_of_its_scheme(call, tmp_path):
+    given = ("--set", "rope-yarn.factor=2", "-o", "a.npz")
+    assert call("generate", "-s", "rope-yarn+t5", "-l", "4", *given)[0] == 0
     with np.load(tmp_path / "a.npz") as archive:
         expected = matrix("rope-yarn", "0:4", factor=2)
         assert archive["rope-yarn"].tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("command", ["generate", "apply", "emit", "rope-check", "rotation"])
+def test_a_command_of_one_encoding_refuses_the_second_and_names_the_hybrid(command, call):
+    """Commands that look at several compare them: to none is a second scheme a part."""
+    status, out, err = call(command, "-s", "rope", "-s", "t5", "--dim", "8")
+    assert (status, out) == (2, "")
+    assert err == (
+        "posenc: error: --scheme: given as 'rope' and as 't5'; it takes one\n"
+        "hint: --scheme rope+t5 names their hybrid\n"
+    )
+    assert "it takes one" not in call(command, "-s", "rope", "-s", "rope", "--len", "4")[2]
 
 
 @pytest.mark.slow

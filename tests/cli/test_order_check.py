@@ -65,6 +65,42 @@ def test_one_scheme_a_hybrid_and_a_sentence(call):
     assert "ok: nope does what it declares" in out
 
 
+def test_schemes_named_one_by_one_are_checked_one_by_one(call):
+    alone = [report(call, "-s", name)[1]["schemes"][0] for name in ("alibi", "sinusoidal+t5")]
+    status, found = report(call, "-s", "alibi", "-s", "sinusoidal+t5")
+    assert (status, found["schemes"]) == (0, alone)
+    # ALiBi alone cannot tell before from after; a hybrid with rows of positions can.
+    assert [each["sees_direction"] for each in found["schemes"]] == [False, True]
+    status, out, _ = call("order-check", "-s", "nope", "-s", "rope", "--expect", "order")
+    assert status == 1
+    assert "FAILED: nope: blind to order" in out
+    assert re.search(r"^rope .* order  ", out, re.M)
+
+
+def test_subjects_of_one_scheme_have_names_and_parameters_of_their_own(call):
+    asked = ("-s", "rope", "-s", "rope", "--set", "b.base=500")
+    found = report(call, *asked)[1]["schemes"]
+    assert [each["name"] for each in found] == ["rope (1)", "rope (2)"]
+    assert [(each["scheme"], each["params"]["base"]) for each in found] == [
+        ("rope", 10000),
+        ("rope", 500),
+    ]
+    models = ("llama-3-8b", "llama-2-7b")
+    found = report(call, "-m", models[0], "-m", models[1])[1]["schemes"]
+    assert tuple(each["name"] for each in found) == models
+    assert [each["params"]["base"] for each in found] == [500000, 10000]
+
+
+def test_each_encoding_named_has_maps_of_its_own(call):
+    out = call("order-check", "-s", "rope", "-s", "alibi", "--plot", "--json")[1]
+    titles = [panel["title"] for panel in json.loads(out)["panels"]]
+    expected = [
+        f"{order}, {name}" for name in ("none", "rope") for order in ("forward", "backward")
+    ]
+    assert titles[:4] == expected
+    assert [title.replace("alibi", "rope") for title in titles[4:]] == expected
+
+
 def test_a_mask_and_an_expectation_change_the_verdict(call):
     assert report(call, "-s", "nope", "--causal")[0] == 0
     assert report(call, "-s", "nope", "--expect", "order")[0] == 1
@@ -180,7 +216,7 @@ def test_maps_have_the_words_on_both_axes_and_say_what_a_mask_does_not_hide(call
 
 
 def test_maps_of_words_are_told_apart_and_each_row_has_its_word(call):
-    out = call("order-check", "-s", "rope", "-s", "alibi", "--plot")[1]
+    out = call("order-check", "-s", "rope+alibi", "--plot")[1]
     heads = next(line for line in out.splitlines() if "forward" in line)
     assert heads.split()[:6:2] == ["forward,", "backward,", "forward,"]
     assert heads.count("forward") == heads.count("backward") == 2
@@ -193,7 +229,7 @@ def test_a_picture_needs_an_encoding_and_goes_with_the_text(call, tmp_path):
     for flag in (["--plot"], ["--out", "x.png"]):
         status, out, err = call("order-check", *flag)
         assert (status, out) == (2, "")
-        assert f"{flag[0]}: draws the scores of one encoding" in err
+        assert f"{flag[0]}: draws the scores of the encodings named" in err
     status, out, _ = call("order-check", "-s", "rope", "--plot")
     assert status == 0
     assert out.index("backward, rope") < out.index("ok: rope does what it declares")
