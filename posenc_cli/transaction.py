@@ -31,6 +31,7 @@ class Transaction:
         self._replaced: dict[tuple[int, int], tuple[str, str]] = {}
         self._temporaries: list[Path] = []
         self._claims: list[Callable[[], object]] = []
+        self._sayings: list[Callable[[], object]] = []
 
     def note_read(self, status: os.stat_result) -> None:
         """Keep in mind that a file is read.
@@ -72,8 +73,12 @@ class Transaction:
         """Call ``claim``, which gives a finished file its name, when the run has succeeded."""
         self._claims.append(claim)
 
+    def say_at_end(self, say: Callable[[], object]) -> None:
+        """Call ``say``, which tells what was written and raises nothing, once it is there."""
+        self._sayings.append(say)
+
     def commit(self) -> None:
-        """Give all that was written its name, in the order it was claimed.
+        """Give all that was written its name, in the order it was claimed, and say so.
 
         Not all or nothing: were one refused, those before it would stay. No run has two claims that
         can be.
@@ -81,8 +86,8 @@ class Transaction:
         if self._claims:
             # A status of 128 and more says that the old file is there still.
             interrupts.disregard()
-        for claim in self._claims:
-            claim()
+        for call in (*self._claims, *self._sayings):
+            call()
 
     def remove_temporaries(self) -> None:
         """Remove what has got no name, if it ever came to be."""

@@ -159,7 +159,7 @@ def apply(
         if output.json:
             console.json("apply", written.fields(saved, matrix.dtype))
         else:
-            console.summary(f"wrote {output.place}: {written.text(saved)}")
+            console.done(f"wrote {output.place}: {written.text(saved)}")
 
     if out_x is not None:
         form_x = format_of(out_x, None)

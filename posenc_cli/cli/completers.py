@@ -10,15 +10,25 @@ import typer  # noqa: TC002 - Typer reads the annotation
 from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
 
+_LONGEST_PLACE = 4
+"""Digits of the place of a word in a line."""
+
 
 def typed_words() -> list[str]:
-    """The words of the command line that is being typed, the one being completed left out."""
-    if "COMP_WORDS" in os.environ:
-        words, place = _split(os.environ["COMP_WORDS"]), os.environ.get("COMP_CWORD", "")
-        return words[1 : int(place)] if place.isdecimal() and len(place) < 5 else []
+    """The words of the command line that is being typed, the one being completed left out.
+
+    What bash and zsh say in the environment may be missing: Typer, which reads it, finds it there
+    afterwards.
+    """
     line = os.environ.get("_TYPER_COMPLETE_ARGS", "")
-    words = _split(line)[1:]
-    return words if line.endswith(" ") else words[:-1]
+    if "COMP_WORDS" not in os.environ and line:
+        words = _split(line)[1:]
+        return words if line.endswith(" ") else words[:-1]
+    words = _split(os.environ.setdefault("COMP_WORDS", ""))
+    place = os.environ.get("COMP_CWORD", "")
+    if not place.isdecimal() or len(place) > _LONGEST_PLACE:
+        place = os.environ["COMP_CWORD"] = str(max(1, len(words)))
+    return words[1 : int(place)]
 
 
 def _split(line: str) -> list[str]:

@@ -122,13 +122,13 @@ def _install(name: str, console: Console) -> None:
     _write(script, _script(name).encode())
     if not known:
         _write(startup, text + b"\n" * (text[-1:] not in (b"", b"\n")) + line)
-    console.summary(f"wrote {quoted_name(script)}: completion for {name}")
+    console.done(f"wrote {quoted_name(script)}: completion for {name}")
     undo = f"rm {files.script}"
     if files.startup:
         said = "is unchanged, and has" if known else "has a new last line"
-        console.summary(f"{quoted_name(startup)} {said}: {files.line}")
+        console.done(f"{quoted_name(startup)} {said}: {files.line}")
         undo += f", and that line out of {files.startup}"
-    console.summary(f"{name} completes posenc from its next start on; to undo it: {undo}")
+    console.done(f"{name} completes posenc from its next start on; to undo it: {undo}")
 
 
 def _script(shell: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from posenc_cli.cli import streams
 from posenc_cli.cli.options import EVERY_COMMANDS, OptionGroup, option
 from posenc_cli.cli.sizes import terminal_size, text_width
+from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,6 +45,11 @@ class Console(OptionGroup):
                     text, self.width, break_long_words=False, break_on_hyphens=False
                 )
             print(text, file=sys.stderr, flush=True)
+
+    def done(self, text: str) -> None:
+        """A summary of what was written, once the run has succeeded and files have their names."""
+        with transaction() as files:
+            files.say_at_end(lambda: self.summary(text))
 
     def warning(self, text: str) -> None:
         """A line to stderr, even if quiet."""

@@ -249,7 +249,7 @@ def _save(
     def announce(saved: Saved) -> None:
         what = f"{subject.quantity} by offset" if profile else subject.quantity
         size = " × ".join(map(str, matrix.shape))
-        console.summary(
+        console.done(
             f"wrote {output.place}: {subject.name}, {what}, {size} {dtype.name}, "
             f"{saved.bytes} bytes"
         )

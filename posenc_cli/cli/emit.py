@@ -109,7 +109,7 @@ def emit(
     if as_json:
         console.json("emit", {"path": out, **_fields(manifest)})
     else:
-        console.summary(_summary(pack, out, manifest))
+        console.done(_summary(pack, out, manifest))
     return 0
 
 

@@ -62,7 +62,7 @@ def main(
 
 
 def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
-    completing = COMPLETION in os.environ
+    completing = bool(os.environ.get(COMPLETION))
     if not arguments and not completing:
         arguments = ["--help"]
     elif arguments and arguments[0] == "help":

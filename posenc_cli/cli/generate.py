@@ -117,7 +117,7 @@ def generate(
             how = {"arithmetic": arithmetic, "backend": engines[0].backend.name}
             console.json("generate", written.fields(form, how))
         else:
-            console.summary(f"wrote {output.place}: {written.text}")
+            console.done(f"wrote {output.place}: {written.text}")
 
     save(
         matrix,

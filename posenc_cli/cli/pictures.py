@@ -261,7 +261,7 @@ def show(
         data = data_of(figure, picture.shown)
         console.json(name, {**fields, **data, **output.path_fields})
     elif output.out is not None:
-        console.summary(f"wrote {output.place}: {figure.title}, {len(picture.content)} bytes")
+        console.done(f"wrote {output.place}: {figure.title}, {len(picture.content)} bytes")
 
 
 def _saved_picture(figure: Figure, output: OutputOptions, style: Style) -> Picture[bytes]:

@@ -196,7 +196,7 @@ def resize(
             }
             console.json("resize", fields)
         else:
-            console.summary(
+            console.done(
                 f"wrote {output.place}: {resizing.description}, {shape} {stored.name}, "
                 f"{saved.bytes} bytes in {seconds:.2f} s"
             )

@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
@@ -46,20 +46,37 @@ class RunFolder(Record):
 
         Raises: InvalidInput where it is there and is not empty; Unavailable where it cannot be.
         """
-        try:
+        folder = cls(path, request)
+        new = not path.exists()
+        with folder._writable():
             path.mkdir(parents=True, exist_ok=True)
             if any(path.iterdir()):
                 raise InvalidInput(
                     f"--out {quoted_name(path)}: is there, and is not empty",
                     hint="--resume goes on with a run; a new one needs a folder of its own",
                 )
-            for name in ("results", "checkpoints"):
-                (path / name).mkdir()
-        except OSError as error:
-            raise Unavailable(f"--out {quoted_name(path)}: {error.strerror}") from error
-        folder = cls(path, request)
-        write_json(folder.request_path, request.fields())
+        try:
+            write_json(folder.request_path, request.fields())
+        except BaseException:
+            if new:
+                with suppress(OSError):
+                    path.rmdir()
+            raise
+        folder._make_rooms()  # last: with a request alone a run can go on
         return folder
+
+    @contextmanager
+    def _writable(self) -> Iterator[None]:
+        """Within it an OSError is Unavailable, and says which folder it is of."""
+        try:
+            yield
+        except OSError as error:
+            raise Unavailable(f"--out {quoted_name(self.path)}: {error.strerror}") from error
+
+    def _make_rooms(self) -> None:
+        with self._writable():
+            for name in ("results", "checkpoints"):
+                (self.path / name).mkdir(exist_ok=True)
 
     @classmethod
     def found(cls, path: Path) -> RunFolder:
@@ -132,7 +149,9 @@ class RunFolder(Record):
 
         Raises: InvalidInput where another run stays in it.
         """
-        descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+        self._make_rooms()
+        with self._writable():
+            descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
         try:
             until = time.monotonic() + PATIENCE
             while True:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
+from posenc_cli.errors import InvalidInput, PosencError, Unavailable, quoted_name
 from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:
@@ -35,7 +35,12 @@ def new_folder(path: str, *, option: str, last: str) -> Iterator[Path]:
                 raise Unavailable(f"{place}: there is no folder {quoted_name(target.parent)}")
             temporary = files.temporary_beside(target)
             temporary.mkdir()
-        yield temporary
+        try:
+            yield temporary
+        except PosencError as error:  # which nobody knows by that name
+            inside, shown = (quoted_name(name)[1:-1] for name in (temporary, path))
+            error.message = error.message.replace(inside, shown)
+            raise
 
         def claim() -> None:
             with _unavailable(place):

@@ -321,3 +321,39 @@ def test_a_refusal_closes_what_it_opened(tmp_path):
             with pytest.raises(InvalidInput):
                 open_input(path)
     assert len(os.listdir("/dev/fd")) == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "generate -s rope -l 4 --out a.npy",
+        "apply -s rope --in w.npy --out a.npy",
+        "resize w.npy --len 6 --out a.npy",
+        "dot-similarity --in w.npy --out a.npy",
+        "heatmap --in w.npy --out a.png",
+        "emit -s rope -d 4 --out a",
+        "completion bash --install",
+    ],
+)
+def test_a_file_that_does_not_get_its_name_is_not_said_to_be_written(
+    command, folder, call, monkeypatch
+):
+    def refused(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setattr(Path, "replace", refused)
+    monkeypatch.setattr(Path, "rename", refused)
+    status, out, err = call(*command.split())
+    assert (status, out) == (3, "")
+    assert err.startswith("posenc: error: ")
+    assert err.endswith(": No space left on device\n")
+
+
+def test_a_similarity_that_cannot_be_reported_is_not_said_to_be_written(folder, call):
+    np.save(folder / "nan.npy", np.full((4, 8), np.nan))
+    asked = ("--in", "nan.npy", "--json", "--normalize", "cosine", "--out", "o.npy")
+    status, out, err = call("dot-similarity", *asked)
+    assert (status, out) == (2, "")
+    assert err == "posenc: error: 'nan.npy': no cosine of its rows is a finite number\n"
+    assert not (folder / "o.npy").exists()

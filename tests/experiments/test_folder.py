@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +14,9 @@ from posenc_cli.experiments.folder import RunFolder, merged, shard
 from posenc_cli.experiments.request import ExperimentRequest
 from posenc_cli.experiments.results import JobResult, LengthLosses, RunResult
 from tests.experiments.small import request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def result(job, loss: float = 1.5) -> JobResult:
@@ -43,6 +49,38 @@ def test_a_folder_that_holds_anything_is_not_taken_for_a_new_run(tmp_path) -> No
         RunFolder.made(tmp_path, request("rope"))
     with pytest.raises(Unavailable, match="Not a directory"):
         RunFolder.made(tmp_path / "mine.txt" / "run", request("rope"))
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """Within it no file grows beyond so many bytes, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_leaves_a_folder_that_a_new_run_or_a_resumed_one_takes(tmp_path) -> None:
+    asked, path = request("rope"), tmp_path / "run"
+    for empty in (False, True):
+        if empty:
+            path.mkdir()
+        with room_for(100), pytest.raises(Unavailable, match=r"run/request\.json'"):
+            RunFolder.made(path, asked)
+        assert path.exists() == empty
+    folder = RunFolder.made(path, asked)
+    (job,) = asked.jobs()
+    with room_for(100), pytest.raises(Unavailable, match=r"cannot write '.*/results/"):
+        folder.keep(job, result(job))
+    assert RunFolder.found(path).missing([job]) == [job]
+    for name in ("results", "checkpoints"):  # which a disk without room may lack as well
+        (path / name).rmdir()
+    again = RunFolder.found(path)
+    with again.locked():
+        again.keep(job, result(job))
+    assert again.result(job) == result(job)
 
 
 def test_a_run_goes_on_with_the_same_request_alone(tmp_path) -> None:
