@@ -170,7 +170,7 @@ def _run(
         if missing:
             _check_torch(scheduler, request.device)
             with steps_shown(console, "steps") as progress:
-                scheduler.run(missing, folder, progress, lock=lock)
+                scheduler.run(missing, folder, progress, lock=lock, warn=console.warning)
         return request, _results(folder, jobs)
 
 

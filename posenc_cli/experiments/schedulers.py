@@ -58,6 +58,7 @@ class LocalScheduler:
         progress: Progress | None = None,
         *,
         lock: int | None = None,
+        warn: Callable[[str], object] | None = None,  # noqa: ARG002 - nothing is waited for
     ) -> None:
         """Run the jobs, and keep what they find in the folder.
 
@@ -179,6 +180,7 @@ class DaskScheduler:
 
     def __init__(self, address: str) -> None:
         self._address = f"tcp://{address.removeprefix(DASK)}"
+        self._option = f"--scheduler {abbreviated(address)}"
 
     def run(
         self,
@@ -187,10 +189,12 @@ class DaskScheduler:
         progress: Progress | None = None,
         *,
         lock: int | None = None,  # noqa: ARG002 - no process of this machine
+        warn: Callable[[str], object] | None = None,
     ) -> None:
         """Run the jobs, and keep what they find in the folder.
 
-        The jobs of a worker that is lost start again on another.
+        The jobs of a worker that is lost start again on another. A cluster without workers may
+        start some for these jobs: they are waited for, and ``warn`` is told so.
 
         Raises: what a job raises; Unavailable where no cluster answers.
         """
@@ -200,11 +204,13 @@ class DaskScheduler:
             client = distributed.Client(self._address, timeout=_CONNECTING, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise Unavailable(
-                f"--scheduler {abbreviated(self._address.replace('tcp://', DASK))}: no scheduler "
-                "of dask answers there",
+                f"{self._option}: no scheduler of dask answers there",
                 hint="dask scheduler starts one, dask worker its workers",
             ) from error
         with client:
+            if warn is not None and not client.scheduler_info()["workers"]:
+                start = f"dask worker {self._address.removeprefix('tcp://')}"
+                warn(f"{self._option}: has no workers; waiting for one ({start})")
             futures = {}
             for job in jobs:
                 place = job.request.jobs().index(job)

@@ -12,7 +12,10 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 _LAST_SECONDS = 10.0
 """How long a checkpoint may take once the parent has gone."""
@@ -20,38 +23,56 @@ _LAST_SECONDS = 10.0
 
 def main() -> int:
     """Run the job that standard input names; 0 where it has a result, 1 where it has none."""
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    answers = os.dup(1)
     os.dup2(2, 1)
     unwanted = threading.Event()
     with open(0, "rb", buffering=0, closefd=False) as given:
-        asked = json.loads(given.readline())
+        line = given.readline()
+    if not line.endswith(b"\n"):  # the parent ended first
+        return 1
+    asked = json.loads(line)
     threading.Thread(target=_watch, args=(unwanted,), daemon=True).start()
 
     def progress(done: int, total: int) -> None:
         if unwanted.is_set():
             raise _UnwantedResult
-        try:
-            answers.write(json.dumps({"done": done, "total": total}) + "\n")
-        except OSError:
-            raise _UnwantedResult from None
+        _write(answers, {"done": done, "total": total})
 
+    try:
+        _write(answers, _answer(asked, progress))
+    except _UnwantedResult:
+        return 1
+    return 0
+
+
+def _answer(
+    asked: Mapping[str, Any], progress: Callable[[int, int], object]
+) -> Mapping[str, object]:
+    """The result of the job that is asked for, or what is wrong."""
     from posenc_cli.errors import PosencError
     from posenc_cli.experiments.request import ExperimentRequest
     from posenc_cli.experiments.run import run_job
 
-    answer: dict[str, Any]
     try:
         job = ExperimentRequest.from_fields(asked["request"]).jobs()[asked["place"]]
         checkpoint = asked["checkpoint"]
         result = run_job(job, None if checkpoint is None else Path(checkpoint), progress)
-        answer = {"result": result.fields()}
     except PosencError as error:
-        answer = {"error": error.message, "hint": error.hint, "status": error.status}
-    except _UnwantedResult:
-        return 1
-    answers.write(json.dumps(answer) + "\n")
-    answers.flush()
-    return 0
+        return {"error": error.message, "hint": error.hint, "status": error.status}
+    return {"result": result.fields()}
+
+
+def _write(descriptor: int, words: Mapping[str, object]) -> None:
+    """Tell the parent some words, in a line of their own.
+
+    Raises: _UnwantedResult where it has gone.
+    """
+    rest = json.dumps(words).encode() + b"\n"
+    try:
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    except OSError:
+        raise _UnwantedResult from None
 
 
 class _UnwantedResult(BaseException):

@@ -20,7 +20,9 @@ from posenc_cli.experiments.folder import RunFolder
 from posenc_cli.experiments.run import run_job
 from posenc_cli.experiments.schedulers import LocalScheduler, scheduler_of
 from tests.experiments.small import request
+from tests.processes import PATIENCE, UNMEASURED, await_that, spawn
 
+ROOT = Path(__file__).parents[2]
 LONG = 10**6
 """Steps that no test waits for."""
 
@@ -108,8 +110,7 @@ def test_workers_end_with_their_parent_and_leave_checkpoints(tmp_path, number) -
     asked = request("rope", "nope", steps=LONG)
     folder = RunFolder.made(tmp_path / "run", asked)
     command = [sys.executable, "-c", _RUN, str(folder.path)]
-    root = Path(__file__).parents[2]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root) as parent:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as parent:
         assert parent.stdout is not None
         parent.stdout.readline()
         workers = eventually(lambda: len(all_ := children(parent.pid)) == 2 and all_)
@@ -118,6 +119,31 @@ def test_workers_end_with_their_parent_and_leave_checkpoints(tmp_path, number) -
     eventually(lambda: not any(Path(f"/proc/{worker}/cmdline").exists() for worker in workers))
     with folder.locked():
         assert any((folder.path / "checkpoints").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_and_its_workers_say_nothing(tmp_path, number, kept) -> None:
+    """Without --out the folder is gone by the time that a worker puts its checkpoint away."""
+    words = "extrapolate -q -s rope -s nope --size 1x1x8 --train 16 --seeds 1 --workers 2"
+    words += f" --steps {LONG}{' --out run' * kept}"
+    command = [sys.executable, "-m", "posenc_cli", *words.split()]
+    environment = {**UNMEASURED, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with spawn(command, cwd=tmp_path, env=environment, **pipes) as process:
+        await_that(lambda: len([*tmp_path.glob("*/checkpoints/*.safetensors")]) == 2, process)
+        process.send_signal(number)
+        said = process.communicate(timeout=PATIENCE)  # until the workers have closed it too
+    assert (process.returncode, said) == (128 + number, (b"", b""))
+    assert ([*tmp_path.glob("posenc-*")], (tmp_path / "run").exists()) == ([], kept)
+
+
+@pytest.mark.parametrize("asked", [b"", b'{"request": '])
+def test_a_worker_whose_parent_ends_first_says_nothing(asked) -> None:
+    command = [sys.executable, "-m", "posenc_cli.experiments.worker"]
+    done = subprocess.run(command, input=asked, capture_output=True, cwd=ROOT, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
 
 
 def test_a_scheduler_is_local_or_an_address_of_dask() -> None:
@@ -164,6 +190,29 @@ def test_a_cluster_finds_what_one_process_finds_and_survives_a_worker(
         scheduler_of(f"{schedulers.DASK}{address}", None).run(asked.jobs(), folder)
         killer.join()
     assert [folder.result(job) for job in asked.jobs()] == [run_job(job) for job in asked.jobs()]
+
+
+@pytest.mark.slow
+def test_a_cluster_without_workers_is_said_to_be_waited_for(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("DASK_TEMPORARY_DIRECTORY", str(tmp_path))
+    distributed = pytest.importorskip("distributed")
+    pytest.importorskip("dask").config.refresh()
+    asked = request("rope")
+    folder = RunFolder.made(tmp_path / "run", asked)
+    told: list[str] = []
+    with distributed.LocalCluster(
+        n_workers=0, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        address = cluster.scheduler_address.removeprefix("tcp://")
+
+        def warn(text: str) -> None:
+            told.append(text)
+            cluster.scale(1)  # as a cluster that grows by what is asked of it
+
+        for _ in range(2):
+            scheduler_of(f"dask://{address}", None).run(asked.jobs(), folder, warn=warn)
+    start = f"waiting for one (dask worker {address})"
+    assert told == [f"--scheduler 'dask://{address}': has no workers; {start}"]
 
 
 @pytest.mark.slow
