@@ -123,7 +123,9 @@ def _draw_legend(axes: Axes, handles: list[Artist], names: list[str], style: Sty
     columns = 2 if len(texts) > 1 else 1
     room = _OF_PAGE * page.bbox.width / columns
     texts = [style.wrapped_text(name, room, most=3) for name in names]
-    page.legend(handles, texts, loc="outside lower left", ncols=columns)
+    # Placed by who lays the page out, between the axes and the notes.
+    legend = page.legend(handles, texts, loc="lower left", ncols=columns, borderaxespad=0)
+    legend.set_in_layout(False)
 
 
 def name_values(axes: Axes, curves: Curves, style: Style) -> None:

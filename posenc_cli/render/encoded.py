@@ -30,7 +30,16 @@ from posenc_cli.formulas.parameters import as_text
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
-from posenc_cli.render.figure import MOST_PANELS, Axis, Band, Curve, Curves, Heatmap, Panels
+from posenc_cli.render.figure import (
+    ANY_VALUE,
+    MOST_PANELS,
+    Axis,
+    Band,
+    Curve,
+    Curves,
+    Heatmap,
+    Panels,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -97,9 +106,18 @@ def figure_of_choice(
     panels: list[Heatmap | Curves] = []
     for request in requests:
         figure = draw(request, choice.engine)
-        panels += figure.panels if isinstance(figure, Panels) else [figure]
+        drawn = figure.panels if isinstance(figure, Panels) else [figure]
+        panels += [_of_quantity(panel, request) for panel in drawn]
     whole = Panels(tuple(panels), choice.name, shared=False, noun="part")
     return whole, {"scheme": choice.name, "parts": parts}
+
+
+def _of_quantity(panel: Heatmap | Curves, request: Request) -> Heatmap | Curves:
+    """A part of several, whose values say of what they are: those of a kind are compared."""
+    if not isinstance(panel, Heatmap) or panel.value_label != ANY_VALUE:
+        return panel
+    tables = {"rotary": request.table or "cos, sin", "absolute": "added to x"}
+    return replace(panel, value_label=tables.get(request.scheme.kind, "row by offset"))
 
 
 def figure_of(

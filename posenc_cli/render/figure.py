@@ -520,6 +520,13 @@ ANY_VALUE = "value"
 """The name of values that says nothing of them: two panels of it are no one quantity."""
 
 
+def one_quantity(figures: Sequence[Figure]) -> bool:
+    """Whether several are all maps of one quantity, so that one colour scale stands for all."""
+    labels = {figure.value_label for figure in figures if isinstance(figure, Heatmap)}
+    all_maps = all(isinstance(figure, Heatmap) for figure in figures)
+    return len(figures) > 1 and all_maps and len(labels) == 1 and ANY_VALUE not in labels
+
+
 def scales_of(shown: Sequence[Shown]) -> list[Scale]:
     """A scale for each of some heatmaps in one figure.
 

@@ -30,6 +30,7 @@ from posenc_cli.render.figure import (
     Picture,
     grid_of,
     heatmaps_of,
+    one_quantity,
     scale_of,
     scales_of,
     warnings_of,
@@ -73,6 +74,8 @@ _LEAST_MAP, _LEAST_PANEL = 4.0, 14.0
 """Sides of the smallest of many maps, and of a panel with axes of its own, in lines of text."""
 _HEAD, _GAP = 1.8, 0.8
 """What stands above each of many maps, and between two, in lines of text."""
+_PAD = 0.4
+"""What is left around axes, legends and notes, in lines of text."""
 _MOST_GROWTH = 2
 """How many times as long as usual a side gets, so that no rows or columns are left out."""
 _MOST_ROUNDS = 4
@@ -141,11 +144,12 @@ class Drawing:
 
         self.style = style
         self.width, self.height = style.width, style.height
-        pad = 0.4 * style.line / style.dpi  # inches
+        pad = _PAD * style.line / style.dpi  # inches
         self._engine = ConstrainedLayoutEngine(h_pad=pad, w_pad=pad)
         size = style.width / style.dpi, style.height / style.dpi
         self.page = Page(figsize=size, dpi=style.dpi, layout=self._engine)
         FigureCanvasAgg(self.page)
+        self._legends = 0.0  # pixels that those below all axes take, above the notes
         self.shown: list[Shown] = []
         self._inner: list[tuple[Axes, Axes, Axes]] = []
 
@@ -221,11 +225,14 @@ class Drawing:
     def _separate_panels(
         self, figures: Sequence[Heatmap | Curves], panels: Panels | None = None
     ) -> None:
-        """Figures of any kind, each with axes and a scale of its own; many have each a title."""
+        """Figures of any kind, each with axes of its own; many have each a title.
+
+        Maps of one quantity share a colour scale, others have each its own.
+        """
         style, line = self.style, self.style.line
         chosen, spec = self._grid(figures, (_LEAST_PANEL * line, _LEAST_PANEL * line))
         all_axes = self._axes_of(spec, len(chosen))
-        maps, curves = [], []
+        maps, curves, shared = [], [], one_quantity(chosen)
         for axes, figure in zip(all_axes, chosen, strict=True):
             if isinstance(figure, Curves):
                 draw_curves(axes, figure, style)
@@ -234,7 +241,9 @@ class Drawing:
             name_axes(axes, figure)
             axes.set_anchor("NW")
             axes.set_box_aspect(1 if figure.square else None)
-            maps.append((axes, figure, scale_beside([axes], own=True)))
+            maps.append((axes, figure, None if shared else scale_beside([axes], own=True)))
+        if shared:
+            maps[-1] = (*maps[-1][:2], scale_beside(all_axes))
         self._make_room_for_legends()
         self._lay_out()
         lefts = [axes.bbox.x0 for axes in all_axes[: spec.ncols]]
@@ -256,7 +265,8 @@ class Drawing:
             maps, self.shown, scales_of(self.shown), strict=True
         ):
             colors = self._colors(scale)
-            name_scale(bar, heatmap.value_label, scale, colors, style)
+            if bar is not None:
+                name_scale(bar, heatmap.value_label, scale, colors, style)
             drawn.append((axes, shown, scale, colors))
         self._note(panels, len(chosen), [note for _, figure in curves for note in figure.notes])
         self._lay_out()
@@ -269,11 +279,22 @@ class Drawing:
             draw_map(axes, shown, scale, colors, style=style)
 
     def _make_room_for_legends(self) -> None:
-        """Make a height that is not fixed longer by that of the legends that are no axes' own."""
-        needed = sum(legend.get_window_extent().height for legend in self.page.legends)
-        if needed and self.style.growing[1]:
-            self.height += math.ceil(needed)
+        """Keep room for the legends that are no axes' own; a height that is not fixed grows."""
+        if not self.page.legends:
+            return
+        heights = [legend.get_window_extent().height for legend in self.page.legends]
+        self._legends = sum(heights) + _PAD * self.style.line
+        if self.style.growing[1]:
+            self.height += math.ceil(self._legends)
             self.page.set_size_inches(self.width / self.style.dpi, self.height / self.style.dpi)
+        self._shrink(0, 0)
+
+    def _place_legends(self, *, notes: bool) -> None:
+        """Put the legends that are no axes' own between the axes and the notes."""
+        pad = _PAD * self.style.line
+        below = pad + notes * (self._notes.get_window_extent().height + pad)
+        for legend in self.page.legends:
+            legend.set_bbox_to_anchor((pad / self.width, below / self.height))
 
     def _grow(
         self, maps: Sequence[tuple[Axes, Heatmap]], spec: GridSpec, share: float = SHARE_OF_ROOM
@@ -361,12 +382,13 @@ class Drawing:
 
     def _shrink(self, across: float, down: float) -> None:
         """Leave so many pixels at the right and below unused; those of a free height are cut."""
-        bottom = 0.0
+        bottom = self._legends
         if self.style.fixed[1]:
-            bottom = max(0.0, down) / self.height
+            bottom += max(0.0, down)
         else:
             self.height -= max(0, int(down))
             self.page.set_size_inches(self.width / self.style.dpi, self.height / self.style.dpi)
+        bottom /= self.height
         self._engine.set(rect=(0, bottom, 1 - max(0.0, across) / self.width, 1 - bottom))
 
     def _resize(self, axes: Axes, size: tuple[float, float]) -> None:
@@ -393,6 +415,7 @@ class Drawing:
             self.style.wrapped_text("; ".join(notes), room, most=2, size=NOTE_SIZE)
         )
         self._notes.set_in_layout(bool(notes))
+        self._place_legends(notes=bool(notes))
 
 
 def _title_with_range(shown: Shown, width: float, style: Style) -> str:

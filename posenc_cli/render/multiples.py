@@ -16,6 +16,7 @@ from posenc_cli.render.figure import (
     Heatmap,
     grid_of,
     heatmaps_of,
+    one_quantity,
     scale_of,
     scales_of,
     warnings_of,
@@ -113,7 +114,7 @@ def _title_line(plate: Plate, page: Page) -> str:
 
 
 def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...]]:
-    """Figures of any kind, each with a frame and a scale of its own.
+    """Figures of any kind, each with a frame; maps of one quantity share a scale.
 
     What somebody asked for one by one, and has no room beside others, is below them, however high
     the page is; of many alike there are as many as have room.
@@ -150,8 +151,9 @@ def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, .
     }
     shown = [plate.shown for plate, _ in plates.values()]
     scales = dict(zip(plates, scales_of(shown), strict=True))
+    shared = one_quantity(figures)
     pictures = [
-        _framed_lines(*plates[index], scales[index], part)
+        _framed_lines(*plates[index], scales[index], part, scaled=not shared)
         if isinstance(figure, Heatmap)
         else curves_lines(replace(figure, notes=()), part)
         for index, figure in enumerate(figures)
@@ -159,6 +161,8 @@ def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, .
     lines = list(title)
     for begin in range(0, len(pictures), across):
         lines += side_by_side(pictures[begin : begin + across], [width] * across)
+    if shared:
+        lines.append(scale_line(shown, scales[0], page, margin=plates[0][0].frame.margin))
     lines += page.wrapped_lines(notes_of(shown, page.medium, first=first))
     return lines, warnings_of([part.heatmap for part in shown], shown)
 
@@ -175,10 +179,12 @@ def _plate_with_title(heatmap: Heatmap, page: Page) -> tuple[Plate, list[str]]:
     return Plate.of(heatmap, room, frame), title
 
 
-def _framed_lines(plate: Plate, title: Sequence[str], scale: Scale, page: Page) -> list[str]:
-    """One of several maps, line by line."""
-    bar = scale_line([plate.shown], scale, page, margin=plate.frame.margin)
-    return [*title, *plate.lines(scale, page.colors(scale)), bar]
+def _framed_lines(
+    plate: Plate, title: Sequence[str], scale: Scale, page: Page, *, scaled: bool
+) -> list[str]:
+    """One of several maps, line by line; without its scale where one line has that of all."""
+    bar = [scale_line([plate.shown], scale, page, margin=plate.frame.margin)] if scaled else []
+    return [*title, *plate.lines(scale, page.colors(scale)), *bar]
 
 
 def side_by_side(pictures: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:

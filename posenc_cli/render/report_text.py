@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from posenc_cli.checks.codes import FindingName
 from posenc_cli.render.report import farthest_text, rows, scope, verdict
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def deviation_figure(report: Report, *, right_too: bool = False) -> Curves | Non
     from posenc_cli.render.figure import Curve, Curves
 
     errors = [error for _, error in points]
+    logarithmic = max(errors) > 10 * min(errors)
     return Curves(
         tuple(
             Curve(x=tuple(float(p) for p, _ in part), y=tuple(e for _, e in part), name=name)
@@ -88,8 +90,18 @@ def deviation_figure(report: Report, *, right_too: bool = False) -> Curves | Non
         title="deviation from the reference by position",
         x_label="position",
         y_label="deviation",
-        y_scale="log" if max(errors) > 10 * min(errors) else "linear",
+        y_scale="log" if logarithmic else "linear",
+        levels=_allowed(report) or (() if logarithmic else ((0.0, "no deviation"),)),
         joined=report.of is None,  # of a sample, nothing is said of what lies between
+    )
+
+
+def _allowed(report: Report) -> tuple[tuple[float, str], ...]:
+    """What is allowed where the deviation is worst, as a level; without it noise fills the axis."""
+    return tuple(
+        (finding.tolerance, f"allowed at position {finding.at['position']}")
+        for finding in report.findings
+        if finding.check == FindingName.REFERENCE and finding.tolerance and finding.at
     )
 
 

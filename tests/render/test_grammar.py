@@ -6,6 +6,7 @@ import inspect
 import io
 import itertools
 import json
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -285,6 +286,21 @@ def test_maps_of_one_quantity_share_a_scale_and_all_of_a_figure_one_kind_of_colo
     assert {first.kind, second.kind, third.kind} == {"diverging"}
     apart = [heatmap(values, "value").sample(9, 9), heatmap(5 * values, "value").sample(9, 9)]
     assert [scale.high for scale in scales_of(apart)] == [1, 5]
+
+
+def test_one_colour_scale_stands_for_all_tables_of_cosines(call, figure_of):
+    """YaRN's are multiplied by 0.1 ln 4 + 1, which colours of a scale of its own would hide."""
+    asked = ("heatmap", "-s", "rope", "-s", "rope-yarn", "--set", "factor=4", "-l", "32")
+    most = 0.1 * math.log(4) + 1
+    text = call(*asked, "--color", "never")[1]
+    assert re.findall(r"(\S+) \[.*\] (\S+)", text) == [(f"-{most:.4g}", f"{most:.4g}")]
+    page = drawn_page(figure_of(*asked), Style.of(None, None, None))
+    assert [axes.get_ylabel() for axes in page.axes] == ["position", "position", "cos, sin"]
+    bar = page.axes[-1]
+    assert bar.get_yticklabels()[-1].get_text() == f"{most:.4g}"
+    # What is added to x is no rotation, and has a scale of its own.
+    shown = figure_of("heatmap", "-s", "sinusoidal+rope", "-l", "32").panels
+    assert [heatmap.value_label for heatmap in shown] == ["added to x", "cos, sin"]
 
 
 @pytest.mark.long

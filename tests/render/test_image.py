@@ -381,13 +381,17 @@ def test_labels_of_minor_ticks_are_as_far_from_their_axis_as_the_others(style: S
             assert settings[f"{axis}tick.minor.{what}"] == settings[f"{axis}tick.major.{what}"]
 
 
-@pytest.mark.parametrize("fixed", [False, True])
-def test_a_legend_leaves_room_for_the_curves(fixed: bool) -> None:
+@pytest.mark.parametrize(
+    ("fixed", "notes"), [(False, ()), (False, ("what is said of it " * 12,)), (True, ())]
+)
+def test_a_legend_leaves_room_for_the_curves_and_the_notes(
+    fixed: bool, notes: tuple[str, ...]
+) -> None:
     names = [f"an encoding of a long name and many parameters, number {n}" for n in range(12)]
     curves = tuple(Curve((0.0, 1.0), (0.0, 1.0 + n), name) for n, name in enumerate(names))
     style = replace(SMALL, fixed=(fixed, fixed))
     drawing = Drawing(style)
-    drawing.add(Curves(curves, "t", "x", "y"))
+    drawing.add(Curves(curves, "t", "x", "y", notes=notes))
     (axes,) = drawing.page.axes
     drawing.page.draw_without_rendering()
     whole = axes.get_window_extent()
@@ -399,4 +403,8 @@ def test_a_legend_leaves_room_for_the_curves(fixed: bool) -> None:
         (below,) = drawing.page.legends
         assert [text.get_text().replace("\n", " ") for text in below.get_texts()] == names
         assert below.get_window_extent().y1 < axes.xaxis.get_tightbbox().y0
+        if notes:
+            (said,) = (text for text in drawing.page.texts if text.get_text()[:4] == "what")
+            assert said.get_window_extent().y0 >= 0
+            assert said.get_window_extent().y1 < below.get_window_extent().y0
         assert drawing.height > SMALL.height
