@@ -318,9 +318,9 @@ def _curves(judged: Sequence[Judged], *, bounded: bool) -> tuple[Figure, int]:
     from posenc_cli.render.profiles import profile_figures
 
     curves = profile_figures(judged, most=_POINTS, bounded=bounded)
-    if len(judged) == 1:
-        return curves[0], _CURVE_HEIGHT
-    height = (_CURVE_HEIGHT + 2 * len(judged)) * -(-len(curves) // _PANELS_ACROSS)
+    height = _CURVE_HEIGHT
+    if len(judged) > 1:
+        height = (_CURVE_HEIGHT + 2 * len(judged)) * -(-len(curves) // _PANELS_ACROSS)
     if len(curves) == 1:
         return curves[0], height
     return Panels(tuple(curves), title="by offset m − n", shared=False), height

@@ -60,13 +60,16 @@ def profile_figures(
     few, with an envelope from the lowest to the highest, so that no swing is lost; so it is where S
     does not depend on the offset alone. Where offsets were left out of a sample, it breaks.
 
+    ``bounded`` adds RoFormer's bounds, in axes of their own: they are many times as large.
+
     Raises: InvalidInput where more of them share axes than can be told apart.
     """
     groups = grouped(judged, lambda item: item.similarity.measure)
-    return [_profiles(group, most, bounded=bounded) for group in groups]
+    figures = [_profiles(group, most) for group in groups]
+    return figures + [figure for group in groups * bounded for figure in _bounds(group, most)]
 
 
-def _profiles(group: Sequence[Judged], most: int, *, bounded: bool) -> Curves:
+def _profiles(group: Sequence[Judged], most: int) -> Curves:
     check_looks([item.place for item in group])
     mirrored = not all(item.verdict.symmetric for item in group)
     details = list(dict.fromkeys(item.similarity.detail for item in group))
@@ -80,8 +83,6 @@ def _profiles(group: Sequence[Judged], most: int, *, bounded: bool) -> Curves:
         drawn, more = _curves_of(item, most, label, mirrored=mirrored)
         curves += drawn
         notes |= dict.fromkeys(more)
-        if bounded and _shows_bound(item, group):
-            curves.append(_bound_curve(item, most, label, mirrored=mirrored))
     first = group[0]
     quantity = first.similarity.quantity if len(details) == 1 else first.similarity.measure
     if len(details) == 1 and first.similarity.is_drawn:
@@ -172,29 +173,32 @@ def _curves_of_draws(
     return [replace(curve, color=item.place) for curve in (curve, *first)], notes
 
 
-def _shows_bound(item: Judged, group: Sequence[Judged]) -> bool:
-    """Whether the bound of an encoding is drawn with this one: once for all its contents."""
-    if item.similarity.bound is None:
-        return False
-    same = [other for other in group if other.label == item.label]
-    known = [other for other in same if not other.is_mean] or same
-    return item is known[0]
+def _bounds(group: Sequence[Judged], most: int) -> list[Curves]:
+    """RoFormer's bounds on what is of one measure, or their shape where content is unknown."""
+    mirrored = not all(item.verdict.symmetric for item in group)
+    measure = group[0].similarity.measure
+    known = [item for item in group if item.similarity.bound is not None and not item.is_mean]
+    labels = {item.label for item in known}
+    unknown = [item for item in group if item.is_mean and item.label not in labels]
+    figures = []
+    for items, name in ((known, f"RoFormer's bound on |{measure}|"), (unknown, "mean |S_i|")):
+        if items:
+            curves = [_bound_curve(item, most, mirrored=mirrored) for item in items]
+            if len(curves) == 1 and not items[0].similarity.is_drawn:
+                curves = [replace(curves[0], name="")]
+            title = f"{', '.join(item.short for item in items)}: {name}, {by_offset(items)}"
+            figures.append(Curves(tuple(curves), title, "offset m − n", name))
+    return figures
 
 
-def _bound_curve(item: Judged, most: int, label: str, *, mirrored: bool) -> Curve:
-    """RoFormer's bound, divided so that it begins where the profile or its deviation does."""
-    bound, verdict = item.similarity.bound, item.verdict
+def _bound_curve(item: Judged, most: int, *, mirrored: bool) -> Curve:
+    bound, offsets = item.similarity.bound, item.verdict.offsets
     assert bound is not None
-    offsets = verdict.offsets if mirrored else verdict.offsets[verdict.offsets >= 0]
+    offsets = offsets if mirrored else offsets[offsets >= 0]
     offsets = offsets[spread(len(offsets), most)]
-    origin = np.zeros(1, np.int64)
-    deviation = item.similarity.deviation(origin)
-    start = verdict.peak if deviation is None else float(deviation[0])
-    average = bound.average(offsets)
-    share = average / float(bound.average(origin)[0]) * start
-    whose = f"{item.short}: " if label else ""
-    name = f"{whose}RoFormer's bound, mean |S_i|, its scale set to begin at {start:.4g}"
-    return replace(Curve.of(offsets, share, name), color=item.place, thin=True)
+    values = bound.average(offsets) * (1.0 if bound.constant is None else bound.constant)
+    drawn = f", one draw, seed {SEED}" if item.similarity.is_drawn else ""
+    return replace(Curve.of(offsets, values, f"{item.short}{drawn}"), color=item.place)
 
 
 def by_offset(group: Sequence[Judged]) -> str:

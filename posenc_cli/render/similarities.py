@@ -115,7 +115,7 @@ def similarity_figure(
 ) -> Figure:
     """The maps and the curves of some similarities, the curves of one measure in one set of axes.
 
-    ``bounded`` adds RoFormer's bound to the curves.
+    ``bounded`` adds RoFormer's bounds, in axes of their own.
     """
     curves = profile_figures(judged, bounded=bounded)
     maps = () if profile_alone else _maps(judged)
@@ -123,10 +123,9 @@ def similarity_figure(
         return curves[0]
     title = _title(judged)
     if len(judged) == 1:
-        maps, curves = (
-            (replace(maps[0], title="by position"),),
-            [replace(curves[0], title=by_offset(judged))],
-        )
+        maps = tuple(replace(only, title="by position") for only in maps)
+        titles = [by_offset(judged), *(curve.y_label for curve in curves[1:])]
+        curves = [replace(each, title=title) for each, title in zip(curves, titles, strict=True)]
     return Panels((*maps, *curves), title=title, shared=False)
 
 

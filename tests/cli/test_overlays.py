@@ -178,7 +178,7 @@ def test_roformers_bound_is_that_of_its_section_and_bounds(call):
     assert np.abs(ones["profile"]).max() <= min(ones["bound"]["average"][127], 1)
     told = " ".join(call(*line)[1].split())
     assert "1 times the mean of |S_i|, which is 4.5 at offset 0" in told
-    assert "RoFormer's bound, mean |S_i|, its scale set to begin at 1" in told
+    assert "up: RoFormer's bound on |q·k / d|" in told
     assert "bound" not in asked(call, *line[:-1])
 
 
@@ -195,7 +195,8 @@ def test_equal_and_independent_contents_stand_side_by_side(call):
     assert parts[2]["bound"] is None
     told = " ".join(call(*line[:3], *line[5:], "--profile")[1].split())
     assert "± 1 standard deviation, by formula" in told
-    assert told.count("its scale set to begin at") == 1
+    assert "RoFormer's bound on |q·k" in told
+    assert "mean |S_i|, by offset" not in told  # of what is known of one content
 
 
 @pytest.mark.parametrize(

@@ -288,6 +288,26 @@ def test_maps_of_one_quantity_share_a_scale_and_all_of_a_figure_one_kind_of_colo
     assert [scale.high for scale in scales_of(apart)] == [1, 5]
 
 
+@pytest.mark.parametrize("several", [(), ("-s", "rope", "--set", "b.base=500")])
+def test_what_is_drawn_as_a_bound_is_one_and_has_axes_of_its_own(several, figure_of):
+    contents = ("--content", "ones", "--content", "random", "--content", "independent")
+    asked = ("dot-similarity", "-s", "rope", *several, "-d", "16", "-l", "200", *contents)
+    curves, bounds = figure_of(*asked, "--profile", "--bound").panels
+    assert bounds.y_label == "RoFormer's bound on |q·k / d|"
+    drawn = {curve.color: curve for curve in bounds.curves}
+    assert len(drawn) == len(bounds.curves) == 4 if several else 2  # of independent ones none
+    bounded = [curve for curve in curves.curves if curve.envelope is None]
+    assert len(bounded) == (2 if several else 1)
+    for curve in bounded:
+        assert drawn[curve.color].x == curve.x
+        assert (np.abs(curve.y) <= drawn[curve.color].y).all()
+
+
+def test_of_unknown_content_the_shape_of_a_bound_is_drawn_and_called_so(figure_of):
+    asked = ("dot-similarity", "-s", "rope", "-l", "64", "--content", "independent", "--bound")
+    assert figure_of(*asked, "--profile").panels[-1].y_label == "mean |S_i|"
+
+
 def test_one_colour_scale_stands_for_all_tables_of_cosines(call, figure_of):
     """YaRN's are multiplied by 0.1 ln 4 + 1, which colours of a scale of its own would hide."""
     asked = ("heatmap", "-s", "rope", "-s", "rope-yarn", "--set", "factor=4", "-l", "32")
