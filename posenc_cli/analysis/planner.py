@@ -53,6 +53,8 @@ _LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 """What Llama 3.1 has, where a config has nothing of its own."""
 _ARITHMETICS: tuple[Arithmetic, ...] = ("float32", "bfloat16")
 _BASE_DIGITS = 6
+_BASE_ROUNDED = 10.0 ** (1 - _BASE_DIGITS)
+"""Relative: what the rounding of a base to its digits makes of the slowest frequency, at most."""
 _PLAIN = ("rope", "mrope")
 
 
@@ -417,7 +419,7 @@ class Planner:
             float(derived[name].value) if name in derived else 1.0
             for name in ("attention_factor", "softmax_multiplier")
         )
-        whole = min(1.0, self.trained / self.to) * (1 + _SAME)
+        whole = min(1.0, self.trained / self.to) * (1 + _BASE_ROUNDED)
         sums = CosineSums.of(frequencies)
         kept = int((shares >= 1 - _SAME).sum())
         interpolated = int((shares <= whole).sum()) if whole < 1 else 0

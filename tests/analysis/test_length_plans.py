@@ -75,6 +75,9 @@ def test_ntk_divides_the_slowest_pair_by_the_ratio_and_leaves_others_unseen(llam
     # bloc97: base · factor^(d/(d − 2)).
     assert ntk.params["base"] == pytest.approx(10_000 * 4 ** (128 / 126), rel=1e-5)
     assert ntk.pairs.smallest == pytest.approx(0.25, rel=1e-5)
+    # The fastest pair is kept, and the slowest is divided by all of 4, but for its base's rounding.
+    counts = (ntk.pairs.kept, ntk.pairs.blended, ntk.pairs.interpolated)
+    assert counts == (1, 62, 1)
     theta = ntk.params["base"] ** (-np.arange(64) / 64)
     seen = 4096 * 10_000.0 ** (-np.arange(64) / 64)
     never = np.array(llama.never_turned)
