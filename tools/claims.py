@@ -198,7 +198,7 @@ CLAIMS = (
     ),
     Claim(
         "length",
-        _BARBERO,
+        f"{_BARBERO}, 6.1",
         "RoPE whose slowest quarter of pairs does not turn loses nothing at the trained length",
         "2B parameters, 8192 tokens",
         (Alike(Row("p-rope", "rope-proportional partial=0.75"), _ROPE, 1),),
@@ -212,7 +212,7 @@ CLAIMS = (
     ),
     Claim(
         "stretch",
-        _CHEN,
+        f"{_CHEN}, 3.2",
         "Past the trained length RoPE as it is fails catastrophically, and interpolation "
         "without training less so",
         _CHEN_SETTING,
@@ -220,7 +220,7 @@ CLAIMS = (
     ),
     Claim(
         "stretch",
-        _CHEN,
+        f"{_CHEN}, 3.2",
         "Interpolation alone does not keep the loss of the trained length: some training must "
         "follow",
         _CHEN_SETTING,
@@ -264,7 +264,7 @@ CLAIMS = (
     ),
     Claim(
         "stretch",
-        "Su 2023, kexue.fm/archives/8823",
+        "Su 2021, kexue.fm/archives/8823",
         "Scores scaled by the logarithm of the number of keys let RoPE extrapolate better",
         "a blog, on language models",
         (Lower(_rope("log-n"), _ROPE, 2),),
@@ -300,7 +300,7 @@ CLAIMS = (
     ),
     Claim(
         "task",
-        _KAZEMNEJAD,
+        f"{_KAZEMNEJAD}, 4",
         "Of RoPE, ALiBi, sinusoids and T5's bias the last goes furthest on such tasks: recalling "
         "the first symbol",
         _NOT_THEIRS,
@@ -395,7 +395,7 @@ CLAIMS = (
     ),
     Claim(
         "expressive",
-        _BARBERO,
+        f"{_BARBERO}, proposition 3.2",
         "For q and k that are independent the score does not fall with the distance",
         "Gemma 7B, and a proof",
         (
@@ -426,7 +426,7 @@ CLAIMS = (
     ),
     Claim(
         "expressive",
-        _BARBERO,
+        f"{_BARBERO}, theorem 5.3",
         "RoPE's fast pairs make heads that look at the previous token, at any length",
         "Gemma 7B, and a construction",
         (
@@ -437,7 +437,7 @@ CLAIMS = (
     ),
     Claim(
         "expressive",
-        _BARBERO,
+        f"{_BARBERO}, proposition 5.2",
         "Without positional encoding no single layer makes such a head",
         "a proof",
         (_head("-s nope --target previous", "right at 1×", 0, 0.1, least=False, share="right"),),
@@ -459,7 +459,7 @@ CLAIMS = (
     ),
     Claim(
         "expressive",
-        _PENG,
+        f"{_PENG}, 3.2",
         "Interpolation brings near keys too near to be told apart",
         "LLaMA 2",
         (

@@ -137,6 +137,22 @@ def test_claims_name_their_source_and_setting_and_are_told_apart():
     assert len({claim.evidence for claim in CLAIMS}) == len(CLAIMS)
 
 
+@pytest.mark.parametrize(
+    ("statement", "source"),
+    [
+        ("Scores scaled by the logarithm", "Su 2021, kexue.fm/archives/8823"),
+        ("Interpolation alone does not", "arXiv:2306.15595, 3.2"),
+        ("Of RoPE, ALiBi, sinusoids and T5's bias", "arXiv:2305.19466, 4"),
+        ("For q and k that are independent", "arXiv:2410.06205, proposition 3.2"),
+        ("Without positional encoding no single layer", "arXiv:2410.06205, proposition 5.2"),
+        ("Interpolation brings near keys", "arXiv:2309.00071, 3.2"),
+    ],
+)
+def test_a_claim_that_is_in_no_abstract_names_its_section(statement, source):
+    (claim,) = (each for each in CLAIMS if each.statement.startswith(statement))
+    assert claim.source.endswith(source)
+
+
 def test_every_run_has_five_seeds_and_every_row_of_a_claim_is_measured():
     found = Results.read()
     assert set(found.saved["runs"]) == set(RUNS)
