@@ -26,6 +26,7 @@ from posenc_cli.inference.profiles import BiasProfile, profiles_of
 from posenc_cli.inference.rows import row_hypotheses
 from posenc_cli.inference.score_trials import score_census, try_scores
 from posenc_cli.inference.scores import bias_hypotheses, slope_hypotheses
+from posenc_cli.inference.sharpening import sharpened
 from posenc_cli.inference.trial import Hypothesis, Trial, try_hypothesis
 from posenc_cli.inference.waves import (
     angle_hypotheses,
@@ -305,7 +306,7 @@ def _attempt_all(
             if profile is not None or hypothesis.tables == ("slopes",):
                 trial = try_scores(hypothesis, profile, evidence)
             else:
-                trial = try_hypothesis(hypothesis, evidence)
+                trial = sharpened(try_hypothesis(hypothesis, evidence), evidence)
         except InvalidInput:
             continue
         trials.append(trial)

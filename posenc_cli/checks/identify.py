@@ -286,11 +286,15 @@ def _sort_by_evidence(attempts: Sequence[Attempt]) -> list[Attempt]:
     return sorted(attempts, key=standing)
 
 
-def _standing(candidate: Candidate) -> tuple[bool, bool, bool, int]:
-    """What sorts candidates: those not outdone, those that fit, those but for the fewest rows."""
+def _standing(candidate: Candidate) -> tuple[bool, bool, bool, int, bool]:
+    """What sorts candidates: those not outdone, those that fit, those but for the fewest rows.
+
+    Of those that fit come first the ones that give every cell.
+    """
     misfits = candidate.census.misfits if candidate.census and candidate.fits_rows else 0
     believed = candidate.fits or candidate.fits_rows or candidate.fits_pairs
-    return not believed or candidate.outdone, not believed, not candidate.fits, misfits
+    nearly = not candidate.fits or candidate.bits > 0
+    return not believed or candidate.outdone, not believed, not candidate.fits, misfits, nearly
 
 
 def _is_constant(evidence: Evidence) -> bool:

@@ -46,6 +46,24 @@ CONTEXTS = (*(2**power for power in range(9, 21)), 1500, 3000, 6144, 12288, 4096
 NEAR = 0.02
 """Of a known number: what half-precision frequencies may make of it."""
 
+_BY_CHANCE = 0.25
+"""Of a value: how likely a number of so few digits may lie within its error, and still be meant."""
+
+_MOST_PARTS, _MOST_DIGITS = 128, 7
+"""Of 1, and of both numbers of a ratio and its stroke: nobody writes a factor of larger ones."""
+
+FITTED = 6.0
+"""What a guess costs whose number has as many digits as were measured: believed last."""
+
+SURE, MANY = 3.0, 6
+"""Times the scatter of so many pairs: what was solved for with all of them is no farther off."""
+
+_ROUNDED, DOUBLE = 2.0**-24, 1e-15
+"""Of a number that float32 rounded, and that float64 computed: what it may be off by."""
+
+SPARE = 8
+"""One in so many of its error: what a fitted number may be rounded by, so that the table stays."""
+
 STEEPEST = 60.0
 """ln of the largest base that is looked for: float64 has no frequency of a steeper ladder."""
 
@@ -143,6 +161,8 @@ class Guess(Record):
     head: int | None = None
     multiplier: float = 1.0
     hidden: tuple[str, ...] = ()
+    solved: str | None = None
+    likely: tuple[tuple[float, str], ...] = ()
 
 
 Inverse = Callable[[Any, Any], Iterator[Guess]]
@@ -167,6 +187,41 @@ def snap(value: float, error: float) -> float:
         if abs(short - value) <= error:
             return short
     return value
+
+
+def written_numbers(
+    value: float, error: float, *, tries: int = 1
+) -> Iterator[tuple[float, int]]:
+    """Numbers that people write within an error of a value, and the digits of each.
+
+    These are the shortest decimal and the ratio of the smallest whole numbers, the shorter first,
+    unless some number as short lies within the error of one in four values, for all ``tries``.
+
+    >>> list(written_numbers(1.3333334, 1e-6)), list(written_numbers(2.7182817, 2e-7))
+    ([(1.3333333333333333, 3)], [(2.7182818, 8)])
+    >>> list(written_numbers(4.0889713, 2e-7))
+    []
+    """
+    if not 0 < value < math.inf:
+        return
+    found: list[tuple[float, int]] = []
+    for digits in range(1, 16):
+        short = float(f"{value:.{digits - 1}e}")
+        if abs(short - value) <= error:
+            place = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+            if 2 * error * tries <= _BY_CHANCE * place:
+                found.append((short, digits))
+            break
+    for below in range(3, _MOST_PARTS):
+        over = round(value * below)
+        if abs(over / below - value) <= error:
+            # Ratios of whole numbers up to n lie 1/n² apart.
+            digits = len(f"{over}{below}") + 1
+            chance = 2 * error * tries * below**2
+            if over and digits <= _MOST_DIGITS and chance <= _BY_CHANCE:
+                found.append((over / below, digits))
+            break
+    yield from sorted(dict.fromkeys(found), key=lambda number: number[1])
 
 
 def digit_count(value: float) -> int:
@@ -206,13 +261,12 @@ def ladder_bases(
     for part in () if near or known_only or steps != measured.pairs else _parts_of_wider(steps):
         if abs(part / base - 1) <= 5 * error / base:
             yield part, 1.3, 0.0
-    short = snap(base, error)
-    if short not in near and short > 1:
-        digits = digit_count(short)
-        yield short, 1.0 + 0.3 * digits, 0.0 if digits <= 4 else error
+    for short, digits in written_numbers(base, error):
+        if short not in near and short > 1:
+            yield short, 1.0 + 0.3 * digits, 0.0
     if not known_only and base > 1:
-        # A fitted base explains any ladder: it is believed last.
-        yield base, 6.0, error
+        # A fitted base explains any ladder.
+        yield snap(base, error / SPARE), FITTED, error
 
 
 def _parts_of_wider(steps: float) -> Iterator[float]:
@@ -245,13 +299,18 @@ def fitted_base(xp: Any, measured: Measured, steps: float) -> tuple[float, float
     power = float(w @ (x - centre) ** 2)
     if power == 0:
         return None
-    slope = float((w * (x - centre)) @ (y - (w @ y) / w.sum())) / power
+    mean = float(w @ y) / float(w.sum())
+    slope = float((w * (x - centre)) @ (y - mean)) / power
     if not 0 < -slope * steps < STEEPEST:
         return None
     base = math.exp(-slope * steps)
-    reach = max(float(x.max() - x.min()), 1.0)
-    error = base * steps * max(1 / math.sqrt(power), 2e-7 / reach)
-    return base, error
+    left = (y - mean - slope * (x - centre)) ** 2
+    error = 1 / math.sqrt(power)
+    if x.size >= MANY:  # these show themselves how far they scatter
+        error *= SURE * math.sqrt(float(w @ left) / (x.size - 2))
+    # Code that takes powers of e rounds the exponent of one pair, and takes multiples of it.
+    shared = min(_ROUNDED, 2 * math.sqrt(float(w @ left) / float(w.sum())))
+    return base, base * (steps * error + abs(slope) * steps * shared + DOUBLE)
 
 
 def fast_bases(measured: Measured) -> Iterator[float]:

@@ -9,6 +9,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Rotation, Waves, rotary
 from posenc_cli.formulas.inverse import (
     CONTEXTS,
+    FACTORS,
     Guess,
     fast_bases,
     plain_ladder,
@@ -51,7 +52,11 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
                 fitted = [(*ends, _CONTEXT)]
             for cost, choices in ((2.3, usual), (3.0, fitted)):
                 guesses = [
-                    Guess(_parameters(measured.given, base, factor, blend), cost)
+                    Guess(
+                        _parameters(measured.given, base, factor, blend),
+                        cost,
+                        solved=None if factor in FACTORS else "factor",
+                    )
                     for blend in choices
                     if 0 < blend[0] < blend[1]
                     and (xp.abs(_slowed(xp, turns, *blend) - share) <= 4 * error + 2e-3).all()

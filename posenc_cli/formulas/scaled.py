@@ -16,14 +16,16 @@ from posenc_cli.formulas.inverse import (
     COMMON_FACTORS,
     CONTEXTS,
     FACTORS,
+    FITTED,
     NEAR,
+    SPARE,
     Guess,
-    digit_count,
     fitted_base,
     ladder_bases,
     plain_ladder,
     snap,
     turning_count,
+    written_numbers,
 )
 from posenc_cli.formulas.mistakes import Mistake
 from posenc_cli.formulas.parameters import Base, Dim, Param, SequenceLength
@@ -36,6 +38,7 @@ from posenc_cli.formulas.rotary import (
     rotated_dim,
 )
 from posenc_cli.positions import LARGEST_POSITION
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,8 +71,12 @@ AttentionFactor = Annotated[
 ]
 
 
-def _divisors(xp: Any, measured: Measured, base: float) -> Iterator[tuple[float, float]]:
-    """Factors that all frequencies of a base are divided by, one for all pairs; cost of each."""
+_OTHER_BASES = 4 * len(COMMON_BASES)
+"""Tries to explain a ladder by a factor and a base that is not the commonest: most are chance."""
+
+
+def _divisors(xp: Any, measured: Measured, base: float) -> Iterator[Guess]:
+    """Factors that all frequencies of a base are divided by, one for all pairs."""
     pairs, turning = measured.pairs, turning_count(xp, measured)
     if turning == 0:
         return
@@ -81,16 +88,26 @@ def _divisors(xp: Any, measured: Measured, base: float) -> Iterator[tuple[float,
         return
     best = xp.flatnonzero(good)[xp.argmin(spread[good])]
     ratio, error = float(ratios[best]), float(3 * spread[best] * ratios[best])
+    given = {**measured.given, "base": base}
     if turning < pairs and abs(ratio - 1) <= error:
-        yield 1.0, 1.0
+        yield Guess({**given, "factor": 1.0}, 1.0)
         return
-    short = snap(ratio, error)
-    if short > 1:
-        yield short, 0.5 + 0.3 * digit_count(short)
+    if ratio > 1 + error:
+        likely = tuple(_stretches_of_ntk(pairs)) if turning == pairs > 1 else ()
+        yield Guess({**given, "factor": ratio}, 0.5, solved="factor", likely=likely)
     for factor in FACTORS:
-        if factor != short and abs(factor / ratio - 1) <= NEAR:
-            yield factor, 2.0
-    yield from _stepped_divisors(ratio, error)
+        if abs(factor / ratio - 1) <= NEAR:
+            yield Guess({**given, "factor": factor}, 2.0)
+    for factor, cost in _stepped_divisors(ratio, error):
+        yield Guess({**given, "factor": factor}, cost)
+
+
+def _stretches_of_ntk(pairs: int) -> Iterator[tuple[float, str]]:
+    """What NTK multiplies the base by, which keras-hub's "dynamic" divides all frequencies by."""
+    for factor in FACTORS:
+        power = f"{factor:g}^({2 * pairs}/{2 * pairs - 2})"
+        note = f"factor = {power}, by which keras-hub's rope_type dynamic of {factor:g} divides"
+        yield factor ** (pairs / (pairs - 1)), note
 
 
 def _stepped_divisors(ratio: float, error: float) -> Iterator[tuple[float, float]]:
@@ -106,12 +123,13 @@ def _stepped_divisors(ratio: float, error: float) -> Iterator[tuple[float, float
 
 def _linear_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     for base, _, _ in ladder_bases(xp, measured, measured.pairs, known_only=True):
-        for factor, cost in _divisors(xp, measured, base):
-            if factor != 1:
-                yield Guess({**measured.given, "base": base, "factor": factor}, 1 + cost)
+        for guess in _divisors(xp, measured, base):
+            if guess.params["factor"] != 1:
+                yield replace(guess, cost=1 + guess.cost)
 
 
-def _ntk_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+def _ntk_factors(xp: Any, measured: Measured) -> Iterator[tuple[float, float, float]]:
+    """Common bases, the factor that stretches each to the measured one, and its error."""
     pairs = measured.pairs
     fit = fitted_base(xp, measured, pairs)
     if fit is None or pairs < 2:
@@ -119,16 +137,25 @@ def _ntk_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     stretched, error = fit
     for base in COMMON_BASES:
         factor = (stretched / base) ** ((pairs - 1) / pairs)
-        if not 1.0002 < factor < 2000:
-            continue
-        spread = 2 * factor * error / stretched
-        short = snap(factor, spread)
-        usual = next((f for f in COMMON_FACTORS if abs(f - factor) <= max(spread, 0.004 * f)), None)
+        if 1.0002 < factor < 2000:
+            yield base, factor, factor * error / stretched
+
+
+def _ntk_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+    for base, factor, error in _ntk_factors(xp, measured):
+        given = {**measured.given, "base": base}
+        usual = [f for f in COMMON_FACTORS if abs(f - factor) <= max(2 * error, 0.004 * f)]
         # A usual factor at a usual base is met by chance more than a plain base is.
-        cost = 1.4 if usual else 1.9 + 0.3 * digit_count(short)
-        cost += 0.0 if base in COMMON_BASES[:3] else 0.5
-        for value in dict.fromkeys(filter(None, (usual, short))):
-            yield Guess({**measured.given, "base": base, "factor": value}, cost)
+        rarer = 0.0 if base in COMMON_BASES[:3] else 0.5
+        for value in usual:
+            yield Guess({**given, "factor": value}, 1.4 + rarer)
+        tries = 1 if base == COMMON_BASES[0] else _OTHER_BASES
+        for value, digits in written_numbers(factor, error, tries=tries):
+            if value not in usual:
+                yield Guess({**given, "factor": value}, 1.9 + 0.3 * digits + rarer)
+        if base == COMMON_BASES[0]:
+            fitted = snap(factor, error / SPARE)
+            yield Guess({**given, "factor": fitted}, FITTED + 0.1, {"factor": error})
 
 
 def _dynamic_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
@@ -136,17 +163,17 @@ def _dynamic_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     length = measured.length
     if length is None:
         return
-    for guess in _ntk_inverse(xp, measured):
-        stretch = guess.params["factor"]
+    for base, stretch, _ in _ntk_factors(xp, measured):
+        rarer = 0.0 if base in COMMON_BASES[:3] else 0.5
         for context in CONTEXTS:
             for factor in FACTORS if length > context else ():
                 whole = length % context == 0
                 own = factor * length / context - (factor - 1)
                 if abs(own / stretch - 1) <= (1e-3 if whole else 1e-5):
                     # Likelier than NTK by an odd factor, less likely than by a usual one.
-                    cost = guess.cost - 1.4 if guess.cost >= 2.2 else guess.cost + 0.2
-                    params = {**guess.params, "factor": factor, "max_position_embeddings": context}
-                    yield Guess(params, max(cost, 1.6 + 0.001 * factor))
+                    params = {**measured.given, "base": base, "factor": factor}
+                    params["max_position_embeddings"] = context
+                    yield Guess(params, 1.6 + 0.001 * factor + rarer)
 
 
 def _proportional_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
@@ -156,9 +183,10 @@ def _proportional_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     shares = (0.25, 0.5, 0.75, turning / pairs, (turning + 0.5) / pairs)
     partial = next(share for share in shares if int(share * pairs) == turning)
     for base, _, _ in ladder_bases(xp, measured, pairs, known_only=True):
-        for factor, cost in _divisors(xp, measured, base):
-            params = {**measured.given, "base": base, "factor": factor, "partial": partial}
-            yield Guess(params, 1.1 + cost)
+        for guess in _divisors(xp, measured, base):
+            yield replace(
+                guess, params={**guess.params, "partial": partial}, cost=1.1 + guess.cost
+            )
 
 
 def _linear_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from posenc_cli.formulas.declare import Rotation, Waves, rotary
 from posenc_cli.formulas.inverse import (
     CONTEXTS,
+    FACTORS,
     KNOWN_BASES,
     Guess,
     fast_bases,
@@ -67,7 +68,8 @@ def yarn_guesses(xp: Any, measured: Measured) -> Iterator[Guess]:
             usual = list(_usual_ramps(xp, base, share, error))
             for ramp, cost in usual or _fitted_ramps(xp, base, share, error):
                 for guess in _with_amplitude({**settled, **ramp}, measured, cost):
-                    yield guess if usual else replace(guess, notes=_MANY_RAMPS)
+                    solved = None if factor in FACTORS else "factor"
+                    yield replace(guess, notes=() if usual else _MANY_RAMPS, solved=solved)
 
 
 @lru_cache(maxsize=16)

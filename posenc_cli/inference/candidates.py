@@ -22,19 +22,24 @@ from posenc_cli.errors import PosencError
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.formulas.inverse import (
     CONTEXTS,
+    DOUBLE,
     FACTORS,
+    FITTED,
     KNOWN_BASES,
+    MANY,
+    SPARE,
     STEEPEST,
+    SURE,
     WIDTHS,
     Guess,
     Measured,
-    digit_count,
     snap,
+    written_numbers,
 )
 from posenc_cli.formulas.rotary import rope
 from posenc_cli.formulas.scaled import rope_linear
 from posenc_cli.inference.presets import layers_of_models
-from posenc_cli.records import Record, fresh
+from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -54,6 +59,12 @@ _SAME_LADDER = 1e-12
 """Of a frequency: what float64 leaves of two powers that are equal."""
 _NAMED = 2
 """Wider ladders in a note."""
+_SOLUTION_STEPS = 2
+"""Of Newton's method, which begins within :data:`_ROUGH` of the number: its error is squared."""
+_BESIDE, _ROUGH = 1e-6, 1e-3
+"""Of a parameter: how far the next value is tried, and how far off a guess of it may be."""
+_COMPUTED = 0.6
+"""What a number costs that people compute from another: judgement, as one of two digits."""
 _MOST_GUESSES = 512
 """Of a default inverse: a scheme takes about 0.1 ms to bind and evaluate."""
 
@@ -217,9 +228,73 @@ def _proposals(scheme: Scheme, measured: Measured) -> Iterator[Proposal]:
     if scheme.inverse is not None:
         guesses = answered(scheme, scheme.inverse(np, measured))
     for guess in itertools.islice(guesses, _MOST_GUESSES):  # rates of noise agree with many
-        proposal = proposal_of(scheme, guess, length=measured.length)
-        if proposal is not None:
-            yield proposal
+        for settled in _settled_guesses(scheme, guess, measured):
+            proposal = proposal_of(scheme, settled, length=measured.length)
+            if proposal is not None:
+                yield proposal
+
+
+def _settled_guesses(scheme: Scheme, guess: Guess, measured: Measured) -> Iterator[Guess]:
+    """A guess with the numbers that its solved parameter may be, those of fewest digits first.
+
+    Last comes the number itself, with what it may be off by.
+    """
+    name = guess.solved
+    if name is None:
+        yield guess
+        return
+    solution = _solution(scheme, guess, name, measured)
+    if solution is None:
+        return
+    value, error = solution
+
+    def with_number(number: float, **rest: Any) -> Guess:
+        return replace(guess, params={**guess.params, name: number}, solved=None, **rest)
+
+    for number, note in guess.likely:
+        if abs(number - value) <= error:
+            cost, notes = guess.cost + _COMPUTED, (*guess.notes, note)
+            yield with_number(number, cost=cost, notes=notes)
+    for number, digits in written_numbers(value, error):
+        yield with_number(number, cost=guess.cost + 0.3 * digits)
+    uncertainty = {**guess.uncertainty, name: error}
+    yield with_number(snap(value, error / SPARE), cost=FITTED, uncertainty=uncertainty)
+
+
+def _solution(
+    scheme: Scheme, guess: Guess, name: str, measured: Measured
+) -> tuple[float, float] | None:
+    """The value of one parameter, and its error, with which all rates agree best.
+
+    That of the guess is near. The error is what the scatter of the rates about it leaves.
+    """
+    value, error = float(guess.params[name]), 0.0
+    with np.errstate(all="ignore"):
+        spread = measured.errors / np.abs(measured.values)  # (pairs,)
+        for _ in range(_SOLUTION_STEPS):
+            params = {**guess.params, name: value}, {**guess.params, name: value * (1 + _BESIDE)}
+            own, beside = (
+                proposal_of(scheme, Guess(given), length=measured.length) for given in params
+            )
+            if own is None or beside is None or own.frequencies.size != measured.pairs:
+                return None
+            changes = np.log(beside.frequencies / own.frequencies) / math.log1p(_BESIDE)
+            missed = np.log(measured.values / own.frequencies)
+            known = np.isfinite(changes) & (np.abs(missed) <= 8 * spread + _ROUGH) & (spread < 0.1)
+            weights = np.where(known, spread, np.inf) ** -2.0
+            changes, missed = np.where(known, changes, 0), np.where(known, missed, 0)
+            power = float(weights @ changes**2)
+            if power == 0:
+                return None
+            step = float(weights @ (changes * missed)) / power
+            value *= math.exp(step)
+            left = float(weights @ (missed - step * changes) ** 2)
+            count = np.count_nonzero(known & (changes != 0))
+            error = 1 / math.sqrt(power)
+            shared = math.sqrt(left / float(weights.sum()))
+            if count >= MANY:
+                error *= SURE * math.sqrt(left / (count - 1))
+    return value, value * (error + shared + DOUBLE)
 
 
 def answered(scheme: Scheme, guesses: Iterator[Guess]) -> Iterator[Guess]:
@@ -252,8 +327,9 @@ def default_guesses(scheme: Scheme, measured: Measured) -> Iterator[Guess]:
     for parameter in () if agreeing else _numbers(scheme, given):
         value = solved(scheme, given, parameter, measured)
         if value is not None and value != parameter.default:
-            cost = 2.2 + 0.3 * digit_count(float(value))
-            yield Guess({**given, parameter.name: value}, cost=min(cost, 5.0))
+            whole = parameter.type is int
+            cost, name = (2.8, None) if whole else (2.2, parameter.name)
+            yield Guess({**given, parameter.name: value}, cost=cost, solved=name)
 
 
 @lru_cache(maxsize=64)
