@@ -28,6 +28,9 @@ _LONGEST_DECIMAL = 24  # characters of a position that is written out; longer on
 PAST_ALL: int = 10**_LONGEST
 """What stands for every larger number: 2^53 has 16 digits, and a text may have millions."""
 _OPTION = "--positions"
+FALLING_POSITIONS = 1 << 16
+"""The most positions of a negative step, each of which takes a range of its own."""
+_FALLING_RUN = 4  # falling positions that are written as start:stop:step
 
 
 class Positions(Record):
@@ -63,25 +66,40 @@ class Positions(Record):
         return cls((range(first, first + count * parts, parts),), parts)
 
     @classmethod
+    def evenly(cls, first: int, step: int, count: int, denominator: int = 1) -> Positions:
+        """Positions ``first``, ``first + step``, …, which fall where the step is negative.
+
+        >>> str(Positions.evenly(9, -3, 4)), str(Positions.evenly(1, 2, 3, 2))
+        ('9:-3:-3', '0.5:3.5')
+        """
+        numbers = range(first, first + step * count, step)
+        if step > 0:
+            return cls((numbers,), denominator)
+        return cls(tuple(range(number, number + 1) for number in numbers), denominator)
+
+    @classmethod
     def parse(cls, text: str) -> Positions:
         """Positions from text: ``start:stop[:step]`` (half-open) and single numbers, by commas.
 
-        A number is whole, a decimal fraction or ``p/q``, and that number exactly.
+        A number is whole, a decimal fraction or ``p/q``, and that number exactly. With a negative
+        step positions fall.
 
-        >>> [str(Positions.parse(text)) for text in ("0.1,1e-3", "0:1:1/3", "-3:0")]
-        ['0.1,0.001', '0:1:1/3', '-3:0']
+        >>> [str(Positions.parse(text)) for text in ("0.1,1e-3", "0:1:1/3", "-3:0", "4:0:-1")]
+        ['0.1,0.001', '0:1:1/3', '-3:0', '4:0:-1']
 
         Raises: InvalidInput when a part is malformed or empty.
         """
         parts = [_numbers(part.strip(), text) for part in text.split(",")]
-        if all(isinstance(number, int) for numbers in parts for number in numbers):
-            return cls(tuple(_range(numbers, 1) for numbers in parts))
-        from math import lcm
-
         denominator = 1
-        for start, _, step in parts:
-            denominator = lcm(denominator, start.denominator, step.denominator)
-        return cls(tuple(_range(numbers, denominator) for numbers in parts), denominator)
+        if not all(isinstance(number, int) for numbers in parts for number in numbers):
+            from math import lcm
+
+            for start, _, step in parts:
+                denominator = lcm(denominator, start.denominator, step.denominator)
+        return cls(
+            tuple(span for numbers in parts for span in _spans(numbers, denominator, text)),
+            denominator,
+        )
 
     @property
     def count(self) -> int:
@@ -111,6 +129,17 @@ class Positions(Record):
     def step(self) -> int | None:
         """How many parts of 1 lie between neighbours, None where that changes."""
         return self.ranges[0].step if len(self.ranges) == 1 else None
+
+    @property
+    def progression(self) -> tuple[int, int] | None:
+        """The first position and the step, in parts of 1, where all are evenly spaced.
+
+        >>> Positions.parse("9:-3:-3").progression, Positions.parse("0.5:3.5").progression
+        ((9, -3), (1, 2))
+        >>> Positions.parse("5,17,4096").progression
+        """
+        runs = tuple(_falling_runs(self.ranges))
+        return (runs[0][0], runs[0].step) if len(runs) == 1 else None
 
     def name(self, number: int) -> str:
         """How a reader is told a number of parts of 1, exactly.
@@ -241,7 +270,7 @@ class Positions(Record):
             yield from span
 
     def __str__(self) -> str:
-        return ",".join(_text(span, self.denominator) for span in self.ranges)
+        return ",".join(_text(span, self.denominator) for span in _falling_runs(self.ranges))
 
 
 def whole_number(text: str) -> int | None:
@@ -322,8 +351,29 @@ def _length(positions: range) -> int:
     return (positions.stop - positions.start + positions.step - 1) // positions.step
 
 
+def _falling_runs(ranges: tuple[range, ...]) -> Iterator[range]:
+    """The ranges, with one of a negative step for each run of single positions that fall evenly."""
+    begin = 0
+    while begin < len(ranges):
+        end = begin + 1
+        if len(ranges) - begin >= _FALLING_RUN and _length(ranges[begin]) == 1:
+            first, step = ranges[begin].start, ranges[begin + 1].start - ranges[begin].start
+            while (
+                step < 0
+                and end < len(ranges)
+                and ranges[end].start == first + step * (end - begin)
+                and _length(ranges[end]) == 1
+            ):
+                end += 1
+        if end - begin >= _FALLING_RUN:
+            yield range(first, first + step * (end - begin), step)
+        else:
+            yield from ranges[begin:end]
+        begin = end
+
+
 def _text(positions: range, denominator: int) -> str:
-    if _length(positions) == 1:
+    if positions.step > 0 and _length(positions) == 1:
         return _name(positions.start, denominator)
     ends = f"{_name(positions.start, denominator)}:{_name(positions.stop, denominator)}"
     step = positions.step
@@ -369,16 +419,23 @@ def _numbers(part: str, text: str) -> tuple[Fraction | int, Fraction | int, Frac
     start, *rest = numbers
     stop = rest[0] if rest else start + 1
     step = rest[1] if len(rest) == 2 else 1
-    if step <= 0:
+    if step == 0:
         raise InvalidInput(f"{_OPTION} {abbreviated(text)}: the step of {part!r} must be positive")
-    if stop <= start:
+    if stop <= start if step > 0 else stop >= start:
         raise InvalidInput(f"{_OPTION} {abbreviated(text)}: {part!r} holds no position")
     return start, stop, step
 
 
-def _range(
-    numbers: tuple[Fraction | int, Fraction | int, Fraction | int], denominator: int
-) -> range:
-    """The range of what lies from a start to before a stop, in parts of 1."""
-    start, stop, step = numbers
-    return range(int(start * denominator), -int(-stop * denominator // 1), int(step * denominator))
+def _spans(
+    numbers: tuple[Fraction | int, Fraction | int, Fraction | int], denominator: int, text: str
+) -> tuple[range, ...]:
+    """The ranges of what lies from a start to before a stop, in parts of 1."""
+    start, stop, step = (number * denominator for number in numbers)
+    if step > 0:
+        return (range(int(start), -int(-stop // 1), int(step)),)
+    falling = range(int(start), int(stop // 1), int(step))
+    if falling[FALLING_POSITIONS:]:
+        raise InvalidInput(
+            f"{_OPTION} {abbreviated(text)}: at most {FALLING_POSITIONS} positions may fall"
+        )
+    return tuple(range(number, number + 1) for number in falling)

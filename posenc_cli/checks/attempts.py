@@ -306,7 +306,9 @@ def _attempt_all(
             if profile is not None or hypothesis.tables == ("slopes",):
                 trial = try_scores(hypothesis, profile, evidence)
             else:
-                trial = sharpened(try_hypothesis(hypothesis, evidence), evidence)
+                trial = try_hypothesis(hypothesis, evidence)
+                if best is None or best.equal < 1 or best.hypothesis.cost >= _PLAIN:
+                    trial = sharpened(trial, evidence)
         except InvalidInput:
             continue
         trials.append(trial)
@@ -339,6 +341,7 @@ def _distinct_hypotheses(hypotheses: Iterable[Hypothesis]) -> Iterator[Hypothesi
             hypothesis.tables,
             where,
             hypothesis.wrong,
+            hypothesis.denominator,
             hypothesis.multiplier,
             hypothesis.cells and hypothesis.cells.done,
         )

@@ -6,13 +6,14 @@ import shlex
 from typing import TYPE_CHECKING
 
 from posenc_cli.formulas.parameters import as_text, option_words
+from posenc_cli.formulas.relative import transformer_xl
 from posenc_cli.inference.tolerance import real_format
 from posenc_cli.inference.trial import UNREDUCED_TABLES
+from posenc_cli.positions import FALLING_POSITIONS, Positions
 
 if TYPE_CHECKING:
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.inference.trial import Trial
-    from posenc_cli.positions import Positions
 
 _LISTED = 64
 """Ranges of positions that fit on a command line."""
@@ -21,20 +22,18 @@ _LISTED = 64
 def commands_of(trial: Trial, evidence: Evidence, positions: Positions | None) -> tuple[str, ...]:
     """Commands that write the array again, one for each file, ready to paste."""
     hypothesis, bound = trial.hypothesis, trial.bound
-    if hypothesis.wrong or hypothesis.tables == ("slopes",):
-        if hypothesis.tables == ("slopes",) and not hypothesis.wrong:
-            return (_slopes_command(trial),)
+    if hypothesis.wrong or (positions is None and hypothesis.positions is not None):
         return ()
-    if positions is None and hypothesis.positions is not None:
-        return ()
+    if hypothesis.tables == ("slopes",):
+        return (_slopes_command(trial),)
     words = ["posenc", "generate", "--scheme", bound.scheme.name]
     length = None
     if positions is not None:
         given = _positions_words(trial, positions)
         if given is None:
-            return ()
+            return _commands_of_sinusoids(trial, evidence, positions)
         words += given
-        length = positions.last + 1
+        length = positions.length
     parameters = _parameter_words(trial, length)
     if parameters is None:
         return ()
@@ -47,6 +46,22 @@ def commands_of(trial: Trial, evidence: Evidence, positions: Positions | None) -
         )
         for table in hypothesis.tables
     )
+
+
+def _commands_of_sinusoids(
+    trial: Trial, evidence: Evidence, positions: Positions
+) -> tuple[str, ...]:
+    """The command of Transformer-XL's rows at offsets on one side: sinusoids count from them."""
+    evenly = positions.progression is not None and positions.count <= FALLING_POSITIONS
+    if trial.bound.scheme is not transformer_xl or not evenly:
+        return ()
+    assert positions.progression is not None
+    first, step = positions.progression
+    falling = Positions.evenly(-first, -step, positions.count)
+    base, dim = trial.bound.params["base"], trial.bound.params["dim"]
+    words = ["posenc", "generate", "--scheme", "sinusoidal", "--positions", str(falling)]
+    words += ["--dim", str(dim), "--base", as_text(base), "--layout", "concat"]
+    return (shlex.join([*words, *_file_words(trial, evidence, None, several=False)]),)
 
 
 def _parameter_texts(trial: Trial, length: int | None) -> dict[str, str]:
@@ -82,13 +97,11 @@ def _positions_words(trial: Trial, positions: Positions) -> list[str] | None:
         if only is None or only.step != 1 or only[0] != -only[-1]:
             return None
         return ["--len", str(only[-1] + 1)]
-    if len(positions.ranges) == 1 and positions.ranges[0].step == 1:
-        only = positions.ranges[0]
-        start = ["--start", str(only.start)] if only.start else []
-        return [*start, "--len", str(len(only))]
-    if positions.count > _LISTED and len(positions.ranges) > _LISTED:
-        return None
-    return ["--positions", str(positions)]
+    if positions.step == positions.denominator:
+        start = ["--start", positions.name(positions.first)] if positions.first else []
+        return [*start, "--len", str(positions.count)]
+    text = str(positions)
+    return ["--positions", text] if text.count(",") < _LISTED else None
 
 
 def _file_words(trial: Trial, evidence: Evidence, table: str | None, *, several: bool) -> list[str]:

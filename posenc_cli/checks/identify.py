@@ -33,7 +33,7 @@ from posenc_cli.inference.trial import (
     UNREDUCED_TABLES,
     Hypothesis,
 )
-from posenc_cli.positions import Positions
+from posenc_cli.positions import FALLING_POSITIONS, Positions
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
@@ -174,8 +174,9 @@ class Identification(Record):
         )
         compared = f"all {best.compared} rows compared{but}"
         as_well = [c.scheme for c in self.candidates if c.fits and c.bits == best.bits]
-        others = " and ".join(other for other in dict.fromkeys(as_well) if other != best.scheme)
-        alike = f"; {others} fits as well" if best.fits and others else ""
+        others = [other for other in dict.fromkeys(as_well) if other != best.scheme]
+        do = "fits" if len(others) == 1 else "fit"
+        alike = f"; {' and '.join(others)} {do} as well" if best.fits and others else ""
         return f"{name} ({compared}; largest difference {best.residual:.3g}){alike}"
 
 
@@ -314,6 +315,7 @@ def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
         key = (
             *(bound.scheme.name, repr(shown), hypothesis.tables, hypothesis.wrong),
             *(
+                hypothesis.denominator,
                 hypothesis.multiplier,
                 _format_text(hypothesis),
                 where if attempt.evidence.count == 1 else None,
@@ -355,6 +357,7 @@ def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
             *hypothesis.notes,
             *wider_ladders(bound),
             *_irregularity_notes(hypothesis, evidence, positions),
+            *_progression_notes(bound.scheme.kind, positions),
             *_omissions(attempt, tally),
         ),
         wrong=hypothesis.wrong,
@@ -432,11 +435,29 @@ def _positions(hypothesis: Hypothesis, evidence: Evidence) -> Positions | None:
         return Positions.contiguous(int(where[0]), 1)
     step = (int(where[1]) - int(where[0])) // max(int(rows[1] - rows[0]), 1)
     first = int(where[0]) - step * int(rows[0])
-    if step > 0 and np.array_equal(where, first + step * rows):
-        return Positions((range(first, first + step * count, step),))
+    if step != 0 and np.array_equal(where, first + step * rows):
+        evenly = Positions.evenly(first, step, count, hypothesis.denominator)
+        return evenly if step > 0 or count <= FALLING_POSITIONS else None
     if rows.size == count and where.min() >= 0:
         return positions_of(where.tolist())
     return None
+
+
+def _progression_notes(kind: str, positions: Positions | None) -> Iterator[str]:
+    """At which positions rows stand, where these are not whole numbers that rise by 1."""
+    if positions is None or positions.progression is None or kind in ("relative", "bias"):
+        return
+    first, step = positions.progression
+    if step == positions.denominator and first % step == 0:
+        return
+    if step == -positions.denominator and 2 * first == positions.count - 1:
+        yield (
+            f"rows are relative offsets from {first} down to {-first}, as in the tables of espnet "
+            "and Conformer models"
+        )
+        return
+    sign, size = ("-" if step < 0 else "+"), positions.name(abs(step))
+    yield f"row r is at position {positions.name(first)} {sign} {size}·r"
 
 
 def _irregularity_notes(

@@ -145,7 +145,8 @@ def _own_error(error: Exception) -> PosencError:
     """An error as one of posenc's own: what none of them stands for is a bug."""
     if isinstance(error, PosencError):
         return error
-    if isinstance(error, MemoryError):
+    # A thread that finds no room for its stack is told as a RuntimeError.
+    if isinstance(error, MemoryError) or str(error) == "can't start new thread":
         return Unavailable("not enough memory")
     from posenc_cli.cli.dependencies import unloaded_dependency
 

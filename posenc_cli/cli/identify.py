@@ -131,6 +131,7 @@ def _candidate_fields(candidate: Candidate) -> dict[str, Any]:
         "pairs_differing": list(candidate.wrong_pairs),
         "tables": _tables(candidate),
         "positions": None if candidate.positions is None else str(candidate.positions),
+        "progression": _progression(candidate),
         "head": candidate.head,
         "attention_factor": candidate.attention_factor,
         "forms": list(candidate.forms),
@@ -144,6 +145,15 @@ def _candidate_fields(candidate: Candidate) -> dict[str, Any]:
         "notes": list(candidate.notes),
         "commands": list(candidate.commands),
     }
+
+
+def _progression(candidate: Candidate) -> dict[str, float] | None:
+    """The first position and the step from row to row; None where rows are not evenly spaced."""
+    positions = candidate.positions
+    if positions is None or positions.progression is None:
+        return None
+    first, step = (number / positions.denominator for number in positions.progression)
+    return {"start": first, "step": step}
 
 
 def _tables(candidate: Candidate) -> list[str]:

@@ -11,6 +11,7 @@ import contextlib
 import mmap
 import os
 import re
+from functools import lru_cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _PICKLE = rb"\x80[\x02-\x05]"
 _HEAD = 512  # bytes that tell a format
 _LARGEST_EXACT = 2**53
+_PRODUCT_BYTES = 48 << 20  # OpenBLAS's buffer was measured to take 32 MiB
 _SCATTERED = 64  # rows read at a time where they lie apart: each brings its neighbours' pages along
 
 
@@ -188,6 +190,7 @@ def read_array(path: str | os.PathLike[str], *, max_bytes: int | None = None) ->
     array([[ 1. ,  0.5],
            [-0. ,  nan]])
     """
+    _reserve_products()
     with _reading(path, max_bytes) as (source, form):
         assert form.read is not None
         stored = form.read(source)
@@ -204,6 +207,7 @@ def read_members(path: str, names: Sequence[str]) -> list[Loaded]:
         InvalidInput: the file is malformed, or one is no tensor of numbers.
         Unavailable: the file cannot be opened or read.
     """
+    _reserve_products()
     with _reading(path, None) as (source, _):
         return [
             Loaded(_widen(stored, source), stored.dtype, path, member=name)
@@ -231,6 +235,7 @@ def read_vectors(path: str) -> tuple[tuple[int, ...], FileRows]:
         InvalidInput: the file is malformed, or holds no floating-point vectors.
         Unavailable: the file cannot be opened or read.
     """
+    _reserve_products()
     with _reading(path, None) as (source, form):
         assert form.read is not None
         stored = form.read(source)
@@ -250,6 +255,22 @@ def read_vectors(path: str) -> tuple[tuple[int, ...], FileRows]:
             source.afford(values.nbytes)
         rows = Stored(values.reshape(-1, values.shape[-1]), stored.dtype)
         return values.shape, FileRows(rows, source, path)
+
+
+@lru_cache(maxsize=1)
+def _reserve_products() -> None:
+    """Make the first matrix product while there is room: its buffer is kept for all others.
+
+    OpenBLAS ends the process with status 1 where it finds no memory for that.
+
+    Raises: MemoryError.
+    """
+    try:
+        mmap.mmap(-1, _PRODUCT_BYTES).close()
+    except OSError:
+        raise MemoryError from None
+    square = np.ones((8, 8))
+    square @ square
 
 
 @contextlib.contextmanager

@@ -189,9 +189,7 @@ def snap(value: float, error: float) -> float:
     return value
 
 
-def written_numbers(
-    value: float, error: float, *, tries: int = 1
-) -> Iterator[tuple[float, int]]:
+def written_numbers(value: float, error: float, *, tries: int = 1) -> Iterator[tuple[float, int]]:
     """Numbers that people write within an error of a value, and the digits of each.
 
     These are the shortest decimal and the ratio of the smallest whole numbers, the shorter first,

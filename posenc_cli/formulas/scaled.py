@@ -184,9 +184,7 @@ def _proportional_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     partial = next(share for share in shares if int(share * pairs) == turning)
     for base, _, _ in ladder_bases(xp, measured, pairs, known_only=True):
         for guess in _divisors(xp, measured, base):
-            yield replace(
-                guess, params={**guess.params, "partial": partial}, cost=1.1 + guess.cost
-            )
+            yield replace(guess, params={**guess.params, "partial": partial}, cost=1.1 + guess.cost)
 
 
 def _linear_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:

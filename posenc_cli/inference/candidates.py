@@ -146,8 +146,11 @@ def proposal_of(scheme: Scheme, guess: Guess, *, length: int | None = None) -> P
     )
 
 
-def agrees(frequencies: Reals, rates: Rates, *, loose: float = 0.0) -> bool:
-    """Whether rates a row may be whole multiples of frequencies, one multiple for all pairs."""
+def agrees(frequencies: Reals, rates: Rates, *, loose: float = 0.0, any_step: bool = False) -> bool:
+    """Whether rates a row may be multiples of frequencies, one multiple for all pairs.
+
+    It is a whole number, unless ``any_step`` between positions may be meant.
+    """
     count = rates.values.size
     if frequencies.size < count:
         return False
@@ -157,6 +160,8 @@ def agrees(frequencies: Reals, rates: Rates, *, loose: float = 0.0) -> bool:
     if known.size:
         slow = known[-1]
         steps.add(float(np.round(rates.values[slow] / frequencies[slow])))
+        if any_step:
+            steps.add(_step_of(frequencies[known[::-1]], rates.values[known[::-1]]))
     for step in steps:
         left = rates.values - step * frequencies
         left = np.abs(left - 2 * np.pi * np.round(left / (2 * np.pi)))
@@ -164,6 +169,15 @@ def agrees(frequencies: Reals, rates: Rates, *, loose: float = 0.0) -> bool:
         if step and (left <= limits).all():
             return True
     return False
+
+
+def _step_of(frequencies: Reals, values: Reals) -> float:
+    """The multiple of frequencies, the slowest first, that values modulo 2π are."""
+    step = float(values[0] / frequencies[0])
+    for frequency, value in zip(frequencies.tolist(), values.tolist(), strict=True):
+        turns = round((step * frequency - value) / (2 * math.pi))
+        step = (value + 2 * math.pi * turns) / frequency
+    return step
 
 
 def rotary_proposals(
@@ -589,5 +603,5 @@ def sinusoidal_proposals(
     for scheme in schemes_of("absolute"):
         given = {name: value for name, value in settled.items() if name in scheme.parameters}
         for proposal in _proposals(scheme, Measured(rates.values, rates.errors, given)):
-            if agrees(proposal.frequencies, rates, loose=0.004):
+            if agrees(proposal.frequencies, rates, loose=0.004, any_step=True):
                 yield proposal

@@ -8,10 +8,12 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.formulas.inverse import SPARE, snap, written_numbers
 from posenc_cli.inference.fitting import fit
 from posenc_cli.records import Record
 
@@ -32,6 +34,12 @@ _FIRST = 1 << 17
 """The farthest first position that is looked for where one function of waves is known."""
 _MISSED = 0.2
 """How far from its point on the circle a pair may be on average at the first position."""
+_LEAST_ON_LINE, _SHARE_ON_LINE = 3, 0.75
+"""Rows at least, and the share of them, that stand at evenly spaced positions."""
+_NEAR_LINE = 0.1
+"""Of a step, of 1 and of the unit circle: how far from its line bfloat16 leaves a row."""
+_MOST_PARTS = 10**9
+"""Of 1: positions of smaller parts are rounded to such."""
 _SHARPENED = 320
 """Rows beyond the first that sharpen rates: more lead no farther."""
 _POLISHED = 32
@@ -306,29 +314,89 @@ def positions_at(
     ``signed`` looks at small negative positions too; places past the ``farthest`` are not found.
     Shape: both (rows,).
     """
+    places, misfits = _places(pairs, frequencies, signed=signed, farthest=farthest, whole=True)
+    return places.astype(np.int64), misfits
+
+
+def progression_of(
+    pairs: ComplexRows, rows: Integers, frequencies: Reals
+) -> tuple[Fraction, Fraction] | None:
+    """The first position and the step of rows at evenly spaced positions, of any sign.
+
+    ``rows`` (n,) number those of ``pairs``. None where most rows stand on no line.
+
+    >>> rows = np.arange(40)
+    >>> at = np.exp(1j * np.multiply.outer(0.5 - 0.25 * rows, [1.0, 0.1, 0.01]))
+    >>> [str(number) for number in progression_of(at, rows, np.array([1.0, 0.1, 0.01]))]
+    ['1/2', '-1/4']
+    """
+    if rows.size < _LEAST_ON_LINE:
+        return None
+    places, misfits = _places(pairs, frequencies, signed=True, farthest=_FARTHEST, whole=False)
+    if np.median(misfits) > _NEAR_LINE:
+        return None
+    where = rows - rows[0]
+    step = float(np.median(np.diff(places) / np.diff(where)))
+    start = float(np.median(places - step * where))
+    near = np.abs(places - start - step * where) <= _NEAR_LINE * max(1.0, abs(step))
+    if near.sum() < _LEAST_ON_LINE or near.mean() < _SHARE_ON_LINE:
+        return None
+    centred = where[near] - where[near].mean()
+    power = float(centred @ centred)
+    step = float(centred @ places[near]) / power
+    start = float(places[near].mean() - step * where[near].mean())
+    left = places[near] - start - step * where[near]
+    noise = 3 * float(np.sqrt(np.mean(left**2))) + 1e-12 * float(np.abs(places[near]).max())
+    errors = noise * np.sqrt(1 / near.sum() + where.mean() ** 2 / power), noise / np.sqrt(power)
+    first, apart = map(_fraction, (start, step), errors)
+    return (first - apart * int(rows[0]), apart) if apart else None
+
+
+def _fraction(value: float, error: float) -> Fraction:
+    """The number that people write within an error of a value, of either sign.
+
+    Where there is none it is the value to as many digits as the error leaves it.
+    """
+    if abs(value - round(value)) <= error:
+        return Fraction(round(value))
+    short = snap(abs(value), error / SPARE)
+    number = next((written for written, _ in written_numbers(abs(value), error)), short)
+    nearest = Fraction(str(number))
+    if nearest.denominator > _MOST_PARTS:
+        nearest = Fraction(number).limit_denominator(_MOST_PARTS)
+    return nearest if value > 0 else -nearest
+
+
+def _places(
+    pairs: ComplexRows, frequencies: Reals, *, signed: bool, farthest: int, whole: bool
+) -> tuple[Reals, Reals]:
+    """As :func:`positions_at`, the ``whole`` positions or those where the fastest pair says."""
     turning = np.flatnonzero(frequencies > 0)
     order = turning[np.argsort(frequencies[turning], kind="stable")]
     if order.size == 0:
-        return np.zeros(pairs.shape[0], np.int64), np.full(pairs.shape[0], np.inf)
+        return np.zeros(pairs.shape[0]), np.full(pairs.shape[0], np.inf)
     phases = np.angle(pairs[:, order]) % (2 * np.pi)  # (rows, pairs)
     rates = frequencies[order]
     wavelength = 2 * np.pi / rates[0]
     most = max(_MOST_TURNS, _TURNS_AT_ONCE // max(pairs.shape[0], 1))
-    turns = np.arange(-1 if signed else 0, int(np.clip(farthest / wavelength, 1, most)) + 1)
+    last = int(np.clip(farthest / wavelength, 1, most))
+    turns = np.arange((-1 if whole else -last) if signed else 0, last + 1)
     places = phases[:, :1] / rates[0] + wavelength * turns[None, :]
     for index in range(1, order.size):
         rate = rates[index]
         wanted = np.round((places * rate - phases[:, index : index + 1]) / (2 * np.pi))
         places = (phases[:, index : index + 1] + 2 * np.pi * wanted) / rate
-    whole = np.round(np.clip(np.nan_to_num(places), -(2.0**53), 2.0**53))
+    places = np.clip(np.nan_to_num(places), -(2.0**53), 2.0**53)
+    if whole:
+        places = np.round(places)
     if not signed:
-        whole = np.maximum(whole, 0)
-    misfits = np.empty(whole.shape)  # (rows, turns)
+        places = np.maximum(places, 0)
+    misfits = np.empty(places.shape)  # (rows, turns)
     at_once = max(1, _CELLS_AT_ONCE // phases.size)
-    for first in range(0, whole.shape[1], at_once):
+    for first in range(0, places.shape[1], at_once):
         some = slice(first, first + at_once)
-        apart = np.multiply.outer(whole[:, some], rates) - phases[:, None]  # (rows, turns, pairs)
+        apart = np.multiply.outer(places[:, some], rates) - phases[:, None]  # (rows, turns, pairs)
         misfits[:, some] = np.abs(2 * np.sin(apart / 2)).mean(axis=2)  # |exp(i·apart) − 1|
     best = np.argmin(misfits, axis=1)
     every = np.arange(pairs.shape[0])
-    return whole[every, best].astype(np.int64), misfits[every, best]
+    return places[every, best], misfits[every, best]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import RealRows
 
 _EQUAL = 0.5
-"""Of the cells: so many are correctly rounded at a number that is nearly right, and not by chance."""
+"""Of the cells: so many are correctly rounded only where the number is nearly right."""
 
 _BESIDE = 1e-7
 """Of a parameter: how far the next value is tried, for cells that change in proportion."""

@@ -67,7 +67,8 @@ UNREDUCED_TABLES = (UNREDUCED, UNREDUCED_FULL)
 class Hypothesis(Record):
     """A scheme of the catalogue with parameters, as one table for each array of the evidence.
 
-    ``positions`` (n,) are those of the rows of the sample, None where the array has none.
+    ``positions`` (n,) are those of the rows of the sample, in parts of 1 of which ``denominator``
+    says the size, None where the array has none.
     ``cost`` says how special the hypothesis is: of two that fit, the plainer is taken. Costs are
     judgements of how much is to be believed: 1 for one rule with numbers that people use, 0.3 more
     for each digit of a number that was fitted, 2 to 3.5 for rules with many numbers, 3 more for a
@@ -91,17 +92,22 @@ class Hypothesis(Record):
     multiplier: float = 1.0
     cells: CellFormat | None = None
     steps: tuple[float, ...] = ()
+    denominator: int = 1
 
     @property
     def seq_len(self) -> int | None:
         """The length that parameters fall back to: the last position + 1."""
         if self.positions is None or self.positions.size == 0:
             return None
-        return max(int(self.positions.max()), 0) + 1
+        return max(int(self.positions.max()) // self.denominator, 0) + 1
 
     def encoding(self) -> Encoding:
         """The encoding; ``InvalidInput`` where its parameters contradict each other."""
-        return Encoding.of(catalogue.find(self.scheme), self.given, seq_len=self.seq_len)
+        whole = Encoding.of(catalogue.find(self.scheme), self.given, seq_len=self.seq_len)
+        if self.denominator == 1:
+            return whole
+        content = whole.bound.content.in_parts(self.denominator)
+        return replace(whole, bound=replace(whole.bound, content=content))
 
 
 class Trial(Record):
@@ -599,6 +605,7 @@ def _angles(
 ) -> RealRows:
     """The size of each wave's angle at each position. Shape: (positions, waves)."""
     coordinates = placed_waves(waves).coordinates
+    frequencies = frequencies / waves.denominator
     if coordinates is None:
         return np.multiply.outer(np.abs(positions).astype(np.float64), frequencies)
     assert coordinates.at is not None

@@ -32,7 +32,7 @@ from posenc_cli.inference.candidates import (
     sinusoidal_proposals,
 )
 from posenc_cli.inference.census import position_rounding
-from posenc_cli.inference.rates import Rates, positions_at, rates_of
+from posenc_cli.inference.rates import Rates, positions_at, progression_of, rates_of
 from posenc_cli.inference.readings import function_views, reads_columns, repetitions, views
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import (
@@ -43,7 +43,8 @@ from posenc_cli.inference.trial import (
     Hypothesis,
     distances,
 )
-from posenc_cli.records import replace
+from posenc_cli.positions import LARGEST_POSITION
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
     from posenc_cli.inference.readings import View
     from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
 
+_BETWEEN = 1e-3
+"""Mean distance on the unit circle: what float32 leaves of whole positions, and no others have."""
 _MISFIT = 0.35
 """Mean distance on the unit circle: what bfloat16 angles leave, and chance does not."""
 _SOLVED = 64
@@ -63,6 +66,10 @@ _PLACED = 1e-3
 """Mean distance on the unit circle of a row whose place its phases say: what float32 leaves."""
 _FEWEST_PLACED, _FARTHEST_PLACED = 4, 1 << 17
 """Pairs that say where a row stands, and how far: of fewer or farther some place always fits."""
+_FALLING = 0.05
+"""What positions that fall cost a sinusoidal matrix, beside Transformer-XL's, which count back."""
+_UNUSUAL = 0.5
+"""What such positions cost a rotary table: timesteps of diffusion models are rather meant."""
 _LOOKED_UP = 2.5
 """What an encoding costs that was tried since people use it, not since anything told it."""
 _MULTIPLIED = 1.0
@@ -209,11 +216,11 @@ def hypotheses_of_most_pairs(evidence: Evidence) -> Iterator[Hypothesis]:
         for ladder in ladders_of_most(replace(rates, values=turning)):
             right = np.abs(rates.values - ladder.frequencies) <= rates.errors  # (pairs,)
             of_right = replace(ladder, frequencies=ladder.frequencies[right])
-            for positions in _row_positions(view.pairs[:, right], evidence, rates, of_right):
+            for places in _row_positions(view.pairs[:, right], evidence, rates, of_right):
                 multiplier = _multiplier(view, evidence)
                 if view.kind == "rotary":
                     wrong = (SWAPPED,) if view.swapped else ()
-                    yield _rotary_hypothesis(view, ladder, positions, wrong, multiplier)
+                    yield _rotary_hypothesis(view, ladder, places, wrong, multiplier)
                 elif view.odd == "error" and ladder.scheme == rope.name:
                     given = {"dim": evidence.shape[1], "base": ladder.given["base"]}
                     given |= {"layout": view.columns, "order": view.order}
@@ -221,10 +228,11 @@ def hypotheses_of_most_pairs(evidence: Evidence) -> Iterator[Hypothesis]:
                         sinusoidal.name,
                         given,
                         (None,),
-                        positions,
+                        places.positions,
                         cost=ladder.cost,
                         hidden=("odd",),
                         multiplier=multiplier,
+                        denominator=places.denominator,
                     )
 
 
@@ -258,10 +266,17 @@ def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
                 (None,) if view.kind == "sinusoidal" else view.tables,
                 positions,
                 cost=cost + 3 * view.swapped,
-                hidden=("layout",) if view.kind == "rotary" and view.layout is None else ("odd",),
+                hidden=_hidden(view, evidence.shape[1]),
                 wrong=(SWAPPED,) if view.swapped else (),
                 multiplier=multiplier,
             )
+
+
+def _hidden(view: View, dim: int) -> tuple[str, ...]:
+    """The parameter that a view does not show."""
+    if view.kind == "sinusoidal":
+        return ("odd",) if dim % 2 == 0 else ()
+    return ("layout",) if view.layout is None else ()
 
 
 def _is_damaged_line(positions: Integers, rows: Integers) -> bool:
@@ -422,15 +437,15 @@ def _rotary(
     lengths: set[int | None] = {None}
     for proposal, multiplier in _multiplied_proposals(view, evidence, rates, amplitude, precise):
         for pairs, wrong in ways:
-            for positions in _row_positions(pairs, evidence, rates, proposal):
-                hypothesis = _rotary_hypothesis(view, proposal, positions, wrong, multiplier)
+            for places in _row_positions(pairs, evidence, rates, proposal):
+                hypothesis = _rotary_hypothesis(view, proposal, places, wrong, multiplier)
                 yield hypothesis
                 length = hypothesis.seq_len
                 if length is None or length in lengths:
                     continue
                 lengths.add(length)
                 for at_length in proposals_at_length(rates, amplitude, length, precise=precise):
-                    yield _rotary_hypothesis(view, at_length, positions, wrong)
+                    yield _rotary_hypothesis(view, at_length, places, wrong)
 
 
 def _multiplied_proposals(
@@ -450,7 +465,7 @@ def _multiplied_proposals(
 def _rotary_hypothesis(
     view: View,
     proposal: Proposal,
-    positions: Integers,
+    places: RowPlaces,
     wrong: tuple[str, ...],
     multiplier: float = 1.0,
 ) -> Hypothesis:
@@ -461,19 +476,41 @@ def _rotary_hypothesis(
         proposal.scheme,
         given,
         view.tables,
-        positions,
-        cost=proposal.cost + 3 * len(wrong) + _MULTIPLIED * (multiplier != 1),
+        places.positions,
+        cost=proposal.cost
+        + 3 * len(wrong)
+        + _MULTIPLIED * (multiplier != 1)
+        + _UNUSUAL * (places.falls or places.denominator > 1),
         hidden=() if view.layout is not None else ("layout",),
         notes=proposal.notes,
         wrong=wrong,
         uncertainty=proposal.uncertainty,
         multiplier=multiplier,
+        denominator=places.denominator,
     )
+
+
+class RowPlaces(Record):
+    """Where the rows of the sample stand (rows,), in parts of 1 of which ``denominator`` tells."""
+
+    positions: Integers
+    denominator: int = 1
+
+    @property
+    def scaled(self) -> bool:
+        """Whether they are multiples of a step below 1, as a factor of RoPE makes them."""
+        step = int(self.positions[1] - self.positions[0]) if self.positions.size > 1 else 1
+        return abs(step) < self.denominator and not (self.positions % step).any()
+
+    @property
+    def falls(self) -> bool:
+        """Whether the last stands before the first."""
+        return bool(self.positions[-1] < self.positions[0])
 
 
 def _row_positions(
     pairs: ComplexRows, evidence: Evidence, rates: Rates, proposal: Proposal
-) -> list[Integers]:
+) -> list[RowPlaces]:
     """Where the rows of the sample may stand: evenly spaced, or each where its phases say."""
     signed = catalogue.find(proposal.scheme).kind != "rotary"
     frequencies = proposal.frequencies[: pairs.shape[1]]
@@ -481,21 +518,22 @@ def _row_positions(
     known = pairs.shape[0]
     few = np.unique(np.r_[0 : min(8, known), np.linspace(0, known - 1, _SOLVED).astype(int)])
     early = few[: min(8, known)]
-    if positions_at(pairs[early], frequencies, signed=signed)[1].mean() > _MISFIT:
-        return []
+    misfit = float(positions_at(pairs[early], frequencies, signed=signed)[1].mean())
+    places = [] if misfit <= _BETWEEN else _places_between(pairs, few, evidence, frequencies)
+    if places or misfit > _MISFIT:
+        return places
     solved, apart = positions_at(pairs[few], frequencies, signed=signed)
     # Several steps measure one better: half precision leaves a row's place uncertain.
     spans = rows[few][1:8] - rows[few][0]
     steps = np.round((solved[1:8] - solved[0]) / np.maximum(spans, 1)).astype(np.int64)
     step = int(np.median(steps)) if steps.size else 1
-    places = []
     most = False
     if step != 0:
         # Of rows that were damaged, or stand elsewhere, the first may be one.
         starts, times = np.unique(solved - step * (rows[few] - rows[0]), return_counts=True)
         even = int(starts[np.argmax(times)]) + step * (rows - rows[0])
         if signed or even.min() >= 0:
-            places.append(even)
+            places.append(RowPlaces(even))
         if times.max() == few.size:
             return places
         most = 2 * int(times.max()) > few.size
@@ -503,8 +541,25 @@ def _row_positions(
         every, misfits = positions_at(pairs, frequencies, signed=signed)
         # Rows off the line of most are damaged, unless a rounding of positions explains them all.
         if np.median(misfits) <= _MISFIT and (not most or position_rounding(every, rows)):
-            places.append(every)
+            places.append(RowPlaces(every))
     return places
+
+
+def _places_between(
+    pairs: ComplexRows, few: Integers, evidence: Evidence, frequencies: Reals
+) -> list[RowPlaces]:
+    """Evenly spaced positions that are not whole, where most of a few rows stand at such."""
+    found = None
+    for some in (few[:_FEWEST_PLACED], few):
+        found = progression_of(pairs[some], evidence.rows[some], frequencies)
+        if found is None:
+            return []
+    assert found is not None
+    parts = math.lcm(*(number.denominator for number in found))
+    first, step = (int(number * parts) for number in found)
+    if parts == 1 or max(abs(first), abs(first + step * evidence.count)) > LARGEST_POSITION:
+        return []
+    return [RowPlaces(first + step * evidence.rows, parts)]
 
 
 def _sinusoidal(
@@ -523,35 +578,42 @@ def _sinusoidal(
         scheme = catalogue.find(proposal.scheme)
         if not reads_columns(view, scheme.bind(proposal.given).content, dim):
             continue
-        for positions in _row_positions(view.pairs, evidence, rates, proposal):
-            if not backward:
-                if positions.min() >= 0:
-                    yield Hypothesis(
-                        proposal.scheme,
-                        proposal.given,
-                        (None,),
-                        positions,
-                        cost=proposal.cost
-                        + (0.3 if view.order == "cos-first" else 0)
-                        + _MULTIPLIED * (multiplier != 1),
-                        hidden=("odd",) if dim % 2 == 0 else (),
-                        uncertainty=proposal.uncertainty,
-                        multiplier=multiplier,
-                    )
-                continue
-            fits = view.columns == "concat" and view.order == "sin-first"
-            spacing = proposal.given.get("spacing")
-            if fits and spacing == "vaswani" and dim % 2 == 0:
-                given = {"dim": dim, "base": proposal.given["base"]}
-                yield Hypothesis(
-                    transformer_xl.name,
-                    given,
-                    (None,),
-                    -positions,
-                    cost=proposal.cost + _MULTIPLIED * (multiplier != 1),
-                    uncertainty=proposal.uncertainty,
-                    multiplier=multiplier,
-                )
+        for places in _row_positions(view.pairs, evidence, rates, proposal):
+            if places.scaled and view.order == "cos-first" and dim % 2 == 0:
+                continue  # RoPE divided by a factor has these columns
+            own = Hypothesis(
+                proposal.scheme,
+                proposal.given,
+                (None,),
+                places.positions,
+                cost=proposal.cost
+                + (0.3 if view.order == "cos-first" else 0)
+                + _MULTIPLIED * (multiplier != 1)
+                + _FALLING * backward,
+                hidden=("odd",) if dim % 2 == 0 else (),
+                uncertainty=proposal.uncertainty,
+                multiplier=multiplier,
+                denominator=places.denominator,
+            )
+            if backward and places.denominator == 1:
+                yield from _relative(own, view)
+            yield own
+
+
+def _relative(sinusoids: Hypothesis, view: View) -> Iterator[Hypothesis]:
+    """Transformer-XL's rows, where sinusoids at falling positions are these."""
+    dim, given = int(str(sinusoids.given["dim"])), sinusoids.given
+    assert sinusoids.positions is not None
+    fits = view.columns == "concat" and view.order == "sin-first"
+    if fits and given.get("spacing") == "vaswani" and dim % 2 == 0:
+        yield replace(
+            sinusoids,
+            scheme=transformer_xl.name,
+            given={"dim": dim, "base": given["base"]},
+            positions=-sinusoids.positions,
+            cost=sinusoids.cost - _FALLING,
+            hidden=(),
+        )
 
 
 def _growing_hypotheses(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesis]:
@@ -564,7 +626,10 @@ def _growing_hypotheses(view: View, evidence: Evidence, rates: Rates) -> Iterato
     for plain in rotary_proposals(rates, None):
         if plain.scheme != rope.name:
             continue
-        for positions in _row_positions(view.pairs, evidence, rates, plain):
+        for places in _row_positions(view.pairs, evidence, rates, plain):
+            positions = places.positions
+            if places.denominator > 1:
+                continue
             if positions.size < 2 or positions[1] == positions[0]:
                 continue
             step = (positions[1] - positions[0]) / (evidence.rows[1] - evidence.rows[0])

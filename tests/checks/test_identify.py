@@ -637,7 +637,7 @@ def test_forms_after_one_that_fits_plainly_are_not_tried(monkeypatch):
 @pytest.mark.parametrize("first", [0, 4])
 def test_positions_go_on_from_rows_that_were_looked_at_to_all(first):
     rows = np.array([first, first + 3, first + 6])
-    hypothesis = SimpleNamespace(positions=100 + 2 * rows, tables=("cos",), head=None)
+    hypothesis = Hypothesis("rope", {}, ("cos",), positions=100 + 2 * rows)
     evidence = SimpleNamespace(rows=rows, count=20, shape=(20, 8))
     assert _positions(hypothesis, evidence) == Positions((range(100, 140, 2),))
 
