@@ -65,14 +65,18 @@ def _commands_of_sinusoids(
 
 
 def _parameter_texts(trial: Trial, length: int | None) -> dict[str, str]:
-    """The parameters that are not what they would be without, as a command line gives them."""
+    """The parameters that are not what they would be without, as a command line gives them.
+
+    Those that a command needs are among them, whether the array shows them or not.
+    """
     hypothesis, bound = trial.hypothesis, trial.bound
     texts: dict[str, str] = {}
     for name, parameter in bound.scheme.parameters.items():
         value = bound.params[name]
         follows = parameter.rules.follows_length and value == length
         usual = value == parameter.default and name not in ("dim", "base", "heads")
-        if value is not None and name not in hypothesis.hidden and not follows and not usual:
+        hidden = name in hypothesis.hidden and not parameter.required
+        if value is not None and not hidden and not follows and not usual:
             texts[name] = as_text(value, separator=parameter.rules.separator)
     return texts
 

@@ -46,7 +46,7 @@ CONTEXTS = (*(2**power for power in range(9, 21)), 1500, 3000, 6144, 12288, 4096
 NEAR = 0.02
 """Of a known number: what half-precision frequencies may make of it."""
 
-_BY_CHANCE = 0.25
+_BY_CHANCE = 0.02
 """Of a value: how likely a number of so few digits may lie within its error, and still be meant."""
 
 _MOST_PARTS, _MOST_DIGITS = 128, 7
@@ -55,10 +55,13 @@ _MOST_PARTS, _MOST_DIGITS = 128, 7
 FITTED = 6.0
 """What a guess costs whose number has as many digits as were measured: believed last."""
 
+BESIDE_KNOWN, ALIKE_NUMBERS = 2.9, 1e-4
+"""What it costs at most beside a known number that is so near, of its size, that both may fit."""
+
 SURE, MANY = 3.0, 6
 """Times the scatter of so many pairs: what was solved for with all of them is no farther off."""
 
-_ROUNDED, DOUBLE = 2.0**-24, 1e-15
+ROUNDED, DOUBLE = 2.0**-24, 1e-15
 """Of a number that float32 rounded, and that float64 computed: what it may be off by."""
 
 SPARE = 8
@@ -193,7 +196,7 @@ def written_numbers(value: float, error: float, *, tries: int = 1) -> Iterator[t
     """Numbers that people write within an error of a value, and the digits of each.
 
     These are the shortest decimal and the ratio of the smallest whole numbers, the shorter first,
-    unless some number as short lies within the error of one in four values, for all ``tries``.
+    unless a number as short lies within the error of two in a hundred values, for all ``tries``.
 
     >>> list(written_numbers(1.3333334, 1e-6)), list(written_numbers(2.7182817, 2e-7))
     ([(1.3333333333333333, 3)], [(2.7182818, 8)])
@@ -216,10 +219,11 @@ def written_numbers(value: float, error: float, *, tries: int = 1) -> Iterator[t
             # Ratios of whole numbers up to n lie 1/n² apart.
             digits = len(f"{over}{below}") + 1
             chance = 2 * error * tries * below**2
-            if over and digits <= _MOST_DIGITS and chance <= _BY_CHANCE:
+            decimal = 10**_MOST_DIGITS * over % below == 0
+            if not decimal and digits <= _MOST_DIGITS and chance <= _BY_CHANCE:
                 found.append((over / below, digits))
             break
-    yield from sorted(dict.fromkeys(found), key=lambda number: number[1])
+    yield from sorted(found, key=lambda number: number[1])
 
 
 def digit_count(value: float) -> int:
@@ -259,12 +263,14 @@ def ladder_bases(
     for part in () if near or known_only or steps != measured.pairs else _parts_of_wider(steps):
         if abs(part / base - 1) <= 5 * error / base:
             yield part, 1.3, 0.0
+    alike = any(error < abs(b - base) <= ALIKE_NUMBERS * base for b in near)
+    most = BESIDE_KNOWN if alike else FITTED
     for short, digits in written_numbers(base, error):
         if short not in near and short > 1:
-            yield short, 1.0 + 0.3 * digits, 0.0
+            yield short, min(1.0 + 0.3 * digits, most), 0.0
     if not known_only and base > 1:
         # A fitted base explains any ladder.
-        yield snap(base, error / SPARE), FITTED, error
+        yield snap(base, error / SPARE), most, error
 
 
 def _parts_of_wider(steps: float) -> Iterator[float]:
@@ -307,7 +313,7 @@ def fitted_base(xp: Any, measured: Measured, steps: float) -> tuple[float, float
     if x.size >= MANY:  # these show themselves how far they scatter
         error *= SURE * math.sqrt(float(w @ left) / (x.size - 2))
     # Code that takes powers of e rounds the exponent of one pair, and takes multiples of it.
-    shared = min(_ROUNDED, 2 * math.sqrt(float(w @ left) / float(w.sum())))
+    shared = min(ROUNDED, 2 * math.sqrt(float(w @ left) / float(w.sum())))
     return base, base * (steps * error + abs(slope) * steps * shared + DOUBLE)
 
 
@@ -340,6 +346,18 @@ def slowed_shares(xp: Any, measured: Measured, base: float, factor: float) -> tu
     return (1 - measured.values / plain) / full, measured.errors / plain / full
 
 
+def _shared_ratio(near: list[tuple[float, float]]) -> tuple[float, float]:
+    """The mean of the first ratios that agree with each other, and its error, both of its size."""
+    mean, weight = 0.0, 0.0
+    for ratio, error in near:
+        own = (error * ratio) ** -2
+        if weight and abs(ratio - mean) > SURE * (own**-0.5 + weight**-0.5):
+            break
+        mean = (mean * weight + ratio * own) / (weight + own)
+        weight += own
+    return (mean, weight**-0.5 / mean) if weight else (0.0, 0.0)
+
+
 def slowings(xp: Any, measured: Measured, base: float) -> list[float]:
     """Factors that the slowest pairs may be slowed by."""
     plain = plain_ladder(xp, base, measured.pairs)
@@ -347,8 +365,8 @@ def slowings(xp: Any, measured: Measured, base: float) -> list[float]:
     with xp.errstate(divide="ignore", invalid="ignore"):
         ratios, spread = plain / measured.values, measured.errors / xp.abs(measured.values)
     good = xp.flatnonzero((measured.values > 0) & (spread < 0.3))
-    for pair in good[-1:-4:-1]:
-        ratio = float(ratios[pair])
+    near = [(float(ratios[pair]), float(spread[pair])) for pair in good[::-1]]
+    for ratio, error in (_shared_ratio(near), *near[:3]):
         if ratio > 1.05:
-            factors.append(snap(ratio, max(3 * float(spread[pair]), 1e-6) * ratio))
+            factors.append(snap(ratio, max(3 * error, 1e-6) * ratio))
     return list(dict.fromkeys([*factors, *FACTORS]))

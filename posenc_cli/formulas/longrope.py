@@ -76,7 +76,7 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
         amplitude = measured.amplitude
         if amplitude is not None and abs(amplitude - 1) > measured.precise:
             settled |= _amplitude_parameters(amplitude, measured.precise)
-        notes = ("one of the two lists of factors: the array does not show the other",)
+        notes = ("the array shows one of the two lists of factors; the command gives it as both",)
         # A list of factors is the most that is told: last of the rules.
         yield Guess(settled, cost=3.5, notes=notes)
 

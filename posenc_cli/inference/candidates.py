@@ -21,12 +21,16 @@ from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.formulas.inverse import (
+    ALIKE_NUMBERS,
+    BESIDE_KNOWN,
     CONTEXTS,
     DOUBLE,
     FACTORS,
     FITTED,
     KNOWN_BASES,
     MANY,
+    NEAR,
+    ROUNDED,
     SPARE,
     STEEPEST,
     SURE,
@@ -59,10 +63,12 @@ _SAME_LADDER = 1e-12
 """Of a frequency: what float64 leaves of two powers that are equal."""
 _NAMED = 2
 """Wider ladders in a note."""
-_SOLUTION_STEPS = 2
-"""Of Newton's method, which begins within :data:`_ROUGH` of the number: its error is squared."""
-_BESIDE, _ROUGH = 1e-6, 1e-3
-"""Of a parameter: how far the next value is tried, and how far off a guess of it may be."""
+_BESIDE = 1e-6
+"""Of a parameter: how far the next value is tried, and the last step of Newton's method."""
+_ROUGH = (NEAR, 1e-3, 1e-3, 1e-3)
+"""Of rates, how far off a guess of a parameter may make them, at each step of Newton's method."""
+_EXACT = 1e-9
+"""Of rates: code in float32 scatters them more, and exact values, over some hundred rows, less."""
 _COMPUTED = 0.6
 """What a number costs that people compute from another: judgement, as one of two digits."""
 _MOST_GUESSES = 512
@@ -272,7 +278,9 @@ def _settled_guesses(scheme: Scheme, guess: Guess, measured: Measured) -> Iterat
     for number, digits in written_numbers(value, error):
         yield with_number(number, cost=guess.cost + 0.3 * digits)
     uncertainty = {**guess.uncertainty, name: error}
-    yield with_number(snap(value, error / SPARE), cost=FITTED, uncertainty=uncertainty)
+    alike = any(abs(known / value - 1) <= ALIKE_NUMBERS for known in FACTORS)
+    cost = min(FITTED, guess.cost + BESIDE_KNOWN) if alike else FITTED
+    yield with_number(snap(value, error / SPARE), cost=cost, uncertainty=uncertainty)
 
 
 def _solution(
@@ -285,7 +293,7 @@ def _solution(
     value, error = float(guess.params[name]), 0.0
     with np.errstate(all="ignore"):
         spread = measured.errors / np.abs(measured.values)  # (pairs,)
-        for _ in range(_SOLUTION_STEPS):
+        for rough in _ROUGH:
             params = {**guess.params, name: value}, {**guess.params, name: value * (1 + _BESIDE)}
             own, beside = (
                 proposal_of(scheme, Guess(given), length=measured.length) for given in params
@@ -294,7 +302,7 @@ def _solution(
                 return None
             changes = np.log(beside.frequencies / own.frequencies) / math.log1p(_BESIDE)
             missed = np.log(measured.values / own.frequencies)
-            known = np.isfinite(changes) & (np.abs(missed) <= 8 * spread + _ROUGH) & (spread < 0.1)
+            known = np.isfinite(changes) & (np.abs(missed) <= 8 * spread + rough) & (spread < 0.1)
             weights = np.where(known, spread, np.inf) ** -2.0
             changes, missed = np.where(known, changes, 0), np.where(known, missed, 0)
             power = float(weights @ changes**2)
@@ -308,7 +316,11 @@ def _solution(
             shared = math.sqrt(left / float(weights.sum()))
             if count >= MANY:
                 error *= SURE * math.sqrt(left / (count - 1))
-    return value, value * (error + shared + DOUBLE)
+            if abs(step) <= _BESIDE:
+                break
+    # Code in float32 rounds the number itself, which no scatter shows.
+    rounded = ROUNDED if shared > _EXACT else 0.0
+    return value, value * (error + shared + rounded + DOUBLE)
 
 
 def answered(scheme: Scheme, guesses: Iterator[Guess]) -> Iterator[Guess]:

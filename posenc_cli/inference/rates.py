@@ -38,6 +38,8 @@ _LEAST_ON_LINE, _SHARE_ON_LINE = 3, 0.75
 """Rows at least, and the share of them, that stand at evenly spaced positions."""
 _NEAR_LINE = 0.1
 """Of a step, of 1 and of the unit circle: how far from its line bfloat16 leaves a row."""
+_OFF_TOGETHER, _EXACT = 5e-7, 1e-8
+"""Of a position: what float32 powers leave, and less than any float32 table leaves."""
 _MOST_PARTS = 10**9
 """Of 1: positions of smaller parts are rounded to such."""
 _SHARPENED = 320
@@ -346,8 +348,14 @@ def progression_of(
     step = float(centred @ places[near]) / power
     start = float(places[near].mean() - step * where[near].mean())
     left = places[near] - start - step * where[near]
-    noise = 3 * float(np.sqrt(np.mean(left**2))) + 1e-12 * float(np.abs(places[near]).max())
-    errors = noise * np.sqrt(1 / near.sum() + where.mean() ** 2 / power), noise / np.sqrt(power)
+    farthest = float(np.abs(places[near]).max())
+    noise = 3 * float(np.sqrt(np.mean(left**2))) + 1e-12 * farthest
+    # Frequencies that float32 computed are off together, and places by the same share.
+    share = _OFF_TOGETHER if noise > _EXACT * farthest else 0.0
+    errors = (
+        noise * np.sqrt(1 / near.sum() + where.mean() ** 2 / power) + share * abs(start),
+        noise / np.sqrt(power) + share * abs(step),
+    )
     first, apart = map(_fraction, (start, step), errors)
     return (first - apart * int(rows[0]), apart) if apart else None
 

@@ -66,6 +66,7 @@ class View(Record):
     def places(self, width: int) -> dict[str, Integers]:
         """Where in a sinusoidal matrix the sine and the cosine of each pair are read."""
         pair = np.arange(self.count)
+        width -= self.odd == "pad"
         if self.columns == "interleaved":
             first, second = 2 * pair, 2 * pair + 1
         elif self.columns == "concat":

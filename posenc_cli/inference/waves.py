@@ -18,6 +18,7 @@ from posenc_cli import catalogue
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.growing import xpos
 from posenc_cli.formulas.inverse import KNOWN_BASES, Guess, snap
+from posenc_cli.formulas.longrope import rope_longrope
 from posenc_cli.formulas.relative import transformer_xl
 from posenc_cli.formulas.rotary import rope
 from posenc_cli.formulas.sinusoids import sinusoidal
@@ -108,7 +109,11 @@ def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
             proposal.given,
             ("inv-freq",),
             cost=proposal.cost,
-            hidden=("layout", *_unseen_amplitudes(proposal.given)),
+            hidden=(
+                "layout",
+                *_unseen_amplitudes(proposal.given),
+                *_other_factors(proposal.given, 1),
+            ),
             notes=proposal.notes,
             uncertainty=proposal.uncertainty,
         )
@@ -123,6 +128,19 @@ def _unseen_amplitudes(given: Mapping[str, object]) -> tuple[str, ...]:
     """Parameters that only the amplitude shows, which frequencies do not have."""
     names = ("attention_factor", "mscale", "mscale_all_dim")
     return tuple(name for name in names if given.get(name) is None)
+
+
+def _other_factors(given: Mapping[str, Any], length: int) -> tuple[str, ...]:
+    """LongRoPE's list of factors that a table of this length is made without.
+
+    Of a context that nothing tells, neither.
+    """
+    if "long_factor" not in given:
+        return ()
+    name = "original_max_position_embeddings"
+    context = given.get(name, rope_longrope.parameters[name].default)
+    other = "short_factor" if length > context else "long_factor"
+    return (other,) if name in given else (other, name)
 
 
 def wave_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
@@ -481,7 +499,10 @@ def _rotary_hypothesis(
         + 3 * len(wrong)
         + _MULTIPLIED * (multiplier != 1)
         + _UNUSUAL * (places.falls or places.denominator > 1),
-        hidden=() if view.layout is not None else ("layout",),
+        hidden=(
+            *(() if view.layout is not None else ("layout",)),
+            *_other_factors(proposal.given, places.length),
+        ),
         notes=proposal.notes,
         wrong=wrong,
         uncertainty=proposal.uncertainty,
@@ -495,6 +516,11 @@ class RowPlaces(Record):
 
     positions: Integers
     denominator: int = 1
+
+    @property
+    def length(self) -> int:
+        """The length of the sequence that ends with the last."""
+        return int(self.positions.max()) // self.denominator + 1
 
     @property
     def scaled(self) -> bool:
