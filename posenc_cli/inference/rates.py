@@ -18,7 +18,7 @@ from posenc_cli.inference.fitting import fit
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
 _EVEN = 0.12
 """Radians: phases of float32 code at positions to a million, or of half precision tables."""
 _MOST_TURNS = 96
@@ -338,41 +338,62 @@ def progression_of(
     if np.median(misfits) > _NEAR_LINE:
         return None
     where = rows - rows[0]
+    line = _line_of(places, where)
+    if line is None:
+        return None
+    start, step, near = line
+    centred = where[near] - where[near].mean()
+    power = float(centred @ centred)
+    left = places[near] - start - step * where[near]
+    farthest = float(np.abs(places[near]).max())
+    noise = 3 * float(np.sqrt(np.mean(left**2))) + 1e-12 * farthest
+    # Frequencies that float32 computed are off together, and places by the same share.
+    share = _OFF_TOGETHER if noise > _EXACT * farthest else 0.0
+
+    def off(row: float) -> float:
+        """What the place of a row may be off by."""
+        line = noise * float(np.sqrt(1 / near.sum() + (row - where.mean()) ** 2 / power))
+        return line + share * abs(start + step * row)
+
+    first, span = _fraction(start, off(0)), int(where[-1])
+    error = noise / float(np.sqrt(power)) + share * abs(step)
+    written = _written(step, error)
+    # Of no number that people write the last position may be one: linspace divides so.
+    apart = written or (_fraction(start + step * span, off(span)) - first) / span
+    return (first - apart * int(rows[0]), apart) if apart else None
+
+
+def _line_of(places: Reals, where: Integers) -> tuple[float, float, Flags] | None:
+    """The start and the step of the line that most rows stand on, and which of them do."""
     step = float(np.median(np.diff(places) / np.diff(where)))
     start = float(np.median(places - step * where))
     near = np.abs(places - start - step * where) <= _NEAR_LINE * max(1.0, abs(step))
     if near.sum() < _LEAST_ON_LINE or near.mean() < _SHARE_ON_LINE:
         return None
     centred = where[near] - where[near].mean()
-    power = float(centred @ centred)
-    step = float(centred @ places[near]) / power
-    start = float(places[near].mean() - step * where[near].mean())
-    left = places[near] - start - step * where[near]
-    farthest = float(np.abs(places[near]).max())
-    noise = 3 * float(np.sqrt(np.mean(left**2))) + 1e-12 * farthest
-    # Frequencies that float32 computed are off together, and places by the same share.
-    share = _OFF_TOGETHER if noise > _EXACT * farthest else 0.0
-    errors = (
-        noise * np.sqrt(1 / near.sum() + where.mean() ** 2 / power) + share * abs(start),
-        noise / np.sqrt(power) + share * abs(step),
-    )
-    first, apart = map(_fraction, (start, step), errors)
-    return (first - apart * int(rows[0]), apart) if apart else None
+    step = float(centred @ places[near]) / float(centred @ centred)
+    return float(places[near].mean() - step * where[near].mean()), step, np.asarray(near)
+
+
+def _written(value: float, error: float) -> Fraction | None:
+    """The number that people write within an error of a value, of either sign."""
+    if abs(value - round(value)) <= error:
+        return Fraction(round(value))
+    number = next((number for number, _ in written_numbers(abs(value), error)), None)
+    if number is None:
+        return None
+    exact = Fraction(str(number))
+    if exact.denominator > _MOST_PARTS:
+        exact = Fraction(number).limit_denominator(_MOST_PARTS)
+    return exact if value > 0 else -exact
 
 
 def _fraction(value: float, error: float) -> Fraction:
-    """The number that people write within an error of a value, of either sign.
-
-    Where there is none it is the value to as many digits as the error leaves it.
-    """
-    if abs(value - round(value)) <= error:
-        return Fraction(round(value))
-    short = snap(abs(value), error / SPARE)
-    number = next((written for written, _ in written_numbers(abs(value), error)), short)
-    nearest = Fraction(str(number))
-    if nearest.denominator > _MOST_PARTS:
-        nearest = Fraction(number).limit_denominator(_MOST_PARTS)
-    return nearest if value > 0 else -nearest
+    """As :func:`_written`, or the value to as many digits as the error leaves it."""
+    number = _written(value, error)
+    if number is None:
+        number = Fraction(snap(value, error / SPARE)).limit_denominator(_MOST_PARTS)
+    return number
 
 
 def _places(

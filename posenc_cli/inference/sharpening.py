@@ -92,4 +92,4 @@ def _ends(
 def _half_units(cells: RealRows, name: str) -> RealRows:
     """How far from each cell a number may be that rounds to it."""
     _, exponents = np.frexp(cells)
-    return np.maximum(np.ldexp(unit(name), exponents - 1), smallest(name) / 2)
+    return np.asarray(np.maximum(np.ldexp(unit(name), exponents - 1), smallest(name) / 2))

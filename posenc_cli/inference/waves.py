@@ -56,9 +56,12 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
 
 _BETWEEN = 1e-3
-"""Mean distance on the unit circle: what float32 leaves of whole positions, and no others have."""
+"""Mean distance on the unit circle: what float32 angles leave of whole positions, before cells are
+rounded, and no others have."""
 _MISFIT = 0.35
 """Mean distance on the unit circle: what bfloat16 angles leave, and chance does not."""
+_MOST_MISSED = 24
+"""Encodings one after another at which rows stand nowhere: rows are no such waves, then."""
 _SOLVED = 64
 """Rows of the sample that are asked where they stand, before all of them are."""
 _EARLY = 24
@@ -453,9 +456,14 @@ def _rotary(
     if backward:  # or the rows run down
         ways.append((view.pairs.conj(), (BACKWARD, *swapped)))
     lengths: set[int | None] = {None}
+    missed = 0
     for proposal, multiplier in _multiplied_proposals(view, evidence, rates, amplitude, precise):
+        if missed >= _MOST_MISSED:
+            return
+        missed += 1
         for pairs, wrong in ways:
             for places in _row_positions(pairs, evidence, rates, proposal):
+                missed = 0
                 hypothesis = _rotary_hypothesis(view, proposal, places, wrong, multiplier)
                 yield hypothesis
                 length = hypothesis.seq_len
@@ -483,7 +491,7 @@ def _multiplied_proposals(
 def _rotary_hypothesis(
     view: View,
     proposal: Proposal,
-    places: RowPlaces,
+    places: PlacesOfRows,
     wrong: tuple[str, ...],
     multiplier: float = 1.0,
 ) -> Hypothesis:
@@ -511,7 +519,7 @@ def _rotary_hypothesis(
     )
 
 
-class RowPlaces(Record):
+class PlacesOfRows(Record):
     """Where the rows of the sample stand (rows,), in parts of 1 of which ``denominator`` tells."""
 
     positions: Integers
@@ -536,7 +544,7 @@ class RowPlaces(Record):
 
 def _row_positions(
     pairs: ComplexRows, evidence: Evidence, rates: Rates, proposal: Proposal
-) -> list[RowPlaces]:
+) -> list[PlacesOfRows]:
     """Where the rows of the sample may stand: evenly spaced, or each where its phases say."""
     signed = catalogue.find(proposal.scheme).kind != "rotary"
     frequencies = proposal.frequencies[: pairs.shape[1]]
@@ -545,7 +553,8 @@ def _row_positions(
     few = np.unique(np.r_[0 : min(8, known), np.linspace(0, known - 1, _SOLVED).astype(int)])
     early = few[: min(8, known)]
     misfit = float(positions_at(pairs[early], frequencies, signed=signed)[1].mean())
-    places = [] if misfit <= _BETWEEN else _places_between(pairs, few, evidence, frequencies)
+    whole = misfit <= _BETWEEN + 4 * unit(evidence.values.name)
+    places = [] if whole else _places_between(pairs, few, evidence, frequencies)
     if places or misfit > _MISFIT:
         return places
     solved, apart = positions_at(pairs[few], frequencies, signed=signed)
@@ -559,7 +568,7 @@ def _row_positions(
         starts, times = np.unique(solved - step * (rows[few] - rows[0]), return_counts=True)
         even = int(starts[np.argmax(times)]) + step * (rows - rows[0])
         if signed or even.min() >= 0:
-            places.append(RowPlaces(even))
+            places.append(PlacesOfRows(even))
         if times.max() == few.size:
             return places
         most = 2 * int(times.max()) > few.size
@@ -567,13 +576,13 @@ def _row_positions(
         every, misfits = positions_at(pairs, frequencies, signed=signed)
         # Rows off the line of most are damaged, unless a rounding of positions explains them all.
         if np.median(misfits) <= _MISFIT and (not most or position_rounding(every, rows)):
-            places.append(RowPlaces(every))
+            places.append(PlacesOfRows(every))
     return places
 
 
 def _places_between(
     pairs: ComplexRows, few: Integers, evidence: Evidence, frequencies: Reals
-) -> list[RowPlaces]:
+) -> list[PlacesOfRows]:
     """Evenly spaced positions that are not whole, where most of a few rows stand at such."""
     found = None
     for some in (few[:_FEWEST_PLACED], few):
@@ -585,7 +594,7 @@ def _places_between(
     first, step = (int(number * parts) for number in found)
     if parts == 1 or max(abs(first), abs(first + step * evidence.count)) > LARGEST_POSITION:
         return []
-    return [RowPlaces(first + step * evidence.rows, parts)]
+    return [PlacesOfRows(first + step * evidence.rows, parts)]
 
 
 def _sinusoidal(
