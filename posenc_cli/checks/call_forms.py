@@ -327,6 +327,17 @@ def _optional(
     yield ()
 
 
+def leaves_places_out(form: CallForm, signature: Signature) -> bool:
+    """Whether a form does not give what the signature has to say where rows are.
+
+    Tables of the call's own rows leave nothing to a parameter that would choose of more.
+    """
+    if form.has(*TABLES):
+        return form.has("positions", "offset") and not form.chosen
+    named = any(role in _PLACED for given in signature.parameters or () for role in given.roles())
+    return named and not form.has(*_PLACED)
+
+
 def with_rows_chosen(
     form: CallForm, signature: Signature, orders: Sequence[str] = CALL_AXES
 ) -> Iterator[CallForm]:

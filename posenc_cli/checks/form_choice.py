@@ -1,10 +1,13 @@
 """The form in which a function can be called, found by calling it.
 
-One fits where the call succeeds, what comes back has the right shape, no head is turned otherwise
-than another, lengths are kept, and in each row more than half of the columns turn that should;
-where none is so good, the best of those that run is taken, the first of several. Where rows do not
-come back in another call as they did, or nothing turns, and they do with axes in an order that was
-tried before, its heads are what is turned differently: it is taken in its place.
+One fits where the call succeeds, the result has the right shape, all heads are rotated alike,
+lengths are kept, more than half of the rotary dimensions rotate, and each row comes back in another
+call as it did; where none is so good, the best of those that run is taken, the first of several.
+Where rows do not come back so, or nothing rotates, and they do with axes in an order that was tried
+before, its heads are what is rotated differently: it is taken in its place.
+
+A parameter that says where rows are is always given: a form that leaves it out is tried only where
+no form that gives it runs.
 
 Nothing is compared with the reference here: a wrong function does not become right by the way that
 it is called.
@@ -23,6 +26,7 @@ from posenc_cli.checks.call_forms import (
     SIDE_BY_SIDE,
     TABLES,
     forms,
+    leaves_places_out,
     with_rows_chosen,
 )
 from posenc_cli.checks.codes import CALL_AXES
@@ -58,8 +62,8 @@ _SAME_ROW = 0.05
 _PROBED = (7, 3, 40, 41, 100, 9, 1, 77, 20, 5, 2, 11, 30)
 """Positions of the calls that find the form: near ones, which any table has, in no order."""
 
-_FITS, _FEW, _RUNS = 4, 3, 1
-"""How well a form suits: as well as any can, but for columns that stand still, or it runs."""
+_FITS, _KEEPS, _RUNS = 5, 3, 1
+"""How well a form suits: as well as any can, it keeps lengths and no more, or it runs."""
 
 
 class FormChoice:
@@ -79,6 +83,7 @@ class FormChoice:
         self._candidates = self._forms()
         self._refusals: list[tuple[CallForm, InvalidInput]] = []
         self._unlike: CallForm | None = None
+        self._alike = False
         self.fitness = 0
         self._mistaken = False
         self.calls = 0
@@ -90,9 +95,10 @@ class FormChoice:
             self._choose_rows()
 
     def _forms(self) -> list[CallForm]:
-        """The forms that may be tried."""
-        process = self._process
-        return forms(process.signature, process.reference, process.asked.roles, self._orders)
+        """The forms that may be tried, those last that leave out where rows are."""
+        process, signature = self._process, self._process.signature
+        found = forms(signature, process.reference, process.asked.roles, self._orders)
+        return sorted(found, key=lambda form: leaves_places_out(form, signature))
 
     def _of_asked_axes(self) -> tuple[CallForm, Outcome]:
         """The form that suits best of those with the axes that were asked for.
@@ -107,7 +113,8 @@ class FormChoice:
         if refused is None and (self.fitness >= _FITS or not form.vectors):
             return form, outcome
         fitness, first = self.fitness, [error for _, error in self._refusals][:1]
-        self._orders, self._refusals, self._unlike, self._mistaken = CALL_AXES, [], None, False
+        self._orders, self._refusals, self._unlike = CALL_AXES, [], None
+        self._mistaken = self._alike = False
         self._candidates, self.fitness = self._forms(), 0
         try:
             other, of_other = self._best()
@@ -118,7 +125,10 @@ class FormChoice:
                 raise refused
             self.fitness = fitness
             return form, outcome
-        why = "heads that hold one vector come out otherwise, lengths change, or little turns"
+        why = (
+            "heads that hold one vector come out otherwise, lengths change, little turns, "
+            "or rows change from call to call"
+        )
         if refused is not None:
             why = first[0].message.partition(": ")[2] if first else "it cannot be called"
         self.instead = why
@@ -129,16 +139,19 @@ class FormChoice:
         best: tuple[int, CallForm, Outcome] | None = None
         deadline = time.monotonic() + SECONDS
         for form in self._candidates[:MOST_FORMS]:
+            if best is not None and leaves_places_out(form, self._process.signature):
+                break
             self.calls += 1
             suits = self._suits(form)
             if suits is not None and (best is None or suits[0] > best[0]):
                 best = (suits[0], form, suits[1])
-            if (best is not None and best[0] >= _FITS) or time.monotonic() > deadline:
+            found = self._mistaken or (best is not None and best[0] >= _FITS)
+            if found or time.monotonic() > deadline:
                 break
         if best is None:
             raise self._no_form()
         self.fitness = best[0]
-        if self._mistaken and self._unlike is not None:
+        if self._unlike is not None and (self._mistaken or self.fitness == _RUNS):
             self.fitness = _RUNS
             return self._unlike, "vectors"
         left = len(self._candidates) - MOST_FORMS
@@ -170,7 +183,7 @@ class FormChoice:
             return
         form = replace(self.form, kind=kind)
         suits = self._suits(form)
-        if suits is None or suits[0] < _FEW:
+        if suits is None or suits[0] < _KEEPS:
             return
         positions, vectors = self._probe(form)
         turned = self._process.turned(form, positions, vectors)
@@ -191,7 +204,7 @@ class FormChoice:
         for form in with_rows_chosen(self.form, self._process.signature, self._orders):
             self.untried = (f"longer tables, whose rows {form.placed_by} chooses",)
             suits = self._suits(form)
-            if suits is None or suits[0] < _FEW:
+            if suits is None or suits[0] < _KEEPS:
                 continue
             positions, vectors = self._probe(form)
             chosen = self._process.turned(form, positions, vectors)
@@ -259,29 +272,49 @@ class FormChoice:
             for result, own in zip(turned, vectors, strict=True)
         )
         if not all(_heads_alike(result.values[0]) for result in turned):
-            if kept and self._unlike is None and self._turns_rows(form, positions, vectors, turned):
+            if kept and self._may_be_unlike(form, positions, vectors, turned):
                 self._unlike = form
             return _RUNS, "vectors"
+        if not kept:
+            return _RUNS + 1, "vectors"
+        self._alike = True
+        turns = self._turns_rows(form, positions, vectors, turned)
         unlike = self._unlike
-        fitness = _RUNS + 1
-        if kept:
-            fitness = _FEW if self._few_turn(turned, vectors, positions) else _FITS
-        if kept and unlike is not None:
+        if unlike is not None:
             self._mistaken = _nothing_turns(turned, vectors) or (
-                unlike.roles_text == form.roles_text
-                and not self._turns_rows(form, positions, vectors, turned)
+                unlike.roles_text == form.roles_text and not turns
             )
-        return fitness, "vectors"
+        return _KEEPS + turns + (not self._few_turn(turned, vectors)), "vectors"
 
-    def _few_turn(
-        self, turned: Sequence[Returned], vectors: Sequence[Vectors], positions: Integers
-    ) -> bool:
-        """Whether of all results a row has no more than half of the columns that should turn."""
-        rows = positions != 0
+    def _few_turn(self, turned: Sequence[Returned], vectors: Sequence[Vectors]) -> bool:
+        """Whether no row has more than half of its rotary dimensions rotated."""
+        pairs = self._process.reference.pairs
         return all(
-            (_changed(result, own)[rows].sum(axis=1) <= self._process.reference.pairs).any()
+            bool((_changed(result, own).sum(axis=1) <= pairs).all())
             for result, own in zip(turned, vectors, strict=True)
         )
+
+    def _may_be_unlike(
+        self,
+        form: CallForm,
+        positions: Integers,
+        vectors: Sequence[Vectors],
+        turned: Sequence[Returned],
+    ) -> bool:
+        """Whether heads that are rotated differently may be what is wrong, not the order of axes.
+
+        They are not where axes in another order rotate heads alike, tried before; nor where an
+        offset says where rows are and each head rotates all of them alike: it takes heads for rows.
+        """
+        if self._alike or self._unlike is not None:
+            return False
+        if not self._turns_rows(form, positions, vectors, turned):
+            return False
+        if not form.has("offset"):
+            return True
+        same = [Vectors(own.values[:, :1], own.rows) for own in vectors]
+        results = self._process.turned(form, positions, same)
+        return any(np.ptp(result.values, axis=1).max() > _SAME_ROW for result in results)
 
     def _probe(self, form: CallForm) -> tuple[Integers, list[Vectors]]:
         """Positions and vectors of a short call; the last head has the first one's vectors."""
@@ -289,6 +322,8 @@ class FormChoice:
         taken = {1, columns, columns // 2, 2 * pairs, pairs}
         rows = next(n for n in (5, 7, 6, 9, 11, 13) if n not in taken)
         heads = next(n for n in (3, 4, 10, 12, 14) if n not in {*taken, rows})
+        if form.flat and not form.any_rows:
+            heads = 1  # the rows of several would be counted on
         positions = np.arange(rows)
         if form.any_rows:
             positions = np.array(_PROBED)[:rows] % max(2, self._context)
