@@ -313,11 +313,13 @@ def _optional(
             for role, given in missing:
                 if role == wanted:
                     yield (Argument(role, given.name, given.name),)
-        pair = tuple(
-            Argument(role, given.name, given.name) for role, given in missing if role in TABLES
-        )
-        if pair:
-            yield pair
+        of_tables = [
+            [Argument(role, given.name, given.name) for role in given.roles() if role in TABLES]
+            for given in optional
+        ]
+        for tables in itertools.product(*filter(None, of_tables)):
+            if tables:
+                yield tables
     numbers = ("dim", "base", "length")
     makes = tuple(
         Argument(role, given.name, given.name) for role, given in missing if role in numbers
@@ -327,15 +329,20 @@ def _optional(
     yield ()
 
 
-def leaves_places_out(form: CallForm, signature: Signature) -> bool:
-    """Whether a form does not give what the signature has to say where rows are.
+def by_places(found: Iterable[CallForm], signature: Signature) -> list[list[CallForm]]:
+    """Forms in groups by which parameters are given that say where rows are.
 
-    Tables of the call's own rows leave nothing to a parameter that would choose of more.
+    Last are the forms that give none of these though the signature has some, and those of tables
+    of the call's own rows, which leave nothing to a parameter that would choose of more.
     """
-    if form.has(*TABLES):
-        return form.has("positions", "offset") and not form.chosen
-    named = any(role in _PLACED for given in signature.parameters or () for role in given.roles())
-    return named and not form.has(*_PLACED)
+    places = [given.name for given in signature.parameters or () if {*given.roles()} & {*_PLACED}]
+    groups: dict[tuple[bool, tuple[str, ...]], list[CallForm]] = {}
+    for form in found:
+        names = tuple(own.parameter for own in form.arguments if own.parameter in places)
+        ones_own = form.has(*TABLES) and form.has("positions", "offset") and not form.chosen
+        left_out = ones_own or (bool(places) and not form.has(*_PLACED))
+        groups.setdefault((left_out, names), []).append(form)
+    return [groups[key] for key in sorted(groups, key=lambda key: key[0])]
 
 
 def with_rows_chosen(

@@ -25,8 +25,9 @@ from posenc_cli.checks.call_forms import (
     MOST_FORMS,
     SIDE_BY_SIDE,
     TABLES,
+    Argument,
+    by_places,
     forms,
-    leaves_places_out,
     with_rows_chosen,
 )
 from posenc_cli.checks.codes import CALL_AXES
@@ -36,7 +37,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from typing import Literal
 
     from posenc_cli.checks.answers import Returned
@@ -93,12 +94,13 @@ class FormChoice:
         self._choose_kind()
         if self.form.has(*TABLES) and not self.form.chosen:
             self._choose_rows()
+        elif self.form.has("positions") and not self.form.chosen and self.fitness >= _FITS:
+            self._choose_offset()
 
     def _forms(self) -> list[CallForm]:
-        """The forms that may be tried, those last that leave out where rows are."""
-        process, signature = self._process, self._process.signature
-        found = forms(signature, process.reference, process.asked.roles, self._orders)
-        return sorted(found, key=lambda form: leaves_places_out(form, signature))
+        """The forms that may be tried."""
+        process = self._process
+        return forms(process.signature, process.reference, process.asked.roles, self._orders)
 
     def _of_asked_axes(self) -> tuple[CallForm, Outcome]:
         """The form that suits best of those with the axes that were asked for.
@@ -135,18 +137,12 @@ class FormChoice:
         return other, of_other
 
     def _best(self) -> tuple[CallForm, Outcome]:
-        """The form that suits best, and what comes back."""
+        """The form that suits best of the first group of which one runs, and what comes back."""
         best: tuple[int, CallForm, Outcome] | None = None
         deadline = time.monotonic() + SECONDS
-        for form in self._candidates[:MOST_FORMS]:
-            if best is not None and leaves_places_out(form, self._process.signature):
-                break
-            self.calls += 1
-            suits = self._suits(form)
-            if suits is not None and (best is None or suits[0] > best[0]):
-                best = (suits[0], form, suits[1])
-            found = self._mistaken or (best is not None and best[0] >= _FITS)
-            if found or time.monotonic() > deadline:
+        for group in by_places(self._candidates[:MOST_FORMS], self._process.signature):
+            best = self._best_of(group, deadline)
+            if best is not None or time.monotonic() > deadline:
                 break
         if best is None:
             raise self._no_form()
@@ -158,6 +154,21 @@ class FormChoice:
         if best[0] < _FITS and left > 0:
             self.untried = (f"{left} more ways to call it",)
         return best[1:]
+
+    def _best_of(
+        self, group: Sequence[CallForm], deadline: float
+    ) -> tuple[int, CallForm, Outcome] | None:
+        """The form of a group that suits best, how well, and what comes back; None: none runs."""
+        best: tuple[int, CallForm, Outcome] | None = None
+        for form in group:
+            self.calls += 1
+            suits = self._suits(form)
+            if suits is not None and (best is None or suits[0] > best[0]):
+                best = (suits[0], form, suits[1])
+            fits = best is not None and best[0] >= _FITS
+            if fits or self._mistaken or time.monotonic() > deadline:
+                break
+        return best
 
     def _suits(self, form: CallForm) -> tuple[int, Outcome] | None:
         """How well a form suits, and what comes back; None where the call fails.
@@ -196,11 +207,13 @@ class FormChoice:
     def _choose_rows(self) -> None:
         """Take longer tables where an optional parameter chooses of their rows.
 
-        It does where it gives what the rows give that it chooses, given as tables of their own.
+        It does where it gives what the rows give that it chooses, given as tables of their own; and
+        where it gives other rows, rotated in no other columns: it chooses wrongly.
         """
         if self.form.placed_by:
             self.untried = (f"longer tables, whose rows {self.form.placed_by} chooses",)
             return
+        wrong: CallForm | None = None
         for form in with_rows_chosen(self.form, self._process.signature, self._orders):
             self.untried = (f"longer tables, whose rows {form.placed_by} chooses",)
             suits = self._suits(form)
@@ -208,18 +221,33 @@ class FormChoice:
                 continue
             positions, vectors = self._probe(form)
             chosen = self._process.turned(form, positions, vectors)
-            if self._same(chosen, positions, vectors):
+            own = self._process.turned(self.form, positions, vectors)
+            if _same(chosen, own):
                 self.form, self.untried = form, ()
                 return
-            if any(self._same(chosen, own, vectors) for own in _mistaken_rows(form, positions)):
-                self.form, self.untried = form, ()
-                return
+            if wrong is None and _within_columns(chosen, own, vectors):
+                wrong = form
+        if wrong is not None:
+            self.form, self.untried = wrong, ()
 
-    def _same(
-        self, turned: Sequence[Returned], positions: Integers, vectors: Sequence[Vectors]
-    ) -> bool:
-        """Whether the form chosen gives the same at these positions."""
-        return _same(turned, self._process.turned(self.form, positions, vectors))
+    def _choose_offset(self) -> None:
+        """Take an offset in the place of positions where rows are rotated otherwise by it."""
+        form, signature = self.form, self._process.signature
+        if form.placed_by in [given.name for given in signature.required]:
+            return
+        for given in signature.parameters or ():
+            if given.name == form.placed_by or "offset" not in given.roles():
+                continue
+            offset = Argument("offset", given.name, given.name)
+            arguments = tuple(offset if own.role == "positions" else own for own in form.arguments)
+            other = replace(form, arguments=arguments, position_axes="")
+            if self._suits(other) is None:
+                self.untried = (f"rows placed by {given.name}",)
+                continue
+            positions, vectors = self._probe(other)
+            results = [self._process.call(each, positions, vectors) for each in (form, other)]
+            if not _same(*results):
+                self.form = other
 
     def _no_form(self) -> InvalidInput:
         """Why a function cannot be called: what it said to the call that its signature names."""
@@ -393,23 +421,6 @@ class FormChoice:
         return None if table_rows(results, rows) is None else "tables"
 
 
-def _mistaken_rows(form: CallForm, positions: Integers) -> Iterator[Integers]:
-    """At which positions rows are where those of longer tables are chosen, and wrongly.
-
-    With an offset they are the first ones, or so many before: those of positions from 0 on are
-    followed by those of the call.
-    """
-    if not form.has("offset"):
-        for off in (-1, 1):
-            yield positions + off
-        return
-    yield np.arange(positions.size)
-    for off in (1, 2):
-        if off <= positions[0]:
-            first = np.arange(positions[0] - off, positions[0])
-            yield np.append(first, positions[:-off])
-
-
 def _heads_alike(values: NumberArray) -> bool:
     """Whether the last head, which was given the first one's vectors, came back as that did.
 
@@ -420,9 +431,10 @@ def _heads_alike(values: NumberArray) -> bool:
 
 
 def _same(some: Sequence[Returned], others: Sequence[Returned]) -> bool:
-    """Whether two calls gave the same."""
+    """Whether two calls gave the same, in whatever shape."""
     return all(
-        np.allclose(one.values, other.values, rtol=0, atol=_SAME_ROW)
+        one.values.size == other.values.size
+        and np.allclose(one.values.ravel(), other.values.ravel(), rtol=0, atol=_SAME_ROW)
         for one, other in zip(some, others, strict=True)
     )
 
@@ -430,6 +442,16 @@ def _same(some: Sequence[Returned], others: Sequence[Returned]) -> bool:
 def _changed(result: Returned, own: Vectors) -> Flags:
     """Which columns of the rows become others. Shape: (n, d)."""
     return np.asarray(np.abs(result.values - own.values).max(axis=(0, 2)) > _STANDS_STILL)
+
+
+def _within_columns(
+    some: Sequence[Returned], others: Sequence[Returned], vectors: Sequence[Vectors]
+) -> bool:
+    """Whether a call changed no columns of these vectors but those that the other changed."""
+    return not any(
+        (_changed(one, own).any(axis=0) & ~_changed(other, own).any(axis=0)).any()
+        for one, other, own in zip(some, others, vectors, strict=True)
+    )
 
 
 def _nothing_turns(turned: Sequence[Returned], vectors: Sequence[Vectors]) -> bool:

@@ -132,8 +132,14 @@ class NamedParameter(Record):
         return text
 
     def roles(self) -> tuple[Role, ...]:
-        """What it may be for, by its name; nothing where that says nothing."""
-        return roles_of(self.name)
+        """What it may be for, by its name; nothing where that says nothing.
+
+        One whose default is a fraction or a flag says not where rows are.
+        """
+        found = roles_of(self.name)
+        if self.default in ("True", "False") or "." in self.setting:
+            found = tuple(role for role in found if role not in ("positions", "offset"))
+        return found
 
 
 class Signature(Record):
