@@ -158,9 +158,9 @@ class CallForm(Record):
 
     @property
     def guessed(self) -> bool:
-        """Whether positions are given to a parameter whose name does not ask for them."""
+        """Whether positions are given to a parameter whose name does not ask for them alone."""
         return any(
-            argument.role == "positions" and "positions" not in roles_of(argument.parameter)
+            argument.role == "positions" and roles_of(argument.parameter) != ("positions",)
             for argument in self.arguments
         )
 

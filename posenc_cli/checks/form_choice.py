@@ -331,14 +331,15 @@ class FormChoice:
     ) -> bool:
         """Whether heads that are rotated differently may be what is wrong, not the order of axes.
 
-        They are not where axes in another order rotate heads alike, tried before; nor where an
-        offset says where rows are and each head rotates all of them alike: it takes heads for rows.
+        They are not where axes in another order rotate heads alike, tried before; nor where a
+        function counts rows itself and rotates all rows of a head alike: it takes heads for rows.
         """
         if self._alike or self._unlike is not None:
             return False
         if not self._turns_rows(form, positions, vectors, turned):
             return False
-        if not form.has("offset"):
+        required = [given.name for given in self._process.signature.required]
+        if not form.has("offset") and form.placed_by in ("", *required):
             return True
         same = [Vectors(own.values[:, :1], own.rows) for own in vectors]
         results = self._process.turned(form, positions, same)

@@ -161,6 +161,35 @@ def whole(x):
     return keras(x)
 
 
+def keras_layer(inputs, start_index=0, positions=None):
+    """RotaryEmbedding of KerasHub, which takes positions in place of the first."""
+    places = np.arange(inputs.shape[1]) + start_index if positions is None else positions
+    cos, sin = full(places)
+    return turned(inputs, cos[..., None, :], sin[..., None, :])
+
+
+def one_sequence(x, offset):
+    """(n, d), to which it adds an axis of sequences itself."""
+    batch = x[None]
+    return turned(batch, *full(np.arange(batch.shape[1]) + offset))[0]
+
+
+def one_sequence_from_zero(x):
+    return one_sequence(x, 0)
+
+
+def first_position(x, pos):
+    return mlx(x, pos)
+
+
+def with_dropout(q, k, offset=0, p=0.1):
+    return mlx(q, offset), mlx(k, offset)
+
+
+def llama_if_asked(x, freqs_cis=None):
+    return llama(x, x, freqs_cis)[0]
+
+
 class Torchtune:
     """RotaryPositionalEmbeddings of torchtune: a cache, (b, n, heads, d), neighbouring pairs."""
 

@@ -4,7 +4,7 @@ Written apart from posenc, after :mod:`doubles`, of which each is a right functi
 mistake. The file is also what ``--impl`` loads, by ``mutants_calls.py:NAME``.
 """
 
-# ruff: noqa: PLR0917 - the signatures are the libraries' own
+# ruff: noqa: ARG002, PLR0917 - the signatures are the libraries' own
 
 from __future__ import annotations
 
@@ -602,6 +602,78 @@ def rows_restarted(q, k, cos, sin, position_ids):
 @mutant("position-offset", "that it is given are ignored: it counts rows")
 def offset_of_tables_ignored(q, k, cos, sin, offset: int = 0):
     return doubles.gpt_neox(q, k, cos, sin)
+
+
+@mutant("position-offset", "that it is given are ignored: it counts rows")
+def rows_cut(q, k, cos, sin, position_ids=None, unsqueeze_dim=1):
+    """Of longer tables the first rows, whatever the positions."""
+    n = q.shape[-2]
+    return doubles.transformers(q, k, cos[..., :n, :], sin[..., :n, :], unsqueeze_dim)
+
+
+@mutant("position-offset", "positions are sorted: rows in another order are turned as if they")
+def rows_sorted(q, k, cos, sin, position_ids=None, unsqueeze_dim=1):
+    if position_ids is not None:
+        rows = np.sort(position_ids, axis=-1)
+        cos, sin = cos[rows], sin[rows]
+    return doubles.transformers(q, k, cos, sin, unsqueeze_dim)
+
+
+@mutant("position-offset", "that it is given are ignored: it counts rows")
+def tables_ignored(x, cos=None, sin=None):
+    return doubles.mlx(x)
+
+
+# Where rows are, which a function may be told and counts itself.
+@mutant("position-offset", "each call starts again at position 0")
+def start_ignored(q, k, start_pos=0):
+    return doubles.mlx(q), doubles.mlx(k)
+
+
+@mutant("position-offset", "each call starts again at position 0")
+def start_index_ignored(inputs, start_index=0):
+    return doubles.keras(inputs)
+
+
+@mutant("position-offset", "each call starts again at position 0")
+def start_index_beside_positions_ignored(inputs, start_index=0, positions=None):
+    return doubles.keras_layer(inputs, 0, positions)
+
+
+@mutant("position-offset", "that it is given are ignored: it counts rows")
+def positions_beside_start_index_ignored(inputs, start_index=0, positions=None):
+    return doubles.keras_layer(inputs, start_index)
+
+
+@mutant("position-offset", "that it is given are ignored: it counts rows")
+def positions_ignored(x, positions=None):
+    return doubles.mlx(x)
+
+
+@mutant("position-offset", "each call starts again at position 0")
+def start_of_one_sequence_ignored(x, offset):
+    return doubles.one_sequence(x, 0)
+
+
+@mutant("position-offset", "rows are turned at other positions than theirs, by the call that they")
+def offset_in_blocks(x, offset=0):
+    return doubles.mlx(x, offset // 16 * 16)
+
+
+@mutant("position-offset", "rows are turned at other positions than theirs, by the call that they")
+def start_index_in_blocks(inputs, start_index=0):
+    return doubles.keras(inputs, start_index // 16 * 16)
+
+
+@mutant("position-offset", "each call starts again at position 0")
+class OffsetIgnored:
+    """Of MLX: an object made with the width of a head."""
+
+    def __init__(self, dims):
+        self.dims = dims
+
+    def __call__(self, x, offset=0):
+        return doubles.mlx(x)
 
 
 @mutant("position-offset", "that it is given are ignored: it counts rows")

@@ -101,6 +101,12 @@ RIGHT = {
     "with_values": (HALF, "q, k, v, positions", "q, k, v (1, heads, n, 32)"),
     "keras": (HALF, "x, offset", "inputs (1, n, heads, 32)"),
     "whole": (HALF, "x", "x (1, n, heads, 32)"),
+    "keras_layer": (HALF, "x, positions", "inputs (1, n, heads, 32)"),
+    "one_sequence": (HALF, "x, offset", "x (n, 32)"),
+    "one_sequence_from_zero": (HALF, "x", "x (n, 32)"),
+    "first_position": (HALF, "x, offset", "pos the first position"),
+    "with_dropout": (HALF, "q, k, offset", "offset the first position"),
+    "llama_if_asked": (NEIGHBOURS, "x, freqs_cis", "freqs_cis (n, 16), complex"),
     "llama_tables": (HALF, "x, positions", "position_ids (1, n)"),
     "tables_of_length": (HALF, "x, length", "seq_len how many positions"),
     "llama": (NEIGHBOURS, "q, k, freqs_cis", "xk (1, n, heads, 32); freqs_cis (n, 16), complex"),
@@ -201,12 +207,14 @@ AXES = [
     ("mlx", "bhnd", 0, ""),
     ("keras", "bhnd", 1, "heads that hold one vector come out otherwise"),
     ("gpt_neox", "nbhd", 0, ""),
+    ("one_sequence", "nd", 0, ""),
+    ("one_sequence", "bhnd", 1, "vectors are taken in the axes nd, not bhnd"),
     ("q_alone", "bnhd", 1, "nothing turns"),
 ]
 
 
 @pytest.mark.long
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(("name", "axes", "status", "words"), AXES)
 def test_a_function_takes_the_axes_that_are_required_or_fails(name, axes, status, words, call):
     asked = ("rope-check", *HALF, "--len", "40", "--json", "--axes", axes)
