@@ -65,7 +65,7 @@ _MOVED = (1, -1, 2, -2, 4, -4, 8, -8)
 """Values that memory is read too early or too late by."""
 
 _NO_REPRODUCTION = 0.25
-"""Of the amplitude: far positions may grant more, and whatever is no farther holds there."""
+"""Of the size of entries: far positions may grant more, and whatever is no farther holds there."""
 
 
 class CellMap(Record):
@@ -100,11 +100,12 @@ def _first_that_holds(
     few = TableCells.of(suspect, sampled[:: -(-sampled.size // _FEW)])
     if not np.isfinite(sample.cells).all():
         return None
+    size = max(reference.scale, float(np.median(np.abs(sample.cells))))
     for one in maps(suspect, sample):
         if not all(_hold_nearly(_missed(one, part)[1]) for part in (few, sample)):
             continue
         residual, wrong = _residual(suspect, one)
-        if residual.within > _NO_REPRODUCTION * reference.scale:
+        if residual.within > _NO_REPRODUCTION * size:
             continue
         if residual.rows <= min(max(1, _EXCEPTIONS * residual.of_rows), _LEFT * wrong):
             return with_residual(Explanation(one.cause, one.message, one.evidence), residual)

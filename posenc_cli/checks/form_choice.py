@@ -312,13 +312,19 @@ class FormChoice:
             self._mistaken = _nothing_turns(turned, vectors) or (
                 unlike.roles_text == form.roles_text and not turns
             )
-        return _KEEPS + turns + (not self._few_turn(turned, vectors)), "vectors"
+        few = self._few_turn(turned, vectors, positions)
+        return _KEEPS + turns + (not few), "vectors"
 
-    def _few_turn(self, turned: Sequence[Returned], vectors: Sequence[Vectors]) -> bool:
-        """Whether no row has more than half of its rotary dimensions rotated."""
-        pairs = self._process.reference.pairs
+    def _few_turn(
+        self, turned: Sequence[Returned], vectors: Sequence[Vectors], positions: Integers
+    ) -> bool:
+        """Whether a row of each result has at most half of its rotary dimensions rotated.
+
+        The first is not looked at: it is not rotated where a function counts the rows of a call.
+        """
+        rows, pairs = np.flatnonzero(positions[1:]) + 1, self._process.reference.pairs
         return all(
-            bool((_changed(result, own).sum(axis=1) <= pairs).all())
+            bool((_changed(result, own)[rows].sum(axis=1) <= pairs).any())
             for result, own in zip(turned, vectors, strict=True)
         )
 
