@@ -40,12 +40,12 @@ def _generated(folder: Path, resolved: Resolved) -> Iterator[Conclusion]:
         return
     try:
         with open_input(place) as file:
-            text = file.read(_LARGEST_FILE + 1)
-        if len(text) > _LARGEST_FILE:
+            content = file.read(_LARGEST_FILE + 1)
+        if len(content) > _LARGEST_FILE:
             reason = f"larger than {_LARGEST_FILE >> 20} MiB"
             yield Conclusion(ConclusionCode.NOT_READ, f"not read: {GENERATION}, {reason}")
             return
-        length = json.loads(text).get("max_length")
+        length = json.loads(content).get("max_length")
     except (OSError, ValueError, AttributeError, RecursionError):
         yield Conclusion(
             ConclusionCode.NOT_READ, f"not read: {GENERATION}, which is no JSON object"
