@@ -10,7 +10,13 @@ from posenc_cli.budget import check_size
 from posenc_cli.cli.choosing import device_name
 from posenc_cli.cli.options import OptionGroup, one_of, option, whole_number, whole_option
 from posenc_cli.errors import InvalidInput, abbreviated
-from posenc_cli.experiments.request import ModelSize
+from posenc_cli.experiments.request import (
+    LARGEST_SIZE,
+    MOST_BATCH,
+    MOST_SEEDS,
+    MOST_STEPS,
+    ModelSize,
+)
 from posenc_cli.experiments.stretches import STRETCH_NAMES
 from posenc_cli.experiments.tasks import TASKS
 from posenc_cli.files.atomic import STANDARD_OUTPUT
@@ -19,8 +25,7 @@ from posenc_cli.formulas.parameters import Param, parameter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MOST_SEEDS, MOST_STEPS, MOST_BATCH, MOST_WORKERS = 1000, 1 << 20, 1 << 12, 256
-LARGEST_SIZE = ModelSize(16, 64, 256)
+MOST_WORKERS = 256
 _RATE = parameter(
     "learning_rate", Annotated[float, Param("largest step", above=0, maximum=1)], default=3e-3
 )

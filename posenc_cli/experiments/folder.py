@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 PATIENCE = 10.0
 """Seconds that a folder is waited for whose last run is still putting its checkpoints away."""
 _REQUEST = "request.json"
+_LARGEST_FILE = 1 << 28
+"""Bytes: a result of 8192 columns at every length and stretch has a tenth of them."""
 
 
 class RunFolder(Record):
@@ -132,7 +134,10 @@ class RunFolder(Record):
             result = JobResult.from_fields(_json_of(place))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise _no_result(place) from error
-        if result.key != job.key:
+        lengths = list(job.request.lengths(result.trained))
+        if result.key != job.key or any(
+            [item.length for item in run.lengths] != lengths for run in result.runs
+        ):
             raise _no_result(place)
         return result
 
@@ -226,9 +231,13 @@ def write_json(path: Path, fields: Mapping[str, Any]) -> None:
 def _json_of(path: Path) -> Any:
     try:
         note_read(path)
-        return json.loads(path.read_bytes())
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
     except OSError as error:
         raise InvalidInput(f"{quoted_name(path)}: {error.strerror}") from error
+    if len(content) > _LARGEST_FILE:
+        raise InvalidInput(f"{quoted_name(path)}: is larger than {_LARGEST_FILE >> 20} MiB")
+    return json.loads(content)
 
 
 def _no_result(place: Path) -> InvalidInput:

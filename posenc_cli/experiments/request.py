@@ -15,6 +15,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+MOST_SEEDS, MOST_STEPS, MOST_BATCH = 1000, 1 << 20, 1 << 12
 MOST_SEEDS_A_JOB = 5
 """Seeds that are trained as one batched model where nothing else is said."""
 
@@ -50,6 +51,9 @@ class ModelSize(Record):
 
     def __str__(self) -> str:
         return f"{self.layers}x{self.heads}x{self.head_dim}"
+
+
+LARGEST_SIZE = ModelSize(16, 64, 256)
 
 
 class ExperimentRequest(Record):
@@ -113,6 +117,7 @@ class ExperimentRequest(Record):
 
         Raises: KeyError, TypeError, ValueError where that is no request.
         """
+        _check_fields(fields)
         encodings = tuple(
             EncodingRequest(
                 item["label"],
@@ -130,6 +135,39 @@ class ExperimentRequest(Record):
         """Sixteen hexadecimal digits that differ wherever requests do."""
         text = json.dumps(self.fields(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _check_fields(fields: Mapping[str, Any]) -> None:
+    """Check that values are such as a command line could give.
+
+    Raises: KeyError, TypeError, ValueError.
+    """
+    most = dict.fromkeys(("seeds", "seeds_per_job"), MOST_SEEDS)
+    most |= {"steps": MOST_STEPS, "batch": MOST_BATCH}
+    optional = [name for name in ("trained", "last", "positions") if fields[name] is not None]
+    texts = [fields["device"], fields["size"], *fields["tasks"], *fields["stretches"]]
+    texts += [fields[name] for name in ("text", "digest") if fields[name] is not None]
+    for item in fields["encodings"]:
+        texts += [item["label"], *(name for name, _ in item["parts"])]
+        for _, given in item["parts"]:
+            texts += [*given, *(text for text in given.values() if isinstance(text, str))]
+            if any(isinstance(value, (dict, list)) for value in given.values()):
+                raise ValueError
+    sizes = [int(number) for number in fields["size"].split("x")]
+    largest = LARGEST_SIZE.layers, LARGEST_SIZE.heads, LARGEST_SIZE.head_dim
+    if not (
+        all(type(fields[name]) is int and 1 <= fields[name] <= most[name] for name in most)
+        and all(type(fields[name]) is int and 1 <= fields[name] < 1 << 53 for name in optional)
+        and all(1 <= size <= limit for size, limit in zip(sizes, largest, strict=True))
+        and type(fields["learning_rate"]) is float
+        and 0 < fields["learning_rate"] <= 1
+        and all(isinstance(text, str) for text in texts)
+        and all(re.fullmatch("[1-9][0-9]{0,14}x?", test, re.ASCII) for test in fields["tests"])
+        and fields["tasks"]
+        and fields["encodings"]
+        and all(item["parts"] for item in fields["encodings"])
+    ):
+        raise ValueError
 
 
 class Job(Record):

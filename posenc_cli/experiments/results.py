@@ -93,4 +93,30 @@ class JobResult(Record):
             for run in fields["runs"]
         )
         training = tuple(tuple(row) for row in fields["training"])
-        return cls(**{**fields, "runs": runs, "training": training})
+        result = cls(**{**fields, "runs": runs, "training": training})
+        _check_types(result)
+        return result
+
+
+def _check_types(result: JobResult) -> None:
+    """Check the types of what a result holds, of which a file may have any.
+
+    Raises: TypeError.
+    """
+    lengths = [item for run in result.runs for item in run.lengths]
+    texts = [result.key, *result.environment.values()]
+    texts += [text for run in result.runs for text in (run.encoding, run.scheme, run.stretch)]
+    texts += [text for run in result.runs for text in (run.task, run.reason)]
+    texts += [item.untrained for item in lengths if item.untrained is not None]
+    numbers = [number for row in result.training for number in row]
+    numbers += [number for item in lengths for number in (item.loss, item.last, *item.by_position)]
+    numbers += [item.accuracy for item in lengths if item.accuracy is not None]
+    numbers += [run.induction for run in result.runs if run.induction is not None]
+    whole = [result.trained, *(run.seed for run in result.runs), *(item.length for item in lengths)]
+    if not (
+        all(isinstance(text, str) for text in texts)
+        and all(type(number) in (int, float) for number in numbers)
+        and all(type(number) is int for number in whole)
+        and all(type(run.learnt) is bool for run in result.runs)
+    ):
+        raise TypeError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -168,3 +169,64 @@ def test_requests_differ_where_anything_does() -> None:
     assert len(prints) == 5
     fields = json.loads(json.dumps(request("rope+t5").fields()))
     assert ExperimentRequest.from_fields(fields) == request("rope+t5")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seeds", 10**12),
+        ("seeds_per_job", 0),
+        ("steps", "6"),
+        ("batch", 1.5),
+        ("trained", -1),
+        ("learning_rate", float("nan")),
+        ("size", "99x1x1"),
+        ("tests", ["9" * 5000]),
+        ("tasks", []),
+        ("device", 3),
+        ("encodings", []),
+        ("encodings", [{"label": None, "parts": [["rope", {}]]}]),
+        ("encodings", [{"label": "x", "parts": [[["rope"], {}]]}]),
+        ("encodings", [{"label": "x", "parts": [["rope", {"base": [1]}]]}]),
+    ],
+)
+def test_a_request_is_held_to_what_a_command_line_could_ask_for(tmp_path, name, value) -> None:
+    place = RunFolder.made(tmp_path / "run", request("rope")).request_path
+    place.write_text(json.dumps({**json.loads(place.read_text()), name: value}))
+    with pytest.raises(InvalidInput, match="is no request of an experiment"):
+        RunFolder.found(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("trained",), "8"),
+        (("runs", 0, "learnt"), 1),
+        (("runs", 0, "lengths"), []),
+        (("runs", 0, "lengths", 0, "length"), 9),
+        (("runs", 0, "lengths", 0, "loss"), None),
+        (("runs", 0, "lengths", 0, "by_position"), ["x"]),
+        (("runs", 0, "reason"), []),
+    ],
+)
+def test_a_result_holds_what_its_job_finds_and_nothing_else(tmp_path, path, value) -> None:
+    asked = request("rope")
+    folder = RunFolder.made(tmp_path / "run", asked)
+    (job,) = asked.jobs()
+    folder.keep(job, result(job))
+    place = tmp_path / "run" / "results" / f"{job.key}.json"
+    fields = json.loads(place.read_text())
+    inner = fields
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    place.write_text(json.dumps(fields))
+    with pytest.raises(InvalidInput, match="is no result of this job"):
+        folder.result(job)
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read_whole(tmp_path) -> None:
+    place = RunFolder.made(tmp_path / "run", request("rope")).request_path
+    os.truncate(place, 1 << 40)  # a sparse file
+    with pytest.raises(InvalidInput, match=r"request\.json'?: is larger than 256 MiB"):
+        RunFolder.found(tmp_path / "run")
