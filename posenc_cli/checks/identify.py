@@ -37,7 +37,7 @@ from posenc_cli.positions import FALLING_POSITIONS, Positions
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from posenc_cli.checks.attempts import Attempt
     from posenc_cli.files.reading import Loaded
@@ -48,6 +48,8 @@ SHOWN = 5
 """Candidates in a report."""
 _OUTDONE, _ALLOWED_BITS = 2.0, MOST_BITS
 """Times the least bits, and bits besides: noise differs less, and a number more is a fitted one."""
+_GIVEN = 0.97
+"""Of the cells: a fitted number gives so many of a table that is correctly rounded."""
 _ROWS_AT_ONCE = 1 << 16
 """Rows whose rounded positions are looked at together: half a mebibyte."""
 _MOST_CELLS = 1 << 26
@@ -263,7 +265,12 @@ def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
                 left -= cells
             counts.append((attempt, tally))
         candidates.append(_candidate(attempt, tally))
-    believed = [c.bits for c in candidates if c.fits or c.fits_rows or c.fits_pairs]
+    believed = [
+        c.bits
+        for c in candidates
+        if (c.fits or c.fits_rows or c.fits_pairs)
+        and not _is_fitted_roughly(c.uncertainty, c.equal)
+    ]
     judged = [
         replace(candidate, outdone=_is_outdone(candidate.bits, believed))
         for candidate in candidates
@@ -276,10 +283,21 @@ def _is_outdone(bits: float, others: Sequence[float]) -> bool:
     return bits > _OUTDONE * min(others, default=bits) + _ALLOWED_BITS
 
 
+def _is_fitted_roughly(uncertainty: Mapping[str, float], equal: float) -> bool:
+    """Whether a number was fitted that does not give the cells: it outdoes no plain one."""
+    return bool(uncertainty) and equal < _GIVEN
+
+
 def _sort_by_evidence(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Attempts as they stand by the sample: outdone ones behind those that are not."""
     trials = [attempt.trial for attempt in attempts]
-    believed = [trial.bits for trial in trials if trial.fits_most and trial.read_off is None]
+    believed = [
+        trial.bits
+        for trial in trials
+        if trial.fits_most
+        and trial.read_off is None
+        and not _is_fitted_roughly(trial.hypothesis.uncertainty, trial.equal)
+    ]
 
     def standing(attempt: Attempt) -> bool:
         return not attempt.trial.fits_most or _is_outdone(attempt.trial.bits, believed)

@@ -574,6 +574,8 @@ def _row_positions(
         most = 2 * int(times.max()) > few.size
     if known == rows.size and rates.rows >= 1 and np.median(apart) <= _MISFIT:
         every, misfits = positions_at(pairs, frequencies, signed=signed)
+        if frequencies.size < _FEWEST_PLACED and every.max() > _FARTHEST_PLACED:
+            return places
         # Rows off the line of most are damaged, unless a rounding of positions explains them all.
         if np.median(misfits) <= _MISFIT and (not most or position_rounding(every, rows)):
             places.append(PlacesOfRows(every))
