@@ -28,19 +28,35 @@ class Returned(Record):
     dtype: str
 
 
+def check_description(answer: dict[str, Any]) -> None:
+    """Refuse what is no description of a function: its names and defaults are texts.
+
+    Raises: KeyError or TypeError.
+    """
+    parameters = answer["parameters"]
+    texts = [answer["name"]]
+    if parameters is not None:
+        texts += [given[field] for given in parameters for field in ("name", "kind")]
+        texts += [given["default"] for given in parameters if given["default"] is not None]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError
+
+
 def returned_arrays(answer: dict[str, Any], data: bytearray) -> list[Returned]:
     """The arrays of an answer.
 
-    Raises: ValueError, KeyError, TypeError or AttributeError for what is none.
+    Raises: ValueError, KeyError, TypeError, AttributeError or OverflowError for what is none.
     """
     results, start = [], 0
     for form in answer["results"]:
         if form is None:
             continue
+        if not all(type(size) is int for size in form["shape"]):
+            raise TypeError
         if form["stored"] not in _STORED or form["dtype"] not in ("bfloat16", form["stored"]):
             raise ValueError
         stored = np.dtype(form["stored"])
-        shape = tuple(int(size) for size in form["shape"])
+        shape = tuple(form["shape"])
         size = stored.itemsize * int(np.prod(shape, dtype=object))
         if any(axis < 0 for axis in shape) or start + size > len(data):
             raise ValueError

@@ -25,9 +25,12 @@ SIZES = ((5, 6, 3), (7, 10, 5), (9, 14, 7))
 STARTS = (9, 2, 5, 11, 0, 7, 13, 3, 8)
 """The first position of each sequence, also of a larger batch."""
 
-_MANY_SEQUENCES, MANY_HEADS = len(STARTS), (40, 44)
+_MANY_SEQUENCES, _MANY_HEADS = len(STARTS), (40, 44)
 """Of the larger batch: more than kernels take in one block of 8, 16 or 32. Of these heads of q, and
 half as many of k, the first that are no other axis' length."""
+
+_MOST_HEADS = (130, 134)
+"""The same of more heads than kernels take in one block of 64 or 128: some models have 128."""
 
 _SQUARES = (6, 4, 8)
 """Sequences, heads and rows of a batch that has as many of each, the first that is no other axis'
@@ -84,8 +87,17 @@ class Arrangement(Record):
     @property
     def larger(self) -> Arrangement:
         """The same with as many sequences and heads as show what is done in blocks of them."""
+        return self._of_heads(_MANY_HEADS)
+
+    @property
+    def largest(self) -> Arrangement:
+        """The same with more heads than most models have."""
+        return self._of_heads(_MOST_HEADS)
+
+    def _of_heads(self, counts: tuple[int, ...]) -> Arrangement:
+        """The same with many sequences, and so many heads."""
         taken = axes_of_columns(self.form)
-        heads = next(many for many in MANY_HEADS if not taken & {many, many // 2})
+        heads = next(many for many in counts if not taken & {many, many // 2})
         return replace(
             self,
             sequences=self.sequences if self.sequences == 1 else _MANY_SEQUENCES,
@@ -94,6 +106,11 @@ class Arrangement(Record):
             heads=heads,
             key_heads=heads if self.key_heads == self.heads else heads // 2,
         )
+
+    @property
+    def one_key_head(self) -> Arrangement:
+        """The same with one head of k for all of q, as in multi-query attention."""
+        return replace(self, key_heads=1)
 
     @property
     def single(self) -> Arrangement:

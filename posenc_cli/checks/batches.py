@@ -8,13 +8,12 @@ where some of its sequences and heads come back right: else it is none that the 
 from __future__ import annotations
 
 import itertools
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posenc_cli.checks.arrangements import (
-    MANY_HEADS,
     SEQUENCES,
     SIZES,
     STARTS,
@@ -24,7 +23,7 @@ from posenc_cli.checks.arrangements import (
     must_hold,
     of_fewer_axes,
 )
-from posenc_cli.checks.patterns import PatternFault, PatternReport
+from posenc_cli.checks.patterns import PatternFault, PatternReport, PlannedCalls
 from posenc_cli.checks.payloads import Vectors
 from posenc_cli.checks.rows_of_batches import Misplaced, RowsOfBatch, misplaced_rows
 from posenc_cli.errors import InvalidInput
@@ -40,9 +39,12 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
 
 
-_DRAWN_HEADS = (0, 1, 2, 1, 0, 2, 2, 0, 1, 1, 2)
-"""Which of three vectors a head of the larger batch is given, again and again: a cycle of 11, which
+_DRAWN_HEADS = (0, 1, 2, 1, 1, 0, 2, 2, 1, 2, 0, 1, 0, 1, 0, 1, 2)
+"""Which of three vectors a head of a larger batch is given, again and again: a cycle of 17, which
 is no multiple of a block, so that few heads have the vector of the one a block before."""
+
+_FEW_HEADS = 20
+"""Below so many, each head is given vectors of its own."""
 
 _SAME_CELL = 1e-3
 """Of values near 1: cells of one position agree to this in any format, the next one's do not."""
@@ -68,24 +70,30 @@ def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> 
 
     ``context`` is how many positions it may be asked for.
     """
-    refused: tuple[str, ...] = ()
-    if context >= _CONTEXT and not function.follows_length:
-        for arrangement in arrangements(function.form):
-            try:
-                blocks = _Blocks(function, arrangement, differs)
-            except InvalidInput:
-                function.revive()
-                continue
-            if blocks.tells or must_hold(arrangement, function.form):
-                if blocks.faults:
-                    return PatternReport(
-                        (arrangement.text,), blocks.faults, tuple(arrangement.untried)
-                    )
-                return _larger_report(function, arrangement, differs)
-            refused = (f"{arrangement.text} (all come out otherwise than alone: none it is for)",)
-    return PatternReport(
-        refused, (), () if refused else ("several sequences or heads in one call",)
-    )
+    text, failed = "several sequences or heads in one call", list[tuple[Arrangement, str]]()
+    if function.follows_length or context < _CONTEXT:
+        return PatternReport((), (), (text,))
+    for arrangement in arrangements(function.form):
+        try:
+            blocks = _Blocks(function, arrangement, differs)
+        except InvalidInput as error:
+            function.revive()
+            failed.append((arrangement, function.reason(error)))
+            continue
+        if blocks.tells or must_hold(arrangement, function.form):
+            untried = [_with_reason(text, failed) for text in arrangement.untried]
+            if blocks.faults:
+                return PatternReport((arrangement.text,), blocks.faults, tuple(untried))
+            report = _larger_report(function, arrangement, differs)
+            return replace(report, untried=(*untried, *report.untried))
+        failed.append((arrangement, "all come out otherwise than alone: none it is for"))
+    return PatternReport((), (), (_with_reason(text, failed),))
+
+
+def _with_reason(untried: str, failed: Sequence[tuple[Arrangement, str]]) -> str:
+    """What was not tried, and why the last call failed that would have tried it."""
+    why = next((why for other, why in reversed(failed) if untried not in other.untried), "")
+    return f"{untried} ({why})" if why else untried
 
 
 def try_rows_of_heads(function: ServedFunction, differs: Differs, *, context: int) -> PatternReport:
@@ -103,11 +111,10 @@ def try_rows_of_heads(function: ServedFunction, differs: Differs, *, context: in
     rows, heads, fewer = next((size for size in SIZES if not taken & set(size)), SIZES[0])
     arrangement = Arrangement(own, SEQUENCES, SEQUENCES, rows, heads, fewer)
     text = f"{arrangement.text} side by side in rows"
-    try:
-        blocks = _Blocks(function, arrangement, differs)
-    except InvalidInput:
-        function.revive()
-        return PatternReport((), (), (text,))
+    calls = PlannedCalls(function)
+    blocks = calls.attempt(text, partial(_Blocks, function, arrangement, differs))
+    if blocks is None:
+        return calls.report()
     if blocks.faults and not blocks.several_right:
         return PatternReport((), (), (f"{text}, which it does not take",))
     return PatternReport((text,), blocks.faults)
@@ -117,28 +124,32 @@ def _larger_report(
     function: ServedFunction, arrangement: Arrangement, differs: Differs
 ) -> PatternReport:
     """The report where a batch came out right: also of ones of other sizes."""
-    tried, untried = [arrangement.text], [*arrangement.untried]
-    for other in (arrangement.larger, arrangement.square, arrangement.single):
-        try:
-            blocks = _Blocks(function, other, differs)
-        except InvalidInput:
-            function.revive()
-            untried.append(other.text)
+    calls = PlannedCalls(function)
+    calls.tried.append(arrangement.text)
+    others = [arrangement.largest, arrangement.square, arrangement.single]
+    if len(arrangement.form.vectors) > 1:
+        others.append(arrangement.one_key_head)
+    while others:
+        other = others.pop(0)
+        blocks = calls.attempt(other.text, partial(_Blocks, function, other, differs))
+        if blocks is None:
+            # Some code is for a known number of heads, in blocks of fewer.
+            others[:0] = [arrangement.larger] * (other == arrangement.largest)
+        elif not blocks.faults:
             continue
-        tried.append(other.text)
-        if blocks.faults:
-            return PatternReport(tuple(tried), blocks.faults, tuple(untried))
+        elif other.key_heads == 1 and arrangement.key_heads == arrangement.heads:
+            calls.skip(calls.tried.pop(), "it is for as many heads of k as of q")
+        else:
+            return calls.report(*blocks.faults)
     for other in of_fewer_axes(arrangement.form):
-        try:
-            blocks = _Blocks(function, other, differs)
-        except InvalidInput:
-            function.revive()
+        blocks = calls.attempt(other.text, partial(_Blocks, function, other, differs))
+        if blocks is None:
             continue
-        if blocks.some_right:
-            tried.append(other.text)
-            if blocks.faults:
-                return PatternReport(tuple(tried), blocks.faults, tuple(untried))
-    return PatternReport(tuple(tried), (), tuple(untried))
+        if not blocks.some_right:
+            calls.skip(calls.tried.pop(), "all come out otherwise than alone: none it is for")
+        elif blocks.faults:
+            return calls.report(*blocks.faults)
+    return calls.report()
 
 
 def try_table_batches(function: ServedFunction, *, context: int) -> PatternReport:
@@ -149,21 +160,20 @@ def try_table_batches(function: ServedFunction, *, context: int) -> PatternRepor
     form = function.form
     if not form.has("positions") or function.follows_length:
         return PatternReport((), ())
-    untried = PatternReport((), (), ("positions of several sequences in one call",))
+    text, calls = "positions of several sequences in one call", PlannedCalls(function)
     if context < _CONTEXT or form.position_axes != "bn":
-        return untried
+        return PatternReport((), (), (text,))
     positions = np.add.outer(STARTS[:SEQUENCES], np.arange(SIZES[0][0]))
-    try:
-        together = function.answers(positions)
-    except InvalidInput:
-        return untried
+    together = calls.attempt(text, partial(function.answers, positions))
+    if together is None:
+        return calls.report()
     alone = [function.answers(own[None]) for own in positions]
     fault = _table_fault(together, alone)
     if fault is not None:
         return PatternReport((), (fault,))
     shapes = [(SEQUENCES, *values.shape[1:]) for values in alone[0]]
     if [values.shape for values in together] != shapes:
-        return untried
+        return PatternReport((), (), (text,))
     return PatternReport((f"positions of {SEQUENCES} sequences",), ())
 
 
@@ -527,7 +537,7 @@ class _Blocks:
 
 def _drawn_of(heads: int) -> Integers:
     """The number of the vectors that each of so many heads is given; of few, each has its own."""
-    if heads < min(MANY_HEADS) // 2:
+    if heads < _FEW_HEADS:
         return np.arange(heads)
     return np.resize(_DRAWN_HEADS, heads)
 

@@ -26,9 +26,11 @@ from posenc_cli.checks.call_rules import (
 from posenc_cli.checks.function_trial import Irregularity
 from posenc_cli.checks.patterns import (
     SEQUENCE,
+    SLOW,
     SLOW_SECONDS,
     PatternFault,
     PatternReport,
+    PlannedCalls,
     lengths_text,
     rows_text,
 )
@@ -102,9 +104,15 @@ class CallLog:
 
     @property
     def tells(self) -> bool:
-        """Whether the calls of it can tell: not where the largest position is part of each."""
-        plain = self.reference.symmetric and self.reference.coordinates is None
-        return plain and not self.function.follows_length
+        """Whether the calls of it can tell: not of positions on several axes, nor where they do not
+        compare.
+        """
+        return self.compares and self.reference.coordinates is None
+
+    @property
+    def compares(self) -> bool:
+        """Whether its rows can be compared: not where the largest position is part of each call."""
+        return self.reference.symmetric and not self.function.follows_length
 
     def rows(self, indices: Integers, where: Integers) -> NumberArray:
         """What becomes of some rows in one call, which is kept."""
@@ -163,23 +171,28 @@ def by_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     return _Calls(log.made, log.reference, dtype).causes()
 
 
-def in_a_long_call(log: CallLog, dtype: str, rows: int) -> tuple[Irregularity, ...] | None:
+def in_a_long_call(
+    log: CallLog, dtype: str, rows: int, planned: PlannedCalls
+) -> tuple[Irregularity, ...] | None:
     """What becomes of so many rows of one call, where those of a short one are right.
 
-    None where none is made: of slow functions, those that fail of it or are wrong in a short one.
+    The call is ``planned``. None where those of a short one are wrong, or none can be compared.
     """
     before = len(log.made)
-    try:
-        few = np.arange(SEQUENCE)
+    text = f"{rows} rows in one call"
+    few = np.arange(SEQUENCE)
+    with planned.planned(text):
         began = time.monotonic()
         log.rows(few, few)
         slow = time.monotonic() - began > SLOW_SECONDS
         short = _Calls(log.made[before:], log.reference, dtype)
-        if slow or len(log.made) == before or not short.right:
-            return None
-        log.rows(np.arange(rows), np.arange(rows))
-    except InvalidInput:
-        log.function.revive()
+        if not slow and len(log.made) > before and short.right:
+            log.rows(np.arange(rows), np.arange(rows))
+    if text not in planned.tried:
+        return None
+    if len(log.made) < before + 2:
+        why = SLOW if slow else "a short call is another too"
+        planned.skip(planned.tried.pop(), why)
         return None
     calls = _Calls(log.made[before:], log.reference, dtype)
     if calls.right:
@@ -194,36 +207,41 @@ def past_default_length(log: CallLog, dtype: str, last: int, *, of: str = "") ->
     """What becomes of rows past the length that an object has by default, up to position ``last``.
 
     ``of`` says of which of the results, where that is not the first. The object is made anew. One
-    that is wrong below that length too is told its length by who makes it, and one that fails past
+    whose first, short call is wrong too is told its length by who makes it, and one that fails past
     it is none for these.
     """
     function, rules = log.function, log.function.default_length
     assert rules is not None
     name, length = rules
     of_default = f"{of}an object that is made with its default {name}={length}"
-    before = len(log.made)
-    try:
+    before, planned = len(log.made), PlannedCalls(function)
+    with planned.planned(f"{of_default}, past that length"):
         function.remake_by_default()
         for where in _around(function, length, last):
             log.rows(np.arange(where.size), where)
-    except InvalidInput:
-        return PatternReport((), (), (f"{of_default}, past that length",))
-    calls = _Calls(log.made[before:], log.reference, dtype)
-    if calls.right:
-        return PatternReport((f"{of_default}, past that length",), ())
-    if calls.first_wrong_position < length:
-        return PatternReport((), (), (f"{of_default}, which is another below that length too",))
+    first, grown = (
+        _Calls(some, log.reference, dtype)
+        for some in (log.made[before : before + 1], log.made[before + 1 :])
+    )
+    if not planned.tried or (first.right and grown.right):
+        return planned.report()
+    if not first.right:
+        planned.skip(planned.tried.pop(), "its first, short call is another too")
+        return planned.report()
     text = f"called with positions past it, it gives other values than one of length {last + 1}"
-    causes = calls.causes()
-    known = f"{causes[0].message}, in {of_default}" if causes else ""
-    cause = causes[0].cause if causes else Cause.UNKNOWN
-    evidence = causes[0].evidence if causes else f"in {of_default}"
-    return PatternReport((), (PatternFault(f"{text}; {evidence}", known, cause),))
+    causes = grown.causes() if log.tells else ()
+    if not causes:
+        known = f"rows are wrong once it has been called past that length, in {of_default}"
+        return PatternReport((), (PatternFault(text, known, Cause.UNKNOWN),))
+    known = f"{causes[0].message}, in {of_default}"
+    fault = PatternFault(f"{text}; {causes[0].evidence}", known, causes[0].cause)
+    return PatternReport((), (fault,))
 
 
 def _around(function: ServedFunction, length: int, last: int) -> Iterator[Integers]:
-    """Positions of calls that come to a length, and pass it."""
-    yield np.arange(min(_FIRST_ROWS, length))
+    """Positions of calls that come to a length, pass it, and are short again."""
+    first = np.arange(min(_FIRST_ROWS, length))
+    yield first
     if function.form.from_zero:
         yield np.arange(min(2 * length, last + 1))
     elif function.form.any_rows:
@@ -235,6 +253,21 @@ def _around(function: ServedFunction, length: int, last: int) -> Iterator[Intege
         for start in (length - _FIRST_ROWS // 2, last + 1 - _FIRST_ROWS):
             if 0 <= start <= last + 1 - _FIRST_ROWS:
                 yield np.arange(start, start + _FIRST_ROWS)
+    yield first
+
+
+def of_short_and_long(
+    log: CallLog, dtype: str, lengths: Sequence[Integers], context: int
+) -> Irregularity | None:
+    """What is wrong in calls of some positions (n,), or others, and in which; None: not known."""
+    try:
+        for where in lengths:
+            log.rows(np.arange(where.size), where)
+    except InvalidInput:
+        log.function.revive()
+        return None
+    log.extend(context)
+    return next(iter(by_call(log, dtype)), None)
 
 
 def counted_on(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
@@ -291,14 +324,6 @@ class _Calls:
         call = self._wrong[0]
         return int(np.argmin(self._rows_turned_at(call, call.positions)))
 
-    @property
-    def first_wrong_position(self) -> int:
-        """The lowest position that is not turned as it should be in some call."""
-        return min(
-            int(call.positions[~self._rows_turned_at(call, call.positions)].min())
-            for call in self._wrong
-        )
-
     def causes(self) -> tuple[Irregularity, ...]:
         """The causes."""
         if not self._wrong or not all(np.isfinite(call.values).all() for call in self._made):
@@ -350,6 +375,11 @@ class _Calls:
             some = tuple(call for call in self._made if belongs(call))
             if len(some) < len(self._made) and all(map(belongs, self._wrong)):
                 yield _SomeCalls(text, some)
+        right_ends, wrong_ends = ([one.end for one in some] for some in (self._right, self._wrong))
+        if right and max(wrong_ends) < min(right_ends):
+            text = f", in calls up to position {max(wrong_ends) - 1}"
+            text += f", and not in those up to {min(right_ends) - 1}"
+            yield _SomeCalls(text, tuple(self._wrong))
         if right and min(wrong) > max(right):
             text = f", in calls of {min(wrong)} rows and more, and not of up to {max(right)}"
         elif right and max(wrong) < min(right):
@@ -411,7 +441,8 @@ class _Calls:
     def _turns(self, used: Integers | Reals) -> ComplexRows:
         """The factors of the pairs at positions, which may lie between whole ones."""
         if used.dtype.kind == "i":
-            return self._reference.turns.at(used.astype(np.int64))
+            positions, places = np.unique(used, return_inverse=True)
+            return np.asarray(self._reference.turns.at(positions.astype(np.int64))[places])
         angles = np.multiply.outer(used, self._reference.frequencies)
         return np.asarray(self._reference.scale * np.exp(1j * angles))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.checks.answers import Returned, returned_arrays
+from posenc_cli.checks.answers import Returned, check_description, returned_arrays
 from posenc_cli.checks.payloads import request, settings, settings_by_name
 from posenc_cli.checks.signatures import Signature
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, quoted_name
@@ -57,6 +57,18 @@ class CalledFunction(ABC):
         Raises: InvalidInput, Unavailable.
         """
 
+    @property
+    @abstractmethod
+    def renews(self) -> bool:
+        """Whether :meth:`renew` gives a function that was never called."""
+
+    @abstractmethod
+    def renew(self) -> None:
+        """Load it again, as if it was never called, and make an object of a class anew.
+
+        Raises: InvalidInput, Unavailable.
+        """
+
     @abstractmethod
     def end(self) -> None:
         """End what runs it."""
@@ -93,8 +105,9 @@ class CalledFunction(ABC):
     def _described(self) -> Signature:
         answer, _ = self._exchanged({"do": "describe"})
         try:
+            check_description(answer)
             return Signature.of(answer, self.installed)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise self._unreadable() from None
 
     def _make(self) -> None:
@@ -165,7 +178,7 @@ class CalledFunction(ABC):
         self.first_end = self.first_end or int(positions.max()) + 1
         try:
             return returned_arrays(answer, data)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             self.end()
             raise self._unreadable() from None
 

@@ -20,6 +20,7 @@ from posenc_cli.checks.by_call import (
     by_call,
     counted_on,
     in_a_long_call,
+    of_short_and_long,
     past_default_length,
 )
 from posenc_cli.checks.call_request import CallRequest
@@ -33,9 +34,16 @@ from posenc_cli.checks.function_trial import (
     Irregularity,
     is_half,
 )
-from posenc_cli.checks.further_calls import EarlyCall, try_half_precision, try_orders
+from posenc_cli.checks.further_calls import (
+    LENGTH,
+    EarlyCall,
+    try_half_precision,
+    try_orders,
+    try_strided,
+)
 from posenc_cli.checks.irregular import irregularities, length_note, returned_half, with_faults
-from posenc_cli.checks.patterns import LONG, SEQUENCE, PatternReport, try_patterns
+from posenc_cli.checks.lengths import depends_on_length
+from posenc_cli.checks.patterns import LONG, SEQUENCE, PatternReport, PlannedCalls, try_patterns
 from posenc_cli.checks.result_reader import Conduct, ResultReader
 from posenc_cli.checks.serving import CELLS, ServedFunction
 from posenc_cli.checks.shorter_queries import try_shorter_queries
@@ -109,6 +117,10 @@ def implementation(
         }
         if not any(one.broken or one.irregular for one in subjects):
             subjects[0] = _with_further_calls(function, subjects[0], reference, positions, early)
+        else:
+            measured = subjects[0].call or {"untried": []}
+            untried = [*function.untried, *measured["untried"]]
+            subjects[0] = replace(subjects[0], call={**measured, "untried": untried})
         if function.refused_axes is not None:
             other = _other_axes(function, *function.refused_axes)
             subjects = [replace(own, other_calls=(other, *own.other_calls)) for own in subjects]
@@ -136,24 +148,72 @@ def _with_further_calls(
     pairing, vectors = subject.own.pairing, function.outcome == "vectors"
     differs = _vectors_differ if vectors else _tables_differ
     reports = [early.report(differs, pairing)]
+    if not _by_its_length(reference):
+        beside = early.beside_long(differs)
+        reports.append(_named(beside, function, subject, reference, positions))
+    context = positions.last + 1
     if vectors:
         reports.append(try_orders(function, differs))
-        reports.append(try_batches(function, differs, context=positions.last + 1))
-        reports.append(try_rows_of_heads(function, differs, context=positions.last + 1))
-        reports.append(try_shorter_queries(function, differs, context=positions.last + 1))
+        reports.append(try_batches(function, differs, context=context))
+        reports.append(try_rows_of_heads(function, differs, context=context))
+        reports.append(try_shorter_queries(function, differs, context=context))
+        reports.append(try_strided(function, differs))
     else:
         reports.append(PatternReport((), (), function.untried))
-        reports.append(try_table_batches(function, context=positions.last + 1))
-    reports.append(try_half_precision(function, positions.last, reference.frequencies, pairing))
+        reports.append(try_table_batches(function, context=context))
+    rates = reference.frequencies
+    reports.append(try_half_precision(function, positions.last, rates, pairing))
+    for renewed in (False, True):
+        if not any(report.faults for report in reports):
+            reports.append(early.after_half(differs, rates, pairing, renewed=renewed))
     if not any(report.faults for report in reports):
         reports.append(_past_default_length(function, subject, reference, positions))
-    tried = [*(subject.call or {"patterns": []})["patterns"]]
+    own = subject.call or {"patterns": [], "untried": []}
     call = {
-        "patterns": tried + [text for report in reports for text in report.tried],
-        "untried": [text for report in reports for text in report.untried],
+        "patterns": [*own["patterns"], *(text for report in reports for text in report.tried)],
+        "untried": [*own["untried"], *(text for report in reports for text in report.untried)],
     }
     faults = [fault for report in reports for fault in report.faults]
     return replace(subject, other_calls=with_faults(faults, ()), call=call)
+
+
+def _by_its_length(reference: Reference) -> bool:
+    """Whether the reference itself may depend on the length of a call.
+
+    It may where one length was given of those that its parameters follow.
+    """
+    return depends_on_length(reference.encoding.bound.scheme, {})
+
+
+def _named(
+    report: PatternReport,
+    function: ServedFunction,
+    subject: Subject,
+    reference: Reference,
+    positions: Positions,
+) -> PatternReport:
+    """A report on short calls beside long ones, with the cause where one gives all rows."""
+    if not report.faults:
+        return report
+    log = _first_log(function, reference)
+    cause = None
+    if log.tells:
+        last = positions.last
+        some = np.arange(min(64, last))
+        lengths = [some, np.arange(last + 1) if function.form.from_zero else np.append(some, last)]
+        cause = of_short_and_long(log, subject.dtype, lengths, last + 1)
+    if cause is None:
+        return report
+    (fault,) = report.faults
+    own = replace(fault, known=f"{LENGTH}: {cause.message}", cause=cause.cause)
+    return replace(report, faults=(replace(own, text=f"{fault.text}; {cause.evidence}"),))
+
+
+def _first_log(function: ServedFunction, reference: Reference) -> CallLog:
+    """The calls of the first result, none made as yet."""
+    if function.outcome == "vectors":
+        return _call_log(function, reference, 0, np.random.default_rng(20))
+    return CallLog.of_tables(function, reference, partial(_returned_rows, function))
 
 
 def _past_default_length(
@@ -170,7 +230,7 @@ def _past_default_length(
     reports = [
         past_default_length(log, subject.dtype, positions.last, of="k of " if which else "")
         for which, log in enumerate(logs)
-        if log.tells
+        if log.compares
     ]
     wrong = (report for report in reports if report.faults)
     return next(wrong, reports[0] if reports else PatternReport((), ()))
@@ -212,7 +272,7 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
         subject = frequency_subject(
             values, frequencies.dtype, reference, positions, name=function.target
         )
-        return replace(subject, kind=SubjectKind.IMPL, call={"patterns": []})
+        return replace(subject, kind=SubjectKind.IMPL, call={"patterns": [], "untried": []})
 
     log = CallLog.of_tables(function, reference, partial(_returned_rows, function))
     report = _patterns(function, log.rows, _tables_differ, positions)
@@ -224,7 +284,7 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
         subject,
         kind=SubjectKind.IMPL,
         irregular=_explained(with_faults(report.faults, ()), log, positions, cos.dtype),
-        call={"patterns": list(report.tried)},
+        call={"patterns": list(report.tried), "untried": list(report.untried)},
         returned_tables=True,
     )
 
@@ -240,16 +300,11 @@ def _patterns(
 ) -> PatternReport:
     """What the ways to call a function change, none of one whose values follow the length."""
     if function.follows_length:
-        return PatternReport((), ())
-    form = function.form
-    return try_patterns(
-        rows,
-        differs,
-        context=positions.last + 1,
-        any_rows=form.any_rows,
-        from_zero=form.from_zero,
-        chosen=form.chosen,
-    )
+        return PatternReport((), (), () if function.form.from_zero else (_IN_PIECES,))
+    return try_patterns(function, rows, differs, context=positions.last + 1)
+
+
+_IN_PIECES = "chunks of a sequence, or single rows after others"
 
 
 def _of_vectors(
@@ -271,6 +326,9 @@ def _of_vectors(
     reports = [_patterns(function, log.rows, _vectors_differ, positions) for log in logs]
     # A slow machine may have left out one of a single result.
     tried = tuple(text for text in reports[0].tried if all(text in own.tried for own in reports))
+    calls = PlannedCalls(function)
+    calls.tried += tried
+    calls.untried += dict.fromkeys(text for own in reports for text in own.untried)
     few = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
     few = few[:: -(-few.size * dim**2 // (2 * _MOST_CELLS))]
     samples = function.matrices(few)
@@ -282,21 +340,19 @@ def _of_vectors(
         irregular = _explained(irregular, logs[which], positions, samples[which].dtype, which=which)
         more = min(context, LONG)
         if more > positions.last + 1 and not irregular and logs[which].tells:
-            long = in_a_long_call(logs[which], samples[which].dtype, more)
-            if long is not None:
-                tried = tuple(dict.fromkeys((*tried, f"{more} rows in one call")))
-                irregular = long
+            irregular = in_a_long_call(logs[which], samples[which].dtype, more, calls) or ()
         readers.append(
             ResultReader(
                 reference,
                 places,
                 (few, samples[which]),
                 Conduct(
-                    tried,
+                    tuple(dict.fromkeys(calls.tried)),
+                    tuple(dict.fromkeys(calls.untried)),
                     irregular,
                     _not_finite(few, matrices),
                     returned_half(trial),
-                    "" if irregular else length_note(trial),
+                    length_note(trial) if not irregular and _by_its_length(reference) else "",
                 ),
                 partial(_near_matrices, function, places, which),
             )

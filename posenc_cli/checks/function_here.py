@@ -47,6 +47,15 @@ class FunctionHere(CalledFunction):
         self._function = self._given
         self._describe(worker.libraries())
 
+    @property
+    def renews(self) -> bool:
+        """Whether it is a class, of which objects are made."""
+        return isinstance(self._given, type)
+
+    def renew(self) -> None:
+        """Make an object of a class anew."""
+        self.start()
+
     def end(self) -> None:
         """Nothing is to be ended."""
 

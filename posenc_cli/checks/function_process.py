@@ -38,6 +38,9 @@ _GREETING_SECONDS = 60.0
 _LINE = 1 << 16
 """Bytes of the line before an answer's arrays: a signature has some hundred."""
 
+_MOST_TOLD = 400
+"""Characters of an error that are told: the worker sends some more than 300."""
+
 _SPARE = 1 << 26
 """Bytes of an answer beyond what the request lets expect."""
 
@@ -82,7 +85,7 @@ class FunctionProcess(CalledFunction):
             raise Unavailable(f"{flag}: cannot be run: {error.strerror or error}") from None
         try:
             hello = self._line(time.monotonic() + _GREETING_SECONDS)
-            installed = list(map(str, hello["has"]))
+            installed = [name for name in ("numpy", "torch") if name in hello["has"]]
         except Silence as silence:
             what = "is older than Python 3.8"
             if silence.ended != TOO_OLD:
@@ -95,6 +98,24 @@ class FunctionProcess(CalledFunction):
         except (ValueError, KeyError, TypeError):
             raise Unavailable(f"{flag}: is no Python") from None
         self._describe(installed)
+
+    @property
+    def renews(self) -> bool:
+        """Whether it can be loaded again: always."""
+        return True
+
+    def renew(self) -> None:
+        """Run its module again; what cannot be run twice in a process is run in another.
+
+        Raises: InvalidInput, Unavailable.
+        """
+        if self._exchange is not None:
+            with contextlib.suppress(InvalidInput, Unavailable):
+                self._exchanged({"do": "load"})
+                self._describe(self.installed)
+                return
+        self.end()
+        self.start()
 
     def end(self) -> None:
         """End the process, if there is one."""
@@ -121,11 +142,14 @@ class FunctionProcess(CalledFunction):
                 self._exchange.send(part, deadline=deadline)
             answer = self._line(deadline)
             size = answer["bytes"]
-            if answer["id"] != self._number or int(size) < 0:
+            if answer["id"] != self._number or type(size) is not int or size < 0:
                 raise ValueError  # another process's words, or the function's own
-            if int(size) > most:
-                self._lost(f"returned {int(size)} bytes, more than any result of this call has")
-            data = self._exchange.bytes(int(size), deadline=deadline)
+            if size > most:
+                self._lost(f"returned {size} bytes, more than any result of this call has")
+            data = self._exchange.bytes(size, deadline=deadline)
+            error, why = answer.get("error"), answer.get("why")
+            if not all(isinstance(text, str | None) for text in (error, why)):
+                raise TypeError
         except Lateness:
             self._lost(f"gave no answer within {SECONDS:g} seconds")
         except Silence as silence:
@@ -133,8 +157,8 @@ class FunctionProcess(CalledFunction):
         except (ValueError, KeyError, TypeError):
             self.end()
             raise self._unreadable() from None
-        if "error" in answer:
-            raise self._refusal(str(answer["error"]), str(answer.get("why")), positions)
+        if error is not None:
+            raise self._refusal(_one_line(error), why or "", positions)
         return answer, data
 
     def _lost(self, what: str) -> NoReturn:
@@ -147,10 +171,18 @@ class FunctionProcess(CalledFunction):
         Raises: Silence, Lateness, ValueError, TypeError.
         """
         assert self._exchange is not None
-        answer = json.loads(self._exchange.line(deadline=deadline, most=_LINE))
+        try:
+            answer = json.loads(self._exchange.line(deadline=deadline, most=_LINE))
+        except RecursionError:
+            raise ValueError from None
         if not isinstance(answer, dict):
             raise TypeError
         return answer
+
+
+def _one_line(text: str) -> str:
+    """The first line of what a process said, as far as a message has room for it."""
+    return printable_text(text.strip().partition("\n")[0])[:_MOST_TOLD]
 
 
 def _ending(status: int | None) -> str:

@@ -1,7 +1,8 @@
 """Calls after those that show what a function does: whether something else of a caller changes it.
 
-The same call again after a longer one, positions in another order beside tables, and vectors in a
-half precision: each must give what the calls before it gave.
+A short call beside a long one, and again after longer ones and after vectors in a half precision,
+positions in another order beside tables, vectors that are not contiguous, and vectors in a half
+precision: each must give what the calls before it gave.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import numpy as np
 
 from posenc_cli.checks.call_forms import TABLES
 from posenc_cli.checks.function_trial import UNSTEADY
-from posenc_cli.checks.patterns import PatternFault, PatternReport
+from posenc_cli.checks.patterns import PatternFault, PatternReport, PlannedCalls
 from posenc_cli.checks.payloads import Vectors
+from posenc_cli.checks.serving import other_vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import round_to_half
@@ -61,13 +63,11 @@ class EarlyCall:
         self._x = _vectors_of_chance(self._positions.size, function.form.columns)
         self._function = function
         self._first: list[NumberArray] = []
-        self._untried: tuple[str, ...] = ()
+        calls = PlannedCalls(function)
         if self._positions.size > 1 and function.outcome != "frequencies":
-            try:
+            with calls.planned(self.tried):
                 self._first = self._short.all_values(self._x, self._positions)
-            except InvalidInput:
-                function.revive()
-                self._untried = (self.tried,)
+        self._untried = tuple(calls.untried)
 
     def report(self, differs: Differs, pairing: ColumnPairing | None) -> PatternReport:
         """What became of it since; ``pairing`` is how the function pairs columns.
@@ -90,6 +90,73 @@ class EarlyCall:
             return PatternReport((), (PatternFault(text, _LEFT, cause),))
         return PatternReport((), (PatternFault(text, f"the function {UNSTEADY}", Cause.UNKNOWN),))
 
+    def beside_long(self, differs: Differs) -> PatternReport:
+        """Whether the short call gave what its rows get in a call up to the last position.
+
+        Where a call has no position of its own for each row, far rows show it where they are read.
+        """
+        form, last = self._function.form, self._last
+        if not self._first or not (form.from_zero or form.has("positions")):
+            return PatternReport((), ())
+        if self._function.follows_length or last < self._positions.size:
+            return PatternReport((), ())
+        calls, faults = PlannedCalls(self._function), list[PatternFault]()
+        with calls.planned(f"a short call beside one up to position {last}"):
+            long = np.concatenate(self._long.all_values(self._x, self._positions), axis=1)
+            short = np.concatenate(self._first, axis=1)
+            if differs(short, long):
+                text = (
+                    f"positions 0 to {self._positions[-1]} in a call of their own give other "
+                    f"values than beside position {last}, by {np.abs(short - long).max():.2g}"
+                )
+                faults.append(PatternFault(text, LENGTH, Cause.UNKNOWN))
+        return calls.report(*faults)
+
+    def after_half(
+        self, differs: Differs, rates: Reals, pairing: ColumnPairing | None, *, renewed: bool
+    ) -> PatternReport:
+        """What became of it after vectors of bfloat16, or where these came first of all."""
+        function = self._function
+        if not self._first or not _takes_halves(function):
+            return PatternReport((), ())
+        calls, faults = PlannedCalls(function), list[PatternFault | None]()
+        when = "vectors of float32 after those of a half precision"
+        if renewed:
+            when = f"vectors of {_HALVES[0]} before any of float32"
+        if renewed and not function.renews:
+            calls.skip(when, "a function of this process is not loaded again")
+            return calls.report()
+        with calls.planned(when):
+            if renewed:
+                function.renew()
+                half = function.varied(last=self._short.last, dtype=_HALVES[0])
+                half.all_values(self._x, self._positions)
+            again = self._short.all_values(self._x, self._positions)
+            if differs(np.concatenate(again, axis=1), np.concatenate(self._first, axis=1)):
+                faults.append(self._fault_after_half(again, rates, pairing, when))
+        return calls.report(*faults)
+
+    def _fault_after_half(
+        self, again: list[NumberArray], rates: Reals, pairing: ColumnPairing | None, when: str
+    ) -> PatternFault:
+        """What a call in a half precision left behind."""
+        first, half = self._first, _HALVES[0]
+        allowed = _allowed(half, first)
+        off = max(np.abs(one - other).max() for one, other in zip(again, first, strict=True))
+        text = f"{when}: positions 0 to {self._positions[-1]} are off by {off:.2g}"
+        if off <= allowed:
+            text += f", where roundings to {half} explain {allowed:.2g}"
+            known = "tables stay in a half precision after vectors of one"
+            return PatternFault(text, known, Cause.TABLE_PRECISION)
+        tables = self._short.outcome == "tables"
+        planes = [_planes(parts, pairing, tables=tables) for parts in (again, first)]
+        rounded = _rounded_with_vectors(planes, self._positions, rates, half, allowed=allowed)
+        if rounded is None:
+            known = "a call in a half precision changes those in float32 after it"
+            return PatternFault(text, known, Cause.UNKNOWN)
+        known = f"{rounded[0]} stay in {half} after vectors of it"
+        return PatternFault(f"{text}; so rounded, all rows are reproduced", known, rounded[1])
+
     def _is_of_a_long_call(self, values: NumberArray, differs: Differs) -> bool:
         """Whether they are what a call up to the last position gives."""
         try:
@@ -107,6 +174,8 @@ class EarlyCall:
         turned = before * np.exp(1j * np.outer(self._positions, rates))
         return bool(np.abs(after - turned).max() <= 0.01 * np.abs(after - before).max())
 
+
+LENGTH = "the rotation depends on the length of the call, which that of the reference does not"
 
 _LEFT = "a longer call leaves its rotation behind: shorter ones after it are turned as it is"
 
@@ -126,16 +195,16 @@ def try_orders(function: ServedFunction, differs: Differs) -> PatternReport:
         Vectors(_vectors_of_chance(order.size, form.columns)[None, :, None], order.size)
     ] * len(form.vectors)
     exact = replace(form, chosen=True, exact=True)
-    try:
+    text, calls = f"{form.placed_by} in another order than the tables", PlannedCalls(function)
+    with calls.planned(text):
         values, chosen, ignored = (
             np.concatenate([one.values for one in function.together(call, where, vectors)])
             for call, where in ((exact, order), (form, order), (form, np.arange(order.size)))
         )
-    except InvalidInput:
-        function.revive()
-        return PatternReport((), (), function.untried)
+    if not calls.tried:
+        return PatternReport((), (), (*function.untried, *calls.untried))
     if not differs(values, chosen):
-        return PatternReport((f"{form.placed_by} in another order than the tables",), ())
+        return calls.report()
     if differs(values, ignored):
         return PatternReport((), (), function.untried)
     # Right code has its rows chosen by who calls it, and keeps the parameter.
@@ -150,9 +219,8 @@ def try_half_precision(
     ``rates`` (pairs,) are the frequencies that it should have, ``pairing`` how it pairs columns.
     What is wrong in the first is not looked for in the other.
     """
-    form = function.form
     reports = [PatternReport((), ())]
-    if form.library == "torch" and form.vectors and function.outcome != "frequencies" and last:
+    if _takes_halves(function) and last:
         for half in _HALVES:
             reports.append(_in_half(function, half, last, rates, pairing))
             if reports[-1].faults:
@@ -173,31 +241,93 @@ def _in_half(
         np.float32
     )
     tables = function.outcome == "tables"
-    wanted = function.all_values(x, positions)
-    try:
+    wanted, calls = function.all_values(x, positions), PlannedCalls(function)
+    values: list[NumberArray] = []
+    with calls.planned(f"vectors of {half}"):
         values = function.varied(last=function.last, dtype=half).all_values(x, positions)
-    except InvalidInput:
-        function.revive()
-        return PatternReport((), (), (f"vectors of {half}",))
-    allowed = _ROUNDINGS * unit(half) * max(np.abs(part).max() for part in wanted)
+    if not values:
+        return calls.report()
+    allowed = _allowed(half, wanted)
     off = np.abs(np.concatenate(values, axis=1) - np.concatenate(wanted, axis=1)).max(axis=1)
     if (off <= allowed).all():
-        return PatternReport((f"vectors of {half}",), ())
+        return calls.report()
     row = int(np.argmax(off))
     text = (
         f"in {half} it is off by {off[row]:.2g} at position {positions[row]}, "
         f"where roundings explain {allowed:.2g}"
     )
     known, cause = f"vectors of {half} are turned otherwise than those of float32", Cause.UNKNOWN
-    planes, right = (_planes(parts, pairing, tables=tables) for parts in (values, wanted))
+    planes = [_planes(parts, pairing, tables=tables) for parts in (values, wanted)]
+    rounded = _rounded_with_vectors(planes, positions, rates, half, allowed=allowed)
+    if rounded is not None:
+        known, cause = f"{rounded[0]} are rounded to {half}, as vectors are", rounded[1]
+        text += "; so rounded, all rows are reproduced"
+    return PatternReport((), (PatternFault(text, known, cause),))
+
+
+def _takes_halves(function: ServedFunction) -> bool:
+    """Whether a function may be given vectors in half precisions."""
+    form = function.form
+    return form.library == "torch" and bool(form.vectors) and function.outcome != "frequencies"
+
+
+def _allowed(half: str, wanted: Sequence[NumberArray]) -> float:
+    """By how much right code in a half precision may be off."""
+    return _ROUNDINGS * unit(half) * max(float(np.abs(part).max()) for part in wanted)
+
+
+def _rounded_with_vectors(
+    planes: Sequence[ComplexRows],
+    positions: Integers,
+    rates: Reals,
+    half: str,
+    *,
+    allowed: float,
+) -> tuple[str, Cause] | None:
+    """What was rounded to a half precision, where that gives all rows; None where nothing does.
+
+    ``planes`` are those that came back, and the right ones. Shape: (n, pairs), or (n, 2 pairs).
+    """
+    values, right = planes
     for what, its_cause, angles in _rounded_angles(positions, rates, half):
         on = np.exp(1j * (angles - np.outer(positions, rates)))  # (n, pairs)
         factors = np.tile(on, (1, right.shape[1] // rates.size))
-        if factors.shape == right.shape and (np.abs(planes - right * factors) <= allowed).all():
-            known, cause = f"{what} are rounded to {half}, as vectors are", its_cause
-            text += "; so rounded, all rows are reproduced"
-            break
-    return PatternReport((), (PatternFault(text, known, cause),))
+        if factors.shape == right.shape and (np.abs(values - right * factors) <= allowed).all():
+            return what, its_cause
+    return None
+
+
+def try_strided(function: ServedFunction, differs: Differs) -> PatternReport:
+    """Give a function vectors that lie apart in memory: what a view of others is."""
+    form, calls, faults = function.form, PlannedCalls(function), list[PatternFault]()
+    if not form.vectors or function.outcome != "vectors" or function.follows_length:
+        return PatternReport((), ())
+    heads = 3 if "h" in form.axes else 1
+    x = _vectors_of_chance(_STRIDED_ROWS * heads, form.columns).reshape(1, -1, heads, form.columns)
+    given = [Vectors(part, _STRIDED_ROWS) for part in (x, other_vectors(x))[: len(form.vectors)]]
+    apart = [replace(part, strided=True) for part in given]
+    with calls.planned("vectors that are not contiguous"):
+        where = np.arange(_STRIDED_ROWS)
+        values, wanted = (
+            np.concatenate(
+                [each.values for each in function.together(form, where, vectors)], axis=2
+            )
+            for vectors in (apart, given)
+        )
+        if differs(values, wanted):
+            off = np.abs(values - wanted).max()
+            whole = np.concatenate([part.values for part in given], axis=2)
+            still = whole.shape == values.shape and not differs(values, whole)
+            text = f"called with views of a larger array it gives values that are off by {off:.2g}"
+            known, cause = "vectors that are not contiguous are misread", Cause.UNKNOWN
+            if still:
+                known, cause = "vectors that are not contiguous do not rotate", Cause.NO_ROTATION
+                text += "; they are those it was given"
+            faults.append(PatternFault(text, known, cause))
+    return calls.report(*faults)
+
+
+_STRIDED_ROWS = 5
 
 
 def _rounded_angles(

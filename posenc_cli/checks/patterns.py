@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -19,9 +19,10 @@ from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from posenc_cli.checks.answers import Differs, Rows
+    from posenc_cli.checks.serving import ServedFunction
     from posenc_cli.numerics.arrays import Integers, NumberArray
 
 SEQUENCE = 256
@@ -32,6 +33,9 @@ _CHUNKS = ((64, 64, 7, 1), (2, 8, 16, 32, 128))
 
 _BLOCKS = (256, 256, 512, 1024, 2048)
 """Rows of the chunks of a longer sequence: what a long prompt is commonly cut into."""
+
+_FEW = (2, 9, 100)
+"""Rows of short calls of a function whose every call begins at position 0."""
 
 _STEPS = 4
 """Rows that come one by one: the first after a prefill, and some after it."""
@@ -67,99 +71,198 @@ class PatternReport(Record):
     untried: tuple[str, ...] = ()
 
 
+_Result = TypeVar("_Result")
+
+
+class PlannedCalls:
+    """Calls that are planned: each was compared, or is said not to be tried, and why."""
+
+    def __init__(self, function: ServedFunction) -> None:
+        self._function = function
+        self.tried: list[str] = []
+        self.untried: list[str] = []
+
+    @contextlib.contextmanager
+    def planned(self, text: str) -> Iterator[None]:
+        """A call, in words, with what compares its result."""
+        try:
+            yield
+        except InvalidInput as error:
+            self._function.revive()
+            self.skip(text, self._function.reason(error))
+        else:
+            self.tried.append(text)
+
+    def attempt(self, text: str, call: Callable[[], _Result]) -> _Result | None:
+        """What a call gives; None where it fails."""
+        results: list[_Result] = []
+        with self.planned(text):
+            results.append(call())
+        return results[0] if results else None
+
+    def skip(self, text: str, why: str) -> None:
+        """Leave out a call."""
+        self.untried.append(f"{text} ({why})")
+
+    def report(self, *faults: PatternFault | None) -> PatternReport:
+        """The report on all of them."""
+        found = tuple(fault for fault in faults if fault)
+        return PatternReport(tuple(self.tried), found, tuple(self.untried))
+
+
 def try_patterns(
-    rows: Rows, differs: Differs, *, context: int, any_rows: bool, from_zero: bool, chosen: bool
+    function: ServedFunction, rows: Rows, differs: Differs, *, context: int
 ) -> PatternReport:
     """Call a function on one sequence in every way that its form has.
 
-    ``rows(indices, positions)`` are its results for some rows of one input. ``any_rows`` says that
-    a call may have any positions, ``from_zero`` that each begins at position 0, and ``chosen`` that
-    it has tables that are too short to show where a call far from position 0 starts again.
+    ``rows(indices, positions)`` are its results for some rows of one input.
 
     Raises: InvalidInput where a call fails that is no longer than the context.
     """
-    count = min(SEQUENCE, context)
-    if count < 2 * _STEPS or from_zero:
+    form, calls, count = function.form, PlannedCalls(function), min(SEQUENCE, context)
+    if count < 2 * _STEPS:
         return PatternReport((), ())
+    sequence = np.arange(count)
+    if form.from_zero:
+        whole = rows(sequence, sequence)
+        return calls.report(*_shorter_faults(calls, whole, rows, differs))
     chunk, last = count // 2, count - _STEPS
     steps = list(range(last, count))
     # In pieces first: a cache grows as it would.
-    pieces = [_chunks(rows, count, sizes) for sizes in _CHUNKS]
-    pieces.insert(1, _Pieces.of(f"a prefill of {last} and steps of one", rows, count, steps))
-    sequence = np.arange(count)
+    pieces = [_Pieces.of(rows, _Chunks.of(count, sizes)) for sizes in _CHUNKS]
+    prefill = _Chunks(f"a prefill of {last} and steps of one", count, steps)
+    pieces.insert(1, _Pieces.of(rows, prefill))
     began = time.monotonic()
     whole = rows(sequence, sequence)
-    seconds = time.monotonic() - began
-    tried = [each.name for each in pieces]
+    slow = time.monotonic() - began > SLOW_SECONDS
+    calls.tried += [each.name for each in pieces]
     in_pieces, other = [(each, whole) for each in pieces], None
-    if seconds <= SLOW_SECONDS and context > sum(_BLOCKS[:2]) and not chosen:
-        with contextlib.suppress(InvalidInput):  # a function may have a longest call
-            longer = min(context, sum(_BLOCKS))
-            blocks = _chunks(rows, longer, _BLOCKS)
-            in_one = rows(np.arange(longer), np.arange(longer))
-            tried.append(blocks.name)
-            if differs(in_one[:count], whole):
-                text = f"called with {longer} rows gives other values than with {count}"
-                other = PatternFault(
-                    f"{text}, from row {_first_row(in_one[:count], whole, differs)} on"
-                )
-            else:
-                in_pieces.append((blocks, in_one))
-    faults: list[PatternFault | None] = [
-        *_faults_of_pieces(in_pieces, rows, differs, context),
-        other,
-    ]
-    far = None if any(faults) else _far_steps(rows, differs, context)
-    if far is not None:
-        tried.append(_FAR_STEPS)
-        faults += far
-    if any_rows:
-        tried.append("packed sequences")
-        faults.append(_packed_fault(whole, chunk, rows, differs))
-        if seconds <= SLOW_SECONDS:
-            with contextlib.suppress(InvalidInput):
-                faults.append(_long_fault(whole, rows, differs))
-                tried.append(f"{LONG} rows in one call")
-    return PatternReport(tuple(tried), tuple(fault for fault in faults if fault))
+    # Tables that are chosen from are too short to show where a call far from 0 starts again.
+    if context > sum(_BLOCKS[:2]) and not form.chosen:
+        chunks = _Chunks.of(min(context, sum(_BLOCKS)), _BLOCKS)
+        if slow:
+            calls.skip(chunks.name, SLOW)
+        else:
+            with calls.planned(chunks.name):
+                other = _block_fault(chunks, in_pieces, whole, rows, differs)
+    faults = [*_faults_of_pieces(in_pieces, rows, differs, context), *filter(None, [other])]
+    if not faults and context > _FIRST_FAR:
+        with calls.planned("single rows far from the first"):
+            faults += _far_steps(rows, differs, context)
+    if form.any_rows:
+        with calls.planned("packed sequences"):
+            faults += filter(None, [_packed_fault(whole, chunk, rows, differs)])
+    faults += _long_faults(calls, whole, rows, differs, context, slow=slow, repeats=form.any_rows)
+    return calls.report(*faults)
 
 
-_FAR_STEPS = "single rows far from the first"
+SLOW = f"a call of {SEQUENCE} rows takes more than {SLOW_SECONDS:g} s"
 
 
-def _far_steps(rows: Rows, differs: Differs, context: int) -> tuple[PatternFault, ...] | None:
-    """What is wrong where a row far from the first comes alone; None where none is in the context.
+def _shorter_faults(
+    calls: PlannedCalls, whole: NumberArray, rows: Rows, differs: Differs
+) -> Iterator[PatternFault]:
+    """What is wrong in short calls of a function whose every call begins at position 0."""
+    for few in (few for few in _FEW if few < len(whole)):
+        with calls.planned(f"a call of {few} rows"):
+            values = rows(np.arange(few), np.arange(few))
+            if differs(values, whole[:few]):
+                text = f"called with {few} rows gives other values than with {len(whole)}"
+                first = _first_row(values, whole[:few], differs)
+                yield PatternFault(f"{text}, from row {first} on")
+                return
 
-    It is held to itself behind the one before it.
+
+def _block_fault(
+    chunks: _Chunks,
+    in_pieces: list[tuple[_Pieces, NumberArray]],
+    whole: NumberArray,
+    rows: Rows,
+    differs: Differs,
+) -> PatternFault | None:
+    """What is wrong in one long call; where nothing is, its chunks are added to ``in_pieces``."""
+    blocks, count = _Pieces.of(rows, chunks), len(whole)
+    in_one = rows(np.arange(chunks.count), np.arange(chunks.count))
+    if not differs(in_one[:count], whole):
+        in_pieces.append((blocks, in_one))
+        return None
+    text = f"called with {chunks.count} rows gives other values than with {count}"
+    return PatternFault(f"{text}, from row {_first_row(in_one[:count], whole, differs)} on")
+
+
+def _long_faults(
+    calls: PlannedCalls,
+    whole: NumberArray,
+    rows: Rows,
+    differs: Differs,
+    context: int,
+    *,
+    slow: bool,
+    repeats: bool,
+) -> list[PatternFault]:
+    """What is wrong in one very long call, whose rows repeat where any positions may."""
+    count = LONG if repeats else min(LONG, context)
+    if not repeats and count <= sum(_BLOCKS):
+        return []
+    text, faults = f"{count} rows in one call", list[PatternFault | None]()
+    if slow:
+        calls.skip(text, SLOW)
+        return []
+    with calls.planned(text):
+        if repeats:
+            faults.append(_long_fault(whole, rows, differs))
+        else:
+            faults.append(_long_sequence_fault(count, whole, rows, differs))
+    return [fault for fault in faults if fault]
+
+
+def _far_steps(rows: Rows, differs: Differs, context: int) -> tuple[PatternFault, ...]:
+    """What is wrong where a row far from the first comes alone.
+
+    It is compared with itself behind the one before it.
     """
     for power in range(8, context.bit_length()):
         where = np.arange(1 << power, (1 << power) + 2)
         if where[1] >= context:
             break
-        try:
-            both, alone = rows(where, where), rows(where[1:], where[1:])
-        except InvalidInput:  # of a function that has a last position
-            return None
+        both, alone = rows(where, where), rows(where[1:], where[1:])
         if differs(both[1:], alone):
             text = f"called with the row of position {where[1]} alone gives other values than with"
             return (PatternFault(f"{text} the one before it"),)
-    return () if context > _FIRST_FAR else None
+    return ()
 
 
 _FIRST_FAR = 258
 
 
+class _Chunks(Record):
+    """How ``count`` rows are cut into pieces, of which all but the first begin at ``stops``."""
+
+    name: str
+    count: int
+    stops: list[int]
+
+    @classmethod
+    def of(cls, count: int, first: tuple[int, ...]) -> _Chunks:
+        """Chunks of which the first have so many rows, as far as they go."""
+        stops = [stop for stop in accumulate(first) if stop < count] or [count // 2]
+        *sizes, last = (str(size) for size in np.diff([0, *stops, count]))
+        return cls(f"chunks of {', '.join(sizes)} and {last} rows", count, stops)
+
+
 class _Pieces(Record):
-    """A sequence that came in pieces, which begin at ``stops``."""
+    """A sequence that came in pieces, of which all but the first begin at ``stops``."""
 
     name: str
     values: NumberArray
     stops: list[int]
 
     @classmethod
-    def of(cls, name: str, rows: Rows, count: int, stops: list[int]) -> _Pieces:
-        """The results of ``count`` rows in pieces."""
-        pieces = np.split(np.arange(count), stops)
-        return cls(name, np.concatenate([rows(piece, piece) for piece in pieces]), stops)
+    def of(cls, rows: Rows, chunks: _Chunks) -> _Pieces:
+        """The results of rows in pieces."""
+        pieces = np.split(np.arange(chunks.count), chunks.stops)
+        values = np.concatenate([rows(piece, piece) for piece in pieces])
+        return cls(chunks.name, values, chunks.stops)
 
     @property
     def parts(self) -> list[Integers]:
@@ -216,13 +319,6 @@ def rows_text(sizes: set[int]) -> str:
     return f"{', '.join(some)} or {last} rows" if some else f"{last} row{'s' * (last != '1')}"
 
 
-def _chunks(rows: Rows, count: int, first: tuple[int, ...]) -> _Pieces:
-    """A sequence in chunks, of which the first have so many rows, as far as they go."""
-    stops = [stop for stop in accumulate(first) if stop < count] or [count // 2]
-    *sizes, last = (str(size) for size in np.diff([0, *stops, count]))
-    return _Pieces.of(f"chunks of {', '.join(sizes)} and {last} rows", rows, count, stops)
-
-
 def _packed_fault(
     whole: NumberArray, chunk: int, rows: Rows, differs: Differs
 ) -> PatternFault | None:
@@ -266,6 +362,22 @@ def _long_fault(whole: NumberArray, rows: Rows, differs: Differs) -> PatternFaul
         known = f"rows from {first} on do not turn: they are as at position 0"
         return PatternFault(text, known, Cause.NO_ROTATION)
     return PatternFault(text)
+
+
+def _long_sequence_fault(
+    count: int, whole: NumberArray, rows: Rows, differs: Differs
+) -> PatternFault | None:
+    """What is wrong with the first and the last rows of one very long sequence."""
+    values = rows(np.arange(count), np.arange(count))
+    last = np.arange(count - 2, count)
+    for part, wanted, which in (
+        (values[: len(whole)], whole, "first"),
+        (values[last], rows(last, last), "last"),
+    ):
+        if differs(part, wanted):
+            text = f"called with {count} rows gives other values than with few, in the {which} ones"
+            return PatternFault(text)
+    return None
 
 
 def _first_row(values: NumberArray, wanted: NumberArray, differs: Differs) -> int:

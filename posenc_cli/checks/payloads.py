@@ -25,10 +25,14 @@ _SHOWN = 256
 
 
 class Vectors(Record):
-    """Vectors for a call: ``values`` (b, n, h, d), of which an axis of 1 is repeated."""
+    """Vectors for a call: ``values`` (b, n, h, d), of which an axis of 1 is repeated.
+
+    ``strided`` ones are given as a view of a larger array, with other axes before others.
+    """
 
     values: NumberArray
     rows: int
+    strided: bool = False
 
     @classmethod
     def units(cls, rows: int, columns: range, width: int) -> Vectors:
@@ -225,7 +229,8 @@ def _vectors(payload: Payload, form: CallForm, vectors: Vectors) -> dict[str, An
         broadcast=[whole[axis] for axis in order],
         reshape=vectors.shape(form.axes),
     )
-    return {**given, "dtype": form.dtype}
+    strided = {"strided": True} if vectors.strided else {}
+    return {**given, "dtype": form.dtype, **strided}
 
 
 _OF_PAIRS: dict[str, Callable[[NumberArray], NumberArray]] = {

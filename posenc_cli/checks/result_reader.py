@@ -61,13 +61,14 @@ class _CallCache:
 
 
 class Conduct(Record):
-    """How a result of a function behaves: the patterns it was called in, and what is wrong.
+    """How a result of a function behaves: the patterns it was called in or not, and what is wrong.
 
     ``returned_half`` is the half precision that all it returns has, ``length_note`` what to note
     of how it depends on the length.
     """
 
     patterns: tuple[str, ...]
+    untried: tuple[str, ...]
     irregular: tuple[Irregularity, ...]
     broken: tuple[str, ...]
     returned_half: str | None
@@ -152,7 +153,10 @@ class ResultReader:
             broken=self._conduct.broken,
             irregular=self._conduct.irregular,
             notes=tuple(filter(None, (both_note, self._conduct.length_note))),
-            call={"patterns": list(self._conduct.patterns)},
+            call={
+                "patterns": list(self._conduct.patterns),
+                "untried": list(self._conduct.untried),
+            },
             passed=passed,
             infinite=self._infinite,
             returned_half=self._conduct.returned_half,

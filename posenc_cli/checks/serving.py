@@ -14,6 +14,7 @@ from posenc_cli.checks.form_choice import FormChoice
 from posenc_cli.checks.function_here import FunctionHere
 from posenc_cli.checks.function_process import FunctionProcess
 from posenc_cli.checks.payloads import Vectors
+from posenc_cli.errors import abbreviated
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.call_request import CallRequest
     from posenc_cli.checks.called_function import CalledFunction
     from posenc_cli.checks.form_choice import Outcome
+    from posenc_cli.errors import InvalidInput
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Float32Rows, Integers, NumberArray
 
@@ -146,9 +148,24 @@ class ServedFunction:
 
         Raises: InvalidInput, Unavailable.
         """
-        self._process.end()
         self._process.by_default = True
-        self._process.start()
+        self._process.renew()
+
+    def renew(self) -> None:
+        """Load the function again, and make an object of a class anew: it was never called.
+
+        Raises: InvalidInput, Unavailable.
+        """
+        self._process.renew()
+
+    @property
+    def renews(self) -> bool:
+        """Whether it can be had as if it was never called."""
+        return self._process.renews
+
+    def reason(self, error: InvalidInput) -> str:
+        """Why a call failed, without the name of the function."""
+        return error.message.removeprefix(f"--impl {abbreviated(self.target)}: ")
 
     @property
     def first_rows(self) -> int:

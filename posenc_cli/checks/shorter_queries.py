@@ -1,8 +1,9 @@
 """Calls whose q has fewer rows than k: decoding with a cache, where q is of the last positions.
 
-Most functions refuse such a call, and none is told so. What takes it must turn q as it turns the
-last rows. A function that is given positions, and turns q at others of these, is wrong. One that
-counts rows of tables from their first may be right, for who calls it chooses them: that is said.
+Most functions refuse such a call, and none is wrong for it. What takes it must turn q as it turns
+the last rows. A function that is given positions, and turns q at others of these, is wrong. One
+that counts rows of tables from their first may be right, for who calls it chooses them: that is
+said.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.patterns import PatternFault, PatternReport
+from posenc_cli.checks.patterns import PatternFault, PatternReport, PlannedCalls
 from posenc_cli.checks.payloads import Vectors
-from posenc_cli.errors import InvalidInput
 
 if TYPE_CHECKING:
     from posenc_cli.checks.answers import Differs
@@ -39,16 +39,16 @@ def try_shorter_queries(
     roles = [function.form.arguments[place].role for place in function.form.vectors]
     if sorted(roles) != ["k", "q"] or function.follows_length or context < _CONTEXT:
         return PatternReport((), ())
-    try:
+    calls = PlannedCalls(function)
+    with calls.planned("q shorter than k"):
         call = _ShorterCall(function, roles.index("q"), differs)
         if not call.fits:
-            return PatternReport((), ())
-        if not call.keys_right:
-            return PatternReport((), (), ("q shorter than k (k comes out otherwise than alone)",))
-        return call.report(call.shift())
-    except InvalidInput:
-        function.revive()
-        return PatternReport((), ())
+            calls.skip("q shorter than k", "what comes back has other shapes than q and k")
+        elif not call.keys_right:
+            calls.skip("q shorter than k", "k comes out otherwise than alone")
+        else:
+            return call.report(call.shift())
+    return PatternReport((), (), tuple(calls.untried))
 
 
 class _ShorterCall:

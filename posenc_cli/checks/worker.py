@@ -46,13 +46,15 @@ def main(target: str, find: Callable[[str], Any]) -> None:
         if request is None:
             return
         header, data = request
+        report: dict[str, Any] = {}
         arrays: list[Any] = []
         try:
             if function is None:
                 raise failure
-            if header["do"] == "make":
+            if header["do"] == "load":
+                function = load_again(target, find)
+            elif header["do"] == "make":
                 function = function(**header["values"])
-                report = {}
             elif header["do"] == "describe":
                 report = description(function)
             else:
@@ -159,6 +161,22 @@ def function_of(target: str, find: Callable[[str], Any]) -> Any:
     return function
 
 
+def load_again(target: str, find: Callable[[str], Any]) -> Any:
+    """The function as it was before it was called: its module is run again, and no other.
+
+    Raises: what ``find`` does.
+    """
+    place = target.rpartition(":")[0]
+    loaded = [place]
+    if place.endswith(".py"):
+        file = os.path.abspath(place)  # noqa: PTH100 - links stay, as they do where it is loaded
+        files = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
+        loaded = [name for name, own in files.items() if own == file]
+    for name in loaded:
+        sys.modules.pop(name, None)
+    return function_of(target, find)
+
+
 def description(function: Any) -> dict[str, Any]:
     """What the signature of a function says, and of which library its arrays seem to be.
 
@@ -180,7 +198,7 @@ def description(function: Any) -> dict[str, Any]:
             for name, parameter in signature.parameters.items()
         ]
     annotated = "" if signature is None else annotation_text(signature)
-    home = getattr(inspect.unwrap(called_part), "__globals__", {})
+    home = getattr(innermost(called_part), "__globals__", {})
     home_of_type = type(function).__module__.partition(".")[0]
     of_torch = (
         "Tensor" in annotated
@@ -195,6 +213,14 @@ def description(function: Any) -> dict[str, Any]:
         "torch_loaded": "torch" in sys.modules,
         "torch_likely": of_torch and "torch" in sys.modules,
     }
+
+
+def innermost(called_part: Any) -> Any:
+    """What decorators were put around."""
+    try:
+        return inspect.unwrap(called_part)
+    except ValueError:  # they were put around each other
+        return called_part
 
 
 def signature_of(called_part: Any) -> Any:
@@ -267,7 +293,7 @@ def called(function: Any, header: dict[str, Any], data: bytes) -> tuple[dict[str
         changed = [
             given
             for array, chunk, given in originals
-            if not library.equal(array, library.array(chunk, given))
+            if not is_as_given(library, array, library.array(chunk, given))
         ]
         if any(given["dtype"] == "int64" for given in changed):
             raise Refused("changed the positions it was given: the next layer is given them, too")
@@ -283,12 +309,28 @@ def called(function: Any, header: dict[str, Any], data: bytes) -> tuple[dict[str
     return report, [part for _, part in results]
 
 
+def is_as_given(library: Library, array: Any, given: Any) -> bool:
+    """Whether a function left an array as it was given, in its place too."""
+    try:
+        return library.equal(array, given)
+    except Exception:  # on another device
+        return False
+
+
 def parts_of(result: Any) -> list[Any]:
     """The values that a function returned: those of a tuple, or of a list of arrays."""
     several = isinstance(result, tuple) or (
-        isinstance(result, list) and bool(result) and all(hasattr(part, "shape") for part in result)
+        isinstance(result, list) and bool(result) and all(map(has_shape, result))
     )
     return list(result) if several else [result]
+
+
+def has_shape(value: Any) -> bool:
+    """Whether a value has a shape, as arrays of any library do."""
+    try:
+        return hasattr(value, "shape")
+    except Exception:
+        return False
 
 
 def same_values(returned: list[Any], left: list[Any]) -> bool:
@@ -327,7 +369,14 @@ class NumPyLibrary(Library):
         values = self.numpy.frombuffer(data, given["dtype"]).reshape(given["shape"])
         # Writable, and in a memory of its own.
         whole = self.numpy.array(self.numpy.broadcast_to(values, given["broadcast"]), order="C")
-        return whole.reshape(given["reshape"])
+        whole = whole.reshape(given["reshape"])
+        if not given.get("strided"):
+            return whole
+        axes, columns = range(whole.ndim - 1), whole.shape[-1]
+        wide = self.numpy.ones((*whole.shape[-2::-1], 2 * columns), whole.dtype)
+        view = wide[..., :columns].transpose((*reversed(axes), whole.ndim - 1))
+        view[...] = whole
+        return view
 
     def equal(self, one: Any, other: Any) -> bool:
         """Whether two arrays have the same values."""
@@ -346,7 +395,12 @@ class TorchLibrary(Library):
         """A new tensor."""
         values = self.torch.frombuffer(bytearray(data), dtype=getattr(self.torch, given["dtype"]))
         whole = values.reshape(given["shape"]).expand(given["broadcast"]).contiguous()
-        return whole.clone().reshape(given["reshape"])
+        whole = whole.clone().reshape(given["reshape"])
+        if not given.get("strided"):
+            return whole
+        axes, columns = range(whole.ndim - 1), whole.shape[-1]
+        wide = self.torch.ones((*reversed(whole.shape[:-1]), 2 * columns), dtype=whole.dtype)
+        return wide[..., :columns].permute(*reversed(axes), whole.ndim - 1).copy_(whole)
 
     def equal(self, one: Any, other: Any) -> bool:
         """Whether two tensors have the same values."""
@@ -354,19 +408,33 @@ class TorchLibrary(Library):
 
 
 def as_bytes(result: Any) -> tuple[dict[str, Any] | None, Any]:
-    """What a function returned as its number format and shape, and its bytes; None for None."""
+    """What a function returned as its number format and shape, and its bytes; None for None.
+
+    Raises: Refused for what cannot be read as an array, whatever it raises then.
+    """
     if result is None:
         return None, b""
-    if hasattr(result, "detach"):
-        return tensor_bytes(result)
+    torch = sys.modules.get("torch")
+    try:
+        if isinstance(result, getattr(torch, "Tensor", ())):
+            return tensor_bytes(torch, result)
+        return array_bytes(result)
+    except Refused:
+        raise
+    except Exception as error:
+        words = f"returned a {type(result).__name__} that cannot be read as an array"
+        raise Refused(f"{words} ({error_text(error)})") from None
+
+
+def array_bytes(result: Any) -> tuple[dict[str, Any], Any]:
+    """The number format, the shape and the bytes of anything that NumPy reads."""
     import numpy as np
 
-    dtype = None
     if isinstance(result, np.ma.MaskedArray):
         raise Refused("returned a masked array, whose values may not all be there")
-    if str(getattr(result, "dtype", "")) == "bfloat16":
-        dtype, result = "bfloat16", np.asarray(result).astype(np.float32)
-    values = np.asarray(result)
+    values, dtype = np.asarray(result), None
+    if values.dtype.name == "bfloat16":
+        dtype, values = "bfloat16", values.astype(np.float32)
     if values.dtype.kind not in "fiuc":
         words = f"{type(result).__name__} of {values.dtype}"
         raise Refused(f"returned {words}, not real numbers")
@@ -375,14 +443,16 @@ def as_bytes(result: Any) -> tuple[dict[str, Any] | None, Any]:
         with np.errstate(over="ignore"):  # of a wider format: infinity, which is told
             values = values.astype(wide)
     # The bytes are read as this machine has them: a name says nothing of their order.
-    values = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+    whole = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
     form = {"dtype": dtype or values.dtype.name, "stored": values.dtype.name}
-    return {**form, "shape": list(np.shape(result))}, values.data
+    return {**form, "shape": list(values.shape)}, whole.data
 
 
-def tensor_bytes(tensor: Any) -> tuple[dict[str, Any], Any]:
+def tensor_bytes(torch: Any, tensor: Any) -> tuple[dict[str, Any], Any]:
     """The number format, the shape and the bytes of a tensor."""
-    torch = sys.modules["torch"]
+    if tensor.layout != torch.strided or tensor.device.type == "meta":
+        kind = "without values" if tensor.device.type == "meta" else f"of {tensor.layout}"
+        raise Refused(f"returned a tensor {kind}, not a dense one")
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     name = str(tensor.dtype).split(".")[-1]
     dtype = name
@@ -394,7 +464,7 @@ def tensor_bytes(tensor: Any) -> tuple[dict[str, Any], Any]:
     form = {
         "dtype": "bfloat16" if dtype == "bfloat16" else name,
         "stored": name,
-        "shape": list(tensor.shape),
+        "shape": list(map(int, tensor.shape)),
     }
     tensor = tensor.contiguous()
     size = tensor.numel() * tensor.element_size()
