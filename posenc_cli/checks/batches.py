@@ -293,9 +293,9 @@ class _Blocks:
         if self._holds(self._given):
             do = "does" if self._is_one else "do"
             several = "sequences" if self._arrangement.sequences > 1 else "heads"
-            still = f"in calls with several {where} {do} not turn"
+            still = f"{where} {do} not rotate in calls with several {several}"
             if where == "all heads":
-                still = f"in calls with several {several} nothing turns"
+                still = f"nothing rotates in calls with several {several}"
             return (PatternFault(f"{called} leaves {where} as given", still, Cause.NO_ROTATION),)
         reproduced = f"{text}; all rows are reproduced so"
         if self._reordered:

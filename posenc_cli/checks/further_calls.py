@@ -175,7 +175,7 @@ class EarlyCall:
         return bool(np.abs(after - turned).max() <= 0.01 * np.abs(after - before).max())
 
 
-LENGTH = "the rotation depends on the length of the call, which that of the reference does not"
+LENGTH = "the rotation depends on the length of the call, and the reference does not"
 
 _LEFT = "a longer call leaves its rotation behind: shorter ones after it are turned as it is"
 

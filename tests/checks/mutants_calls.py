@@ -239,7 +239,7 @@ def axes_by_length(x, cos, sin):
     return turned(x, cos, sin)
 
 
-@mutant("no-rotation", "heads 33–40 do not turn")
+@mutant("no-rotation", "heads 33–130 do not rotate in calls with several")
 def one_block_of_heads(x, offset=0):
     """A kernel that turns 32 heads."""
     y = doubles.mlx(x, offset)
@@ -247,7 +247,7 @@ def one_block_of_heads(x, offset=0):
     return y
 
 
-@mutant("no-rotation", "heads 5, 6 do not turn")
+@mutant("no-rotation", "heads 5, 6 do not rotate")
 def four_heads(x, positions):
     """Rows of vectors, or heads of them."""
     y = turned(x, *full(positions))

@@ -30,6 +30,13 @@ SCHEMES = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """However busy the machine is, no call is left out for its length."""
+    monkeypatch.setattr("posenc_cli.checks.patterns.SLOW_SECONDS", 1e9)
+    monkeypatch.setattr("posenc_cli.checks.by_call.SLOW_SECONDS", 1e9)
+
+
 @cache
 def reference(scheme):
     given = {"dim": DIM, **GIVEN.get(scheme, {})}
@@ -112,6 +119,28 @@ def in_long_calls(scheme):
     return rotate
 
 
+def in_calls_of_few_rows(scheme):
+    """Each call begins at position 0."""
+    rotation = Rotation(scheme)
+
+    def rotate(q, k):
+        rows = np.arange(q.shape[-2])[None]
+        return rotation.both(q, k, rows + (rows.size < 16) * (rows > 0))
+
+    return rotate
+
+
+def in_calls_of_many_rows(scheme):
+    rotation = Rotation(scheme)
+
+    def rotate(x, offset=0):
+        rows = np.arange(x.shape[-2]) + offset
+        late = x.shape[-2] > min(5000, rotation.half)
+        return rotation.rotated(x, rotation.factors(rows + late * (rows > 0)))
+
+    return rotate
+
+
 def after_growing(scheme):
     rotation = Rotation(scheme)
 
@@ -161,6 +190,7 @@ def after_half_precision(scheme):
     rotation, kept = Rotation(scheme), []
 
     def rotate(q: torch.Tensor, k: torch.Tensor, position_ids: torch.Tensor):
+        assert isinstance(q, torch.Tensor)
         kept.append(q.dtype)
         factors = rotation.factors(position_ids.numpy())[:, None]
         tables = [torch.tensor(part) for part in (factors.real, factors.imag)]
@@ -183,6 +213,7 @@ def of_first_precision(scheme):
             self.kept = None
 
         def forward(self, q: torch.Tensor, k: torch.Tensor, position_ids: torch.Tensor):
+            assert isinstance(q, torch.Tensor)
             self.kept = self.kept or q.dtype
             factors = rotation.factors(position_ids.numpy())[:, None]
             tables = [torch.tensor(part).to(self.kept) for part in (factors.real, factors.imag)]
@@ -232,6 +263,8 @@ WRONG = {
     in_short_calls: "in a call of their own give other values than beside position",
     tables_of_short_calls: "in a call of their own give other values than beside position",
     in_long_calls: "65600 rows",
+    in_calls_of_few_rows: "rows",
+    in_calls_of_many_rows: "rows",
     after_growing: "an object that is made with its default max_position_embeddings",
     tables_after_growing: "an object that is made with its default max_position_embeddings",
     after_half_precision: "stay in a half precision",
@@ -250,17 +283,17 @@ def examined(function, scheme):
     return examine(subject, reference(scheme), "auto"), subject.call
 
 
-@pytest.mark.long
 @pytest.mark.sweep(len(SCHEMES))
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("make", WRONG)
 def test_what_some_calls_alone_do_wrongly_is_found(make, scheme):
     if "precision" in make.__name__:
         pytest.importorskip("torch", reason="torch is not installed")
-    found, _ = examined(make(scheme), scheme)
-    assert not found.ok
+    found, call = examined(make(scheme), scheme)
+    assert not found.ok, call
     told = [f"{one.text}" for one in (*found.subject.irregular, *found.subject.other_calls)]
-    assert WRONG[make] in " ".join(told)
+    in_chunks = "short" in make.__name__ and context(scheme) < 1000  # of the few of a grid
+    assert ("in one call" if in_chunks else WRONG[make]) in " ".join(told)
 
 
 @pytest.mark.long
@@ -292,7 +325,7 @@ REFUSED = {
     "vectors that are not contiguous": lambda q, *_: not q.flags.c_contiguous,
     "65600 rows in one call": lambda q, *_: q.shape[2] > 5000,
     "chunks of 256, 256, 512, 1024 and 2048 rows": lambda q, *_: 1000 < q.shape[2] < 5000,
-    "single rows far from the first": lambda q, _, p: q.shape[:3] == (1, 1, 1) and p.min() > 255,
+    "single rows far from the first": lambda q, _, p: q.shape[:3] == (1, 1, 1) and p.min() == 257,
     "packed sequences": lambda q, _, p: q.shape[2] == 256 and p[0, 0] == p[0, 128] == 0,
     "a short call beside one up to position 8191": lambda q, *_: q.shape[2] == 65,
     "several sequences or heads in one call": lambda q, *_: q.shape[0] > 1,
