@@ -233,7 +233,12 @@ def _past_default_length(
         if log.compares
     ]
     wrong = (report for report in reports if report.faults)
-    return next(wrong, reports[0] if reports else PatternReport((), ()))
+    if reports:
+        return next(wrong, reports[0])
+    name, length = function.default_length
+    return PatternReport(
+        (), (), (f"an object that is made with its default {name}={length}, past that length",)
+    )
 
 
 def _returned_rows(function: ServedFunction, _: Integers, where: Integers) -> NumberArray:

@@ -300,8 +300,6 @@ def _rounded_with_vectors(
 def try_strided(function: ServedFunction, differs: Differs) -> PatternReport:
     """Give a function vectors that lie apart in memory: what a view of others is."""
     form, calls, faults = function.form, PlannedCalls(function), list[PatternFault]()
-    if not form.vectors or function.outcome != "vectors" or function.follows_length:
-        return PatternReport((), ())
     heads = 3 if "h" in form.axes else 1
     x = _vectors_of_chance(_STRIDED_ROWS * heads, form.columns).reshape(1, -1, heads, form.columns)
     given = [Vectors(part, _STRIDED_ROWS) for part in (x, other_vectors(x))[: len(form.vectors)]]

@@ -352,9 +352,12 @@ def test_a_function_whose_base_follows_the_length_is_said_to(body, check):
         return np.stack([turned.real, turned.imag], 2).reshape(x.shape)
     """
     found = check(textwrap.dedent(dynamic) + body)
-    notes = [note for note in found.subject.notes if note.startswith("it depends on the length")]
-    assert len(notes) == ("other" in body)
-    assert all("as they do beside position 25" in note for note in notes)
+    assert not found.subject.notes
+    told = [one.text for one in found.subject.other_calls]
+    assert len(told) == ("other" in body)
+    for text in told:
+        assert text.startswith("the rotation depends on the length of the call, and the reference")
+        assert "in a call of their own give other values than beside position 258" in text
 
 
 @pytest.mark.slow
