@@ -122,7 +122,8 @@ def rope_check(
         axes: the order that the axes of its vectors must have, as ``"bhnd"`` or ``"bnhd"``; what
             fits where that is not said.
         positions: of the rows, or those to look at; as for `encode`.
-        tol: ``auto``, ``float32``, ``float64``, ``exact``, or a largest deviation.
+        tol: ``auto``, ``float32``, ``float64``, ``exact``, ``float16``, ``bfloat16``, or a largest
+            deviation.
         parameters: of the reference: ``dim=128``, ``base=5e5``, ``layout="half"``.
 
     Raises: ValueError where an argument is wrong, or the subject cannot be read or called.

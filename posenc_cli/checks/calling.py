@@ -306,7 +306,9 @@ def _patterns(
     """What the ways to call a function change, none of one whose values follow the length."""
     if function.follows_length:
         return PatternReport((), (), () if function.form.from_zero else (_IN_PIECES,))
-    return try_patterns(function, rows, differs, context=positions.last + 1)
+    report = try_patterns(function, rows, differs, context=positions.last + 1)
+    function.revive()  # the longest call may have ended it
+    return report
 
 
 _IN_PIECES = "chunks of a sequence, or single rows after others"

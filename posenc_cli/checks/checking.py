@@ -12,8 +12,9 @@ import numpy as np
 
 from posenc_cli.budget import COMPUTED_CELLS, check_size
 from posenc_cli.checks import subject as subjects
+from posenc_cli.checks.call_forms import TABLES
 from posenc_cli.checks.call_request import CallRequest
-from posenc_cli.checks.codes import SubjectKind
+from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.heads import matrices_of_heads, report_of_heads
 from posenc_cli.checks.keys import report_of_both
 from posenc_cli.checks.lengths import length_rule
@@ -22,14 +23,16 @@ from posenc_cli.checks.verdict import (
     Examination,
     Explanation,
     Report,
+    accepting_rule,
     examine,
     merge_reports,
     order_notes,
 )
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.encoding.request import Request
+from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
-from posenc_cli.inference.reference import Reference
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.reference import Reference, text_encoding
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
     from posenc_cli.checks.serving import FunctionTarget
     from posenc_cli.checks.subject import GivenArray, Subject
     from posenc_cli.encoding.engine import Engine
-    from posenc_cli.encoding.request import Encoding
     from posenc_cli.formulas.declare import Bound
     from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.inference.turning import PositionRows, Progress
@@ -60,6 +62,12 @@ _FEWER = "--positions start:stop:step takes some of them; without --len, posenc 
 
 _KEPT = 1 << 27
 """Numbers that are kept of a function, in single precision: 512 MiB."""
+
+_COORDINATES = (
+    "not checked beyond text positions: the function was given the row numbers, the same on every "
+    "axis; to check coordinates, wrap it in a function that looks them up by row number"
+)
+"""What is said of a function that follows axes and was given no coordinates."""
 
 _FEW_ENOUGH = 1 << 16
 """Positions of a grid that are all looked at unasked: a second or two."""
@@ -194,7 +202,32 @@ class Check(Record):
             if lengths:
                 return self._report_of_lengths(lengths)
         where = positions or self._default(encoding)
-        return self._report_on(self._reference(encoding, where), where)
+        report = self._report_on(self._reference(encoding, where), where)
+        return self._report_on_text(report, encoding, where) or report
+
+    def _report_on_text(
+        self, report: Report, encoding: Encoding, positions: Positions
+    ) -> Report | None:
+        """The report at text positions, where a function was given these and not coordinates.
+
+        None where ``report`` holds, or speaks of coordinates that the function finds itself.
+        """
+        roles = ((report.subject.get("call") or {}).get("form") or "").split(", ")
+        placed = "positions" in roles and not any(role in roles for role in TABLES)
+        text = text_encoding(encoding) if placed and not report.ok else None
+        if text is None:
+            return None
+        own = self._report_on(self._reference(text, positions), positions)
+        consistent = any(one.check == FindingName.RELATIVE and one.ok for one in own.findings)
+        if not consistent and (_explained(report) or not _explained(own)):
+            return None
+        return replace(
+            own,
+            reference=report.reference,
+            title=report.title,
+            notes=(_COORDINATES, *own.notes),
+            unchecked=_COORDINATES,
+        )
 
     def _switch_lengths(self, bound: Bound) -> tuple[int, ...]:
         """The lengths around which the rotation changes; none where its length was given.
@@ -344,6 +377,7 @@ class Check(Record):
             curve=examination.errors,
             farthest=examination.farthest,
             of=self._sample_size(where.positions),
+            accepted_by=accepting_rule(examination, diagnosis),
         )
 
     def _sample_size(self, positions: Positions) -> int | None:
@@ -385,16 +419,31 @@ class Check(Record):
         if asked.impl is not None:
             from posenc_cli.checks.calling import implementation
 
-            return implementation(
-                asked.impl,
-                reference,
-                positions,
-                whole=whole,
-                sampled=self.positions is None,
-                asked=asked.calling,
-                progress=self.progress,
-            )
+            try:
+                return implementation(
+                    asked.impl,
+                    reference,
+                    positions,
+                    whole=whole,
+                    sampled=self.positions is None,
+                    asked=asked.calling,
+                    progress=self.progress,
+                )
+            except InvalidInput as error:
+                hint = _hint_of_axes(error, reference)
+                raise InvalidInput(error.message, hint=hint) from error.__cause__
         return subjects.own_tables(reference, positions)
+
+
+def _hint_of_axes(error: InvalidInput, reference: Reference) -> str | None:
+    """What to do about a function that fails, which may be for want of coordinates."""
+    if ": raised " not in error.message or "axes" not in reference.params:
+        return error.hint
+    wrap = (
+        "posenc gives one position number for each row; wrap a function that takes coordinates "
+        "of several axes in one that looks them up by row number"
+    )
+    return f"{error.hint}; {wrap}" if error.hint else wrap
 
 
 def _diagnosis(examination: Examination) -> tuple[Explanation, ...]:
@@ -402,6 +451,14 @@ def _diagnosis(examination: Examination) -> tuple[Explanation, ...]:
     from posenc_cli.checks.diagnosis import diagnose  # slow to import, and most checks hold
 
     return diagnose(examination)
+
+
+def _explained(report: Report) -> bool:
+    """Whether the first cause leaves nothing over."""
+    return any(
+        why.cause != Cause.UNKNOWN and (why.residual is None or why.residual.whole)
+        for why in report.diagnosis[:1]
+    )
 
 
 def _call_notes(subject: Subject) -> tuple[str, ...]:

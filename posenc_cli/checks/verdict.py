@@ -19,14 +19,14 @@ from posenc_cli.checks.rope import (
     consistency,
     take_survey,
 )
-from posenc_cli.inference.tolerance import Tolerance
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.tolerance import HALF_RULES, Tolerance, rounded_to, unit
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from posenc_cli.checks.drift import Fault
     from posenc_cli.checks.subject import Subject
-    from posenc_cli.inference.causes import Cause
     from posenc_cli.inference.claims import Residual
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.tolerance import ToleranceRule
@@ -120,6 +120,8 @@ class Report(Record):
     ``count`` positions were looked at, 0 where the form of the scheme tells of all, or the widths
     alone tell; where posenc chose them, they are a sample of the first ``of``. ``seconds`` is how
     long the check took. ``farthest`` is known of a subject that equals the reference.
+    ``accepted_by`` is the tolerance rule by which one is right that only a rounding to a half
+    precision makes fail. ``unchecked`` says what a function was not asked, in a sentence.
     """
 
     subject: dict[str, Any]
@@ -136,6 +138,8 @@ class Report(Record):
     of: int | None = None
     seconds: float = 0.0
     farthest: Farthest | None = None
+    accepted_by: Literal["float16", "bfloat16"] | None = None
+    unchecked: str = ""
 
     @property
     def ok(self) -> bool:
@@ -215,7 +219,7 @@ def examine(
         findings[-1] = Finding(FindingName.REFERENCE, False, None, None, None, message)
     farthest = None
     if survey is not None and findings[-1].ok:
-        farthest = _farthest(subject, reference, survey)
+        farthest = _farthest(subject, reference, survey, rounded_to(rule, turning.dtype))
     return Examination(
         subject,
         reference,
@@ -230,16 +234,33 @@ def examine(
     )
 
 
-def _farthest(subject: Subject, reference: Reference, survey: Survey) -> Farthest:
-    """Where a subject that equals the reference is farthest from it."""
+def accepting_rule(
+    examination: Examination, diagnosis: tuple[Explanation, ...]
+) -> Literal["float16", "bfloat16"] | None:
+    """The rule by which a subject is right whose values were rounded to a half precision.
+
+    None where another cause was found, or the subject fails by that rule as well.
+    """
+    subject = examination.subject
+    if {why.cause for why in diagnosis} != {Cause.TABLE_PRECISION}:
+        return None
+    for rule in HALF_RULES:
+        named = all(why.detail == rule for why in diagnosis)
+        if named and unit(rule) > unit(subject.dtype):
+            return rule if examine(subject, examination.reference, rule).ok else None
+    return None
+
+
+def _farthest(subject: Subject, reference: Reference, survey: Survey, dtype: str) -> Farthest:
+    """Where a subject that equals the reference is farthest from it, in units of a format."""
     worst, turning = survey.reference, subject.as_reference or subject.own
-    units, stored = None, REAL_DTYPES.get(turning.dtype)
+    units, stored = None, REAL_DTYPES.get(dtype)
     if stored is not None and subject.kind in STORED:
         block = turning.read(np.array([worst.row], np.int64))
         _, apart = cell_differences(block, reference, stored)
         most = float(apart[0, 2 * worst.pair : 2 * worst.pair + 2].max())
         units = most if math.isfinite(most) else None
-    return Farthest(worst.value, worst.position, worst.pair, turning.dtype, units)
+    return Farthest(worst.value, worst.position, worst.pair, dtype, units)
 
 
 def _relative(
@@ -445,6 +466,7 @@ def merge_reports(reports: list[Report]) -> Report:
         findings_of_check = [f for report in reports for f in report.findings if f.check == check]
         findings.append(max(findings_of_check, key=_severity))
     failed = next((report for report in reports if not report.ok), reports[-1])
+    rules = {report.accepted_by for report in reports if not report.ok}
     farthest = [report.farthest for report in reports if report.farthest is not None]
     return replace(
         failed,
@@ -453,6 +475,7 @@ def merge_reports(reports: list[Report]) -> Report:
         if len(farthest) == len(reports)
         else None,
         positions=first.positions if len(reports) == 1 else failed.positions,
+        accepted_by=failed.accepted_by if len(rules) == 1 else None,
     )
 
 

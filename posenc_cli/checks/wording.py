@@ -184,6 +184,9 @@ def _words_of_roundings(
             Cause.TABLE_PRECISION,
             message,
             f"{right} of {residual.of_cells} pairs of cells are the exact ones, {so}",
+            defect.cells.name
+            if defect.cells.how == ROUNDED and defect.cells.name in HALVES
+            else None,
         )
 
 

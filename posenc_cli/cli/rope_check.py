@@ -195,7 +195,8 @@ TOLERANCE = Annotated[
         parse=_tolerance_rule,
         autocompletion=completed_from(RULES),
         help="auto (what float32 code can show), float32 (frequencies rounded once), float64, "
-        "exact (correctly rounded), or a largest deviation",
+        "exact (correctly rounded), float16 or bfloat16 (rounded to it and stored wider), or a "
+        "largest deviation",
     ),
 ]
 """What an implementation may be off by."""
@@ -256,7 +257,8 @@ def rope_check(
             summary.add_at_end(rendering.summary_error_markdown(failed), console)
         # Not raised: the report is to stay.
         return report_error(failure.error, debug=console.debug)
-    if not (console.quiet and form == "table" and report.ok and (file is None or file.out is None)):
+    holds = report.ok and not report.unchecked
+    if not (console.quiet and form == "table" and holds and (file is None or file.out is None)):
         console.result(_text_in(form, report, request, console), file)
     if output.draws:
         _draw(report, output, console)

@@ -224,6 +224,24 @@ class Reference(Record):
         return encoding_text(self.encoding)
 
 
+def text_encoding(encoding: Encoding) -> Encoding | None:
+    """The encoding of text: the same pairs, and each position the same on every axis.
+
+    None where there are no axes, or a coordinate is not a position's number.
+    """
+    bound = encoding.bound
+    waves = bound.rotation.waves
+    along = waves.coordinates
+    if along is None or along.oblique or len({*along.axes}) == 1:
+        return None
+    parts, rule = along.denominator, waves.frequencies
+    if any(step != parts for step in along.step_of_each()):
+        return None
+    plain = replace(waves, coordinates=None, frequencies=lambda xp: rule(xp) * parts)
+    content = replace(bound.rotation, waves=plain)
+    return replace(encoding, bound=replace(bound, content=content))
+
+
 def encoding_text(encoding: Encoding) -> str:
     """The scheme and the parameters that matter, on one line."""
     scheme, params = encoding.bound.scheme, encoding.bound.params

@@ -28,6 +28,9 @@ the most among the models that ship with posenc, YaRN's ramp without rounded end
 attention factor err by a few v, for which :data:`ARITHMETIC` has room.
 
 **exact** is the correctly rounded value: each value errs by one rounding to its format.
+
+**float16** and **bfloat16** are what correct float32 code shows, its values rounded to that format
+and stored in a wider one.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ import math
 from typing import TYPE_CHECKING, Literal
 
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
@@ -68,10 +71,13 @@ DOUBLE_ANGLE = 128 * 2.0**-53
 _OWN_TURNS = 4e-15
 """What posenc's own turns by given frequencies may show, at amplitude 1."""
 
-RULES = ("auto", "float32", "float64", "exact")
-"""The names of the rules, from what allows most to what allows least."""
+HALF_RULES: tuple[Literal["float16", "bfloat16"], ...] = ("float16", "bfloat16")
+"""Rules for values that were rounded to a format and stored in a wider one, the stricter first."""
 
-ToleranceRule = Literal["auto", "float32", "float64", "exact"] | float
+RULES = ("auto", "float32", "float64", "exact", *HALF_RULES)
+"""The names of the rules."""
+
+ToleranceRule = Literal["auto", "float32", "float64", "exact", "float16", "bfloat16"] | float
 
 
 def real_format(stored: str) -> DType:
@@ -92,6 +98,15 @@ def unit(dtype: str) -> float:
     """
     known = REAL_DTYPES.get(dtype)
     return 2.0 ** -(53 if known is None else known.precision)
+
+
+def rounded_to(rule: ToleranceRule, dtype: str) -> str:
+    """The format that values of a stored format may be rounded to: the rule's where it is coarser.
+
+    >>> rounded_to("bfloat16", "float32"), rounded_to("auto", "float32")
+    ('bfloat16', 'float32')
+    """
+    return max(dtype, str(rule), key=unit) if rule in HALF_RULES else dtype
 
 
 def smallest(dtype: str) -> float:
@@ -139,6 +154,15 @@ class Tolerance(Record):
 
         Frequencies that were stored have no cosines yet: their format is no excuse.
         """
+        if rule in HALF_RULES:
+            plain = cls.of(
+                "auto",
+                dtype=rounded_to(rule, dtype),
+                roundings=roundings,
+                amplitude=amplitude,
+                of_frequencies=of_frequencies,
+            )
+            return replace(plain, reason=f"{rule}: {plain.reason}")
         if of_frequencies and rule in ("float32", "float64", "exact"):
             return cls._of_frequencies(rule, dtype)
         rounding, least = roundings * unit(dtype), roundings * smallest(dtype)

@@ -42,7 +42,9 @@ def fields(report: Report) -> dict[str, Any]:
         "findings": [finding.as_dict() for finding in report.findings],
         "diagnosis": [explanation.fields() for explanation in report.diagnosis],
         "notes": list(report.notes),
+        "not_checked": report.unchecked or None,
         "tolerance": report.tolerance,
+        "accepted_by": None if report.accepted_by is None else f"--tol {report.accepted_by}",
         "farthest": None if report.farthest is None else report.farthest.as_dict(),
         "looked_at": {"positions": report.count, "of": report.of or report.count}
         if report.count
@@ -84,9 +86,14 @@ def verdict(report: Report) -> str:
     sides = f"{_subject(report)} against {report.title}"
     if report.ok:
         sample = f", at {_places(report)}" if report.count and report.of is not None else ""
-        return f"ok: {sides}{sample}{_unusual_axes(report)}{_other_order(report)}"
+        unchecked = "; not checked beyond text positions" if report.unchecked else ""
+        return f"ok: {sides}{sample}{unchecked}{_unusual_axes(report)}{_other_order(report)}"
     holds = {finding.check: finding.ok for finding in report.findings}
-    if FindingName.RELATIVE not in holds:
+    if report.accepted_by is not None:
+        values = "cos and sin" if report.subject["kind"] == SubjectKind.TABLES else "its values"
+        half = report.accepted_by
+        how = f"{values} are rounded to {half}; to accept that, give --tol {half}"
+    elif FindingName.RELATIVE not in holds:
         how = "not the reference"
     elif FindingName.REFERENCE not in holds:
         how = "scores do not depend on m − n alone"
@@ -94,6 +101,7 @@ def verdict(report: Report) -> str:
         how = "self-consistent, but not the reference"
     else:
         how = "not self-consistent"
+    sides += ", at text positions" if report.unchecked else ""
     return f"FAILED: {sides}: {how}"
 
 
@@ -162,6 +170,8 @@ def _details(report: Report, finding: Finding) -> str:
         parts.append(f"at {place(finding)}")
     text = "; ".join(part for part in parts if part)
     causes = [f"cause {why.text} ({why.evidence})" for why in report.diagnosis]
+    if report.accepted_by is not None:
+        causes.append(f"to accept that rounding, give --tol {report.accepted_by}")
     return "\n".join([text, *causes])
 
 
