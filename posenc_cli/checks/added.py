@@ -1,7 +1,7 @@
-"""The cause of an encoding that is added to vectors, in place of turning them or as well, in words.
+"""The cause of waves or a constant added to vectors, in place of a rotation or as well, in words.
 
 What is left of the vectors after, less those before or these turned as they should be, is then a
-wave in each pair of columns, whatever the vectors are.
+wave in each pair of columns, or one vector, whatever the vectors are.
 """
 
 from __future__ import annotations
@@ -84,11 +84,23 @@ def added_cause(examination: Examination) -> Explanation | None:
         gained, allowed = added.rows(rows, turns=turns)
         if (np.abs(gained) <= allowed).all():
             return None
-        for waves in _waves_in(gained, subject.own.places.at(rows), examination, turns=turns):
+        constant = _constant_in(gained, turns=turns)
+        found = _waves_in(gained, subject.own.places.at(rows), examination, turns=turns)
+        for waves in (*constant, *found):
             residual = _residual(added, waves)
             if residual.whole:
                 return with_residual(_cause(waves, examination), residual)
     return None
+
+
+def _constant_in(gained: RealRows, *, turns: bool) -> tuple[_AddedWaves, ...]:
+    """The one vector that may be added to all rows: waves that stand still; none of odd widths."""
+    width = gained.shape[1]
+    if width % 2:
+        return ()
+    pairing, mean = ColumnPairing.named("half", width // 2), gained.mean(axis=0)
+    sizes = mean[list(pairing.first)] + 1j * mean[list(pairing.second)]
+    return (_AddedWaves(pairing, np.zeros(width // 2), sizes, turns),)
 
 
 def _waves_in(
@@ -126,6 +138,13 @@ def _residual(added: _Added, waves: _AddedWaves) -> Residual:
 
 
 def _cause(waves: _AddedWaves, examination: Examination) -> Explanation:
+    if not waves.rates.any():
+        cause, what = Cause.NO_ROTATION, "a constant vector is added, and nothing is rotated"
+        if waves.turns:
+            cause = Cause.UNKNOWN
+            what = "the vectors are rotated as they should be, and a constant vector is added"
+        length = f"its length is {np.linalg.norm(waves.sizes):.4g}"
+        return Explanation(cause, what, length, "added")
     cause, what = Cause.NO_ROTATION, "cosines and sines are added to the vectors, which do not turn"
     if waves.turns:
         cause = Cause.COS_SIN_MISPAIRED
@@ -133,14 +152,15 @@ def _cause(waves: _AddedWaves, examination: Examination) -> Explanation:
     size = float(np.median(np.abs(waves.sizes)))
     evidence = (
         f"what is added are waves of size {size:.4g} in columns {waves.pairing.text}, with "
-        f"{_rates_text(waves.rates, examination.reference.frequencies)}"
+        f"{_rates_text(waves.rates, examination.reference.frequencies, turns=waves.turns)}"
     )
     return Explanation(cause, what, evidence, "added")
 
 
-def _rates_text(rates: Reals, right: Reals) -> str:
+def _rates_text(rates: Reals, right: Reals, *, turns: bool) -> str:
     """Whose frequencies these are."""
     sizes = np.abs(rates)
     if sizes.shape == right.shape and np.allclose(sizes, right, rtol=1e-3, atol=1e-7):
-        return "the reference's frequencies"
+        before = ", as a constant vector added before the rotation gives them" * turns
+        return f"the reference's frequencies{before}"
     return f"frequencies from {sizes[0]:.6g} to {sizes[-1]:.6g}"

@@ -14,9 +14,10 @@ import numpy as np
 
 from posenc_cli.checks.reproduced import reproduced
 from posenc_cli.checks.verdict import Explanation
-from posenc_cli.checks.wording import ordinal, with_residual
+from posenc_cli.checks.wording import with_residual
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.defects import Defect
+from posenc_cli.positions import ordinal
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:

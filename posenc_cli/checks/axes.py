@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.verdict import Explanation, Where
-from posenc_cli.checks.wording import pairs_text, spec, with_residual
+from posenc_cli.checks.wording import axes_text, pairs_text, spec, with_residual
 from posenc_cli.errors import PosencError
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import Residual
@@ -143,6 +143,5 @@ def _exchanges_text(own: Integers, followed: Integers, *, token: int) -> str:
     texts = []
     for axis, lost in lost_to.items():
         name = "token numbers" if axis == token else f"axis {axis}"
-        axes = f"ax{'i' if len(lost) == 1 else 'e'}s {', '.join(map(str, lost))}"
-        texts.append(f"{name} in place of {axes}")
+        texts.append(f"{name} in place of {axes_text(lost)}")
     return ", ".join(texts)

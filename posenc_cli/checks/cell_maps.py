@@ -15,7 +15,7 @@ import numpy as np
 from posenc_cli.checks.approximations import approximations
 from posenc_cli.checks.table_cells import TableCells, are_tables
 from posenc_cli.checks.verdict import Explanation
-from posenc_cli.checks.wording import with_residual
+from posenc_cli.checks.wording import pairs_text, with_residual
 from posenc_cli.inference.alternatives import likely_alternatives
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import Residual
@@ -354,7 +354,11 @@ def _line(slope: float, start: float) -> str:
 
     >>> _line(1.0, -1.0), _line(127.5, 127.5)
     ('the right ones − 1', '127.5 times the right ones + 127.5')
+    >>> _line(6e-16, 1.0)
+    '1 everywhere'
     """
+    if abs(slope) < 1e-9:
+        return f"{start:.4g} everywhere"
     times = "" if abs(slope - 1) < 1e-5 else f"{slope:.4g} times "
     return f"{times}the right ones {'+' if start > 0 else '−'} {abs(start):.4g}"
 
@@ -444,10 +448,17 @@ def _of_pairs(sample: TableCells) -> Iterator[CellMap]:
     codes = ", as whole numbers: the scales of columns were not applied" if whole else ""
     extra = 1.0 if whole else 0.0  # half a code, and as much for the numbers themselves
     if np.ptp(times) > 1e-4 and times.min() > 0:
+        changed = (np.abs(times - 1) > 1e-4).any(axis=0)  # (pairs,)
+        which = "each pair is multiplied by numbers of its own"
+        if not changed.all():
+            pairs = pairs_text(np.flatnonzero(changed).tolist(), changed.size)
+            are = "is" if np.count_nonzero(changed) == 1 else "are"
+            which = (
+                f"{pairs} {are} multiplied by numbers of {'its' if are == 'is' else 'their'} own"
+            )
         yield CellMap(
             Cause.TABLE_PRECISION if whole else Cause.ATTENTION_FACTOR,
-            f"each pair is multiplied by numbers of its own, {times.min():.4g} to "
-            f"{times.max():.4g}{codes}",
+            f"{which}, {times[:, changed].min():.4g} to {times[:, changed].max():.4g}{codes}",
             partial(_of_columns, times=times, added=np.zeros_like(times), extra=extra),
         )
     means, right_means = sample.cells.mean(axis=1), sample.right.mean(axis=1)

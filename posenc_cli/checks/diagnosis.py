@@ -35,7 +35,7 @@ from posenc_cli.checks.nearly import (
 )
 from posenc_cli.checks.noise import damaged_cause, dropped_cause, noise_cause
 from posenc_cli.checks.own_lengths import own_length_cause
-from posenc_cli.checks.passed import passed_cause
+from posenc_cli.checks.passed import changed_columns, passed_cause
 from posenc_cli.checks.quantized import quantized_causes
 from posenc_cli.checks.real_positions import real_position_cause
 from posenc_cli.checks.recurrences import recurrence_cause
@@ -52,7 +52,7 @@ from posenc_cli.checks.unwritten import (
     unwritten_cause,
     unwritten_rates_cause,
 )
-from posenc_cli.checks.verdict import MOST, Explanation, examine
+from posenc_cli.checks.verdict import MOST, Explanation, examine, offset_text, zeros_text
 from posenc_cli.checks.widths import fits, of_width, transposed_residual
 from posenc_cli.checks.wording import (
     Suspect,
@@ -143,12 +143,18 @@ def _all_causes(suspect: Suspect) -> list[Explanation]:
     added = added_cause(suspect.examination)
     if added is not None:
         return [added]
+    if suspect.examination.subject.passed is None:
+        return _causes_of_pairs(suspect)
     passed = passed_cause(suspect.examination)
+    within = _suspect(suspect.examination, of_pairs=True)
+    residual = within.residual(Defect())
+    if residual.whole and _layout_cause(within) is None:
+        if passed is None and not suspect.residual(Defect()).whole:
+            passed = with_residual(changed_columns(suspect.examination), residual)
+        if passed is not None:
+            return [passed, *_one_of(amplitude_cause(within.sample))]
     if passed is None:
         return _causes_of_pairs(suspect)
-    within = _suspect(suspect.examination, of_pairs=True)
-    if within.residual(Defect()).whole and _layout_cause(within) is None:
-        return [passed]
     return [passed, *(why for why in _causes_of_pairs(within) if why.cause != Cause.UNKNOWN)]
 
 
@@ -349,9 +355,9 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     examination, sample = suspect.examination, suspect.sample
     if examination.survey is not None and examination.survey.longest == 0:
         if examination.subject.is_tables:
-            message = "all values are 0: nothing was written there"
+            message = "all values are 0, as where nothing was written"
             return [Explanation(Cause.UNINITIALISED, message, "at every position, in every pair")]
-        return [Explanation(Cause.UNKNOWN, "everything becomes 0", "nothing is left to compare")]
+        return [_zeros_cause(examination.reference)]
     amplitude = amplitude_cause(sample)
     if amplitude is not None and nearly_holds(sample, Defect()):
         residual = suspect.residual(Defect())
@@ -396,6 +402,11 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or _one_of(unwritten_rates_cause(suspect))
         or _one_of(damaged_cause(suspect) or pairs_cause(suspect))
     )
+
+
+def _zeros_cause(reference: Reference) -> Explanation:
+    message = zeros_text(reference, "everything becomes 0")
+    return Explanation(Cause.UNKNOWN, message, "nothing is left to compare")
 
 
 def _outrageous_cause(suspect: Suspect) -> Explanation | None:
@@ -450,6 +461,14 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
         for claim, residual in held
         if (claim.defect.rounds and residual.cells <= (1 - ENOUGH) * residual.of_cells)
         or (not claim.defect.rounds and residual.rows <= max(1, _FEW_EXCEPTIONS * residual.of_rows))
+    ]
+    if not held:
+        return []
+    plain = suspect.residual(Defect()).rows
+    held = [
+        (claim, residual)
+        for claim, residual in held
+        if claim.defect.rounds or not plain or residual.rows < plain
     ]
     if not held:
         return []
@@ -561,9 +580,8 @@ def _transposed_cause(subject: Subject, reference: Reference) -> Explanation | N
 def _unknown_cause(suspect: Suspect) -> Explanation:
     examination, survey = suspect.examination, suspect.examination.survey
     relative = next(f for f in examination.findings if f.check == FindingName.RELATIVE)
-    consistent = (
-        "its scores depend on n − m alone" if relative.ok else "its scores are inconsistent"
-    )
+    alone = f"its scores depend on {offset_text(examination.reference)} alone"
+    consistent = alone if relative.ok else "its scores are inconsistent"
     place = (
         ""
         if survey is None

@@ -66,6 +66,8 @@ class _CountedGrid(Record):
             return None
         sizes = tuple(int(size) for size in sizes)
         count = math.prod(sizes)
+        if coordinates.capacity is None or coordinates.capacity.positions != count:
+            return None  # they come from a file
         every = np.arange(count)
         at = coordinates.at(every)
         places = np.unravel_index(every, sizes)

@@ -44,7 +44,8 @@ def report_of_both(
     if queries.ok and keys.ok:
         both = replace(merge_reports([queries, keys]), notes=queries.notes)
         return both if _one_order(subject, subject.key) else _reordered(both, subject)
-    alike = _difference(subject, subject.key) if alike_if_right else None
+    known = not (subject.unmeasured or subject.key.unmeasured)
+    alike = _difference(subject, subject.key) if alike_if_right and known else None
     if alike_if_right and alike is None and not (queries.ok or keys.ok):
         return queries
     merged = merge_reports([_named(queries, "q"), _named(keys, "k")])
@@ -152,10 +153,7 @@ def _same_pairs(
 
 
 def _difference(queries: Subject, keys: Subject) -> str | None:
-    """How keys are turned otherwise than queries, None where they are turned alike.
-
-    Looked for at a sample of positions.
-    """
+    """How keys are rotated otherwise than queries, None where they are rotated alike."""
     q, k = queries.own, keys.own
     in_order = _same_pairs(q.pairing, k.pairing)
     if q.pairs != k.pairs or (q.pairing != k.pairing and in_order is None):
@@ -164,26 +162,31 @@ def _difference(queries: Subject, keys: Subject) -> str | None:
             return _REORDERED
         texts = [turning.pairing.text if turning.pairing else "otherwise" for turning in (q, k)]
         return f"q pairs columns {texts[0]}, k {texts[1]}"
-    rows = q.places.sample()
-    blocks = [turning.read(rows) for turning in (q, k)]
-    factors = [block.turned for block in blocks]  # (n, pairs) each
-    if in_order is not None:
-        order, flipped = in_order
-        factors[1] = np.where(flipped, factors[1][:, order].conj(), factors[1][:, order])
-    apart = np.abs(factors[0] - factors[1])
-    positions = q.places.at(rows)
-    allowed = _ALIKE + _DRIFT * np.abs(positions)[:, None]
-    if (apart <= allowed).all():
+    first: tuple[ComplexRows, ComplexRows, ComplexRows] | None = None
+    differ, still, constant = "", [True, True], True
+    for rows in q.places.row_blocks():
+        blocks = [turning.read(rows) for turning in (q, k)]
+        factors = [block.turned for block in blocks]  # (n, pairs) each
+        if in_order is not None:
+            order, flipped = in_order
+            factors[1] = np.where(flipped, factors[1][:, order].conj(), factors[1][:, order])
+        apart = np.abs(factors[0] - factors[1])
+        positions = q.places.at(rows)
+        allowed = _ALIKE + _DRIFT * np.abs(positions)[:, None]
+        with np.errstate(all="ignore"):
+            ratios = factors[1] / factors[0]
+        first = first or (factors[0][:1], factors[1][:1], ratios[:1])
+        if any(_strays(block) for block in blocks):
+            still, constant = [False, False], False
+        for which, each in enumerate(factors):
+            still[which] &= bool(np.abs(each - first[which]).max() <= _ALIKE)
+        constant &= bool((np.abs(ratios - first[2]) <= allowed).all())
+        if not differ and not (apart <= allowed).all():
+            row, pair = divmod(int(np.argmax(~(apart <= allowed))), apart.shape[1])
+            place = f"position {int(positions[row])}, pair {pair}"
+            differ = f"they differ by {apart[row, pair]:.2g} at {place}"
+    if not differ or first is None:
         return None
-    turns_alone = not any(_strays(block) for block in blocks)
-    still = [turns_alone and np.abs(each - each[:1]).max() <= _ALIKE for each in factors]
-    for name, stands in zip(("q", "k"), still, strict=True):
-        if stands and not all(still):
-            return f"{name} is not turned"
-    with np.errstate(all="ignore"):
-        ratios = factors[1] / factors[0]
-        constant = (np.abs(ratios - ratios[:1]) <= allowed).all()
-    if constant and turns_alone:
-        return f"{_CONSTANT} {_constant_text(ratios)}"
-    row, pair = divmod(int(np.argmax(~(apart <= allowed))), apart.shape[1])
-    return f"they differ by {apart[row, pair]:.2g} at position {int(positions[row])}, pair {pair}"
+    if still[0] != still[1]:
+        return f"{'q' if still[0] else 'k'} is not turned"
+    return f"{_CONSTANT} {_constant_text(first[2])}" if constant else differ

@@ -8,11 +8,11 @@ import numpy as np
 
 from posenc_cli.checks.unwritten import missing_pairs_cause, unwritten_cause
 from posenc_cli.checks.verdict import Explanation, Where
-from posenc_cli.checks.wording import ordinal, pairs_text, spec
+from posenc_cli.checks.wording import pairs_text, spec
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.tolerance import PER_ANGLE
 from posenc_cli.inference.uninitialised import outrageous_of
-from posenc_cli.positions import range_texts
+from posenc_cli.positions import ordinal, range_texts
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:

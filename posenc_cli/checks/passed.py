@@ -52,6 +52,13 @@ def passed_cause(examination: Examination) -> Explanation | None:
     return with_residual(turning, residual)
 
 
+def changed_columns(examination: Examination) -> Explanation:
+    """The cause where these columns change in a way that nothing explains, and no others do."""
+    assert examination.subject.passed is not None
+    message = f"{_columns_text(examination.subject.passed)} do not stay as they are"
+    return Explanation(Cause.ROTARY_DIM, message, "those that should rotate do so")
+
+
 def _columns_text(passed: Turning) -> str:
     return f"the {2 * passed.pairs} columns that no pair of the reference has"
 

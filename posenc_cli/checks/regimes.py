@@ -8,12 +8,13 @@ import numpy as np
 
 from posenc_cli.checks.unwritten import unwritten_rows_cause
 from posenc_cli.checks.verdict import MOST, Explanation, Where
-from posenc_cli.checks.wording import either, ordinal, pairs_text, spec, together, words_of
+from posenc_cli.checks.wording import either, pairs_text, spec, together, words_of
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import Claim, Residual
 from posenc_cli.inference.defects import Defect, holds
 from posenc_cli.inference.localise import Rightness, localise
 from posenc_cli.inference.position_maps import position_maps
+from posenc_cli.positions import ordinal
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:

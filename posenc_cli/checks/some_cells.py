@@ -85,7 +85,7 @@ def empty_pairs_cause(suspect: Suspect) -> Explanation | None:
     cause = Explanation(
         Cause.UNINITIALISED,
         f"{pairs_text(pairs.tolist(), right.size)} {'has' if pairs.size == 1 else 'have'} no "
-        f"{what} but 0: nothing was written there",
+        f"{what} but 0, as where nothing was written",
         f"the other {right.size - pairs.size} pairs are right{other}",
         where=Where(None, spec(pairs)),
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.verdict import Explanation
-from posenc_cli.checks.wording import with_residual
+from posenc_cli.checks.wording import axes_text, coordinate_offset, with_residual
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import Residual
 from posenc_cli.inference.defects import Defect
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.checks.wording import Suspect
+    from posenc_cli.formulas.declare import Coordinates
     from posenc_cli.inference.sample import Sample
     from posenc_cli.numerics.arrays import Flags, Integers, RealRows, Reals
 
@@ -42,14 +43,17 @@ class _AxisMap(Record):
     times: float
     off: float
 
-    @property
-    def text(self) -> str:
+    def text(self, along: Coordinates, axis: int) -> str:
         """In words that follow "are".
 
-        >>> _AxisMap(0.5, 0.0).text, _AxisMap(1.0, -4.0).text, _AxisMap(2.0, 1.0).text
-        ('0.5 times the right ones', 'off by -4', '2 times the right ones and off by +1')
+        >>> from posenc_cli.formulas.declare import Coordinates
+        >>> along = Coordinates((0, 1), steps=(1, 2))
+        >>> _AxisMap(0.5, 0.0).text(along, 0), _AxisMap(2.0, 1.0).text(along, 0)
+        ('0.5 times the right ones', '2 times the right ones and off by +1')
+        >>> _AxisMap(1.0, -4.0).text(along, 1)
+        'off by -2 patches'
         """
-        off = f"off by {self.off:+.7g}" if self.off else ""
+        off = f"off by {coordinate_offset(along, self.off, axis)}" if self.off else ""
         times = f"{self.times:.7g} times the right ones" if self.times != 1 else ""
         return " and ".join(filter(None, (times, off))) or "right"
 
@@ -89,11 +93,8 @@ def stretched_cause(suspect: Suspect) -> Explanation | None:
     texts: dict[str, list[int]] = {}
     for axis, axis_map in maps.items():
         if axis_map != _UNCHANGED:
-            texts.setdefault(axis_map.text, []).append(axis)
-    said = ", and ".join(
-        f"{text} on ax{'i' if len(those) == 1 else 'e'}s {', '.join(map(str, those))}"
-        for text, those in texts.items()
-    )
+            texts.setdefault(axis_map.text(coordinates, axis), []).append(axis)
+    said = ", and ".join(f"{text} on {axes_text(those)}" for text, those in texts.items())
     cause = Explanation(
         Cause.POSITION_OFFSET,
         f"coordinates are {said}",

@@ -15,6 +15,7 @@ import numpy as np
 
 from posenc_cli.checks.known_mistakes import KnownMistake, WrongValues, fixed_tolerance
 from posenc_cli.checks.mirrors import wrong_places
+from posenc_cli.checks.wording import offsets_text
 from posenc_cli.inference.alternatives import alternatives
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.defects import TURNS, Defect
@@ -147,9 +148,12 @@ def _defects(sample: Sample, context: int) -> Iterator[tuple[Cause, str, Defect]
 
 def _moved(reference: Reference, context: int) -> Iterator[tuple[Cause, str, Defect]]:
     """Rows that are turned as at other positions."""
-    along = "positions are" if reference.coordinates is None else "coordinates on every axis are"
+    along = reference.coordinates
     for offset in _OFFSETS:
-        yield Cause.POSITION_OFFSET, f"{along} off by {offset:+g}", Defect(offset=offset)
+        text = f"positions are off by {offset:+g}"
+        if along is not None:
+            text = f"coordinates are {offsets_text(along, offset, np.array(along.axes))}"
+        yield Cause.POSITION_OFFSET, text, Defect(offset=offset)
     if reference.coordinates is None:
         for moved in usual_maps(context):
             yield Cause.POSITION_OFFSET, moved.message, Defect(moved=moved)

@@ -30,13 +30,14 @@ def passed_pairing(matrices: UnitMatrices, own: ColumnPairing) -> ColumnPairing 
 
 
 def columns_alone(matrices: UnitMatrices, pairing: ColumnPairing) -> UnitMatrices:
-    """The matrices of the columns of a pairing, as if the others stayed as they are."""
+    """The matrices of what the columns of a pairing become, as if the others stayed as they are.
+
+    They may become what other columns hold.
+    """
     columns = [*pairing.first, *pairing.second]
     alone = np.zeros_like(matrices)
     alone[:] = np.eye(matrices.shape[1])
-    alone[np.ix_(range(len(matrices)), columns, columns)] = matrices[
-        np.ix_(range(len(matrices)), columns, columns)
-    ]
+    alone[:, :, columns] = matrices[:, :, columns]
     return alone
 
 
@@ -65,7 +66,7 @@ def read_as(
     others = pairing.others(matrices.shape[1])
     rest[:, others, others] -= 1
     norm = np.sqrt(np.einsum("kjo,kjo->k", rest, rest))
-    rest[np.ix_(range(len(rest)), others, others)] = 0
+    rest[:, :, others] = 0
     return turned, mirrored, norm, norm - np.sqrt(np.einsum("kjo,kjo->k", rest, rest))
 
 
@@ -97,9 +98,10 @@ def stray(matrices: UnitMatrices, pairing: ColumnPairing) -> float:
     """The most that is no turn of a pair, nor columns without one that become multiples."""
     _, mirrored, rest, passed = read_as(matrices, pairing)
     others = pairing.others(matrices.shape[1])
-    alone = matrices[:, others][:, :, others].astype(np.float64)  # (k, others, others)
-    sizes = np.einsum("kjj->k", alone) / max(len(others), 1)
-    changed = np.linalg.norm(alone - sizes[:, None, None] * np.eye(len(others)), axis=(1, 2))
+    become = matrices[:, :, others].astype(np.float64)  # (k, columns, others)
+    sizes = np.einsum("kjj->k", become[:, others]) / max(len(others), 1)
+    become[:, others] -= sizes[:, None, None] * np.eye(len(others))
+    changed = np.linalg.norm(become, axis=(1, 2))
     return float(np.abs(mirrored).max(initial=0) + (rest - passed + changed).max(initial=0))
 
 

@@ -315,7 +315,7 @@ def _relative_text(
         return f"holds for all q and k and all {pairs} pairs of positions"
     if not math.isfinite(worst.value):
         return f"q·k is not a number at position {worst.position}, pair {worst.pair}"
-    no_function = f"q·k is no function of {_offset(reference)}"
+    no_function = f"q·k is no function of {offset_text(reference)}"
     where = f"at m = {worst.position}"
     if partner is None or partner.change is None:
         return (
@@ -329,9 +329,16 @@ def _relative_text(
     )
 
 
-def _offset(reference: Reference) -> str:
+def offset_text(reference: Reference) -> str:
     """What scores may depend on."""
     return "m − n" if reference.coordinates is None else "the offsets along the axes"
+
+
+def zeros_text(reference: Reference, everything: str) -> str:
+    """That all columns become 0 that should rotate: ``everything`` where a head has no others."""
+    if reference.head == 2 * reference.pairs:
+        return everything
+    return f"the {2 * reference.pairs} columns that should rotate become 0"
 
 
 def _norm(survey: Survey, reference: Reference, tolerance: Tolerance) -> Finding:
@@ -343,7 +350,7 @@ def _norm(survey: Survey, reference: Reference, tolerance: Tolerance) -> Finding
     elif not math.isfinite(survey.norm.value):
         message = f"is not a number at position {survey.norm.position}, pair {survey.norm.pair}"
     elif survey.longest == 0:
-        message = "every length becomes 0"
+        message = zeros_text(reference, "every length becomes 0")
     # All lengths are multiplied alike, within what rounding makes of either, and none as it should.
     elif (
         not survey.shortest <= scale <= survey.longest

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.checks.verdict import Examination
+    from posenc_cli.formulas.declare import Coordinates
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.localise import Whole
     from posenc_cli.inference.position_maps import PositionMap
@@ -100,7 +101,9 @@ def _words_of_claim(
     # Of some of the pairs zeros may be what was put there.
     rows = in_part and claim.pairs is None
     cause = Cause.UNINITIALISED if rows else Cause.UNKNOWN
-    yield Explanation(cause, f"all values are 0{': nothing was written there' if rows else ''}", "")
+    yield Explanation(
+        cause, f"all values are 0{', as where nothing was written' if rows else ''}", ""
+    )
 
 
 def _words_of_defect(
@@ -117,8 +120,12 @@ def _words_of_defect(
         yield Explanation(cause, message, "matches in every pair once this is mended")
     if defect.frequencies is not None:
         yield _frequency_cause(defect.frequencies, sample, claim.pairs)
-    if defect.offset and sample.reference.coordinates is not None:
-        message = f"coordinates are off by {defect.offset:+g} on every axis"
+    along = sample.reference.coordinates
+    if defect.offset and along is not None:
+        followed = (
+            np.array(along.axes) if claim.pairs is None else np.array(along.axes)[claim.pairs]
+        )
+        message = f"coordinates are {offsets_text(along, defect.offset, followed)}"
         yield Explanation(Cause.POSITION_OFFSET, message, "")
     elif defect.offset:
         explained = claim.missed(sample)[1].all(axis=1)
@@ -332,6 +339,39 @@ def amplitude_cause(sample: Sample) -> Explanation | None:
     )
 
 
+def coordinate_offset(along: Coordinates, offset: float, axis: int) -> str:
+    """By how much coordinates are off on an axis: as a file has them, else in patches of a grid.
+
+    Where a patch is one coordinate from the next, its number says that.
+    """
+    step = 1 if along.steps is None else along.steps[axis]
+    number = offset / step
+    if step in (1, along.denominator):
+        return f"{number:+.7g}"
+    return f"{number:+.7g} patch{'' if abs(number) == 1 else 'es'}"
+
+
+def offsets_text(along: Coordinates, offset: float, followed: Integers) -> str:
+    """That coordinates are off, on the axes that some pairs follow, in words that follow "are"."""
+    texts: dict[str, list[int]] = {}
+    for axis in np.unique(followed).tolist():
+        texts.setdefault(coordinate_offset(along, offset, axis), []).append(axis)
+    every = len(texts) == 1 and {*followed.tolist()} == {*along.axes}
+    return ", and ".join(
+        f"off by {text} on {'every axis' if every else axes_text(axes)}"
+        for text, axes in texts.items()
+    )
+
+
+def axes_text(axes: list[int]) -> str:
+    """Some axes by their numbers.
+
+    >>> axes_text([1]), axes_text([0, 2])
+    ('axis 1', 'axes 0, 2')
+    """
+    return f"ax{'i' if len(axes) == 1 else 'e'}s {', '.join(map(str, axes))}"
+
+
 def spec(numbers: Integers) -> str:
     """Some numbers as --positions takes them.
 
@@ -355,13 +395,3 @@ def pairs_text(pairs: list[int], count: int) -> str:
     return (
         f"pair{'' if len(pairs) == 1 else 's'} {', '.join(texts[:_MOST_RANGES] + more)} of {count}"
     )
-
-
-def ordinal(number: int) -> str:
-    """A number as it is counted.
-
-    >>> [ordinal(n) for n in (2, 3, 4, 11, 22)]
-    ['2nd', '3rd', '4th', '11th', '22nd']
-    """
-    suffix = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{'th' if 10 < number % 100 < 14 else suffix}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.positions import ordinal
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -219,8 +220,9 @@ def usual_maps(context: int) -> Iterator[PositionMap]:
 
 
 def _buffer(period: int, off: str = "", shift: int = 0) -> PositionMap:
+    again = f"positions start again at every {ordinal(period)}{off}"
     return PositionMap(
-        f"positions start again at every {period}th{off}: a buffer or a chunk of that length",
+        f"{again}: a buffer or a chunk of that length",
         lambda p: p % period + shift,
     )
 
@@ -228,8 +230,8 @@ def _buffer(period: int, off: str = "", shift: int = 0) -> PositionMap:
 def _ring(kept: int, period: int) -> PositionMap:
     rows = "row is" if kept == 1 else f"{kept} rows are"
     return PositionMap(
-        f"the first {rows} kept, and every {period}th position after starts again at {kept}: a "
-        f"buffer of {kept + period} rows with sinks",
+        f"the first {rows} kept, and every {ordinal(period)} position after starts again at "
+        f"{kept}: a buffer of {kept + period} rows with sinks",
         lambda p: np.where(p < kept, p, kept + (p - kept) % period),
     )
 
@@ -275,7 +277,7 @@ def _wraps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     if lags.size == 2 and positions.max() < 2 * period and period not in _WIDTHS:
         how = (
             f"positions start again at {first}{off}: counting restarts there, or wraps at every "
-            f"{period}th (a buffer or a chunk of {period} rows)"
+            f"{ordinal(period)} (a buffer or a chunk of {period} rows)"
         )
         yield PositionMap(how, lambda p: p % period + shift)
     elif period in _WIDTHS:
