@@ -462,14 +462,7 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
         if (claim.defect.rounds and residual.cells <= (1 - ENOUGH) * residual.of_cells)
         or (not claim.defect.rounds and residual.rows <= max(1, _FEW_EXCEPTIONS * residual.of_rows))
     ]
-    if not held:
-        return []
-    plain = suspect.residual(Defect()).rows
-    held = [
-        (claim, residual)
-        for claim, residual in held
-        if claim.defect.rounds or not plain or residual.rows < plain
-    ]
+    held = _that_mend(held, suspect)
     if not held:
         return []
     if held[0][0].defect.rounds:
@@ -489,6 +482,18 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
         if not _is_plain(claim) and other.parts == claim.parts
     ]
     return either(causes, [*others, *_in_other_numbers(claim, suspect, residual)])
+
+
+def _that_mend(
+    held: list[tuple[Claim, Residual]], suspect: Suspect
+) -> list[tuple[Claim, Residual]]:
+    """The claims that leave fewer rows over than the right factors do, if these leave any."""
+    wrong = suspect.residual(Defect()).rows if held else 0
+    return [
+        (claim, residual)
+        for claim, residual in held
+        if claim.defect.rounds or not wrong or residual.rows < wrong
+    ]
 
 
 def _in_other_numbers(claim: Claim, suspect: Suspect, residual: Residual) -> Iterator[Explanation]:

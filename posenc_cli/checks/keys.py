@@ -18,9 +18,11 @@ from posenc_cli.inference.causes import Cause
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from posenc_cli.checks.subject import Subject
-    from posenc_cli.inference.turning import ColumnPairing, SubjectBlock
-    from posenc_cli.numerics.arrays import ComplexRows
+    from posenc_cli.inference.turning import ColumnPairing, SubjectBlock, Turning
+    from posenc_cli.numerics.arrays import ComplexRows, Integers
 
 _ALIKE = 1e-3
 """Of two factors of one pair: what float32 positions and half precisions leave between them near
@@ -152,6 +154,19 @@ def _same_pairs(
     return [index for index, _ in known], [flipped for _, flipped in known]
 
 
+def _factors_of_both(
+    q: Turning, k: Turning, in_order: tuple[list[int], list[bool]] | None
+) -> Iterator[tuple[Integers, list[ComplexRows], bool]]:
+    """Positions, the factors of q and of k (n, pairs) in one order, and whether all are turns."""
+    for rows in q.places.row_blocks():
+        blocks = [turning.read(rows) for turning in (q, k)]
+        factors = [block.turned for block in blocks]
+        if in_order is not None:
+            order, flipped = in_order
+            factors[1] = np.where(flipped, factors[1][:, order].conj(), factors[1][:, order])
+        yield q.places.at(rows), factors, not any(_strays(block) for block in blocks)
+
+
 def _difference(queries: Subject, keys: Subject) -> str | None:
     """How keys are rotated otherwise than queries, None where they are rotated alike."""
     q, k = queries.own, keys.own
@@ -164,19 +179,13 @@ def _difference(queries: Subject, keys: Subject) -> str | None:
         return f"q pairs columns {texts[0]}, k {texts[1]}"
     first: tuple[ComplexRows, ComplexRows, ComplexRows] | None = None
     differ, still, constant = "", [True, True], True
-    for rows in q.places.row_blocks():
-        blocks = [turning.read(rows) for turning in (q, k)]
-        factors = [block.turned for block in blocks]  # (n, pairs) each
-        if in_order is not None:
-            order, flipped = in_order
-            factors[1] = np.where(flipped, factors[1][:, order].conj(), factors[1][:, order])
+    for positions, factors, turns_alone in _factors_of_both(q, k, in_order):
         apart = np.abs(factors[0] - factors[1])
-        positions = q.places.at(rows)
         allowed = _ALIKE + _DRIFT * np.abs(positions)[:, None]
         with np.errstate(all="ignore"):
             ratios = factors[1] / factors[0]
         first = first or (factors[0][:1], factors[1][:1], ratios[:1])
-        if any(_strays(block) for block in blocks):
+        if not turns_alone:
             still, constant = [False, False], False
         for which, each in enumerate(factors):
             still[which] &= bool(np.abs(each - first[which]).max() <= _ALIKE)

@@ -68,7 +68,7 @@ def test_a_function_surely_takes_what_is_no_more_than_the_form_it_takes(
 
 def of_q_or_k(factors, positions):
     block = SimpleNamespace(turned=factors, stray=np.zeros(len(factors)), mirrored=None)
-    places = SimpleNamespace(sample=lambda: None, at=lambda _rows: positions)
+    places = SimpleNamespace(row_blocks=lambda: [slice(None)], at=lambda _rows: positions)
     own = SimpleNamespace(pairing=None, pairs=factors.shape[1], places=places)
     own.read = lambda _rows: block
     return SimpleNamespace(own=own)
