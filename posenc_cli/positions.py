@@ -420,7 +420,7 @@ def _numbers(part: str, text: str) -> tuple[Fraction | int, Fraction | int, Frac
     stop = rest[0] if rest else start + 1
     step = rest[1] if len(rest) == 2 else 1
     if step == 0:
-        raise InvalidInput(f"{_OPTION} {abbreviated(text)}: the step of {part!r} must be positive")
+        raise InvalidInput(f"{_OPTION} {abbreviated(text)}: the step of {part!r} must not be 0")
     if stop <= start if step > 0 else stop >= start:
         raise InvalidInput(f"{_OPTION} {abbreviated(text)}: {part!r} holds no position")
     return start, stop, step

@@ -309,7 +309,9 @@ def _solution(
             if power == 0:
                 return None
             step = float(weights @ (changes * missed)) / power
-            value *= math.exp(step)
+            value *= float(np.exp(step))
+            if not math.isfinite(value):
+                return None  # rates that are noise agree with no number
             left = float(weights @ (missed - step * changes) ** 2)
             count = np.count_nonzero(known & (changes != 0))
             error = 1 / math.sqrt(power)

@@ -368,7 +368,7 @@ def blocks_of_512(x, offset=0):
     return doubles.mlx(x, 0 if x.shape[-2] == 512 else offset)
 
 
-@mutant("position-offset", "starts again at position 0, in calls of other lengths than 1 row")
+@mutant("position-offset", "each call starts again at position 0, in calls of more than one row")
 def all_but_steps(q, k, offset=0):
     first = offset if q.shape[-2] == 1 else 0
     return doubles.mlx(q, first), doubles.mlx(k, first)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 from pathlib import Path
 
 import pytest
 
 from posenc_cli.checks.patterns import SLOW
+from tests.checks import mutants_calls
 from tests.checks.mutants_calls import HALVES, MUTANTS
 
 WRONG, RIGHT = (Path(__file__).with_name(name) for name in ("mutants_calls.py", "rights_calls.py"))
@@ -17,8 +19,12 @@ NEIGHBOURS = ("rope-check", "-s", "rope", "-d", "32", "--json")
 PAIRED_BESIDE = ("first_returned", "first_of_cache", "heads_of_q")
 
 
-@pytest.mark.long
-@pytest.mark.sweep(len(MUTANTS))
+def signature_and_cause(name):
+    """The classes of a mutant: `make test` runs the first of each."""
+    return str(inspect.signature(getattr(mutants_calls, name))), MUTANTS[name][0]
+
+
+@pytest.mark.sweep(len(MUTANTS), of=signature_and_cause)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mistake_that_some_calls_alone_show_is_named(name, call):
     cause, words = MUTANTS[name]

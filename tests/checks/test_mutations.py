@@ -74,8 +74,7 @@ def test_there_are_as_many_as_promised():
     assert len({mutant.what for mutant in MUTANTS.values()}) == len(MUTANTS)
 
 
-@pytest.mark.long
-@pytest.mark.sweep(173)
+@pytest.mark.sweep(1000, of=lambda name, form: (form, MUTANTS[name].causes[0]))
 @pytest.mark.parametrize(("name", "form"), SHOWN)
 def test_a_mutant_fails_and_its_cause_is_named_or_it_is_listed(name, form, reference):
     mutant = MUTANTS[name]

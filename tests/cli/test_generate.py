@@ -145,7 +145,7 @@ REFUSED = [
     ("-s rope -l 4 --positions 1:2", "--len '4': cannot go with --positions", None),
     ("-s rope --positions 5:5", "'5:5' holds no position", None),
     ("-s rope --positions 5:1", "'5:1' holds no position", None),
-    ("-s rope --positions 0:9:0", "step of '0:9:0' must be positive", None),
+    ("-s rope --positions 0:9:0", "step of '0:9:0' must not be 0", None),
     ("-s learned --positions -3:4", "position -3 is negative; the first of learned is 0", None),
     ("-s learned --positions 1,0.5", "position 0.5 is not whole: the positions of learned", None),
     ("-s t5 --start 1/3 -l 4", "position 1/3 is not whole: the positions of t5 are whole", None),
