@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli import catalogue
 from posenc_cli.choice import (
@@ -170,20 +170,10 @@ def _named(
     fields = {"positions": where.resolve(), **computing.resolve()}
     parts = [(flag, part) for flag, _, names in named for part in names if flag != "--in"]
     several = len(named) > 1 or len(parts) > 1
-    schemes: list[Scheme] = []
-    makers: list[Callable[[dict[str, object]], Choice]] = []
-    for flag, name in parts:
-        if flag == "--scheme":
-            schemes.append(catalogue.find(name))
-            makers.append(partial(choice_of_schemes, name, **fields))
-        else:
-            resolved, reading = resolved_config(source, flag, name), source
-            if several and all(layers.layer_type is None for layers in resolved.layers):
-                reading = replace(source, layer_type=None)  # which is of others
-            schemes.append(catalogue.find(resolved.layer(reading.layer_type).scheme))
-            makers.append(partial(choice_of_config, resolved, reading, flag, name, **fields))
+    found = [_maker(flag, part, source, fields, several=several) for flag, part in parts]
+    schemes = [scheme for scheme, _ in found]
     by_scheme = parameters_by_scheme(schemes, given) if len(schemes) > 1 else [given]
-    choices = [make(values) for make, values in zip(makers, by_scheme, strict=bool(makers))]
+    choices = [make(values) for (_, make), values in zip(found, by_scheme, strict=bool(found))]
     for choice in choices:
         for warning in choice.warnings:
             console.warning(f"{choice.source}: {warning}" if several else warning)
@@ -191,3 +181,16 @@ def _named(
     return [
         (name, [] if flag == "--in" else [next(rest) for _ in names]) for flag, name, names in named
     ]
+
+
+def _maker(
+    flag: str, name: str, source: SeveralSourceOptions, fields: dict[str, Any], *, several: bool
+) -> tuple[Scheme, Callable[[dict[str, object]], Choice]]:
+    """The scheme of an encoding that is named, and what makes its choice of its parameters."""
+    if flag == "--scheme":
+        return catalogue.find(name), partial(choice_of_schemes, name, **fields)
+    resolved, reading = resolved_config(source, flag, name), source
+    if several and all(layers.layer_type is None for layers in resolved.layers):
+        reading = replace(source, layer_type=None)  # which is of others
+    scheme = catalogue.find(resolved.layer(reading.layer_type).scheme)
+    return scheme, partial(choice_of_config, resolved, reading, flag, name, **fields)
