@@ -71,7 +71,7 @@ class PatternReport(Record):
     untried: tuple[str, ...] = ()
 
 
-_Result = TypeVar("_Result")
+_Compared = TypeVar("_Compared")
 
 
 class PlannedCalls:
@@ -93,9 +93,9 @@ class PlannedCalls:
         else:
             self.tried.append(text)
 
-    def attempt(self, text: str, call: Callable[[], _Result]) -> _Result | None:
+    def attempt(self, text: str, call: Callable[[], _Compared]) -> _Compared | None:
         """What a call gives; None where it fails."""
-        results: list[_Result] = []
+        results: list[_Compared] = []
         with self.planned(text):
             results.append(call())
         return results[0] if results else None
