@@ -42,19 +42,18 @@ test: $(DEVELOPED)
 	$(RUN) -m pytest -n 2 -m "not (slow or long)" --one-in $(SHARE) --hypothesis-profile=test
 
 ## check: everything that must hold before a change lands
-check: lint types layers docs gallery coverage pythons
+check: lint types layers docs gallery coverage sweeps pythons
 
-## coverage: all tests, with branch coverage, which has a floor; SWEEPS=6 runs a sixth of the sweeps
-SWEEPS ?= 1
+## coverage: all tests but the slow ones, with branch coverage, which has a floor
 coverage: $(DEVELOPED)
 	$(RUN) -m coverage erase
-	$(RUN) -m coverage run -m pytest -n 3 --dist worksteal --sweeps $(SWEEPS) --durations 20
+	$(RUN) -m coverage run -m pytest -n 3 --dist worksteal -m "not slow" --hypothesis-profile=test --durations 20
 	$(RUN) -m coverage combine -q
 	$(RUN) -m coverage report
 
-## sweeps: the tests that make test leaves out, and all examples of each property, without coverage
+## sweeps: the slow tests, and all examples of each property, without coverage
 sweeps: $(DEVELOPED)
-	$(RUN) -m pytest -n 3 --dist worksteal -m "slow or long or hypothesis" --sweeps $(SWEEPS) --durations 20
+	$(RUN) -m pytest -n 3 --dist worksteal -m "slow or hypothesis" --durations 20
 
 # The newest Python that is here: for it alone there is the newest NumPy.
 NEWEST = $(or $(shell "$(PYTHON)" tools/pythons.py $(SUPPORTED) | sed -n '/missing/!s/^[^ ]* //p' | tail -n 1),$(PYTHON))
