@@ -133,6 +133,8 @@ def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     hypotheses = [*frequency_hypotheses(evidence), *slope_hypotheses(evidence)]
     attempts = _attempt_all(hypotheses, evidence, None)
     if attempts and attempts[0].trial.fits:
+        if attempts[0].trial.hypothesis.uncertainty:
+            return _attempts_in_other_words(evidence, attempts)
         return attempts
     for repeated in repeated_frequencies(evidence):
         of_half = _attempt_all(frequency_hypotheses(repeated), repeated, None)

@@ -49,7 +49,7 @@ NEAR = 0.02
 _BY_CHANCE = 0.02
 """Of a value: how likely a number of so few digits may lie within its error, and still be meant."""
 
-_MOST_PARTS, _MOST_DIGITS = 128, 7
+_MOST_PARTS, _MOST_DIGITS = 100, 6
 """Of 1, and of both numbers of a ratio and its stroke: nobody writes a factor of larger ones."""
 
 FITTED = 6.0

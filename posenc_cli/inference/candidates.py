@@ -309,9 +309,9 @@ def _solution(
             if power == 0:
                 return None
             step = float(weights @ (changes * missed)) / power
-            value *= float(np.exp(step))
-            if not math.isfinite(value):
-                return None  # rates that are noise agree with no number
+            if abs(step) > 1:
+                return None  # no guess is so far off
+            value *= math.exp(step)
             left = float(weights @ (missed - step * changes) ** 2)
             count = np.count_nonzero(known & (changes != 0))
             error = 1 / math.sqrt(power)

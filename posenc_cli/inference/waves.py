@@ -506,7 +506,7 @@ def _rotary_hypothesis(
         cost=proposal.cost
         + 3 * len(wrong)
         + _MULTIPLIED * (multiplier != 1)
-        + _UNUSUAL * (places.falls or places.denominator > 1),
+        + _UNUSUAL * places.unusual,
         hidden=(
             *(() if view.layout is not None else ("layout",)),
             *_other_factors(proposal.given, places.length),
@@ -537,9 +537,10 @@ class PlacesOfRows(Record):
         return abs(step) < self.denominator and not (self.positions % step).any()
 
     @property
-    def falls(self) -> bool:
-        """Whether the last stands before the first."""
-        return bool(self.positions[-1] < self.positions[0])
+    def unusual(self) -> bool:
+        """Whether they are not whole, or fall by more than 1 a row."""
+        falls = self.positions[-1] < self.positions[0]
+        return self.denominator > 1 or bool(falls and np.ptp(self.positions) >= self.positions.size)
 
 
 def _row_positions(
@@ -567,19 +568,24 @@ def _row_positions(
         # Of rows that were damaged, or stand elsewhere, the first may be one.
         starts, times = np.unique(solved - step * (rows[few] - rows[0]), return_counts=True)
         even = int(starts[np.argmax(times)]) + step * (rows - rows[0])
-        if signed or even.min() >= 0:
+        if (signed or even.min() >= 0) and not _is_vacuous(even, frequencies):
             places.append(PlacesOfRows(even))
         if times.max() == few.size:
             return places
         most = 2 * int(times.max()) > few.size
     if known == rows.size and rates.rows >= 1 and np.median(apart) <= _MISFIT:
         every, misfits = positions_at(pairs, frequencies, signed=signed)
-        if frequencies.size < _FEWEST_PLACED and every.max() > _FARTHEST_PLACED:
-            return places
         # Rows off the line of most are damaged, unless a rounding of positions explains them all.
-        if np.median(misfits) <= _MISFIT and (not most or position_rounding(every, rows)):
+        told = np.median(misfits) <= _MISFIT and not _is_vacuous(every, frequencies)
+        if told and (not most or position_rounding(every, rows)):
             places.append(PlacesOfRows(every))
     return places
+
+
+def _is_vacuous(positions: Integers, frequencies: Reals) -> bool:
+    """Whether so few pairs are somewhere at any angles: so far away, or two rows of one pair."""
+    far = int(np.abs(positions).max()) > _FARTHEST_PLACED
+    return frequencies.size < (_FEWEST_PLACED if far else 2 if positions.size < 3 else 1)
 
 
 def _places_between(
