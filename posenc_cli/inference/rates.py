@@ -338,8 +338,7 @@ def progression_of(
     if np.median(misfits) > _NEAR_LINE:
         return None
     where = rows - rows[0]
-    line = _line_of(places, where)
-    if line is None:
+    if (line := _line_of(places, where)) is None:
         return None
     start, step, near = line
     centred = where[near] - where[near].mean()

@@ -671,9 +671,7 @@ def _growing_hypotheses(view: View, evidence: Evidence, rates: Rates) -> Iterato
             continue
         for places in _row_positions(view.pairs, evidence, rates, plain):
             positions = places.positions
-            if places.denominator > 1:
-                continue
-            if positions.size < 2 or positions[1] == positions[0]:
+            if places.denominator > 1 or positions.size < 2 or positions[1] == positions[0]:
                 continue
             step = (positions[1] - positions[0]) / (evidence.rows[1] - evidence.rows[0])
             inverse = float(logarithms @ view.growth / (logarithms @ logarithms)) / step
