@@ -335,7 +335,7 @@ def by_places(found: Iterable[CallForm], signature: Signature) -> list[list[Call
     Last are the forms that give none of these though the signature has some, and those of tables
     of the call's own rows, which leave nothing to a parameter that would choose of more.
     """
-    places = [given.name for given in signature.parameters or () if {*given.roles()} & {*_PLACED}]
+    places = _places(signature)
     groups: dict[tuple[bool, tuple[str, ...]], list[CallForm]] = {}
     for form in found:
         names = tuple(own.parameter for own in form.arguments if own.parameter in places)
@@ -343,6 +343,16 @@ def by_places(found: Iterable[CallForm], signature: Signature) -> list[list[Call
         left_out = ones_own or (bool(places) and not form.has(*_PLACED))
         groups.setdefault((left_out, names), []).append(form)
     return [groups[key] for key in sorted(groups, key=lambda key: key[0])]
+
+
+def unplaced(form: CallForm, signature: Signature) -> str:
+    """The parameters that say where rows are, of a form that gives none of them; else ""."""
+    return "" if form.has(*_PLACED) else ", ".join(_places(signature))
+
+
+def _places(signature: Signature) -> list[str]:
+    """The parameters that say where rows are."""
+    return [given.name for given in signature.parameters or () if {*given.roles()} & {*_PLACED}]
 
 
 def with_rows_chosen(

@@ -28,6 +28,7 @@ from posenc_cli.checks.call_forms import (
     Argument,
     by_places,
     forms,
+    unplaced,
     with_rows_chosen,
 )
 from posenc_cli.checks.codes import CALL_AXES
@@ -153,6 +154,8 @@ class FormChoice:
         left = len(self._candidates) - MOST_FORMS
         if best[0] < _FITS and left > 0:
             self.untried = (f"{left} more ways to call it",)
+        if names := unplaced(best[1], self._process.signature):
+            self.untried += (f"{names}, because each call that gives it raised an error",)
         return best[1:]
 
     def _best_of(

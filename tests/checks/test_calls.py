@@ -423,3 +423,19 @@ def test_a_function_without_positions_gets_no_longer_call_than_was_asked_for(cal
     assert call(*asked, "--len", "4096")[0] == 0
     status, out, _ = call(*asked)
     assert (status, "positions end at 4095" in " ".join(out.split())) == (1, True)
+
+
+def test_an_offset_with_which_no_call_succeeds_is_said_not_to_be_tried(call, tmp_path):
+    code = """
+        import doubles
+        def rotate(x, offset=None):
+            assert offset is None
+            return doubles.mlx(x, 0)
+    """
+    (tmp_path / "doubles.py").write_text(DOUBLES.read_text("utf-8"), "utf-8")
+    (tmp_path / "raises.py").write_text(textwrap.dedent(code), "utf-8")
+    asked = ("rope-check", *HALF, "--len", "64", "--json", "--impl")
+    status, out, _ = call(*asked, f"{tmp_path / 'raises.py'}:rotate")
+    untried = json.loads(out)["subject"]["call"]["untried"]
+    assert status == 0
+    assert "offset, because each call that gives it raised an error" in untried
