@@ -98,12 +98,20 @@ def test_right_functions_of_every_convention_pass_and_what_is_not_tried_is_said(
     assert (status, err) == (0, ""), out
     document = json.loads(out)
     untried = document["subject"]["call"]["untried"]
-    kept = [text.partition(" (")[0] for text in untried if not text.endswith(f"({SLOW})")]
+    kept = [text.partition(" (")[0] for text in untried]
     assert [text for text in kept if not any(map(text.count, REFUSED))] == UNTRIED.get(name, [])
     assert all(" (" in text for text in untried if any(map(text.count, REFUSED)))
     assert any(note.startswith("not tried: ") for note in document["notes"]) == bool(untried)
     patterns = document["subject"]["call"]["patterns"]
     assert {"vectors of bfloat16", "vectors of float16"} <= {*patterns}
+
+
+@pytest.mark.long
+def test_calls_that_would_take_long_are_said_not_to_be_tried(call, monkeypatch):
+    monkeypatch.setattr("posenc_cli.checks.patterns.SLOW_SECONDS", 0)
+    document = json.loads(call(*HALF, "--impl", f"{WRONG}:moving")[1])
+    untried = document["subject"]["call"]["untried"]
+    assert {f"65600 rows in one call ({SLOW})"} <= {*untried}
 
 
 DYNAMIC = ("rope-check", "-s", "rope-dynamic", *HALF[3:], "--set", "factor=4")

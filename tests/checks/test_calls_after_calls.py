@@ -30,13 +30,6 @@ SCHEMES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch):
-    """However busy the machine is, no call is left out for its length."""
-    monkeypatch.setattr("posenc_cli.checks.patterns.SLOW_SECONDS", 1e9)
-    monkeypatch.setattr("posenc_cli.checks.by_call.SLOW_SECONDS", 1e9)
-
-
 @cache
 def reference(scheme):
     given = {"dim": DIM, **GIVEN.get(scheme, {})}
