@@ -69,6 +69,26 @@ def test_every_supported_python_is_tried_with_every_set_of_versions():
     assert {versions for _, versions in cells} == {*matrix["versions"]}
 
 
+def test_ci_runs_every_test_and_requires_the_pythons_that_it_installs():
+    gate = (ROOT / ".ci" / "run").read_text()
+    assert "make coverage\nmake sweeps\n" in gate
+    assert "SHARE" not in gate
+    chosen = {
+        target: re.search(rf"^{target}:.*\n(?:\t.*\n)*?\t.* -m \"(.*?)\"", MAKEFILE, re.MULTILINE)[
+            1
+        ]
+        for target in ("coverage", "sweeps")
+    }
+    assert chosen == {"coverage": "not slow", "sweeps": "slow or hypothesis"}
+    required = re.search(r'REQUIRED="(.*)"', gate)[1].split()
+    (installed,) = (
+        step["with"]["python-version"].split()
+        for step in CI["jobs"]["check"]["steps"]
+        if "setup-python" in step.get("uses", "")
+    )
+    assert required == sorted(installed) == SUPPORTED[:3]
+
+
 @pytest.mark.parametrize("name", JOBS)
 def test_a_job_has_a_limit_of_time_no_kept_credentials_and_actions_of_one_version(name):
     job = JOBS[name]
