@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from posenc_cli.formulas.declare import Bias, bias, within_length
-from posenc_cli.formulas.inverse import Guess, snap
+from posenc_cli.formulas.inverse import Guess, snap, written_numbers
 from posenc_cli.formulas.parameters import Heads, Param, SequenceLength
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def rules_of(
 ) -> Iterator[tuple[float, SlopesRule, list[float]]]:
     """Largest biases and rules that give positive slopes, within a relative error, and theirs.
 
-    The usual largest bias comes first, then the one that the first slope has.
+    The usual largest bias comes first, then those that all slopes agree on, the shortest first.
     """
     heads = len(given)
     if not all(0 < slope < math.inf for slope in given):
@@ -198,10 +198,14 @@ def rules_of(
     rules: tuple[SlopesRule, ...] = ("press",) if power == heads else ("press", "naive")
     for rule in rules:
         steps = power if rule == "press" else heads
-        exponent = -math.log2(given[0]) * steps
+        exponents = [-math.log2(m) * steps / h for h, m in enumerate(given[:steps], 1)]
+        exponent = math.fsum(exponents) / steps
         if exponent <= 0:
             continue
-        for max_bias in dict.fromkeys((_USUAL, snap(exponent, max(1e-6, 2 * error * steps)))):
+        scatter = 2 * max(abs(own - exponent) for own in exponents)
+        written = [number for number, _ in written_numbers(exponent, scatter)]
+        rough = snap(exponents[0], max(1e-6, 2 * error * steps))
+        for max_bias in dict.fromkeys((_USUAL, *written, rough, snap(exponent, scatter))):
             expected = exact_slopes(heads, max_bias=max_bias, rule=rule)
             if all(abs(g - e) <= error * e for g, e in zip(given, expected, strict=True)):
                 yield max_bias, rule, expected

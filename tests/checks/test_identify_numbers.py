@@ -159,3 +159,18 @@ def test_a_long_table_of_longrope_shows_its_long_factors_alone():
         assert found.params[shown] == pytest.approx(factors)
         assert other not in found.params
         assert f"{other}=" in found.commands[0]  # which the scheme cannot do without
+
+
+@pytest.mark.parametrize("max_bias", [32 / 3, math.e, 10 / 3, 6.0])
+@pytest.mark.parametrize("heads", [8, 12])
+def test_the_largest_bias_of_alibi_is_any_number(heads, max_bias):
+    """Press' slopes, 2^(−max_bias·h/n) for a power of two n, then every second of 2n."""
+    power = 1 << (heads.bit_length() - 1)
+    slopes = 2 ** (-max_bias * np.arange(1, power + 1) / power)
+    slopes = [*slopes, *(2 ** (-max_bias * np.arange(1, 2 * (heads - power), 2) / (2 * power)))]
+    distances = np.abs(np.subtract.outer(np.arange(32), np.arange(32)))
+    scores = np.multiply.outer(np.array(slopes), -distances)
+    for given in (F32(scores), np.array(slopes)):
+        found = found_in(given)
+        assert found.scheme == "alibi"
+        assert found.params["max_bias"] == pytest.approx(max_bias, rel=1e-7)
