@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers
 
 
+_WHOLE_HEAD = ("head_size", "head_dim", "dim_head", "d_head")
+_SHARES = ("rotary_pct", "rotary_percent", "partial_rotary_factor", "rope_percentage")
+"""Names of parameters: the dimensions of a head, and which share of them is rotated."""
+
+
 class CalledFunction(ABC):
     """A user's function; ``target`` is what messages call it, and ``python`` runs it.
 
@@ -153,7 +158,8 @@ class CalledFunction(ABC):
         """The reference's own numbers, by the names of the class's parameters.
 
         ``max_position_embeddings`` is a length like others where another name says how long the
-        context was that a model was trained on.
+        context was that a model was trained on. Beside a rotary dim, or a share of the head, a head
+        size is the whole head.
         """
         names = {given.name for given in self.signature.parameters or ()}
         named = settings_by_name(self.reference)
@@ -162,6 +168,9 @@ class CalledFunction(ABC):
             named[original] = named.pop("max_position_embeddings")
         if "factor" in names:
             named.pop("scaling_factor", None)
+        if names & {"rotary_dim", *_SHARES}:
+            head, share = self.reference.head, 2 * self.reference.pairs / self.reference.head
+            named |= {**dict.fromkeys(_WHOLE_HEAD, head), **dict.fromkeys(_SHARES, share)}
         return named
 
     def call(

@@ -210,6 +210,33 @@ class Torchtune:
 torchtune = Torchtune(D, 1 << 17)
 
 
+class RotaryDim:
+    """RotaryEmbedding of vLLM: the dimensions of the whole head, and how many of them rotate."""
+
+    def __init__(self, head_size, rotary_dim, max_position_embeddings, base, is_neox_style=True):
+        self.head_size, self.rotary_dim = head_size, rotary_dim
+        self.inv_freq = base ** -(np.arange(0, rotary_dim, 2) / rotary_dim)
+
+    def __call__(self, positions, query, key):
+        angles = np.outer(positions, self.inv_freq)[:, None]
+        cos, sin = (np.concatenate([f(angles)] * 2, axis=-1) for f in (np.cos, np.sin))
+
+        def rotated(x):
+            heads = x.reshape(positions.size, -1, self.head_size)
+            some = heads[..., : self.rotary_dim]
+            rest = heads[..., self.rotary_dim :]
+            return np.concatenate([turned(some, cos, sin), rest], axis=-1).reshape(x.shape)
+
+        return rotated(query), rotated(key)
+
+
+class Share(RotaryDim):
+    """The same where a share of the head is given."""
+
+    def __init__(self, head_dim, rotary_pct=0.25, base=10000.0):
+        super().__init__(head_dim, int(head_dim * rotary_pct), 0, base)
+
+
 def glm(q, k, cos, sin, position_ids=None, unsqueeze_dim=1):
     """apply_rotary_pos_emb of GLM-4 in transformers: neighbours, of tables in halves."""
     cos, sin = (

@@ -131,6 +131,16 @@ RIGHT = {
         "q, k, cos, sin",
         "cos, sin (1, n, 16), each value twice, in halves",
     ),
+    "RotaryDim": (
+        (*HALF, "--set", "partial=0.5"),
+        "positions, q, k",
+        "RotaryDim(head_size=32, rotary_dim=16, max_position_embeddings=131072, base=10000)",
+    ),
+    "Share": (
+        (*HALF, "--set", "partial=0.5"),
+        "positions, q, k",
+        "Share(head_dim=32, rotary_pct=0.5, base=10000)",
+    ),
     "left_in_place": ((*HALF, "--in-place"), "x, positions", "left in place"),
 }
 
