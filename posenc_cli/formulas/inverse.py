@@ -198,7 +198,7 @@ def written_numbers(value: float, error: float, *, tries: int = 1) -> Iterator[t
     These are the shortest decimal and the ratio of the smallest whole numbers, the shorter first,
     unless a number as short lies within the error of two in a hundred values, for all ``tries``.
 
-    >>> list(written_numbers(1.3333334, 1e-6)), list(written_numbers(2.7182817, 2e-7))
+    >>> list(written_numbers(1.3333334, 1e-6)), list(written_numbers(2.7182818, 1e-9))
     ([(1.3333333333333333, 3)], [(2.7182818, 8)])
     >>> list(written_numbers(4.0889713, 2e-7))
     []
