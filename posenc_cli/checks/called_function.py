@@ -65,14 +65,7 @@ class CalledFunction(ABC):
     @property
     @abstractmethod
     def renews(self) -> bool:
-        """Whether :meth:`renew` gives a function that was never called."""
-
-    @abstractmethod
-    def renew(self) -> None:
-        """Load it again, as if it was never called, and make an object of a class anew.
-
-        Raises: InvalidInput, Unavailable.
-        """
+        """Whether a new :meth:`start` gives a function that was never called."""
 
     @abstractmethod
     def end(self) -> None:

@@ -52,10 +52,6 @@ class FunctionHere(CalledFunction):
         """Whether it is a class, of which objects are made."""
         return isinstance(self._given, type)
 
-    def renew(self) -> None:
-        """Make an object of a class anew."""
-        self.start()
-
     def end(self) -> None:
         """Nothing is to be ended."""
 

@@ -101,21 +101,8 @@ class FunctionProcess(CalledFunction):
 
     @property
     def renews(self) -> bool:
-        """Whether it can be loaded again: always."""
+        """Whether a new start gives a function that was never called: always, a new process."""
         return True
-
-    def renew(self) -> None:
-        """Run its module again; what cannot be run twice in a process is run in another.
-
-        Raises: InvalidInput, Unavailable.
-        """
-        if self._exchange is not None:
-            with contextlib.suppress(InvalidInput, Unavailable):
-                self._exchanged({"do": "load"})
-                self._describe(self.installed)
-                return
-        self.end()
-        self.start()
 
     def end(self) -> None:
         """End the process, if there is one."""

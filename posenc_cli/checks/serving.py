@@ -68,8 +68,7 @@ class ServedFunction:
             self._choice = FormChoice(self._process, context=self._context)
             if self._choice.calls > 1:
                 # What a call that did not suit left behind is no part of the function.
-                self._process.end()
-                self._process.start()
+                self.renew()
         except BaseException:
             self._process.end()
             raise
@@ -149,14 +148,15 @@ class ServedFunction:
         Raises: InvalidInput, Unavailable.
         """
         self._process.by_default = True
-        self._process.renew()
+        self.renew()
 
     def renew(self) -> None:
         """Load the function again, and make an object of a class anew: it was never called.
 
         Raises: InvalidInput, Unavailable.
         """
-        self._process.renew()
+        self._process.end()
+        self._process.start()
 
     @property
     def renews(self) -> bool:

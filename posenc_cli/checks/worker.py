@@ -51,9 +51,7 @@ def main(target: str, find: Callable[[str], Any]) -> None:
         try:
             if function is None:
                 raise failure
-            if header["do"] == "load":
-                function = load_again(target, find)
-            elif header["do"] == "make":
+            if header["do"] == "make":
                 function = function(**header["values"])
             elif header["do"] == "describe":
                 report = description(function)
@@ -159,22 +157,6 @@ def function_of(target: str, find: Callable[[str], Any]) -> Any:
         name = target.rpartition(":")[2]
         raise TypeError(f"{name} is a {type(function).__name__}, not a function")
     return function
-
-
-def load_again(target: str, find: Callable[[str], Any]) -> Any:
-    """The function as it was before it was called: its module is run again, and no other.
-
-    Raises: what ``find`` does.
-    """
-    place = target.rpartition(":")[0]
-    loaded = [place]
-    if place.endswith(".py"):
-        file = os.path.abspath(place)  # noqa: PTH100 - links stay, as they do where it is loaded
-        files = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
-        loaded = [name for name, own in files.items() if own == file]
-    for name in loaded:
-        sys.modules.pop(name, None)
-    return function_of(target, find)
 
 
 def description(function: Any) -> dict[str, Any]:

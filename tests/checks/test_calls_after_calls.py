@@ -358,3 +358,31 @@ def test_an_object_that_is_told_its_length_by_who_makes_it_may_be_another_below_
     found, made = examined(Interpolated, "rope")
     assert found.ok
     assert "its first, short call is another too" in made["untried"][-1]
+
+
+PACKAGE = """
+import torch
+
+kept = {}
+
+def rotate(x, positions):
+    frequencies = 1 / 10000 ** (torch.arange(0, 16, 2).float() / 16)
+    kept.setdefault("frequencies", frequencies.to(x.dtype))
+    angles = positions[..., None].float() * kept["frequencies"].float()
+    cos, sin = angles.cos(), angles.sin()
+    a, b = x.float().chunk(2, -1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1).to(x.dtype)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("module", ["kept", "kept.core"])
+def test_what_another_module_keeps_of_the_first_call_is_found(module, tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "__init__.py").write_text("from kept.core import rotate\n")
+    (tmp_path / "kept" / "core.py").write_text(PACKAGE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found, _ = examined(f"{module}:rotate", "rope")
+    (fault,) = found.subject.other_calls
+    assert "vectors of bfloat16 before any of float32" in fault.text
