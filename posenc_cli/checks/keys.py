@@ -197,5 +197,5 @@ def _difference(queries: Subject, keys: Subject) -> str | None:
     if not differ or first is None:
         return None
     if still[0] != still[1]:
-        return f"{'q' if still[0] else 'k'} is not turned"
+        return f"{'q' if still[0] else 'k'} does not rotate"
     return f"{_CONSTANT} {_constant_text(first[2])}" if constant else differ

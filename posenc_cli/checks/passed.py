@@ -55,7 +55,7 @@ def passed_cause(examination: Examination) -> Explanation | None:
 def changed_columns(examination: Examination) -> Explanation:
     """The cause where these columns change in a way that nothing explains, and no others do."""
     assert examination.subject.passed is not None
-    message = f"{_columns_text(examination.subject.passed)} do not stay as they are"
+    message = f"{_columns_text(examination.subject.passed)} do not keep their values"
     return Explanation(Cause.ROTARY_DIM, message, "those that should rotate do so")
 
 

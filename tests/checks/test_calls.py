@@ -272,7 +272,11 @@ def test_heads_side_by_side_in_rows_are_looked_at(call):
 
 
 WRONG = {
-    "q_alone": ("no-rotation", "k: nothing turns", "q and k are not turned alike: k is not turned"),
+    "q_alone": (
+        "no-rotation",
+        "k: nothing turns",
+        "q and k are not turned alike: k does not rotate",
+    ),
     "pairs_of_k": ("layout", "k: columns are paired 2i", "q pairs columns i and i + 16, k 2i and"),
     "exchanged": ("unknown", "returns k where q is expected", "returns k where q is expected"),
     "k_later": ("position-offset", "k: positions are off by +1", "holds for all q and k"),

@@ -111,7 +111,7 @@ def nothing_but_the_rest(x, positions):
     y[:, :48] = 0
     return y
 """
-STAY = "the 16 columns that no pair of the reference has do not stay as they are"
+STAY = "the 16 columns that no pair of the reference has do not keep their values"
 
 
 @pytest.mark.long
@@ -166,7 +166,7 @@ def test_how_keys_differ_is_said_of_all_positions_or_not(name, tmp_path, call):
     _, out, _ = call(*PLAIN, "-l", "1024", "--impl", f"{tmp_path}/port.py:{name}", "--json")
     notes = " ".join(json.loads(out)["notes"])
     assert ("at all positions alike, k is multiplied" in notes) == (name == "longer")
-    assert "k is not turned" not in notes
+    assert "k does not rotate" not in notes
 
 
 def tables(frequencies=None, positions=POSITIONS):
