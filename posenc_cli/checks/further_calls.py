@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 _SHORT = 64
 """Positions of a call that is shorter than any length from which on models turn otherwise."""
 
-_HALVES = ("bfloat16", "float16")
-"""The number formats of vectors that most models are run in."""
+_HALVES = {"torch": ("bfloat16", "float16"), "numpy": ("float16",)}
+"""The number formats of vectors that most models are run in, as far as a library has them."""
 
 _ROUNDED_DOWN = (2, 257, 4097)
 """Positions: in bfloat16 the last two become 256 and 4096, in float16 the last."""
@@ -117,30 +117,36 @@ class EarlyCall:
     ) -> PatternReport:
         """What became of it after vectors of bfloat16, or where these came first of all."""
         function = self._function
-        if not self._first or not _takes_halves(function):
+        half = next(iter(_halves_of(function)), None)
+        if not self._first or half is None:
             return PatternReport((), ())
         calls, faults = PlannedCalls(function), list[PatternFault | None]()
         when = "vectors of float32 after those of a half precision"
         if renewed:
-            when = f"vectors of {_HALVES[0]} before any of float32"
+            when = f"vectors of {half} before any of float32"
         if renewed and not function.renews:
             calls.skip(when, "a function of this process is not loaded again")
             return calls.report()
         with calls.planned(when):
             if renewed:
                 function.renew()
-                half = function.varied(last=self._short.last, dtype=_HALVES[0])
-                half.all_values(self._x, self._positions)
+                first = function.varied(last=self._short.last, dtype=half)
+                first.all_values(self._x, self._positions)
             again = self._short.all_values(self._x, self._positions)
             if differs(np.concatenate(again, axis=1), np.concatenate(self._first, axis=1)):
-                faults.append(self._fault_after_half(again, rates, pairing, when))
+                faults.append(self._fault_after_half(again, rates, pairing, half, when))
         return calls.report(*faults)
 
     def _fault_after_half(
-        self, again: list[NumberArray], rates: Reals, pairing: ColumnPairing | None, when: str
+        self,
+        again: list[NumberArray],
+        rates: Reals,
+        pairing: ColumnPairing | None,
+        half: str,
+        when: str,
     ) -> PatternFault:
         """What a call in a half precision left behind."""
-        first, half = self._first, _HALVES[0]
+        first = self._first
         allowed = _allowed(half, first)
         off = max(np.abs(one - other).max() for one, other in zip(again, first, strict=True))
         text = f"{when}: positions 0 to {self._positions[-1]} are off by {off:.2g}"
@@ -214,14 +220,14 @@ def try_orders(function: ServedFunction, differs: Differs) -> PatternReport:
 def try_half_precision(
     function: ServedFunction, last: int, rates: Reals, pairing: ColumnPairing | None
 ) -> PatternReport:
-    """Give a function of tensors vectors in half precisions, at positions up to ``last``.
+    """Give a function vectors in half precisions, at positions up to ``last``.
 
     ``rates`` (pairs,) are the frequencies that it should have, ``pairing`` how it pairs columns.
     What is wrong in the first is not looked for in the other.
     """
     reports = [PatternReport((), ())]
-    if _takes_halves(function) and last:
-        for half in _HALVES:
+    if last:
+        for half in _halves_of(function):
             reports.append(_in_half(function, half, last, rates, pairing))
             if reports[-1].faults:
                 break
@@ -265,10 +271,12 @@ def _in_half(
     return PatternReport((), (PatternFault(text, known, cause),))
 
 
-def _takes_halves(function: ServedFunction) -> bool:
-    """Whether a function may be given vectors in half precisions."""
+def _halves_of(function: ServedFunction) -> tuple[str, ...]:
+    """The half precisions in which a function may be given vectors."""
     form = function.form
-    return form.library == "torch" and bool(form.vectors) and function.outcome != "frequencies"
+    if not form.vectors or function.outcome == "frequencies":
+        return ()
+    return _HALVES[form.library]
 
 
 def _allowed(half: str, wanted: Sequence[NumberArray]) -> float:
@@ -298,13 +306,25 @@ def _rounded_with_vectors(
 
 
 def try_strided(function: ServedFunction, differs: Differs) -> PatternReport:
-    """Give a function vectors that lie apart in memory: what a view of others is."""
-    form, calls, faults = function.form, PlannedCalls(function), list[PatternFault]()
+    """Give a function views of larger arrays: of other rows, then of other columns."""
+    calls, faults = PlannedCalls(function), list[PatternFault]()
+    faults += _strided_faults(calls, function, differs, "rows", "vectors that are not contiguous")
+    if not faults:
+        text = "vectors whose last axis is not contiguous"
+        faults += _strided_faults(calls, function, differs, "columns", text)
+    return calls.report(*faults)
+
+
+def _strided_faults(
+    calls: PlannedCalls, function: ServedFunction, differs: Differs, strided: str, called: str
+) -> Iterator[PatternFault]:
+    """What is wrong with vectors of which these are apart in memory."""
+    form = function.form
     heads = 3 if "h" in form.axes else 1
     x = _vectors_of_chance(_STRIDED_ROWS * heads, form.columns).reshape(1, -1, heads, form.columns)
     given = [Vectors(part, _STRIDED_ROWS) for part in (x, other_vectors(x))[: len(form.vectors)]]
-    apart = [replace(part, strided=True) for part in given]
-    with calls.planned("vectors that are not contiguous"):
+    apart = [replace(part, strided=strided) for part in given]
+    with calls.planned(called):
         where = np.arange(_STRIDED_ROWS)
         values, wanted = (
             np.concatenate(
@@ -317,12 +337,11 @@ def try_strided(function: ServedFunction, differs: Differs) -> PatternReport:
             whole = np.concatenate([part.values for part in given], axis=2)
             still = whole.shape == values.shape and not differs(values, whole)
             text = f"called with views of a larger array it gives values that are off by {off:.2g}"
-            known, cause = "vectors that are not contiguous are misread", Cause.UNKNOWN
+            known, cause = f"{called} are misread", Cause.UNKNOWN
             if still:
-                known, cause = "vectors that are not contiguous do not rotate", Cause.NO_ROTATION
+                known, cause = f"{called} do not rotate", Cause.NO_ROTATION
                 text += "; they are those it was given"
-            faults.append(PatternFault(text, known, cause))
-    return calls.report(*faults)
+            yield PatternFault(text, known, cause)
 
 
 _STRIDED_ROWS = 5

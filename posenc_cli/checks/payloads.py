@@ -27,12 +27,13 @@ _SHOWN = 256
 class Vectors(Record):
     """Vectors for a call: ``values`` (b, n, h, d), of which an axis of 1 is repeated.
 
-    ``strided`` ones are given as a view of a larger array, with other axes before others.
+    ``strided`` says which of them are apart in memory, in a view of a larger array: ``rows``, with
+    other axes before others, or ``columns``.
     """
 
     values: NumberArray
     rows: int
-    strided: bool = False
+    strided: str = ""
 
     @classmethod
     def units(cls, rows: int, columns: range, width: int) -> Vectors:
@@ -229,7 +230,7 @@ def _vectors(payload: Payload, form: CallForm, vectors: Vectors) -> dict[str, An
         broadcast=[whole[axis] for axis in order],
         reshape=vectors.shape(form.axes),
     )
-    strided = {"strided": True} if vectors.strided else {}
+    strided = {"strided": vectors.strided} if vectors.strided else {}
     return {**given, "dtype": form.dtype, **strided}
 
 

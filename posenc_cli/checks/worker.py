@@ -354,6 +354,10 @@ class NumPyLibrary(Library):
         whole = whole.reshape(given["reshape"])
         if not given.get("strided"):
             return whole
+        if given["strided"] == "columns":
+            view = self.numpy.ones((*whole.shape, 2), whole.dtype)[..., 0]
+            view[...] = whole
+            return view
         axes, columns = range(whole.ndim - 1), whole.shape[-1]
         wide = self.numpy.ones((*whole.shape[-2::-1], 2 * columns), whole.dtype)
         view = wide[..., :columns].transpose((*reversed(axes), whole.ndim - 1))
@@ -380,6 +384,9 @@ class TorchLibrary(Library):
         whole = whole.clone().reshape(given["reshape"])
         if not given.get("strided"):
             return whole
+        if given["strided"] == "columns":
+            wide = self.torch.ones((*whole.shape, 2), dtype=whole.dtype)
+            return wide[..., 0].copy_(whole)
         axes, columns = range(whole.ndim - 1), whole.shape[-1]
         wide = self.torch.ones((*reversed(whole.shape[:-1]), 2 * columns), dtype=whole.dtype)
         return wide[..., :columns].permute(*reversed(axes), whole.ndim - 1).copy_(whole)
