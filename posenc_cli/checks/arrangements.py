@@ -94,6 +94,21 @@ class Arrangement(Record):
         """The same with more heads than most models have."""
         return self._of_heads(_MOST_HEADS)
 
+    @property
+    def others(self) -> list[Arrangement]:
+        """Those of other sizes."""
+        others = [self.largest, self.square, self.single]
+        if len(self.form.vectors) > 1:
+            others.append(self.one_key_head)
+        if self.key_heads != self.heads:
+            others.append(self.most_key_heads)
+        return others
+
+    @property
+    def most_key_heads(self) -> Arrangement:
+        """The same with as many heads of k."""
+        return replace(self.largest, key_heads=self.largest.heads)
+
     def _of_heads(self, counts: tuple[int, ...]) -> Arrangement:
         """The same with many sequences, and so many heads."""
         taken = axes_of_columns(self.form)

@@ -61,6 +61,8 @@ _ALONG_HEADS = (
 
 _ON_THROUGH = "rows are counted on through {}, as if they were one sequence"
 
+_UNSUPPORTED = "results differ from single calls: this axis order is not supported"
+
 _CONTEXT = 24
 """Positions from which on a context has room for sequences at different ones."""
 
@@ -86,7 +88,7 @@ def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> 
                 return PatternReport((arrangement.text,), blocks.faults, tuple(untried))
             report = _larger_report(function, arrangement, differs)
             return replace(report, untried=(*untried, *report.untried))
-        failed.append((arrangement, "all come out otherwise than alone: none it is for"))
+        failed.append((arrangement, _UNSUPPORTED))
     return PatternReport((), (), (_with_reason(text, failed),))
 
 
@@ -126,9 +128,7 @@ def _larger_report(
     """The report where a batch came out right: also of ones of other sizes."""
     calls = PlannedCalls(function)
     calls.tried.append(arrangement.text)
-    others = [arrangement.largest, arrangement.square, arrangement.single]
-    if len(arrangement.form.vectors) > 1:
-        others.append(arrangement.one_key_head)
+    others = arrangement.others
     while others:
         other = others.pop(0)
         blocks = calls.attempt(other.text, partial(_Blocks, function, other, differs))
@@ -146,7 +146,7 @@ def _larger_report(
         if blocks is None:
             continue
         if not blocks.some_right:
-            calls.skip(calls.tried.pop(), "all come out otherwise than alone: none it is for")
+            calls.skip(calls.tried.pop(), _UNSUPPORTED)
         elif blocks.faults:
             return calls.report(*blocks.faults)
     return calls.report()

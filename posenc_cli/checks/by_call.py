@@ -240,16 +240,18 @@ def past_default_length(log: CallLog, dtype: str, last: int, *, of: str = "") ->
 
 
 def _around(function: ServedFunction, length: int, last: int) -> Iterator[Integers]:
-    """Positions of calls that come to a length, pass it, and are short again."""
+    """Positions of calls that come to a length, pass it twice, and are short again."""
     first = np.arange(min(_FIRST_ROWS, length))
     yield first
     if function.form.from_zero:
-        yield np.arange(min(2 * length, last + 1))
+        for end in sorted({length + 1, min(2 * length, last + 1)}):
+            yield np.arange(end)
     elif function.form.any_rows:
         near = np.arange(max(0, length - _FIRST_ROWS), length + _FIRST_ROWS)
         far = np.geomspace(length, last, _FIRST_ROWS).astype(np.int64)
         where = np.unique(np.concatenate([np.arange(_FIRST_ROWS), near, far]))
-        yield where[where <= last]
+        for end in sorted({length, last}):
+            yield where[where <= end]
     else:
         for start in (length - _FIRST_ROWS // 2, last + 1 - _FIRST_ROWS):
             if 0 <= start <= last + 1 - _FIRST_ROWS:

@@ -34,7 +34,7 @@ _CHUNKS = ((64, 64, 7, 1), (2, 8, 16, 32, 128))
 _BLOCKS = (256, 256, 512, 1024, 2048)
 """Rows of the chunks of a longer sequence: what a long prompt is commonly cut into."""
 
-_FEW = (2, 9, 100)
+_FEW = (1, 2, 9, 100)
 """Rows of short calls of a function whose every call begins at position 0."""
 
 _STEPS = 4
@@ -164,10 +164,10 @@ def _shorter_faults(
 ) -> Iterator[PatternFault]:
     """What is wrong in short calls of a function whose every call begins at position 0."""
     for few in (few for few in _FEW if few < len(whole)):
-        with calls.planned(f"a call of {few} rows"):
+        with calls.planned(f"a call of {rows_text({few})}"):
             values = rows(np.arange(few), np.arange(few))
             if differs(values, whole[:few]):
-                text = f"called with {few} rows gives other values than with {len(whole)}"
+                text = f"called with {rows_text({few})} gives other values than with {len(whole)}"
                 first = _first_row(values, whole[:few], differs)
                 yield PatternFault(f"{text}, from row {first} on")
                 return

@@ -123,6 +123,17 @@ def in_calls_of_few_rows(scheme):
     return rotate
 
 
+def tables_of_one_row(scheme):
+    """Each call begins at position 0."""
+    rotation = Rotation(scheme)
+
+    def tables(seq_len):
+        factors = rotation.factors(np.arange(seq_len) + (seq_len == 1))
+        return factors.real, factors.imag
+
+    return tables
+
+
 def in_calls_of_many_rows(scheme):
     rotation = Rotation(scheme)
 
@@ -163,6 +174,40 @@ def tables_after_growing(scheme):
             return factors.real, factors.imag
 
     return Tables
+
+
+def after_growing_twice(scheme):
+    """Each call begins at position 0."""
+    rotation = Rotation(scheme)
+
+    class Grows:
+        def __init__(self, max_position_embeddings=rotation.half):
+            self.rows, self.growths = max_position_embeddings, 0
+
+        def forward(self, x, seq_len):  # noqa: ARG002
+            if seq_len > self.rows:
+                self.rows, self.growths = seq_len, self.growths + 1
+            factors = rotation.factors(np.maximum(np.arange(seq_len) - (self.growths > 1), 0))
+            return factors.real, factors.imag
+
+        __call__ = forward
+
+    return Grows
+
+
+def at_positions_after_growing_twice(scheme):
+    rotation = Rotation(scheme)
+
+    class Grows:
+        def __init__(self, max_position_embeddings=rotation.half):
+            self.rows, self.growths = max_position_embeddings, 0
+
+        def __call__(self, q, k, position_ids):
+            if position_ids.max() >= self.rows:
+                self.rows, self.growths = int(position_ids.max()) + 1, self.growths + 1
+            return rotation.both(q, k, np.maximum(position_ids - (self.growths > 1), 0))
+
+    return Grows
 
 
 def in_torch(rotation, x, factors):
@@ -215,14 +260,46 @@ def of_first_precision(scheme):
     return OfFirst
 
 
+def after_half_precision_in_numpy(scheme):
+    """Tables that are kept in the format of the vectors, for good."""
+    rotation, kept = Rotation(scheme), []
+
+    def rotate(q, k, position_ids):
+        if q.dtype not in kept:
+            kept.append(q.dtype)
+        factors = rotation.factors(position_ids)[:, None]
+        for dtype in kept:
+            factors = factors.real.astype(dtype) + 1j * factors.imag.astype(dtype)
+        factors = factors.astype(np.complex64)
+        return rotation.rotated(q, factors), rotation.rotated(k, factors)
+
+    return rotate
+
+
+def of_first_precision_in_numpy(scheme):
+    """Tables in the format of the first vectors."""
+    rotation = Rotation(scheme)
+
+    class OfFirst:
+        def __init__(self):
+            self.kept = None
+
+        def __call__(self, q, k, position_ids):
+            self.kept = self.kept or q.dtype
+            factors = rotation.factors(position_ids)[:, None]
+            factors = factors.real.astype(self.kept) + 1j * factors.imag.astype(self.kept)
+            factors = factors.astype(np.complex64)
+            return rotation.rotated(q, factors), rotation.rotated(k, factors)
+
+    return OfFirst
+
+
 def at_one_key_head(scheme):
     rotation = Rotation(scheme)
 
     def rotate(q, k, position_ids):
         turned = rotation.both(q, k, position_ids)
-        return turned[0], k.copy() if k.shape[1] < q.shape[1] == 6 and k.shape[1] == 1 else turned[
-            1
-        ]
+        return turned[0], k.copy() if k.shape[1] == 1 < q.shape[1] else turned[1]
 
     return rotate
 
@@ -233,6 +310,17 @@ def at_130_heads(scheme):
     def rotate(q, k, position_ids):
         turned = rotation.both(q, k, position_ids)
         turned[0][:, 128:] = q[:, 128:]
+        return turned
+
+    return rotate
+
+
+def past_70_key_heads(scheme):
+    rotation = Rotation(scheme)
+
+    def rotate(q, k, position_ids):
+        turned = rotation.both(q, k, position_ids)
+        turned[1][:, 70:] = k[:, 70:]
         return turned
 
     return rotate
@@ -252,6 +340,17 @@ def of_views(scheme):
     return rotate
 
 
+def of_strided_columns(scheme):
+    rotation = Rotation(scheme)
+
+    def rotate(q, k, position_ids):
+        if q.strides[-1] != q.itemsize:
+            return q.copy(), k.copy()
+        return rotation.both(q, k, position_ids)
+
+    return rotate
+
+
 WRONG = {
     in_short_calls: "in a call of their own give other values than beside position",
     tables_of_short_calls: "in a call of their own give other values than beside position",
@@ -262,6 +361,13 @@ WRONG = {
     tables_after_growing: "an object that is made with its default max_position_embeddings",
     after_half_precision: "stay in a half precision",
     of_first_precision: "vectors of bfloat16 before any of float32",
+    after_half_precision_in_numpy: "stay in a half precision",
+    of_first_precision_in_numpy: "vectors of float16 before any of float32",
+    tables_of_one_row: " 1 row",
+    after_growing_twice: "an object that is made with its default max_position_embeddings",
+    at_positions_after_growing_twice: "an object that is made with its default max_position",
+    past_70_key_heads: "of k as given",
+    of_strided_columns: "vectors whose last axis is not contiguous do not rotate",
     at_one_key_head: "6 heads of q and 1 of k",
     at_130_heads: "leaves heads 129, 130 of q as given",
     of_views: "vectors that are not contiguous are misread",
@@ -280,7 +386,7 @@ def examined(function, scheme):
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("make", WRONG)
 def test_what_some_calls_alone_do_wrongly_is_found(make, scheme):
-    if "precision" in make.__name__:
+    if "precision" in make.__name__ and "numpy" not in make.__name__:
         pytest.importorskip("torch", reason="torch is not installed")
     found, call = examined(make(scheme), scheme)
     assert not found.ok, call
