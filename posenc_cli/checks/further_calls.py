@@ -36,8 +36,8 @@ _SHORT = 64
 _HALVES = {"torch": ("bfloat16", "float16"), "numpy": ("float16",)}
 """The number formats of vectors that most models are run in, as far as a library has them."""
 
-_ROUNDED_DOWN = (2, 257, 4097)
-"""Positions: in bfloat16 the last two become 256 and 4096, in float16 the last."""
+_ROUNDED_DOWN = (2, 257, 2049, 4097)
+"""Positions: in bfloat16 the last three become 256, 2048 and 4096, in float16 the last two."""
 
 _ROUNDINGS = 6 * 2**0.5
 """Units by which right code in a half format may be off, of the largest value. Cosine and sine, a
@@ -241,34 +241,61 @@ def try_half_precision(
 def _in_half(
     function: ServedFunction, half: str, last: int, rates: Reals, pairing: ColumnPairing | None
 ) -> PatternReport:
-    """Give a function vectors in one half precision."""
+    """Give a function vectors in one half precision, all in one call and then row by row."""
     positions = np.array([position for position in _ROUNDED_DOWN if position <= last])
     x = round_to_half(_vectors_of_chance(positions.size, function.form.columns), half).astype(
         np.float32
     )
-    tables = function.outcome == "tables"
     wanted, calls = function.all_values(x, positions), PlannedCalls(function)
-    values: list[NumberArray] = []
-    with calls.planned(f"vectors of {half}"):
-        values = function.varied(last=function.last, dtype=half).all_values(x, positions)
-    if not values:
-        return calls.report()
+    in_half, faults = function.varied(last=function.last, dtype=half), list[PatternFault]()
+    ways = [(f"vectors of {half}", positions.size)]
+    if positions.size > 1 and function.form.any_rows:
+        ways.append((f"single rows of {half}", 1))
+    for called, count in ways:
+        with calls.planned(called):
+            parts = [
+                in_half.all_values(x[row : row + count], positions[row : row + count])
+                for row in range(0, positions.size, count)
+            ]
+            values = [np.concatenate(results) for results in zip(*parts, strict=True)]
+            results = values, wanted
+            faults += _half_faults(
+                function, called, half, results, positions=positions, rates=rates, pairing=pairing
+            )
+        if faults:
+            return PatternReport((), tuple(faults))
+    return calls.report()
+
+
+def _half_faults(
+    function: ServedFunction,
+    called: str,
+    half: str,
+    results: tuple[list[NumberArray], list[NumberArray]],
+    *,
+    positions: Integers,
+    rates: Reals,
+    pairing: ColumnPairing | None,
+) -> Iterator[PatternFault]:
+    """What is wrong with vectors in a half precision; ``results`` are theirs and the right ones."""
+    values, wanted = results
     allowed = _allowed(half, wanted)
     off = np.abs(np.concatenate(values, axis=1) - np.concatenate(wanted, axis=1)).max(axis=1)
     if (off <= allowed).all():
-        return calls.report()
+        return
     row = int(np.argmax(off))
     text = (
-        f"in {half} it is off by {off[row]:.2g} at position {positions[row]}, "
+        f"{called} come back off by {off[row]:.2g} at position {positions[row]}, "
         f"where roundings explain {allowed:.2g}"
     )
-    known, cause = f"vectors of {half} are turned otherwise than those of float32", Cause.UNKNOWN
-    planes = [_planes(parts, pairing, tables=tables) for parts in (values, wanted)]
+    known, cause = f"{called} are rotated differently than those of float32", Cause.UNKNOWN
+    tables = function.outcome == "tables"
+    planes = [_planes(parts, pairing, tables=tables) for parts in results]
     rounded = _rounded_with_vectors(planes, positions, rates, half, allowed=allowed)
     if rounded is not None:
         known, cause = f"{rounded[0]} are rounded to {half}, as vectors are", rounded[1]
         text += "; so rounded, all rows are reproduced"
-    return PatternReport((), (PatternFault(text, known, cause),))
+    yield PatternFault(text, known, cause)
 
 
 def _halves_of(function: ServedFunction) -> tuple[str, ...]:

@@ -35,8 +35,9 @@ HALVES = {
     "rounded_positions_in_float16": ("position-precision", "positions are rounded to float16"),
     "rounded_frequencies": ("inv-freq-precision", "frequencies are rounded to bfloat16"),
     "rounded_angles": ("position-precision", "angles are rounded to bfloat16"),
-    "infinite": ("unknown", "vectors of bfloat16 are turned otherwise than those of float32"),
+    "infinite": ("unknown", "vectors of bfloat16 are rotated differently than those of float32"),
     "tables": ("position-precision", "positions"),
+    "rounded_in_decoding": ("position-precision", "positions are rounded to bfloat16, as vectors"),
 }
 """The same of :mod:`mutants_halves`, which needs torch."""
 

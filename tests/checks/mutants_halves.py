@@ -34,6 +34,12 @@ def rounded_positions_in_float16(x, positions):
     return turned(x, kept[..., None].float() * INV_FREQ)
 
 
+def rounded_in_decoding(x, positions):
+    """Right but for a single row."""
+    kept = positions.to(x.dtype) if x.shape[-2] == 1 else positions
+    return turned(x, kept[..., None].float() * INV_FREQ)
+
+
 def rounded_frequencies(x, positions):
     return turned(x, positions[..., None].float() * INV_FREQ.to(x.dtype).float())
 

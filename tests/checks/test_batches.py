@@ -194,3 +194,11 @@ def test_what_goes_wrong_in_half_precision_alone_is_found(name, call):
     (why,) = json.loads(out)["diagnosis"]
     assert why["cause"] == HALVES[name][0]
     assert HALVES[name][1] in why["message"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("length", ["2050", "4096"])
+def test_positions_that_float16_lacks_are_tried_up_to_any_length(length, call):
+    pytest.importorskip("torch", reason="torch is not installed")
+    wrong = f"{WRONG.with_name('mutants_halves.py')}:rounded_positions_in_float16"
+    assert call(*HALF, "--len", length, "--impl", wrong)[0] == 1
