@@ -128,6 +128,10 @@ class CallLog:
                 self.made.append(MadeCall(where, x, after, *first, alike))
         return values
 
+    def vectors(self, rows: int) -> NumberArray:
+        """What the first rows are given. Shape: (rows, columns)."""
+        return self._x[np.arange(rows) % SEQUENCE]
+
     def _as_vectors(self, values: NumberArray) -> NumberArray | None:
         """What became of vectors; None of tables that have not the reference's pairs."""
         if self.function.outcome == "vectors":
@@ -204,10 +208,13 @@ def in_a_long_call(
     return calls.causes() or (_irregular(Cause.UNKNOWN, message, text),)
 
 
-def past_default_length(log: CallLog, dtype: str, last: int, *, of: str = "") -> PatternReport:
+def past_default_length(
+    log: CallLog, dtype: str, last: int, *, of: str = "", half: str = ""
+) -> PatternReport:
     """What becomes of rows past the length that an object has by default, up to position ``last``.
 
-    ``of`` says of which of the results, where that is not the first. The object is made anew. One
+    ``of`` says of which of the results, where that is not the first. The object is made anew; with
+    ``half`` its first calls, which grow it, are of vectors in that half precision. One
     whose first, short call is wrong too is told its length by who makes it, and one that fails past
     it is none for these.
     """
@@ -216,8 +223,13 @@ def past_default_length(log: CallLog, dtype: str, last: int, *, of: str = "") ->
     name, length = rules
     of_default = f"{of}an object that is made with its default {name}={length}"
     before, planned = len(log.made), PlannedCalls(function)
-    with planned.planned(f"{of_default}, past that length"):
+    past = f"past that length in {half}" if half else "past that length"
+    with planned.planned(f"{of_default}, {past}"):
         function.remake_by_default()
+        if half:
+            coarse = function.varied(last=function.last, dtype=half)
+            for where in _around(function, length, last):
+                coarse.all_values(log.vectors(where.size), where)
         for where in _around(function, length, last):
             log.rows(np.arange(where.size), where)
     first, grown = (
@@ -226,13 +238,13 @@ def past_default_length(log: CallLog, dtype: str, last: int, *, of: str = "") ->
     )
     if not planned.tried or (first.right and grown.right):
         return planned.report()
-    if not first.right:
+    if not (first.right or half):
         planned.skip(planned.tried.pop(), "its first, short call is another too")
         return planned.report()
-    text = f"called with positions past it, it gives other values than one of length {last + 1}"
+    text = f"called {past}, it gives other values than one of length {last + 1}"
     causes = grown.causes() if log.tells else ()
     if not causes:
-        known = f"rows are wrong once it has been called past that length, in {of_default}"
+        known = f"rows are wrong once it has been called {past}, in {of_default}"
         return PatternReport((), (PatternFault(text, known, Cause.UNKNOWN),))
     known = f"{causes[0].message}, in {of_default}"
     fault = PatternFault(f"{text}; {causes[0].evidence}", known, causes[0].cause)

@@ -37,6 +37,7 @@ from posenc_cli.checks.function_trial import (
 from posenc_cli.checks.further_calls import (
     LENGTH,
     EarlyCall,
+    halves_of,
     try_half_precision,
     try_orders,
     try_strided,
@@ -227,17 +228,23 @@ def _past_default_length(
         logs = [_call_log(function, reference, which, generator) for which in results]
     else:
         logs = [CallLog.of_tables(function, reference, partial(_returned_rows, function))]
-    reports = [
-        past_default_length(log, subject.dtype, positions.last, of="k of " if which else "")
-        for which, log in enumerate(logs)
-        if log.compares
-    ]
-    wrong = (report for report in reports if report.faults)
-    if reports:
-        return next(wrong, reports[0])
-    name, length = function.default_length
+    if not logs[0].compares:
+        name, length = function.default_length
+        past = f"an object that is made with its default {name}={length}, past that length"
+        return PatternReport((), (), (past,))
+    found: list[PatternReport] = []
+    for half in ("", *halves_of(function)[:1]):
+        for log, of in zip(logs, ("", "k of "), strict=False):
+            found.append(past_default_length(log, subject.dtype, positions.last, of=of, half=half))
+            if found[-1].faults:
+                return found[-1]
+            if not found[-1].tried:
+                break
+    own = found[:: len(logs)]
     return PatternReport(
-        (), (), (f"an object that is made with its default {name}={length}, past that length",)
+        tuple(text for report in own for text in report.tried),
+        (),
+        tuple(text for report in own for text in report.untried),
     )
 
 

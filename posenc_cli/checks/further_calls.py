@@ -117,7 +117,7 @@ class EarlyCall:
     ) -> PatternReport:
         """What became of it after vectors of bfloat16, or where these came first of all."""
         function = self._function
-        half = next(iter(_halves_of(function)), None)
+        half = next(iter(halves_of(function)), None)
         if not self._first or half is None:
             return PatternReport((), ())
         calls, faults = PlannedCalls(function), list[PatternFault | None]()
@@ -227,7 +227,7 @@ def try_half_precision(
     """
     reports = [PatternReport((), ())]
     if last:
-        for half in _halves_of(function):
+        for half in halves_of(function):
             reports.append(_in_half(function, half, last, rates, pairing))
             if reports[-1].faults:
                 break
@@ -298,7 +298,7 @@ def _half_faults(
     yield PatternFault(text, known, cause)
 
 
-def _halves_of(function: ServedFunction) -> tuple[str, ...]:
+def halves_of(function: ServedFunction) -> tuple[str, ...]:
     """The half precisions in which a function may be given vectors."""
     form = function.form
     if not form.vectors or function.outcome == "frequencies":

@@ -1003,3 +1003,23 @@ class KeysGrowAfterACast:
 
     def __call__(self, q: Any, k: Any, position_ids: Any) -> tuple[Any, Any]:
         return turned(q, *self.of_q(position_ids)), turned(k, *self.of_k(position_ids))
+
+
+@mutant("inv-freq-precision", "called past that length in float16")
+class GrowsInHalf:
+    """Tables of 4096 rows by default, which grow from frequencies in the format of the vectors."""
+
+    def __init__(self, dim: int, base: float = 10000.0, max_position_embeddings: int = 4096):
+        self.inv_freq = base ** -(np.arange(0, dim, 2) / dim)
+        self._fill(self.inv_freq, max_position_embeddings)
+
+    def _fill(self, inv_freq: Any, end: int) -> None:
+        angles = np.multiply.outer(np.arange(end), inv_freq.astype(np.float64))
+        both = np.concatenate([angles, angles], axis=-1)
+        self.cos, self.sin = np.cos(both).astype(np.float32), np.sin(both).astype(np.float32)
+
+    def __call__(self, x: Any, positions: Any) -> Any:
+        end = int(positions.max()) + 1
+        if end > len(self.cos):
+            self._fill(self.inv_freq.astype(x.dtype), end)
+        return turned(x, self.cos[positions], self.sin[positions]).astype(x.dtype)
