@@ -6,6 +6,7 @@ Each function is right but for some of its calls, which no call of the others sh
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -70,6 +71,17 @@ class Rotation:
     def both(self, q, k, position_ids):
         factors = self.factors(position_ids)[:, None]
         return self.rotated(q, factors), self.rotated(k, factors)
+
+
+class Parts(NamedTuple):
+    """Cosines and sines."""
+
+    real: np.ndarray
+    imag: np.ndarray
+
+
+def in_format(factors, dtype):
+    return Parts(factors.real.astype(dtype), factors.imag.astype(dtype))
 
 
 def right(scheme):
@@ -269,8 +281,7 @@ def after_half_precision_in_numpy(scheme):
             kept.append(q.dtype)
         factors = rotation.factors(position_ids)[:, None]
         for dtype in kept:
-            factors = factors.real.astype(dtype) + 1j * factors.imag.astype(dtype)
-        factors = factors.astype(np.complex64)
+            factors = in_format(factors, dtype)
         return rotation.rotated(q, factors), rotation.rotated(k, factors)
 
     return rotate
@@ -286,9 +297,7 @@ def of_first_precision_in_numpy(scheme):
 
         def __call__(self, q, k, position_ids):
             self.kept = self.kept or q.dtype
-            factors = rotation.factors(position_ids)[:, None]
-            factors = factors.real.astype(self.kept) + 1j * factors.imag.astype(self.kept)
-            factors = factors.astype(np.complex64)
+            factors = in_format(rotation.factors(position_ids)[:, None], self.kept)
             return rotation.rotated(q, factors), rotation.rotated(k, factors)
 
     return OfFirst
@@ -401,9 +410,36 @@ def test_what_some_calls_alone_do_wrongly_is_found(make, scheme):
 def test_a_right_function_passes_all_calls_and_they_are_said(scheme):
     found, call = examined(right(scheme), scheme)
     assert found.ok
-    tried = " ".join(call["patterns"])
-    for words in ("6 heads of q and 1 of k", "130 heads of q", "not contiguous", "a short call"):
-        assert words in tried
+    tried = ", ".join(call["patterns"])
+    for words in (
+        "6 heads of q and 1 of k",
+        "130 heads of q",
+        "with 130 heads,",
+        "vectors that are not contiguous",
+        "vectors whose last axis is not contiguous",
+        "vectors of float16",
+        "a short call",
+    ):
+        assert words in f"{tried},"
+
+
+@pytest.mark.long
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("computed", ["float16", "float32", "float64"])
+def test_a_right_function_of_numpy_may_compute_float16_in_any_format(computed):
+    rotation = Rotation("rope")
+
+    def rotated(x, factors):
+        dtype = computed if x.dtype == np.float16 else x.dtype
+        return rotation.rotated(x.astype(dtype), in_format(factors, dtype))
+
+    def rotate(q, k, position_ids):
+        factors = rotation.factors(position_ids)[:, None]
+        return rotated(q, factors), rotated(k, factors)
+
+    found, call = examined(rotate, "rope")
+    assert found.ok
+    assert "vectors of float16" in call["patterns"]
 
 
 def refusing(condition, error):
@@ -422,6 +458,8 @@ REFUSED = {
     "130 heads of q and 65 of k": lambda q, *_: q.shape[1] > 64,
     "6 heads of q and 1 of k": lambda q, k, _: k.shape[1] == 1 < q.shape[1],
     "vectors that are not contiguous": lambda q, *_: not q.flags.c_contiguous,
+    "vectors whose last axis is not contiguous": lambda q, *_: q.strides[-1] != q.itemsize,
+    "vectors of float16": lambda q, *_: q.dtype == np.float16,
     "65600 rows in one call": lambda q, *_: q.shape[2] > 5000,
     "chunks of 256, 256, 512, 1024 and 2048 rows": lambda q, *_: 1000 < q.shape[2] < 5000,
     "single rows far from the first": lambda q, _, p: q.shape[:3] == (1, 1, 1) and p.min() == 257,
