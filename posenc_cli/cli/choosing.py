@@ -190,9 +190,10 @@ class PositionOptions(OptionGroup):
         option(
             "--positions",
             metavar="SPEC",
-            help="in place of --len: 0:4096, 0:1000000:1000 or 5,17,4096 (half-open), where the "
-            "formula has them also 0.5, 1/3, -3:0 and 0:100:0.25, each exactly (0.1 is a tenth), "
-            "or a FILE of numbers (a float is the binary fraction that it is)",
+            help="in place of --len: 0:4096, 0:1000000:1000, falling with a negative step "
+            "(999:-1:-20), or 5,17,4096 (half-open), where the formula has them also 0.5, 1/3, "
+            "-3:0 and 0:100:0.25, each exactly (0.1 is a tenth), or a FILE of numbers (a float is "
+            "the binary fraction that it is)",
             parse=_positions,
         ),
     ] = None

@@ -104,5 +104,5 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = Counter(key for key, _ in pairs)
         twice = next(key for key, count in names.items() if count > 1)
-        raise InvalidInput(f"the file: the key {abbreviated(twice)} stands there twice")
+        raise InvalidInput(f"the file: duplicate key {abbreviated(twice)}")
     return found

@@ -295,7 +295,7 @@ class _HeaderReader:
     def metadata(self, count: int) -> Iterator[tuple[str, GGUFValue]]:
         """The keys and their values.
 
-        Raises: InvalidInput where they are malformed, or one stands there twice.
+        Raises: InvalidInput where they are malformed, or a key is a duplicate.
         """
         seen = set()
         least = self.length.size + 5  # bytes of a key without a name, and of its value
@@ -303,7 +303,7 @@ class _HeaderReader:
         for _ in range(count):
             key = self.text("a key")
             if key in seen:
-                raise InvalidInput(f"{self.name}: the key {abbreviated(key)} stands there twice")
+                raise InvalidInput(f"{self.name}: duplicate key {abbreviated(key)}")
             seen.add(key)
             yield key, self.value(key)
 
@@ -381,7 +381,7 @@ class _HeaderReader:
     def tensors(self, count: int) -> Iterator[tuple[str, GGUFTensor]]:
         """The tensors by name.
 
-        Raises: InvalidInput where they are malformed, or one stands there twice.
+        Raises: InvalidInput where they are malformed, or a key is a duplicate.
         """
         seen = set()
         self.data.expect(count * (self.length.size + 16), f"{count} tensors")

@@ -200,7 +200,7 @@ class _ShortReads:
         if len(content) > CHUNK:
             raise InvalidInput(
                 f"{self._name} has a table of contents of more than {CHUNK >> 20} MiB, the most "
-                "that is read: some 16,000 arrays",
+                "that is read",
                 hint="save fewer arrays in one file",
             )
         return content

@@ -100,7 +100,7 @@ def huge(count):
         (huge(1) + text("a") + struct.pack("<IIQ", 9, 8, 1 << 61), "an array of 23058430"),
         (huge(1) + text("a") + struct.pack("<IIQ", 9, 9, 1), "array of arrays"),
         (huge(1) + text("a") + struct.pack("<II", 77, 0), "type 77 that GGUF lacks"),
-        (huge(2) + 2 * (text("a") + struct.pack("<IB", 0, 1)), "stands there twice"),
+        (huge(2) + 2 * (text("a") + struct.pack("<IB", 0, 1)), "duplicate key 'a'"),
         (huge(1) + text(b"\xff") + struct.pack("<IB", 0, 1), "not UTF-8"),
         (b"GGUF" + struct.pack("<I", 9) + bytes(64), "version 9"),
         (b"GGUF" + struct.pack("<IQQ", 3, 1, 0) + text("t") + struct.pack("<I", 99), "99 axes"),

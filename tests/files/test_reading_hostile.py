@@ -429,6 +429,13 @@ def test_hostile_files_cost_neither_time_nor_memory(tmp_path):
     assert [case for case, seconds, _ in rows if float(seconds) > 10] == []
 
 
+@pytest.mark.long
+def test_a_crowded_archive_is_told_the_limit_in_bytes_alone(tmp_path):
+    (tmp_path / "x.npz").write_bytes(crowded())
+    with pytest.raises(InvalidInput, match="more than 1 MiB, the most that is read$"):
+        read_array(tmp_path / "x.npz")
+
+
 def test_raw_bytes_of_two_hint_at_bfloat16(tmp_path):
     (tmp_path / "x.npy").write_bytes(described("(2,)", "'<V2'"))
     with pytest.raises(InvalidInput) as caught:
