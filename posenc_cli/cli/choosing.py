@@ -34,7 +34,7 @@ from posenc_cli.positions import PAST_ALL, Positions, exact_number
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from fractions import Fraction
     from inspect import Parameter
 
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 LARGEST_THREADS = 256
 
 
-def check_subject(choice: Choice | None, source: str | None) -> None:
+def check_subject(choices: Sequence[Choice], source: str | None) -> None:
     """Refuse neither, or both, of an encoding and the file of ``--in``.
 
     Raises: InvalidInput.
     """
-    if choice is not None and source is not None:
+    if choices and source is not None:
         raise InvalidInput("--in: cannot go with --scheme, --config or --model; give one of them")
-    if choice is None and source is None:
+    if not choices and source is None:
         raise InvalidInput(
             "--scheme, --config, --model or --in: give one of them",
             hint="posenc schemes and posenc models list what there is",

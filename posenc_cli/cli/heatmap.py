@@ -5,46 +5,21 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from posenc_cli.choice import Choice
-from posenc_cli.cli.choosing import (
-    ComputeOptions,
-    ParameterOptions,
-    PositionOptions,
-    SchemesOptions,
-    check_subject,
-    parted_choice,
-)
+from posenc_cli.cli.choosing import check_subject
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixFile
 from posenc_cli.cli.options import option
 from posenc_cli.cli.pictures import ColorPictureOptions, FigureOutput, show
+from posenc_cli.cli.subjects import ComparedEncodings
 from posenc_cli.cli.views import ViewOptions
 from posenc_cli.errors import InvalidInput
-from posenc_cli.records import Record
 
 _PART = 650, 800
-"""The width and height, in pixels, of each of many parts of a hybrid."""
-
-
-class DrawnEncodings(Record):
-    """What is drawn: one encoding, or several as parts; None where a file is."""
-
-    choice: Choice | None
-
-    @staticmethod
-    def of_options(
-        source: SchemesOptions,
-        where: PositionOptions,
-        parameters: ParameterOptions,
-        computing: ComputeOptions,
-        console: Console,
-    ) -> DrawnEncodings:
-        """What options name, each of several schemes in a panel of its own."""
-        return DrawnEncodings(parted_choice(source, where, parameters, computing, console))
+"""The width and height, in pixels, of each of many encodings or parts of a hybrid."""
 
 
 def heatmap(
-    encodings: DrawnEncodings,
+    encodings: ComparedEncodings,
     console: Console,
     *,
     source: MatrixFile = None,
@@ -80,37 +55,37 @@ def heatmap(
       posenc heatmap --in table.npy --rows 0:32 --dims 0:32
       posenc heatmap --model llama-3.1-8b -l 8192 --table angles
     """
-    choice = encodings.choice
-    check_subject(choice, source)
-    view.check(encodings=choice is not None, files=choice is None)
+    choices = encodings.items
+    check_subject(choices, source)
+    view.check(encodings=bool(choices), files=not choices)
     if softmax and (view.dims is not None or unsplit):
         raise InvalidInput("--softmax: has queries and keys; --dims and --unsplit go with columns")
     if causal and not softmax:
         raise InvalidInput("--causal: goes with --softmax")
     output.prepare()
-    if choice is None:
+    if not choices:
         if softmax:
             raise InvalidInput("--softmax: goes with the scheme of a bias, not with --in")
         figure, fields = view.stored_figure(source or "", split=not unsplit)
     else:
-        from posenc_cli.render.encoded import figure_of, figure_of_choice
+        from posenc_cli.render.encoded import figure_of, figure_of_choices
 
         first, draw = 512, partial(figure_of, dims=view.dims, split=not unsplit)
         if softmax:
             from posenc_cli.render.attention import FIRST_OF_WEIGHTS, weights_figure
 
             first, draw = FIRST_OF_WEIGHTS, partial(weights_figure, causal=causal)
-        figure, fields = figure_of_choice(choice, view.table, view.head, draw, first=first)
+        figure, fields = figure_of_choices(choices, view.table, view.head, draw, first=first)
         if softmax:
             fields |= {"softmax": True, "causal": causal}
     show(
         *(figure, picture, output, console),
-        usual=_room_for(len(choice.parts)) if choice else None,
+        usual=_room_for(sum(len(choice.parts) or 1 for choice in choices)),
         json=("heatmap", fields) if output.json else None,
     )
 
 
 def _room_for(parts: int) -> tuple[int, int] | None:
-    """The sides in which all parts of a hybrid have room, None where the usual ones will do."""
+    """The sides in which so many encodings have room, None where the usual ones will do."""
     across, down = min(parts, 3), -(-parts // 3)
     return (_PART[0] * across, _PART[1] * down) if parts > 2 else None

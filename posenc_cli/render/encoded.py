@@ -16,6 +16,7 @@ from posenc_cli.analysis.encoded import (
     similarity_cells,
     wavelengths_of,
 )
+from posenc_cli.analysis.inspections import names_apart
 from posenc_cli.analysis.sampling import (
     Points,
     PositionAxis,
@@ -84,10 +85,8 @@ def figure_of_choice(
 
     ``draw`` makes it of a request. Where nobody says how many positions, it is of the ``first``.
     """
-    if choice.positions is None and table != "inv-freq" and not choice.parts:
-        content = choice.encoding().bound.content
-        if content.waves is None or not content.capacity:
-            choice = choice.at_first(first)  # but a grid is shown whole
+    if table != "inv-freq":
+        choice = _at_first(choice, first)
     requests = choice.requests(Precision.of(FLOAT64, None), table=table, head=head)
     if choice.parts:  # one head stands for all where there is another part to see
         requests = [
@@ -99,17 +98,51 @@ def figure_of_choice(
         for request in requests
     ]
     if not choice.parts:
-        figure = draw(requests[0], choice.engine)
-        if choice.source:
-            figure = replace(figure, title=f"{quoted_name(choice.source)}: {figure.title}")
-        return figure, parts[0]
+        return _from_source(draw(requests[0], choice.engine), choice), parts[0]
     panels: list[Heatmap | Curves] = []
-    for request in requests:
-        figure = draw(request, choice.engine)
+    for request, part in zip(requests, choice.parts, strict=True):
+        figure = _from_source(draw(request, choice.engine), part)
         drawn = figure.panels if isinstance(figure, Panels) else [figure]
         panels += [_of_quantity(panel, request) for panel in drawn]
     whole = Panels(tuple(panels), choice.name, shared=False, noun="part")
     return whole, {"scheme": choice.name, "parts": parts}
+
+
+def figure_of_choices(
+    choices: Sequence[Choice],
+    table: str | None,
+    head: int | None,
+    draw: FigureOfRequest,
+    *,
+    first: int = 512,
+) -> tuple[Figure, dict[str, Any]]:
+    """As `figure_of_choice`, of encodings side by side: each, and each part of a hybrid."""
+    if len(choices) == 1:
+        return figure_of_choice(choices[0], table, head, draw, first=first)
+    if table != "inv-freq":
+        choices = [_at_first(choice, first) for choice in choices]
+    panels = tuple(part for choice in choices for part in choice.parts or (choice,))
+    figure, fields = figure_of_choice(
+        replace(choices[0], given={}, parts=panels), table, head, draw, first=first
+    )
+    title = ", ".join(names_apart([choice.source or choice.name for choice in choices]))
+    return replace(figure, title=title), {"parts": fields["parts"]}
+
+
+def _at_first(choice: Choice, count: int) -> Choice:
+    """The choice at its first positions where nobody says which, but a grid is whole."""
+    if choice.positions is None and not choice.parts:
+        content = choice.encoding().bound.content
+        if content.waves is None or not content.capacity:
+            return choice.at_first(count)
+    return choice
+
+
+def _from_source(figure: Figure, choice: Choice) -> Figure:
+    """The figure, whose title says of which config or model it is."""
+    if not choice.source:
+        return figure
+    return replace(figure, title=f"{quoted_name(choice.source)}: {figure.title}")
 
 
 def _of_quantity(panel: Heatmap | Curves, request: Request) -> Heatmap | Curves:

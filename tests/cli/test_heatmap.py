@@ -104,6 +104,34 @@ def test_without_a_length_the_first_positions_of_a_model_are_shown(call):
     assert data["positions"] == "0:9"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "title", "panels"),
+    [
+        ("-s rope -s rope --set b.base=500000", "rope (1), rope (2)", [10000, 500000]),
+        ("-s rope -s rope-yarn --set rope-yarn.base=20000", "rope, rope-yarn", [10000, 20000]),
+        ("-m llama-3-8b -m qwen2.5-7b", "llama-3-8b, qwen2.5-7b", [500000, 1000000]),
+        ("-s rope -m llama-3-8b", "rope, llama-3-8b", [10000, 500000]),
+    ],
+)
+def test_compared_encodings_have_panels_of_their_own(arguments, title, panels, call):
+    """As other pictures compare them: what is named apart is not taken for a hybrid."""
+    status, out, _ = call("heatmap", *arguments.split(), "--table", "angles", "--json")
+    assert status == 0
+    data = document(out)
+    assert data["title"] == title
+    assert [part["params"]["base"] for part in data["parts"]] == panels
+    assert [part["positions"] for part in data["parts"]] == ["0:512"] * len(panels)
+    assert [re.search(r"base=(\d+)", each["title"])[1] for each in data["panels"]] == [
+        str(base) for base in panels
+    ]
+
+
+def test_one_encoding_twice_in_a_hybrid_is_refused(call):
+    status, _, err = call("heatmap", "-s", "rope+rope", "-l", "8")
+    assert status == 2
+    assert "rope is in it twice" in err
+
+
 @pytest.mark.parametrize("scheme", ["t5", "t5-clipped", "shaw", "learned"])
 def test_weights_that_no_file_gave_are_called_random(scheme, call, tmp_path):
     arguments = ["heatmap", "-s", scheme, "-l", "8", "--json"]

@@ -31,7 +31,7 @@ def test_an_option_with_two_values_is_refused_by_every_command(name):
 
 
 def test_the_two_names_of_an_option_are_one_option(call):
-    status, out, err = call("heatmap", "-m", "llama-3.1-8b", "--model=gpt2")
+    status, out, err = call("generate", "-m", "llama-3.1-8b", "--model=gpt2")
     assert (status, out) == (2, "")
     assert err == ("posenc: error: --model: given as 'llama-3.1-8b' and as 'gpt2'; it takes one\n")
     status, _, err = call(
@@ -54,4 +54,4 @@ def test_the_same_again_is_no_contradiction(call):
 def test_repeatable_options_stay_repeatable(call):
     status, out, _ = call("heatmap", "-s", "sinusoidal", "-s", "rope", "-l", "16")
     assert status == 0
-    assert "sinusoidal+rope" in out
+    assert "sinusoidal, rope" in out
