@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli import catalogue
-from posenc_cli.choice import Choice, choice_of_layers, choice_of_schemes
+from posenc_cli.choice import Choice, choice_of_layers, choice_of_schemes, part_names
 from posenc_cli.cli.completers import (
     backend_names,
     layout_names,
@@ -328,27 +328,8 @@ def choice_of(
     """
     schemes = [*dict.fromkeys(source.scheme or ())]
     if len(schemes) > 1:
-        raise InvalidInput(
-            f"--scheme: given as {abbreviated(schemes[0])} and as {abbreviated(schemes[1])}; "
-            "it takes one",
-            hint=f"--scheme {'+'.join(schemes)} names their hybrid",
-        )
-    return parted_choice(
-        replace(source, scheme=schemes or None), where, parameters, computing, console
-    )
-
-
-def parted_choice(
-    source: SourceOptions,
-    where: PositionOptions,
-    parameters: ParameterOptions,
-    computing: ComputeOptions,
-    console: Console,
-) -> Choice | None:
-    """As `choice_of`, with each of several schemes as a part.
-
-    Raises: InvalidInput, as `choice_of` does.
-    """
+        raise _several(schemes, hint=_hybrid_hint(schemes))
+    source = replace(source, scheme=schemes or None)
     names = source.names
     if len(names) > 1:
         raise InvalidInput(f"{' and '.join(names)}: give one of them")
@@ -367,6 +348,19 @@ def parted_choice(
     for warning in choice.warnings:
         console.warning(warning)
     return choice
+
+
+def _several(schemes: Sequence[str], *, hint: str | None = None) -> InvalidInput:
+    first, second, *_ = map(abbreviated, schemes)
+    return InvalidInput(f"--scheme: given as {first} and as {second}; it takes one", hint=hint)
+
+
+def _hybrid_hint(schemes: Sequence[str]) -> str | None:
+    """The name of the hybrid of schemes, None where two of its parts would rotate q and k."""
+    parts = [catalogue.find(part) for scheme in schemes for part in part_names(scheme)]
+    if [part.kind for part in parts].count("rotary") > 1:
+        return None
+    return f"--scheme {'+'.join(schemes)} names their hybrid"
 
 
 def check_nothing_said(
@@ -405,7 +399,32 @@ def required_choice(choice: Choice | None) -> Choice:
     return choice
 
 
-MAKERS: Mapping[object, Callable[..., Any]] = {Choice: required_choice, Choice | None: choice_of}
+SingleChoice = Annotated[Choice, "no hybrid"]
+"""The choice of a command that takes no hybrid."""
+
+
+def single_choice(
+    source: SourceOptions,
+    where: PositionOptions,
+    parameters: ParameterOptions,
+    computing: ComputeOptions,
+    console: Console,
+) -> Choice:
+    """As `choice_of`, for a command that needs one encoding and takes no hybrid.
+
+    Raises: InvalidInput, as `choice_of` and `required_choice` do.
+    """
+    schemes = [*dict.fromkeys(source.scheme or ())]
+    if len(schemes) > 1:
+        raise _several(schemes)
+    return required_choice(choice_of(source, where, parameters, computing, console))
+
+
+MAKERS: Mapping[object, Callable[..., Any]] = {
+    Choice: required_choice,
+    Choice | None: choice_of,
+    SingleChoice: single_choice,
+}
 """What makes a command's parameter of such a type, of options and of other such parameters."""
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from posenc_cli.checks.codes import CALL_AXES, CALL_ROLES
-from posenc_cli.choice import Choice
 from posenc_cli.cli.check_reports import CheckOutput, StepSummary
+from posenc_cli.cli.choosing import SingleChoice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
 from posenc_cli.cli.options import OptionGroup, completed_from, one_of, option
@@ -203,7 +203,7 @@ TOLERANCE = Annotated[
 
 
 def rope_check(
-    choice: Choice,
+    choice: SingleChoice,
     console: Console,
     *,
     subject: SubjectOptions,
