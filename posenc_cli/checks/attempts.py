@@ -53,6 +53,9 @@ MORE_TRIALS = 5
 """After the first that fits: of plain ones that fit, some leave less over."""
 OTHER_READINGS = 1
 """Trials of another way to read the array once something fits."""
+_MANY_CELLS, _MOSTLY_RIGHT = 16, 0.75
+"""So many cells, and of them the share that a written number gives, where low precision may be why
+it does not give all: one cell in many that is at a tie a fitted number gives by chance."""
 _MUCH_DEARER = 2.0
 """Of the cost: judgement, what costs so much more is not believed in place of what fits."""
 _PLAIN = 4.0
@@ -296,12 +299,12 @@ def _attempt_all(
 
     ``ordered`` hypotheses come so; others are sorted.
     """
+    if not ordered:
+        hypotheses = sorted(hypotheses, key=lambda hypothesis: hypothesis.cost)
     trials: list[Trial] = []
     best: Trial | None = None
     left = more
-    for hypothesis in _distinct_hypotheses(
-        hypotheses if ordered else sorted(hypotheses, key=lambda hypothesis: hypothesis.cost)
-    ):
+    for hypothesis in _distinct_hypotheses(hypotheses):
         if len(trials) >= MOST_TRIALS or (best is not None and _is_enough(best, hypothesis, left)):
             break
         try:
@@ -317,9 +320,30 @@ def _attempt_all(
         left -= best is not None
         if trial.fits and (best is None or trial.rank < best.rank):
             best, left = trial, more
+    if best is not None and not ordered:
+        trials += _with_all_right(best, hypotheses, evidence)
     return [
         Attempt(trial, evidence, profile) for trial in sorted(trials, key=lambda trial: trial.rank)
     ]
+
+
+def _with_all_right(
+    best: Trial, hypotheses: Iterable[Hypothesis], evidence: Evidence
+) -> Iterator[Trial]:
+    """The trial of a fitted number that gives all of many cells, where one people write does not.
+
+    What code in low precision rounds otherwise no single number gives.
+    """
+    written = best.hypothesis
+    if best.equal > _MOSTLY_RIGHT or written.uncertainty or evidence.count < _MANY_CELLS:
+        return
+    for hypothesis in hypotheses:
+        others = {k: v for k, v in written.given.items() if k not in hypothesis.uncertainty}
+        alike = (hypothesis.scheme, hypothesis.tables) == (written.scheme, written.tables)
+        if hypothesis.uncertainty and alike and hypothesis.given.items() >= others.items():
+            trial = sharpened(try_hypothesis(hypothesis, evidence), evidence)
+            if trial.fits and trial.equal == 1:
+                yield trial
 
 
 def _rank(attempt: Attempt) -> tuple[object, ...]:

@@ -125,6 +125,28 @@ def test_the_cells_determine_a_base_of_many_digits(base):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("factor", [math.pi, 1.25 * (1 + 1e-7), 4 / 3 * (1 + 5e-8)])
+def test_a_written_factor_gives_way_to_the_fitted_one_that_gives_every_cell(factor):
+    """As 355/113 does to π: within the error of each frequency, and wrong in most of them."""
+    found = found_in((ladder(64, 10_000.0) / factor).astype(F32))
+    assert (found.scheme, found.equal) == ("rope-linear", 1)
+    assert found.params["factor"] == pytest.approx(factor, rel=1e-8)
+    assert found.params["factor"] not in (355 / 113, 1.25, 4 / 3)
+    assert abs(found.params["factor"] - factor) <= found.uncertainty["factor"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dim", [32, 64, 256])
+@pytest.mark.parametrize("factor", [2.0, 4 / 3])
+def test_frequencies_that_float32_code_made_keep_the_factor_that_people_write(dim, factor):
+    for base in (20_000.0, 500_000.0):
+        steps = np.arange(0, dim, 2).astype(F32) / F32(dim)
+        frequencies = F32(base) ** -steps / F32(factor)
+        found = found_in(frequencies)
+        assert (found.params["factor"], found.uncertainty) == (factor, {})
+
+
+@pytest.mark.long
 def test_a_number_that_nobody_writes_comes_with_what_it_may_be_off_by():
     factor = 3.0471896352
     found = found_in(side_by_side(ladder(64, 10_000.0) / factor, 300).astype(F32))
