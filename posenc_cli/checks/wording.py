@@ -168,7 +168,7 @@ def _words_of_roundings(
         yield Explanation(
             Cause.POSITION_PRECISION,
             f"the angles, position times frequency, were {defect.reduction.name}",
-            f"{right} of {residual.of_cells} cells are those of such angles",
+            f"{right} of {residual.of_cells} pairs of cells are those of such angles",
         )
     if defect.cells:
         right = residual.of_cells - residual.cells
@@ -190,7 +190,7 @@ def _words_of_roundings(
         yield Explanation(
             Cause.TABLE_PRECISION,
             message,
-            f"{right} of {residual.of_cells} cells are the exact ones, {so}",
+            f"{right} of {residual.of_cells} pairs of cells are the exact ones, {so}",
             defect.cells.name
             if defect.cells.how == ROUNDED and defect.cells.name in HALVES
             else None,

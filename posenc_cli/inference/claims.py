@@ -142,7 +142,7 @@ class Residual(Record):
         >>> Residual(3e-8, 3e-8, 0, 99, 0, 40, None, np.ones(1, bool)).text
         'reproduced to 3e-08 at all 40 positions'
         >>> Residual(1.0, 3e-8, 9, 99, 1, 40, 7, np.ones(1, bool)).text
-        '90 of 99 cells reproduced to 3e-08, 9 not; one of the 40 positions is otherwise: 7'
+        '90 of 99 pairs of cells reproduced to 3e-08, 9 not; one of the 40 positions is otherwise: 7'
         """
         if self.cells == self.of_cells:
             return "not reproduced"
@@ -150,7 +150,8 @@ class Residual(Record):
         if self.first is None:
             return f"{near} at all {self.of_rows} positions" if self.of_rows > 1 else near
         right = self.of_cells - self.cells
-        return f"{right} of {self.of_cells} cells {near}, {self.cells} not{self.exceptions}"
+        count = f"{right} of {self.of_cells} pairs of cells"
+        return f"{count} {near}, {self.cells} not{self.exceptions}"
 
     def fields(self) -> dict[str, object]:
         """The residual as JSON has it, finite numbers only."""

@@ -37,6 +37,14 @@ def numbers(text):
     return [int(each) for each in re.findall(r"\d+", text)]
 
 
+def test_rounded_tables_are_counted_in_one_unit():
+    cos, sin = (to(table, "bfloat16") for table in tables())
+    cos[86, 1] *= 1.25
+    _, (cause, *_) = told(cos, sin)
+    counts = re.findall(r"\d+ of \d+ [a-z ]*?cells", cause.evidence)
+    assert counts == [f"{ROWS * PAIRS - 1} of {ROWS * PAIRS} pairs of cells"] * 2
+
+
 @pytest.mark.sweep(6)
 @pytest.mark.parametrize("start", BREAKS)
 def test_the_first_position_that_is_moved_is_the_first_and_all_are_counted(start):
