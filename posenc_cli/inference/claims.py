@@ -141,8 +141,8 @@ class Residual(Record):
 
         >>> Residual(3e-8, 3e-8, 0, 99, 0, 40, None, np.ones(1, bool)).text
         'reproduced to 3e-08 at all 40 positions'
-        >>> Residual(1.0, 3e-8, 9, 99, 1, 40, 7, np.ones(1, bool)).text
-        '90 of 99 pairs of cells reproduced to 3e-08, 9 not; one of the 40 positions is otherwise: 7'
+        >>> Residual(1.0, 3e-8, 9, 99, 1, 9, 7, np.ones(1, bool)).text
+        '90 of 99 pairs of cells reproduced to 3e-08, 9 not; one of the 9 positions is otherwise: 7'
         """
         if self.cells == self.of_cells:
             return "not reproduced"
