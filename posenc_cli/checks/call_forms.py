@@ -81,6 +81,8 @@ _NUMBERS: dict[Role, str] = {
     "style": "as the reference pairs columns",
 }
 
+_COUNTED = "how many rows the call has"
+
 MOST_FORMS = 480
 """Forms that are tried at most: some tenths of a second."""
 
@@ -100,7 +102,7 @@ class CallForm(Record):
     ``columns`` is how many columns a vector has. ``chosen`` says that tables have more rows than
     the call, of which positions or an offset choose; ``exact`` that they have as many. ``blank``
     is which of the two columns of a value that stands twice holds 0. ``dtype`` is the number format
-    of vectors.
+    of vectors. ``counted`` says that a length is that of the call's rows, wherever they begin.
     """
 
     arguments: tuple[Argument, ...]
@@ -114,6 +116,7 @@ class CallForm(Record):
     exact: bool = False
     blank: Literal["", "first", "second"] = ""
     dtype: str = "float32"
+    counted: bool = False
 
     def has(self, *roles: Role) -> bool:
         """Whether an argument has one of these roles."""
@@ -201,8 +204,9 @@ class CallForm(Record):
             parts.append(f"{names('positions')} {shape(self.position_axes)}")
         if self.has("inv_freq"):
             parts.append(f"{names('inv_freq')} ({reference.pairs},), the reference's frequencies")
+        numbers = {**_NUMBERS, "length": _COUNTED} if self.counted else _NUMBERS
         parts += [
-            f"{argument.parameter} {_NUMBERS[argument.role]}"
+            f"{argument.parameter} {numbers[argument.role]}"
             for argument in self.arguments
             if argument.role in _NUMBERS and not (self.chosen and argument.role == "offset")
         ]
@@ -238,11 +242,21 @@ def forms(
             signature.libraries, assignments, widths
         )
     ]
+    groups = [
+        [replace(form, counted=counted) for counted in _counts(group) for form in group]
+        for group in groups
+    ]
     in_order: Iterable[CallForm] = itertools.chain.from_iterable(groups)
     if not signature.named and not call:  # the usual form of each number of arguments
         in_turn = itertools.zip_longest(*groups)
         in_order = (form for forms in in_turn for form in forms if form is not None)
     return list(dict.fromkeys(in_order))
+
+
+def _counts(group: Sequence[CallForm]) -> tuple[bool, ...]:
+    """Whether a length may be that of the call's rows: beside what says where they begin."""
+    both = any(form.has("length") and form.has("positions", "offset") for form in group)
+    return (False, True) if both else (False,)
 
 
 def _called(signature: Signature, call: Sequence[str]) -> Iterator[tuple[Argument, ...]]:
@@ -348,6 +362,21 @@ def by_places(found: Iterable[CallForm], signature: Signature) -> list[list[Call
 def unplaced(form: CallForm, signature: Signature) -> str:
     """The parameters that say where rows are, of a form that gives none of them; else ""."""
     return "" if form.has(*_PLACED) else ", ".join(_places(signature))
+
+
+def left_alone(form: CallForm, signature: Signature, said: Sequence[str]) -> tuple[str, ...]:
+    """Optional parameters with an integer default that a form leaves at it, but those said.
+
+    Those that posenc knows the meaning of, and which say not where rows are, are left out.
+    """
+    given = {argument.parameter for argument in form.arguments}
+    return tuple(
+        f"{each.name} (left at {each.default})"
+        for each in signature.parameters or ()
+        if each.counts
+        and each.name not in given
+        and not any(each.name in text.replace(",", "").split() for text in said)
+    )
 
 
 def _places(signature: Signature) -> list[str]:

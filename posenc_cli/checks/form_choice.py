@@ -9,12 +9,13 @@ before, its heads are what is rotated differently: it is taken in its place.
 A parameter that says where rows are is always given: a form that leaves it out is tried only where
 no form that gives it runs.
 
-Nothing is compared with the reference here: a wrong function does not become right by the way that
-it is called.
+Of forms that run alike well, and yet rotate otherwise, the one farther from the reference is taken:
+a wrong function does not become right by the way that it is called.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from posenc_cli.checks.call_forms import (
     Argument,
     by_places,
     forms,
+    left_alone,
     unplaced,
     with_rows_chosen,
 )
@@ -35,10 +37,11 @@ from posenc_cli.checks.codes import CALL_AXES
 from posenc_cli.checks.function_process import SECONDS
 from posenc_cli.checks.payloads import Vectors
 from posenc_cli.errors import InvalidInput
+from posenc_cli.numerics.dtypes import FLOAT32
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Literal
 
     from posenc_cli.checks.answers import Returned
@@ -88,6 +91,7 @@ class FormChoice:
         self._alike = False
         self.fitness = 0
         self._mistaken = False
+        self._tried: list[str] = []
         self.calls = 0
         self.untried: tuple[str, ...] = ()
         self.instead = ""
@@ -95,8 +99,10 @@ class FormChoice:
         self._choose_kind()
         if self.form.has(*TABLES) and not self.form.chosen:
             self._choose_rows()
-        elif self.form.has("positions") and not self.form.chosen and self.fitness >= _FITS:
-            self._choose_offset()
+        elif self.form.placed_by and not self.form.chosen and self.fitness >= _FITS:
+            self._choose_place()
+        said = (*self.untried, *self._tried)
+        self.untried += left_alone(self.form, process.signature, said)
 
     def _forms(self) -> list[CallForm]:
         """The forms that may be tried."""
@@ -211,30 +217,51 @@ class FormChoice:
         """Take longer tables where an optional parameter chooses of their rows.
 
         It does where it gives what the rows give that it chooses, given as tables of their own; and
-        where it gives other rows, rotated in no other columns: it chooses wrongly.
+        where it gives other rows, rotated in no other columns: it chooses wrongly. Of several
+        parameters one that chooses wrongly is taken before one that chooses rightly.
         """
         if self.form.placed_by:
             self.untried = (f"longer tables, whose rows {self.form.placed_by} chooses",)
             return
+        own, right, wrong = self.form, None, None
+        self.untried = ()
+        longer = with_rows_chosen(own, self._process.signature, self._orders)
+        for name, found in itertools.groupby(longer, lambda form: form.placed_by):
+            form, same = self._chosen_rows(own, found)
+            if form is None:
+                self.untried += (f"longer tables, whose rows {name} chooses",)
+                continue
+            self._tried.append(name)
+            right, wrong = (right or form, wrong) if same else (right, wrong or form)
+        if right is not None and right.axes != own.axes:  # those of the others as well
+            self.form = replace(own, axes=right.axes, table_axes=right.table_axes)
+            self._choose_rows()
+            return
+        self.form = wrong or right or own
+
+    def _chosen_rows(
+        self, own_form: CallForm, longer: Iterable[CallForm]
+    ) -> tuple[CallForm | None, bool]:
+        """A form of longer tables, and whether it gives what the rows chosen give."""
         wrong: CallForm | None = None
-        for form in with_rows_chosen(self.form, self._process.signature, self._orders):
-            self.untried = (f"longer tables, whose rows {form.placed_by} chooses",)
+        for form in longer:
             suits = self._suits(form)
             if suits is None or suits[0] < _KEEPS:
                 continue
             positions, vectors = self._probe(form)
             chosen = self._process.turned(form, positions, vectors)
-            own = self._process.turned(self.form, positions, vectors)
+            own = self._process.turned(own_form, positions, vectors)
             if _same(chosen, own):
-                self.form, self.untried = form, ()
-                return
+                return form, True
             if wrong is None and _within_columns(chosen, own, vectors):
                 wrong = form
-        if wrong is not None:
-            self.form, self.untried = wrong, ()
+        return wrong, False
 
-    def _choose_offset(self) -> None:
-        """Take an offset in the place of positions where rows are rotated otherwise by it."""
+    def _choose_place(self) -> None:
+        """Of two parameters that place rows otherwise, take the one farther from the reference.
+
+        Both must place rows as the reference does, so a mistake of either is looked at.
+        """
         form, signature = self.form, self._process.signature
         if form.placed_by in [given.name for given in signature.required]:
             return
@@ -242,15 +269,48 @@ class FormChoice:
             if given.name == form.placed_by or "offset" not in given.roles():
                 continue
             offset = Argument("offset", given.name, given.name)
-            arguments = tuple(offset if own.role == "positions" else own for own in form.arguments)
+            arguments = tuple(
+                offset if own.parameter == form.placed_by else own for own in form.arguments
+            )
             other = replace(form, arguments=arguments, position_axes="")
             if self._suits(other) is None:
-                self.untried = (f"rows placed by {given.name}",)
+                self.untried += (f"rows placed by {given.name}",)
                 continue
+            self._tried += [form.placed_by, given.name]
             positions, vectors = self._probe(other)
-            results = [self._process.call(each, positions, vectors) for each in (form, other)]
-            if not _same(*results):
+            results = [self._process.call(each, positions, vectors) for each in (self.form, other)]
+            if _same(*results):
+                continue
+            current, others = (self._distance(own, form, positions, vectors) for own in results)
+            if others > current:
                 self.form = other
+
+    def _distance(
+        self,
+        results: list[Returned],
+        form: CallForm,
+        positions: Integers,
+        vectors: Sequence[Vectors],
+    ) -> float:
+        """How far results are from the reference's rotation, or from the mean of its tables."""
+        reference = self._process.reference
+        cells = reference.cells(positions, FLOAT32)
+        if self.outcome != "vectors":
+            tables = table_rows(results, positions.size)
+            if tables is None:
+                return np.inf
+            means = np.mean([table.values.mean(axis=1) for table in tables], axis=0)
+            return _largest(means - (cells.real + cells.imag).mean(axis=1) / 2)
+        first, second = list(reference.pairing.first), list(reference.pairing.second)
+        distances = []
+        for result, own in zip(
+            self._process.as_vectors(results, form, vectors), vectors, strict=True
+        ):
+            right = own.values.astype(np.float64)
+            turned = (right[..., first] + 1j * right[..., second]) * cells[:, None]
+            right[..., first], right[..., second] = turned.real, turned.imag
+            distances.append(_largest(result.values - right))
+        return max(distances)
 
     def _no_form(self) -> InvalidInput:
         """Why a function cannot be called: what it said to the call that its signature names."""
@@ -447,6 +507,11 @@ def _same(some: Sequence[Returned], others: Sequence[Returned]) -> bool:
         and np.allclose(one.values.ravel(), other.values.ravel(), rtol=0, atol=_SAME_ROW)
         for one, other in zip(some, others, strict=True)
     )
+
+
+def _largest(differences: NumberArray) -> float:
+    """The largest difference; infinite where one is no number."""
+    return float(np.nan_to_num(np.abs(differences), nan=np.inf).max(initial=0))
 
 
 def _changed(result: Returned, own: Vectors) -> Flags:

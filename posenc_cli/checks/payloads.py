@@ -183,16 +183,16 @@ def request(
         elif role == "offset":
             given = {"value": places.offset}
         else:
-            given = {"value": _constant(argument, reference, positions)}
+            given = {"value": _constant(argument, form, reference, positions)}
         payload.add(argument, given)
     return payload
 
 
-def _constant(argument: Argument, reference: Reference, positions: Integers) -> Any:
+def _constant(argument: Argument, form: CallForm, reference: Reference, positions: Integers) -> Any:
     """The value of an argument that is one number."""
     halves = reference.content.layout == "half"
     constants = {
-        "length": int(positions.max()) + 1,
+        "length": positions.shape[1] if form.counted else int(positions.max()) + 1,
         "style": halves if "neox" in argument.parameter else not halves,
         **settings(reference),
     }

@@ -264,6 +264,9 @@ class ServedFunction:
         elif form.has("positions") and self.last is not None:
             where = np.append(positions, self.last)
         ones = [Vectors(np.ones((1, 1, 1, form.columns)), where.size)] * len(form.vectors)
+        breaks = np.flatnonzero(np.diff(where) != 1) + 1
+        if not form.any_rows and breaks.size:
+            return self._joined(np.split(where, breaks))
         results = self._process.call(form, where, ones)
         if self.outcome == "frequencies":
             return results
@@ -274,6 +277,14 @@ class ServedFunction:
             )
         rows = positions if self._from_zero else slice(0, positions.size)
         return [Returned(table.values[rows], table.dtype) for table in tables]
+
+    def _joined(self, runs: Sequence[Integers]) -> list[Returned]:
+        """Tables of runs of consecutive positions, one call each, as one."""
+        parts = [self.returned(run) for run in runs]
+        return [
+            Returned(np.concatenate([part[place].values for part in parts]), first.dtype)
+            for place, first in enumerate(parts[0])
+        ]
 
     @property
     def _from_zero(self) -> bool:

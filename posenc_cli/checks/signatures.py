@@ -41,13 +41,14 @@ _NAMES: dict[str, tuple[Role, ...]] = {
     ),
     **dict.fromkeys(("positions", "position_ids", "pos_ids", "input_pos", "token_positions"),
                     ("positions",)),
-    **dict.fromkeys(("p", "ids", "idx", "indices", "cache_position"), ("positions",)),
-    **dict.fromkeys(("pos", "position", "m"), ("positions", "offset")),
+    **dict.fromkeys(("p", "ids", "idx", "indices"), ("positions",)),
+    **dict.fromkeys(("pos", "position", "m", "cache_position"), ("positions", "offset")),
     **dict.fromkeys(("inv_freq", "inv_freqs", "inverse_frequencies"), ("inv_freq",)),
     **dict.fromkeys(("sin_cos", "sincos"), ("cos_sin",)),
     "sinusoidal_pos": ("freqs_cis",),
     **dict.fromkeys(("offset", "start_pos", "start", "seqlen_offset"), ("offset",)),
     **dict.fromkeys(("seqlen_offsets", "position_offset", "start_index"), ("offset",)),
+    **dict.fromkeys(("seq_offset", "cache_len", "cache_length", "past_kv_len"), ("offset",)),
     **dict.fromkeys(("past_len", "past_length", "past_seen_tokens"), ("offset",)),
     **dict.fromkeys(("past_key_values_length", "cur_pos", "input_offset"), ("offset",)),
     **dict.fromkeys(("seq_len", "seqlen", "length", "end", "max_len", "max_seq_len"), ("length",)),
@@ -131,13 +132,24 @@ class NamedParameter(Record):
             return ""
         return text
 
+    @property
+    def counts(self) -> bool:
+        """Whether it is optional and an integer, and may say where rows are."""
+        known = {*_UNMET, "unsqueeze_dim"}
+        integer = (self.default or "").removeprefix("-").isdecimal()
+        if not integer or self.name.lower().strip("_") in known:
+            return False
+        return not self.roles() or bool({*self.roles()} & {"positions", "offset"})
+
     def roles(self) -> tuple[Role, ...]:
         """What it may be for, by its name; nothing where that says nothing.
 
-        One whose default is a fraction or a flag says not where rows are.
+        One whose default is a flag says not where rows are, nor one of a single letter whose
+        default is a fraction: a rate of dropout is often a ``p``.
         """
         found = roles_of(self.name)
-        if self.default in ("True", "False") or "." in self.setting:
+        fraction = "." in self.setting and len(self.name.strip("_")) == 1
+        if fraction or self.default in ("True", "False"):
             found = tuple(role for role in found if role not in ("positions", "offset"))
         return found
 

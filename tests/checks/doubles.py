@@ -385,6 +385,44 @@ class Llama:
 llama_tables = Llama()
 
 
+def placed_either_way(q, k, positions=None, offset=0.0):
+    """Positions where they are given, else counted from a first one."""
+    return tuple(mlx(x, offset) if positions is None else of_places(x, positions) for x in (q, k))
+
+
+def placed_one_way(q, k, positions=None, offset=None):
+    """The same, which refuses both and neither."""
+    if (positions is None) == (offset is None):
+        raise ValueError("give positions or offset")
+    return placed_either_way(q, k, positions, offset)
+
+
+def of_places(x, positions):
+    """Positions (n,) or (b, n)."""
+    cos, sin = (np.expand_dims(table, -3) for table in full(positions))
+    return turned(x, cos, sin)
+
+
+def rows_from(x, seq_len, offset=0):
+    """As many rows as the call has, from a first one."""
+    return turned(x, *full(offset + np.arange(seq_len)))
+
+
+def rows_until(q, k, seq_len, start_pos=0):
+    """All rows from a first one until a length."""
+    return tuple(turned(x, *full(np.arange(start_pos, seq_len))) for x in (q, k))
+
+
+def tables_from(seq_len, offset=0):
+    """Tables of as many rows, from a first one."""
+    return full(offset + np.arange(seq_len))
+
+
+def left_at_default(x, offset=0, index=0):
+    """What it is told beside the first position, nobody knows."""
+    return mlx(x, offset + index)
+
+
 def tables_of_length(x, seq_len=None):
     """forward of the older one: rows 0 … seq_len − 1."""
     return full(np.arange(seq_len))

@@ -651,6 +651,41 @@ def positions_ignored(x, positions=None):
     return doubles.mlx(x)
 
 
+@mutant("position-offset", "positions are off by +1")
+def positions_beside_offset_shifted(x, positions=None, offset=0):
+    return doubles.keras_layer(x, offset, None if positions is None else positions + 1)
+
+
+@mutant("position-offset", "that it is given are ignored: it counts rows")
+def positions_before_offset_ignored(x, positions=None, offset=0):
+    return doubles.mlx(x, offset)
+
+
+@mutant("position-offset", "that it is given are ignored: it counts rows")
+def row_ids_beside_offset_ignored(q, k, cos, sin, position_ids=None, offset=0):
+    return doubles.gpt_neox(q, k, cos, sin, offset)
+
+
+@mutant("position-offset", "each call starts again at position 0")
+def fractional_offset_ignored(x, offset=0.0):
+    return doubles.mlx(x)
+
+
+@mutant("position-offset", "each call starts again at position 0")
+def cache_length_ignored(x, cache_len=0):
+    return doubles.mlx(x)
+
+
+@mutant("position-offset", "each call starts again at position 0")
+def offset_beside_length_ignored(x, seq_len, offset=0):
+    return turned(x, *full(np.arange(seq_len)))
+
+
+@mutant("position-offset", "each call starts again at position 0")
+def offset_of_made_tables_ignored(seq_len, offset=0):
+    return full(np.arange(seq_len))
+
+
 @mutant("position-offset", "each call starts again at position 0")
 def start_of_one_sequence_ignored(x, offset):
     return doubles.one_sequence(x, 0)
