@@ -134,10 +134,10 @@ class NamedParameter(Record):
 
     @property
     def counts(self) -> bool:
-        """Whether it is optional and an integer, and may say where rows are."""
-        known = {*_UNMET, "unsqueeze_dim"}
-        integer = (self.default or "").removeprefix("-").isdecimal()
-        if not integer or self.name.lower().strip("_") in known:
+        """Whether it is optional and a whole number, and may say where rows are."""
+        name = self.name.lower().strip("_")
+        named_axis = name.endswith(("dim", "axis"))
+        if not (self.default or "").isdecimal() or named_axis or name in _UNMET:
             return False
         return not self.roles() or bool({*self.roles()} & {"positions", "offset"})
 
