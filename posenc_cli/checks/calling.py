@@ -234,17 +234,20 @@ def _past_default_length(
         return PatternReport((), (), (past,))
     found: list[PatternReport] = []
     for half in ("", *halves_of(function)[:1]):
-        for log, of in zip(logs, ("", "k of "), strict=False):
-            found.append(past_default_length(log, subject.dtype, positions.last, of=of, half=half))
-            if found[-1].faults:
-                return found[-1]
-            if not found[-1].tried:
-                break
-    own = found[:: len(logs)]
+        reports = [
+            past_default_length(log, subject.dtype, positions.last, of=of, half=half)
+            for log, of in zip(logs, ("", "k of "), strict=False)
+        ]
+        wrong = [report for report in reports if report.faults]
+        if wrong:
+            return wrong[0]
+        found.append(reports[0])
+        if not all(report.tried for report in reports):
+            break
     return PatternReport(
-        tuple(text for report in own for text in report.tried),
+        tuple(text for report in found for text in report.tried),
         (),
-        tuple(text for report in own for text in report.untried),
+        tuple(text for report in found for text in report.untried),
     )
 
 
