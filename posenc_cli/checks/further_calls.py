@@ -246,25 +246,34 @@ def _in_half(
     x = round_to_half(_vectors_of_chance(positions.size, function.form.columns), half).astype(
         np.float32
     )
-    wanted, calls = function.all_values(x, positions), PlannedCalls(function)
-    in_half, faults = function.varied(last=function.last, dtype=half), list[PatternFault]()
+    calls, faults = PlannedCalls(function), list[PatternFault]()
+    in_half = function.varied(last=function.last, dtype=half)
     ways = [(f"vectors of {half}", positions.size)]
     if positions.size > 1 and function.form.any_rows:
         ways.append((f"single rows of {half}", 1))
     for called, count in ways:
         with calls.planned(called):
-            parts = [
-                in_half.all_values(x[row : row + count], positions[row : row + count])
-                for row in range(0, positions.size, count)
-            ]
-            values = [np.concatenate(results) for results in zip(*parts, strict=True)]
-            results = values, wanted
+            results = (
+                _in_calls_of(count, in_half, x, positions),
+                _in_calls_of(count, function, x, positions),
+            )
             faults += _half_faults(
                 function, called, half, results, positions=positions, rates=rates, pairing=pairing
             )
         if faults:
             return PatternReport((), tuple(faults))
     return calls.report()
+
+
+def _in_calls_of(
+    count: int, function: ServedFunction, x: NumberArray, positions: Integers
+) -> list[NumberArray]:
+    """What becomes of rows in calls of so many."""
+    parts = [
+        function.all_values(x[row : row + count], positions[row : row + count])
+        for row in range(0, positions.size, count)
+    ]
+    return [np.concatenate(results) for results in zip(*parts, strict=True)]
 
 
 def _half_faults(

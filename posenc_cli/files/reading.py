@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _PICKLE = rb"\x80[\x02-\x05]"
 _HEAD = 512  # bytes that tell a format
 _LARGEST_EXACT = 2**53
-_PRODUCT_BYTES = 48 << 20  # OpenBLAS's buffer was measured to take 32 MiB
+_PRODUCT_BYTES = 48 << 20  # OpenBLAS was measured to take 32 MiB, and up to 12 MiB beside them
 _SCATTERED = 64  # rows read at a time where they lie apart: each brings its neighbours' pages along
 
 
@@ -269,7 +269,7 @@ def _reserve_products() -> None:
         mmap.mmap(-1, _PRODUCT_BYTES).close()
     except OSError:
         raise MemoryError from None
-    square = np.ones((8, 8))
+    square = np.ones((256, 256))  # smaller ones may take no buffer
     square @ square
 
 

@@ -277,6 +277,7 @@ def after_half_precision_in_numpy(scheme):
     rotation, kept = Rotation(scheme), []
 
     def rotate(q, k, position_ids):
+        assert isinstance(q, np.ndarray)
         if q.dtype not in kept:
             kept.append(q.dtype)
         factors = rotation.factors(position_ids)[:, None]
