@@ -67,6 +67,9 @@ ROUNDED, DOUBLE = 2.0**-24, 1e-15
 SPARE = 8
 """One in so many of its error: what a fitted number may be rounded by, so that the table stays."""
 
+_BASE_DIGITS, _LIKELY = 5, 0.08
+"""A base of at most so many digits is likely, so only this share of the rule on chance holds."""
+
 STEEPEST = 60.0
 """ln of the largest base that is looked for: float64 has no frequency of a steeper ladder."""
 
@@ -192,7 +195,7 @@ def snap(value: float, error: float) -> float:
     return value
 
 
-def written_numbers(value: float, error: float, *, tries: int = 1) -> Iterator[tuple[float, int]]:
+def written_numbers(value: float, error: float, *, tries: float = 1) -> Iterator[tuple[float, int]]:
     """Numbers that people write within an error of a value, and the digits of each.
 
     These are the shortest decimal and the ratio of the smallest whole numbers, the shorter first,
@@ -265,7 +268,8 @@ def ladder_bases(
             yield part, 1.3, 0.0
     alike = any(error < abs(b - base) <= ALIKE_NUMBERS * base for b in near)
     most = BESIDE_KNOWN if alike else FITTED
-    for short, digits in written_numbers(base, error):
+    likely = [own for own in written_numbers(base, error, tries=_LIKELY) if own[1] <= _BASE_DIGITS]
+    for short, digits in likely or written_numbers(base, error):
         if short not in near and short > 1:
             yield short, min(1.0 + 0.3 * digits, most), 0.0
     if not known_only and base > 1:
