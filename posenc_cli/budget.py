@@ -7,7 +7,9 @@ size of a file that ``posenc generate`` writes, which the disk bounds.
 
 from __future__ import annotations
 
-from posenc_cli.errors import InvalidInput
+import mmap
+
+from posenc_cli.errors import InvalidInput, Unavailable
 
 HELD_VALUES = 1 << 24
 """Numbers in an array that is held whole: 128 MiB in float64, and computing needs a few of them."""
@@ -26,6 +28,36 @@ Wider than any model's; to compute them once, any number is taken.
 
 COMPUTED_CELLS = 1 << 33
 """Exact cells computed for one answer: some two minutes of one core, with a progress bar."""
+
+ROOM_TO_START = 192 << 20
+"""Bytes of memory that a command must find: some 80 MiB for its imports, and room to compute."""
+
+ROOM_TO_COMPUTE = 128 << 20
+"""Bytes that must be free as a file is read, beside the file."""
+
+ROOM_FOR_THREADS = 384 << 20
+"""Bytes that must be free for threads to be started: glibc sets 128 MiB aside for each of two."""
+
+
+def has_room(size: int) -> bool:
+    """Whether ``size`` bytes of memory can be had.
+
+    NumPy 2.4 may crash where a small allocation fails, so none is left to fail.
+    """
+    try:
+        mmap.mmap(-1, size).close()
+    except OSError:
+        return False
+    return True
+
+
+def check_room(size: int) -> None:
+    """Refuse to go on where ``size`` bytes of memory cannot be had.
+
+    Raises: Unavailable.
+    """
+    if not has_room(size):
+        raise Unavailable("not enough memory")
 
 
 def check_size(request: str, size: int, most: int, unit: str, *, hint: str | None = None) -> None:

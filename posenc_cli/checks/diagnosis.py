@@ -469,11 +469,11 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
         least = min(left.cells for _, left in held)
         held.sort(key=lambda one: one[1].cells > _FEWER * least + 1)
     claim, residual = held[0]
-    if claim.defect.moved is not None and not claim.defect.rounds and not residual.whole:
-        # A rule with exceptions may be another rule: what is said row by row has none.
-        moved = position_cause(suspect)
-        if moved is not None and moved.residual is not None and moved.residual.whole:
-            return [moved]
+    if claim.defect.moved is not None and not residual.whole:
+        # A rule with exceptions may be another rule: parts, or rows one by one, may have none.
+        for other_causes in (regime_causes(suspect), _one_of(position_cause(suspect))):
+            if other_causes and all(one.residual and one.residual.whole for one in other_causes):
+                return other_causes
     causes = list(words_of(claim, suspect, residual))
     others = [
         together(other, suspect, its_residual)

@@ -10,6 +10,7 @@ import warnings
 from typing import TYPE_CHECKING, NoReturn
 
 from posenc_cli import __version__, interrupts
+from posenc_cli.budget import ROOM_TO_START, check_room
 from posenc_cli.cli import streams
 from posenc_cli.errors import PosencError, Unavailable
 from posenc_cli.transaction import transaction
@@ -102,6 +103,7 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
         raise usage_message(error) from None
     if not callable(prepared):
         return prepared or 0  # what was asked for is written: help, or completions
+    check_room(ROOM_TO_START)
     if ready is not None:
         ready()
     return prepared() or 0

@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, TypeVar
 
 from posenc_cli.backends import registry
+from posenc_cli.budget import ROOM_FOR_THREADS, has_room
 from posenc_cli.records import Record, fresh
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def threads_for(values: int, asked: int | None) -> int:
     """How many threads suit a job of so many values, unless the user asked for a number."""
     if asked is not None:
         return asked
-    return min(2, processors()) if values >= THREADS_FROM else 1
+    return min(2, processors()) if values >= THREADS_FROM and has_room(ROOM_FOR_THREADS) else 1
 
 
 def processors() -> int:

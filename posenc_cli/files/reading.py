@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.budget import ROOM_TO_COMPUTE, check_room
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.files import safetensors
 from posenc_cli.files.input_formats import READ, READ_BY_SUFFIX
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 _PICKLE = rb"\x80[\x02-\x05]"
 _HEAD = 512  # bytes that tell a format
 _LARGEST_EXACT = 2**53
-_PRODUCT_BYTES = 48 << 20  # OpenBLAS was measured to take 32 MiB, and up to 12 MiB beside them
 _SCATTERED = 64  # rows read at a time where they lie apart: each brings its neighbours' pages along
 
 
@@ -190,7 +190,7 @@ def read_array(path: str | os.PathLike[str], *, max_bytes: int | None = None) ->
     array([[ 1. ,  0.5],
            [-0. ,  nan]])
     """
-    _reserve_products()
+    _reserve_room()
     with _reading(path, max_bytes) as (source, form):
         assert form.read is not None
         stored = form.read(source)
@@ -207,7 +207,7 @@ def read_members(path: str, names: Sequence[str]) -> list[Loaded]:
         InvalidInput: the file is malformed, or one is no tensor of numbers.
         Unavailable: the file cannot be opened or read.
     """
-    _reserve_products()
+    _reserve_room()
     with _reading(path, None) as (source, _):
         return [
             Loaded(_widen(stored, source), stored.dtype, path, member=name)
@@ -235,7 +235,7 @@ def read_vectors(path: str) -> tuple[tuple[int, ...], FileRows]:
         InvalidInput: the file is malformed, or holds no floating-point vectors.
         Unavailable: the file cannot be opened or read.
     """
-    _reserve_products()
+    _reserve_room()
     with _reading(path, None) as (source, form):
         assert form.read is not None
         stored = form.read(source)
@@ -258,17 +258,15 @@ def read_vectors(path: str) -> tuple[tuple[int, ...], FileRows]:
 
 
 @lru_cache(maxsize=1)
-def _reserve_products() -> None:
-    """Make the first matrix product while there is room: its buffer is kept for all others.
+def _reserve_room() -> None:
+    """See that there is room to compute, and make the first matrix product while there is.
 
-    OpenBLAS ends the process with status 1 where it finds no memory for that.
+    OpenBLAS ends the process where it finds no memory for its buffer, which is kept for all
+    other products.
 
-    Raises: MemoryError.
+    Raises: Unavailable.
     """
-    try:
-        mmap.mmap(-1, _PRODUCT_BYTES).close()
-    except OSError:
-        raise MemoryError from None
+    check_room(ROOM_TO_COMPUTE)
     square = np.ones((256, 256))  # smaller ones may take no buffer
     square @ square
 

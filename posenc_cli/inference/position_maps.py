@@ -329,11 +329,10 @@ def _decoding(start: int, last: int) -> PositionMap:
 def _padding(start: int, first: int, shift: int, begin: int = 0) -> PositionMap:
     off = "" if shift == 0 else f", and every later one is off by {-shift:+d}"
     which = f"the first {start} positions are" if start > 1 else "position 0 is"
-    why = ", as padding on the left is"
+    why = ", as padding on the left is" if start == shift and not begin else ""
     if begin:
         last = start - 1
         which = f"position {begin} is" if last == begin else f"positions {begin}–{last} are"
-        why = ""
     return PositionMap(
         f"{which} turned as {first}{off}{why}", lambda p: np.where(p < start, first, p - shift)
     )

@@ -272,6 +272,13 @@ def test_the_boundary_of_two_tables_is_the_true_one_or_none_is_named(name, other
             continue
         ends = Positions.parse(named)
         assert not of_pairs
+        if "positions are turned as 0, and every later one" in cause.message:
+            # One cause of both: it names every row that is wrong, and says where they part.
+            still = 3 if boundary == 4 else boundary  # position 3 is turned as 0 by both
+            assert (ends.first, ends.last) == (1, ROWS - 1)
+            assert cause.message.startswith(f"the first {still} positions are turned as 0, ")
+            assert cause.message.endswith("is off by -3, as padding on the left is") == (still == 3)
+            continue
         assert ends.first == boundary or (ends.first <= 1 and ends.last == boundary - 1)
 
 

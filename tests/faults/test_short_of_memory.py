@@ -12,14 +12,23 @@ from posenc_cli.cli.exits import report_error
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a limit on the address space")
 
 
+COMMANDS = [
+    "identify t.npy",
+    "compare t.npy t.npy",
+    "heatmap --in t.npy",
+    "dot-similarity --in t.npy",
+    "curve -s rope -l 4000",  # plotext ends the process where it finds no memory
+    "rope-check -s rope --len 20000",
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["identify t.npy", "compare t.npy t.npy", "heatmap --in t.npy",
-                                     "dot-similarity --in t.npy"])  # fmt: skip
+@pytest.mark.parametrize("command", COMMANDS)
 def test_each_limit_on_memory_ends_with_one_line_or_the_answer(tmp_path, command):
     rows = np.arange(40_000)[:, None] * 10_000.0 ** -(np.arange(64) / 64)
     np.save(tmp_path / "t.npy", np.concatenate([np.cos(rows), np.sin(rows)], 1).astype("f4"))
     statuses = set()
-    for mebibytes in range(112, 260, 12):
+    for mebibytes in range(112, 420, 22):
         limit = mebibytes << 20
         done = subprocess.run(
             [sys.executable, "-m", "posenc_cli", *command.split()],
