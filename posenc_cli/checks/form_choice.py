@@ -92,6 +92,7 @@ class FormChoice:
         self.fitness = 0
         self._mistaken = False
         self._tried: list[str] = []
+        self._lacks: dict[CallForm, str] = {}
         self.calls = 0
         self.untried: tuple[str, ...] = ()
         self.instead = ""
@@ -134,13 +135,10 @@ class FormChoice:
                 raise refused
             self.fitness = fitness
             return form, outcome
-        why = (
-            "heads that hold one vector come out otherwise, lengths change, little turns, "
-            "or rows change from call to call"
-        )
         if refused is not None:
-            why = first[0].message.partition(": ")[2] if first else "it cannot be called"
-        self.instead = why
+            self.instead = first[0].message.partition(": ")[2] if first else "it cannot be called"
+        else:
+            self.instead = self._lacks[form]
         return other, of_other
 
     def _best(self) -> tuple[CallForm, Outcome]:
@@ -355,6 +353,7 @@ class FormChoice:
             )
         turned = process.as_vectors(results, form, vectors)
         if form.guessed and not self._rows_alone(form, positions, vectors, turned):
+            self._lacks[form] = "a row alone comes out otherwise than among others"
             return _RUNS, "vectors"
         if form.documented:
             return _FITS, "vectors"
@@ -365,8 +364,10 @@ class FormChoice:
         if not all(_heads_alike(result.values[0]) for result in turned):
             if kept and self._may_be_unlike(form, positions, vectors, turned):
                 self._unlike = form
+            self._lacks[form] = "heads that hold one vector come out otherwise"
             return _RUNS, "vectors"
         if not kept:
+            self._lacks[form] = "lengths change"
             return _RUNS + 1, "vectors"
         self._alike = True
         turns = self._turns_rows(form, positions, vectors, turned)
@@ -376,6 +377,9 @@ class FormChoice:
                 unlike.roles_text == form.roles_text and not turns
             )
         few = self._few_turn(turned, vectors, positions)
+        self._lacks[form] = "at most half of the columns turn" if few else "rows stand still"
+        if not turns and not _nothing_turns(turned, vectors):
+            self._lacks[form] = "rows come out otherwise in another call"
         return _KEEPS + turns + (not few), "vectors"
 
     def _few_turn(

@@ -146,28 +146,6 @@ def tables_of_one_row(scheme):
     return tables
 
 
-def tables_of_one_row(scheme):
-    """Each call begins at position 0."""
-    rotation = Rotation(scheme)
-
-    def tables(seq_len):
-        factors = rotation.factors(np.arange(seq_len) + (seq_len == 1))
-        return factors.real, factors.imag
-
-    return tables
-
-
-def tables_of_one_row(scheme):
-    """Each call begins at position 0."""
-    rotation = Rotation(scheme)
-
-    def tables(seq_len):
-        factors = rotation.factors(np.arange(seq_len) + (seq_len == 1))
-        return factors.real, factors.imag
-
-    return tables
-
-
 def in_calls_of_many_rows(scheme):
     rotation = Rotation(scheme)
 
@@ -219,74 +197,6 @@ def after_growing_twice(scheme):
             self.rows, self.growths = max_position_embeddings, 0
 
         def forward(self, x, seq_len):  # noqa: ARG002
-            if seq_len > self.rows:
-                self.rows, self.growths = seq_len, self.growths + 1
-            factors = rotation.factors(np.maximum(np.arange(seq_len) - (self.growths > 1), 0))
-            return factors.real, factors.imag
-
-        __call__ = forward
-
-    return Grows
-
-
-def at_positions_after_growing_twice(scheme):
-    rotation = Rotation(scheme)
-
-    class Grows:
-        def __init__(self, max_position_embeddings=rotation.half):
-            self.rows, self.growths = max_position_embeddings, 0
-
-        def __call__(self, q, k, position_ids):
-            if position_ids.max() >= self.rows:
-                self.rows, self.growths = int(position_ids.max()) + 1, self.growths + 1
-            return rotation.both(q, k, np.maximum(position_ids - (self.growths > 1), 0))
-
-    return Grows
-
-
-def after_growing_twice(scheme):
-    """Each call begins at position 0."""
-    rotation = Rotation(scheme)
-
-    class Grows:
-        def __init__(self, max_position_embeddings=rotation.half):
-            self.rows, self.growths = max_position_embeddings, 0
-
-        def forward(self, x, seq_len):
-            if seq_len > self.rows:
-                self.rows, self.growths = seq_len, self.growths + 1
-            factors = rotation.factors(np.maximum(np.arange(seq_len) - (self.growths > 1), 0))
-            return factors.real, factors.imag
-
-        __call__ = forward
-
-    return Grows
-
-
-def at_positions_after_growing_twice(scheme):
-    rotation = Rotation(scheme)
-
-    class Grows:
-        def __init__(self, max_position_embeddings=rotation.half):
-            self.rows, self.growths = max_position_embeddings, 0
-
-        def __call__(self, q, k, position_ids):
-            if position_ids.max() >= self.rows:
-                self.rows, self.growths = int(position_ids.max()) + 1, self.growths + 1
-            return rotation.both(q, k, np.maximum(position_ids - (self.growths > 1), 0))
-
-    return Grows
-
-
-def after_growing_twice(scheme):
-    """Each call begins at position 0."""
-    rotation = Rotation(scheme)
-
-    class Grows:
-        def __init__(self, max_position_embeddings=rotation.half):
-            self.rows, self.growths = max_position_embeddings, 0
-
-        def forward(self, x, seq_len):
             if seq_len > self.rows:
                 self.rows, self.growths = seq_len, self.growths + 1
             factors = rotation.factors(np.maximum(np.arange(seq_len) - (self.growths > 1), 0))
@@ -394,72 +304,6 @@ def of_first_precision_in_numpy(scheme):
     return OfFirst
 
 
-def after_half_precision_in_numpy(scheme):
-    """Tables that are kept in the format of the vectors, for good."""
-    rotation, kept = Rotation(scheme), []
-
-    def rotate(q, k, position_ids):
-        kept.append(q.dtype)
-        factors = rotation.factors(position_ids)[:, None]
-        for dtype in kept:
-            factors = factors.real.astype(dtype) + 1j * factors.imag.astype(dtype)
-        factors = factors.astype(np.complex64)
-        return rotation.rotated(q, factors), rotation.rotated(k, factors)
-
-    return rotate
-
-
-def of_first_precision_in_numpy(scheme):
-    """Tables in the format of the first vectors."""
-    rotation = Rotation(scheme)
-
-    class OfFirst:
-        def __init__(self):
-            self.kept = None
-
-        def __call__(self, q, k, position_ids):
-            self.kept = self.kept or q.dtype
-            factors = rotation.factors(position_ids)[:, None]
-            factors = factors.real.astype(self.kept) + 1j * factors.imag.astype(self.kept)
-            factors = factors.astype(np.complex64)
-            return rotation.rotated(q, factors), rotation.rotated(k, factors)
-
-    return OfFirst
-
-
-def after_half_precision_in_numpy(scheme):
-    """Tables that are kept in the format of the vectors, for good."""
-    rotation, kept = Rotation(scheme), []
-
-    def rotate(q, k, position_ids):
-        kept.append(q.dtype)
-        factors = rotation.factors(position_ids)[:, None]
-        for dtype in kept:
-            factors = factors.real.astype(dtype) + 1j * factors.imag.astype(dtype)
-        factors = factors.astype(np.complex64)
-        return rotation.rotated(q, factors), rotation.rotated(k, factors)
-
-    return rotate
-
-
-def of_first_precision_in_numpy(scheme):
-    """Tables in the format of the first vectors."""
-    rotation = Rotation(scheme)
-
-    class OfFirst:
-        def __init__(self):
-            self.kept = None
-
-        def __call__(self, q, k, position_ids):
-            self.kept = self.kept or q.dtype
-            factors = rotation.factors(position_ids)[:, None]
-            factors = factors.real.astype(self.kept) + 1j * factors.imag.astype(self.kept)
-            factors = factors.astype(np.complex64)
-            return rotation.rotated(q, factors), rotation.rotated(k, factors)
-
-    return OfFirst
-
-
 def at_one_key_head(scheme):
     rotation = Rotation(scheme)
 
@@ -476,28 +320,6 @@ def at_130_heads(scheme):
     def rotate(q, k, position_ids):
         turned = rotation.both(q, k, position_ids)
         turned[0][:, 128:] = q[:, 128:]
-        return turned
-
-    return rotate
-
-
-def past_70_key_heads(scheme):
-    rotation = Rotation(scheme)
-
-    def rotate(q, k, position_ids):
-        turned = rotation.both(q, k, position_ids)
-        turned[1][:, 70:] = k[:, 70:]
-        return turned
-
-    return rotate
-
-
-def past_70_key_heads(scheme):
-    rotation = Rotation(scheme)
-
-    def rotate(q, k, position_ids):
-        turned = rotation.both(q, k, position_ids)
-        turned[1][:, 70:] = k[:, 70:]
         return turned
 
     return rotate
@@ -539,28 +361,6 @@ def of_strided_columns(scheme):
     return rotate
 
 
-def of_strided_columns(scheme):
-    rotation = Rotation(scheme)
-
-    def rotate(q, k, position_ids):
-        if q.strides[-1] != q.itemsize:
-            return q.copy(), k.copy()
-        return rotation.both(q, k, position_ids)
-
-    return rotate
-
-
-def of_strided_columns(scheme):
-    rotation = Rotation(scheme)
-
-    def rotate(q, k, position_ids):
-        if q.strides[-1] != q.itemsize:
-            return q.copy(), k.copy()
-        return rotation.both(q, k, position_ids)
-
-    return rotate
-
-
 WRONG = {
     in_short_calls: "in a call of their own give other values than beside position",
     tables_of_short_calls: "in a call of their own give other values than beside position",
@@ -574,20 +374,6 @@ WRONG = {
     after_half_precision_in_numpy: "stay in a half precision",
     of_first_precision_in_numpy: "vectors of float16 before any of float32",
     tables_of_one_row: " 1 row",
-    after_growing_twice: "an object that is made with its default max_position_embeddings",
-    at_positions_after_growing_twice: "an object that is made with its default max_position",
-    past_70_key_heads: "of k as given",
-    of_strided_columns: "vectors whose last axis is not contiguous do not rotate",
-    after_half_precision_in_numpy: "stay in a half precision",
-    of_first_precision_in_numpy: "vectors of float16 before any of float32",
-    tables_of_one_row: "called with 1 row gives other values",
-    after_growing_twice: "an object that is made with its default max_position_embeddings",
-    at_positions_after_growing_twice: "an object that is made with its default max_position",
-    past_70_key_heads: "of k as given",
-    of_strided_columns: "vectors whose last axis is not contiguous do not rotate",
-    after_half_precision_in_numpy: "stay in a half precision",
-    of_first_precision_in_numpy: "vectors of float16 before any of float32",
-    tables_of_one_row: "called with 1 row gives other values",
     after_growing_twice: "an object that is made with its default max_position_embeddings",
     at_positions_after_growing_twice: "an object that is made with its default max_position",
     past_70_key_heads: "of k as given",
@@ -717,62 +503,6 @@ def test_an_object_that_is_told_its_length_by_who_makes_it_may_be_another_below_
     found, made = examined(Interpolated, "rope")
     assert found.ok
     assert "its first, short call is another too" in made["untried"][-1]
-
-
-PACKAGE = """
-import torch
-
-kept = {}
-
-def rotate(x, positions):
-    frequencies = 1 / 10000 ** (torch.arange(0, 16, 2).float() / 16)
-    kept.setdefault("frequencies", frequencies.to(x.dtype))
-    angles = positions[..., None].float() * kept["frequencies"].float()
-    cos, sin = angles.cos(), angles.sin()
-    a, b = x.float().chunk(2, -1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1).to(x.dtype)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("module", ["kept", "kept.core"])
-def test_what_another_module_keeps_of_the_first_call_is_found(module, tmp_path, monkeypatch):
-    pytest.importorskip("torch", reason="torch is not installed")
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / "__init__.py").write_text("from kept.core import rotate\n")
-    (tmp_path / "kept" / "core.py").write_text(PACKAGE)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    found, _ = examined(f"{module}:rotate", "rope")
-    (fault,) = found.subject.other_calls
-    assert "vectors of bfloat16 before any of float32" in fault.text
-
-
-PACKAGE = """
-import torch
-
-kept = {}
-
-def rotate(x, positions):
-    frequencies = 1 / 10000 ** (torch.arange(0, 16, 2).float() / 16)
-    kept.setdefault("frequencies", frequencies.to(x.dtype))
-    angles = positions[..., None].float() * kept["frequencies"].float()
-    cos, sin = angles.cos(), angles.sin()
-    a, b = x.float().chunk(2, -1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1).to(x.dtype)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("module", ["kept", "kept.core"])
-def test_what_another_module_keeps_of_the_first_call_is_found(module, tmp_path, monkeypatch):
-    pytest.importorskip("torch", reason="torch is not installed")
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / "__init__.py").write_text("from kept.core import rotate\n")
-    (tmp_path / "kept" / "core.py").write_text(PACKAGE)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    found, _ = examined(f"{module}:rotate", "rope")
-    (fault,) = found.subject.other_calls
-    assert "vectors of bfloat16 before any of float32" in fault.text
 
 
 PACKAGE = """
