@@ -20,6 +20,9 @@ from posenc_cli import interrupts
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+"""Calls are small: torch's threads would spin between them, and cost three times the work."""
+
 _GLANCE = 0.1
 """Seconds between looks at whether a silent process still lives."""
 
@@ -66,6 +69,7 @@ class Exchange:
                 bufsize=0,
                 process_group=0,
                 pass_fds=[spoken],
+                env={**_ONE_THREAD, **os.environ},
             )
         finally:
             os.close(spoken)

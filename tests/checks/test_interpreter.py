@@ -35,6 +35,9 @@ def f(x, positions):
 def marked(x, positions):
     assert os.environ["MARK"] == "1"
     return f(x, positions)
+def of_threads(x, positions):
+    assert os.environ["OMP_NUM_THREADS"] == os.environ.get("MARK", "1")
+    return f(x, positions)
 """
 PYENV = sorted(Path("~/.pyenv/versions").expanduser().glob("3.*/bin/python"))
 
@@ -52,6 +55,21 @@ def script(tmp_path):
 
     (tmp_path / "mine.py").write_text(RIGHT)
     return write
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("asked", [None, "2"])
+def test_a_function_runs_on_one_thread_unless_the_user_says_otherwise(
+    asked, call, script, monkeypatch
+):
+    """Torch's threads spin between calls, and take three times the work."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if asked:
+        monkeypatch.setenv("OMP_NUM_THREADS", asked)
+        monkeypatch.setenv("MARK", asked)
+    place = script("", "unused").parent
+    status, _, err = call(*CHECK, "--impl", f"{place}/mine.py:of_threads")
+    assert (status, err) == (0, "")
 
 
 OWN = f'exec {shlex.quote(sys.executable)} "$@"'
