@@ -427,6 +427,7 @@ def test_tables_of_old_transformers_have_axes_before_their_rows(call, tmp_path):
     assert "cos, sin (1, 1, n, 64), each value twice, in halves" in asked_for["text"]
 
 
+@pytest.mark.long
 def test_a_function_without_positions_gets_no_longer_call_than_was_asked_for(call, tmp_path):
     """Its tables end with the context, and later rows are turned as its last."""
     code = """

@@ -399,6 +399,7 @@ def messages_of(cos, sin, right=RIGHT):
     return [cause.message for cause in causes_of(cos, sin, right)]
 
 
+@pytest.mark.long
 def test_what_is_said_of_a_part_of_the_rows_is_true_of_that_part_alone():
     packed = np.arange(ROWS)
     packed = packed - np.select([packed < 113, packed < 700, packed < 701], [0, 113, 700], 701)
@@ -432,6 +433,7 @@ def test_rows_in_any_order_are_all_told_in_float32():
     assert cause.residual.whole
 
 
+@pytest.mark.long
 def test_pairs_that_have_the_frequencies_of_a_rule_by_chance_are_not_taken_for_it():
     tens = 10.0 ** np.ceil(np.log10(ladder(128, 5e5)))
     right = rope.reference("rope", dim=128, base=5e5)
@@ -467,6 +469,7 @@ def test_a_ramp_of_another_logarithm_is_no_ramp_of_four_other_numbers(name, numb
     ]
 
 
+@pytest.mark.long
 def test_values_beside_the_nearest_are_told_from_noise():
     cos, sin = tables_at(np.arange(ROWS))
     bits = np.random.default_rng(1).integers(0, 1 << 16, cos.shape, dtype=np.uint32)
@@ -480,6 +483,7 @@ def test_values_beside_the_nearest_are_told_from_noise():
     assert all("next to the right one" not in each.message for each in causes_of(*noisy))
 
 
+@pytest.mark.long
 def test_a_rule_of_positions_that_has_exceptions_gives_way_to_what_has_none():
     rows = np.arange(4 * ROWS)
     (cause,) = causes_of(*tables_at(rows % 512 + (rows // 512) ** 2))

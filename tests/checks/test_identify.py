@@ -653,6 +653,7 @@ def test_a_table_without_a_number_is_said_to_hold_none(nothing):
     assert found.notes == ("all that was looked at is NaN or infinite: it holds no numbers",)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tables", [("cos", "sin"), ("cos-sin",)])
 def test_some_pairs_of_a_known_encoding_in_any_order_are_not_it(tables):
     """Their phases say where each row stands, but the whole encoding has more columns."""

@@ -77,6 +77,7 @@ def test_damage_of_any_size_leaves_a_table_what_it_is(
         assert best.census.misfit_rows.tolist() == [row]
 
 
+@pytest.mark.long
 def test_damage_leaves_a_coarse_table_the_factor_that_its_slow_pairs_hardly_show():
     table = made("rope-llama3", "float16", 60)
     whole = of(table).match

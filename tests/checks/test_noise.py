@@ -20,6 +20,7 @@ def causes_of(cos, sin):
     return diagnose(rope.of_tables(*tables, RIGHT, f"0:{ROWS}"))
 
 
+@pytest.mark.long
 def test_noise_is_told_with_its_size_and_how_it_is_spread():
     (cause,) = causes_of(COS + NOISE[0], SIN + NOISE[1])
     assert cause.cause == "noise"
@@ -61,6 +62,7 @@ def kept(seed, share, shape=(ROWS, PAIRS)):
     return np.random.default_rng(seed).random(shape) >= share
 
 
+@pytest.mark.long
 def test_dropout_is_told_with_its_probability():
     (cause,) = causes_of(COS * kept(1, 0.2) / 0.8, SIN * kept(2, 0.2) / 0.8)
     assert cause.cause == "noise"

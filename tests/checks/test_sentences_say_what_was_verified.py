@@ -181,6 +181,7 @@ def causes(cos, sin, right=None):
     return diagnose(found)
 
 
+@pytest.mark.long
 def test_one_column_that_is_scaled_is_not_said_of_each_pair():
     cos, sin = (np.tile(table, 2) for table in tables())
     cos[:, 40] *= 0.5
@@ -189,12 +190,14 @@ def test_one_column_that_is_scaled_is_not_said_of_each_pair():
     )
 
 
+@pytest.mark.long
 def test_a_cell_far_from_the_sample_has_no_cause_that_leaves_it_as_it_is():
     cos, sin = tables(positions=np.arange(1024))
     cos[777], sin[900, 4] = np.nan, sin[900, 4] + 0.2
     assert [cause.cause for cause in causes(cos, sin)] == ["not-a-number"]
 
 
+@pytest.mark.long
 def test_zeros_are_not_said_to_be_unwritten_memory():
     cos, sin = tables()
     cos[100:200] = sin[100:200] = 0

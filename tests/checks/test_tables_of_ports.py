@@ -150,6 +150,7 @@ def test_frequencies_that_became_0_come_with_the_number_that_they_are_below():
     )
 
 
+@pytest.mark.long
 def test_cells_of_a_flipped_bit_are_told_and_others_are_not():
     cos, sin = tables(ladder(64))
     once = flipped(cos, 611, 7, 23)

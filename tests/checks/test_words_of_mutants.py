@@ -97,6 +97,7 @@ def messages_of(values, right):
     return [first.message, *(other.message for other in first.alike)]
 
 
+@pytest.mark.long
 def test_two_numbers_of_a_rule_that_give_the_same_are_both_said():
     given = {"dim": 64, "layout": "half", "factor": 4.0, "max_position_embeddings": 4096}
     right = rope.reference("rope-dynamic", seq_len=16384, **given)
@@ -113,6 +114,7 @@ def test_formats_that_round_frequencies_alike_are_both_said():
     assert said == ["the frequencies were rounded to float16 or TF32"]
 
 
+@pytest.mark.long
 def test_evenly_spaced_positions_are_said_beside_the_frequencies_that_do_the_same():
     right = rope.reference("rope", dim=64, base=1e4, layout="half")
     angles = np.outer(np.linspace(0, 3000, 3000), ladder(64, 1e4))
@@ -129,6 +131,7 @@ def test_evenly_spaced_positions_are_said_beside_the_frequencies_that_do_the_sam
     assert (cause.cause, cause.alike) == ("frequency-rule", ())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [18, 33])
 def test_a_rule_that_is_nearly_right_is_none_of_some_pairs(seed):
     right = rope.reference("rope-yarn", dim=64, layout="half", factor=16.0, attention_factor=1.0)

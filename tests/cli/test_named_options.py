@@ -7,6 +7,8 @@ import inspect
 import re
 from pathlib import Path
 
+import pytest
+
 import posenc_cli
 from posenc_cli.checks.widths import of_width
 from posenc_cli.cli.app import COMMANDS, application, function_of
@@ -32,6 +34,7 @@ def named_in(tree):
     return {flag for text in texts if isinstance(text, str) for flag in _OPTION.findall(text)}
 
 
+@pytest.mark.long
 def test_every_option_that_a_text_names_is_one_of_some_command():
     known = {"--version"}.union(*(options_of(name) for name in COMMANDS))
     package = Path(posenc_cli.__file__).parent

@@ -63,6 +63,7 @@ def departures(case):
     return ()
 
 
+@pytest.mark.long
 def test_every_difference_is_covered_by_a_number():
     covered = {
         id(difference)

@@ -42,6 +42,7 @@ def environment():
     return module
 
 
+@pytest.mark.long
 def test_the_source_distribution_holds_every_file(tmp_path):
     """So that its tests, its checks and its commands are those of the checkout."""
     sdist = pytest.importorskip("hatchling.builders.sdist", reason="hatchling is not installed")

@@ -230,6 +230,7 @@ def test_what_the_readme_says_of_gpt_oss_is_what_compare_finds(call):
     assert (status, found["differing"], found["count"]) == (1, *map(int, counted.groups()))
 
 
+@pytest.mark.long
 def test_the_readme_says_how_to_run_a_reader_as_the_reader_itself_does(call, tmp_path):
     assert call("emit", "-m", "llama-3-8b", "--reader", "c", "--out", "pack", "-q")[0] == 0
     compiled = re.search(r"`cc pack/(reader\.c yours\.c -lm && \./a\.out pack)`", README)[1]

@@ -32,6 +32,7 @@ def test_a_job_has_a_run_for_each_seed_and_stretch_that_applies() -> None:
     assert {run.stretch for run in run_job(alibi).runs} == {"none"}
 
 
+@pytest.mark.long
 def test_the_same_job_gives_the_same_bits_again_and_as_json() -> None:
     (job,) = request("t5").jobs()
     first, second = run_job(job), run_job(job)

@@ -110,6 +110,7 @@ def test_a_bias_is_added_to_the_scores_and_a_hybrid_has_both() -> None:
     held("rope+alibi", bias=falling(), met=turned_products)
 
 
+@pytest.mark.long
 def test_queries_in_blocks_see_what_they_see_at_once() -> None:
     held("alibi", length=300, bias=falling(300))
 
@@ -119,6 +120,7 @@ def test_a_window_hides_keys_as_far_back_as_training_and_farther() -> None:
     held("nope", WINDOW, hidden=(distances < 0) | (distances >= TRAINED))
 
 
+@pytest.mark.long
 def test_log_n_multiplies_the_scores_of_late_queries() -> None:
     keys = np.arange(1, LENGTH + 1)[:, None]
     factors = np.maximum(1, np.log(keys) / np.log(TRAINED))
@@ -180,6 +182,7 @@ def test_fire_scores_by_the_network_of_its_paper() -> None:
     np.testing.assert_allclose(logits("fire", tokens)[0, 1].numpy(), expected, atol=2e-4)
 
 
+@pytest.mark.long
 def test_a_later_token_changes_nothing_before_it() -> None:
     for name in ("rope", "t5", "shaw", "xpos", "kerple-log", "learned"):
         tokens = some_tokens().clone()
