@@ -321,7 +321,7 @@ def sandwich(
     heads: Heads = 8,
     dim: Annotated[
         int,
-        Param("columns of the sinusoids", minimum=2, maximum=4096, source=_SANDWICH),
+        Param("columns of the sinusoids", minimum=2, maximum=65536, source=_SANDWICH),
     ] = 128,
     base: Base = 10_000.0,
     convention: Annotated[
