@@ -13,14 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.added import added_cause
-from posenc_cli.checks.added_angles import added_angles_cause
 from posenc_cli.checks.axes import axis_cause
-from posenc_cli.checks.cell_maps import byte_order_cause, cell_map_cause, own_numbers_cause
 from posenc_cli.checks.codes import FindingName
 from posenc_cli.checks.grid_orders import grid_cause
 from posenc_cli.checks.growing_lengths import growth_cause
-from posenc_cli.checks.interpolated import interpolated_cause
 from posenc_cli.checks.less_precise import lack_of_precision
 from posenc_cli.checks.mirrors import mirror_cause, mirrored_rows_cause
 from posenc_cli.checks.missing import missing_cause, missing_values
@@ -33,12 +29,7 @@ from posenc_cli.checks.nearly import (
     rounded_vectors_cause,
     unexplained_drift,
 )
-from posenc_cli.checks.noise import damaged_cause, dropped_cause, noise_cause
 from posenc_cli.checks.own_lengths import own_length_cause
-from posenc_cli.checks.passed import changed_columns, passed_cause
-from posenc_cli.checks.quantized import quantized_causes
-from posenc_cli.checks.real_positions import real_position_cause
-from posenc_cli.checks.recurrences import recurrence_cause
 from posenc_cli.checks.regimes import regime_causes
 from posenc_cli.checks.rope import without_growth
 from posenc_cli.checks.some_cells import (
@@ -140,22 +131,20 @@ def _distinct(explanations: list[Explanation]) -> tuple[Explanation, ...]:
 
 def _all_causes(suspect: Suspect) -> list[Explanation]:
     """The causes of a subject all of whose values are numbers; none if nothing explains it."""
-    added = added_cause(suspect.examination)
-    if added is not None:
-        return [added]
-    if suspect.examination.subject.passed is None:
+    if not suspect.sample.stray.any():
         return _causes_of_pairs(suspect)
-    passed = passed_cause(suspect.examination)
     within = _suspect(suspect.examination, of_pairs=True)
+    beside = suspect.sample.stray - within.sample.stray  # of columns outside the pairs
+    if not (beside > 2 * suspect.examination.tolerance.floor).any():
+        return _causes_of_pairs(suspect)
+    message = "columns outside the rotated pairs do not keep their values"
+    changed = Explanation(Cause.ROTARY_DIM, message, "the pairs rotate as they should")
     residual = within.residual(Defect())
     if residual.whole and _layout_cause(within) is None:
-        if passed is None and not suspect.residual(Defect()).whole:
-            passed = with_residual(changed_columns(suspect.examination), residual)
-        if passed is not None:
-            return [passed, *_one_of(amplitude_cause(within.sample))]
-    if passed is None:
-        return _causes_of_pairs(suspect)
-    return [passed, *(why for why in _causes_of_pairs(within) if why.cause != Cause.UNKNOWN)]
+        return [with_residual(changed, residual), *_one_of(amplitude_cause(within.sample))]
+    others = [why for why in _causes_of_pairs(within) if why.cause != Cause.UNKNOWN]
+    evidence = "the pairs: see the other causes" if others else "nor do the pairs rotate rightly"
+    return [replace(changed, evidence=evidence), *others]
 
 
 def _causes_of_pairs(suspect: Suspect) -> list[Explanation]:
@@ -183,7 +172,7 @@ def _irregular_causes(irregular: tuple[Irregularity, ...]) -> tuple[Explanation,
 
 def _causes_beside_missing(suspect: Suspect, survey: Survey) -> tuple[Explanation, ...]:
     """The causes of a subject of which some values are no numbers: of these, and of the others."""
-    known = byte_order_cause(suspect) or missing_cause(suspect)
+    known = missing_cause(suspect)
     if known is not None:
         return (known,)
     missing = missing_values(suspect, survey)
@@ -216,7 +205,7 @@ def _causes_beside_missing(suspect: Suspect, survey: Survey) -> tuple[Explanatio
     if residual.whole:
         near = f"the others are right, to {residual.within:.2g}"
         return (replace(missing, evidence=f"{evidence}; {near}"),)
-    others = [why for why in _all_causes(rest) if why.cause != Cause.UNKNOWN]
+    others = [why for why in _causes_of_pairs(rest) if why.cause != Cause.UNKNOWN]
     told = "no known mistake gives the others"
     if others:
         told = "of the others: see the other causes"
@@ -375,7 +364,6 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or empty_pairs_cause(suspect)
         or axis_cause(suspect)
         or grid_cause(suspect)
-        or real_position_cause(suspect)
     )
     zeros = _one_of(unwritten_cause(examination, zeros_of))
     explanation = explanation or rounded_powers_cause(suspect)
@@ -384,23 +372,14 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         return [*_beside_zeros(explanations, zeros), *with_amplitude]
     return (
         _one_of(rounded_vectors_cause(suspect))
-        or quantized_causes(suspect)
         or _one_of(own_length_cause(suspect))
-        or _one_of(added_angles_cause(suspect))
-        or _one_of(interpolated_cause(suspect))
-        or _one_of(recurrence_cause(suspect))
-        or _one_of(dropped_cause(suspect))
-        or _one_of(byte_order_cause(suspect))
-        or _one_of(cell_map_cause(suspect))
         or _causes_of_rows(suspect)
-        or _one_of(own_numbers_cause(suspect))
         or _one_of(stretched_cause(suspect))
         or _one_of(precision_cause(suspect))
         or _one_of(neighbour_cause(suspect))
-        or _one_of(noise_cause(suspect))
         or _one_of(unwritten_cause(examination, garbage_of))
         or _one_of(unwritten_rates_cause(suspect))
-        or _one_of(damaged_cause(suspect) or pairs_cause(suspect))
+        or _one_of(pairs_cause(suspect))
     )
 
 

@@ -1,7 +1,9 @@
-"""Tokens of a grid that are counted otherwise: its places in another order, or of another width.
+"""Tokens of a grid that are counted in another order: by columns, with H for W, or in blocks.
 
-Each rule says at which place of the grid a token is taken to stand. The rotation of that place is
-then held against every cell.
+Each order gives the place of every token on the grid; it is a cause only if the rotations of these
+places reproduce every cell. Such orders are public bugs: rows and columns exchanged
+(huggingface/pytorch-image-models#2541, Meituan-AutoML/VisionLLaMA#4), and patches in the 2×2 blocks
+that a merger reads taken for patches row by row (vllm-project/vllm#52932, lablup/mlxcel#1610).
 """
 
 from __future__ import annotations
@@ -27,14 +29,8 @@ if TYPE_CHECKING:
     from posenc_cli.inference.sample import Sample
     from posenc_cli.numerics.arrays import Flags, Integers, RealRows
 
-_WIDTHS = (16, 24, 32, 48, 64, 96, 128, 256)
-"""Lengths of a row that code may have as a number of its own."""
-
-_BLOCKS = (2, 4)
-"""Sides of the blocks in which patches may come, as those that are merged do."""
-
-_TOKENS = (1, 2, 3, 4, 5, 8)
-"""Tokens before those of the image: a class token, and registers."""
+_BLOCK = 2
+"""Side of the blocks that patches come in: the ``spatial_merge_size`` of Qwen2-VL and others."""
 
 
 class GridOrder(Record):
@@ -132,28 +128,17 @@ def _missed(piece: Sample, grid: _CountedGrid, order: GridOrder) -> tuple[RealRo
 
 
 def _orders(grid: _CountedGrid) -> Iterator[GridOrder]:
-    """How tokens may be counted, the plainest first; none as they should be."""
-    sizes = grid.sizes
-    text = "×".join(map(str, sizes))
-    yield from _other_axes_first(sizes, text)
-    yield from _mirrored(sizes, text)
-    yield from _late(sizes)
-    if len(sizes) == 2:
-        yield from _of_other_widths(sizes)
-        yield from _in_blocks(sizes)
-        rows, columns = sizes
-
-        def there_and_back(p: Integers) -> tuple[Integers, ...]:
-            y, x = np.unravel_index(p % (rows * columns), sizes)
-            return y, np.where(y % 2, columns - 1 - x, x)
-
-        message = "tokens are counted to and fro: every second row of the grid from its end"
-        yield GridOrder(Cause.POSITION_OFFSET, message, there_and_back)
+    """Orders that tokens may be counted in, the plainest first."""
+    yield from _other_axes_first(grid.sizes)
+    if len(grid.sizes) == 2:
+        yield from _rows_for_columns(grid.sizes)
+        yield from _in_blocks(grid.sizes)
 
 
-def _other_axes_first(sizes: tuple[int, ...], text: str) -> Iterator[GridOrder]:
+def _other_axes_first(sizes: tuple[int, ...]) -> Iterator[GridOrder]:
     """Tokens that run along another axis first: column by column."""
     plain = tuple(range(len(sizes)))
+    text = "×".join(map(str, sizes))
     for order in itertools.permutations(plain):
         if order == plain:
             continue
@@ -170,72 +155,26 @@ def _other_axes_first(sizes: tuple[int, ...], text: str) -> Iterator[GridOrder]:
         yield GridOrder(Cause.POSITION_OFFSET, message, places)
 
 
-def _mirrored(sizes: tuple[int, ...], text: str) -> Iterator[GridOrder]:
-    """Axes along which places are counted from the end."""
-    axes = range(len(sizes))
-    for count in range(1, len(sizes) + 1):
-        for turned in itertools.combinations(axes, count):
-
-            def places(p: Integers, turned: tuple[int, ...] = turned) -> tuple[Integers, ...]:
-                along = np.unravel_index(p % math.prod(sizes), sizes)
-                return tuple(
-                    size - 1 - place if axis in turned else place
-                    for axis, (size, place) in enumerate(zip(sizes, along, strict=True))
-                )
-
-            named = f"ax{'i' if count == 1 else 'e'}s {', '.join(map(str, turned))}"
-            message = f"places of the grid of {text} are counted from the end along {named}"
-            yield GridOrder(Cause.POSITION_OFFSET, message, places)
-
-
-def _late(sizes: tuple[int, ...]) -> Iterator[GridOrder]:
-    """Tokens that stand where others do before or after them."""
-    count = math.prod(sizes)
-    for off in (number * sign for number in _TOKENS for sign in (-1, 1)):
-
-        def places(p: Integers, off: int = off) -> tuple[Integers, ...]:
-            return tuple(np.unravel_index(np.clip(p + off, 0, count - 1), sizes))
-
-        side = "first" if off < 0 else "last"
-        message = (
-            f"tokens stand at the places of those {abs(off)} {'before' if off < 0 else 'after'} "
-            f"them on the grid, the {side} ones at its {side}"
-        )
-        yield GridOrder(Cause.POSITION_OFFSET, message, places)
-
-
-def _of_other_widths(sizes: tuple[int, ...]) -> Iterator[GridOrder]:
-    """Rows of another length: the number of rows for that of columns, or a number of code."""
+def _rows_for_columns(sizes: tuple[int, ...]) -> Iterator[GridOrder]:
+    """Rows that are taken to be as long as there are rows."""
     rows, columns = sizes
-    near = range(2, 2 * max(sizes) + 1)
-    for width in dict.fromkeys((rows, columns, *near, *_WIDTHS)):
-
-        def places(p: Integers, width: int = width) -> tuple[Integers, ...]:
-            return p // width, p % width
-
-        def exchanged(p: Integers, width: int = width) -> tuple[Integers, ...]:
-            return p % width, p // width
-
-        if width != columns:
-            message = f"rows of the grid are taken to have {width} places, not {columns}"
-            yield GridOrder(Cause.POSITION_OFFSET, message, places)
-        if width not in (rows, columns):
-            message = f"rows of {width} places for {columns}, and the two axes are exchanged"
-            yield GridOrder(Cause.AXIS, message, exchanged)
+    if rows != columns:
+        message = f"rows of the grid are taken to have {rows} places, not {columns}"
+        yield GridOrder(Cause.POSITION_OFFSET, message, lambda p: (p // rows, p % rows))
 
 
 def _in_blocks(sizes: tuple[int, ...]) -> Iterator[GridOrder]:
-    """Tokens that come in square blocks, as patches do that are merged."""
+    """Tokens that come in square blocks, as patches that are merged do."""
     rows, columns = sizes
-    for side in _BLOCKS:
-        if rows % side or columns % side:
-            continue
+    side = _BLOCK
+    if rows % side or columns % side:
+        return
 
-        def places(p: Integers, side: int = side) -> tuple[Integers, ...]:
-            down, across, y, x = np.unravel_index(
-                p % (rows * columns), (rows // side, columns // side, side, side)
-            )
-            return down * side + y, across * side + x
+    def places(p: Integers) -> tuple[Integers, ...]:
+        down, across, y, x = np.unravel_index(
+            p % (rows * columns), (rows // side, columns // side, side, side)
+        )
+        return down * side + y, across * side + x
 
-        message = f"tokens come in blocks of {side}×{side} places, as patches that are merged do"
-        yield GridOrder(Cause.POSITION_OFFSET, message, places)
+    message = f"tokens come in blocks of {side}×{side} places, as patches that are merged do"
+    yield GridOrder(Cause.POSITION_OFFSET, message, places)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from posenc_cli.checks.wording import Suspect
     from posenc_cli.inference.localise import Localisation, Regime
 
+_MOST_LEFT = 0.5
+"""Of the wrong rows: parts that leave more of them unknown do not tell what is wrong, as where the
+rows of one block happen to be right but for a sign."""
 
 _ONE_PAIR = 1e-3
 """What may be left over of one pair that is said to stand at other positions: of a turn, less than
@@ -49,24 +52,28 @@ def regime_causes(suspect: Suspect) -> list[Explanation]:
     causes: list[Explanation] = []
     for regimes in _alike_regimes(found):
         causes += _regime_words(regimes, suspect, found)
-    if not found.complete:
-        last = found.regimes[-1].last
-        unwritten = unwritten_rows_cause(suspect, found.regimes[-1].rows.stop)
-        if unwritten is not None:
-            return [*causes[: MOST - 1], unwritten]
-        rest = int(np.count_nonzero(~rightness.rows)) - sum(
-            regime.rows.count for regime in found.regimes
-        )
-        if rest > 0:
-            causes = [
-                *causes[: MOST - 1],
-                Explanation(
-                    Cause.UNKNOWN,
-                    f"after position {last} no known mistake gives what is wrong",
-                    f"{rest} of {whole.count} positions are left",
-                ),
-            ]
-    return causes
+    return causes if found.complete else _with_the_rest(causes, found, suspect, rightness)
+
+
+def _with_the_rest(
+    causes: list[Explanation], found: Localisation, suspect: Suspect, rightness: Rightness
+) -> list[Explanation]:
+    """The causes of parts and that of the rows after them; none where most wrong rows are left."""
+    unwritten = unwritten_rows_cause(suspect, found.regimes[-1].rows.stop)
+    if unwritten is not None:
+        return [*causes[: MOST - 1], unwritten]
+    wrong = int(np.count_nonzero(~rightness.rows))
+    rest = wrong - sum(regime.rows.count for regime in found.regimes)
+    if rest > _MOST_LEFT * wrong:
+        return []
+    if rest <= 0:
+        return causes
+    unknown = Explanation(
+        Cause.UNKNOWN,
+        f"after position {found.regimes[-1].last} no known mistake gives what is wrong",
+        f"{rest} of {suspect.whole.count} positions are left",
+    )
+    return [*causes[: MOST - 1], unknown]
 
 
 def _is_chance(found: Localisation, rightness: Rightness) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.subject import Subject
-from posenc_cli.checks.unit_pairings import columns_alone, pairing_of, passed_pairing, read_as
+from posenc_cli.checks.unit_pairings import pairing_of, read_as
 from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlock, Turning
 from posenc_cli.records import Record
 
@@ -97,15 +97,12 @@ class ResultReader:
         single = places.count > _LARGE and returned.dtype != "float64"
         self._kind = np.complex64 if single else np.complex128
         self._pairings = pairings
-        passed = passed_pairing(returned.values, own)
-        self._passed = () if passed is None else (passed,)
         self._infinite = False
 
     @cached_property
     def _caches(self) -> list[_CallCache]:
         count = self._places.count
-        pairings = [*self._pairings, *self._passed]
-        return [_CallCache.empty(pairing, count, self._kind) for pairing in pairings]
+        return [_CallCache.empty(pairing, count, self._kind) for pairing in self._pairings]
 
     def like(self, other: ResultReader) -> bool:
         """Whether what is known of another result before it is read is what is known of this."""
@@ -124,11 +121,8 @@ class ResultReader:
     def take(self, rows: slice, matrices: UnitMatrices) -> None:
         """Keep what the matrices of some rows show."""
         for cache in self._caches:
-            looked_at = matrices
-            if cache.pairing in self._passed:
-                looked_at = columns_alone(matrices, cache.pairing)
             cache.turned[rows], cache.mirrored[rows], cache.rest[rows], cache.passed[rows] = (
-                read_as(looked_at, cache.pairing)
+                read_as(matrices, cache.pairing)
             )
         if not np.isfinite(self._caches[0].turned[rows]).all():
             self._infinite |= bool(np.isinf(matrices).any())
@@ -136,7 +130,6 @@ class ResultReader:
     def subject(self, target: str, *, both: bool) -> Subject:
         """The subject that they are; ``both`` says that q and k were looked at."""
         turnings = [cache.turning(self._places, self._dtype) for cache in self._caches]
-        passed = turnings.pop() if self._passed else None
         mismatch = None
         if self._own.pairs != self._reference.pairs:
             # More of them may have changed places alone.
@@ -157,7 +150,6 @@ class ResultReader:
                 "patterns": list(self._conduct.patterns),
                 "untried": list(self._conduct.untried),
             },
-            passed=passed,
             infinite=self._infinite,
             returned_half=self._conduct.returned_half,
         )

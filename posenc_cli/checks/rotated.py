@@ -57,9 +57,8 @@ def rotated_subject(
     if not any(x[rows].any() for rows in places.row_blocks()):
         raise InvalidInput(f"--rotated {name}: the vectors before the rotation are all zero")
 
-    def turning_of(pairing: ColumnPairing, others: Sequence[int] | None = None) -> Turning:
-        if others is None:
-            others = pairing.others(x.shape[1])
+    def turning_of(pairing: ColumnPairing) -> Turning:
+        others = pairing.others(x.shape[1])
         reader = _rotated_reader(x, y, pairing, others, places, most=4 * reference.scale)
         return Turning(places, pairing.pairs, dtype, 4, pairing, reader)
 
@@ -88,15 +87,12 @@ def rotated_subject(
         mismatch = f"{2 * own.pairs} columns turn, {2 * reference.pairs} of the reference"
         return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)
     alike = own.pairing is not None and own.pairing.layout == reference.content.layout
-    others = (own.pairing or reference.pairing).others(width)
-    passed = [turning_of(pairing, ()) for pairing in ColumnPairing.of_columns(others)]
     return Subject(
         SubjectKind.ROTATED,
         name,
         own,
         own if alike else turning_of(reference.pairing),
         notes=notes,
-        passed=_likeliest_turning(passed, before_and_after) if passed else None,
         vectors=before_and_after,
     )
 

@@ -84,12 +84,11 @@ class Subject(Record):
     values are no numbers, ``irregular`` why a function is no map of each row by its position,
     ``other_calls`` what it does otherwise in calls of other kinds than those that were measured.
     ``call`` says how it was called, and ``key`` is what it does to keys, where it turns queries
-    and keys. ``passed`` is what becomes of the columns that no pair has, paired as they turn if
-    they do; None where they stay. ``vectors`` gives rows of them before and after, where it is
-    these. Of a function, ``infinite`` says that some values it returned are, ``returned_half``
-    which half precision all that it makes of random vectors has, ``returned_tables`` that it is
-    judged by tables that it returned. ``as_pairs`` reads tables of as many columns as the reference
-    has pairs, whose values come twice, with a pair for each column.
+    and keys. ``vectors`` gives rows of them before and after, where it is these. Of a function,
+    ``infinite`` says that some values it returned are, ``returned_half`` which half precision all
+    that it makes of random vectors has, ``returned_tables`` that it is judged by tables that it
+    returned. ``as_pairs`` reads tables of as many columns as the reference has pairs, whose values
+    come twice, with a pair for each column.
     """
 
     kind: SubjectKind
@@ -104,7 +103,6 @@ class Subject(Record):
     other_calls: tuple[Irregularity, ...] = ()
     call: dict[str, Any] | None = None
     key: Subject | None = None
-    passed: Turning | None = None
     vectors: Vectors | None = None
     infinite: bool = False
     returned_half: str | None = None

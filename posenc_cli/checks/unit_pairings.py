@@ -15,32 +15,6 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, NumberArray, Reals, UnitMatrices
 
 
-_STAYS = 1e-2
-"""What a column may lose or gain in a half precision and still be called left as it is."""
-
-
-def passed_pairing(matrices: UnitMatrices, own: ColumnPairing) -> ColumnPairing | None:
-    """How the columns that no pair has are paired if they turn; None where they stay."""
-    others = own.others(matrices.shape[1])
-    alone = matrices[:, others][:, :, others]
-    if not np.abs(alone - np.eye(len(others))).max(initial=0) > _STAYS:
-        return None
-    ways = ColumnPairing.of_columns(others)
-    return min(ways, key=lambda way: stray(columns_alone(matrices, way), way), default=None)
-
-
-def columns_alone(matrices: UnitMatrices, pairing: ColumnPairing) -> UnitMatrices:
-    """The matrices of what the columns of a pairing become, as if the others stayed as they are.
-
-    They may become what other columns hold.
-    """
-    columns = [*pairing.first, *pairing.second]
-    alone = np.zeros_like(matrices)
-    alone[:] = np.eye(matrices.shape[1])
-    alone[:, :, columns] = matrices[:, :, columns]
-    return alone
-
-
 @np.errstate(invalid="ignore")  # of what is infinite
 def read_as(
     matrices: UnitMatrices, pairing: ColumnPairing

@@ -53,7 +53,4 @@ class Cause(Code):
         "frequencies or rows are what memory held that nothing was written to",
     )
     NOT_A_NUMBER = "not-a-number", "cells are NaN or infinite, and nothing says why"
-    NUMBER_FORMAT = "number-format", "cells are the bytes of another number format"
-    NOISE = "noise", "cells are off at random: noise was added, or cells were dropped"
-    DAMAGED = "damaged", "single cells hold other values, as of flipped bits; the others are right"
     UNKNOWN = "unknown", "no known mistake gives these values"

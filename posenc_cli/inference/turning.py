@@ -18,7 +18,7 @@ from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from posenc_cli.formulas.tables import Layout
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
@@ -111,18 +111,6 @@ class ColumnPairing(Record):
             [*first, *range(2 * turning, 2 * pairs, 2)],
             [*second, *range(2 * turning + 1, 2 * pairs, 2)],
         )
-
-    @classmethod
-    def of_columns(cls, columns: Sequence[int]) -> list[ColumnPairing]:
-        """How these columns may be paired among themselves; in no way where their number is odd.
-
-        >>> [pairing.second for pairing in ColumnPairing.of_columns((4, 5, 6, 7))]
-        [(6, 7), (5, 7)]
-        """
-        if not columns or len(columns) % 2:
-            return []
-        ways = (paired_columns(layout, len(columns) // 2) for layout in LAYOUTS)
-        return [_both_ways(*([columns[j] for j in of_pairs] for of_pairs in way)) for way in ways]
 
     def others(self, width: int) -> tuple[int, ...]:
         """Of so many columns those that no pair has."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -16,7 +15,6 @@ from tests.checks.textbook import (
     Rope,
     along,
     cut,
-    dynamic,
     ladder,
     linear,
     llama3,
@@ -28,51 +26,6 @@ from tests.checks.textbook import (
 
 MUTANTS = Mutants()
 mutant = MUTANTS.add
-
-
-def xpos_decay(shape, centre):
-    """xPos's scale of each row and pair."""
-    rows, pairs = shape
-    zeta = (np.arange(0, 2 * pairs, 2) + 0.4 * 2 * pairs) / (1.4 * 2 * pairs)
-    return zeta ** ((np.arange(rows) - centre)[:, None] / 512)
-
-
-def summed_angles(dtype):
-    """Cosines and sines of angles to which the frequency is added in each row."""
-
-    def tables(cosines, _):
-        rows, rates = len(cosines), ladder(2 * cosines.shape[1], 1e4).astype(dtype)
-        angles = np.zeros(cosines.shape, dtype)
-        angles[1:] = np.cumsum(np.broadcast_to(rates, (rows - 1, rates.size)), 0, dtype=dtype)
-        return np.cos(angles.astype(np.float32)), np.sin(angles.astype(np.float32))
-
-    return tables
-
-
-def turned_on(base):
-    """Each row the one before, turned on by one step in complex64."""
-
-    def tables(cosines, _):
-        step = np.exp(1j * ladder(2 * cosines.shape[1], base)).astype(np.complex64)
-        rows = np.ones(cosines.shape, np.complex64)
-        for row in range(1, len(rows)):
-            rows[row] = rows[row - 1] * step
-        return rows.real, rows.imag
-
-    return tables
-
-
-def between(knots, half=0.0, corner=0):
-    """Rows that are interpolated linearly between those of a table of so many."""
-
-    def mend(*tables):
-        rows = len(tables[0])
-        at = np.maximum((np.arange(rows) + half) * (knots - corner) / (rows - corner) - half, 0)
-        before = np.minimum(at.astype(int), knots - 1)
-        after, share = np.minimum(before + 1, knots - 1), (at - before)[:, None]
-        return tuple((1 - share) * each[before] + share * each[after] for each in tables)
-
-    return mend
 
 
 def kept_by_matrix_products(values):
@@ -93,46 +46,6 @@ def kept_bits_cut(values):
     return bits.view(np.float32).astype(float)
 
 
-def added(block, base, cosine, sine):
-    """Rows of coarse and fine angles, a of whole blocks and b within one, put together."""
-
-    def tables(cosines, _):
-        p, rates = np.arange(len(cosines)), ladder(2 * cosines.shape[1], base)
-        a, b = (np.exp(1j * place[:, None] * rates) for place in (p // block * block, p % block))
-        return cosine(a, b), sine(a, b)
-
-    return tables
-
-
-def cos_of_sum(a, b):
-    return (a * b).real
-
-
-def sin_of_sum(a, b):
-    return (a * b).imag
-
-
-def sin_of_difference(a, b):
-    return (a * b.conj()).imag
-
-
-def cos_of_difference(a, b):
-    return (a * b.conj()).real
-
-
-def grown(*ends):
-    """Rows of dynamic NTK in blocks that end so, each with the base of the length at its end."""
-
-    def tables(cosines, _):
-        rows = np.empty(cosines.shape, complex)
-        for start, end in itertools.pairwise((0, *ends)):
-            p = np.arange(start, min(end, len(rows)))[:, None]
-            rows[start:end] = np.exp(1j * p * dynamic(64, 1e4, 4, max(end, 4096), 4096))
-        return rows.real, rows.imag
-
-    return tables
-
-
 def rounded_at_random(values, seed):
     """One of the two numbers of bfloat16 next to each, the nearer more often."""
     bits = np.float32(values).view(np.uint32)
@@ -143,17 +56,6 @@ def rounded_at_random(values, seed):
 def on_grid(p):
     """The row or the column that each pair follows, (L, pairs)."""
     return placed(lambda tokens: tuple(GRID[:, tokens]))(p)
-
-
-def stretched_linear(cosines, sines):
-    """The unscaled rows of every fourth position, and means between them."""
-    angles = np.arange(len(cosines) // 4)[:, None] * ladder(2 * cosines.shape[1], 1e4)
-    known = np.concatenate([np.cos(angles), np.sin(angles)], 1)
-    at = np.arange(len(cosines)) / 4
-    before = at.astype(int)
-    after, share = np.minimum(before + 1, len(known) - 1), (at - before)[:, None]
-    rows = (1 - share) * known[before] + share * known[after]
-    return np.split(rows, 2, 1)
 
 
 # fmt: off
@@ -179,28 +81,6 @@ mutant("packed", "plain", "position-offset", "positions start again at 700 and 1
 mutant("cosines_ring", "plain", "cos-sin-mispaired", "a ring buffer of 1000 rows for cosines alone",
     relative=False, subjects=("tables", "half"),
     mend=lambda c, s: (c[np.arange(len(c)) % 1000], s))
-mutant("decay_of_xpos", "plain", "attention-factor", "xPos's decay on RoPE, about row 2048",
-    relative=None, subjects=("tables", "half"),
-    mend=lambda c, s: (c * (decay := xpos_decay(c.shape, 2048)), s * decay))
-mutant("decay_of_keys", "plain", "attention-factor", "the decay of xPos's keys on RoPE",
-    relative=None, subjects=("tables", "half"),
-    mend=lambda c, s: (c * (decay := 1 / xpos_decay(c.shape, 0)), s * decay))
-mutant("rows_resized", "plain", "position-offset", "4096 rows resized from 2048, as images are",
-    relative=False, subjects=("tables", "half"), mend=between(2048, half=0.5))
-mutant("rows_resized_corners", "wide", "position-offset", "rows resized from 1024, ends kept",
-    relative=False, subjects=("tables", "half"), mend=between(1024, corner=1))
-mutant("rows_resized_plain", "plain", "position-offset", "rows resized from 512, no ends kept",
-    relative=False, subjects=("tables", "half"), mend=between(512))
-mutant("rows_for_positions", "linear", "table-precision", "rows interpolated in place of positions",
-    relative=False, subjects=("tables", "half"), mend=stretched_linear)
-mutant("angles_summed", "plain", "position-precision", "angles summed in float32, row by row",
-    relative=False, subjects=("tables", "half"), mend=summed_angles(np.float32))
-mutant("angles_summed_half", "plain", "position-precision", "angles summed in float16, row by row",
-    relative=False, subjects=("tables", "half"), mend=summed_angles(np.float16))
-mutant("rows_turned_on", "plain", "table-precision", "each row the one before, turned in complex64",
-    relative=False, subjects=("tables", "half"), mend=turned_on(1e4))
-mutant("rows_turned_on_wide", "wide", "table-precision", "rows turned on in complex64, base 500000",
-    relative=False, subjects=("tables", "half"), mend=turned_on(5e5))
 mutant("left_padding", "plain", "position-offset", "7 padded tokens on the left counted", offset=7)
 mutant("left_padding_held", "plain", "position-offset",
     "padding ends at row 9, before it position 1", relative=False,
@@ -305,16 +185,10 @@ mutant("grid_by_columns", "grid", "position-offset", "a grid counted column by c
     relative=None, remap=placed(lambda p: (p % 16, p // 16)))
 mutant("grid_other_width", "grid", "position-offset", "rows of 16 places for 64", relative=None,
     remap=placed(lambda p: (p // 16, p % 16)))
-mutant("grid_odd_width", "grid", "position-offset", "rows of 65 places for 64", relative=None,
-    remap=placed(lambda p: (p // 65, p % 65)))
-mutant("grid_width_exchanged", "grid", "axis", "rows of 32 places, axes exchanged", relative=None,
-    remap=placed(lambda p: (p % 32, p // 32)))
 mutant("grid_blocks", "grid", "position-offset", "patches in blocks of 2×2", relative=None,
     remap=placed(lambda p: (p // 128 * 2 + p // 2 % 2, p // 4 % 32 * 2 + p % 2)))
 mutant("grid_upside_down", "grid", "position-offset", "rows counted from the lowest",
     relative=None, remap=placed(lambda p: (15 - p // 64, p % 64)))
-mutant("grid_class_token", "grid", "position-offset", "a class token counted", relative=None,
-    remap=placed(lambda p: (np.maximum(p - 1, 0) // 64, np.maximum(p - 1, 0) % 64)))
 
 # No numbers.
 mutant("one_missing", "plain", "not-a-number", "one cell is no number", relative=None,
@@ -370,15 +244,6 @@ mutant("first_copied", "plain", "cos-sin-mispaired", "the turned first column in
 mutant("second_lost", "yarn", "cos-sin-mispaired", "the second column of a pair set to zero",
     relative=False, subjects=APPLIED,
     apply=lambda x, c, s, _: turned(x, c, s) * (np.arange(128) < 64))
-
-# Added.
-mutant("added_turned", "plain", "cos-sin-mispaired", "rotated, and the sinusoid is added",
-    relative=False, subjects=APPLIED,
-    apply=lambda x, c, s, _: turned(x, c, s) + np.concatenate([s[:, :32], c[:, :32]], 1))
-mutant("added_interleaved", "wide", "no-rotation", "sinusoids of base 10000 are added in turn",
-    relative=False, subjects=("rotated",), apply=lambda x, *_: x + np.stack(
-        [f(np.arange(len(x))[:, None] * ladder(128, 1e4)) for f in (np.sin, np.cos)], 2
-    ).reshape(len(x), -1))
 
 # Columns that should stay.
 mutant("passed_turned", "partial", "rotary-dim", "the other 72 columns turn by a ladder of theirs",
@@ -542,22 +407,14 @@ mutant("grouped_distant", "wide", "position-offset", "Self-Extend's distant keys
     relative=False, remap=lambda p: np.where(p < 703, p, p // 6 + 703 - 703 // 6))
 mutant("grouped_late", "llama3", "position-offset", "5 rows share a position, the first 2 at 0",
     relative=False, remap=lambda p: (p + 3) // 5)
-mutant("slowed_from", "linear", "position-offset", "positions go on by 1/5 from 512 on",
-    relative=False, remap=lambda p: np.where(p < 512, p, 512 + (p - 512) / 5))
 mutant("nearest_multiple", "plain", "position-offset", "positions rounded to multiples of 12",
     relative=False, remap=lambda p: np.rint(p / 12).astype(int) * 12)
 mutant("rounded_up", "wide", "position-offset", "positions rounded up to multiples of 16",
     relative=False, remap=lambda p: -(-p // 16) * 16)
-mutant("logarithmic", "plain", "position-offset", "positions 50 ln(1 + p)", relative=False,
-    remap=lambda p: 50 * np.log1p(p))
-mutant("roots", "yarn", "position-offset", "positions √p", relative=False,
-    remap=np.sqrt)
 mutant("spaced_to_length", "wide", "position-offset|frequency-rule",
     "positions linspace(0, 4096, 4096)", remap=lambda p: p * (4096 / 4095))
 mutant("spaced_short", "ntk", "position-offset|frequency-rule", "positions linspace(0, 4095, 4097)",
     remap=lambda p: p * (4095 / 4096))
-mutant("spaced_around_zero", "plain", "position-offset", "positions linspace(−1, 1, 4096)",
-    remap=lambda p: 2 * p / 4095 - 1)
 mutant("blocks_overlap", "plain", "position-offset", "blocks of 100 rows begin every 60 positions",
     relative=False, remap=lambda p: p // 100 * 60 + p % 100)
 
@@ -573,25 +430,4 @@ mutant("matrix_product_cut", "plain", "position-precision|inv-freq-precision",
 mutant("matrix_product_bfloat16", "wide", "position-precision|inv-freq-precision",
     "both factors of angles cut to bfloat16", also="position-precision|inv-freq-precision",
     relative=False, remap=lambda p: cut(p).astype(float), inv_freq=cut(ladder(128, 5e5)))
-
-# Coarse and fine angles, added wrongly.
-for _name, _of, _base, _cosine, _sine, _what in (
-    ("sine", "plain", 1e4, cos_of_sum, sin_of_difference, "sin(a − b)"),
-    ("cosine", "wide", 5e5, cos_of_difference, sin_of_sum, "cos(a − b)"),
-    ("both", "plain", 1e4, cos_of_difference, sin_of_difference, "cos(a − b) and sin(a − b)"),
-    ("term", "wide", 5e5, cos_of_sum, lambda a, b: a.imag * b.real, "sin a cos b"),
-    ("terms", "plain", 1e4, lambda a, b: a.real * b.real, lambda a, b: a.real * b.imag,
-        "cos a cos b and cos a sin b"),
-):
-    mutant(f"added_{_name}_wrong", _of, "cos-sin-mispaired", f"{_what} of angles in blocks",
-        relative=None, subjects=("tables", "half"),
-        mend=added({"plain": 80, "wide": 257}[_of], _base, _cosine, _sine))
-
-# Caches that grew.
-mutant("grown_in_blocks", "dynamic", "frequency-rule",
-    "dynamic NTK's rows appended 1536 at a time, with the base of that time", relative=None,
-    subjects=("tables", "half"), positions="0:16384", mend=grown(*range(4096, 18000, 1536)))
-mutant("grown_twofold", "dynamic", "frequency-rule",
-    "dynamic NTK's rows appended as many as there are", relative=None,
-    subjects=("tables", "half"), positions="0:16384", mend=grown(2048, 4096, 8192, 16384))
 # fmt: on

@@ -17,7 +17,7 @@ PROMISED_CAUSES = (
     "layout", "direction", "base", "scaling-missing", "attention-factor", "rotary-dim",
     "no-rotation", "inv-freq-precision", "position-precision", "table-precision",
     "cos-sin-mispaired", "position-offset", "frequency-rule", "axis", "uninitialised",
-    "not-a-number", "number-format", "noise", "damaged", "unknown",
+    "not-a-number", "unknown",
 )  # fmt: skip
 PROMISED_FINDINGS = ("relative", "norm", "identity", "reference")
 PROMISED_SUBJECTS = ("posenc", "tables", "inv-freq", "rotated", "impl")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from posenc_cli.checks.diagnosis import diagnose
 from posenc_cli.positions import Positions
 from tests.checks import rope
-from tests.checks.textbook import ladder, to
+from tests.checks.textbook import dynamic, ladder, to
 from tests.examples import examples
 
 ROWS, DIM = 1500, 32
@@ -245,6 +245,29 @@ def test_proportional_pairs_within_the_first_columns_are_paired_otherwise_and_co
         "i + 64"
     )
     assert [cause.cause for cause in causes[1:]] == ["frequency-rule"] * (denominator == 32)
+
+
+@pytest.mark.long
+def test_rows_made_for_two_lengths_of_dynamic_ntk_are_told_part_by_part():
+    given = {"dim": 64, "factor": 4.0, "max_position_embeddings": 1024}
+    right = rope.reference("rope-dynamic", seq_len=4096, **given)
+    rates = [dynamic(64, 1e4, 4, length, 1024) for length in (1024, 2048, 4096)]
+    values = np.exp(1j * np.arange(4096)[:, None] * np.repeat(rates, (1024, 1024, 2048), axis=0))
+    first, second = causes_of(values, right)
+    assert (first.cause, second.cause) == ("scaling-missing", "frequency-rule")
+    assert first.message.startswith("up to position 1023: the scaling of rope-dynamic is not")
+    assert second.message == "positions 1024–2047: the base is stretched for a length of 2048"
+    assert first.residual.whole
+    assert second.residual.whole
+
+
+@pytest.mark.parametrize(
+    ("known", "causes"), [(200, ["unknown"]), (1000, ["direction", "unknown"])]
+)
+def test_parts_are_causes_only_where_they_leave_less_than_half_of_the_wrong_rows(known, causes):
+    nameless = EXACT + 0.1 * np.random.default_rng(4).standard_normal(EXACT.shape)
+    found = causes_of(np.where(AT[:, None] < known, EXACT.conj(), nameless))
+    assert [cause.cause for cause in found] == causes
 
 
 @pytest.mark.slow
