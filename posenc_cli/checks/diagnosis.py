@@ -137,7 +137,9 @@ def _all_causes(suspect: Suspect) -> list[Explanation]:
     beside = suspect.sample.stray - within.sample.stray  # of columns outside the pairs
     if not (beside > 2 * suspect.examination.tolerance.floor).any():
         return _causes_of_pairs(suspect)
-    message = "columns outside the rotated pairs do not keep their values"
+    reference = suspect.examination.reference
+    columns = reference.head - 2 * reference.pairs
+    message = f"the {columns} columns that no pair of the reference has do not keep their values"
     changed = Explanation(Cause.ROTARY_DIM, message, "the pairs rotate as they should")
     residual = within.residual(Defect())
     if residual.whole and _layout_cause(within) is None:

@@ -947,12 +947,6 @@ def scores_scaled(q, k, cos, sin):
     return turned(q, cos, sin) * doubles.D**-0.5, turned(k, cos, sin)
 
 
-@mutant("cos-sin-mispaired", "lengths and angles are exchanged")
-def polar_exchanged(positions):
-    angles = np.multiply.outer(positions, 1e4**-EXPONENTS)
-    return np.asarray(angles * np.exp(1j), np.complex64)
-
-
 @mutant("layout", "sequences 2, 3 come out as the vectors of sequence 1 do")
 def first_sequence_in_decoding(x, offset):
     """(b, h, n, d): the stride of the batch is lost where there is one row."""

@@ -54,23 +54,10 @@ CONSTANTS = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("constant", CONSTANTS)
-def test_a_constant_that_is_added_is_no_wave(constant, told):
-    y = rotated(vectors(), POSITIONS, ladder(64, 1e4)) + CONSTANTS[constant]
-    (cause, *_) = told(y, *PLAIN)
-    assert "a constant vector is added" in cause["message"]
-    assert "cosines and sines" not in cause["message"]
-    assert "at all 512 positions" in cause["evidence"]
-    (cause, *_) = told(vectors() + CONSTANTS[constant], *PLAIN)
-    assert cause["cause"] == "no-rotation"
-    assert "a constant vector is added, and nothing is rotated" in cause["message"]
-
-
-@pytest.mark.long
-def test_waves_that_are_added_are_still_told(told):
-    waves = rotated(np.ones((ROWS, DIM)), POSITIONS, ladder(64, 1e4))
-    (cause, *_) = told(rotated(vectors(), POSITIONS, ladder(64, 1e4)) + waves, *PLAIN)
-    assert "cosines and sines are added as well" in cause["message"]
-    assert "as a constant vector added before the rotation gives them" in cause["evidence"]
+def test_a_constant_that_is_added_is_unknown(constant, told):
+    for x in (rotated(vectors(), POSITIONS, ladder(64, 1e4)), vectors()):
+        (cause,) = told(x + CONSTANTS[constant], *PLAIN)
+        assert cause["cause"] == "unknown"
 
 
 PASSED = {
@@ -127,9 +114,8 @@ def test_columns_that_hold_others_did_not_become_0(name, told):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        *((name, STAY) for name in ("copy_going_in", "copy_coming_out", "rolled")),
+        *((name, STAY) for name in ("copy_going_in", "copy_coming_out", "rolled", "zeros")),
         ("twice_and_others", STAY),
-        ("zeros", "the 16 columns that no pair of the reference has become 0"),
         ("nothing_but_the_rest", "the 48 columns that should rotate become 0"),
     ],
 )
@@ -185,9 +171,9 @@ def causes(cos, sin, right=None):
 def test_one_column_that_is_scaled_is_not_said_of_each_pair():
     cos, sin = (np.tile(table, 2) for table in tables())
     cos[:, 40] *= 0.5
-    assert (
-        causes(cos, sin)[0].message == "pair 8 of 32 is multiplied by numbers of its own, 0.5 to 1"
-    )
+    (cause,) = causes(cos, sin)
+    assert cause.cause == "unknown"
+    assert cause.message == "pair 8 of 32 differs, the others are right"
 
 
 @pytest.mark.long
@@ -209,7 +195,7 @@ def test_zeros_are_not_said_to_be_unwritten_memory():
 def test_ones_are_no_multiples_of_the_right_cells():
     cos, sin = tables()
     (cause,) = causes(np.ones_like(cos), np.ones_like(sin))
-    assert cause.message == "cosines are 1 everywhere, sines are 1 everywhere"
+    assert cause.cause == "unknown"
 
 
 def patches(rows=6, columns=10):
