@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from posenc_cli import catalogue
+from posenc_cli.calls.frameworks import as_numpy, format_name, is_traced
 from posenc_cli.choice import Choice, choice_of_layers, choice_of_schemes
 from posenc_cli.errors import OTHER_NAMES, InvalidInput, PosencError, abbreviated, nearest
 from posenc_cli.formulas.declare import Scheme
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 Parameters = ParamSpec("Parameters")
 Returns = TypeVar("Returns")
 ArrayLike = TypeVar("ArrayLike")
-"""An array of NumPy or a tensor of torch; what is like it is of its type."""
+"""An array of a framework; what is like it is of its type."""
 
 
 class ArgumentError(InvalidInput, ValueError):
@@ -202,7 +203,7 @@ def check_unmasked(name: str, value: object) -> None:
 
 
 def plain_value(value: object) -> object:
-    """A value of NumPy or torch as Python's own: numbers, and lists of them as tuples."""
+    """A value of a framework as Python's own: numbers, and lists of them as tuples."""
     if hasattr(value, "tolist"):
         plain = value.tolist()
         return tuple(plain) if isinstance(plain, list) else plain
@@ -343,7 +344,7 @@ class GivenPositions(Record):
             return cls.of(int(given))
         check_unmasked("positions", given)
         try:
-            array = np.asarray(_on_host(given))
+            array = as_numpy(given)[0]
         except (ValueError, TypeError, NotImplementedError, RuntimeError):
             raise _no_positions(given) from None
         if array.dtype.kind not in "iuf" or not array.size or not array.ndim:
@@ -351,23 +352,16 @@ class GivenPositions(Record):
         return cls(positions_from(array.reshape(-1)), array.shape)
 
 
-def _on_host(given: Any) -> Any:
-    """A tensor of torch where NumPy reads it, floats as float64: NumPy has no bfloat16."""
-    if not hasattr(given, "detach"):
-        return given
-    tensor = given.detach().cpu()
-    return tensor.double() if tensor.is_floating_point() else tensor
-
-
 def _no_positions(given: object) -> ArgumentError:
-    return ArgumentError(
-        f"positions: a {type(given).__name__} of this kind holds no positions",
-        hint="give a number of them, a range, or an array of numbers",
-    )
+    hint = "give a number of them, a range, or an array of numbers"
+    if is_traced(given):
+        hint = "tables are constants of a traced function: give positions from outside of it"
+    kind = type(given).__name__
+    return ArgumentError(f"positions: a {kind} of this kind holds no positions", hint=hint)
 
 
 def number_format(dtype: object, argument: str = "dtype") -> DType:
-    """A number format: by name, or as Python's, NumPy's or torch's dtype.
+    """A number format: by name, or as the dtype of Python, NumPy or another framework.
 
     Raises: ArgumentError where posenc writes none such.
 
@@ -377,6 +371,6 @@ def number_format(dtype: object, argument: str = "dtype") -> DType:
     """
     if dtype is float:
         return FLOAT64
-    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
-    name = name.removeprefix("torch.")
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None)
+    name = format_name(dtype if name is None else name)
     return REAL_DTYPES[checked_choice(argument, OTHER_NAMES.get(name, name), REAL_DTYPES)]

@@ -1,4 +1,4 @@
-"""Results as callers want them: in an array or a tensor of theirs, or like one."""
+"""Results as callers want them: in an array of theirs, or like one, of any framework."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.api.arguments import ArgumentError, check_unmasked, number_format
+from posenc_cli.calls.frameworks import BY_NAME, format_name, framework_of, made_array
 from posenc_cli.errors import Unavailable
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, REAL_DTYPES
 
@@ -19,13 +20,11 @@ if TYPE_CHECKING:
 
 
 def is_array(value: object) -> bool:
-    """Whether a value is an array of NumPy or a tensor of torch."""
-    return isinstance(value, np.ndarray) or is_tensor(value)
-
-
-def is_tensor(value: object) -> bool:
-    """Whether a value is a tensor of torch, which is imported then."""
-    return type(value).__module__.partition(".")[0] == "torch"
+    """Whether a value is an array: of a framework, or anything that gives its values as one."""
+    if isinstance(value, np.generic):
+        return False
+    protocols = ("__array__", "__dlpack__")
+    return framework_of(value) is not None or any(hasattr(type(value), name) for name in protocols)
 
 
 def format_of_result(dtype: object, like: object, out: object) -> DType:
@@ -36,16 +35,19 @@ def format_of_result(dtype: object, like: object, out: object) -> DType:
     check_unmasked("like", like)
     check_unmasked("out", out)
     given: Any = like if like is not None else out
-    if given is not None and not (isinstance(given, np.ndarray | np.generic) or is_tensor(given)):
+    if given is not None and not (is_array(given) or isinstance(given, np.generic)):
         name = "out" if like is None else "like"
         raise ArgumentError(f"{name}: must be an array or a tensor, not a {type(given).__name__}")
     if dtype is None and given is not None:
-        name = str(given.dtype).removeprefix("torch.")
+        name = format_name(getattr(given, "dtype", ""))
         dtype = name if name in REAL_DTYPES or out is not None else FLOAT32.name
     form = FLOAT32 if dtype is None else number_format(dtype)
-    if form is BFLOAT16 and not is_tensor(given):
+    framework = framework_of(given) or BY_NAME["numpy"]
+    own = (*framework.halves, format_name(getattr(given, "dtype", "")))  # ml_dtypes' of NumPy
+    if form is BFLOAT16 and form.name not in own:
         raise ArgumentError(
-            "dtype bfloat16: NumPy has no such format",
+            f"dtype bfloat16: {'NumPy' if framework.name == 'numpy' else framework.name} has no "
+            "such format",
             hint="like=, with a tensor of torch, gives one; round_to='bfloat16' keeps such values "
             "in another dtype",
         )
@@ -77,7 +79,7 @@ def delivered(
     fill(values)
     if out is not None:
         return _copied(values, form, out)
-    return tensor_like(values, like, form) if is_tensor(like) else values
+    return array_like(values, like, form)
 
 
 def _check_out(out: Any, shape: tuple[int, ...], form: DType) -> None:
@@ -85,24 +87,37 @@ def _check_out(out: Any, shape: tuple[int, ...], form: DType) -> None:
         raise ArgumentError(f"out: has the shape {tuple(out.shape)}, the result {shape}")
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise ArgumentError("out: cannot be written to")
-    if str(out.dtype).removeprefix("torch.") != form.name:
+    if format_name(out.dtype) != form.name:
         raise ArgumentError(f"out: is {out.dtype}, the result {form.name}")
 
 
 def _copied(values: StoredArray, form: DType, out: Any) -> Any:
-    if is_tensor(out):
+    framework = framework_of(out)
+    if framework is not None and framework.name == "torch":
         import torch
 
         with torch.no_grad():
-            return out.copy_(tensor_like(values, out, form))
-    out[...] = values
+            return out.copy_(array_like(values, out, form))
+    try:
+        out[...] = array_like(values, out, form)
+    except TypeError:
+        raise ArgumentError(f"out: a {type(out).__name__} cannot be written to") from None
     return out
 
 
-def tensor_like(values: NumberArray, like: Any, form: DType | None = None) -> Any:
-    """An array as a tensor on the device of ``like``; of bfloat16 it holds the bits."""
-    import torch
+def array_like(values: NumberArray, like: Any, form: DType | None = None) -> Any:
+    """An array of NumPy as one of the framework of ``like``, on its device.
 
-    if form is BFLOAT16:
-        return torch.from_numpy(values.view(np.int16)).view(torch.bfloat16).to(like.device)
-    return torch.from_numpy(values).to(like.device)
+    Of ``form`` bfloat16 it holds the bits. What is like no framework's array stays NumPy's.
+
+    Raises: ArgumentError where the framework has no such format.
+    """
+    framework = framework_of(like)
+    if framework is None or framework.name == "numpy":
+        return values.view(like.dtype) if form is BFLOAT16 else values
+    name = values.dtype.name if form is None else form.name
+    try:
+        return made_array(framework, values, name, like)
+    except TypeError as error:
+        hint = "jax.config.update('jax_enable_x64', True)" if framework.name == "jax" else None
+        raise ArgumentError(f"dtype {name}: {error}", hint=hint) from None

@@ -19,7 +19,8 @@ from posenc_cli.api.arguments import (
     model_encoding,
     number_format,
 )
-from posenc_cli.api.arrays import is_array, is_tensor
+from posenc_cli.api.arrays import is_array
+from posenc_cli.calls.frameworks import as_numpy
 from posenc_cli.catalogue import adopting
 from posenc_cli.checks.call_request import CallRequest
 from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
@@ -104,8 +105,8 @@ def rope_check(
 ) -> RopeReport:
     """Whether an implementation of RoPE is right: for all q and k, and against a reference.
 
-    One subject is checked, and posenc's own tables where none is given. Arrays may be of NumPy or
-    of torch, or paths of files.
+    One subject is checked, and posenc's own tables where none is given. Arrays may be of any
+    framework, or paths of files.
 
     Args:
         reference: the encoding that is right, as for `encode`.
@@ -198,17 +199,12 @@ def loaded_array(value: object, name: str) -> Loaded:
     Raises: ArgumentError where it holds no numbers.
     """
     check_unmasked(name, value)
-    dtype = str(getattr(value, "dtype", "")).removeprefix("torch.")
     try:
-        if is_tensor(value):
-            tensor: Any = value
-            value = (tensor.float() if dtype == "bfloat16" else tensor).detach().cpu().numpy()
-        values = np.asarray(value)
+        values, dtype = as_numpy(value)
     except (ValueError, TypeError, NotImplementedError, RuntimeError):
         raise ArgumentError(f"{name}: is no array whose numbers can be read") from None
     if not values.size or not values.ndim or values.dtype.kind not in "fciub":
         raise ArgumentError(f"{name}: holds no numbers")
-    dtype = dtype or values.dtype.name
     if values.dtype.kind in "iub":
         values = values.astype(np.float64)
     return Loaded(np.ascontiguousarray(values), dtype, name)

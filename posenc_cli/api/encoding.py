@@ -18,7 +18,7 @@ from posenc_cli.api.arguments import (
     model_encoding,
     number_format,
 )
-from posenc_cli.api.arrays import delivered, format_of_result, is_tensor, tensor_like
+from posenc_cli.api.arrays import array_like, delivered, format_of_result
 from posenc_cli.backends.base import Arithmetic
 from posenc_cli.encoding import blocks as block_rules
 from posenc_cli.encoding.arrays import position_array
@@ -340,7 +340,7 @@ def frequencies(
         raise ArgumentError(f"encoding {bound.scheme.name!r}: is not made of waves")
     form = format_of_result("float64" if dtype is None and like is None else dtype, like, None)
     rates = block_rules.frequencies_of(waves, precision=Precision.of(form, None), engine=Engine())
-    return tensor_like(rates, like, form) if is_tensor(like) else rates
+    return array_like(rates, like, form)
 
 
 @in_arguments

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from posenc_cli.api.arguments import ArgumentError, ArrayLike, checked_choice, in_arguments
-from posenc_cli.api.arrays import is_array, is_tensor, tensor_like
+from posenc_cli.api.arrays import array_like, is_array
 from posenc_cli.api.checking import loaded_array
 from posenc_cli.encoding.methods import METHODS, RESIZE_ARITHMETICS, Method, ResizeArithmetic
 from posenc_cli.encoding.resizing import Resizing, Sides
@@ -73,7 +73,7 @@ def resize(
     rows = resizing.checked(loaded.values, "table")
     blocks = list(resizing.blocks(rows, stored, arithmetic))
     values: Any = np.concatenate(blocks).reshape(*loaded.values.shape[:-2], resizing.rows, -1)
-    resized: ArrayLike = tensor_like(values, table, stored) if is_tensor(table) else values
+    resized: ArrayLike = array_like(values, table, stored)
     return resized
 
 

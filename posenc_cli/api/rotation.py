@@ -1,4 +1,4 @@
-"""Vectors turned by a rotary encoding, of NumPy or of torch."""
+"""Vectors rotated by a rotary encoding, of any framework."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from posenc_cli.api.arguments import (
     choice_of,
     in_arguments,
 )
-from posenc_cli.api.arrays import is_array, is_tensor, tensor_like
+from posenc_cli.api.arrays import array_like, is_array
+from posenc_cli.api.checking import loaded_array
 from posenc_cli.api.encoding import cached_request, fill_values
+from posenc_cli.calls.frameworks import format_name, framework_of, namespace_of
 from posenc_cli.encoding.application import turned_pair
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.formulas.tables import paired_columns
-from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
+from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from posenc_cli.choice import Choice
     from posenc_cli.encoding.request import Request
     from posenc_cli.formulas.declare import Rotation
+    from posenc_cli.numerics.arrays import NumberArray
 
 
 @overload
@@ -62,11 +65,12 @@ def rotate(
     """Queries and keys, turned by a rotary encoding: the reference to hold other code against.
 
     The tables are the correctly rounded ones, in float32, or float64 where the vectors are; the
-    vectors are turned in that format and come back in theirs. Columns that do not turn pass
-    through. Of torch, gradients flow.
+    vectors are turned in that format and come back in theirs, by operations of their own framework:
+    gradients flow, and inside ``jax.jit`` and ``jax.grad`` the tables are constants. Columns that
+    do not turn pass through.
 
     Args:
-        q, k: arrays or tensors whose last axis is a head's columns; ``k`` may be None.
+        q, k: arrays of a framework whose last axis is a head's columns; ``k`` may be None.
         positions: one for each place along the sequence axis, (n,), or a row for each sequence of
             a batch, (batch, n). A number n stands for 0 … n − 1.
         encoding: as for `encode`.
@@ -85,12 +89,12 @@ def rotate(
     choice = choice_of(encoding, given.positions, parameters)
     if choice.parts or choice.scheme.kind != "rotary":
         raise ArgumentError(f"encoding {choice.name!r}: turns nothing; it is not rotary")
-    rotator = _Rotator(choice, choice.encoding().bound.rotation, given.shape, sequence_axis)
+    rotator = Rotator(choice, choice.encoding().bound.rotation, given.shape, sequence_axis)
     turned_q = rotator.turned("q", q)
     return turned_q if k is None else (turned_q, rotator.turned("k", k))
 
 
-class _Rotator(Record):
+class Rotator(Record):
     """A rotation at positions of a shape, along an axis of the vectors."""
 
     choice: Choice
@@ -103,20 +107,29 @@ class _Rotator(Record):
 
         Raises: ArgumentError where they have not the axes or the columns that it takes.
         """
-        if not is_array(x) or not str(x.dtype).removeprefix("torch.").startswith(("float", "bf")):
-            kind = getattr(x, "dtype", type(x).__name__)
+        if is_array(x) and framework_of(x) is None:
+            x = loaded_array(x, name).values
+        framework = framework_of(x)
+        kind = format_name(getattr(x, "dtype", type(x).__name__))
+        if framework is None or not kind.startswith(("float", "bfloat")):
             raise ArgumentError(f"{name}: must be real numbers in an array or a tensor, not {kind}")
         check_unmasked(name, x)
         self._check(name, tuple(x.shape))
-        cos, sin = (self._beside(table, x) for table in self._tables(x, of_keys=name == "k"))
+        tables = self._tables(x, of_keys=name == "k")
+        cos, sin = (array_like(self._beside(table, x), x) for table in tables)
         layout, waves, parts = self.rotation.layout, self.rotation.waves, self.rotation.blocks
         first, second = map(list, paired_columns(layout, waves.count, parts))
-        a, b = x[..., first], x[..., second]
-        out = x.clone() if is_tensor(x) else np.array(x)
-        turned = turned_pair(a, b, cos, sin)
-        for columns, values in zip((first, second), turned, strict=True):
-            out[..., columns] = _in_format_of(x, values)
-        return out
+        rest = sorted({*range(int(x.shape[-1]))} - {*first, *second})
+        xp = namespace_of(framework, x)
+        # Not all frameworks promote; NumPy's longer formats stay as they are.
+        wide = framework.cast(xp, x, format_name(cos.dtype)) if kind in REAL_DTYPES else x
+        a, b = (framework.take(xp, wide, columns) for columns in (first, second))
+        turned = [framework.cast(xp, part, kind) for part in turned_pair(a, b, cos, sin)]
+        if rest:
+            turned.append(framework.take(xp, x, rest))
+        order = [*first, *second, *rest]
+        places = sorted(range(len(order)), key=order.__getitem__)
+        return framework.take(xp, framework.join(xp, turned), places)
 
     def _check(self, name: str, shape: tuple[int, ...]) -> None:
         axis, length = self.sequence_axis, self.places[-1]
@@ -133,18 +146,13 @@ class _Rotator(Record):
         if any(places not in (1, length) for places, length in axes):
             raise ArgumentError(f"{name}: has the shape {shape}, the positions {self.places}")
 
-    def _tables(self, x: Any, *, of_keys: bool) -> tuple[Any, Any]:
+    def _tables(self, x: Any, *, of_keys: bool) -> tuple[NumberArray, NumberArray]:
         """The cosines and sines that turn ``x``, (positions, pairs) each."""
-        stored = FLOAT64 if str(x.dtype).endswith("float64") else FLOAT32
-        request = self.choice.requests(Precision.of(stored, None), table="cos-sin")[0]
-        request = _for_keys(request) if of_keys else request
-        plan = cached_request(request).plan()
-        values = np.empty(plan.shape, plan.dtype.numpy)
-        fill_values(values, plan, self.choice)
-        table = tensor_like(values, x) if is_tensor(x) else values
+        request = self.choice.requests(precision_beside(x), table="cos-sin")[0]
+        table = table_of(_for_keys(request) if of_keys else request, self.choice)
         return table[:, : self.rotation.waves.count], table[:, self.rotation.waves.count :]
 
-    def _beside(self, table: Any, x: Any) -> Any:
+    def _beside(self, table: NumberArray, x: Any) -> NumberArray:
         """A table with the axes of length 1 that put its rows beside the vectors they turn."""
         before = len(x.shape) + self.sequence_axis - len(self.places) + 1
         heads_before = [1] * (before if len(self.places) > 1 else 0)
@@ -165,5 +173,14 @@ def _for_keys(request: Request) -> Request:
     return replace(request, encoding=replace(request.encoding, bound=falling))
 
 
-def _in_format_of(x: Any, values: Any) -> Any:
-    return values.to(x.dtype) if is_tensor(x) else values.astype(x.dtype)
+def precision_beside(x: Any) -> Precision:
+    """The precision of tables for vectors: float64 where these are, else float32."""
+    return Precision.of(FLOAT64 if format_name(x.dtype) == "float64" else FLOAT32, None)
+
+
+def table_of(request: Request, choice: Choice) -> NumberArray:
+    """The rows that are asked for. Shape: (positions, columns)."""
+    plan = cached_request(request).plan()
+    values = np.empty(plan.shape, plan.dtype.numpy)
+    fill_values(values, plan, choice)
+    return values

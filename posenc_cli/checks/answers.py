@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.calls.frameworks import BY_NAME
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def check_description(answer: dict[str, Any]) -> None:
     """
     parameters = answer["parameters"]
     texts = [answer["name"]]
+    if not set(answer["frameworks"]) <= BY_NAME.keys():
+        raise TypeError
     if parameters is not None:
         texts += [given[field] for given in parameters for field in ("name", "kind")]
         texts += [given["default"] for given in parameters if given["default"] is not None]

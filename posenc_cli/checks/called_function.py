@@ -31,7 +31,8 @@ class CalledFunction(ABC):
 
     ``context`` is how many positions it may be asked for, which an object of a class is made with;
     ``default_length`` is what such an object has by itself where that is less, as the parameter and
-    its value, and with ``by_default`` it is made so.
+    its value, and with ``by_default`` it is made so. ``returns`` is the framework of what the last
+    call returned.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class CalledFunction(ABC):
         self.made = ""
         self.default_length: tuple[str, int] | None = None
         self.by_default = False
+        self.returns: str | None = None
         self._context = context
 
     @property
@@ -80,7 +82,7 @@ class CalledFunction(ABC):
         Raises: InvalidInput, Unavailable.
         """
 
-    def _describe(self, installed: list[str]) -> None:
+    def _describe(self) -> None:
         """Read what is known of the function, and make an object of a class.
 
         Of ``first_rows``, how many the first call has, and ``first_end``, up to which position,
@@ -88,23 +90,33 @@ class CalledFunction(ABC):
 
         Raises: InvalidInput, Unavailable.
         """
-        self.installed = installed
         self.first_rows = self.first_end = 0
         self.signature = self._described()
         if self.signature.is_class:
             self._make()
-        if not installed:
+        if not self.signature.libraries:
             raise Unavailable(
                 f"--impl {abbreviated(self.target)}: {quoted_name(self.python)} has neither NumPy "
                 "nor torch, and so no arrays to call it with",
                 hint="--python names the interpreter of another environment",
             )
 
+    def other_frameworks(self) -> tuple[str, ...]:
+        """The frameworks that are loaded and that its signature does not suggest.
+
+        A function may load one itself, when it is called.
+
+        Raises: InvalidInput, Unavailable.
+        """
+        answer, _ = self._exchanged({"do": "describe"})
+        found = (*answer["frameworks"], *answer["loaded"])
+        return tuple(name for name in found if name not in self.signature.libraries)
+
     def _described(self) -> Signature:
         answer, _ = self._exchanged({"do": "describe"})
         try:
             check_description(answer)
-            return Signature.of(answer, self.installed)
+            return Signature.of(answer)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise self._unreadable() from None
 
@@ -179,6 +191,7 @@ class CalledFunction(ABC):
         self.first_rows = self.first_rows or positions.shape[-1] * heads
         self.first_end = self.first_end or int(positions.max()) + 1
         try:
+            self.returns = answer.get("made")
             return returned_arrays(answer, data)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             self.end()

@@ -83,20 +83,12 @@ class FormChoice:
 
     def __init__(self, process: CalledFunction, *, context: int) -> None:
         self._process, self._context = process, context
-        asked = process.asked.axes
-        self._orders = CALL_AXES if asked is None else (asked,)
-        self._candidates = self._forms()
-        self._refusals: list[tuple[CallForm, InvalidInput]] = []
-        self._unlike: CallForm | None = None
-        self._alike = False
-        self.fitness = 0
-        self._mistaken = False
         self._tried: list[str] = []
         self._lacks: dict[CallForm, str] = {}
         self.calls = 0
         self.untried: tuple[str, ...] = ()
         self.instead = ""
-        self.form, self.outcome = self._best() if asked is None else self._of_asked_axes()
+        self.form, self.outcome = self._of_any_framework()
         self._choose_kind()
         if self.form.has(*TABLES) and not self.form.chosen:
             self._choose_rows()
@@ -105,12 +97,55 @@ class FormChoice:
         said = (*self.untried, *self._tried)
         self.untried += left_alone(self.form, process.signature, said)
 
-    def _forms(self) -> list[CallForm]:
-        """The forms that may be tried."""
+    def _begin(self, frameworks: Sequence[str], orders: Sequence[str]) -> None:
+        """Try the forms that have arrays of these frameworks, and axes in one of these orders."""
         process = self._process
-        return forms(process.signature, process.reference, process.asked.roles, self._orders)
+        self._orders: Sequence[str] = orders
+        signature = replace(process.signature, libraries=tuple(frameworks))
+        self._candidates = forms(signature, process.reference, process.asked.roles, orders)
+        self._refusals: list[tuple[CallForm, InvalidInput]] = []
+        self._unlike: CallForm | None = None
+        self._alike = self._mistaken = False
+        self.fitness = 0
 
-    def _of_asked_axes(self) -> tuple[CallForm, Outcome]:
+    def _of_any_framework(self) -> tuple[CallForm, Outcome]:
+        """The form that suits best, of the frameworks that the function seems to be of.
+
+        Where none runs, those of others that are loaded are tried; where it returns arrays of
+        another framework, those of that one.
+        """
+        process, likely = self._process, self._process.signature.libraries
+        try:
+            form, outcome = self._of_frameworks(likely)
+        except InvalidInput as error:
+            others = process.other_frameworks() if process.lives else ()
+            if not others:
+                raise
+            try:
+                return self._of_frameworks(others)
+            except InvalidInput:
+                raise error from None
+        if process.returns is None or process.returns in likely:
+            return form, outcome
+        before = self.fitness, self.untried, self.instead
+        try:
+            found = self._of_frameworks((process.returns,))
+        except InvalidInput:
+            self.fitness = 0
+        if self.fitness >= before[0]:
+            return found
+        self.fitness, self.untried, self.instead = before
+        if not process.lives:
+            process.start()
+        return form, outcome
+
+    def _of_frameworks(self, frameworks: Sequence[str]) -> tuple[CallForm, Outcome]:
+        """The form that suits best of those with arrays of these frameworks."""
+        asked = self._process.asked.axes
+        self._begin(frameworks, CALL_AXES if asked is None else (asked,))
+        return self._best() if asked is None else self._of_asked_axes(frameworks)
+
+    def _of_asked_axes(self, frameworks: Sequence[str]) -> tuple[CallForm, Outcome]:
         """The form that suits best of those with the axes that were asked for.
 
         Where none does well, but one with others, it is that, and ``instead`` says why.
@@ -123,9 +158,7 @@ class FormChoice:
         if refused is None and (self.fitness >= _FITS or not form.vectors):
             return form, outcome
         fitness, first = self.fitness, [error for _, error in self._refusals][:1]
-        self._orders, self._refusals, self._unlike = CALL_AXES, [], None
-        self._mistaken = self._alike = False
-        self._candidates, self.fitness = self._forms(), 0
+        self._begin(frameworks, CALL_AXES)
         try:
             other, of_other = self._best()
         except InvalidInput as error:

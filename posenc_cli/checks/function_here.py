@@ -45,7 +45,7 @@ class FunctionHere(CalledFunction):
     def start(self) -> None:
         """Read what is known of the function, and make an object of a class anew."""
         self._function = self._given
-        self._describe(worker.libraries())
+        self._describe()
 
     @property
     def renews(self) -> bool:
@@ -65,16 +65,13 @@ class FunctionHere(CalledFunction):
             header, data = json.loads(line), b"".join(parts)
         try:
             if header["do"] == "make":
-                self._function = self._function(**header["values"])
+                self._function = worker.returned_by(self._function, header["values"])
                 return {}, bytearray()
             if header["do"] == "describe":
                 return worker.description(self._function), bytearray()
             report, arrays = worker.called(self._function, header, data)
         except worker.Refused as refused:
-            raise self._refusal(str(refused), refused.why, positions) from None
-        except Exception as error:
-            text = f"raised {worker.error_text(error)}"
-            raise self._refusal(text, "raised", positions) from error
+            raise self._refusal(str(refused), refused.why, positions) from refused.__cause__
         return report, bytearray(b"".join(arrays))
 
 

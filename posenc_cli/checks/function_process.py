@@ -85,7 +85,8 @@ class FunctionProcess(CalledFunction):
             raise Unavailable(f"{flag}: cannot be run: {error.strerror or error}") from None
         try:
             hello = self._line(time.monotonic() + _GREETING_SECONDS)
-            installed = [name for name in ("numpy", "torch") if name in hello["has"]]
+            if not isinstance(hello["python"], str):
+                raise TypeError
         except Silence as silence:
             what = "is older than Python 3.8"
             if silence.ended != TOO_OLD:
@@ -97,7 +98,7 @@ class FunctionProcess(CalledFunction):
             raise Unavailable(f"{flag}: did not start within a minute") from None
         except (ValueError, KeyError, TypeError):
             raise Unavailable(f"{flag}: is no Python") from None
-        self._describe(installed)
+        self._describe()
 
     @property
     def renews(self) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.calls.frameworks import BY_NAME
 from posenc_cli.checks.call_forms import TABLES
 from posenc_cli.checks.function_trial import UNSTEADY
 from posenc_cli.checks.patterns import PatternFault, PatternReport, PlannedCalls
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 _SHORT = 64
 """Positions of a call that is shorter than any length from which on models turn otherwise."""
-
-_HALVES = {"torch": ("bfloat16", "float16"), "numpy": ("float16",)}
-"""The number formats of vectors that most models are run in, as far as a library has them."""
 
 _ROUNDED_DOWN = (2, 257, 2049, 4097)
 """Positions: in bfloat16 the last three become 256, 2048 and 4096, in float16 the last two."""
@@ -312,7 +310,7 @@ def halves_of(function: ServedFunction) -> tuple[str, ...]:
     form = function.form
     if not form.vectors or function.outcome == "frequencies":
         return ()
-    return _HALVES[form.library]
+    return BY_NAME[form.library].halves
 
 
 def _allowed(half: str, wanted: Sequence[NumberArray]) -> float:

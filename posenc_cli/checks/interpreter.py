@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from posenc_cli import loading
+from posenc_cli.calls import frameworks
 from posenc_cli.errors import Unavailable, quoted_name
 
 TOO_OLD = 77
@@ -17,11 +18,11 @@ TOO_OLD = 77
 # program that is no Python says goes to a file; standard error is given to who reads this.
 _BEGINNING = f"""
 import os, sys
-spoken = int(sys.argv[3])
+spoken = int(sys.argv[4])
 if spoken != 2: os.dup2(spoken, 2); os.close(spoken)
 if sys.version_info < (3, 8): sys.exit({TOO_OLD})
 if sys.path[:1] == [""]: del sys.path[0]
-for file in sys.argv[1:3]: exec(compile(open(file, "rb").read(), file, "exec"))
+for file in sys.argv[1:4]: exec(compile(open(file, "rb").read(), file, "exec"))
 main(sys.argv[-1], object_named)
 """
 
@@ -35,7 +36,8 @@ def worker_command(python: str, target: str, *, stderr: int = 2) -> list[str]:
     ``stderr`` is the descriptor that becomes its standard error.
     """
     worker = Path(__file__).with_name("worker.py")
-    return [python, "-c", _BEGINNING, loading.__file__, str(worker), str(stderr), target]
+    files = [loading.__file__, frameworks.__file__, str(worker)]
+    return [python, "-c", _BEGINNING, *files, str(stderr), target]
 
 
 def chosen_python(asked: str | None, module: str = "") -> str:

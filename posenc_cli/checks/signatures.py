@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     Role = str
     """What an argument is for.
 
@@ -163,16 +161,12 @@ class Signature(Record):
     libraries: tuple[str, ...]
 
     @classmethod
-    def of(cls, answer: dict[str, Any], installed: Sequence[str]) -> Signature:
+    def of(cls, answer: dict[str, Any]) -> Signature:
         """The signature that the worker describes.
 
         Raises: KeyError or TypeError for what is no description.
         """
         parameters = answer["parameters"]
-        likely = ["torch", "numpy"] if answer["torch_likely"] else ["numpy", "torch"]
-        usable = [name for name in likely if name in installed]
-        if not answer["torch_loaded"] and "numpy" in usable:
-            usable = ["numpy"]
         return cls(
             str(answer["name"]),
             bool(answer["is_class"]),
@@ -182,7 +176,7 @@ class Signature(Record):
                 NamedParameter(str(given["name"]), str(given["kind"]), given["default"])
                 for given in parameters
             ),
-            tuple(usable),
+            tuple(answer["frameworks"]),
         )
 
     @property

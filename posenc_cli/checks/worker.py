@@ -1,11 +1,12 @@
 """The process in which a user's function runs: it may print, exit or crash without harm.
 
 It runs in the user's environment: it needs the standard library of Python 3.8 or later, NumPy or
-torch, and nothing of posenc. It knows nothing of encodings: it loads a function, says what its
-signature is, and calls it with the arrays of a request. Requests arrive on standard input and
-answers leave by a copy of standard output, each a line of JSON and the bytes of arrays; for the
-function, standard input is empty and what it prints goes to standard error. When who asks ends, so
-do this process and all that it has started, but for what has left its process group.
+torch, and nothing of posenc but ``loading.py`` and ``frameworks.py``, which run before it. It knows
+nothing of encodings: it loads a function, says what its signature is, and calls it with the arrays
+of a request. Requests arrive on standard input and answers leave by a copy of standard output, each
+a line of JSON and the bytes of arrays; for the function, standard input is empty and what it prints
+goes to standard error. When who asks ends, so do this process and all that it has started, but for
+what has left its process group.
 """
 
 from __future__ import annotations
@@ -17,11 +18,21 @@ import os
 import select
 import signal
 import sys
-from importlib.util import find_spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, BinaryIO, Callable
+
+if __name__ != "__main__":
+    from posenc_cli.calls.frameworks import (
+        BY_NAME,
+        Framework,
+        as_numpy,
+        framework_of,
+        likely_frameworks,
+        loaded_frameworks,
+        made_array,
+    )
 
 _MOST_RESULTS = 8
 """Values of one call that are looked at: no function returns more that matter here."""
@@ -32,7 +43,7 @@ def main(target: str, find: Callable[[str], Any]) -> None:
     requests, answers = private_pipes()
     process = os.getpid()
     end_with_parent(requests.fileno(), answers.fileno())
-    send(answers, {"python": ".".join(map(str, sys.version_info[:3])), "has": libraries()})
+    send(answers, {"python": ".".join(map(str, sys.version_info[:3]))})
     function, failure = None, Refused("cannot be loaded")
     try:
         function = function_of(target, find)
@@ -52,14 +63,16 @@ def main(target: str, find: Callable[[str], Any]) -> None:
             if function is None:
                 raise failure
             if header["do"] == "make":
-                function = function(**header["values"])
+                function = returned_by(function, header["values"])
             elif header["do"] == "describe":
                 report = description(function)
             else:
                 report, arrays = called(function, header, data)
         except Refused as refused:
             report = {"error": str(refused), "why": refused.why}
-        except BaseException as error:
+        except Exception as error:
+            report = {"error": f"cannot be called by posenc ({error_text(error)})", "why": "own"}
+        except BaseException as error:  # as sys.exit() raises
             report = {"error": "raised " + error_text(error), "why": "raised"}
         leave_copy(process)
         send(answers, {"id": header["id"], **report}, arrays)
@@ -109,11 +122,6 @@ def leave_copy(process: int) -> None:
         os._exit(0)
 
 
-def libraries() -> list[str]:
-    """Which of the libraries that arrays may be of are installed here."""
-    return [name for name in ("numpy", "torch") if find_spec(name) is not None]
-
-
 def read_request(requests: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
     """The next request, whole: what is asked, and the bytes of its arrays; None at the end."""
     line = requests.readline()
@@ -128,7 +136,7 @@ class Refused(Exception):
     """What a function may not do, in words.
 
     ``why``: its own module is ``missing``, it ``needs`` another, it ``changed`` what it was given,
-    ``left`` there what it was not to, or ``returned`` what it may not.
+    ``left`` there what it was not to, ``returned`` what it may not, or ``raised`` its cause.
     """
 
     def __init__(self, message: str, *, why: str = "returned") -> None:
@@ -159,8 +167,19 @@ def function_of(target: str, find: Callable[[str], Any]) -> Any:
     return function
 
 
+def returned_by(function: Any, named: dict[str, Any], arguments: Any = ()) -> Any:
+    """What a function returns.
+
+    Raises: Refused where it raises an error.
+    """
+    try:
+        return function(*arguments, **named)
+    except Exception as error:
+        raise Refused("raised " + error_text(error), why="raised") from error
+
+
 def description(function: Any) -> dict[str, Any]:
-    """What the signature of a function says, and of which library its arrays seem to be.
+    """What the signature of a function says, and the frameworks that its arrays may be of.
 
     ``parameters`` is None where nothing is known of them.
     """
@@ -179,26 +198,22 @@ def description(function: Any) -> dict[str, Any]:
             }
             for name, parameter in signature.parameters.items()
         ]
-    annotated = "" if signature is None else annotation_text(signature)
-    home = getattr(innermost(called_part), "__globals__", {})
-    home_of_type = type(function).__module__.partition(".")[0]
-    of_torch = (
-        "Tensor" in annotated
-        or hasattr(function, "forward")
-        or "torch" in home
-        or home_of_type == "torch"
-    )
+    annotations = [] if signature is None else annotations_of(signature)
     return {
         "name": str(getattr(function, "__name__", type(function).__name__)),
         "is_class": is_class,
         "parameters": parameters,
-        "torch_loaded": "torch" in sys.modules,
-        "torch_likely": of_torch and "torch" in sys.modules,
+        "frameworks": likely_frameworks(function, innermost(called_part), annotations),
+        "loaded": loaded_frameworks(),
     }
 
 
 def innermost(called_part: Any) -> Any:
-    """What decorators were put around."""
+    """The function that a class or an object calls, and that decorators were put around."""
+    if not hasattr(called_part, "__globals__") and not hasattr(called_part, "__wrapped__"):
+        kind = called_part if isinstance(called_part, type) else type(called_part)
+        own = getattr(kind, "forward", kind.__call__)
+        called_part = getattr(called_part, "func", own)  # functools.partial has func
     try:
         return inspect.unwrap(called_part)
     except ValueError:  # they were put around each other
@@ -228,10 +243,10 @@ def signature_of(called_part: Any) -> Any:
     )
 
 
-def annotation_text(signature: Any) -> str:
+def annotations_of(signature: Any) -> list[Any]:
     """The types that a signature names, of its parameters and its result."""
     kinds = [parameter.annotation for parameter in signature.parameters.values()]
-    return " ".join(map(short_text, [*kinds, signature.return_annotation]))
+    return [kind for kind in (*kinds, signature.return_annotation) if kind is not signature.empty]
 
 
 def short_text(value: Any) -> str:
@@ -243,8 +258,11 @@ def short_text(value: Any) -> str:
 
 
 def called(function: Any, header: dict[str, Any], data: bytes) -> tuple[dict[str, Any], list[Any]]:
-    """What a function returns for the arrays of a request: their formats and their bytes."""
-    library = Library.of(header["library"])
+    """What a function returns for the arrays of a request: their formats and their bytes.
+
+    ``made`` is the framework of the first.
+    """
+    framework = BY_NAME[header["library"]]
     rest = memoryview(data)
     originals = []
 
@@ -256,13 +274,13 @@ def called(function: Any, header: dict[str, Any], data: bytes) -> tuple[dict[str
             return tuple([value_of(part) for part in given["tuple"]])
         count = given["bytes"]
         chunk, rest = rest[:count], rest[count:]
-        array = library.array(chunk, given)
+        array = array_of(framework, chunk, given)
         originals.append((array, chunk, given))
         return array
 
     arguments = [value_of(given) for given in header["arguments"]]
     named = {name: value_of(given) for name, given in header["named"].items()}
-    result = function(*arguments, **named)
+    result = returned_by(function, named, arguments)
     if inspect.iscoroutine(result):
         result.close()  # else Python warns that nobody awaited it
         raise Refused("is an async function: it must return an array, not a coroutine")
@@ -275,7 +293,7 @@ def called(function: Any, header: dict[str, Any], data: bytes) -> tuple[dict[str
         changed = [
             given
             for array, chunk, given in originals
-            if not is_as_given(library, array, library.array(chunk, given))
+            if not is_as_given(array, array_of(framework, chunk, given))
         ]
         if any(given["dtype"] == "int64" for given in changed):
             raise Refused("changed the positions it was given: the next layer is given them, too")
@@ -287,14 +305,20 @@ def called(function: Any, header: dict[str, Any], data: bytes) -> tuple[dict[str
     if len(values) > _MOST_RESULTS:
         raise Refused(f"returned {len(values)} values")
     results = [as_bytes(value) for value in values]
-    report = {"results": [form for form, _ in results]}
+    made = next(filter(None, map(framework_of, values)), None)
+    report = {"results": [form for form, _ in results], "made": made.name if made else None}
     return report, [part for _, part in results]
 
 
-def is_as_given(library: Library, array: Any, given: Any) -> bool:
+def is_as_given(array: Any, given: Any) -> bool:
     """Whether a function left an array as it was given, in its place too."""
+    framework = framework_of(given)
     try:
-        return library.equal(array, given)
+        if framework is not None and framework.name == "torch":
+            return bool(sys.modules["torch"].equal(array, given))
+        import numpy
+
+        return bool(numpy.array_equal(as_numpy(array)[0], as_numpy(given)[0]))
     except Exception:  # on another device
         return False
 
@@ -321,79 +345,46 @@ def same_values(returned: list[Any], left: list[Any]) -> bool:
     return all(one[0] == other[0] and bytes(one[1]) == bytes(other[1]) for one, other in parts)
 
 
-class Library:
-    """Arrays of NumPy or of torch, from bytes."""
+def array_of(framework: Framework, data: memoryview, given: dict[str, Any]) -> Any:
+    """A new array: the bytes in ``shape``, repeated to ``broadcast``, then in ``reshape``.
 
-    @staticmethod
-    def of(name: str) -> Library:
-        """The library of a name."""
-        return TorchLibrary() if name == "torch" else NumPyLibrary()
+    torch makes its own, which may be installed without NumPy; others have theirs from NumPy's.
 
-    def array(self, data: memoryview, given: dict[str, Any]) -> Any:
-        """A new array: the bytes in ``shape``, repeated to ``broadcast``, then in ``reshape``."""
-        raise NotImplementedError
-
-    def equal(self, one: Any, other: Any) -> bool:
-        """Whether two arrays have the same values."""
-        raise NotImplementedError
-
-
-class NumPyLibrary(Library):
-    """NumPy's arrays."""
-
-    def __init__(self) -> None:
-        import numpy
-
-        self.numpy = numpy
-
-    def array(self, data: memoryview, given: dict[str, Any]) -> Any:
-        """A new array."""
-        values = self.numpy.frombuffer(data, given["dtype"]).reshape(given["shape"])
-        # Writable, and in a memory of its own.
-        whole = self.numpy.array(self.numpy.broadcast_to(values, given["broadcast"]), order="C")
-        whole = whole.reshape(given["reshape"])
-        if not given.get("strided"):
+    Raises: Refused where the framework makes no such array.
+    """
+    of_torch = framework.name == "torch"
+    try:
+        if of_torch:
+            import torch as xp
+        else:
+            import numpy as xp
+        bits = given["dtype"] == "bfloat16" and not of_torch
+        stored = getattr(xp, "uint16" if bits else given["dtype"])
+        values = xp.frombuffer(bytearray(data), dtype=stored).reshape(given["shape"])
+        whole = xp.ones(given["broadcast"], dtype=stored)
+        whole[...] = values
+        whole = laid_out(xp, whole.reshape(given["reshape"]), given.get("strided"))
+        if of_torch or framework.name == "numpy":
             return whole
-        if given["strided"] == "columns":
-            view = self.numpy.ones((*whole.shape, 2), whole.dtype)[..., 0]
-            view[...] = whole
-            return view
-        axes, columns = range(whole.ndim - 1), whole.shape[-1]
-        wide = self.numpy.ones((*whole.shape[-2::-1], 2 * columns), whole.dtype)
-        view = wide[..., :columns].transpose((*reversed(axes), whole.ndim - 1))
-        view[...] = whole
-        return view
-
-    def equal(self, one: Any, other: Any) -> bool:
-        """Whether two arrays have the same values."""
-        return bool(self.numpy.array_equal(one, other))
+        return made_array(framework, whole, given["dtype"])
+    except Exception as error:
+        words = f"cannot be given arrays of {framework.name} here"
+        raise Refused(f"{words} ({error_text(error)})", why="own") from error
 
 
-class TorchLibrary(Library):
-    """Tensors of torch, which may be installed without NumPy."""
-
-    def __init__(self) -> None:
-        import torch
-
-        self.torch = torch
-
-    def array(self, data: memoryview, given: dict[str, Any]) -> Any:
-        """A new tensor."""
-        values = self.torch.frombuffer(bytearray(data), dtype=getattr(self.torch, given["dtype"]))
-        whole = values.reshape(given["shape"]).expand(given["broadcast"]).contiguous()
-        whole = whole.clone().reshape(given["reshape"])
-        if not given.get("strided"):
-            return whole
-        if given["strided"] == "columns":
-            wide = self.torch.ones((*whole.shape, 2), dtype=whole.dtype)
-            return wide[..., 0].copy_(whole)
-        axes, columns = range(whole.ndim - 1), whole.shape[-1]
-        wide = self.torch.ones((*reversed(whole.shape[:-1]), 2 * columns), dtype=whole.dtype)
-        return wide[..., :columns].permute(*reversed(axes), whole.ndim - 1).copy_(whole)
-
-    def equal(self, one: Any, other: Any) -> bool:
-        """Whether two tensors have the same values."""
-        return bool(self.torch.equal(one, other))
+def laid_out(xp: Any, whole: Any, strided: str | None) -> Any:
+    """An array, or a view of a larger one that has its values: with axes or ``columns`` apart."""
+    if not strided:
+        return whole
+    if strided == "columns":
+        view = xp.ones((*whole.shape, 2), dtype=whole.dtype)[..., 0]
+    else:
+        axes, columns = range(len(whole.shape) - 1), whole.shape[-1]
+        wide = xp.ones((*reversed(whole.shape[:-1]), 2 * columns), dtype=whole.dtype)
+        permuted = getattr(xp, "permute", xp.transpose)  # torch's, NumPy's
+        view = permuted(wide[..., :columns], (*reversed(axes), len(axes)))
+    view[...] = whole
+    return view
 
 
 def as_bytes(result: Any) -> tuple[dict[str, Any] | None, Any]:
@@ -403,10 +394,10 @@ def as_bytes(result: Any) -> tuple[dict[str, Any] | None, Any]:
     """
     if result is None:
         return None, b""
-    torch = sys.modules.get("torch")
     try:
-        if isinstance(result, getattr(torch, "Tensor", ())):
-            return tensor_bytes(torch, result)
+        framework = framework_of(result)
+        if framework is not None and framework.name == "torch":
+            return tensor_bytes(sys.modules["torch"], result)
         return array_bytes(result)
     except Refused:
         raise
@@ -421,9 +412,7 @@ def array_bytes(result: Any) -> tuple[dict[str, Any], Any]:
 
     if isinstance(result, np.ma.MaskedArray):
         raise Refused("returned a masked array, whose values may not all be there")
-    values, dtype = np.asarray(result), None
-    if values.dtype.name == "bfloat16":
-        dtype, values = "bfloat16", values.astype(np.float32)
+    values, dtype = as_numpy(result)
     if values.dtype.kind not in "fiuc":
         words = f"{type(result).__name__} of {values.dtype}"
         raise Refused(f"returned {words}, not real numbers")
@@ -433,7 +422,8 @@ def array_bytes(result: Any) -> tuple[dict[str, Any], Any]:
             values = values.astype(wide)
     # The bytes are read as this machine has them: a name says nothing of their order.
     whole = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
-    form = {"dtype": dtype or values.dtype.name, "stored": values.dtype.name}
+    name = values.dtype.name
+    form = {"dtype": dtype if dtype == "bfloat16" else name, "stored": name}
     return {**form, "shape": list(values.shape)}, whole.data
 
 

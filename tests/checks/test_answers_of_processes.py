@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from posenc_cli.calls.frameworks import BY_NAME
 from posenc_cli.checks import worker
 from posenc_cli.checks.answers import returned_arrays
 
@@ -84,7 +85,7 @@ def test_an_answer_that_is_garbled_is_told_in_one_line(name, call, tmp_path):
 )
 def test_a_description_of_other_types_is_garbled(description, call, tmp_path):
     answer = json.dumps(
-        {"id": 1, "bytes": 0, "torch_likely": False, "torch_loaded": False, **description}
+        {"id": 1, "bytes": 0, "frameworks": ["numpy"], "loaded": ["numpy"], **description}
     )
     (tmp_path / "mine.py").write_text(GOOD + WRITES + f"say({answer!r})\nf = good\n")
     status, _, err = call(*ASKED, "./mine.py:f")
@@ -181,21 +182,22 @@ def test_tensors_without_values_are_refused():
 
 def test_an_input_that_was_moved_to_another_device_was_changed():
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    library, one = worker.TorchLibrary(), torch.ones(2)
-    assert worker.is_as_given(library, one, torch.ones(2))
-    assert not worker.is_as_given(library, one.to("meta"), one)
+    one = torch.ones(2)
+    assert worker.is_as_given(one, torch.ones(2))
+    assert not worker.is_as_given(one.to("meta"), one)
 
 
 @pytest.mark.parametrize("apart", ["rows", "columns"])
 @pytest.mark.parametrize("name", ["numpy", "torch"])
 def test_strided_arrays_have_the_same_values_and_lie_apart(name, apart):
     pytest.importorskip(name, reason="it is not installed")
-    library = worker.Library.of(name)
     values = np.arange(2 * 3 * 4 * 2, dtype=np.float32)
     given = {"dtype": "float32", "shape": (2, 3, 4, 2), "broadcast": (2, 3, 4, 2)}
     given["reshape"] = given["shape"]
     plain, strided = (
-        library.array(memoryview(values.tobytes()), {**given, "strided": strided})
+        worker.array_of(
+            BY_NAME[name], memoryview(values.tobytes()), {**given, "strided": strided}
+        )
         for strided in ("", apart)
     )
     assert np.array_equal(np.asarray(plain), np.asarray(strided))

@@ -562,7 +562,7 @@ def test_a_worker_that_has_no_function_answers_each_request_and_nothing_between(
     with worker("absent_for_sure:f") as process:
         out, err = process.communicate(asked(1, b"\n{}\n") + asked(2))
     hello, *answers = [json.loads(line) for line in out.splitlines()]
-    assert hello["has"][0] == "numpy"
+    assert hello["python"].startswith("3.")
     assert [(each["id"], each["why"]) for each in answers] == [(1, "missing"), (2, "missing")]
     assert err == b""
 

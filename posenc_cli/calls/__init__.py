@@ -1,0 +1,1 @@
+"""How functions and arrays of other libraries are called, made and read."""
