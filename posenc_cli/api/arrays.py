@@ -101,7 +101,7 @@ def _copied(values: StoredArray, form: DType, out: Any) -> Any:
     try:
         out[...] = array_like(values, out, form)
     except TypeError:
-        raise ArgumentError(f"out: a {type(out).__name__} cannot be written to") from None
+        raise ArgumentError(f"out: a {type(out).__name__} cannot be filled") from None
     return out
 
 

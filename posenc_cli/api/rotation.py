@@ -124,12 +124,13 @@ class Rotator(Record):
         # Not all frameworks promote; NumPy's longer formats stay as they are.
         wide = framework.cast(xp, x, format_name(cos.dtype)) if kind in REAL_DTYPES else x
         a, b = (framework.take(xp, wide, columns) for columns in (first, second))
-        turned = [framework.cast(xp, part, kind) for part in turned_pair(a, b, cos, sin)]
+        turned = list(turned_pair(a, b, cos, sin))
         if rest:
-            turned.append(framework.take(xp, x, rest))
+            turned.append(framework.take(xp, wide, rest))
         order = [*first, *second, *rest]
         places = sorted(range(len(order)), key=order.__getitem__)
-        return framework.take(xp, framework.join(xp, turned), places)
+        joined = framework.take(xp, framework.join(xp, turned), places)
+        return framework.cast(xp, joined, kind)
 
     def _check(self, name: str, shape: tuple[int, ...]) -> None:
         axis, length = self.sequence_axis, self.places[-1]

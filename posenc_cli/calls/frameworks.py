@@ -87,7 +87,7 @@ FRAMEWORKS = (
     Framework(
         "tensorflow",
         "tensorflow",
-        ("tensorflow", "keras"),
+        ("tensorflow",),
         make=lambda xp, values: xp.convert_to_tensor(values),
         of_bits=lambda xp, words: xp.bitcast(words, xp.bfloat16),
         cast=lambda xp, x, dtype: xp.cast(x, dtype),
@@ -139,10 +139,17 @@ _FORMATS = {"float": "float32", "half": "float16", "double": "float64", "__bf16"
 
 def framework_of(value: Any) -> Framework | None:
     """The framework of an array, by the package of its type; None where it is no array of any."""
-    row = next(filter(None, map(_BY_PACKAGE.get, _packages(type(value)))), None)
+    row = next(filter(None, map(_row_of, _packages(type(value)))), None)
     if row is None and hasattr(type(value), "__array_namespace__"):
         row = _STANDARD
     return row if hasattr(value, "shape") and hasattr(value, "dtype") else None
+
+
+def _row_of(package: str) -> Framework | None:
+    """The framework of a package; that of Keras is its backend."""
+    if package == "keras" and package in sys.modules:
+        package = str(sys.modules[package].backend.backend())
+    return _BY_PACKAGE.get(package)
 
 
 def namespace_of(row: Framework, like: Any = None) -> Any:
@@ -216,8 +223,8 @@ def likely_frameworks(function: Any, part: Any, annotations: list[Any]) -> list[
         _in_code(getattr(part, "__code__", None), home),
         (package for value in list(home.values()) for package in _packages(value, type(value))),
     ):
-        met = {_BY_PACKAGE[package].name for package in packages if package in _BY_PACKAGE}
-        ranked.update(dict.fromkeys(row.name for row in FRAMEWORKS if row.name in met))
+        met = set(map(_row_of, packages))
+        ranked.update(dict.fromkeys(row.name for row in FRAMEWORKS if row in met))
     loaded = loaded_frameworks()
     names = [*ranked, "numpy", "torch"]
     return [name for name in dict.fromkeys(names) if name in loaded]

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.checks.answers import Returned, check_description, returned_arrays
-from posenc_cli.checks.payloads import request, settings, settings_by_name
+from posenc_cli.checks.payloads import request, settings, settings_by_name, style
 from posenc_cli.checks.signatures import Signature
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, quoted_name
 
@@ -140,6 +140,8 @@ class CalledFunction(ABC):
                     continue
             if role is not None:
                 values[given.name] = roles[role]
+            elif "style" in given.roles():
+                values[given.name] = style(given.name, self.reference)
             elif given.default is None and not given.variable:
                 raise self.invalid(
                     f"is a class that needs {given.name}",

@@ -190,13 +190,17 @@ def request(
 
 def _constant(argument: Argument, form: CallForm, reference: Reference, positions: Integers) -> Any:
     """The value of an argument that is one number."""
-    halves = reference.content.layout == "half"
     constants = {
         "length": positions.shape[1] if form.counted else int(positions.max()) + 1,
-        "style": halves if "neox" in argument.parameter else not halves,
+        "style": style(argument.parameter, reference),
         **settings(reference),
     }
     return constants[argument.role]
+
+
+def style(parameter: str, reference: Reference) -> bool:
+    """The value of a flag that chooses between layouts: the reference's."""
+    return ("neox" in parameter) == (reference.content.layout == "half")
 
 
 def settings(reference: Reference) -> dict[str, Any]:

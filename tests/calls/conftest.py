@@ -1,0 +1,23 @@
+"""What the tests of frameworks share."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+
+import pytest
+
+if shutil.which("clang") is None:
+    os.environ.setdefault("DEV", "PYTHON")  # tinygrad's device that needs no compiler
+
+
+@pytest.fixture
+def framework(request):
+    """A framework by name: its row, its module, and what makes an array of NumPy's."""
+    from posenc_cli.calls.frameworks import BY_NAME
+
+    row = BY_NAME[request.param]
+    pytest.importorskip(row.module, reason=f"{row.name} is not installed")
+    module = importlib.import_module(row.module)
+    return row, module, lambda values: row.make(module, values)
