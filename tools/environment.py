@@ -3,7 +3,8 @@
 Usage: python tools/environment.py [--versions locked|newest|lowest] FOLDER REQUIREMENT…
 
 Versions are what ``constraints.txt`` pins unless said otherwise: the newest that the requirements
-allow, or the lowest that ``pyproject.toml`` names.
+allow, or the lowest that ``pyproject.toml`` names. Beside a pinned torch, the extra ``dev`` brings
+the extra ``frameworks``.
 
 Needs nothing but Python and a package index: where the interpreter came without the pip that
 ``venv`` wants (as Debian's does), the environment borrows the interpreter's own pip, uv, or a pip
@@ -49,6 +50,8 @@ def main(folder: str, requirements: list[str], versions: str) -> int:
         _create(Path(folder))
         made_with.write_text(f"{interpreter}\n")
     constraints = _constraints(versions, folder)
+    if versions == "locked" and any(asked.startswith("torch==") for asked in requirements):
+        requirements = [asked.replace("[dev]", "[dev,frameworks]") for asked in requirements]
     uv = os.environ.get("UV")
     if uv:
         chosen = _LOWEST if versions == "lowest" else constraints

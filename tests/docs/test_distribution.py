@@ -102,6 +102,28 @@ def test_the_lock_pins_what_development_asks_for(environment):
     assert [line for line in LOCK if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
 
 
+@pytest.mark.parametrize(
+    ("versions", "torch", "asked"),
+    [
+        ("locked", ["torch==2.13.0"], ".[dev,frameworks]"),
+        ("locked", [], ".[dev]"),
+        ("newest", ["torch==2.13.0"], ".[dev]"),
+        ("lowest", ["torch==2.13.0"], ".[dev]"),
+    ],
+)
+def test_the_frameworks_come_with_a_pinned_torch_alone(
+    versions, torch, asked, environment, tmp_path, monkeypatch
+):
+    commands = []
+    monkeypatch.setattr(environment, "_create", lambda folder: folder.mkdir(exist_ok=True))
+    monkeypatch.setattr(
+        environment.subprocess, "call", lambda command, **_: commands.append(command) or 0
+    )
+    monkeypatch.setenv("UV", "uv")
+    assert environment.main(str(tmp_path), ["-e", ".[dev]", *torch], versions) == 0
+    assert [word for word in commands[-1] if word.startswith(".[")] == [asked]
+
+
 BLOCKED = """
 import sys
 class Missing:
