@@ -56,7 +56,7 @@ class FunctionProcess(CalledFunction):
         self, target: str, reference: Reference, asked: CallRequest, *, context: int
     ) -> None:
         place, colon, name = target.rpartition(":")
-        if not colon or not place or not name:
+        if not target.endswith(".onnx") and not (colon and place and name):
             raise InvalidInput(
                 f"--impl {abbreviated(target)}: must be module:function or ./file.py:function"
             )

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from posenc_cli import loading
-from posenc_cli.calls import frameworks
+from posenc_cli.calls import frameworks, onnx
 from posenc_cli.errors import Unavailable, quoted_name
 
 TOO_OLD = 77
@@ -18,11 +18,11 @@ TOO_OLD = 77
 # program that is no Python says goes to a file; standard error is given to who reads this.
 _BEGINNING = f"""
 import os, sys
-spoken = int(sys.argv[4])
+spoken = int(sys.argv[5])
 if spoken != 2: os.dup2(spoken, 2); os.close(spoken)
 if sys.version_info < (3, 8): sys.exit({TOO_OLD})
 if sys.path[:1] == [""]: del sys.path[0]
-for file in sys.argv[1:4]: exec(compile(open(file, "rb").read(), file, "exec"))
+for file in sys.argv[1:5]: exec(compile(open(file, "rb").read(), file, "exec"))
 main(sys.argv[-1], object_named)
 """
 
@@ -36,7 +36,7 @@ def worker_command(python: str, target: str, *, stderr: int = 2) -> list[str]:
     ``stderr`` is the descriptor that becomes its standard error.
     """
     worker = Path(__file__).with_name("worker.py")
-    files = [loading.__file__, frameworks.__file__, str(worker)]
+    files = [loading.__file__, frameworks.__file__, onnx.__file__, str(worker)]
     return [python, "-c", _BEGINNING, *files, str(stderr), target]
 
 

@@ -29,6 +29,8 @@ _NAMES: dict[str, tuple[Role, ...]] = {
     **dict.fromkeys(("v", "xv", "value", "values", "value_states", "value_layer"), ("v",)),
     **dict.fromkeys(("cos", "cosine", "cosines", "cos_cached", "freqs_cos", "cos_table"), ("cos",)),
     **dict.fromkeys(("sin", "sine", "sines", "sin_cached", "freqs_sin", "sin_table"), ("sin",)),
+    "cos_cache": ("cos",),
+    "sin_cache": ("sin",),
     **dict.fromkeys(("freqs_cis", "freqs_complex", "cis", "freqs_ci"), ("freqs_cis", "cos_sin")),
     **dict.fromkeys(("cos_sin_cache", "cos_sin_table"), ("freqs_cis", "cos_sin")),
     **dict.fromkeys(("freqs", "rope_cache", "rope", "cache"), ("freqs_cis", "cos_sin")),

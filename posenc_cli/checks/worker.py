@@ -1,7 +1,7 @@
 """The process in which a user's function runs: it may print, exit or crash without harm.
 
 It runs in the user's environment: it needs the standard library of Python 3.8 or later, NumPy or
-torch, and nothing of posenc but ``loading.py`` and ``frameworks.py``, which run before it. It knows
+torch, and nothing of posenc but ``loading.py`` and ``calls/``, which run before it. It knows
 nothing of encodings: it loads a function, says what its signature is, and calls it with the arrays
 of a request. Requests arrive on standard input and answers leave by a copy of standard output, each
 a line of JSON and the bytes of arrays; for the function, standard input is empty and what it prints
@@ -33,6 +33,7 @@ if __name__ != "__main__":
         loaded_frameworks,
         made_array,
     )
+    from posenc_cli.calls.onnx import onnx_function
 
 _MOST_RESULTS = 8
 """Values of one call that are looked at: no function returns more that matter here."""
@@ -156,11 +157,11 @@ def load_failure(target: str, error: BaseException) -> Refused:
 
 
 def function_of(target: str, find: Callable[[str], Any]) -> Any:
-    """The function that ``module:function`` or ``file.py:function`` names.
+    """The function that ``module:function`` or ``file.py:function`` names, or a graph's.
 
     Raises: what ``find`` does; TypeError where it is none.
     """
-    function = find(target)
+    function = onnx_function(target) if target.endswith(".onnx") else find(target)
     if not callable(function):
         name = target.rpartition(":")[2]
         raise TypeError(f"{name} is a {type(function).__name__}, not a function")

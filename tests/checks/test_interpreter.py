@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from posenc_cli import loading
-from posenc_cli.calls import frameworks
+from posenc_cli.calls import frameworks, onnx
 from posenc_cli.checks import interpreter
 from posenc_cli.checks.interpreter import chosen_python, worker_command
 from posenc_cli.errors import Unavailable
 from tests.processes import PATIENCE, spawn
 
 WORKER = Path(interpreter.__file__).with_name("worker.py")
-CODE = (Path(loading.__file__), Path(frameworks.__file__), WORKER)
+CODE = (Path(loading.__file__), Path(frameworks.__file__), Path(onnx.__file__), WORKER)
 CHECK = ("rope-check", "-s", "rope", "--layout", "half", "--len", "16")
 RIGHT = """
 import os
@@ -171,8 +171,9 @@ def test_the_worker_needs_nothing_but_python_3_8():
         )
     }
     # Of posenc what has run before it there, and is imported where it serves functions here.
-    beside = {"posenc_cli.calls.frameworks"}
-    assert imported - sys.stdlib_module_names == {"numpy", "torch"} | beside
+    beside = {"posenc_cli.calls.frameworks", "posenc_cli.calls.onnx"}
+    graphs = {"onnx", "onnxruntime"}
+    assert imported - sys.stdlib_module_names == {"numpy", "torch"} | beside | graphs
 
 
 @pytest.mark.slow
