@@ -14,12 +14,16 @@ onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 ASKED = ("rope-check", "--scheme", "rope", "--set", "dim=8", "--len", "16", "--format", "json")
 
 
-def write(name, *, given=False, sign=1, kind="FLOAT", domain="", **attributes):
-    """A graph of one RotaryEmbedding, whose tables are its own or inputs."""
+def write(name, *, given=False, sign=1, kind="FLOAT", domain="", packed=(), **attributes):
+    """A graph of one RotaryEmbedding, whose tables are its own or inputs.
+
+    ``packed`` is the width of packed heads, None where it may be any.
+    """
     from onnx import TensorProto, helper, numpy_helper
 
     form = getattr(TensorProto, kind)
-    inputs = [helper.make_tensor_value_info("X", form, [None] * 4)]
+    axes = [None] * 4 if packed == () else [None, None, packed]
+    inputs = [helper.make_tensor_value_info("X", form, axes)]
     places = helper.make_tensor_value_info("position_ids", TensorProto.INT64, [None, None])
     angles = np.outer(np.arange(512), 10_000.0 ** (-np.arange(0, 8, 2) / 8))
     tables = {"cos_cache": np.cos(angles), "sin_cache": sign * np.sin(angles)}
@@ -30,7 +34,7 @@ def write(name, *, given=False, sign=1, kind="FLOAT", domain="", **attributes):
         stored = []
     order = ["X", "position_ids", *tables] if domain else ["X", *tables, "position_ids"]
     node = helper.make_node("RotaryEmbedding", order, ["Y"], domain=domain, **attributes)
-    output = helper.make_tensor_value_info("Y", form, [None] * 4)
+    output = helper.make_tensor_value_info("Y", form, axes)
     graph = helper.make_graph([node], "rope", [*inputs, places], [output], stored)
     versions = [helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)]
     onnx.save(helper.make_model(graph, opset_imports=versions, ir_version=10), name)
@@ -47,6 +51,9 @@ def write(name, *, given=False, sign=1, kind="FLOAT", domain="", **attributes):
         ({"interleaved": 1}, "half", False),
         ({"sign": -1}, "half", False),
         ({"kind": "FLOAT16"}, "half", True),
+        ({"packed": 24, "num_heads": 3}, "half", True),
+        ({"packed": None, "num_heads": 4, "given": True}, "half", True),
+        ({"packed": None, "num_heads": 4, "sign": -1}, "half", False),
         ({"domain": "com.microsoft"}, "half", True),
         ({"domain": "com.microsoft", "sign": -1}, "half", False),
     ],
