@@ -58,7 +58,8 @@ class FunctionProcess(CalledFunction):
         place, colon, name = target.rpartition(":")
         if not target.endswith(".onnx") and not (colon and place and name):
             raise InvalidInput(
-                f"--impl {abbreviated(target)}: must be module:function or ./file.py:function"
+                f"--impl {abbreviated(target)}: must be module:function, ./file.py:function or "
+                "./model.onnx"
             )
         note_code("--impl", target)
         python = chosen_python(asked.python, place)

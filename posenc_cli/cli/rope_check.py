@@ -89,7 +89,8 @@ class SubjectOptions(OptionGroup):
         option(
             "--impl",
             metavar="NAME",
-            help="check f of module:f or ./file.py:f, as f(x, positions) or f(q, k, cos, sin)",
+            help="check f of module:f or ./file.py:f, as f(x, positions) or f(q, k, cos, sin); or "
+            "an ONNX graph, ./model.onnx",
         ),
     ] = None
     call: Annotated[
