@@ -229,7 +229,7 @@ def loaded(monkeypatch):
         ("def f(x: 'Tensor | None') -> Tensor: return mx.cos(x)", ["torch", "mlx"]),
         ("def f(x): return mx.cos(x)", ["mlx", "torch"]),
         ("def f(x): return [torch.cos(y) for y in x]", ["torch", "mlx"]),
-        ("class T(Tensor):\n def __call__(self, x): return x\nf = T()", ["torch", "mlx"]),
+        ("class T(mx.array):\n def __call__(self, x): return x\nf = T()", ["mlx", "torch"]),
         ("class T:\n def forward(self, x): return mx.cos(x)\nf = T()", ["mlx", "torch"]),
     ],
 )

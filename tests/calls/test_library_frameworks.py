@@ -108,6 +108,18 @@ def test_bfloat16_of_ml_dtypes_is_numpys():
     assert posenc.encode("rope", 4, dim=DIM, like=x).dtype == kind
 
 
+def test_what_gives_bfloat16_is_read_by_its_name():
+    kind = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed").bfloat16
+
+    class Tensor:
+        def __array__(self, dtype=None, copy=None):
+            return vectors().astype(kind)
+
+    values, name = as_numpy(Tensor())
+    assert (values.dtype, name) == (np.float32, "bfloat16")
+    assert np.array_equal(values, vectors().astype(kind).astype(np.float32))
+
+
 @pytest.mark.long
 def test_a_format_that_a_framework_lacks_is_refused_not_narrowed():
     jnp = pytest.importorskip("jax.numpy", reason="jax is not installed")
