@@ -169,9 +169,16 @@ def slash_hint(name: str) -> str | None:
 def adopting(names: Iterable[str]) -> Iterator[None]:
     """Within it, schemes of a user's own are known by these names, as those of plugins are.
 
-    Raises: InvalidInput, Unavailable where one cannot be found.
+    Raises: InvalidInput, Unavailable where one cannot be found, or is not made of waves but a
+    function.
     """
     found = {name: replace(find(name), name=name) for name in names}
+    for name in (name for name, scheme in found.items() if scheme.as_given):
+        raise InvalidInput(
+            f"--scheme {abbreviated(name)}: is a function of positions, whose frequencies are not "
+            "known: nothing is identified by it",
+            hint=f"posenc compare {name} FILE compares its rows with an array",
+        )
     token = _adopted.set({name: scheme for name, scheme in found.items() if is_own(name)})
     try:
         yield
@@ -202,9 +209,9 @@ def _entry_points() -> dict[str, EntryPoint]:
 
 
 def _loaded(target: str, name: str) -> Scheme:
-    """The Scheme that ``package.module:attribute`` or ``file.py:attribute`` names.
+    """The Scheme that ``package.module:attribute`` or ``file.py:attribute`` names, or a function.
 
-    Raises: InvalidInput when it cannot be imported or is no scheme; whatever a user's module
+    Raises: InvalidInput when it cannot be imported or is neither; whatever a user's module
     raises while it is imported is reported, never passed on.
     """
     try:
@@ -220,9 +227,14 @@ def _loaded(target: str, name: str) -> Scheme:
             if unsearched
             else None,
         ) from error
-    if not isinstance(loaded, Scheme):
-        raise InvalidInput(
-            f"--scheme {abbreviated(name)}: is of the type {type(loaded).__name__}, not a scheme",
-            hint="declare it with posenc_cli.formulas.declare: @absolute, @rotary or @bias",
-        )
-    return loaded
+    if isinstance(loaded, Scheme):
+        return loaded
+    if callable(loaded):
+        from posenc_cli.formulas.functions import scheme_of_function
+
+        own = re.split(r"[:.]", target)[-1]
+        return scheme_of_function(loaded, name=own, origin=name)
+    raise InvalidInput(
+        f"--scheme {abbreviated(name)}: is of the type {type(loaded).__name__}, not a scheme",
+        hint="a function f(positions) of n rows is one; posenc_cli.formulas.declare makes others",
+    )

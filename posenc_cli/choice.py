@@ -58,6 +58,12 @@ class Choice(Record):
         return "+".join(part.scheme.name for part in self.parts) or self.scheme.name
 
     @property
+    def as_given(self) -> str:
+        """The names of the schemes whose values a user's function gives, empty where none does."""
+        schemes = (part.scheme for part in self.parts or (self,))
+        return ", ".join(scheme.name for scheme in schemes if scheme.as_given)
+
+    @property
     def asked(self) -> str:
         """What an error names the encoding by: the option that chose it, and what that meant."""
         for kind in ("config", "model"):
@@ -73,6 +79,10 @@ class Choice(Record):
         from posenc_cli.backends.registry import choose, find
         from posenc_cli.encoding.engine import Engine, threads_for
 
+        if arithmetic != "exact" and self.as_given:
+            raise InvalidInput(
+                f"--arithmetic {arithmetic}: {self.as_given} computes in an arithmetic of its own"
+            )
         values = plan.kernel_values if arithmetic == "exact" else None
         backend = choose(self.backend, device=self.device, values=values).backend
         if plan.computed_as != "waves":

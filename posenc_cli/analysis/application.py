@@ -106,7 +106,12 @@ class AppliedEncoding(Record):
         description = self.request.description()
         return {
             name: description[name] for name in ("scheme", "params", "positions", "weights")
-        } | {"left_out": list(self.left_out), "arithmetic": self.application.engine.arithmetic}
+        } | {
+            "left_out": list(self.left_out),
+            "arithmetic": "as-given"
+            if self.request.scheme.as_given
+            else self.application.engine.arithmetic,
+        }
 
 
 def applicable_part(choice: Choice) -> Choice:

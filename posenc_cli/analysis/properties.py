@@ -91,7 +91,7 @@ def inspection(
         name=name or bound.scheme.name,
         kind=kind,
         params=dict(bound.params),
-        parameters=content.trained,
+        parameters=None if bound.scheme.as_given else content.trained,
         cost=_cost(kind, content),
         random_weights=request.random_weights,
     )
@@ -380,6 +380,8 @@ def _defined_beyond(subject: InspectedEncoding) -> Property:
     if content is None or request is None:
         count = subject.inspected.rows.count
         return Property(name, False, count, reason="a file has the rows that it has")
+    if request.scheme.as_given:
+        return Property(name, None, None, reason="a function gives the positions that it has")
     changed = _follows_length(subject)
     follows = "; at twice the length, values are others" if changed else ""
     capacity = content.capacity

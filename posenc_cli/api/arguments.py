@@ -16,6 +16,7 @@ from posenc_cli.calls.frameworks import as_numpy, format_name, is_traced
 from posenc_cli.choice import Choice, choice_of_layers, choice_of_schemes
 from posenc_cli.errors import OTHER_NAMES, InvalidInput, PosencError, abbreviated, nearest
 from posenc_cli.formulas.declare import Scheme
+from posenc_cli.formulas.functions import scheme_of_function
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES, DType
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
@@ -89,10 +90,11 @@ class Shaped(Protocol):
 
 EncodingLike: TypeAlias = (
     "str | os.PathLike[str] | Mapping[str, Any] | ModelEncoding | Scheme | PretrainedConfig"
+    " | Callable[..., Any]"
 )
 """A scheme (``"rope"``, ``"sinusoidal+t5"``) or a model (``"llama-3-8b"``) by name, the path of a
-config.json, a config as a dict or as transformers' PretrainedConfig, a `ModelEncoding`, or one of
-the values of `schemes`."""
+config.json, a config as a dict or as transformers' PretrainedConfig, a `ModelEncoding`, one of
+the values of `schemes`, or a function that returns a row for each of n positions, (n, d)."""
 
 PositionsLike: TypeAlias = (
     "int | range | str | Sequence[float] | Sequence[Sequence[float]] | Shaped"
@@ -223,6 +225,9 @@ def choice_of(
     given = {name: plain_value(value) for name, value in (parameters or {}).items()}
     if isinstance(encoding, Scheme):
         choice = Choice(encoding, {}, None)
+    elif callable(encoding):
+        name = str(getattr(encoding, "__name__", type(encoding).__name__))
+        choice = Choice(scheme_of_function(encoding, name=name, origin=name), {}, None)
     elif isinstance(encoding, str) and not _is_path(encoding):
         choice = _named_choice(encoding, given)
         return replace(choice, **_of_parts(choice, positions=positions, **fields))
@@ -302,7 +307,8 @@ def config_of(config: object) -> tuple[str, Mapping[str, Any] | GGUFHeader]:
         return "config", to_dict()
     raise ArgumentError(
         f"a {type(config).__name__} is no encoding: give the name of a scheme or a model, a "
-        "config (a path, a dict, or an object with to_dict) or what from_config returns"
+        "config (a path, a dict, or an object with to_dict), what from_config returns, or a "
+        "function of positions"
     )
 
 

@@ -106,8 +106,8 @@ def encode(
     """The matrix of an encoding: what ``posenc generate`` writes, as an array.
 
     Args:
-        encoding: a scheme or a model by name, a config (path, dict, PretrainedConfig), or what
-            `from_config` returns.
+        encoding: a scheme or a model by name, a config (path, dict, PretrainedConfig), what
+            `from_config` returns, or a function of positions (n,) that returns rows (n, columns).
         positions: how many from 0 on, a range, ``"0:4096:2"``, or numbers in an array of any shape,
             where the formula has them also negative ones and fractions.
         table: of a rotary encoding ``cos-sin`` (the default), ``cos``, ``sin``, ``cos-full``,
@@ -121,7 +121,7 @@ def encode(
         parameters: of the scheme: ``dim=128``, ``base=5e5``.
 
     Returns: (positions…, columns); of a bias (heads, L, L), of frequencies (pairs,). Each value is
-        the correctly rounded one.
+        the correctly rounded one; of a function its own, rounded once.
 
     Raises: ValueError where an argument is wrong.
 

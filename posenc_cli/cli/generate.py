@@ -81,8 +81,9 @@ def generate(
 ) -> None:
     """Write the matrix of an encoding to a file.
 
-    Values are the correctly rounded values of the mathematical formula. Any length runs in constant
-    memory, and the file appears only when it is whole.
+    Values are the correctly rounded values of the mathematical formula; those of a function of
+    yours are its own, rounded once. Any length runs in constant memory, and the file appears only
+    when it is whole.
 
     Examples:
       posenc generate --scheme rope --len 4096
@@ -114,7 +115,8 @@ def generate(
         seconds = time.perf_counter() - began
         written = Written(choice, requests, matrix, saved, seconds)
         if output.json:
-            how = {"arithmetic": arithmetic, "backend": engines[0].backend.name}
+            computed = "as-given" if choice.as_given else arithmetic
+            how = {"arithmetic": computed, "backend": engines[0].backend.name}
             console.json("generate", written.fields(form, how))
         else:
             console.done(f"wrote {output.place}: {written.text}")
@@ -147,9 +149,10 @@ class Written(Record):
             for request in self.requests
             if (weights := request.random_weights)
         ]
+        own = f"; values as {self.choice.as_given} gives them" if self.choice.as_given else ""
         return (
             f"{self.choice.name}, {shapes} {self.matrix.dtype.name}, {self.saved.bytes} bytes in "
-            f"{self.seconds:.2f} s{''.join(random)}"
+            f"{self.seconds:.2f} s{''.join(random)}{own}"
         )
 
     def fields(self, form: Format, how: dict[str, str]) -> dict[str, Any]:

@@ -45,6 +45,10 @@ class Encoding(Record):
             given = {**loaded.parameters(scheme, given), **given}
         bound = scheme.bind(given, seq_len=seq_len)
         weights, waves = bound.content.weights, bound.content.waves
+        if scheme.as_given:
+            from posenc_cli.encoding.called import called_rows
+
+            return cls(replace(bound, content=called_rows(bound)))
         if weights is not None:
             from posenc_cli.encoding.weights import table_of
 

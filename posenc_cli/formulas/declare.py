@@ -465,7 +465,8 @@ class Scheme(Record):
     """A positional encoding, as declared; ``origin`` is how the user named one of their own.
 
     ``inverse`` guesses its parameters from measured rates; without one a default does. ``mistakes``
-    are those that are made of its formula alone.
+    are those that are made of its formula alone. ``as_given`` says that its values are those that a
+    user's function returns: in no arithmetic of posenc's, and not exact.
     """
 
     name: str
@@ -478,6 +479,7 @@ class Scheme(Record):
     inverse: Inverse | None = None
     mistakes: Mistakes | None = None
     origin: str | None = None
+    as_given: bool = False
 
     @property
     def summary(self) -> str:

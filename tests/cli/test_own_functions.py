@@ -1,0 +1,366 @@
+"""A plain function f(positions) → (n, d) wherever a scheme is taken: its rows, checked, as it is.
+
+The oracle is the function itself, called with all positions at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import posenc_cli as library
+
+MINE = """
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+
+
+def waves(positions, dim: int = 6, base=10000.0, *, sign="plus", table=None):
+    '''Sines of half the usual frequencies.
+
+    More about them.
+    '''
+    angles = positions[:, None] * base ** (-np.arange(0, dim, 2) / dim) / 2
+    values = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    return values if sign == "plus" else -values
+
+
+def required(positions, width: int):
+    return np.ones((len(positions), width))
+
+
+class Table:
+    '''Rows that are looked up, of which there are 40.'''
+
+    def __init__(self):
+        self.rows = np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32)
+
+    def __call__(self, positions):
+        return self.rows[positions]
+
+
+table = Table()
+weights = np.random.default_rng(1).standard_normal((4096, 32)).astype(np.float32)
+
+
+def product(positions):
+    '''Whose last digits depend on how many rows are multiplied.'''
+    hidden = np.cos(positions[:, None] * np.linspace(0, 3, 4096)).astype(np.float32)
+    return hidden @ weights
+
+
+def changes_its_positions(positions):
+    positions += 1
+    return positions[:, None] * np.ones(3)
+
+
+def plain_lists(positions):
+    return [[int(p) % 7, 1] for p in positions]
+
+
+def loud(positions):
+    print("loud")
+    return np.zeros((len(positions), 2))
+
+
+inside = threading.Lock()
+
+
+def alone(positions):
+    assert inside.acquire(blocking=False), "called by two threads at once"
+    time.sleep(0.002)  # lets others run
+    values = np.outer(positions, np.ones(64))
+    inside.release()
+    return values
+"""
+
+WRONG = {
+    # What the function returns, what is said of it, and what the hint says.
+    "raises": ("raise KeyError('no')", "its code raised KeyError: 'no', for positions 0 to 1"),
+    "exits": ("raise SystemExit(0)", "its code raised SystemExit: 0, for positions 0 to 1"),
+    "nothing": ("pass", "returned a NoneType of object, not an array of real numbers"),
+    "ragged": ("return [[1], [1, 2]]", "not an array of real numbers"),
+    "texts": ("return [['a']] * len(p)", "not an array of real numbers"),
+    "unreal": ("return np.ones((len(p), 2), complex)", "returned a ndarray of complex128"),
+    "one_axis": ("return np.sin(p)", "returned the shape (2,) for 2 positions"),
+    "batch": ("return np.ones((1, len(p), 4))", "returned the shape (1, 2, 4) for 2 positions"),
+    "turned": ("return np.ones((4, len(p)))", "returned the shape (4, 2) for 2 positions"),
+    "short": ("return np.ones((len(p[:8]), 4))", "returned the shape (8, 4) for 16 positions"),
+    "infinite": (
+        "return np.stack([p, np.where(p == 3, np.inf, p)], 1)",
+        "is not finite at position 3, column 1",
+    ),
+    "no_columns": ("return np.ones((len(p), 0))", "returned the shape (2, 0) for 2 positions"),
+    # Rows that depend on other positions.
+    "share": ("return np.outer(p / p.max(), np.ones(4))", "two different rows for position 8"),
+    "counted": ("return np.outer(np.arange(len(p)), [1.0, 2.0])", "two different rows"),
+    "length": ("return np.outer(p / len(p), [1.0, 2.0])", "two different rows for position 8"),
+    "chance": ("return np.random.rand(len(p), 3)", "two different rows for position"),
+    "centred": ("return np.outer(p - p.mean(), [1.0])", "two different rows for position"),
+    "remembers": (
+        "f.calls = getattr(f, 'calls', 0) + 1\n    return np.outer(p + f.calls, [1.0])",
+        "two different rows for position",
+    ),
+}
+ROW_BY_ROW = "hint: a row may depend on its own position only"
+CALLED = "hint: it is called as f(positions), an array of n numbers, and returns n rows: (n, d)"
+
+
+@pytest.fixture
+def mine(call, tmp_path, monkeypatch):
+    """The user's module, imported here too; the current folder has it as a file."""
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "library"), *sys.path])
+    monkeypatch.setattr(sys, "modules", {**sys.modules})
+    for place in (tmp_path / "mine.py", tmp_path / "library" / "own_functions.py"):
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(MINE)
+    import own_functions
+
+    return own_functions
+
+
+def rows_of(call, *words):
+    status, out, err = call("generate", *words, "--dtype", "float64", "-o", "rows.npy", "--json")
+    assert (status, err) == (0, "")
+    rows = np.load("rows.npy")
+    return rows, json.loads(out)
+
+
+@pytest.mark.parametrize("name", ["./mine.py", "own_functions"])
+@pytest.mark.parametrize("function", ["waves", "table", "plain_lists", "changes_its_positions"])
+def test_the_rows_are_those_that_the_function_returns(name, function, mine, call):
+    rows, told = rows_of(call, "-s", f"{name}:{function}", "-l", "40")
+    np.testing.assert_array_equal(rows, getattr(mine, function)(np.arange(40)))
+    assert told["arithmetic"] == "as-given"
+    assert call("generate", "-s", f"{name}:{function}", "-l", "9")[2].endswith(
+        f"; values as {function.replace('_', '-')} gives them\n"
+    )
+
+
+def test_values_are_rounded_once_to_the_format_that_is_asked_for(mine, call):
+    call("generate", "-s", "./mine.py:waves", "-l", "99", "--dtype", "float16", "-o", "half.npy")
+    np.testing.assert_array_equal(np.load("half.npy"), mine.waves(np.arange(99)).astype("f2"))
+
+
+def test_its_other_parameters_are_options(mine, call):
+    rows, told = rows_of(
+        call,
+        *("-s", "./mine.py:waves", "-l", "8", "--dim", "10", "--base", "7.5"),
+        *("--set", "sign=minus"),
+    )
+    np.testing.assert_array_equal(rows, mine.waves(np.arange(8), 10, 7.5, sign="minus"))
+    assert told["params"] == {"dim": 10, "base": 7.5, "sign": "minus"}
+    assert rows_of(call, "-s", "./mine.py:required", "-l", "3", "--set", "width=4")[0].shape == (
+        3,
+        4,
+    )
+    refused = call("generate", "-s", "./mine.py:required", "-l", "3")
+    assert (refused[0], "required needs --set width" in refused[2]) == (2, True)
+    refused = call("generate", "-s", "./mine.py:waves", "-l", "3", "--set", "table=3")
+    assert (refused[0], "has no parameter 'table'" in refused[2]) == (2, True)
+
+
+def test_positions_that_are_not_whole_are_given_as_float64(mine, call):
+    rows, _ = rows_of(call, "-s", "./mine.py:waves", "--positions", "0.5,-3,1/3,1000000")
+    places = np.array([0.5, -3, 1 / 3, 1_000_000])
+    np.testing.assert_array_equal(rows, mine.waves(places))
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("mine")
+def test_every_command_that_takes_an_absolute_scheme_takes_it(call):
+    for command in ("heatmap", "curve", "dot-similarity", "spectrum", "order-check", "inspect"):
+        assert call(command, "-s", "./mine.py:waves", "-l", "12")[0] == 0, command
+    assert call("heads", "-s", "./mine.py:waves", "--train", "20", "--test", "20")[0] == 0
+    assert call("apply", "-s", "./mine.py:waves", "-l", "9", "--seed", "0", "-o", "y.npy")[0] == 0
+    assert call("emit", "-s", "./mine.py:waves", "-l", "9", "-o", "pack")[0] == 0
+    assert call("generate", "-s", "rope+./mine.py:waves", "-l", "9", "-o", "both.npz")[0] == 0
+    assert call("schemes", "./mine.py:waves")[1].startswith(
+        "waves (absolute): Sines of half the usual frequencies.\n\nMore about them.\n\nFormula: "
+    )
+    same = ("--set", "b.order=sin-first", "--set", "b.layout=concat", "--tol", "1e-15")
+    half = call("compare", "./mine.py:waves", "sinusoidal", "-l", "9", "-d", "6", *same)
+    assert half[0] == 1  # other frequencies
+    rows_of(call, "-s", "./mine.py:waves", "-l", "40")
+    assert call("compare", "./mine.py:waves", "rows.npy", "-l", "40")[0] == 0
+
+
+@pytest.mark.usefixtures("mine")
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (("rotation",), "is absolute, and turns no vectors"),
+        (("rope-check", "--impl", "./mine.py:waves"), "waves is absolute, and turns nothing that"),
+        (("generate", "-l", "4", "--table", "cos"), "is absolute, not rotary"),
+        (("generate", "-l", "4", "--head", "0"), "is absolute and has no heads"),
+        (
+            ("generate", "-l", "4", "--arithmetic", "float32"),
+            "--arithmetic float32: waves computes in an arithmetic of its own",
+        ),
+        (
+            ("apply", "-l", "4", "--seed", "0", "-o", "y.npy", "--arithmetic", "float32"),
+            "--arithmetic float32: waves computes in an arithmetic of its own",
+        ),
+        (("identify", "rows.npy"), "is a function of positions, whose frequencies are not known"),
+    ],
+)
+def test_what_cannot_use_it_says_so_in_a_line(words, refusal, call):
+    np.save("rows.npy", np.ones((4, 4)))
+    status, out, err = call(*words, "-s", "./mine.py:waves")
+    assert (status, out) == (2, "")
+    assert refusal in err.splitlines()[0]
+    assert len(err.splitlines()) <= 2
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_no_row_for_each_position_is_refused_in_a_line(name, call, tmp_path):
+    body, refusal = WRONG[name]
+    (tmp_path / "wrong.py").write_text(f"import numpy as np\ndef f(p):\n    {body}\n")
+    status, out, err = call("generate", "-s", "./wrong.py:f", "-l", "16")
+    assert (status, out) == (2, "")
+    line, *hint = err.splitlines()
+    assert line.startswith("posenc: error: --scheme ./wrong.py:f: ")
+    assert refusal in line
+    expected = ROW_BY_ROW if "two different" in refusal else CALLED
+    assert name == "infinite" or hint[0].startswith(expected)
+    assert not [*tmp_path.glob("*.npy")]
+
+
+def test_a_row_that_depends_on_the_first_position_is_seen_past_the_first_block(call, tmp_path):
+    (tmp_path / "wrong.py").write_text(
+        "import numpy as np\ndef f(p):\n    return np.outer(p - p.min(), [1.0])\n"
+    )
+    assert call("generate", "-s", "./wrong.py:f", "--start", "5", "-l", "9")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "refusal"),
+    [
+        ("def f(): return 1", "takes no positions"),
+        ("def f(*, p): return 1", "takes no positions"),
+        ("def f(p, width): return 1", "requires width, which has neither a type nor a default"),
+        ("def f(p, config: dict): return 1", "requires config, which has neither"),
+        ("class f: pass", "is a class, not a scheme or a function"),
+        ("f = 3", "is of the type int, not a scheme"),
+    ],
+)
+def test_what_cannot_be_called_with_positions_alone_is_refused(code, refusal, call, tmp_path):
+    (tmp_path / "wrong.py").write_text(code)
+    for words in (("schemes", "./wrong.py:f"), ("generate", "-s", "./wrong.py:f", "-l", "4")):
+        status, out, err = call(*words)
+        assert (status, out) == (2, "")
+        assert refusal in err.splitlines()[0]
+        assert err.splitlines()[1].startswith("hint: ")
+
+
+def test_a_matrix_product_of_another_number_of_rows_is_no_other_row(mine, call):
+    alone = np.concatenate([mine.product(np.array([p])) for p in range(300)])
+    together, _ = rows_of(call, "-s", "./mine.py:product", "-l", "300")
+    np.testing.assert_allclose(together, alone, atol=1e-3)
+
+
+@pytest.mark.usefixtures("mine")
+def test_what_it_prints_is_no_part_of_the_result(call):
+    status, out, err = call(
+        "generate", "-s", "./mine.py:loud", "-l", "2", "-o", "-", "--format", "csv"
+    )
+    assert (status, out) == (0, "0.0,0.0\n0.0,0.0\n")
+    assert "loud" in err
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("mine")
+def test_one_thread_at_a_time_calls_it(call):
+    assert call("generate", "-s", "./mine.py:alone", "-l", "60000", "--threads", "4")[0] == 0
+
+
+@pytest.mark.usefixtures("mine")
+def test_nothing_is_said_to_be_proved_of_it(call):
+    told = json.loads(call("inspect", "-s", "./mine.py:table", "-l", "40", "--json")[1])
+    (only,) = told["schemes"]
+    assert only["parameters"] is None
+    assert {found["evidence"] for found in only["properties"]} == {"measured"}
+    beyond = next(each for each in only["properties"] if each["name"] == "defined-beyond")
+    assert beyond["holds"] is None
+    assert (
+        "trained parameters are not counted"
+        in call("inspect", "-s", "./mine.py:table", "-l", "40")[1]
+    )
+    past = call("generate", "-s", "./mine.py:table", "-l", "41")
+    assert (past[0], "IndexError" in past[2], "for positions 0 to 40" in past[2]) == (2, True, True)
+
+
+def test_the_library_takes_functions_and_objects(mine):
+    where = np.array([[0, 5], [7, 2]])
+    expected = mine.waves(where.reshape(-1), 8).reshape(2, 2, 8)
+    np.testing.assert_array_equal(
+        library.encode(mine.waves, where, dim=8, dtype="float64"), expected
+    )
+    np.testing.assert_array_equal(library.encode(mine.table, 40), mine.table.rows)
+    x = np.ones((3, 6))
+    np.testing.assert_array_equal(library.apply(x, mine.waves), 1 + mine.waves(np.arange(3)))
+    assert library.compare(mine.waves, mine.waves(np.arange(9)), 9).ok
+    assert library.inspect(mine.waves)["unique"].holds
+    for wrong, words in (
+        (lambda: library.frequencies(mine.waves), "is not made of waves"),
+        (lambda: library.encode(mine.Table, 4), "encoding Table: is a class, not a scheme"),
+        (lambda: library.encode(lambda p: p, 4), "encoding <lambda>: returned the shape"),
+        (lambda: library.encode(mine.waves, 4, arithmetic="float32"), "arithmetic of its own"),
+        (lambda: library.identify(x, schemes=["./mine.py:waves"]), "is a function of positions"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            wrong()
+
+
+TORCH = """
+import torch
+
+
+def waves(positions, dim: int = 8):
+    angles = positions[:, None] * 10000 ** (-torch.arange(0, dim, 2) / dim)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+
+
+def half(positions):
+    return waves(positions).bfloat16()
+
+
+torch.manual_seed(0)
+table = torch.nn.Embedding(32, 8)
+dropped = torch.nn.Sequential(table, torch.nn.Dropout())
+"""
+
+
+@pytest.mark.long
+def test_functions_and_modules_of_torch_are_given_tensors(call, tmp_path):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    (tmp_path / "mine.py").write_text(TORCH)
+    places = torch.arange(32)
+    made: dict = {}
+    exec(TORCH, made)
+    for name in ("waves", "half", "table"):
+        rows, _ = rows_of(call, "-s", f"./mine.py:{name}", "-l", "32")
+        expected = made[name](places).detach().double().numpy()
+        np.testing.assert_array_equal(rows, expected)
+        np.testing.assert_array_equal(library.encode(made[name], 32, dtype="float64"), expected)
+    status, _, err = call("generate", "-s", "./mine.py:dropped", "-l", "32")
+    assert (status, "two different rows" in err) == (2, True)
+
+
+def test_a_function_that_calls_posenc_with_a_function_does_not_wait_for_itself(mine):
+    def doubled(positions):
+        return 2 * library.encode(mine.waves, positions, dtype="float64")
+
+    done = []
+    thread = threading.Thread(target=lambda: done.append(library.encode(doubled, 5)), daemon=True)
+    thread.start()
+    thread.join(20)
+    np.testing.assert_array_equal(done[0], (2 * mine.waves(np.arange(5))).astype("f4"))
