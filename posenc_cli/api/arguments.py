@@ -104,12 +104,20 @@ array or a tensor of any shape (a float is the binary fraction that it is)."""
 
 
 def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters, Returns]:
-    """``function``, whose errors name arguments, and are ValueErrors where an argument is wrong."""
+    """``function``, whose errors name arguments, and are ValueErrors where an argument is wrong.
+
+    Tables of pandas, polars and xarray are arrays to it, but ``out``, which is to be filled itself.
+    """
 
     @functools.wraps(function)
     def call(*arguments: Parameters.args, **named: Parameters.kwargs) -> Returns:
+        plain: Any = [_unlabelled(argument) for argument in arguments]
+        plain_named: Any = {
+            name: argument if name == "out" else _unlabelled(argument)
+            for name, argument in named.items()
+        }
         try:
-            return function(*arguments, **named)
+            return function(*plain, **plain_named)
         except ArgumentError:
             raise
         except PosencError as error:
@@ -118,6 +126,21 @@ def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters
             raise kind(message, hint=hint) from error.__cause__
 
     return call
+
+
+def _unlabelled(value: Any) -> Any:
+    """A table with labels, or those of a list, as arrays of NumPy: no label means anything here.
+
+    Raises: ArgumentError for several tables in one.
+    """
+    if hasattr(type(value), "to_dataarray"):
+        raise ArgumentError("a Dataset holds several arrays", hint='give one, as data["cos"]')
+    if hasattr(type(value), "to_numpy"):
+        return value.to_numpy()
+    several = isinstance(value, list | tuple)
+    if several and any(hasattr(type(part), "to_numpy") for part in value):
+        return [_unlabelled(part) for part in value]
+    return value
 
 
 _ARGUMENTS = {

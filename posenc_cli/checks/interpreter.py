@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from posenc_cli import loading
 from posenc_cli.calls import frameworks, onnx
 from posenc_cli.errors import Unavailable, quoted_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 TOO_OLD = 77
 """The status of a Python before 3.8, which has not what the worker is written in."""
@@ -22,12 +28,30 @@ spoken = int(sys.argv[5])
 if spoken != 2: os.dup2(spoken, 2); os.close(spoken)
 if sys.version_info < (3, 8): sys.exit({TOO_OLD})
 if sys.path[:1] == [""]: del sys.path[0]
+sys.path += [folder for folder in sys.argv[6].split(os.pathsep) if folder]
 for file in sys.argv[1:5]: exec(compile(open(file, "rb").read(), file, "exec"))
 main(sys.argv[-1], object_named)
 """
 
+_further: ContextVar[Sequence[str]] = ContextVar("further", default=())
+
 _ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
 """Variables that name the folder of the active environment, the nearer one first."""
+
+
+@contextmanager
+def searching(folders: Sequence[str]) -> Iterator[None]:
+    """Within it, modules of functions are looked for in these folders too, after all others."""
+    token = _further.set(folders)
+    try:
+        yield
+    finally:
+        _further.reset(token)
+
+
+def further_folders() -> Sequence[str]:
+    """The folders that `searching` names."""
+    return _further.get()
 
 
 def worker_command(python: str, target: str, *, stderr: int = 2) -> list[str]:
@@ -37,7 +61,8 @@ def worker_command(python: str, target: str, *, stderr: int = 2) -> list[str]:
     """
     worker = Path(__file__).with_name("worker.py")
     files = [loading.__file__, frameworks.__file__, onnx.__file__, str(worker)]
-    return [python, "-c", _BEGINNING, *files, str(stderr), target]
+    folders = os.pathsep.join(_further.get())
+    return [python, "-c", _BEGINNING, *files, str(stderr), folders, target]
 
 
 def chosen_python(asked: str | None, module: str = "") -> str:
