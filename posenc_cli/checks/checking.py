@@ -69,6 +69,12 @@ _COORDINATES = (
 )
 """What is said of a function that follows axes and was given no coordinates."""
 
+_DUMP = (
+    "a dump always works: np.save its cos and sin for --tables cos.npy sin.npy, or x and its "
+    "result for --rotated x.npy y.npy"
+)
+"""What to do where a function cannot be called: the end of every such error."""
+
 _FEW_ENOUGH = 1 << 16
 """Positions of a grid that are all looked at unasked: a second or two."""
 
@@ -429,13 +435,13 @@ class Check(Record):
                     asked=asked.calling,
                     progress=self.progress,
                 )
-            except InvalidInput as error:
-                hint = _hint_of_axes(error, reference)
-                raise InvalidInput(error.message, hint=hint) from error.__cause__
+            except (InvalidInput, Unavailable) as error:
+                hints = filter(None, (_hint_of_axes(error, reference), _DUMP))
+                raise type(error)(error.message, hint="; ".join(hints)) from error.__cause__
         return subjects.own_tables(reference, positions)
 
 
-def _hint_of_axes(error: InvalidInput, reference: Reference) -> str | None:
+def _hint_of_axes(error: InvalidInput | Unavailable, reference: Reference) -> str | None:
     """What to do about a function that fails, which may be for want of coordinates."""
     if ": raised " not in error.message or "axes" not in reference.params:
         return error.hint

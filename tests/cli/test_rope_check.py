@@ -8,12 +8,14 @@ import shlex
 import subprocess
 import sys
 import time
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+import posenc_cli as posenc
 from posenc_cli.checks.checking import CONTEXT, probing_positions
 from posenc_cli.records import replace
 from tests.checks.rope import MUTANTS, vectors
@@ -663,3 +665,70 @@ def test_one_file_may_have_cosines_beside_sines(call, tmp_path):
     ):
         np.save(path, values)
         assert call(*CHECK, "-d", "64", "--tables", path, path)[0] == status
+
+
+REFUSED = """
+def raises(x, positions):
+    raise ValueError("no")
+
+def texts(x, positions):
+    return "rotated"
+
+def unreal(x, positions):
+    return 1j * x
+
+def leaves(x, positions):
+    raise SystemExit(3)
+
+def takes_nothing():
+    return 1
+
+class Rope:
+    def __init__(self, config):
+        pass
+
+number = 3
+"""
+DUMP = re.compile(
+    r"a dump always works: np\.save .* for (--tables \S+ \S+), .* for (--rotated .*)$"
+)
+
+
+@pytest.mark.long
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *(f"./own.py:{name}" for name in ("raises", "texts", "unreal", "leaves", "takes_nothing")),
+        *("./own.py:Rope", "./own.py:number", "./own.py:missing", "./own.py", "json:none"),
+        *("no_such_module:f", "./none.py:f"),
+    ],
+)
+@pytest.mark.parametrize("python", [(), ("--python", "/no/such/program")])
+def test_every_refusal_of_a_function_ends_with_how_to_dump_its_tables(asked, python, call):
+    Path("own.py").write_text(REFUSED)
+    status, out, err = call("rope-check", "-s", "rope", "-d", "8", "--impl", asked, *python)
+    assert (status in (2, 3), out) == (True, "")
+    line, hint = err.splitlines()
+    assert line.startswith("posenc: error: --")
+    assert hint.startswith("hint: ")
+    assert DUMP.search(hint)
+
+
+def test_the_dump_that_refusals_speak_of_works(call):
+    cos, sin = posenc.tables("rope", 16, dim=8)
+    x = np.random.default_rng(0).standard_normal((16, 8))
+    y = posenc.rotate(x, x, 16, "rope", dim=8)[0]
+    for name, array in {"cos": cos, "sin": sin, "x": x, "y": y}.items():
+        np.save(f"{name}.npy", array)
+    hint = call("rope-check", "-s", "rope", "--impl", "json:none")[2].splitlines()[-1]
+    for words in DUMP.search(hint).groups():
+        assert call("rope-check", "-s", "rope", "-d", "8", *words.split())[0] == 0
+
+
+def test_the_library_speaks_of_arguments_there():
+    def raises(x, positions):
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match=r"raised ValueError: no .* for tables cos\.npy sin\.npy"):
+        posenc.rope_check("rope", dim=8, impl=raises)
