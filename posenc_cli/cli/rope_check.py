@@ -220,6 +220,8 @@ def rope_check(
     vectors, and with positions, an offset, or the reference's own tables, in float32 arrays or
     tensors; the report says how. It runs in its own environment, and may take 5 minutes a call;
     without --len it is tried at some 100 positions of the context. Positions are whole, from 0 on.
+    --tol bfloat16 sees no error below a rounding to bfloat16 (0.4%): an attention factor that is
+    0.3% off passes.
     Where the subject cannot be read or crashes, the status is 2 or 3, and a report as JUnit or for
     GitHub says so, in the file of --out too, which no other error leaves. -q prints no report of a
     check that holds.

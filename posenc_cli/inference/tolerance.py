@@ -30,7 +30,10 @@ attention factor err by a few v, for which :data:`ARITHMETIC` has room.
 **exact** is the correctly rounded value: each value errs by one rounding to its format.
 
 **float16** and **bfloat16** are what correct float32 code shows, its values rounded to that format
-and stored in a wider one.
+and stored in a wider one. A rounding moves a value by at most u of itself, u being 2^-11 or 2^-8,
+and so (c, s) by at most u of its length: the floor is as many of these as ``roundings`` counts.
+What errs by less looks like a rounding: a coarser table, an attention factor that is off by less
+than u. Frequencies are granted nothing: what a rounding of them does grows with the position.
 """
 
 from __future__ import annotations
