@@ -147,7 +147,7 @@ class Arrangement(Record):
 
 def of_fewer_axes(form: CallForm) -> Iterator[Arrangement]:
     """Calls without an axis of sequences that a function of such an axis may take."""
-    if form.has(*TABLES) or not form.has("positions") or form.position_axes != "n":
+    if form.has(*TABLES) or not form.has("positions") or form.places_each:
         return
     for fuller in arrangements(form):
         for axes in _FEWER_AXES.get(form.axes, ()):
@@ -184,10 +184,11 @@ def _batches(form: CallForm) -> Iterator[tuple[CallForm, int, int]]:
     """Forms, and how many sequences and rows of positions they are given."""
     if form.places_each:
         yield form, SEQUENCES, SEQUENCES
-    elif form.position_axes == "n":
+    elif form.position_axes:
         for axes in (form.axes, *_MORE_AXES.get(form.axes, ())):
             if "b" in axes:
-                yield replace(form, axes=axes, position_axes="bn"), SEQUENCES, SEQUENCES
+                of_each = form.position_axes.replace("n", "bn")
+                yield replace(form, axes=axes, position_axes=of_each), SEQUENCES, SEQUENCES
     for axes in _MORE_AXES.get(form.axes, (form.axes,)):
         if "b" in axes:
             yield replace(form, axes=axes), SEQUENCES, 1

@@ -5,7 +5,8 @@ Each pair may follow the coordinate of any axis, or the number of the token, as 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,82 +16,110 @@ from posenc_cli.errors import PosencError
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import Residual
 from posenc_cli.inference.differences import value_text
+from posenc_cli.numerics import exact
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.checks.wording import Suspect
+    from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.sample import Sample
-    from posenc_cli.numerics.arrays import Flags, Integers, RealRows
+    from posenc_cli.numerics.arrays import Flags, Integers, RealRows, Reals
 
 
 def axis_cause(suspect: Suspect) -> Explanation | None:
     """The cause where pairs turn with another coordinate than they should.
 
-    None where no choice of coordinates, one for each pair, explains every cell, or where each pair
-    goes along a line of its own.
+    None where neither a choice of coordinates, one for each pair, nor of their rates explains every
+    cell, or where each pair goes along a line of its own.
     """
     sample = suspect.sample
     coordinates = sample.reference.coordinates
     if coordinates is None or coordinates.oblique:
         return None
-    own = np.array(coordinates.axes)  # (pairs,)
+    own, right = np.array(coordinates.axes), sample.reference.frequencies  # (pairs,) both
+    for message, axes, rates in _candidates(sample, own):
+        others = np.flatnonzero((axes != own) | (rates != right))
+        if not others.size or not _missed(sample, axes, rates)[1].all():
+            continue
+        residual = _residual(suspect, axes, rates)
+        if not residual.whole:
+            continue
+        pairs = pairs_text(others.tolist(), own.size)
+        where = Where(None, spec(others), tuple(sorted({*own[others].tolist()})))
+        cause = Explanation(Cause.AXIS, message, f"{pairs} follow other axes", where=where)
+        if not message:
+            follow = "follows" if others.size == 1 else "follow"
+            token = _coordinates(sample).shape[1] - 1
+            text = f"{pairs} {follow} {_exchanges_text(own, axes, token=token)}"
+            cause = replace(
+                cause, message=text, evidence="matches in every pair once this is mended"
+            )
+        return with_residual(cause, residual)
+    return None
+
+
+def _candidates(sample: Sample, own: Integers) -> Iterator[tuple[str, Integers, Reals]]:
+    """What may be wrong in words, and the axes and rates that pairs have then.
+
+    One parameter; then the axis of each pair, without words; then the order of the axes, each with
+    its own pairs and rates.
+    """
+    right = sample.reference.frequencies
+    yield from _other_parameters(sample.reference)
     followed = _followed(sample, own)
-    if followed is None or (followed == own).all():
-        return None
-
-    residual = _residual(suspect, followed)
-    if not residual.whole:
-        return None
-    others = np.flatnonzero(followed != own)
-    where = Where(None, spec(others), tuple(sorted({*own[others].tolist()})))
-    parameter = _other_order(suspect)
-    if parameter is not None:
-        pairs = f"{pairs_text(others.tolist(), own.size)} follow other axes"
-        cause = Explanation(Cause.AXIS, parameter[0], pairs, where=where)
-        return with_residual(cause, parameter[1])
-    token = _coordinates(sample).shape[1] - 1
-    follow = "follows" if others.size == 1 else "follow"
-    cause = Explanation(
-        Cause.AXIS,
-        f"{pairs_text(others.tolist(), own.size)} {follow} "
-        f"{_exchanges_text(own, followed, token=token)}",
-        "matches in every pair once this is mended",
-        where=where,
-    )
-    return with_residual(cause, residual)
+    if followed is not None:
+        yield "", followed, right
+    blocks = {int(axis): np.flatnonzero(own == axis) for axis in own}
+    for order in permutations(blocks):
+        pairs = np.concatenate([blocks[axis] for axis in order])
+        text = f"pairs follow axes in the order {order}, not {tuple(blocks)}"
+        yield text, own[pairs], right[pairs]
 
 
-def _residual(suspect: Suspect, followed: Integers) -> Residual:
-    """What is left where each pair follows one of the coordinates. Shape: (pairs,)."""
+def _residual(suspect: Suspect, followed: Integers, rates: Reals) -> Residual:
+    """What is left where each pair follows one of the coordinates at a rate. Shape: (pairs,)."""
 
     def held() -> Iterator[tuple[Integers, RealRows, Flags]]:
         for _, piece in suspect.whole.pieces():
-            yield piece.positions, *_missed(piece, followed)
+            yield piece.positions, *_missed(piece, followed, rates)
 
     return Residual.measure(held())
 
 
-def _other_order(suspect: Suspect) -> tuple[str, Residual] | None:
-    """The one parameter of the scheme that gives pairs these axes, in words, and what it leaves."""
-    reference = suspect.sample.reference
-    scheme, params = reference.encoding.bound.scheme, reference.params
-    own = reference.coordinates.axes if reference.coordinates is not None else ()
+def _other_parameters(reference: Reference) -> Iterator[tuple[str, Integers, Reals]]:
+    """What one other value of a parameter gives: it in words, the axes of pairs, and their rates.
+
+    Of flags, of words, and of the shares that axes have of the pairs, in every order; what other
+    models do is no mistake of one parameter.
+    """
+    scheme, coordinates = reference.encoding.bound.scheme, reference.coordinates
+    assert coordinates is not None
+    params = {name: value for name, value in reference.params.items() if value is not None}
+    if "grid" not in params:  # else it may leave out which axes pairs follow
+        params.setdefault("axes", "some")
     for name, parameter in scheme.parameters.items():
-        choices = (not params[name],) if parameter.type is bool else parameter.choices or ()
+        own = params.get(name)
+        choices: tuple[Any, ...] = () if name == "convention" else parameter.choices or ()
+        if parameter.type is bool:
+            choices = (not own,)
+        if name == "sections":
+            own = own or tuple(np.bincount(coordinates.axes).tolist())
+            choices = tuple(permutations(own))
         for value in choices:
             try:
-                waves = scheme.bind({**params, name: value}).content.waves
+                waves = scheme.bind({**params, name: value}).rotation.waves
             except PosencError:
                 continue
-            axes = None if waves is None or waves.coordinates is None else waves.coordinates.axes
-            if axes is None or axes == own or len(axes) != len(own):
+            axes = () if waves.coordinates is None else waves.coordinates.axes
+            if own in (None, value) or len(axes) != len(coordinates.axes):
                 continue
-            residual = _residual(suspect, np.array(axes))
-            if residual.whole:
-                meaning = parameter.rules.help
-                return f"{value_text(name, value, params[name])} ({meaning})", residual
-    return None
+            rates = reference.frequencies
+            if name == "sections":  # an axis may have a ladder of its own, as long as its share
+                exactly = [float(rate) for rate in waves.frequencies(exact)]
+                rates = np.array(exactly) / coordinates.denominator
+            yield f"{value_text(name, value, own)} ({parameter.rules.help})", np.array(axes), rates
 
 
 def _coordinates(sample: Sample) -> Integers:
@@ -110,8 +139,9 @@ def _followed(sample: Sample, own: Integers) -> Integers | None:
     Shape: (pairs,).
     """
     count = _coordinates(sample).shape[1]
-    explained = [_missed(sample, own)[1].all(axis=0)]  # (pairs,) each
-    explained += [_missed(sample, np.full_like(own, axis))[1].all(axis=0) for axis in range(count)]
+    choices_of_all = [own, *(np.full_like(own, axis) for axis in range(count))]
+    rates = sample.reference.frequencies
+    explained = [_missed(sample, axes, rates)[1].all(axis=0) for axes in choices_of_all]
     choices = np.stack(explained)  # (axes + 2, pairs)
     if not choices.any(axis=0).all():
         return None
@@ -121,10 +151,9 @@ def _followed(sample: Sample, own: Integers) -> Integers | None:
     return np.where(choices[0], own, best)
 
 
-def _missed(piece: Sample, followed: Integers) -> tuple[RealRows, Flags]:
+def _missed(piece: Sample, followed: Integers, rates: Reals) -> tuple[RealRows, Flags]:
     """By how much cells are missed whose pairs follow these, and which are explained."""
     along = _coordinates(piece)[:, followed]  # (n, pairs)
-    rates = piece.reference.frequencies
     factors = np.asarray(piece.amplitude * np.exp(1j * along * rates), np.complex128)
     missed = np.where(piece.seen, np.abs(piece.factors - factors) + piece.stray, 0.0)
     return missed, piece.explained_cells(factors, rates, along)

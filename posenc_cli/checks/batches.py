@@ -108,7 +108,7 @@ def try_rows_of_heads(function: ServedFunction, differs: Differs, *, context: in
     roles = [argument.role for argument in form.arguments[:2]]
     if roles != ["positions", "q"] or context < _CONTEXT or function.follows_length:
         return PatternReport((), ())
-    own = replace(form, axes="nf", position_axes="n")
+    own = replace(form, axes="nf", position_axes=form.position_axes.replace("b", ""))
     taken = axes_of_columns(own)
     rows, heads, fewer = next((size for size in SIZES if not taken & set(size)), SIZES[0])
     arrangement = Arrangement(own, SEQUENCES, SEQUENCES, rows, heads, fewer)
@@ -161,7 +161,7 @@ def try_table_batches(function: ServedFunction, *, context: int) -> PatternRepor
     if not form.has("positions") or function.follows_length:
         return PatternReport((), ())
     text, calls = "positions of several sequences in one call", PlannedCalls(function)
-    if context < _CONTEXT or form.position_axes != "bn":
+    if context < _CONTEXT or "b" not in form.position_axes:
         return PatternReport((), (), (text,))
     positions = np.add.outer(STARTS[:SEQUENCES], np.arange(SIZES[0][0]))
     together = calls.attempt(text, partial(function.answers, positions))

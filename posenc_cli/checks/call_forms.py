@@ -20,13 +20,22 @@ if TYPE_CHECKING:
     from posenc_cli.checks.signatures import NamedParameter, Role, Signature
     from posenc_cli.inference.reference import Reference
 
-_PLACED: tuple[Role, ...] = ("positions", "offset", "cos", "sin", "freqs_cis", "cos_sin")
+_ALONG: tuple[Role, ...] = ("t", "h", "w")
+"""Coordinates along one axis of several, of which the last is the last of the reference's."""
+
+_REAL = ("img_ids", "txt_ids", "ids", "coords", "coordinates")
+"""Parameters whose coordinates are real numbers in most code, as those of Flux."""
+
+_PLACED: tuple[Role, ...] = (
+    *("positions", "offset", "cos", "sin", "freqs_cis", "cos_sin"),
+    *(*_ALONG, "grid"),
+)
 """What tells a function where rows are."""
 
 TABLES: tuple[Role, ...] = ("cos", "sin", "freqs_cis", "cos_sin")
 """The encoding itself: posenc gives the reference's."""
 
-# Axes: those of CALL_AXES, f columns of all heads, w columns of a table, 1 an axis of one.
+# Axes: those of CALL_AXES, w columns of a table, a axes of coordinates, 1 an axis of one.
 _LEADS = {
     "bhnd": ("bnw", "nw", "b1nw"),
     "bnhd": ("nw", "bnw", "bn1w", "n1w"),
@@ -34,6 +43,7 @@ _LEADS = {
     "nhd": ("nw", "n1w"),
     "nd": ("nw",),
     "nbhd": ("n11w", "nw"),
+    "bnf": ("nw", "bnw"),
 }
 """Axes that tables have beside vectors of those axes."""
 
@@ -78,6 +88,8 @@ _NUMBERS: dict[Role, str] = {
     "length": "how many positions there are",
     "dim": "the columns that turn",
     "base": "the reference's base",
+    "heads": "the number of heads",
+    "grid": "the sizes of the grid",
     "style": "as the reference pairs columns",
 }
 
@@ -88,11 +100,15 @@ MOST_FORMS = 480
 
 
 class Argument(Record):
-    """What one parameter is given; ``name`` where it is given by name."""
+    """What one parameter is given; ``name`` where it is given by name.
+
+    ``axis`` is that of positions along one axis alone, counted from the last: -1, -2 or -3.
+    """
 
     role: Role
     parameter: str
     name: str | None = None
+    axis: int | None = None
 
 
 class CallForm(Record):
@@ -102,7 +118,8 @@ class CallForm(Record):
     ``columns`` is how many columns a vector has. ``chosen`` says that tables have more rows than
     the call, of which positions or an offset choose; ``exact`` that they have as many. ``blank``
     is which of the two columns of a value that stands twice holds 0. ``dtype`` is the number format
-    of vectors. ``counted`` says that a length is that of the call's rows, wherever they begin.
+    of vectors. ``counted`` says that a length is that of the call's rows, wherever they begin,
+    ``real`` that whole coordinates are given as real numbers.
     """
 
     arguments: tuple[Argument, ...]
@@ -117,6 +134,7 @@ class CallForm(Record):
     blank: Literal["", "first", "second"] = ""
     dtype: str = "float32"
     counted: bool = False
+    real: bool = False
 
     def has(self, *roles: Role) -> bool:
         """Whether an argument has one of these roles."""
@@ -137,6 +155,11 @@ class CallForm(Record):
         return self.has("positions", *TABLES)
 
     @property
+    def follows_axes(self) -> bool:
+        """Whether positions are given as coordinates, of which there are several."""
+        return "a" in self.position_axes or any(own.axis is not None for own in self.arguments)
+
+    @property
     def placed_by(self) -> str:
         """The parameter that says where rows are, beside tables or without; none: ""."""
         return next(
@@ -155,6 +178,11 @@ class CallForm(Record):
         return not self.any_rows and not self.has("offset")
 
     @property
+    def has_heads(self) -> bool:
+        """Whether there are several heads of a row, on an axis of their own or side by side."""
+        return "h" in self.axes or "f" in self.axes
+
+    @property
     def flat(self) -> bool:
         """Whether vectors have no axis of heads: then each is a row."""
         return self.axes == "nd"
@@ -163,7 +191,9 @@ class CallForm(Record):
     def guessed(self) -> bool:
         """Whether positions are given to a parameter whose name does not ask for them alone."""
         return any(
-            argument.role == "positions" and roles_of(argument.parameter) != ("positions",)
+            argument.role == "positions"
+            and argument.axis is None
+            and roles_of(argument.parameter) != ("positions",)
             for argument in self.arguments
         )
 
@@ -182,13 +212,23 @@ class CallForm(Record):
     @property
     def roles_text(self) -> str:
         """What is given, in order: as ``--call`` takes it."""
-        return ", ".join(argument.role for argument in self.arguments)
+        return ", ".join(
+            argument.role if argument.axis is None else _ALONG[argument.axis]
+            for argument in self.arguments
+        )
 
     def text(self, reference: Reference) -> str:
         """The form, for a reader."""
         single = self.kind in (*_SINGLE, "complex", *_TRAILING)
         width = reference.pairs * (1 if single else 2)
-        sizes = {"d": str(self.columns), "w": str(width), "h": "heads", "b": "1"}
+        sizes = {
+            "d": str(self.columns),
+            "f": f"heads·{self.columns}",
+            "w": str(width),
+            "h": "heads",
+            "a": str(reference.axes),
+            "b": "1",
+        }
 
         def shape(axes: str) -> str:
             names = [sizes.get(axis, axis) for axis in axes]
@@ -201,7 +241,8 @@ class CallForm(Record):
         if self.axes:
             parts.append(f"{names('x', 'q', 'k', 'v')} {shape(self.axes)}")
         if self.position_axes:
-            parts.append(f"{names('positions')} {shape(self.position_axes)}")
+            kind = ", real numbers" if self.real else ""
+            parts.append(f"{names('positions')} {shape(self.position_axes)}{kind}")
         if self.has("inv_freq"):
             parts.append(f"{names('inv_freq')} ({reference.pairs},), the reference's frequencies")
         numbers = {**_NUMBERS, "length": _COUNTED} if self.counted else _NUMBERS
@@ -234,7 +275,12 @@ def forms(
     ``call`` are the roles of its arguments, where they were said, ``orders`` those that the axes of
     vectors may have.
     """
-    assignments = list(_called(signature, call) if call else _assignments(signature))
+    axes = reference.axes
+    assignments = [
+        arguments
+        for arguments in (_called(signature, call) if call else _assignments(signature, axes))
+        if all(own.role != "grid" for own in arguments) or reference.grid is not None
+    ]
     widths = dict.fromkeys((reference.head, 2 * reference.pairs))
     groups = [
         list(_expanded(CallForm(arguments, library, columns), signature, reference, orders))
@@ -250,7 +296,17 @@ def forms(
     if not signature.named and not call:  # the usual form of each number of arguments
         in_turn = itertools.zip_longest(*groups)
         in_order = (form for forms in in_turn for form in forms if form is not None)
+    if axes:  # coordinates first: what takes these may take one number for each row as well
+        in_order = sorted(in_order, key=lambda form: form.has("positions") > form.follows_axes)
     return list(dict.fromkeys(in_order))
+
+
+def _argument(role: Role, parameter: str, *, by_name: bool) -> Argument:
+    """What a parameter of a role is given: a coordinate along one axis as positions along it."""
+    name = parameter if by_name else None
+    if role in _ALONG:
+        return Argument("positions", parameter, name, _ALONG.index(role) - len(_ALONG))
+    return Argument(role, parameter, name)
 
 
 def _counts(group: Sequence[CallForm]) -> tuple[bool, ...]:
@@ -265,13 +321,16 @@ def _called(signature: Signature, call: Sequence[str]) -> Iterator[tuple[Argumen
     arguments = []
     for place, role in enumerate(call):
         given = names[place] if place < len(names) else None
-        by_name = given.name if given is not None and given.by_name else None
-        arguments.append(Argument(role, given.name if given else role, by_name))
+        by_name = given is not None and given.by_name
+        arguments.append(_argument(role, given.name if given else role, by_name=by_name))
     yield tuple(arguments)
 
 
-def _assignments(signature: Signature) -> Iterator[tuple[Argument, ...]]:
-    """What the parameters may be for: by their names, then by their number alone."""
+def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ...]]:
+    """What the parameters may be for: by their names, then by their number alone.
+
+    Where positions have several ``axes``, one parameter for each may stand for them.
+    """
     if signature.parameters is None or not signature.named:
         for count in (2, 4, 3):
             for roles in ROLES_BY_COUNT[count]:
@@ -285,8 +344,18 @@ def _assignments(signature: Signature) -> Iterator[tuple[Argument, ...]]:
         for given in signature.parameters
         if given.default is not None and given.roles() and not given.variable
     ]
+    along, of_axes = {*_ALONG[-axes:]} if axes else set(), {*_ALONG, "grid"}
     by_name = list(itertools.product(*(given.roles() or ("",) for given in required)))
-    named = [roles for roles in by_name if "" not in roles and len(set(roles)) == len(roles)]
+    by_name = [
+        tuple("" if role in of_axes and not axes else role for role in roles) for roles in by_name
+    ]
+    named = [
+        roles
+        for roles in by_name
+        if "" not in roles
+        and len(set(roles)) == len(roles)
+        and {*roles} & {*_ALONG} in (set(), along)
+    ]
     partly = [
         roles
         for roles in ROLES_BY_COUNT.get(len(required), ())
@@ -297,7 +366,7 @@ def _assignments(signature: Signature) -> Iterator[tuple[Argument, ...]]:
     ]
     for by_use in dict.fromkeys((*named, *partly)):
         arguments = tuple(
-            Argument(role, given.name, given.name if given.by_name else None)
+            _argument(role, given.name, by_name=given.by_name)
             for role, given in zip(by_use, required, strict=True)
         )
         yield from (arguments + more for more in _optional(by_use, optional))
@@ -407,15 +476,16 @@ def _expanded(
 ) -> Iterator[CallForm]:
     """A form with each order of axes, shape of positions and kind of table that code has."""
     if not form.vectors:
-        for axes in ("n", "bn") if form.has("positions") else ("",):
-            yield replace(form, position_axes=axes)
+        yield from _placed(form, reference.axes)
         return
     table_role = next((role for role in ("cos", "cos_sin", "freqs_cis") if form.has(role)), None)
     likely = _first_axes(form, signature)
     for axes in sorted(orders, key=lambda order: order != likely):
-        shaped = replace(form, axes=axes)
+        shaped = _in_axes(form, axes, signature)
+        if shaped is None:
+            continue
         if table_role is None:
-            yield from _placed(shaped)
+            yield from _placed(shaped, reference.axes)
             continue
         kinds = _kinds(form, table_role, reference)
         of_kinds = [replace(shaped, kind=kind) for kind in kinds]
@@ -428,6 +498,19 @@ def _expanded(
             leads = tuple(lead for lead in leads if lead == "bnw") or leads  # of transformers
         for one, lead in itertools.product(of_kinds, leads):
             yield next(_placed(replace(one, table_axes=lead)))
+
+
+def _in_axes(form: CallForm, axes: str, signature: Signature) -> CallForm | None:
+    """A form with axes; None of heads side by side whose number nothing says."""
+    if axes != "bnf":
+        return replace(form, axes=axes)
+    told = [given for given in signature.parameters or () if given.tells_heads]
+    if not told and not form.has("heads"):
+        return None
+    known = {argument.parameter for argument in form.arguments}
+    more = [_argument(own.roles()[0], own.name, by_name=True) for own in told]
+    arguments = (*form.arguments, *(own for own in more if own.parameter not in known))
+    return replace(form, axes=axes, arguments=arguments)
 
 
 def _kinds(form: CallForm, role: Role, reference: Reference) -> tuple[str, ...]:
@@ -445,6 +528,8 @@ def _first_axes(form: CallForm, signature: Signature) -> str:
     """The order of axes that the signature suggests."""
     hint = next((g.default for g in signature.parameters or () if g.name == "unsqueeze_dim"), None)
     named = _named_axes(form, signature)
+    if form.has("heads") or any(given.tells_heads for given in signature.parameters or ()):
+        return "bnf"  # of one head alone, what mixes up heads and rows is right
     return "bnhd" if hint == "2" and named == "bhnd" else named
 
 
@@ -472,18 +557,25 @@ def _named_axes(form: CallForm, signature: Signature) -> str:
     return "bnhd" if form.has("freqs_cis") else "bhnd"
 
 
-def _placed(form: CallForm) -> Iterator[CallForm]:
-    """A form with each shape of positions, the likelier first."""
+def _placed(form: CallForm, axes: int = 0) -> Iterator[CallForm]:
+    """A form with each shape of positions, the likelier first: coordinates where there are axes."""
     if not form.has("positions"):
         yield form
         return
+    named = form.placed_by in ("position_ids", "input_pos")
     shapes: tuple[str, ...] = ("n", "bn")
-    if form.placed_by in ("position_ids", "input_pos"):
+    if form.vectors and named:
         shapes = ("bn", "n")
     elif form.has(*TABLES) and "b" not in form.axes:
         shapes = ("n",)
-    for axes in shapes:
-        yield replace(form, position_axes=axes)
+    if axes:
+        first, second = ("abn", "an"), ("bna", "na")
+        likely = shapes if form.follows_axes else first + second if named else second + first
+        for real in sorted((False, True), reverse=form.placed_by in _REAL):
+            for of_axes in likely:
+                yield replace(form, position_axes=of_axes, real=real)
+    for of_positions in shapes:
+        yield replace(form, position_axes=of_positions)
 
 
 def _rows_chosen(form: CallForm, leads: Iterable[str]) -> Iterator[CallForm]:

@@ -114,6 +114,7 @@ def implementation(
             "untried": list(function.untried),
             "rows_of_first_call": function.first_rows,
             "axes": function.form.axes or None,
+            "coordinates": function.form.follows_axes,
             "usual_axes": function.usual_axes,
         }
         if not any(one.broken or one.irregular for one in subjects):
@@ -146,6 +147,8 @@ def _with_further_calls(
     early: EarlyCall,
 ) -> Subject:
     """A subject, with what becomes of several sequences and heads in one call, and of others."""
+    if function.form.has("grid"):  # every call is of all rows
+        return subject
     pairing, vectors = subject.own.pairing, function.outcome == "vectors"
     differs = _vectors_differ if vectors else _tables_differ
     reports = [early.report(differs, pairing)]

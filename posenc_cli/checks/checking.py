@@ -32,7 +32,7 @@ from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.reference import Reference, text_encoding
+from posenc_cli.inference.reference import Reference, text_encoding, video_encoding
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
@@ -74,6 +74,12 @@ _DUMP = (
     "result for --rotated x.npy y.npy"
 )
 """What to do where a function cannot be called: the end of every such error."""
+
+_VIDEO = (
+    "coordinates differ by axis: positions 5 to 52 are those of a video, of 2 frames with 4 rows "
+    "and 6 columns, and the others of text; --set axes=FILE gives others"
+)
+"""What is said of a function that was given coordinates where the user gave none."""
 
 _FEW_ENOUGH = 1 << 16
 """Positions of a grid that are all looked at unasked: a second or two."""
@@ -208,24 +214,57 @@ class Check(Record):
             if lengths:
                 return self._report_of_lengths(lengths)
         where = positions or self._default(encoding)
+        if (on_video := self._report_on_video(encoding, where)) is not None:
+            return on_video
         report = self._report_on(self._reference(encoding, where), where)
         return self._report_on_text(report, encoding, where) or report
+
+    def _report_on_video(self, encoding: Encoding, positions: Positions) -> Report | None:
+        """The report on a function that takes coordinates, where none were given.
+
+        They are those of text around a video. None for what takes text positions alone, and where
+        these alone show what is wrong.
+        """
+        video = video_encoding(encoding) if self.asked.impl else None
+        if video is None:
+            return None
+        try:
+            report = self._report_on(self._reference(video, positions), positions)
+        except (InvalidInput, SubjectError):  # which text positions raise as well, or not
+            return None
+        if not (report.subject.get("call") or {}).get("coordinates"):
+            return None
+        return self._at_text(report, encoding, positions) or replace(
+            report, notes=(_VIDEO, *report.notes)
+        )
+
+    def _at_text(self, report: Report, text: Encoding, positions: Positions) -> Report | None:
+        """The report at text positions, where it says more than one of several axes.
+
+        None where that holds, or speaks of coordinates that the function finds itself; of
+        coordinates that it was given, where these show what is wrong.
+        """
+        coordinates = report.subject["call"]["coordinates"]
+        if report.ok or (coordinates and _explained(report)):
+            return None
+        try:
+            own = self._report_on(self._reference(text, positions), positions)
+        except (InvalidInput, SubjectError):  # of what takes coordinates alone
+            return None
+        named = _explained(own) and not _explained(report)
+        consistent = any(one.check == FindingName.RELATIVE and one.ok for one in own.findings)
+        says_more = (named and not own.ok) if coordinates else (named or consistent)
+        return own if says_more else None
 
     def _report_on_text(
         self, report: Report, encoding: Encoding, positions: Positions
     ) -> Report | None:
-        """The report at text positions, where a function was given these and not coordinates.
-
-        None where ``report`` holds, or speaks of coordinates that the function finds itself.
-        """
+        """The report at text positions, where it says more of a function that takes positions."""
         roles = ((report.subject.get("call") or {}).get("form") or "").split(", ")
-        placed = "positions" in roles and not any(role in roles for role in TABLES)
+        placed = "positions" in roles and not {*roles} & {*TABLES}
         text = text_encoding(encoding) if placed and not report.ok else None
-        if text is None:
-            return None
-        own = self._report_on(self._reference(text, positions), positions)
-        consistent = any(one.check == FindingName.RELATIVE and one.ok for one in own.findings)
-        if not consistent and (_explained(report) or not _explained(own)):
+        own = None if text is None else self._at_text(report, text, positions)
+        if own is None:
             return None
         return replace(
             own,
@@ -436,20 +475,9 @@ class Check(Record):
                     progress=self.progress,
                 )
             except (InvalidInput, Unavailable) as error:
-                hints = filter(None, (_hint_of_axes(error, reference), _DUMP))
+                hints = filter(None, (error.hint, _DUMP))
                 raise type(error)(error.message, hint="; ".join(hints)) from error.__cause__
         return subjects.own_tables(reference, positions)
-
-
-def _hint_of_axes(error: InvalidInput | Unavailable, reference: Reference) -> str | None:
-    """What to do about a function that fails, which may be for want of coordinates."""
-    if ": raised " not in error.message or "axes" not in reference.params:
-        return error.hint
-    wrap = (
-        "posenc gives one position number for each row; wrap a function that takes coordinates "
-        "of several axes in one that looks them up by row number"
-    )
-    return f"{error.hint}; {wrap}" if error.hint else wrap
 
 
 def _diagnosis(examination: Examination) -> tuple[Explanation, ...]:

@@ -28,11 +28,12 @@ class FindingName(Code):
     REFERENCE = "reference", "every rotation equals that of the reference"
 
 
-CALL_AXES = ("bhnd", "bnhd", "hnd", "nhd", "nd", "nbhd")
-"""Orders of the axes of vectors: b sequences, h heads, n rows, d columns of a head."""
+CALL_AXES = ("bhnd", "bnhd", "hnd", "nhd", "nd", "nbhd", "bnf")
+"""Orders of the axes of vectors: b sequences, h heads, n rows, d columns of a head, f of all heads
+side by side."""
 
 CALL_ROLES = (
     *("x", "q", "k", "v", "positions", "offset", "length", "cos", "sin", "cos_sin", "freqs_cis"),
-    *("dim", "base", "style", "inv_freq"),
+    *("dim", "base", "style", "inv_freq", "heads", "t", "h", "w", "grid"),
 )
 """What arguments of a function may be for, as a caller names them."""

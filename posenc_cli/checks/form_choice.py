@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -202,6 +203,8 @@ class FormChoice:
         best: tuple[int, CallForm, Outcome] | None = None
         for form in group:
             self.calls += 1
+            if best is not None and best[0] > _RUNS and best[1].follows_axes > form.follows_axes:
+                break
             suits = self._suits(form)
             if suits is not None and (best is None or suits[0] > best[0]):
                 best = (suits[0], form, suits[1])
@@ -407,7 +410,7 @@ class FormChoice:
         unlike = self._unlike
         if unlike is not None:
             self._mistaken = _nothing_turns(turned, vectors) or (
-                unlike.roles_text == form.roles_text and not turns
+                unlike.axes == "bnf" or (unlike.roles_text == form.roles_text and not turns)
             )
         few = self._few_turn(turned, vectors, positions)
         self._lacks[form] = "at most half of the columns turn" if few else "rows stand still"
@@ -442,6 +445,8 @@ class FormChoice:
         """
         if self._alike or self._unlike is not None:
             return False
+        if form.axes == "bnf":
+            return self._mixes_rows(form, positions, vectors, turned)
         if not self._turns_rows(form, positions, vectors, turned):
             return False
         required = [given.name for given in self._process.signature.required]
@@ -451,16 +456,39 @@ class FormChoice:
         results = self._process.turned(form, positions, same)
         return any(np.ptp(result.values, axis=1).max() > _SAME_ROW for result in results)
 
+    def _mixes_rows(
+        self,
+        form: CallForm,
+        positions: Integers,
+        vectors: Sequence[Vectors],
+        turned: Sequence[Returned],
+    ) -> bool:
+        """Whether heads side by side, (rows, heads·d), are read as (heads, rows, d).
+
+        One head alone is then rotated rightly, so that axes without heads seem to be right.
+        """
+        shape = (vectors[0].heads, vectors[0].rows, form.columns)
+        for head in range(shape[0]):
+            given = [own.values.reshape(shape)[head, None, :, None] for own in vectors]
+            alone = self._process.turned(form, positions, [Vectors(own, shape[1]) for own in given])
+            together = [replace(own, values=own.values.reshape(shape)[head]) for own in turned]
+            if not _same(alone, together):
+                return False
+        return True
+
     def _probe(self, form: CallForm) -> tuple[Integers, list[Vectors]]:
         """Positions and vectors of a short call; the last head has the first one's vectors."""
         columns, pairs = form.columns, self._process.reference.pairs
-        taken = {1, columns, columns // 2, 2 * pairs, pairs}
+        taken = {1, columns, columns // 2, 2 * pairs, pairs, self._process.reference.axes}
         rows = next(n for n in (5, 7, 6, 9, 11, 13) if n not in taken)
         heads = next(n for n in (3, 4, 10, 12, 14) if n not in {*taken, rows})
         if form.flat and not form.any_rows:
             heads = 1  # the rows of several would be counted on
         positions = np.arange(rows)
-        if form.any_rows:
+        if form.has("grid"):
+            positions = np.arange(prod(self._process.reference.grid or ()))
+            rows = positions.size
+        elif form.any_rows:
             positions = np.array(_PROBED)[:rows] % max(2, self._context)
         elif form.has("offset"):
             positions = positions + 2
@@ -502,6 +530,8 @@ class FormChoice:
         They are given in another order, or without the first, or the last where all begin at 0.
         """
         rows = np.arange(positions.size)
+        if form.has("grid"):
+            return not _nothing_turns(turned, vectors)
         some = np.roll(rows, 2) if form.any_rows else rows[:-1] if form.from_zero else rows[1:]
         own = [Vectors(part.values[:, some], some.size) for part in vectors]
         try:

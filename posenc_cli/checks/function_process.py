@@ -121,9 +121,9 @@ class FunctionProcess(CalledFunction):
             message, most = [json.dumps(header).encode() + b"\n"], 0
         else:
             message = payload.message(self._number)
-            last = 0 if positions is None else int(positions.max())
+            rows = 0 if positions is None else max(int(positions.max()) + 1, positions.size)
             width = 2 * self.reference.pairs
-            most = _SPARE + 64 * payload.size + 32 * width * min(last + 1, MOST_ROWS)
+            most = _SPARE + 64 * payload.size + 32 * width * min(rows, MOST_ROWS)
         deadline = time.monotonic() + SECONDS
         try:
             assert self._exchange is not None

@@ -354,7 +354,7 @@ def _strided_faults(
 ) -> Iterator[PatternFault]:
     """What is wrong with vectors of which these are apart in memory."""
     form = function.form
-    heads = 3 if "h" in form.axes else 1
+    heads = 3 if form.has_heads else 1
     x = _vectors_of_chance(_STRIDED_ROWS * heads, form.columns).reshape(1, -1, heads, form.columns)
     given = [Vectors(part, _STRIDED_ROWS) for part in (x, other_vectors(x))[: len(form.vectors)]]
     apart = [replace(part, strided=strided) for part in given]

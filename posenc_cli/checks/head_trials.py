@@ -38,7 +38,7 @@ def heads_exchanged(trial: FunctionTrial) -> Irregularity | None:
     """Which heads of one call come back in the places of others; None where none do."""
     function, form = trial.function, trial.function.form
     positions = np.arange(min(_FEW_ROWS, trial.positions.size))
-    apart = "h" in form.axes and not form.flat and not function.follows_length
+    apart = form.has_heads and not form.flat and not function.follows_length
     if not apart or positions[-1] > trial.positions.max():
         return None
     # Each is given another multiple of the same vectors, which tells them apart in one call.
@@ -75,7 +75,7 @@ def heads_exchanged(trial: FunctionTrial) -> Irregularity | None:
 def heads_apart(trial: FunctionTrial) -> Irregularity | None:
     """What becomes of heads of one call otherwise than of its first, or in calls of fewer."""
     function, form = trial.function, trial.function.form
-    if "h" not in form.axes or form.flat or function.follows_length:
+    if not form.has_heads or form.flat or function.follows_length:
         return None
     positions = trial.positions
     if not form.any_rows:

@@ -58,7 +58,8 @@ class Vectors(Record):
             return self.batch * self.rows * self.heads, columns
         if axes == "nf":
             return self.batch * self.rows, self.heads * columns
-        sizes = {"b": self.batch, "h": self.heads, "n": self.rows, "d": columns}
+        lengths = (self.batch, self.heads, self.rows, columns, self.heads * columns)
+        sizes = dict(zip("bhndf", lengths, strict=True))
         return tuple(sizes[axis] for axis in axes)
 
     def read(self, result: NumberArray, axes: str) -> NumberArray:
@@ -71,7 +72,8 @@ class Vectors(Record):
 
 def _order(axes: str) -> list[int]:
     """Where axes, of which that of sequences or of heads may be missing, stand in (b, n, h, d)."""
-    whole = axes if "b" in axes else "bhnd" if axes.startswith("h") else "bnhd"
+    of_one = "bhnd" if axes.startswith("h") else "bnhd"
+    whole = axes.replace("f", "hd") if "b" in axes else of_one
     return ["bnhd".index(axis) for axis in whole]
 
 
@@ -170,9 +172,8 @@ def request(
             given = _vectors(payload, form, next(remaining))
         elif role == "v":
             given = _vectors(payload, form, vectors[0])
-        elif role == "positions":
-            ids = places.ids.astype(np.int64)
-            given = payload.array(ids if form.position_axes == "bn" else ids.reshape(-1))
+        elif role in ("positions", "grid"):
+            given = payload.array(_positions(argument, form, reference, places.ids))
         elif role == "cos_sin":
             names = ("sin", "cos") if argument.parameter.startswith("sin") else ("cos", "sin")
             given = {"tuple": [_table(payload, form, tables[name]) for name in names]}
@@ -183,17 +184,47 @@ def request(
         elif role == "offset":
             given = {"value": places.offset}
         else:
-            given = {"value": _constant(argument, form, reference, positions)}
+            given = {"value": _constant(argument, form, reference, positions, vectors)}
         payload.add(argument, given)
     return payload
 
 
-def _constant(argument: Argument, form: CallForm, reference: Reference, positions: Integers) -> Any:
+def _positions(
+    argument: Argument, form: CallForm, reference: Reference, positions: Integers
+) -> NumberArray:
+    """Positions (p, n) or their coordinates, in the axes of a form, or the sizes of a grid.
+
+    Of a grid without frames there is one frame, where frames are asked for.
+    """
+    if argument.role == "grid":
+        sizes = reference.grid or ()
+        frames = (1,) * (3 - len(sizes)) if "thw" in argument.parameter else ()
+        return np.array([frames + sizes], np.int64)
+    shape = positions.shape if "b" in form.position_axes else (-1,)
+    ids = positions.astype(np.int64).reshape(shape)
+    if not form.follows_axes:
+        return ids
+    along = reference.coordinates_at(ids)  # (axes, p, n) or (axes, p · n)
+    along = along.astype(np.float32) if form.real else along
+    if argument.axis is None:
+        return np.moveaxis(along, 0, form.position_axes.index("a"))
+    return np.asarray(along[argument.axis])
+
+
+def _constant(
+    argument: Argument,
+    form: CallForm,
+    reference: Reference,
+    positions: Integers,
+    vectors: Sequence[Vectors],
+) -> Any:
     """The value of an argument that is one number."""
     constants = {
         "length": positions.shape[1] if form.counted else int(positions.max()) + 1,
         "style": style(argument.parameter, reference),
+        "heads": vectors[0].heads if vectors else 1,
         **settings(reference),
+        **({"dim": form.columns} if form.axes == "bnf" else {}),
     }
     return constants[argument.role]
 

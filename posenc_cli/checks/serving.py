@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,6 +67,8 @@ class ServedFunction:
         try:
             self._process.start()
             self._choice = FormChoice(self._process, context=self._context)
+            if self.form.has("grid"):  # every call has all of its rows
+                self.last = prod(self._process.reference.grid or ()) - 1
             if self._choice.calls > 1:
                 # What a call that did not suit left behind is no part of the function.
                 self.renew()
@@ -108,7 +111,7 @@ class ServedFunction:
         """The usual order of axes, where it is called with another that was not asked for."""
         form, asked = self.form, self._process.asked.axes
         usual = usual_axes(form, self._process.signature)
-        if not form.axes or asked is not None or "h" not in form.axes or form.orders_as(usual):
+        if not form.axes or asked is not None or not form.has_heads or form.orders_as(usual):
             return None
         return usual
 

@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     """What an argument is for.
 
     ``x``, ``q`` and ``k`` are vectors, ``v`` others that nothing turns. ``positions`` says where
-    each row is, ``offset`` where the first is, ``length`` how many there are from position 0 on.
+    each row is, on several axes too, and ``t``, ``h`` and ``w`` on one of these; ``offset`` where
+    the first is, ``length`` how many there are from position 0 on, and ``grid`` the sizes of what
+    all of them fill.
     Tables are ``cos`` and ``sin``, ``freqs_cis`` (complex, or both beside each other) or
     ``cos_sin`` (a tuple, the sines first where the name has them first); beside longer ones
-    positions and an offset choose of their rows. ``dim`` and ``base`` are the encoding's,
-    ``inv_freq`` its frequencies, ``style`` is true for the reference's layout.
+    positions and an offset choose of their rows. ``heads`` is how many a row has.
+    ``dim`` and ``base`` are the encoding's, ``inv_freq`` its frequencies, ``style`` is true for the
+    reference's layout.
     """
 
 _NAMES: dict[str, tuple[Role, ...]] = {
@@ -42,6 +45,11 @@ _NAMES: dict[str, tuple[Role, ...]] = {
     **dict.fromkeys(("positions", "position_ids", "pos_ids", "input_pos", "token_positions"),
                     ("positions",)),
     **dict.fromkeys(("p", "ids", "idx", "indices"), ("positions",)),
+    **dict.fromkeys(("img_ids", "txt_ids", "coords", "coordinates"), ("positions",)),
+    **dict.fromkeys(("t", "pos_t", "t_ids"), ("t",)),
+    **dict.fromkeys(("h", "pos_h", "h_ids"), ("h",)),
+    **dict.fromkeys(("w", "pos_w", "w_ids"), ("w",)),
+    **dict.fromkeys(("grid_thw", "image_grid_thw", "video_grid_thw", "grid_hw"), ("grid",)),
     **dict.fromkeys(("pos", "position", "m", "cache_position"), ("positions", "offset")),
     **dict.fromkeys(("inv_freq", "inv_freqs", "inverse_frequencies"), ("inv_freq",)),
     **dict.fromkeys(("sin_cos", "sincos"), ("cos_sin",)),
@@ -55,10 +63,14 @@ _NAMES: dict[str, tuple[Role, ...]] = {
     **dict.fromkeys(("max_seq_length", "max_position_embeddings", "context_length"), ("length",)),
     **dict.fromkeys(("dim", "dims", "head_dim", "rotary_dim", "d_head", "dim_head"), ("dim",)),
     **dict.fromkeys(("head_size", "n_elem", "kv_channels"), ("dim",)),
+    **dict.fromkeys(("num_heads", "n_heads", "heads", "nheads", "n_head"), ("heads",)),
     **dict.fromkeys(("base", "theta", "rope_theta", "rope_base"), ("base",)),
     **dict.fromkeys(("is_neox_style", "is_neox", "interleaved", "traditional"), ("style",)),
 }  # fmt: skip
 """What parameters of these names are for, in lower case; the likelier of two first."""
+
+HEAD_SIZES = ("head_size", "head_dim", "dim_head", "d_head")
+"""Parameters that are the dimensions of a head, also where fewer are rotated."""
 
 _UNMET = frozenset(
     (
@@ -140,6 +152,11 @@ class NamedParameter(Record):
         if not (self.default or "").isdecimal() or named_axis or name in _UNMET:
             return False
         return not self.roles() or bool({*self.roles()} & {"positions", "offset"})
+
+    @property
+    def tells_heads(self) -> bool:
+        """Whether it says how many heads, or of how many dimensions, stand side by side."""
+        return "heads" in self.roles() or self.name in HEAD_SIZES
 
     def roles(self) -> tuple[Role, ...]:
         """What it may be for, by its name; nothing where that says nothing.

@@ -46,7 +46,7 @@ def unlike_heads(
     All are given the same vectors, at positions below ``context``.
     """
     form = function.form
-    if "h" not in form.axes or function.follows_length:
+    if not form.has_heads or function.follows_length:
         return ()
     taken = {form.columns, form.columns // 2, _ROWS, len(_POSITIONS), _FROM_ZERO}
     heads = next(count for count in _HEADS if count not in taken)
@@ -62,6 +62,10 @@ def unlike_heads(
         return ()
     positions, rows = np.unique(np.concatenate([part[0] for part in parts]), return_index=True)
     x, values = (np.concatenate([part[place] for part in parts])[rows] for place in (1, 2))
+    for message, place, places in _mistaken_axes(positions, heads):
+        if _turned_at(values, x, reference, places):
+            evidence = f"in calls of {heads} heads {place} at all positions"
+            return (Irregularity(Cause.AXIS, message, evidence, UNLIKE_HEADS),)
     causes = _causes(x, values, dtype, reference, positions)
     groups: dict[tuple[tuple[Cause, str, str], ...], list[int]] = {}
     for head, found in enumerate(causes):
@@ -69,10 +73,6 @@ def unlike_heads(
         groups.setdefault(told, []).append(head)
     if len(groups) < 2:
         return ()
-    if _by_their_numbers(values, x, reference):
-        message = "rows are turned by the number of their head, not by their position"
-        evidence = f"in calls of {heads} heads head h is turned as position h at all positions"
-        return (Irregularity(Cause.AXIS, message, evidence, UNLIKE_HEADS),)
     right = len(groups.pop((), []))
     evidence = f"at all {positions.size} positions of calls of {heads} heads with the same vectors"
     evidence += f"; {right} of {heads} heads are right" if right else ""
@@ -113,10 +113,20 @@ def _causes(
     return causes
 
 
-def _by_their_numbers(values: NumberArray, x: NumberArray, reference: Reference) -> bool:
-    """Whether the head of each number is turned as that position. Shape: (n, heads, columns)."""
+def _mistaken_axes(positions: Integers, heads: int) -> Iterator[tuple[str, str, Integers]]:
+    """How rows and heads are taken for one another, and the positions (n, heads) that give it."""
+    row, head = np.indices((positions.size, heads))
+    text = "rows are turned by the number of their head, not by their position"
+    yield text, "head h is turned as position h", head
+    text = "heads side by side, (rows, heads·d), are read as (heads, rows, d)"
+    place = "head h of row n is turned as row (n · heads + h) mod rows"
+    yield text, place, positions[(row * heads + head) % positions.size]
+
+
+def _turned_at(values: NumberArray, x: NumberArray, reference: Reference, places: Integers) -> bool:
+    """Whether the heads (n, heads, columns) of vectors (n, columns) are turned at positions."""
     pairing = reference.pairing
-    turns = reference.turns.at(np.arange(values.shape[1]))  # (heads, pairs)
+    turns = reference.turns.at(places.reshape(-1)).reshape(*places.shape, -1)
     before = x[:, list(pairing.first)] + 1j * x[:, list(pairing.second)]
     after = values[..., list(pairing.out_first)] + 1j * values[..., list(pairing.out_second)]
     return bool(np.abs(after - before[:, None] * turns).max() <= ALIKE * np.abs(x).max())

@@ -76,8 +76,9 @@ class Coordinates(Record):
     and not along its axes.
     A scheme that only knows the ``file`` that has the coordinates leaves both to who reads it.
     Fractions that a file has are whole numbers of 1/``denominator``, and frequencies are per such
-    part. Where the ``domain`` is real, ``at`` must scale with positions: it is given whole numbers
-    of a part of 1.
+    part. ``parts`` says the same of each axis of a grid, as a model counts it: DINOv3 from -1 to 1.
+    Where the ``domain`` is real, ``at`` must scale with positions: it is given whole numbers of a
+    part of 1.
     """
 
     axes: tuple[int, ...]
@@ -88,6 +89,7 @@ class Coordinates(Record):
     row: int | None = None
     denominator: int = 1
     domain: PositionDomain = "natural"
+    parts: tuple[int, ...] | None = None
 
     @property
     def oblique(self) -> bool:

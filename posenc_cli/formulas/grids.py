@@ -25,7 +25,7 @@ from posenc_cli.formulas.parameters import Base, Dim, Param, as_text
 from posenc_cli.formulas.rotary import Partial, ladder, rotated_dim
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.positions import LARGEST_POSITION
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -352,6 +352,8 @@ def rope_axial(
     of_pairs = [axis for axis, pairs in zip(followed, counts, strict=True) for _ in range(pairs)]
     if axes is None:
         coordinates = _on_grid(grid, of_pairs, [(line.first, line.step) for line in lines])
+        parts = [chosen.parts(count) * line.parts for count, line in zip(grid, lines, strict=True)]
+        coordinates = replace(coordinates, parts=tuple(parts))
     else:
         coordinates = Coordinates(tuple(of_pairs), file=AxesFile(axes, len(grid)))
     return Rotation(
@@ -440,6 +442,10 @@ class _AxisTurns(Record):
     def line(self, count: int) -> _AxisLine:
         """The coordinates of ``count`` positions along an axis."""
         return _AxisLine(1 - count, 2) if self.centred else _AxisLine(self.origin)
+
+    def parts(self, count: int) -> int:
+        """Of what part of 1 the model counts ``count`` coordinates along an axis."""
+        return count if self.centred else max(count - 1, 1) if self.to_one else 1
 
     def ladder(self, xp: Any, pairs: int, base: float | None, count: int, place: int) -> Any:
         """The frequencies of the axis at a place of the order, with ``count`` positions."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,14 @@ if TYPE_CHECKING:
     from posenc_cli.backends.base import WaveFiller
     from posenc_cli.encoding.request import Encoding
     from posenc_cli.formulas.declare import Coordinates
-    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
+    from posenc_cli.numerics.arrays import (
+        ComplexRows,
+        Flags,
+        Integers,
+        NumberArray,
+        RealRows,
+        Reals,
+    )
     from posenc_cli.numerics.dtypes import DType
 
 _LARGEST_POWER = 700.0
@@ -176,6 +184,40 @@ class Reference(Record):
         along = placed_waves(self.content.waves).coordinates
         return None if along is None or along.at is None else along
 
+    @cached_property
+    def axes(self) -> int:
+        """How many coordinates a position has; 0 where it is one number, or pairs follow lines."""
+        coordinates = self.coordinates
+        if coordinates is None or coordinates.at is None or coordinates.oblique:
+            return 0
+        return len(coordinates.at(np.zeros(1, np.int64)))
+
+    @cached_property
+    def grid(self) -> tuple[int, ...] | None:
+        """The sizes of the grid that all positions fill; None where they fill none."""
+        coordinates = self.coordinates
+        if not self.axes or coordinates is None or coordinates.capacity is None:
+            return None
+        if self.params.get("grid") and not self.params.get("axes"):
+            return tuple(self.params["grid"])
+        count = coordinates.capacity.positions
+        sizes = tuple(len({*along.tolist()}) for along in self.coordinates_at(np.arange(count)))
+        return sizes if prod(sizes) == count else None
+
+    def coordinates_at(self, positions: Integers) -> NumberArray:
+        """The coordinates of positions of any shape, as a model counts them.
+
+        Shape: (axes, *positions.shape). Whole numbers are int64, others float32.
+        """
+        coordinates = self.coordinates
+        assert coordinates is not None
+        assert coordinates.at is not None
+        along = np.stack(coordinates.at(positions.reshape(-1)))  # (axes, positions)
+        parts = coordinates.parts or (coordinates.denominator,) * len(along)
+        if any(part != 1 for part in parts):
+            along = (along / np.array(parts)[:, None]).astype(np.float32)
+        return along.reshape(-1, *positions.shape)
+
     def growth_at(self, positions: Integers) -> RealRows | None:
         """The amplitudes that change with the position, None where they do not.
 
@@ -239,6 +281,39 @@ def text_encoding(encoding: Encoding) -> Encoding | None:
         return None
     plain = replace(waves, coordinates=None, frequencies=lambda xp: rule(xp) * parts)
     content = replace(bound.rotation, waves=plain)
+    return replace(encoding, bound=replace(bound, content=content))
+
+
+_BEFORE, _VIDEO = 5, (2, 4, 6)
+"""Tokens of text before a video, and its frames, rows and columns: all within the first 64."""
+
+
+def video_encoding(encoding: Encoding) -> Encoding | None:
+    """The encoding of text around a video, of a scheme whose coordinates a file may give.
+
+    Text goes on behind the largest coordinate, as in Qwen2-VL. None where coordinates are given, or
+    there are none.
+    """
+    bound = encoding.bound
+    if bound.params.get("axes", "") is not None or bound.rotation.waves.coordinates is not None:
+        return None
+    given = {name: value for name, value in bound.params.items() if value is not None}
+    placed = bound.scheme.bind({**given, "axes": "of a video"}).rotation.waves.coordinates
+    assert placed is not None
+    assert placed.file is not None
+    count, after = int(np.prod(_VIDEO)), max(_VIDEO)
+
+    def at(positions: Integers) -> tuple[Integers, ...]:
+        inside = positions - _BEFORE
+        text = np.where(inside < count, positions, positions - count + after)
+        seen = (inside >= 0) & (inside < count)
+        places = np.unravel_index(np.where(seen, inside, 0), _VIDEO)
+        time, row, column = (np.where(seen, _BEFORE + place, text) for place in places)
+        return (time, row, column) if axes == 3 else (positions, column, row, time)
+
+    axes = placed.file.axes
+    waves = replace(bound.rotation.waves, coordinates=replace(placed, at=at, file=None))
+    content = replace(bound.rotation, waves=waves)
     return replace(encoding, bound=replace(bound, content=content))
 
 

@@ -1,4 +1,4 @@
-"""A function that follows axes is checked at text positions, and the report says so."""
+"""A function of one number for each row is checked at text positions, and the report says so."""
 
 from __future__ import annotations
 
@@ -28,21 +28,26 @@ def tables(positions, axis, base):
 BLOCKS = np.repeat([0, 1, 2], SHARES)
 
 
+def one_number(position_ids):
+    assert np.ndim(position_ids) < 3 and 3 not in np.shape(position_ids), "a number for each row"
+    return position_ids
+
+
 def right(x, position_ids):
-    return tables(position_ids, BLOCKS, 1e4)
+    return tables(one_number(position_ids), BLOCKS, 1e4)
 
 
 def other_base(x, position_ids):
-    return tables(position_ids, BLOCKS, 1e6)
+    return tables(one_number(position_ids), BLOCKS, 1e6)
 
 
 def negative(x, position_ids):
-    cos, sin = tables(position_ids, BLOCKS, 1e4)
+    cos, sin = tables(one_number(position_ids), BLOCKS, 1e4)
     return cos, -sin
 
 
 def late(x, position_ids):
-    return tables(np.minimum(position_ids, 20), BLOCKS, 1e4)
+    return tables(np.minimum(one_number(position_ids), 20), BLOCKS, 1e4)
 
 
 def looked_up(x, position_ids):
@@ -58,11 +63,6 @@ def one_axis(x, offset=0):
     a = np.tile(p[:, None] * 1e4 ** (-np.arange(0, 32, 2) / 32), 2)
     turned = np.concatenate([-x[..., 16:], x[..., :16]], -1)
     return x * np.cos(a) + turned * np.sin(a)
-
-
-def of_three(x, position_ids):
-    assert np.shape(position_ids)[0] == 3, "three axes"
-    return tables(position_ids, BLOCKS, 1e4)
 """
 SCHEME = ("rope-check", "-s", "mrope", "-d", "32", "--set", "sections=4,6,6", "--layout", "half")
 AXES = ("--set", "axes=axes.npy")
@@ -131,31 +131,3 @@ def test_a_function_that_takes_no_positions_is_wrong_on_axes(port, call):
 def test_text_alone_leaves_nothing_unchecked(port, call):
     status, out, _ = call(*SCHEME, "-l", "64", "--impl", f"{port}:right", "--json")
     assert (status, json.loads(out)["not_checked"]) == (0, None)
-
-
-@pytest.mark.long
-def test_a_module_of_coordinates_alone_is_an_error_that_says_how_to_wrap_it(port, call):
-    status, _, err = call(*SCHEME, *AXES, "--impl", f"{port}:of_three")
-    assert status == 2
-    assert "raised AssertionError: three axes" in err
-    assert "wrap a function that takes coordinates of several axes" in err
-
-
-@pytest.mark.long
-def test_a_module_of_a_grid_is_ok_at_text_positions(tmp_path, call):
-    (tmp_path / "flux.py").write_text(
-        "import numpy as np\n"
-        "def f(img_ids):\n"
-        "    ids = np.asarray(img_ids, float)\n"
-        "    ids = ids if ids.shape[-1] == 3 else np.repeat(ids.reshape(-1, 1), 3, 1)\n"
-        "    ladder = lambda d: 1e4 ** (-np.arange(0, d, 2) / d)\n"
-        "    angles = [np.outer(ids[:, i], ladder(d)) for i, d in enumerate((16, 56, 56))]\n"
-        "    a = np.repeat(np.concatenate(angles, 1), 2, 1)\n"
-        "    return np.cos(a), np.sin(a)\n"
-    )
-    given = ("--set", "convention=wan", "--set", "sections=8,28,28", "--set", "grid=1x6x10")
-    status, out, _ = call(
-        "rope-check", "-s", "rope-axial", "-d", "128", *given, "--impl", f"{tmp_path}/flux.py:f"
-    )
-    assert status == 0, out
-    assert UNCHECKED in " ".join(out.split())

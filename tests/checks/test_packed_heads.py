@@ -1,0 +1,128 @@
+"""Functions of (batch, rows, heads·d) are given several heads, and told how many or how wide."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+PORT = """
+import numpy as np
+
+RATES = 1e4 ** (-np.arange(0, 64, 2) / 64)
+
+
+def rotate(y, cos, sin):
+    a, b = np.split(y, 2, -1)
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+def of(positions):
+    angles = np.asarray(positions)[..., None] * RATES
+    return np.cos(angles), np.sin(angles)
+
+
+def split(x, heads):
+    batch, rows, width = x.shape
+    return x.reshape(batch, rows, heads, width // heads)
+
+
+def mixed(x, heads):
+    batch, rows, width = x.shape
+    return x.reshape(batch, heads, rows, width // heads)
+
+
+def tables(x, cos, sin, num_heads=4):
+    return rotate(split(x, num_heads), cos[:, None], sin[:, None]).reshape(x.shape)
+
+
+def tables_mixed(x, cos, sin, num_heads=4):
+    return rotate(mixed(x, num_heads), cos, sin).reshape(x.shape)
+
+
+def positions(x, position_ids, num_heads):
+    cos, sin = of(position_ids)
+    return rotate(split(x, num_heads), cos[:, :, None], sin[:, :, None]).reshape(x.shape)
+
+
+def positions_mixed(x, position_ids, num_heads):
+    cos, sin = of(position_ids)
+    return rotate(mixed(x, num_heads), cos[:, None], sin[:, None]).reshape(x.shape)
+
+
+def both(q, k, position_ids, *, n_heads=1):
+    return positions(q, position_ids, n_heads), positions(k, position_ids, n_heads)
+
+
+def by_width(x, position_ids, head_dim):
+    return positions(x, position_ids, x.shape[-1] // head_dim)
+
+
+def by_width_mixed(x, position_ids, head_dim):
+    return positions_mixed(x, position_ids, x.shape[-1] // head_dim)
+
+
+def onnx(input, position_ids, cos_cache, sin_cache, num_heads=0):
+    cos, sin = cos_cache[position_ids], sin_cache[position_ids]
+    return rotate(split(input, num_heads), cos[:, :, None], sin[:, :, None]).reshape(input.shape)
+
+
+def onnx_mixed(input, position_ids, cos_cache, sin_cache, num_heads=0):
+    cos, sin = cos_cache[position_ids], sin_cache[position_ids]
+    return rotate(mixed(input, num_heads), cos[:, None], sin[:, None]).reshape(input.shape)
+
+
+def first_alone(x, position_ids, num_heads):
+    cos, sin = of(position_ids)
+    y = split(x, num_heads).copy()
+    y[:, :, :1] = rotate(y[:, :, :1], cos[:, :, None], sin[:, :, None])
+    return y.reshape(x.shape)
+"""
+
+
+@pytest.fixture
+def checked(tmp_path, call):
+    (tmp_path / "port.py").write_text(PORT)
+
+    def run(name):
+        how = ("-s", "rope", "-d", "64", "--layout", "half", "-l", "256")
+        status, out, _ = call("rope-check", *how, "--impl", f"{tmp_path}/port.py:{name}", "--json")
+        return status, json.loads(out)
+
+    return run
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["tables", "positions", "both", "by_width", "onnx"])
+def test_several_heads_stand_side_by_side(name, checked):
+    status, document = checked(name)
+    assert status == 0
+    assert document["subject"]["call"]["axes"] == "bnf"
+    assert any("heads·64" in note for note in document["notes"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "name", ["tables_mixed", "positions_mixed", "by_width_mixed", "onnx_mixed"]
+)
+def test_heads_that_are_taken_for_rows_are_named(name, checked):
+    status, document = checked(name)
+    assert status == 1
+    (why,) = document["diagnosis"]
+    assert why["cause"] == "axis"
+    assert "(rows, heads·d), are read as (heads, rows, d)" in why["message"]
+
+
+@pytest.mark.long
+def test_a_head_that_alone_is_rotated_is_named(checked):
+    status, document = checked("first_alone")
+    assert (status, document["diagnosis"][0]["cause"]) == (1, "no-rotation")
+
+
+def test_the_mixed_rows_are_those_of_a_reshape():
+    rows, heads = np.indices((5, 3))
+    flat = np.repeat(np.arange(5), 3)  # the row of each head, as they stand side by side
+    read = np.empty_like(flat)
+    read.reshape(3, 5)[:] = np.arange(5)  # the row that (heads, rows) takes each for
+    assert (read.reshape(5, 3) == (rows * 3 + heads) % 5).all()
