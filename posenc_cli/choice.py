@@ -33,7 +33,8 @@ class Choice(Record):
 
     A hybrid ``A+B`` has a choice for each of its ``parts``. Of a config or a model, ``origin`` says
     which it was and how it was read, ``warnings`` what a reader of the result should know, and
-    ``context`` how many positions the model takes and where that is said.
+    ``context`` how many positions the model takes and where that is said; ``config`` is what was
+    read, where it is a config of transformers.
     """
 
     scheme: Scheme
@@ -46,6 +47,7 @@ class Choice(Record):
     warnings: tuple[str, ...] = ()
     origin: Mapping[str, str] = fresh(dict)
     context: tuple[int, str] | None = None
+    config: Mapping[str, Any] | None = None
 
     @property
     def source(self) -> str:
@@ -173,6 +175,7 @@ def choice_of_layers(
         warnings=tuple(warnings),
         origin=origin,
         context=None if context is None else (int(context.value), context.source),
+        config=resolved.config,
     )
 
 

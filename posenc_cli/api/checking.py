@@ -148,7 +148,7 @@ def rope_check(
         inv_freq=None if inv_freq is None else _given(inv_freq, "array"),
         rotated=_pair(rotated, "rotated", ("x", "y")),
         impl=impl,
-        calling=CallRequest(python, call, in_place, axes),
+        calling=CallRequest(python, call, in_place, axes, choice.config),
     )
     check = Check(
         asked=request,

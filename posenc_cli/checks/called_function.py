@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from posenc_cli.checks.answers import Returned, check_description, returned_arrays
 from posenc_cli.checks.payloads import request, settings, settings_by_name, style
-from posenc_cli.checks.signatures import Signature
+from posenc_cli.checks.signatures import HEAD_SIZES, Signature
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, quoted_name
 
 if TYPE_CHECKING:
@@ -21,9 +23,8 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers
 
 
-_WHOLE_HEAD = ("head_size", "head_dim", "dim_head", "d_head")
 _SHARES = ("rotary_pct", "rotary_percent", "partial_rotary_factor", "rope_percentage")
-"""Names of parameters: the dimensions of a head, and which share of them is rotated."""
+"""Names of parameters: which share of the dimensions of a head is rotated."""
 
 
 class CalledFunction(ABC):
@@ -126,8 +127,9 @@ class CalledFunction(ABC):
         Raises: InvalidInput where one is not.
         """
         roles = {**settings(self.reference), "length": self._context}
-        named = self._named_settings()
+        named, config = self._named_settings(), self.asked.config
         values: dict[str, Any] = {}
+        configs, shares = {}, self._shares_of_axes()
         for given in self.signature.parameters or ():
             if given.name in named:
                 values[given.name] = given.in_its_type(named[given.name])
@@ -142,15 +144,18 @@ class CalledFunction(ABC):
                 values[given.name] = roles[role]
             elif "style" in given.roles():
                 values[given.name] = style(given.name, self.reference)
+            elif given.name in shares:
+                values[given.name] = shares[given.name]
+            elif given.name == "config" and config is not None:
+                configs[given.name] = dict(config)
             elif given.default is None and not given.variable:
-                raise self.invalid(
-                    f"is a class that needs {given.name}",
-                    hint="name an object of it: rope = Rope(…) in the module, then module:rope",
-                )
-        self._exchanged({"do": "make", "values": values})
+                hint = "--config FILE or --model NAME gives it one; or " * (given.name == "config")
+                hint += "name an object of it: rope = Rope(…) in the module, then module:rope"
+                raise self.invalid(f"is a class that needs {given.name}", hint=hint)
+        self._exchanged({"do": "make", "values": values, "configs": configs})
         text = ", ".join(
-            f"{name}={value if isinstance(value, bool) else format(value, '.15g')}"
-            for name, value in values.items()
+            f"{name}={format(value, '.15g') if isinstance(value, float) else value}"
+            for name, value in (values | dict.fromkeys(configs, "…")).items()
         )
         others = [
             f"{given.name}={given.setting}"
@@ -160,6 +165,17 @@ class CalledFunction(ABC):
         by_default = f" with {', '.join(others)} by default" if others else ""
         self.made = f"{self.signature.name}({text}){by_default}"
         self.signature = self._described()
+
+    def _shares_of_axes(self) -> dict[str, list[int]]:
+        """The pairs that follow each axis, and their dimensions, by the names of parameters."""
+        coordinates = self.reference.coordinates
+        if coordinates is None or coordinates.oblique:
+            return {}
+        pairs, columns = (n * np.bincount(coordinates.axes) for n in (1, 2))
+        return {
+            **dict.fromkeys(("mrope_section", "mrope_sections"), pairs.tolist()),
+            **dict.fromkeys(("axes_dim", "axes_dims", "axes_dims_rope"), columns.tolist()),
+        }
 
     def _named_settings(self) -> dict[str, float]:
         """The reference's own numbers, by the names of the class's parameters.
@@ -177,7 +193,7 @@ class CalledFunction(ABC):
             named.pop("scaling_factor", None)
         if names & {"rotary_dim", *_SHARES}:
             head, share = self.reference.head, 2 * self.reference.pairs / self.reference.head
-            named |= {**dict.fromkeys(_WHOLE_HEAD, head), **dict.fromkeys(_SHARES, share)}
+            named |= {**dict.fromkeys(HEAD_SIZES, head), **dict.fromkeys(_SHARES, share)}
         return named
 
     def call(

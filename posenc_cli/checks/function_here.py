@@ -65,7 +65,7 @@ class FunctionHere(CalledFunction):
             header, data = json.loads(line), b"".join(parts)
         try:
             if header["do"] == "make":
-                self._function = worker.returned_by(self._function, header["values"])
+                self._function = worker.made(self._function, header)
                 return {}, bytearray()
             if header["do"] == "describe":
                 return worker.description(self._function), bytearray()

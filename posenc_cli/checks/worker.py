@@ -15,6 +15,7 @@ import ctypes
 import inspect
 import json
 import os
+import re
 import select
 import signal
 import sys
@@ -64,7 +65,7 @@ def main(target: str, find: Callable[[str], Any]) -> None:
             if function is None:
                 raise failure
             if header["do"] == "make":
-                function = returned_by(function, header["values"])
+                function = made(function, header)
             elif header["do"] == "describe":
                 report = description(function)
             else:
@@ -207,6 +208,29 @@ def description(function: Any) -> dict[str, Any]:
         "frameworks": likely_frameworks(function, innermost(called_part), annotations),
         "loaded": loaded_frameworks(),
     }
+
+
+def made(function: Any, header: dict[str, Any]) -> Any:
+    """An object of a class, with a config of transformers where the class needs one."""
+    values = header["values"]
+    for name, fields in header["configs"].items():
+        parameter = inspect.signature(function).parameters[name]
+        values[name] = config_object(fields, short_text(parameter.annotation))
+    return returned_by(function, values)
+
+
+def config_object(fields: dict[str, Any], annotation: str) -> Any:
+    """A config of transformers, or the part of it that a class says it takes, else that of text."""
+    transformers = sys.modules.get("transformers")
+    if transformers is None:
+        raise Refused("is a class that needs a config, and imports no transformers to make one")
+    try:
+        whole = transformers.AutoConfig.for_model(**fields)
+    except ValueError:  # of no model that it knows
+        whole = transformers.PretrainedConfig.from_dict(fields)
+    parts = [whole, *vars(whole).values()]
+    named = (part for part in parts if re.search(rf"\b{type(part).__name__}\b", annotation))
+    return next(named, None) or whole.get_text_config()
 
 
 def innermost(called_part: Any) -> Any:

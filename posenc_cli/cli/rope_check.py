@@ -23,6 +23,8 @@ from posenc_cli.render.report import FailedSubject
 from posenc_cli.render.report_text import deviation_figure, report_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from posenc_cli.checks.checking import CheckRequest
     from posenc_cli.checks.definition import SourcePlace
     from posenc_cli.checks.verdict import Report
@@ -113,7 +115,7 @@ class SubjectOptions(OptionGroup):
             parse=Axes.parse,
             autocompletion=completed_from(CALL_AXES),
             help="what x, q and k of --impl must have: bhnd, bnhd, … (b sequences, h heads, n "
-            "rows, d columns) [default: what fits, and the report says which]",
+            "rows, d columns, f of all heads) [default: what fits, and the report says which]",
         ),
     ] = None
     in_place: Annotated[
@@ -128,8 +130,8 @@ class SubjectOptions(OptionGroup):
         ),
     ] = None
 
-    def request(self) -> CheckRequest:
-        """What to check.
+    def request(self, config: Mapping[str, Any] | None) -> CheckRequest:
+        """What to check; ``config`` is what a class of transformers is made with.
 
         Raises: InvalidInput for what says how a function is called, where there is none.
         """
@@ -146,7 +148,7 @@ class SubjectOptions(OptionGroup):
             for flag in (flag for flag, value in given.items() if value is not None):
                 raise InvalidInput(f"{flag}: goes with --impl, which it says how to call")
         roles, axes = self.call.names if self.call else (), self.axes.order if self.axes else None
-        how = CallRequest(self.python, roles, self.in_place, axes)
+        how = CallRequest(self.python, roles, self.in_place, axes, config)
         return CheckRequest(self.tables, self.inv_freq, self.rotated, self.impl, how)
 
 
@@ -233,7 +235,7 @@ def rope_check(
     """
     from posenc_cli.checks.checking import Check, SubjectError
 
-    request = subject.request()
+    request = subject.request(choice.config)
     form = "table" if output.draws else output.report_form
     output.prepare()
     file = None if output.draws else output

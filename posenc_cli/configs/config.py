@@ -120,6 +120,7 @@ def resolve(
         contradicted=tuple(notes.contradicted),
         headlines=tuple(notes.headlines),
         departures=tuple(departures),
+        config=config,
     )
 
 

@@ -107,6 +107,7 @@ class Resolved(Record):
     ``headlines`` are the warnings that
     come before the rest: what the whole reading stands on. ``noun`` is what a reader calls the
     model type. ``departures`` are where another runtime's reading leaves transformers'.
+    ``config`` is what was read, where it is a config of transformers.
     """
 
     model_type: str
@@ -119,6 +120,7 @@ class Resolved(Record):
     headlines: tuple[str, ...] = ()
     noun: str = "model type"
     departures: tuple[Departure, ...] = ()
+    config: Mapping[str, Any] | None = None
 
     def layer(self, layer_type: str | None = None) -> Layers:
         """The layers of a type; without one, those that all are like.
