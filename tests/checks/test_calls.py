@@ -140,7 +140,10 @@ RIGHT = {
     "RotaryDim": (
         (*HALF, "--set", "partial=0.5"),
         "positions, q, k",
-        "RotaryDim(head_size=32, rotary_dim=16, max_position_embeddings=131072, base=10000)",
+        (
+            "RotaryDim(head_size=32, rotary_dim=16, max_position_embeddings=131072, base=10000, "
+            "is_neox_style=True)"
+        ),
     ),
     "Share": (
         (*HALF, "--set", "partial=0.5"),
