@@ -111,6 +111,15 @@ def test_what_the_page_says_is_unseen_passes_in_bfloat16(name, reference):
     assert not rope.of_tables(*tables, right, MUTANTS[name].positions).ok
 
 
+@pytest.mark.long
+def test_fixed_point_tables_in_float16_are_diagnosed(reference):
+    """Whose pairs are multiplied by numbers within 1e-4 of 1, as none of those looked at shows."""
+    right = reference(MUTANTS["tables_int16"].case)
+    tables = rounded(tables_of(MUTANTS["tables_int16"].wrong, "tables_int16"), "float16")
+    found = rope.of_tables(*tables, right, MUTANTS["tables_int16"].positions)
+    assert [why.cause for why in diagnose(found)] == ["unknown"]
+
+
 FIRST_OF_CAUSE = {MUTANTS[name].causes[0]: name for name in reversed(TABLES)}
 
 
