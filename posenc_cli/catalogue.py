@@ -232,8 +232,7 @@ def _loaded(target: str, name: str) -> Scheme:
     if callable(loaded):
         from posenc_cli.formulas.functions import scheme_of_function
 
-        own = re.split(r"[:.]", target)[-1]
-        return scheme_of_function(loaded, name=own, origin=name)
+        return scheme_of_function(loaded, name=re.split(r"[:.]", target)[-1], origin=name)
     raise InvalidInput(
         f"--scheme {abbreviated(name)}: is of the type {type(loaded).__name__}, not a scheme",
         hint="a function f(positions) of n rows is one; posenc_cli.formulas.declare makes others",

@@ -62,8 +62,7 @@ class Choice(Record):
     @property
     def as_given(self) -> str:
         """The names of the schemes whose values a user's function gives, empty where none does."""
-        schemes = (part.scheme for part in self.parts or (self,))
-        return ", ".join(scheme.name for scheme in schemes if scheme.as_given)
+        return ", ".join(part.scheme.name for part in self.parts or (self,) if part.scheme.as_given)
 
     @property
     def asked(self) -> str:

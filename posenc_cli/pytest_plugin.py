@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import sysconfig
+from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ def rope_check() -> Callable[..., RopeReport]:
     ``impl="file.py:name"`` is a file of the current folder, else one beside the test.
     """
     from posenc_cli.api.checking import assert_rope
-    from posenc_cli.checks.interpreter import searching
+    from posenc_cli.checks.interpreter import FURTHER_FOLDERS
 
     def checked(reference: Any, **subject: Any) -> RopeReport:
         __tracebackhide__ = True
@@ -34,8 +35,9 @@ def rope_check() -> Callable[..., RopeReport]:
             place, _, name = impl.rpartition(":")
             if place.endswith(".py") and not Path(place).exists() and (beside / place).is_file():
                 subject["impl"] = f"{beside / place}:{name}"
-        with searching([*_own_folders(), str(beside)]):
-            return assert_rope(reference, **subject)
+        context = copy_context()
+        context.run(FURTHER_FOLDERS.set, [*_own_folders(), str(beside)])
+        return context.run(assert_rope, reference, **subject)
 
     return checked
 

@@ -111,13 +111,12 @@ def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters
 
     @functools.wraps(function)
     def call(*arguments: Parameters.args, **named: Parameters.kwargs) -> Returns:
-        plain: Any = [_unlabelled(argument) for argument in arguments]
-        plain_named: Any = {
+        plain: Any = {
             name: argument if name == "out" else _unlabelled(argument)
             for name, argument in named.items()
         }
         try:
-            return function(*plain, **plain_named)
+            return function(*map(_unlabelled, arguments), **plain)
         except ArgumentError:
             raise
         except PosencError as error:

@@ -11,7 +11,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posenc_cli.checks.interpreter import chosen_python, further_folders
+from posenc_cli.checks.interpreter import FURTHER_FOLDERS, chosen_python
 from posenc_cli.errors import Unavailable
 from posenc_cli.records import Record
 from posenc_cli.transaction import open_input
@@ -55,7 +55,7 @@ def _module_file(module: str, python: str | None) -> Path | None:
         own = [folder for folder in sys.path if folder and Path(folder) != Path.cwd()]
     else:
         own = _site_folders(Path(program).parent.parent)
-    folders: Sequence[str] | None = [*asked, *own, *further_folders()]
+    folders: Sequence[str] | None = [*asked, *own, *FURTHER_FOLDERS.get()]
     parts = module.split(".")
     spec = None
     for count in range(1, len(parts) + 1):

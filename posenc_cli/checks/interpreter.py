@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from posenc_cli.calls import frameworks, onnx
 from posenc_cli.errors import Unavailable, quoted_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 TOO_OLD = 77
 """The status of a Python before 3.8, which has not what the worker is written in."""
@@ -33,25 +32,11 @@ for file in sys.argv[1:5]: exec(compile(open(file, "rb").read(), file, "exec"))
 main(sys.argv[-1], object_named)
 """
 
-_further: ContextVar[Sequence[str]] = ContextVar("further", default=())
+FURTHER_FOLDERS: ContextVar[Sequence[str]] = ContextVar("further folders", default=())
+"""Where modules of functions are looked for too, after all other folders."""
 
 _ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
 """Variables that name the folder of the active environment, the nearer one first."""
-
-
-@contextmanager
-def searching(folders: Sequence[str]) -> Iterator[None]:
-    """Within it, modules of functions are looked for in these folders too, after all others."""
-    token = _further.set(folders)
-    try:
-        yield
-    finally:
-        _further.reset(token)
-
-
-def further_folders() -> Sequence[str]:
-    """The folders that `searching` names."""
-    return _further.get()
 
 
 def worker_command(python: str, target: str, *, stderr: int = 2) -> list[str]:
@@ -61,7 +46,7 @@ def worker_command(python: str, target: str, *, stderr: int = 2) -> list[str]:
     """
     worker = Path(__file__).with_name("worker.py")
     files = [loading.__file__, frameworks.__file__, onnx.__file__, str(worker)]
-    folders = os.pathsep.join(_further.get())
+    folders = os.pathsep.join(FURTHER_FOLDERS.get())
     return [python, "-c", _BEGINNING, *files, str(stderr), folders, target]
 
 

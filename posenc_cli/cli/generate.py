@@ -115,8 +115,10 @@ def generate(
         seconds = time.perf_counter() - began
         written = Written(choice, requests, matrix, saved, seconds)
         if output.json:
-            computed = "as-given" if choice.as_given else arithmetic
-            how = {"arithmetic": computed, "backend": engines[0].backend.name}
+            how = {
+                "arithmetic": "as-given" if choice.as_given else arithmetic,
+                "backend": engines[0].backend.name,
+            }
             console.json("generate", written.fields(form, how))
         else:
             console.done(f"wrote {output.place}: {written.text}")

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import sys
 from contextlib import redirect_stdout
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from posenc_cli.encoding.arrays import on_host
 from posenc_cli.errors import InvalidInput, described
 from posenc_cli.formulas.functions import HOW_IT_IS_CALLED
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES
@@ -39,98 +41,73 @@ def called_rows(bound: Bound) -> Rows:
     Raises: InvalidInput where it raises, or returns anything but a finite row for each position.
     """
     content = cast("Rows", bound.content)
-    function = _CheckedFunction(content.rows, str(bound.scheme.origin))
-    return replace(content, width=function.first.size, rows=function.compared)
+    rows_at = partial(_rows, content.rows, f"--scheme {bound.scheme.origin}")
+    first = rows_at(np.arange(2))[0][0]
 
-
-class _CheckedFunction:
-    """A function of positions; what it returns is refused where that is no finite row for each.
-
-    ``first`` is its row for position 0, (d,).
-    """
-
-    def __init__(self, function: Callable[..., Any], origin: str) -> None:
-        self._function, self._origin = function, origin
-        self._makers: list[Callable[[Any], Any]] = [np.asarray]
-        if "torch" in sys.modules:
-            self._makers.append(sys.modules["torch"].from_numpy)
-        self._unit = 0.0
-        self.first: Reals = self._rows(np.arange(2))[0]
-
-    def compared(
-        self, _xp: Any, positions: Integers | Reals, _table: None, denominator: int
-    ) -> RealRows:
-        """The rows at positions (n,), two of which are asked for beside others too: (n, d).
-
-        Raises: InvalidInput where they are other rows then.
-        """
+    def rows(_xp: Any, positions: Integers, _table: None, denominator: int) -> RealRows:
         places = positions if denominator == 1 else positions / float(denominator)
-        values = self._rows(places)
+        values, rounding = rows_at(places)
         middle = places.size // 2
-        again = self._rows(np.stack([places[middle], places.dtype.type(0)]))
-        for place, alone, row in zip(
-            (places[middle], 0), again, (values[middle], self.first), strict=True
-        ):
-            if not np.abs(alone - row).max() <= _ROUNDINGS * self._unit * np.abs(row).max():
-                raise self._refused(
-                    f"returned two different rows for position {place}, beside other positions",
-                    "a row may depend on its own position only: not on how many there are, on the "
-                    "largest of them, or on chance",
-                )
+        expected = np.stack([values[middle], first])
+        again, _ = rows_at(np.stack([places[middle], places.dtype.type(0)]))
+        allowed = _ROUNDINGS * rounding * np.abs(expected).max(axis=1, keepdims=True)
+        if not (np.abs(again - expected) <= allowed).all():
+            raise InvalidInput(
+                f"--scheme {bound.scheme.origin}: returned other rows for positions 0 and "
+                f"{places[middle]} alone than among others",
+                hint="a row may depend on its own position only: not on how many there are, on the "
+                "largest of them, or on chance",
+            )
         return values
 
-    def _rows(self, positions: Integers | Reals) -> RealRows:
-        """The rows at positions (n,): (n, d).
+    return replace(content, width=first.size, rows=rows)
 
-        Raises: InvalidInput where the function raises, or returns anything else.
-        """
-        with _one_at_a_time, redirect_stdout(sys.stderr):
-            values, form = _as_array(self._called(positions))
-        self._unit = 2.0 ** -min(FLOAT32.precision, REAL_DTYPES.get(form, FLOAT32).precision)
-        count = positions.size
-        if values is None:
-            raise self._refused(
-                f"returned a {form}, not an array of real numbers", HOW_IT_IS_CALLED
-            )
-        if values.ndim != 2 or values.shape[0] != count or not values.size:
-            raise self._refused(
-                f"returned the shape {values.shape} for {count} positions", HOW_IT_IS_CALLED
-            )
-        if not np.isfinite(values).all():
-            row, column = np.argwhere(~np.isfinite(values))[0]
-            raise self._refused(f"is not finite at position {positions[row]}, column {column}")
-        return values
 
-    def _called(self, positions: Integers | Reals) -> Any:
-        """What the function returns: for an array, or for a tensor where it raises for that."""
-        errors: list[BaseException] = []
-        for make in self._makers:
+def _rows(
+    function: Callable[..., Any], name: str, positions: Integers | Reals
+) -> tuple[RealRows, float]:
+    """The rows at positions (n,), in float64: (n, d); and a rounding of the format they came in.
+
+    Raises: InvalidInput where the function raises, or returns anything else.
+    """
+    result = _called(function, name, positions)
+    form = str(getattr(result, "dtype", "")).removeprefix("torch.")
+    try:
+        values = np.asarray(on_host(result))
+    except (ValueError, TypeError, RuntimeError):
+        values = np.empty((), object)
+    if values.dtype.kind not in "fiub" and form not in REAL_DTYPES:
+        raise InvalidInput(
+            f"{name}: returned a {type(result).__name__} of {values.dtype}, no real numbers",
+            hint=HOW_IT_IS_CALLED,
+        )
+    if values.ndim != 2 or values.shape[0] != positions.size or not values.size:
+        raise InvalidInput(
+            f"{name}: returned the shape {values.shape} for {positions.size} positions",
+            hint=HOW_IT_IS_CALLED,
+        )
+    values = values.astype(np.float64)
+    if not np.isfinite(values).all():
+        row, column = np.argwhere(~np.isfinite(values))[0]
+        raise InvalidInput(f"{name}: is not finite at position {positions[row]}, column {column}")
+    return values, 2.0 ** -min(FLOAT32.precision, REAL_DTYPES.get(form, FLOAT32).precision)
+
+
+def _called(function: Callable[..., Any], name: str, positions: Integers | Reals) -> Any:
+    """What a function returns: for an array, or for a tensor where it raises for that.
+
+    Raises: InvalidInput where it raises for both.
+    """
+    errors: list[BaseException] = []
+    with _one_at_a_time, redirect_stdout(sys.stderr):
+        tensors = getattr(sys.modules.get("torch"), "from_numpy", np.asarray)
+        for make in dict.fromkeys((np.asarray, tensors)):
             try:
-                result = self._function(make(positions.copy()))
+                return function(make(positions.copy()))
             except (Exception, SystemExit) as error:
                 errors.append(error)
-            else:
-                self._makers = [make]
-                return result
-        reach = f"{positions.min()} to {positions.max()}"
-        raise self._refused(
-            f"its code raised {described(errors[0])}, for positions {reach}", HOW_IT_IS_CALLED
-        ) from errors[0]
-
-    def _refused(self, what: str, hint: str | None = None) -> InvalidInput:
-        return InvalidInput(f"--scheme {self._origin}: {what}", hint=hint)
-
-
-def _as_array(result: Any) -> tuple[RealRows | None, str]:
-    """A result in float64, and its number format; None, and what it is, where that is no array."""
-    form = str(getattr(result, "dtype", "")).removeprefix("torch.")
-    if hasattr(result, "detach"):
-        result = result.detach().cpu()
-        result = result.double() if result.is_floating_point() else result
-    try:
-        values = np.asarray(result)
-    except (ValueError, TypeError, RuntimeError):
-        return None, type(result).__name__
-    if values.dtype.kind not in "fiub" and form not in REAL_DTYPES:
-        return None, f"{type(result).__name__} of {values.dtype}"
-    return values.astype(np.float64), form
+    raise InvalidInput(
+        f"{name}: its code raised {described(errors[0])}, for positions {positions.min()} to "
+        f"{positions.max()}",
+        hint=HOW_IT_IS_CALLED,
+    ) from errors[0]

@@ -69,10 +69,13 @@ def _declared(function: Callable[..., Any], origin: str) -> list[inspect.Paramet
         raise InvalidInput(f"--scheme {origin}: takes no positions", hint=HOW_IT_IS_CALLED)
     declared = []
     for other in parameters[1:]:
-        annotation = getattr(other.annotation, "__name__", other.annotation)
-        type_given = _TYPES.get(str(annotation), type(other.default))
-        named = other.kind in (other.POSITIONAL_OR_KEYWORD, other.KEYWORD_ONLY)
-        if named and type_given in _TYPES.values():
+        type_given = _TYPES.get(
+            str(getattr(other.annotation, "__name__", other.annotation)), type(other.default)
+        )
+        if type_given in _TYPES.values() and other.kind in (
+            other.POSITIONAL_OR_KEYWORD,
+            other.KEYWORD_ONLY,
+        ):
             declared.append(other.replace(kind=other.KEYWORD_ONLY, annotation=type_given))
         elif other.default is other.empty and not str(other).startswith("*"):
             raise InvalidInput(

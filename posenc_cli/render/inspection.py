@@ -125,9 +125,11 @@ def _one(known: Inspection, typesetter: Typesetter) -> list[str]:
     if known.random_weights:
         about[0] += f"; {known.random_weights}"
     if known.cost is not None:
-        trained = "trained parameters are not counted"
-        if known.parameters is not None:
-            trained = _count_text(known.parameters, "trained parameter")
+        trained = (
+            "trained parameters are not counted"
+            if known.parameters is None
+            else _count_text(known.parameters, "trained parameter")
+        )
         about.append(f"{trained}; to apply: {known.cost.text}")
     return [
         "\n".join(map(typesetter.paragraph, about)),
