@@ -141,7 +141,7 @@ format: $(DEVELOPED)
 # With torch, whose own requirements bound others; torch itself is chosen by TORCH alone.
 lock:
 	rm -rf .venv-lock
-	"$(PYTHON)" tools/environment.py --versions newest .venv-lock pip -e ".[dev,mutants]" "torch==$(or $(TORCH),2.13.0)"
+	"$(PYTHON)" tools/environment.py --versions newest .venv-lock pip -e ".[dev,mutants,frameworks]" "torch==$(or $(TORCH),2.13.0)"
 	.venv-lock/bin/python -m pip freeze --exclude-editable --exclude torch > constraints.txt
 
 clean:
