@@ -90,4 +90,5 @@ def test_a_graph_that_cannot_be_read_is_told_in_one_line(call, tmp_path):
         status, out, err = call(*ASKED, "--impl", name)
         assert (status, out) == (2, "")
         assert err.startswith(f"posenc: error: --impl '{name}': cannot be loaded (")
-        assert err.count("\n") == 1
+        assert err.splitlines()[1].startswith("hint: a dump always works: ")
+        assert err.count("\n") == 2

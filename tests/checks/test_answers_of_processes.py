@@ -67,9 +67,11 @@ def test_an_answer_that_is_garbled_is_told_in_one_line(name, call, tmp_path):
     (tmp_path / "mine.py").write_text(GOOD + WRITES + body)
     status, out, err = call(*ASKED, "./mine.py:f")
     assert (status, out) == (2, "")
-    assert err == (
-        "posenc: error: --impl './mine.py:f': wrote where its answers go: they cannot be read\n"
+    message, hint = err.splitlines()
+    assert message == (
+        "posenc: error: --impl './mine.py:f': wrote where its answers go: they cannot be read"
     )
+    assert hint.startswith("hint: a dump always works: ")
 
 
 @pytest.mark.long

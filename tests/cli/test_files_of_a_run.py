@@ -290,6 +290,7 @@ OWN = {
     "experiments/corpus.py",  # a text of posenc's own
     "experiments/folder.py",  # what runs keep
     "experiments/worker.py",  # another process
+    "calls/onnx.py",  # runs in the process of a user's function
     "cli/check_reports.py",  # the summary of a GitHub step, which is added to
     "cli/rendered_help.py",  # a text of posenc's own
     "cli/completion.py",  # the file that a shell starts with, which is added to
