@@ -111,11 +111,11 @@ def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters
 
     @functools.wraps(function)
     def call(*arguments: Parameters.args, **named: Parameters.kwargs) -> Returns:
-        plain: Any = {
-            name: argument if name == "out" else _unlabelled(argument)
-            for name, argument in named.items()
-        }
         try:
+            plain: Any = {
+                name: argument if name == "out" else _unlabelled(argument)
+                for name, argument in named.items()
+            }
             return function(*map(_unlabelled, arguments), **plain)
         except ArgumentError:
             raise
@@ -130,12 +130,16 @@ def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters
 def _unlabelled(value: Any) -> Any:
     """A table with labels, or those of a list, as arrays of NumPy: no label means anything here.
 
-    Raises: ArgumentError for several tables in one.
+    Raises: ArgumentError for several tables in one, and for one that NumPy cannot hold.
     """
     if hasattr(type(value), "to_dataarray"):
         raise ArgumentError("a Dataset holds several arrays", hint='give one, as data["cos"]')
     if hasattr(type(value), "to_numpy"):
-        return value.to_numpy()
+        try:
+            return value.to_numpy()
+        except Exception as error:
+            kind = type(value).__name__
+            raise ArgumentError(f"a {kind} of this kind is no array for NumPy: {error}") from None
     several = isinstance(value, list | tuple)
     if several and any(hasattr(type(part), "to_numpy") for part in value):
         return [_unlabelled(part) for part in value]

@@ -35,7 +35,8 @@ def format_of_result(dtype: object, like: object, out: object) -> DType:
     check_unmasked("like", like)
     check_unmasked("out", out)
     given: Any = like if like is not None else out
-    if given is not None and not (is_array(given) or isinstance(given, np.generic)):
+    fits = is_array(given) if like is not None else framework_of(given) is not None
+    if given is not None and not (fits or isinstance(given, np.generic)):
         name = "out" if like is None else "like"
         raise ArgumentError(f"{name}: must be an array or a tensor, not a {type(given).__name__}")
     if dtype is None and given is not None:

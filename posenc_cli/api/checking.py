@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -148,7 +149,7 @@ def rope_check(
         inv_freq=None if inv_freq is None else _given(inv_freq, "array"),
         rotated=_pair(rotated, "rotated", ("x", "y")),
         impl=impl,
-        calling=CallRequest(python, call, in_place, axes, choice.config),
+        calling=CallRequest(python, call, in_place, axes, _plain_config(choice.config)),
     )
     check = Check(
         asked=request,
@@ -210,6 +211,16 @@ def loaded_array(value: object, name: str) -> Loaded:
     return Loaded(np.ascontiguousarray(values), dtype, name)
 
 
+def _plain_config(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A config as a file holds it: dtypes and whatever else JSON has not are written out."""
+    if config is None:
+        return None
+    plain: dict[str, Any] = json.loads(
+        json.dumps(config, default=lambda value: str(value).removeprefix("torch."))
+    )
+    return plain
+
+
 @in_arguments
 def identify(*arrays: object, schemes: Sequence[str] = ()) -> Identification:
     """What an array is, or a table of cosines and one of sines: arrays, tensors or paths.
@@ -234,6 +245,8 @@ def identify(*arrays: object, schemes: Sequence[str] = ()) -> Identification:
     ]
     if len({array.values.shape for array in loaded}) > 1:
         raise ArgumentError("cos and sin: must have one shape")
+    if not all(isinstance(name, str) for name in schemes):
+        raise ArgumentError("schemes: must be names, as './file.py:name'")
     with adopting(schemes):
         return identify_files(loaded)
 

@@ -95,3 +95,36 @@ def test_a_dataset_is_several_arrays():
     with pytest.raises(ValueError, match=r'a Dataset holds several arrays \(give one, as data\["c'):
         posenc.inspect(data)
     assert posenc.inspect(data["rows"])["norm"].holds
+
+
+class Labelled:
+    """What a table with labels has, in any library."""
+
+    def __init__(self, values):
+        self.shape = values.shape
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+    def to_numpy(self):
+        if self.values.dtype == object:
+            raise RuntimeError("holds nulls")
+        return self.values
+
+
+@pytest.mark.parametrize("dtype", [None, "float32"])
+def test_a_labelled_table_is_not_filled(dtype):
+    with pytest.raises(ValueError, match="^out: must be an array or a tensor, not a Labelled$"):
+        posenc.encode("sinusoidal", 16, dim=8, dtype=dtype, out=Labelled(np.empty((16, 8), "f4")))
+
+
+def test_a_table_that_numpy_cannot_hold_is_told():
+    nulls = Labelled(np.array([1, None]))
+    with pytest.raises(ValueError, match="is no array for NumPy: holds nulls$"):
+        posenc.encode("sinusoidal", nulls, dim=8)
+
+
+def test_schemes_to_try_are_names():
+    with pytest.raises(ValueError, match="^schemes: must be names"):
+        posenc.identify(ROWS, schemes=[lambda positions: positions])

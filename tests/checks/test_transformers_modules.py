@@ -7,6 +7,8 @@ import textwrap
 
 import pytest
 
+import posenc_cli as posenc
+
 FAKE = """
 class PretrainedConfig:
     def __init__(self, **fields):
@@ -246,3 +248,17 @@ def test_vision_modules_of_transformers_are_given_rows_and_columns(
     assert (status, json.loads(out or "{}").get("not_checked")) == (0, None), out + err
     status, out, _ = call(*given, f"{tmp_path}/patches.py:swapped")
     assert (status, json.loads(out)["diagnosis"][0]["cause"]) == (1, "axis")
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("made")
+def test_a_config_that_python_holds_is_sent_as_a_file_would_have_it(tmp_path):
+    """A config in memory has dtypes of torch, which no file has."""
+
+    class Dtype:
+        def __str__(self):
+            return "torch.bfloat16"
+
+    (tmp_path / "port.py").write_text(PORT)
+    config = {"model_type": "llama", **TEXT, "torch_dtype": Dtype()}
+    assert posenc.rope_check(config, impl="./port.py:Rotary", positions=64).ok
