@@ -127,6 +127,15 @@ def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters
     return call
 
 
+def _of_numbers(values: Any) -> Any:
+    """An array of NumPy, whose objects (as of pandas' formats with NA) become their numbers."""
+    import numpy as np
+
+    if values.dtype != object:
+        return values
+    return values.astype(np.result_type(*{np.asarray(each).dtype for each in values.flat}))
+
+
 def _unlabelled(value: Any) -> Any:
     """A table with labels, or those of a list, as arrays of NumPy: no label means anything here.
 
@@ -136,7 +145,7 @@ def _unlabelled(value: Any) -> Any:
         raise ArgumentError("a Dataset holds several arrays", hint='give one, as data["cos"]')
     if hasattr(type(value), "to_numpy"):
         try:
-            return value.to_numpy()
+            return _of_numbers(value.to_numpy())
         except Exception as error:
             kind = type(value).__name__
             raise ArgumentError(f"a {kind} of this kind is no array for NumPy: {error}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -111,7 +112,7 @@ class Rotator(Record):
             x = loaded_array(x, name).values
         framework = framework_of(x)
         kind = format_name(getattr(x, "dtype", type(x).__name__))
-        if framework is None or not kind.startswith(("float", "bfloat")):
+        if framework is None or not re.match(r"b?float(?!8)", kind):
             raise ArgumentError(f"{name}: must be real numbers in an array or a tensor, not {kind}")
         check_unmasked(name, x)
         self._check(name, tuple(x.shape))

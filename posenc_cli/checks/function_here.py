@@ -72,6 +72,9 @@ class FunctionHere(CalledFunction):
             report, arrays = worker.called(self._function, header, data)
         except worker.Refused as refused:
             raise self._refusal(str(refused), refused.why, positions) from refused.__cause__
+        except SystemExit as ended:
+            raised = f"raised {worker.error_text(ended)}"
+            raise self._refusal(raised, "raised", positions) from None
         return report, bytearray(b"".join(arrays))
 
 

@@ -128,3 +128,25 @@ def test_a_table_that_numpy_cannot_hold_is_told():
 def test_schemes_to_try_are_names():
     with pytest.raises(ValueError, match="^schemes: must be names"):
         posenc.identify(ROWS, schemes=[lambda positions: positions])
+
+
+def test_numbers_in_an_array_of_objects_are_read():
+    """As pandas gives its own formats, which may hold NA."""
+    boxed = Labelled(ROWS.astype(object))
+    boxed.to_numpy = lambda: boxed.values
+    assert posenc.identify(boxed).match.scheme == "sinusoidal"
+
+
+def test_a_function_that_exits_ends_a_check_in_one_line():
+    def rotate(x, positions):
+        raise SystemExit(1)
+
+    with pytest.raises(ValueError, match="^impl .*rotate'.*: raised SystemExit: 1 "):
+        posenc.rope_check("rope", impl=rotate, positions=16, dim=16)
+
+
+def test_formats_of_eight_bits_are_refused():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    x = torch.ones(4, 8).to(torch.float8_e4m3fn)
+    with pytest.raises(ValueError, match="^q: must be real numbers .*not float8_e4m3fn$"):
+        posenc.rotate(x, None, 4, "rope", dim=8)
