@@ -115,6 +115,7 @@ def implementation(
             "rows_of_first_call": function.first_rows,
             "axes": function.form.axes or None,
             "coordinates": function.form.follows_axes,
+            "refused_coordinates": function.refused_coordinates,
             "usual_axes": function.usual_axes,
         }
         if not any(one.broken or one.irregular for one in subjects):

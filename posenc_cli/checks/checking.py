@@ -32,7 +32,12 @@ from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.reference import Reference, text_encoding, video_encoding
+from posenc_cli.inference.reference import (
+    VIDEO_POSITIONS,
+    Reference,
+    text_encoding,
+    video_encoding,
+)
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
@@ -76,10 +81,23 @@ _DUMP = (
 """What to do where a function cannot be called: the end of every such error."""
 
 _VIDEO = (
-    "coordinates differ by axis: positions 5 to 52 are those of a video, of 2 frames with 4 rows "
+    "coordinates differ by axis: positions {} to {} are those of a video, of 2 frames with 4 rows "
     "and 6 columns, and the others of text; --set axes=FILE gives others"
 )
 """What is said of a function that was given coordinates where the user gave none."""
+
+_TEXT_ALONE = "not checked beyond text positions: each is the same number on every axis; {}"
+"""What is said of a function that was given none, whose scheme has several axes, and why."""
+
+_NO_VIDEO = (
+    "the positions asked for have no {} in a row, where posenc places a video; "
+    "--set axes=FILE gives coordinates"
+)
+
+_TEXT_BEFORE = 5
+"""Tokens of text before a video, where there is room for them."""
+
+_ONE_NUMBER = "the function takes one number for each row ({})"
 
 _FEW_ENOUGH = 1 << 16
 """Positions of a grid that are all looked at unasked: a second or two."""
@@ -213,29 +231,42 @@ class Check(Record):
                 lengths += (positions.last + 1,) if lengths else ()
             if lengths:
                 return self._report_of_lengths(lengths)
-        where = positions or self._default(encoding)
-        if (on_video := self._report_on_video(encoding, where)) is not None:
+        return self._report_of_axes(encoding, positions or self._default(encoding))
+
+    def _report_of_axes(self, encoding: Encoding, where: Positions) -> Report:
+        """The report at positions, which may lie on several axes."""
+        on_video = self._report_on_video(encoding, where)
+        if isinstance(on_video, Report):
             return on_video
         report = self._report_on(self._reference(encoding, where), where)
+        if on_video and _takes_positions(report):
+            return _with_text_alone(report, on_video)
         return self._report_on_text(report, encoding, where) or report
 
-    def _report_on_video(self, encoding: Encoding, positions: Positions) -> Report | None:
+    def _report_on_video(self, encoding: Encoding, positions: Positions) -> Report | str:
         """The report on a function that takes coordinates, where none were given.
 
-        They are those of text around a video. None for what takes text positions alone, and where
-        these alone show what is wrong.
+        They are those of text around a video, within the positions asked for where these have room
+        for it. Why only text positions can be given, in words; empty of a scheme of one axis.
         """
-        video = video_encoding(encoding) if self.asked.impl else None
+        room = _room_for_video(positions)
+        first = positions.last + 1 if room is None else room
+        video = video_encoding(encoding, first) if self.asked.impl else None
         if video is None:
-            return None
+            return ""
         try:
             report = self._report_on(self._reference(video, positions), positions)
-        except (InvalidInput, SubjectError):  # which text positions raise as well, or not
-            return None
-        if not (report.subject.get("call") or {}).get("coordinates"):
-            return None
+        except (InvalidInput, SubjectError) as error:  # which text positions raise as well, or not
+            return _ONE_NUMBER.format(_first_line(error))
+        call = report.subject.get("call") or {}
+        if not call.get("coordinates"):
+            why = call.get("refused_coordinates") or "no call with coordinates was tried"
+            return _ONE_NUMBER.format(_first_line(why))
+        if room is None:
+            return _with_text_alone(report, _NO_VIDEO.format(VIDEO_POSITIONS))
+        note = _VIDEO.format(first, first + VIDEO_POSITIONS - 1)
         return self._at_text(report, encoding, positions) or replace(
-            report, notes=(_VIDEO, *report.notes)
+            report, notes=(note, *report.notes)
         )
 
     def _at_text(self, report: Report, text: Encoding, positions: Positions) -> Report | None:
@@ -260,8 +291,8 @@ class Check(Record):
         self, report: Report, encoding: Encoding, positions: Positions
     ) -> Report | None:
         """The report at text positions, where it says more of a function that takes positions."""
-        roles = ((report.subject.get("call") or {}).get("form") or "").split(", ")
-        placed = "positions" in roles and not {*roles} & {*TABLES}
+        roles = _roles(report)
+        placed = "positions" in roles and not roles & {*TABLES}
         text = text_encoding(encoding) if placed and not report.ok else None
         own = None if text is None else self._at_text(report, text, positions)
         if own is None:
@@ -485,6 +516,37 @@ def _diagnosis(examination: Examination) -> tuple[Explanation, ...]:
     from posenc_cli.checks.diagnosis import diagnose  # slow to import, and most checks hold
 
     return diagnose(examination)
+
+
+def _roles(report: Report) -> set[str]:
+    """The roles of what a function was given."""
+    return {*((report.subject.get("call") or {}).get("form") or "").split(", ")}
+
+
+def _takes_positions(report: Report) -> bool:
+    """Whether a function rotates by positions that it is given or counts, not by given tables."""
+    roles = _roles(report)
+    return bool(roles & {"x", "q", "k", "positions", "length"}) and not roles & {*TABLES}
+
+
+def _with_text_alone(report: Report, why: str) -> Report:
+    """A report that says that coordinates that differ by axis were not given, and why."""
+    unchecked = _TEXT_ALONE.format(why)
+    return replace(report, notes=(unchecked, *report.notes), unchecked=unchecked)
+
+
+def _first_line(why: Exception | str) -> str:
+    """The first line of an error."""
+    return str(why).partition("\n")[0]
+
+
+def _room_for_video(positions: Positions) -> int | None:
+    """The first position of a video within positions, some text before it; None: no room."""
+    for indices in positions.ranges:
+        room = len(indices) - VIDEO_POSITIONS
+        if room >= 0 and indices.step == 1:
+            return indices.start + min(_TEXT_BEFORE, room)
+    return None
 
 
 def _explained(report: Report) -> bool:

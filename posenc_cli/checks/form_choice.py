@@ -77,7 +77,8 @@ class FormChoice:
 
     ``untried`` is what its signature lets a caller do and no call of that form does; ``calls`` is
     how many forms were tried; ``fitness`` is how well it suits. ``instead`` says why it has not the
-    axes that were asked for, where it has others.
+    axes that were asked for, where it has others; ``refused_coordinates`` is the error of the first
+    call with coordinates, where each of these failed.
 
     Raises: InvalidInput where there is no form.
     """
@@ -88,7 +89,7 @@ class FormChoice:
         self._lacks: dict[CallForm, str] = {}
         self.calls = 0
         self.untried: tuple[str, ...] = ()
-        self.instead = ""
+        self.instead = self.refused_coordinates = ""
         self.form, self.outcome = self._of_any_framework()
         self._choose_kind()
         if self.form.has(*TABLES) and not self.form.chosen:
@@ -186,6 +187,9 @@ class FormChoice:
         if best is None:
             raise self._no_form()
         self.fitness = best[0]
+        if not best[1].follows_axes:
+            of_axes = (error.message for form, error in self._refusals if form.follows_axes)
+            self.refused_coordinates = next(of_axes, "").partition(": ")[2]
         if self._unlike is not None and (self._mistaken or self.fitness == _RUNS):
             self.fitness = _RUNS
             return self._unlike, "vectors"

@@ -116,6 +116,11 @@ class ServedFunction:
         return usual
 
     @property
+    def refused_coordinates(self) -> str | None:
+        """What it said to the first call with coordinates, where each of these failed."""
+        return self._found.refused_coordinates or None
+
+    @property
     def refused_axes(self) -> tuple[str, str] | None:
         """The axes that it was asked to take and does not, and why it is called with others."""
         asked, why = self._process.asked.axes, self._found.instead

@@ -284,12 +284,17 @@ def text_encoding(encoding: Encoding) -> Encoding | None:
     return replace(encoding, bound=replace(bound, content=content))
 
 
-_BEFORE, _VIDEO = 5, (2, 4, 6)
-"""Tokens of text before a video, and its frames, rows and columns: all within the first 64."""
+_VIDEO = (2, 4, 6)
+"""Frames, rows and columns of a video: with some text before it within the first 64 positions."""
+
+VIDEO_POSITIONS = prod(_VIDEO)
+"""Positions of that video."""
 
 
-def video_encoding(encoding: Encoding) -> Encoding | None:
+def video_encoding(encoding: Encoding, first: int) -> Encoding | None:
     """The encoding of text around a video, of a scheme whose coordinates a file may give.
+
+    ``first`` is the video's first position.
 
     Text goes on behind the largest coordinate, as in Qwen2-VL. None where coordinates are given, or
     there are none.
@@ -301,14 +306,14 @@ def video_encoding(encoding: Encoding) -> Encoding | None:
     placed = bound.scheme.bind({**given, "axes": "of a video"}).rotation.waves.coordinates
     assert placed is not None
     assert placed.file is not None
-    count, after = int(np.prod(_VIDEO)), max(_VIDEO)
+    count, after = VIDEO_POSITIONS, max(_VIDEO)
 
     def at(positions: Integers) -> tuple[Integers, ...]:
-        inside = positions - _BEFORE
+        inside = positions - first
         text = np.where(inside < count, positions, positions - count + after)
         seen = (inside >= 0) & (inside < count)
         places = np.unravel_index(np.where(seen, inside, 0), _VIDEO)
-        time, row, column = (np.where(seen, _BEFORE + place, text) for place in places)
+        time, row, column = (np.where(seen, first + place, text) for place in places)
         return (time, row, column) if axes == 3 else (positions, column, row, time)
 
     axes = placed.file.axes

@@ -259,6 +259,11 @@ def text(x, positions):
     return tables(positions, True)
 
 
+def coordinates(x, position_ids):
+    assert np.ndim(position_ids) == 3
+    return tables(position_ids, True)
+
+
 def late(x, position_ids):
     return tables(np.minimum(position_ids, 20), True)
 """
@@ -268,8 +273,8 @@ def late(x, position_ids):
 def multimodal(tmp_path, call):
     (tmp_path / "port.py").write_text(MULTIMODAL)
 
-    def run(name):
-        given = ("-m", "qwen3-vl-4b", "-l", "96", "--impl", f"{tmp_path}/port.py:{name}", "--json")
+    def run(name, where=("-l", "96")):
+        given = ("-m", "qwen3-vl-4b", *where, "--impl", f"{tmp_path}/port.py:{name}", "--json")
         status, out, _ = call("rope-check", *given)
         return status, json.loads(out)
 
@@ -293,7 +298,29 @@ def test_without_coordinates_those_of_a_video_are_given(name, message, multimoda
 @pytest.mark.long
 def test_a_function_of_text_positions_is_held_to_those(multimodal):
     status, document = multimodal("text")
+    assert status == 0
+    assert document["not_checked"].startswith("not checked beyond text positions")
+    assert not any("coordinates differ by axis" in note for note in document["notes"])
+
+
+@pytest.mark.long
+def test_the_video_lies_within_the_positions_that_are_asked_for(multimodal):
+    where = ("--positions", "100:164")
+    status, document = multimodal("right", where)
     assert (status, document["not_checked"]) == (0, None)
+    assert any("positions 105 to 152 are those of a video" in note for note in document["notes"])
+    status, document = multimodal("swapped", where)
+    assert (status, cause_of(document)) == (1, "axis")
+    assert multimodal("swapped", ("--positions", "7:55"))[0] == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("where", [("-l", "47"), ("--positions", "0:400:2")])
+@pytest.mark.parametrize("name", ["swapped", "coordinates"])
+def test_where_a_video_has_no_room_coordinates_are_said_not_to_be_checked(name, where, multimodal):
+    status, document = multimodal(name, where)
+    assert status == 0
+    assert "have no 48 in a row" in document["not_checked"]
     assert not any("coordinates differ by axis" in note for note in document["notes"])
 
 

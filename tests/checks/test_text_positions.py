@@ -37,6 +37,12 @@ def right(x, position_ids):
     return tables(one_number(position_ids), BLOCKS, 1e4)
 
 
+def crash(x, position_ids):
+    if np.ndim(position_ids) == 3 or 3 in np.shape(position_ids):
+        raise ValueError("sections sum to 8\\nnot 16")
+    return tables(position_ids, BLOCKS, 1e4)
+
+
 def other_base(x, position_ids):
     return tables(one_number(position_ids), BLOCKS, 1e6)
 
@@ -128,6 +134,18 @@ def test_a_function_that_takes_no_positions_is_wrong_on_axes(port, call):
 
 
 @pytest.mark.long
-def test_text_alone_leaves_nothing_unchecked(port, call):
-    status, out, _ = call(*SCHEME, "-l", "64", "--impl", f"{port}:right", "--json")
-    assert (status, json.loads(out)["not_checked"]) == (0, None)
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("right", "a number for each row"), ("crash", "sections sum to 8")],
+)
+def test_without_coordinates_a_function_of_one_number_is_said_to_be_checked_on_text(
+    name, why, port, call
+):
+    status, out, _ = call(*SCHEME, "-l", "64", "--impl", f"{port}:{name}", "--json")
+    unchecked = json.loads(out)["not_checked"]
+    assert status == 0
+    assert unchecked.startswith(UNCHECKED)
+    assert why in unchecked
+    assert "\n" not in unchecked
+    _, out, _ = call(*SCHEME, "-l", "64", "--impl", f"{port}:{name}")
+    assert f"layout=half; {UNCHECKED}" in " ".join(out.split())
