@@ -98,7 +98,7 @@ class Arrangement(Record):
     def others(self) -> list[Arrangement]:
         """Those of other sizes."""
         others = [self.largest, self.square, self.single]
-        if len(self.form.vectors) > 1:
+        if len(self.form.vectors) > 1 and not self.form.one_head_count:
             others.append(self.one_key_head)
         if self.key_heads != self.heads:
             others.append(self.most_key_heads)
@@ -174,7 +174,8 @@ def arrangements(form: CallForm) -> Iterator[Arrangement]:
     """The calls with several sequences and heads that a function may take, the fullest first."""
     taken = axes_of_columns(form)
     rows, heads, fewer = next((own for own in SIZES if not taken & set(own)), SIZES[0])
-    of_keys = (fewer, heads) if len(form.vectors) > 1 else (heads,)
+    grouped = len(form.vectors) > 1 and not form.one_head_count
+    of_keys = (fewer, heads) if grouped else (heads,)
     for own, sequences, places in _batches(form):
         for key_heads in of_keys:
             yield Arrangement(own, sequences, places, rows, heads, key_heads)

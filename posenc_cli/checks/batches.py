@@ -111,7 +111,8 @@ def try_rows_of_heads(function: ServedFunction, differs: Differs, *, context: in
     own = replace(form, axes="nf", position_axes=form.position_axes.replace("b", ""))
     taken = axes_of_columns(own)
     rows, heads, fewer = next((size for size in SIZES if not taken & set(size)), SIZES[0])
-    arrangement = Arrangement(own, SEQUENCES, SEQUENCES, rows, heads, fewer)
+    key_heads = heads if form.one_head_count else fewer
+    arrangement = Arrangement(own, SEQUENCES, SEQUENCES, rows, heads, key_heads)
     text = f"{arrangement.text} side by side in rows"
     calls = PlannedCalls(function)
     blocks = calls.attempt(text, partial(_Blocks, function, arrangement, differs))

@@ -89,6 +89,7 @@ _NUMBERS: dict[Role, str] = {
     "dim": "the columns that turn",
     "base": "the reference's base",
     "heads": "the number of heads",
+    "key_heads": "the number of heads of k",
     "grid": "the sizes of the grid",
     "style": "as the reference pairs columns",
 }
@@ -181,6 +182,11 @@ class CallForm(Record):
     def has_heads(self) -> bool:
         """Whether there are several heads of a row, on an axis of their own or side by side."""
         return "h" in self.axes or "f" in self.axes
+
+    @property
+    def one_head_count(self) -> bool:
+        """Whether q and k are told one number of heads, so that k has as many."""
+        return self.has("heads") and not self.has("key_heads")
 
     @property
     def flat(self) -> bool:

@@ -34,6 +34,6 @@ side by side."""
 
 CALL_ROLES = (
     *("x", "q", "k", "v", "positions", "offset", "length", "cos", "sin", "cos_sin", "freqs_cis"),
-    *("dim", "base", "style", "inv_freq", "heads", "t", "h", "w", "grid"),
+    *("dim", "base", "style", "inv_freq", "heads", "key_heads", "t", "h", "w", "grid"),
 )
 """What arguments of a function may be for, as a caller names them."""

@@ -223,6 +223,7 @@ def _constant(
         "length": positions.shape[1] if form.counted else int(positions.max()) + 1,
         "style": style(argument.parameter, reference),
         "heads": vectors[0].heads if vectors else 1,
+        "key_heads": vectors[-1].heads if vectors else 1,
         **settings(reference),
         **({"dim": form.columns} if form.axes == "bnf" else {}),
     }

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     all of them fill.
     Tables are ``cos`` and ``sin``, ``freqs_cis`` (complex, or both beside each other) or
     ``cos_sin`` (a tuple, the sines first where the name has them first); beside longer ones
-    positions and an offset choose of their rows. ``heads`` is how many a row has.
+    positions and an offset choose of their rows. ``heads`` is how many a row has, ``key_heads`` how
+    many one of k has.
     ``dim`` and ``base`` are the encoding's, ``inv_freq`` its frequencies, ``style`` is true for the
     reference's layout.
     """
@@ -64,6 +65,7 @@ _NAMES: dict[str, tuple[Role, ...]] = {
     **dict.fromkeys(("dim", "dims", "head_dim", "rotary_dim", "d_head", "dim_head"), ("dim",)),
     **dict.fromkeys(("head_size", "n_elem", "kv_channels"), ("dim",)),
     **dict.fromkeys(("num_heads", "n_heads", "heads", "nheads", "n_head"), ("heads",)),
+    **dict.fromkeys(("num_kv_heads", "num_key_value_heads", "n_kv_heads"), ("key_heads",)),
     **dict.fromkeys(("base", "theta", "rope_theta", "rope_base"), ("base",)),
     **dict.fromkeys(("is_neox_style", "is_neox", "interleaved", "traditional"), ("style",)),
 }  # fmt: skip
@@ -156,7 +158,7 @@ class NamedParameter(Record):
     @property
     def tells_heads(self) -> bool:
         """Whether it says how many heads, or of how many dimensions, stand side by side."""
-        return "heads" in self.roles() or self.name in HEAD_SIZES
+        return bool({*self.roles()} & {"heads", "key_heads"}) or self.name in HEAD_SIZES
 
     def roles(self) -> tuple[Role, ...]:
         """What it may be for, by its name; nothing where that says nothing.

@@ -55,6 +55,29 @@ def both(q, k, position_ids, *, n_heads=1):
     return positions(q, position_ids, n_heads), positions(k, position_ids, n_heads)
 
 
+def one_count(q, k, position_ids, num_heads):
+    return [by_own_width(x, position_ids, num_heads) for x in (q, k)]
+
+
+def by_own_width(x, position_ids, num_heads):
+    y = split(x, num_heads)
+    rates = 1e4 ** (-np.arange(0, y.shape[-1], 2) / y.shape[-1])
+    angles = np.asarray(position_ids)[..., None, None] * rates
+    return rotate(y, np.cos(angles), np.sin(angles)).reshape(x.shape)
+
+
+def grouped(q, k, position_ids, num_heads, num_kv_heads):
+    return positions(q, position_ids, num_heads), positions(k, position_ids, num_kv_heads)
+
+
+def grouped_by_name(q, k, position_ids, num_heads=8, num_key_value_heads=8):
+    return grouped(q, k, position_ids, num_heads, num_key_value_heads)
+
+
+def grouped_mixed(q, k, position_ids, num_heads, num_kv_heads):
+    return positions(q, position_ids, num_heads), positions_mixed(k, position_ids, num_kv_heads)
+
+
 def by_width(x, position_ids, head_dim):
     return positions(x, position_ids, x.shape[-1] // head_dim)
 
@@ -112,6 +135,27 @@ def test_heads_that_are_taken_for_rows_are_named(name, checked):
     (why,) = document["diagnosis"]
     assert why["cause"] == "axis"
     assert "(rows, heads·d), are read as (heads, rows, d)" in why["message"]
+
+
+@pytest.mark.long
+def test_k_has_as_many_heads_as_q_where_one_number_is_of_both(checked):
+    status, document = checked("one_count")
+    assert status == 0
+    call = document["subject"]["call"]
+    assert not any("of q and" in text for text in call["patterns"])
+    assert any("fewer heads of k than of q" in text for text in call["untried"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["grouped", "grouped_by_name"])
+def test_k_has_heads_of_its_own_where_their_number_is_told(name, checked):
+    status, document = checked(name)
+    assert status == 0
+    assert document["subject"]["call"]["axes"] == "bnf"
+    assert any(
+        "6 heads of q and 3 of k" in text for text in document["subject"]["call"]["patterns"]
+    )
+    assert checked("grouped_mixed")[0] == 1
 
 
 @pytest.mark.long
