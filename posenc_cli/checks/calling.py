@@ -42,6 +42,7 @@ from posenc_cli.checks.further_calls import (
     try_orders,
     try_strided,
 )
+from posenc_cli.checks.grid_calls import try_grid_calls
 from posenc_cli.checks.irregular import irregularities, length_note, returned_half, with_faults
 from posenc_cli.checks.lengths import depends_on_length
 from posenc_cli.checks.patterns import LONG, SEQUENCE, PatternReport, PlannedCalls, try_patterns
@@ -56,6 +57,8 @@ from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from posenc_cli.checks.answers import Differs, Rows
     from posenc_cli.checks.serving import FunctionTarget
     from posenc_cli.inference.reference import Reference
@@ -148,10 +151,10 @@ def _with_further_calls(
     early: EarlyCall,
 ) -> Subject:
     """A subject, with what becomes of several sequences and heads in one call, and of others."""
-    if function.form.has("grid"):  # every call is of all rows
-        return subject
     pairing, vectors = subject.own.pairing, function.outcome == "vectors"
     differs = _vectors_differ if vectors else _tables_differ
+    if function.form.has("grid"):  # every call is of all rows
+        return _with_reports(subject, try_grid_calls(function, reference, differs, pairing))
     reports = [early.report(differs, pairing)]
     if not _by_its_length(reference):
         beside = early.beside_long(differs)
@@ -173,6 +176,11 @@ def _with_further_calls(
             reports.append(early.after_half(differs, rates, pairing, renewed=renewed))
     if not any(report.faults for report in reports):
         reports.append(_past_default_length(function, subject, reference, positions))
+    return _with_reports(subject, reports)
+
+
+def _with_reports(subject: Subject, reports: Sequence[PatternReport]) -> Subject:
+    """A subject, with what further calls showed."""
     own = subject.call or {"patterns": [], "untried": []}
     call = {
         "patterns": [*own["patterns"], *(text for report in reports for text in report.tried)],

@@ -153,7 +153,7 @@ class EarlyCall:
             known = "tables stay in a half precision after vectors of one"
             return PatternFault(text, known, Cause.TABLE_PRECISION)
         tables = self._short.outcome == "tables"
-        planes = [_planes(parts, pairing, tables=tables) for parts in (again, first)]
+        planes = [planes_of(parts, pairing, tables=tables) for parts in (again, first)]
         rounded = _rounded_with_vectors(planes, self._positions, rates, half, allowed=allowed)
         if rounded is None:
             known = "a call in a half precision changes those in float32 after it"
@@ -173,7 +173,7 @@ class EarlyCall:
     def _turn_on(self, again: list[NumberArray], pairing: ColumnPairing | None) -> bool:
         """Whether the values are the first ones, turned on at a constant rate in each pair."""
         tables = self._short.outcome == "tables"
-        before, after = (_planes(parts, pairing, tables=tables) for parts in (self._first, again))
+        before, after = (planes_of(parts, pairing, tables=tables) for parts in (self._first, again))
         rates = np.angle(after[1] * before[1].conj())  # (pairs,)
         turned = before * np.exp(1j * np.outer(self._positions, rates))
         return bool(np.abs(after - turned).max() <= 0.01 * np.abs(after - before).max())
@@ -240,7 +240,8 @@ def _in_half(
     function: ServedFunction, half: str, last: int, rates: Reals, pairing: ColumnPairing | None
 ) -> PatternReport:
     """Give a function vectors in one half precision, all in one call and then row by row."""
-    positions = np.array([position for position in _ROUNDED_DOWN if position <= last])
+    some = range(last + 1) if function.form.has("grid") else _ROUNDED_DOWN
+    positions = np.array([position for position in some if position <= last])
     x = round_to_half(_vectors_of_chance(positions.size, function.form.columns), half).astype(
         np.float32
     )
@@ -297,8 +298,10 @@ def _half_faults(
     )
     known, cause = f"{called} are rotated differently than those of float32", Cause.UNKNOWN
     tables = function.outcome == "tables"
-    planes = [_planes(parts, pairing, tables=tables) for parts in results]
-    rounded = _rounded_with_vectors(planes, positions, rates, half, allowed=allowed)
+    planes = [planes_of(parts, pairing, tables=tables) for parts in results]
+    rounded = None
+    if not function.form.has("grid"):  # whose angles are no multiples of positions
+        rounded = _rounded_with_vectors(planes, positions, rates, half, allowed=allowed)
     if rounded is not None:
         known, cause = f"{rounded[0]} are rounded to {half}, as vectors are", rounded[1]
         text += "; so rounded, all rows are reproduced"
@@ -355,11 +358,12 @@ def _strided_faults(
     """What is wrong with vectors of which these are apart in memory."""
     form = function.form
     heads = 3 if form.has_heads else 1
-    x = _vectors_of_chance(_STRIDED_ROWS * heads, form.columns).reshape(1, -1, heads, form.columns)
-    given = [Vectors(part, _STRIDED_ROWS) for part in (x, other_vectors(x))[: len(form.vectors)]]
+    rows = 1 + (function.last or 0) if form.has("grid") else _STRIDED_ROWS
+    x = _vectors_of_chance(rows * heads, form.columns).reshape(1, -1, heads, form.columns)
+    given = [Vectors(part, rows) for part in (x, other_vectors(x))[: len(form.vectors)]]
     apart = [replace(part, strided=strided) for part in given]
     with calls.planned(called):
-        where = np.arange(_STRIDED_ROWS)
+        where = np.arange(rows)
         values, wanted = (
             np.concatenate(
                 [each.values for each in function.together(form, where, vectors)], axis=2
@@ -396,7 +400,7 @@ def _rounded_angles(
     yield "positions, frequencies and angles", Cause.POSITION_PRECISION, angles
 
 
-def _planes(
+def planes_of(
     parts: Sequence[NumberArray], pairing: ColumnPairing | None, *, tables: bool
 ) -> ComplexRows:
     """What stands in the planes that turn, as complex numbers; of ``tables``, cosine and sine.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from copy import copy
 from math import prod
@@ -19,7 +20,7 @@ from posenc_cli.errors import abbreviated
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Self
 
     from posenc_cli.checks.call_forms import CallForm
@@ -254,6 +255,16 @@ class ServedFunction:
         other = copy(self)
         other.last, other.dtype = last, dtype
         return other
+
+    @contextlib.contextmanager
+    def on(self, reference: Reference) -> Iterator[None]:
+        """Calls that have the sizes and rows of another reference's grid."""
+        before = self._process.reference, self.last
+        self._process.reference, self.last = reference, prod(reference.grid or ()) - 1
+        try:
+            yield
+        finally:
+            self._process.reference, self.last = before
 
     def revive(self) -> None:
         """Start the process again, where a call has ended it."""

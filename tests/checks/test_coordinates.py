@@ -409,3 +409,107 @@ def test_the_sizes_of_a_grid_follow_from_the_coordinates_of_a_file(whole, tmp_pa
     status, error = whole("merged", f"axes={tmp_path}/part.npy")
     assert status == 2
     assert "none of the known forms" in error
+
+
+OF_A_GRID = """
+import numpy as np
+
+RATES = 100.0 ** (-np.arange(8) / 8)
+
+
+def turned(x, along):
+    a = (np.asarray(along)[:, None] * RATES).astype("f4")
+    cos, sin = np.cos(a).astype(x.dtype), np.sin(a).astype(x.dtype)
+    u, v = x[..., :8], x[..., 8:]
+    return np.concatenate([u * cos - v * sin, v * cos + u * sin], -1)
+
+
+def right(x, grid_hw, sizes=None):
+    sizes = grid_hw[0] if sizes is None else sizes
+    rows, columns = np.unravel_index(np.arange(np.prod(sizes)), sizes)
+    return np.concatenate([turned(x[..., :16], rows), turned(x[..., 16:], columns)], -1)
+
+
+def one_size(x, grid_hw):
+    return right(x, None, (4, 6))
+
+
+def not_halves(x, grid_hw):
+    return x if x.dtype == np.float16 else right(x, grid_hw)
+
+
+def not_batches(x, grid_hw):
+    return x if x.ndim == 4 and len(x) > 1 else right(x, grid_hw)
+
+
+def not_views(x, grid_hw):
+    return right(x, grid_hw) if x.flags.c_contiguous else x
+
+
+def refuses(x, grid_hw):
+    if tuple(grid_hw[0]) != (4, 6):
+        raise ValueError("one grid alone")
+    return right(x, grid_hw)
+
+
+def tables(grid_hw, sizes=None):
+    sizes = grid_hw[0] if sizes is None else sizes
+    rows, columns = np.unravel_index(np.arange(np.prod(sizes)), sizes)
+    a = np.concatenate([np.outer(rows, RATES), np.outer(columns, RATES)], 1)
+    return np.cos(a), np.sin(a)
+
+
+def tables_of_one_size(grid_hw):
+    return tables(None, (4, 6))
+"""
+
+
+@pytest.fixture
+def of_a_grid(tmp_path, call):
+    (tmp_path / "grid.py").write_text(OF_A_GRID)
+
+    def run(name, grid="4x6"):
+        how = ("-s", "rope-axial", "-d", "32", "--set", "convention=gemma4", "--layout", "half")
+        given = ("--set", f"grid={grid}", "--impl", f"{tmp_path}/grid.py:{name}", "--json")
+        status, out, _ = call("rope-check", *how, *given)
+        return status, json.loads(out)
+
+    return run
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("one_size", "a grid of 6×4 is not rotated as its reference is"),
+        ("tables_of_one_size", "a grid of 6×4 is not rotated as its reference is"),
+        ("not_halves", "vectors of float16 are rotated differently"),
+        ("not_batches", "vectors do not rotate in calls with several sequences"),
+        ("not_views", "vectors that are not contiguous do not rotate"),
+    ],
+)
+def test_a_function_of_a_grid_that_is_wrong_in_other_calls_fails(name, message, of_a_grid):
+    status, document = of_a_grid(name)
+    assert status == 1
+    assert message in document["diagnosis"][0]["message"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("grid", ["4x6", "6x6", "3x3", "5x1"])
+def test_a_right_function_of_a_grid_holds_in_other_calls(grid, of_a_grid):
+    status, document = of_a_grid("right", grid)
+    assert status == 0
+    tried = document["subject"]["call"]["patterns"]
+    for text in ("a grid of", "a batch of 3", "not contiguous", "vectors of float16"):
+        assert any(text in one for one in tried)
+    assert of_a_grid("tables", grid)[0] == 0
+
+
+@pytest.mark.long
+def test_a_grid_that_a_function_refuses_is_said_not_to_be_tried(of_a_grid):
+    status, document = of_a_grid("refuses")
+    assert status == 0
+    assert any(
+        "a grid of 6×4 (raised ValueError: one grid alone)" in text
+        for text in document["subject"]["call"]["untried"]
+    )
