@@ -393,7 +393,7 @@ class FormChoice:
             )
         turned = process.as_vectors(results, form, vectors)
         if form.guessed and not self._rows_alone(form, positions, vectors, turned):
-            self._lacks[form] = "a row alone comes out otherwise than among others"
+            self._lacks[form] = "a row alone gives another result than among others"
             return _RUNS, "vectors"
         if form.documented:
             return _FITS, "vectors"
@@ -404,7 +404,7 @@ class FormChoice:
         if not all(_heads_alike(result.values[0]) for result in turned):
             if kept and self._may_be_unlike(form, positions, vectors, turned):
                 self._unlike = form
-            self._lacks[form] = "heads that hold one vector come out otherwise"
+            self._lacks[form] = "two heads with the same values give different results"
             return _RUNS, "vectors"
         if not kept:
             self._lacks[form] = "lengths change"
@@ -417,9 +417,9 @@ class FormChoice:
                 unlike.axes == "bnf" or (unlike.roles_text == form.roles_text and not turns)
             )
         few = self._few_turn(turned, vectors, positions)
-        self._lacks[form] = "at most half of the columns turn" if few else "rows stand still"
+        self._lacks[form] = "at most half of the columns rotate" if few else "the result equals x"
         if not turns and not _nothing_turns(turned, vectors):
-            self._lacks[form] = "rows come out otherwise in another call"
+            self._lacks[form] = "rows give different results in another call"
         return _KEEPS + turns + (not few), "vectors"
 
     def _few_turn(
