@@ -99,6 +99,11 @@ class FormChoice:
         said = (*self.untried, *self._tried)
         self.untried += left_alone(self.form, process.signature, said)
 
+    @property
+    def ran_packed(self) -> bool:
+        """Whether a call with heads side by side ran, and the form has other axes."""
+        return self.form.axes != "bnf" and any(form.axes == "bnf" for form in self._lacks)
+
     def _begin(self, frameworks: Sequence[str], orders: Sequence[str]) -> None:
         """Try the forms that have arrays of these frameworks, and axes in one of these orders."""
         process = self._process
@@ -152,7 +157,12 @@ class FormChoice:
 
         Where none does well, but one with others, it is that, and ``instead`` says why.
         """
-        refused: InvalidInput | None = None
+        process, refused = self._process, None
+        if process.asked.axes == "bnf" and not self._candidates:
+            raise InvalidInput(
+                "--axes bnf: needs num_heads or head_dim in the signature, which says how wide a "
+                f"head is; {process.signature.name} takes ({process.signature.text})"
+            )
         try:
             form, outcome = self._best()
         except InvalidInput as error:

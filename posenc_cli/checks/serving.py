@@ -111,6 +111,8 @@ class ServedFunction:
     def usual_axes(self) -> str | None:
         """The usual order of axes, where it is called with another that was not asked for."""
         form, asked = self.form, self._process.asked.axes
+        if asked is None and form.axes and self._found.ran_packed:
+            return "bnf"
         usual = usual_axes(form, self._process.signature)
         if not form.axes or asked is not None or not form.has_heads or form.orders_as(usual):
             return None

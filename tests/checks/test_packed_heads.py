@@ -96,6 +96,26 @@ def onnx_mixed(input, position_ids, cos_cache, sin_cache, num_heads=0):
     return rotate(mixed(input, num_heads), cos[:, None], sin[:, None]).reshape(input.shape)
 
 
+def whole(x, position_ids, num_heads):
+    rates = 1e4 ** (-np.arange(0, x.shape[-1], 2) / x.shape[-1])
+    angles = np.asarray(position_ids)[..., None] * rates
+    return rotate(x, np.cos(angles), np.sin(angles))
+
+
+def whole_of_width(x, positions, head_dim):
+    return whole(x, positions, 1)
+
+
+def with_an_axis_of_heads(x, positions, num_heads):
+    batch, heads, rows, width = x.shape
+    assert heads == num_heads
+    return whole(x, positions, 1)
+
+
+def fixed(x, position_ids, parts=8):
+    return positions(x, position_ids, parts)
+
+
 def first_alone(x, position_ids, num_heads):
     cos, sin = of(position_ids)
     y = split(x, num_heads).copy()
@@ -108,10 +128,11 @@ def first_alone(x, position_ids, num_heads):
 def checked(tmp_path, call):
     (tmp_path / "port.py").write_text(PORT)
 
-    def run(name):
-        how = ("-s", "rope", "-d", "64", "--layout", "half", "-l", "256")
-        status, out, _ = call("rope-check", *how, "--impl", f"{tmp_path}/port.py:{name}", "--json")
-        return status, json.loads(out)
+    def run(name, *more):
+        how = ("-s", "rope", "-d", "64", "--layout", "half", "-l", "256", *more)
+        given = ("--impl", f"{tmp_path}/port.py:{name}", "--json")
+        status, out, err = call("rope-check", *how, *given)
+        return status, json.loads(out) if out else err
 
     return run
 
@@ -162,6 +183,30 @@ def test_k_has_heads_of_its_own_where_their_number_is_told(name, checked):
 def test_a_head_that_alone_is_rotated_is_named(checked):
     status, document = checked("first_alone")
     assert (status, document["diagnosis"][0]["cause"]) == (1, "no-rotation")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["whole", "whole_of_width"])
+def test_a_function_that_ignores_the_heads_is_said_to_have_other_axes(name, checked):
+    status, document = checked(name)
+    assert status == 0
+    assert document["subject"]["call"]["axes"] != "bnf"
+    assert document["subject"]["call"]["usual_axes"] == "bnf"
+    status, document = checked(name, "--axes", "bnf")
+    assert (status, document["diagnosis"][0]["cause"]) == (1, "axis")
+
+
+@pytest.mark.long
+def test_an_axis_of_heads_beside_their_number_is_not_unusual(checked):
+    status, document = checked("with_an_axis_of_heads")
+    assert (status, document["subject"]["call"]["usual_axes"]) == (0, None)
+
+
+@pytest.mark.long
+def test_heads_side_by_side_need_their_number_or_width(checked):
+    status, error = checked("fixed", "--axes", "bnf")
+    assert status == 2
+    assert "--axes bnf: needs num_heads or head_dim in the signature" in error
 
 
 def test_the_mixed_rows_are_those_of_a_reshape():
