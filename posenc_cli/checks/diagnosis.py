@@ -139,13 +139,15 @@ def _all_causes(suspect: Suspect) -> list[Explanation]:
         return _causes_of_pairs(suspect)
     reference = suspect.examination.reference
     columns = reference.head - 2 * reference.pairs
-    message = f"the {columns} columns that no pair of the reference has do not keep their values"
+    message = f"{columns} unrotated dimensions change"
     changed = Explanation(Cause.ROTARY_DIM, message, "the pairs rotate as they should")
     residual = within.residual(Defect())
     if residual.whole and _layout_cause(within) is None:
         return [with_residual(changed, residual), *_one_of(amplitude_cause(within.sample))]
     others = [why for why in _causes_of_pairs(within) if why.cause != Cause.UNKNOWN]
-    evidence = "the pairs: see the other causes" if others else "nor do the pairs rotate rightly"
+    evidence = (
+        "the pairs: see the other causes" if others else "the rotated pairs are wrong as well"
+    )
     return [replace(changed, evidence=evidence), *others]
 
 

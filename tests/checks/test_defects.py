@@ -341,7 +341,7 @@ def test_columns_beyond_the_pairs_that_are_multiplied_hide_no_layout():
     y[:, 0:32:2], y[:, 1:32:2] = pairs.real, pairs.imag
     first, second = diagnose(rope.of_rotated(x, y, right, f"0:{ROWS}"))
     assert (first.cause, second.cause) == ("rotary-dim", "layout")
-    assert first.message.endswith("no pair of the reference has do not keep their values")
+    assert first.message.endswith("unrotated dimensions change")
     assert "columns are paired 2i and 2i+1" in second.message
 
 

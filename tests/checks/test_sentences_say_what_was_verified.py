@@ -98,7 +98,7 @@ def nothing_but_the_rest(x, positions):
     y[:, :48] = 0
     return y
 """
-STAY = "the 16 columns that no pair of the reference has do not keep their values"
+STAY = "16 unrotated dimensions change"
 
 
 @pytest.mark.long
