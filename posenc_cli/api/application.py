@@ -20,7 +20,7 @@ from posenc_cli.api.checking import loaded_array
 from posenc_cli.api.encoding import warn_of_doubts
 from posenc_cli.api.rotation import Rotator, precision_beside, table_of
 from posenc_cli.backends.base import Arithmetic
-from posenc_cli.calls.frameworks import format_name, framework_of, is_traced, namespace_of
+from posenc_cli.frameworks import format_name, framework_of, is_traced, namespace_of
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 
 if TYPE_CHECKING:

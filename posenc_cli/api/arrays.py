@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.api.arguments import ArgumentError, check_unmasked, number_format
-from posenc_cli.calls.frameworks import BY_NAME, format_name, framework_of, made_array
 from posenc_cli.errors import Unavailable
+from posenc_cli.frameworks import BY_NAME, format_name, framework_of, made_array
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, REAL_DTYPES
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from posenc_cli.api.arguments import (
     number_format,
 )
 from posenc_cli.api.arrays import is_array
-from posenc_cli.calls.frameworks import as_numpy
 from posenc_cli.catalogue import adopting
 from posenc_cli.checks.call_request import CallRequest
 from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
@@ -30,6 +29,7 @@ from posenc_cli.checks.compare import ArrayComparison, RotationComparison, Side,
 from posenc_cli.checks.identify import identify_files
 from posenc_cli.checks.verdict import Report
 from posenc_cli.files.reading import Loaded, read_array
+from posenc_cli.frameworks import as_numpy
 from posenc_cli.inference.tolerance import RULES
 from posenc_cli.render.comparison import comparison_fields, comparison_text
 from posenc_cli.render.report import fields

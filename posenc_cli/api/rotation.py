@@ -18,10 +18,10 @@ from posenc_cli.api.arguments import (
 from posenc_cli.api.arrays import array_like, is_array
 from posenc_cli.api.checking import loaded_array
 from posenc_cli.api.encoding import cached_request, fill_values
-from posenc_cli.calls.frameworks import format_name, framework_of, namespace_of
 from posenc_cli.encoding.application import turned_pair
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.formulas.tables import paired_columns
+from posenc_cli.frameworks import format_name, framework_of, namespace_of
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
 from posenc_cli.records import Record, replace
 

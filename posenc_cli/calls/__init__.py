@@ -1,1 +1,1 @@
-"""How functions and arrays of other libraries are called, made and read."""
+"""How what is no Python function is called as one."""

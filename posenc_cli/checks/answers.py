@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.calls.frameworks import BY_NAME
+from posenc_cli.frameworks import BY_NAME
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:

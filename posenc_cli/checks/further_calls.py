@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.calls.frameworks import BY_NAME
 from posenc_cli.checks.call_forms import TABLES
 from posenc_cli.checks.function_trial import UNSTEADY
 from posenc_cli.checks.patterns import PatternFault, PatternReport, PlannedCalls
 from posenc_cli.checks.payloads import Vectors
 from posenc_cli.checks.serving import other_vectors
 from posenc_cli.errors import InvalidInput
+from posenc_cli.frameworks import BY_NAME
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import round_to_half
 from posenc_cli.inference.tolerance import unit

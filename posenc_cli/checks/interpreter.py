@@ -9,8 +9,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posenc_cli import loading
-from posenc_cli.calls import frameworks, onnx
+from posenc_cli import frameworks, loading
+from posenc_cli.calls import onnx
 from posenc_cli.errors import Unavailable, quoted_name
 
 if TYPE_CHECKING:

@@ -1,12 +1,12 @@
 """The process in which a user's function runs: it may print, exit or crash without harm.
 
 It runs in the user's environment: it needs the standard library of Python 3.8 or later, NumPy or
-torch, and nothing of posenc but ``loading.py`` and ``calls/``, which run before it. It knows
-nothing of encodings: it loads a function, says what its signature is, and calls it with the arrays
-of a request. Requests arrive on standard input and answers leave by a copy of standard output, each
-a line of JSON and the bytes of arrays; for the function, standard input is empty and what it prints
-goes to standard error. When who asks ends, so do this process and all that it has started, but for
-what has left its process group.
+torch, and nothing of posenc but ``loading.py``, ``frameworks.py`` and ``calls/``, which run before
+it. It knows nothing of encodings: it loads a function, says what its signature is, and calls it
+with the arrays of a request. Requests arrive on standard input and answers leave by a copy of
+standard output, each a line of JSON and the bytes of arrays; for the function, standard input is
+empty and what it prints goes to standard error. When who asks ends, so do this process and all that
+it has started, but for what has left its process group.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO, Callable
 
 if __name__ != "__main__":
-    from posenc_cli.calls.frameworks import (
+    from posenc_cli.calls.onnx import onnx_function
+    from posenc_cli.frameworks import (
         BY_NAME,
         Framework,
         as_numpy,
         framework_of,
+        innermost,
         likely_frameworks,
         loaded_frameworks,
         made_array,
     )
-    from posenc_cli.calls.onnx import onnx_function
 
 _MOST_RESULTS = 8
 """Values of one call that are looked at: no function returns more that matter here."""
@@ -231,18 +232,6 @@ def config_object(fields: dict[str, Any], annotation: str) -> Any:
     parts = [whole, *vars(whole).values()]
     named = (part for part in parts if re.search(rf"\b{type(part).__name__}\b", annotation))
     return next(named, None) or whole.get_text_config()
-
-
-def innermost(called_part: Any) -> Any:
-    """The function that a class or an object calls, and that decorators were put around."""
-    if not hasattr(called_part, "__globals__") and not hasattr(called_part, "__wrapped__"):
-        kind = called_part if isinstance(called_part, type) else type(called_part)
-        own = getattr(kind, "forward", kind.__call__)
-        called_part = getattr(called_part, "func", own)  # functools.partial has func
-    try:
-        return inspect.unwrap(called_part)
-    except ValueError:  # they were put around each other
-        return called_part
 
 
 def signature_of(called_part: Any) -> Any:

@@ -33,14 +33,6 @@ _MOST_PLACES = 100  # binary ones after the point: Positions writes and reads su
 _FORMATS = {"float64": FLOAT64, "float32": FLOAT32, "bfloat16": BFLOAT16}
 
 
-def on_host(value: Any) -> Any:
-    """A tensor of torch where NumPy reads it, floats as float64: NumPy has no bfloat16."""
-    if not hasattr(value, "detach"):
-        return value
-    tensor = value.detach().cpu()
-    return tensor.double() if tensor.is_floating_point() else tensor
-
-
 def rows_a_block(width: int, values: int | None = None) -> int:
     """How many rows of ``width`` make a block: of ``values``, where a backend prefers so many."""
     return max(1, (values or BLOCK_VALUES) // width)

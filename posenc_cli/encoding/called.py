@@ -6,6 +6,7 @@ asked for beside it. Beyond that the values are the function's own, however it c
 
 from __future__ import annotations
 
+import inspect
 import sys
 from contextlib import redirect_stdout
 from functools import partial
@@ -14,11 +15,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from posenc_cli.encoding.arrays import on_host
 from posenc_cli.errors import InvalidInput, described
 from posenc_cli.formulas.functions import HOW_IT_IS_CALLED
+from posenc_cli.frameworks import BY_NAME, as_numpy, innermost, likely_frameworks, made_array
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES
-from posenc_cli.records import replace
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,17 +42,27 @@ def called_rows(bound: Bound) -> Rows:
     Raises: InvalidInput where it raises, or returns anything but a finite row for each position.
     """
     content = cast("Rows", bound.content)
-    rows_at = partial(_rows, content.rows, f"--scheme {bound.scheme.origin}")
+    own = cast("partial[Any]", inspect.unwrap(content.rows)).func
+    rows_at = partial(
+        _rows, _UsersFunction(content.rows, own, f"--scheme {bound.scheme.origin}", [])
+    )
     first = rows_at(np.arange(2))[0][0]
 
     def rows(_xp: Any, positions: Integers, _table: None, denominator: int) -> RealRows:
         places = positions if denominator == 1 else positions / float(denominator)
         values, rounding = rows_at(places)
+        if values.shape[1] != first.size:
+            raise InvalidInput(
+                f"--scheme {bound.scheme.origin}: returned rows of {first.size} numbers for "
+                f"positions 0 to 1, and of {values.shape[1]} for {places.min()} to {places.max()}",
+                hint=HOW_IT_IS_CALLED,
+            )
         middle = places.size // 2
         expected = np.stack([values[middle], first])
         again, _ = rows_at(np.stack([places[middle], places.dtype.type(0)]))
         allowed = _ROUNDINGS * rounding * np.abs(expected).max(axis=1, keepdims=True)
-        if not (np.abs(again - expected) <= allowed).all():
+        alike = again.shape == expected.shape and (np.abs(again - expected) <= allowed).all()
+        if not alike:
             raise InvalidInput(
                 f"--scheme {bound.scheme.origin}: returned other rows for positions 0 and "
                 f"{places[middle]} alone than among others",
@@ -63,22 +74,46 @@ def called_rows(bound: Bound) -> Rows:
     return replace(content, width=first.size, rows=rows)
 
 
-def _rows(
-    function: Callable[..., Any], name: str, positions: Integers | Reals
-) -> tuple[RealRows, float]:
+class _UsersFunction(Record):
+    """A user's function: ``call`` gives it its parameters, ``own`` is what it is, by ``name``.
+
+    ``taken`` holds the framework that it takes arrays of, once a call has succeeded: all calls are
+    with arrays of one.
+    """
+
+    call: Callable[..., Any]
+    own: Callable[..., Any]
+    name: str
+    taken: list[str]
+
+    @property
+    def frameworks(self) -> list[str]:
+        """The frameworks that it may take arrays of, the likeliest first."""
+        if self.taken:
+            return self.taken
+        part = innermost(getattr(self.own, "forward", self.own))
+        annotations = getattr(part, "__annotations__", {})
+        return likely_frameworks(self.own, part, [*annotations.values()])
+
+
+def _rows(function: _UsersFunction, positions: Integers | Reals) -> tuple[RealRows, float]:
     """The rows at positions (n,), in float64: (n, d); and a rounding of the format they came in.
 
     Raises: InvalidInput where the function raises, or returns anything else.
     """
-    result = _called(function, name, positions)
-    form = str(getattr(result, "dtype", "")).removeprefix("torch.")
+    name, result = function.name, _called(function, positions)
     try:
-        values = np.asarray(on_host(result))
-    except (ValueError, TypeError, RuntimeError):
-        values = np.empty((), object)
-    if values.dtype.kind not in "fiub" and form not in REAL_DTYPES:
+        values, form = as_numpy(result)
+    except Exception as error:
         raise InvalidInput(
-            f"{name}: returned a {type(result).__name__} of {values.dtype}, no real numbers",
+            f"{name}: returned a {type(result).__name__} that cannot be read as an array "
+            f"({described(error)})",
+            hint=HOW_IT_IS_CALLED,
+        ) from error
+    if values.dtype.kind not in "fiub":
+        raise InvalidInput(
+            f"{name}: returned {_kind_text(result, values)}; expected an (n, d) array of real "
+            "numbers",
             hint=HOW_IT_IS_CALLED,
         )
     if values.ndim != 2 or values.shape[0] != positions.size or not values.size:
@@ -93,21 +128,44 @@ def _rows(
     return values, 2.0 ** -min(FLOAT32.precision, REAL_DTYPES.get(form, FLOAT32).precision)
 
 
-def _called(function: Callable[..., Any], name: str, positions: Integers | Reals) -> Any:
-    """What a function returns: for an array, or for a tensor where it raises for that.
+def _kind_text(result: Any, values: Any) -> str:
+    """What a function returned, in words: ``None``, or its type and that of its elements."""
+    if result is None:
+        return "None"
+    kind = "array" if hasattr(result, "dtype") else type(result).__name__
+    article = "an" if kind[0] in "aeiou" else "a"
+    elements = "" if values.dtype == object else f" of {values.dtype.type.__name__.rstrip('_')}"
+    return f"{article} {kind}{elements}"
 
-    Raises: InvalidInput where it raises for both.
+
+def _called(function: _UsersFunction, positions: Integers | Reals) -> Any:
+    """What a function returns for an array of the framework that it takes.
+
+    Raises: InvalidInput where it raises for each framework that it may be of, with the likeliest
+        one's error.
     """
-    errors: list[BaseException] = []
+    errors: dict[str, BaseException] = {}
     with _one_at_a_time, redirect_stdout(sys.stderr):
-        tensors = getattr(sys.modules.get("torch"), "from_numpy", np.asarray)
-        for make in dict.fromkeys((np.asarray, tensors)):
+        # It may import a framework as it runs, whose arrays are tried as well then.
+        while untried := [each for each in function.frameworks if each not in errors]:
             try:
-                return function(make(positions.copy()))
+                result = function.call(_array_of(untried[0], positions))
             except (Exception, SystemExit) as error:
-                errors.append(error)
+                errors[untried[0]] = error
+            else:
+                function.taken[:] = untried[:1]
+                return result
+        cause = next(errors[each] for each in function.frameworks if each in errors)
     raise InvalidInput(
-        f"{name}: its code raised {described(errors[0])}, for positions {positions.min()} to "
+        f"{function.name}: its code raised {described(cause)}, for positions {positions.min()} to "
         f"{positions.max()}",
         hint=HOW_IT_IS_CALLED,
-    ) from errors[0]
+    ) from cause
+
+
+def _array_of(framework: str, positions: Integers | Reals) -> Any:
+    """A framework's array of positions; NumPy's, where it has no such number format."""
+    try:
+        return made_array(BY_NAME[framework], positions.copy(), positions.dtype.name)
+    except Exception:
+        return positions.copy()

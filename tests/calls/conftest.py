@@ -15,7 +15,7 @@ if shutil.which("clang") is None:
 @pytest.fixture
 def framework(request):
     """A framework by name: its row, its module, and what makes an array of NumPy's."""
-    from posenc_cli.calls.frameworks import BY_NAME
+    from posenc_cli.frameworks import BY_NAME
 
     row = BY_NAME[request.param]
     pytest.importorskip(row.module, reason=f"{row.name} is not installed")

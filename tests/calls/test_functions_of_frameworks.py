@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from posenc_cli.calls import frameworks
+from posenc_cli import frameworks
 from posenc_cli.checks import worker
 
 MLX = """

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import posenc_cli as posenc
-from posenc_cli.calls.frameworks import BY_NAME, as_numpy, format_name, framework_of
+from posenc_cli.frameworks import BY_NAME, as_numpy, format_name, framework_of
 
 NAMES = ("numpy", "torch", "jax", "mlx", "tinygrad", "array_api_strict")
 DIM, COUNT = 8, 5

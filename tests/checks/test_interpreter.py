@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from posenc_cli import loading
-from posenc_cli.calls import frameworks, onnx
+from posenc_cli import frameworks, loading
+from posenc_cli.calls import onnx
 from posenc_cli.checks import interpreter
 from posenc_cli.checks.interpreter import chosen_python, worker_command
 from posenc_cli.errors import Unavailable
@@ -173,7 +173,7 @@ def test_the_worker_needs_nothing_but_python_3_8():
         )
     }
     # Of posenc what has run before it there, and is imported where it serves functions here.
-    beside = {"posenc_cli.calls.frameworks", "posenc_cli.calls.onnx"}
+    beside = {"posenc_cli.frameworks", "posenc_cli.calls.onnx"}
     graphs = {"onnx", "onnxruntime"}
     assert imported - sys.stdlib_module_names == {"numpy", "torch"} | beside | graphs
 

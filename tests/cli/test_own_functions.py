@@ -6,6 +6,8 @@ The oracle is the function itself, called with all positions at once.
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import sys
 import threading
 
@@ -86,10 +88,13 @@ WRONG = {
     # What the function returns, what is said of it, and what the hint says.
     "raises": ("raise KeyError('no')", "its code raised KeyError: 'no', for positions 0 to 1"),
     "exits": ("raise SystemExit(0)", "its code raised SystemExit: 0, for positions 0 to 1"),
-    "nothing": ("pass", "returned a NoneType of object, no real numbers"),
-    "ragged": ("return [[1], [1, 2]]", ", no real numbers"),
-    "texts": ("return [['a']] * len(p)", ", no real numbers"),
-    "unreal": ("return np.ones((len(p), 2), complex)", "returned a ndarray of complex128"),
+    "nothing": ("pass", "returned None; expected an (n, d) array of real numbers"),
+    "ragged": (
+        "return [[1], [1, 2]]",
+        "returned a list that cannot be read as an array (Value",
+    ),
+    "texts": ("return [['a']] * len(p)", "returned a list of str; expected an (n, d) array"),
+    "unreal": ("return np.ones((len(p), 2), complex)", "returned an array of complex128;"),
     "one_axis": ("return np.sin(p)", "returned the shape (2,) for 2 positions"),
     "batch": ("return np.ones((1, len(p), 4))", "returned the shape (1, 2, 4) for 2 positions"),
     "turned": ("return np.ones((4, len(p)))", "returned the shape (4, 2) for 2 positions"),
@@ -129,7 +134,8 @@ def mine(call, tmp_path, monkeypatch):
 
 def rows_of(call, *words):
     status, out, err = call("generate", *words, "--dtype", "float64", "-o", "rows.npy", "--json")
-    assert (status, err) == (0, "")
+    assert status == 0, err
+    assert err == ""
     rows = np.load("rows.npy")
     return rows, json.loads(out)
 
@@ -364,3 +370,105 @@ def test_a_function_that_calls_posenc_with_a_function_does_not_wait_for_itself(m
     thread.start()
     thread.join(20)
     np.testing.assert_array_equal(done[0], (2 * mine.waves(np.arange(5))).astype("f4"))
+
+
+OTHERS = {
+    "tinygrad": """
+from tinygrad import Tensor
+def rows(positions):
+    angles = positions.reshape(-1, 1) * Tensor([1.0, 0.25, 0.125])
+    return angles.float()
+def made(positions):
+    return rows(positions if isinstance(positions, Tensor) else Tensor(positions))
+""",
+    "mlx": """
+import mlx.core as mx
+def rows(positions):
+    return (positions[:, None] * mx.array([1.0, 0.25, 0.125])).astype(mx.bfloat16)
+def made(positions):
+    return rows(mx.array(positions))
+""",
+    "jax": """
+import jax.numpy as jnp
+def rows(positions):
+    return (positions[:, None] * jnp.array([1.0, 0.25, 0.125])).astype(jnp.bfloat16)
+def made(positions):
+    return rows(jnp.asarray(positions))
+""",
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", OTHERS)
+def test_functions_of_other_frameworks_are_given_their_arrays(name, call, tmp_path, monkeypatch):
+    if name == "tinygrad" and shutil.which("clang") is None:
+        monkeypatch.setenv("DEV", "PYTHON")  # which it reads when it is imported
+    pytest.importorskip(name, reason=f"{name} is not installed")
+    (tmp_path / "mine.py").write_text(OTHERS[name])
+    for function in ("rows", "made"):
+        rows, _ = rows_of(call, "-s", f"./mine.py:{function}", "-l", "9")
+        np.testing.assert_array_equal(rows, np.outer(np.arange(9), [1, 0.25, 0.125]))
+
+
+LIKELIEST = """
+import numpy as np
+
+
+def strict(positions):
+    import torch
+    assert isinstance(positions, torch.Tensor), "no tensor"
+    raise RuntimeError("what is wrong")
+
+
+def lazy(positions):
+    import torch
+    return torch.mul(positions[:, None], torch.ones(1, 3, dtype=torch.float64))
+
+
+def embedded(positions):
+    import torch
+    return torch.nn.functional.embedding(positions, torch.ones(64, 4))
+
+
+def width(positions):
+    return np.ones((positions.size, 2 if positions.max() < 3 else 5))
+
+
+def sparse(positions):
+    import torch
+    return torch.ones(len(positions), 3).to_sparse()
+
+
+def meta(positions):
+    import torch
+    return torch.ones(len(positions), 3, device="meta")
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("strict", "its code raised RuntimeError: what is wrong, for positions 0 to 1"),
+        ("embedded", "its code raised IndexError: index out of range in self, for positions 0 to"),
+        ("width", "returned rows of 2 numbers for positions 0 to 1, and of 5 for 0 to 99"),
+        ("sparse", "returned a Tensor that cannot be read as an array (TypeError: can't convert S"),
+        ("meta", "returned a Tensor that cannot be read as an array (NotImplementedError: Cannot"),
+        ("lazy", None),
+    ],
+)
+def test_the_error_is_that_of_the_framework_that_it_is_of(function, said, tmp_path):
+    """In a process of its own, which has not loaded torch before the function does."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    (tmp_path / "mine.py").write_text(LIKELIEST)
+    words = ("generate", "-s", f"./mine.py:{function}", "-l", "100", "-o", "rows.npy")
+    done = subprocess.run(
+        [sys.executable, "-m", "posenc_cli", *words], cwd=tmp_path, capture_output=True, text=True
+    )
+    if said is None:
+        assert done.returncode == 0, done.stderr
+        expected = np.outer(np.arange(100), np.ones(3))
+        np.testing.assert_array_equal(np.load(tmp_path / "rows.npy"), expected)
+    else:
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"posenc: error: --scheme ./mine.py:{function}: {said}" in done.stderr

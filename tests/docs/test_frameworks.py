@@ -35,7 +35,7 @@ def test_each_example_gives_what_it_shows(name, tmp_path, monkeypatch):
 
 
 def test_every_framework_of_the_table_has_an_example():
-    from posenc_cli.calls.frameworks import FRAMEWORKS
+    from posenc_cli.frameworks import FRAMEWORKS
 
     named = {re.search(r"(?:import|from) (\w+)", code)[1] for code in SECTIONS.values()}
     assert named == {"onnx", *(row.module.partition(".")[0] for row in FRAMEWORKS)}

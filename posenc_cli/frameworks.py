@@ -7,6 +7,7 @@ once the user's own code has imported its module.
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from importlib import import_module
@@ -205,6 +206,18 @@ def as_numpy(value: Any) -> tuple[Any, str]:
 
 def _readable(values: Any) -> Any:
     return values.astype("float32") if values.dtype.name == "bfloat16" else values
+
+
+def innermost(called_part: Any) -> Any:
+    """The function that a class or an object calls, and that decorators were put around."""
+    if not hasattr(called_part, "__globals__") and not hasattr(called_part, "__wrapped__"):
+        kind = called_part if isinstance(called_part, type) else type(called_part)
+        own = getattr(kind, "forward", kind.__call__)
+        called_part = getattr(called_part, "func", own)  # functools.partial has func
+    try:
+        return inspect.unwrap(called_part)
+    except ValueError:  # they were put around each other
+        return called_part
 
 
 def likely_frameworks(function: Any, part: Any, annotations: list[Any]) -> list[str]:
