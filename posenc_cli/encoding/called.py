@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.declare import Bound, Rows
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
 
-_ROUNDINGS = 64
-"""How many roundings of float32, or of the coarser format that it returns, a row may change by from
-call to call: libraries sum matrix products in an order that depends on the number of rows. An error
-of k sums grows as √k roundings, which gives 4096."""
+_ROUNDINGS, _COARSE_ROUNDINGS = 64, 3
+"""How many roundings of float32 a row may change by from call to call, and beside them how many of
+the coarser format that it is returned in. Libraries sum matrix products in an order that depends on
+the number of rows: an error of k sums grows as √k roundings, which gives 4096. Numbers that differ
+by that alone are rounded to neighbours, two roundings apart; the third is for hidden layers."""
 
 _one_at_a_time = RLock()
 """Held during a call: caches of user's functions are rarely made for two threads."""
@@ -50,7 +51,7 @@ def called_rows(bound: Bound) -> Rows:
 
     def rows(_xp: Any, positions: Integers, _table: None, denominator: int) -> RealRows:
         places = positions if denominator == 1 else positions / float(denominator)
-        values, rounding = rows_at(places)
+        values, share = rows_at(places)
         if values.shape[1] != first.size:
             raise InvalidInput(
                 f"--scheme {bound.scheme.origin}: returned rows of {first.size} numbers for "
@@ -60,7 +61,7 @@ def called_rows(bound: Bound) -> Rows:
         middle = places.size // 2
         expected = np.stack([values[middle], first])
         again, _ = rows_at(np.stack([places[middle], places.dtype.type(0)]))
-        allowed = _ROUNDINGS * rounding * np.abs(expected).max(axis=1, keepdims=True)
+        allowed = share * np.abs(expected).max(axis=1, keepdims=True)
         alike = again.shape == expected.shape and (np.abs(again - expected) <= allowed).all()
         if not alike:
             raise InvalidInput(
@@ -97,7 +98,7 @@ class _UsersFunction(Record):
 
 
 def _rows(function: _UsersFunction, positions: Integers | Reals) -> tuple[RealRows, float]:
-    """The rows at positions (n,), in float64: (n, d); and a rounding of the format they came in.
+    """The rows at positions (n,), in float64: (n, d); and the share of it that a row may change by.
 
     Raises: InvalidInput where the function raises, or returns anything else.
     """
@@ -125,7 +126,9 @@ def _rows(function: _UsersFunction, positions: Integers | Reals) -> tuple[RealRo
     if not np.isfinite(values).all():
         row, column = np.argwhere(~np.isfinite(values))[0]
         raise InvalidInput(f"{name}: is not finite at position {positions[row]}, column {column}")
-    return values, 2.0 ** -min(FLOAT32.precision, REAL_DTYPES.get(form, FLOAT32).precision)
+    precision = REAL_DTYPES.get(form, FLOAT32).precision
+    coarse = _COARSE_ROUNDINGS * 2.0**-precision if precision < FLOAT32.precision else 0.0
+    return values, _ROUNDINGS * 2.0**-FLOAT32.precision + coarse
 
 
 def _kind_text(result: Any, values: Any) -> str:

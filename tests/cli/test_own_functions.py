@@ -472,3 +472,40 @@ def test_the_error_is_that_of_the_framework_that_it_is_of(function, said, tmp_pa
     else:
         assert (done.returncode, done.stdout) == (2, "")
         assert f"posenc: error: --scheme ./mine.py:{function}: {said}" in done.stderr
+
+
+HALVES = """
+import torch
+
+torch.manual_seed(0)
+network = torch.nn.Sequential(torch.nn.Linear(16, 512), torch.nn.GELU(), torch.nn.Linear(512, 8))
+
+
+def waves(positions):
+    return torch.sin(positions[:, None] * torch.linspace(0.1, 1, 16))
+
+
+def learned(positions, kind: str = "bfloat16"):
+    dtype = getattr(torch, kind)
+    with torch.no_grad():
+        return network.to(dtype)(waves(positions).to(dtype))
+
+
+def grows(positions, kind: str = "bfloat16", share: float = 0.0):
+    return (waves(positions) * (1 + share / len(positions))).to(getattr(torch, kind))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "share"), [("bfloat16", 0.05), ("float16", 0.006)])
+def test_a_row_in_half_precision_may_change_by_its_roundings_alone(kind, share, call, tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed")
+    (tmp_path / "mine.py").write_text(HALVES)
+    asked = ("-l", "300", "--set", f"kind={kind}")
+    for name in ("learned", "grows"):
+        assert call("generate", "-s", f"./mine.py:{name}", *asked)[0] == 0
+    # A rounding of float32 changes which of two neighbours is the nearest.
+    assert call("generate", "-s", "./mine.py:grows", *asked, "--set", f"share={2**-19}")[0] == 0
+    words = ("-s", "./mine.py:grows", *asked, "--set", f"share={share}")
+    status, _, err = call("generate", *words)
+    assert (status, "returned other rows for positions 0 and 150 alone" in err) == (2, True)
