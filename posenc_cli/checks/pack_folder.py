@@ -39,12 +39,12 @@ _SCHEMA = "posenc/pack/1"
 _ARRAYS = {
     "positions": "(n,) int64: the position of each vector, or of each query and key",
     "x": "(n, columns): vectors; odd multiples of 1/32, exact in float16 and bfloat16 too",
-    "y": "what the encoding makes of x, or the scores, each value correctly rounded",
+    "y": "what the encoding makes of x, or the scores, each value {rounded}",
     "tolerance": "what each value of y may be off by",
-    "cos": "(n, pairs): cosines, the attention factor in them, correctly rounded",
-    "sin": "(n, pairs): sines, the attention factor in them, correctly rounded",
-    "inv_freq": "(pairs,): frequencies in radians a position, correctly rounded",
-    "rows": "(n, columns): what is added to x, correctly rounded",
+    "cos": "(n, pairs): cosines, the attention factor in them, {rounded}",
+    "sin": "(n, pairs): sines, the attention factor in them, {rounded}",
+    "inv_freq": "(pairs,): frequencies in radians a position, {rounded}",
+    "rows": "(n, columns): what is added to x, {rounded}",
 }
 _LARGEST_FILE = 64 << 20
 """Bytes of a JSON file of a pack, of which one has some hundred thousand."""
@@ -71,13 +71,15 @@ def write_pack(pack: GoldenPack, path: str, readers: Iterable[str] = ()) -> dict
             f"--reader {','.join(readers)}: readers call a function of one vector, and "
             f"{content.request.scheme.name} adds to scores"
         )
+    scheme = content.request.scheme
+    rounded = f"as {scheme.name} gives it, rounded once" if scheme.as_given else "correctly rounded"
     files: dict[str, dict[str, Any]] = {}
     with new_folder(path, option="--out", last=MANIFEST) as folder:
         for name, values in arrays.items():
             place = f"{name}.npy"
             saved = save(_matrix(values), str(folder / place), format=FORMAT, digest=True)
             files[place] = {
-                "what": _ARRAYS[name],
+                "what": _ARRAYS[name].format(rounded=rounded),
                 "shape": list(values.shape),
                 "dtype": _stored(values).name,
                 "sha256": saved.sha256,

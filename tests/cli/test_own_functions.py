@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -188,6 +189,11 @@ def test_every_command_that_takes_an_absolute_scheme_takes_it(call):
     assert call("heads", "-s", "./mine.py:waves", "--train", "20", "--test", "20")[0] == 0
     assert call("apply", "-s", "./mine.py:waves", "-l", "9", "--seed", "0", "-o", "y.npy")[0] == 0
     assert call("emit", "-s", "./mine.py:waves", "-l", "9", "-o", "pack")[0] == 0
+    told = Path("pack/pack.json").read_text()
+    assert ("correctly rounded" in told, told.count("as waves gives it, rounded once")) == (
+        False,
+        2,
+    )
     assert call("generate", "-s", "rope+./mine.py:waves", "-l", "9", "-o", "both.npz")[0] == 0
     assert call("schemes", "./mine.py:waves")[1].startswith(
         "waves (absolute): Sines of half the usual frequencies.\n\nMore about them.\n\nFormula: "
