@@ -105,7 +105,7 @@ class OrderFinding(Record):
     ``name`` tells it from others that are checked with it, whose ``scheme`` may be the same.
     ``shift`` is None where there is no room to move positions on. ``expected`` says whether order
     must be seen, ``expected_distance`` whether scores must depend on distances alone (None: either
-    may be).
+    may be). ``declares`` is false of functions of the user's, which declare nothing.
     """
 
     name: str
@@ -116,9 +116,10 @@ class OrderFinding(Record):
     order: Deviation
     direction: Deviation
     shift: Deviation | None
-    expected: bool
+    expected: bool | None
     expected_distance: bool | None
     encodes_nothing: bool = False
+    declares: bool = True
     random_weights: str | None = None
 
     @property
@@ -143,7 +144,7 @@ class OrderFinding(Record):
             None,
             self.expected_distance,
         )
-        return self.sees_order == self.expected and distance
+        return self.expected in (None, self.sees_order) and distance
 
     @property
     def sees(self) -> str:
@@ -497,7 +498,8 @@ class OrderCheck(Record):
         name = "+".join(part.scheme.name for part in parts)
         kinds = dict.fromkeys(part.scheme.kind for part in parts)
         nothing = all(map(_encodes_nothing, encodings))
-        blind = nothing and not self.causal
+        declares = _declares(encodings)
+        order_expected = not nothing or self.causal if declares else None
         order, direction = self._order_deviations(layer, embedded, where)
         return OrderFinding(
             name=name,
@@ -512,9 +514,10 @@ class OrderCheck(Record):
             order=order,
             direction=direction,
             shift=_shift(layer, embedded, where, self._shifts(parts)),
-            expected={"auto": not blind, "order": True, "none": False}[self.expectation],
+            expected={"auto": order_expected, "order": True, "none": False}[self.expectation],
             expected_distance=_promises_distance(encodings),
             encodes_nothing=nothing,
+            declares=declares,
             random_weights=_random_weights(encodings, int(where.max())),
         )
 
@@ -598,6 +601,13 @@ def _encode(part: PartRequest, length: int, *, side: Literal["query", "key"]) ->
 def _encodes_nothing(encoding: Encoding) -> bool:
     """Whether the rows of an encoding are declared not to depend on positions."""
     return encoding.bound.content.positions == "unused"
+
+
+def _declares(encodings: Sequence[Encoding]) -> bool:
+    """Whether declarations say what attention sees: not those of functions, alone or with nope."""
+    given = [encoding.bound.scheme.as_given for encoding in encodings]
+    silent = (own or _encodes_nothing(each) for own, each in zip(given, encodings, strict=True))
+    return not any(given) or not all(silent)
 
 
 def _promises_distance(encodings: Sequence[Encoding]) -> bool | None:

@@ -223,12 +223,18 @@ def _deviation_text(deviation: Deviation | None) -> str:
 
 
 def _verdict_lines(findings: list[OrderFinding]) -> list[str]:
-    """Whether all do what is expected, or which do not."""
+    """What was measured of functions, and whether others do what they declare, or which do not."""
+    measured = [
+        f"{'' if finding.expected is None else 'ok: '}{finding.name}: {finding.verdict}"
+        for finding in findings
+        if finding.ok and not finding.declares
+    ]
+    declared = [finding.name for finding in findings if finding.declares]
     if all(finding.ok for finding in findings):
-        if len(findings) == 1:
-            return [f"ok: {findings[0].name} does what it declares"]
-        return ["ok: all do what they declare"]
-    return [
+        if len(declared) < 2:
+            return [*measured, *(f"ok: {name} does what it declares" for name in declared)]
+        return [*measured, f"ok: all{' others' if measured else ''} do what they declare"]
+    return measured + [
         f"FAILED: {finding.name}: {finding.verdict}; expected: "
         f"{'to see order' if finding.expected else 'to be blind to order'}"
         f"{', scores by distance' if finding.expected_distance else ''}"

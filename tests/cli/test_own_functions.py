@@ -232,6 +232,29 @@ def test_what_cannot_use_it_says_so_in_a_line(words, refusal, call):
     assert len(err.splitlines()) <= 2
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("mine")
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("-s", "./mine.py:waves"), 0, "waves: sees order; scores depend on position"),
+        (("-s", "./mine.py:loud"), 0, "loud: blind to order; scores depend on distance"),
+        (("-s", "nope+./mine.py:loud", "-d", "2"), 0, "nope+loud: blind to order"),
+        (("-s", "./mine.py:waves", "--expect", "order"), 0, "ok: waves: sees order"),
+        (("-s", "./mine.py:loud", "--expect", "order"), 1, "FAILED: loud: blind to order"),
+        (("-s", "./mine.py:waves", "-s", "rope"), 0, "ok: rope does what it declares"),
+        (("-s", "rope+./mine.py:waves"), 0, "ok: rope+waves does what it declares"),
+    ],
+)
+def test_order_check_says_what_was_measured_of_a_function(words, status, said, call):
+    found, out, _ = call("order-check", *words)
+    assert found == status
+    lines = out.splitlines()
+    assert any(line.startswith(said) for line in lines), out
+    assert ("declare" in out) == ("rope" in said)
+    assert ("expected" in out) == (status == 1)
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_no_row_for_each_position_is_refused_in_a_line(name, call, tmp_path):
     body, refusal = WRONG[name]
