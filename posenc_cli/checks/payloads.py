@@ -171,7 +171,9 @@ def request(
         if role in ("x", "q", "k"):
             given = _vectors(payload, form, next(remaining))
         elif role == "v":
-            given = _vectors(payload, form, vectors[0])
+            # Others than q's, or what is made of v would be taken for what becomes of q.
+            others = np.random.default_rng(9).standard_normal(vectors[0].values.shape)
+            given = _vectors(payload, form, Vectors(others, vectors[0].rows))
         elif role in ("positions", "grid"):
             given = payload.array(_positions(argument, form, reference, places.ids))
         elif role == "cos_sin":

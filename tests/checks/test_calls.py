@@ -218,6 +218,33 @@ def test_tables_of_a_value_a_pair_are_found_where_half_of_a_head_turns(call):
     assert "(n, 8), a value for each pair" in json.loads(out)["subject"]["call"]["text"]
 
 
+TURNS_V = """
+from tests.checks.doubles import *
+def f(q, k, v, positions):
+    return with_values(v, k, q, positions)
+def g(q, k, v, positions):
+    return with_values(q, k, v, positions)
+"""
+
+
+@pytest.mark.long
+def test_v_is_not_taken_for_q_and_is_said_to_be_unchecked(call, tmp_path):
+    (tmp_path / "mine.py").write_text(TURNS_V)
+    for name, expected in (("f", 1), ("g", 0)):
+        asked = (
+            "rope-check",
+            *HALF,
+            "--len",
+            "40",
+            "--json",
+            "--impl",
+            f"{tmp_path}/mine.py:{name}",
+        )
+        status, out, _ = call(*asked)
+        assert status == expected
+        assert "whether v comes back as it was" in json.loads(out)["subject"]["call"]["untried"]
+
+
 AXES = [
     ("transformers", "bhnd", 0, ""),
     ("transformers_2", "bhnd", 1, "vectors are taken in the axes bnhd, not bhnd"),
