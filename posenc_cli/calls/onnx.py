@@ -16,19 +16,39 @@ if TYPE_CHECKING:
 _KINDS = {"float": "float32", "double": "float64"}
 """What ONNX calls number formats that NumPy has by other names."""
 
+_TABLES = r"(?i)(^|[^a-z])(cos|sin)"
+"""The names of inputs that hold cosines or sines."""
+
+
+class Refused(Exception):
+    """What a function may not do, in words.
+
+    ``why``: its own module is ``missing``, it ``needs`` another, it ``changed`` what it was given,
+    ``left`` there what it was not to, ``returned`` what it may not, or ``raised`` its cause.
+    """
+
+    def __init__(self, message: str, *, why: str = "returned") -> None:
+        super().__init__(message)
+        self.why = why
+
 
 def onnx_function(file: str) -> Callable[..., Any]:
     """The graph in a file, as a function that has its inputs as parameters, in order.
 
     Integers and float32 become what an input takes; other formats have to be the input's own. An
-    input of packed heads (batch, rows, heads · d) is given vectors (batch, heads, rows, d), as many
-    heads at a time as the graph has.
+    input of packed heads (batch, rows, heads · d), which is none of cosines or sines by its name,
+    is given vectors (batch, heads, rows, d), as many heads at a time as it has.
 
-    Raises: ModuleNotFoundError where neither library is installed; what they raise.
+    Raises: ModuleNotFoundError where neither library is installed; what they raise; Refused for a
+        number format that NumPy lacks.
     """
     import numpy
 
     session, inputs = _session(file)
+    for name, (kind, _) in inputs.items():
+        if kind.startswith(("bfloat", "float8", "float4")):
+            words = f"cannot be called by posenc: its input {name} is of {kind}, which NumPy lacks"
+            raise Refused(words, why="own")
     parameters = [re.sub(r"\W", "_", name) for name in inputs]
     signature = inspect.Signature(
         [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in parameters]
@@ -37,18 +57,23 @@ def onnx_function(file: str) -> Callable[..., Any]:
     def run(*arguments: Any, **named: Any) -> Any:
         bound = signature.bind(*arguments, **named).arguments
         given = {name: numpy.asarray(bound[own]) for name, own in zip(inputs, parameters)}
-        packed = [name for name, (_, sizes) in inputs.items() if len(sizes) == 3]
-        shape = next((given[name].shape for name in packed if given[name].ndim == 4), None)
-        heads = _heads(file, inputs[packed[0]][1][2], shape[3]) if shape else 0
-        if shape:
-            given = {name: _packed(values, heads, shape) for name, values in given.items()}
+        heads = {
+            name: _heads(file, name, sizes[2], given[name].shape[3])
+            for name, (_, sizes) in inputs.items()
+            if len(sizes) == 3 and given[name].ndim == 4 and not re.search(_TABLES, name)
+        }
+        shapes = [given[name].shape for name in heads]
+        times = max((-(-given[name].shape[1] // count) for name, count in heads.items()), default=1)
+        if heads:
+            given = {name: _packed(own, heads.get(name), times) for name, own in given.items()}
         for name, (kind, _) in inputs.items():
             values = given[name]
             if values.dtype.kind in "iu" or values.dtype == "float32":
                 given[name] = values.astype(kind)
         results = session.run(None, given)
-        if shape:
-            results = [_unpacked(result, heads, shape) for result in results]
+        if heads:
+            shapes += shapes[-1:] * len(results)
+            results = [_unpacked(each, shape, times) for each, shape in zip(results, shapes)]
         return results[0] if len(results) == 1 else tuple(results)
 
     run.__name__ = "graph"
@@ -82,37 +107,60 @@ def _session(file: str) -> tuple[Any, dict[str, tuple[str, list[Any]]]]:
     }
 
 
-def _heads(file: str, width: Any, columns: int) -> int:
-    """How many heads of some columns a graph packs: by its input's width, else its node's number.
+def _heads(file: str, name: str, width: Any, columns: int) -> int:
+    """How many heads of some columns an input packs: by its width, else by the node that takes it.
 
-    Raises: ValueError where neither says it, ModuleNotFoundError where onnx is not installed.
+    Raises: Refused where neither says it, or onnx, which reads nodes, is not installed.
     """
     if isinstance(width, int):
         return max(1, width // columns)
-    nodes = import_module("onnx").load(file).graph.node
-    found = [own.i for node in nodes for own in node.attribute if own.name == "num_heads" and own.i]
+    try:
+        nodes = import_module("onnx").load(file).graph.node
+    except ModuleNotFoundError:
+        nodes, unread = [], " (posenc reads its nodes where the package onnx is installed)"
+    else:
+        unread = ""
+    found = [
+        own.i
+        for node in nodes
+        for own in node.attribute
+        if name in node.input
+        if own.name == "num_heads" and own.i
+    ]
     if not found:
-        raise ValueError("the graph packs heads, and says not how many")
+        raise Refused(
+            f"cannot be called by posenc: how many heads its input {name} packs is not known, as "
+            f"neither its width is fixed nor its node has num_heads{unread}",
+            why="own",
+        )
     return int(found[0])
 
 
-def _packed(values: Any, heads: int, shape: tuple[int, ...]) -> Any:
-    """Vectors (b, h, n, d) as (b · k, n, heads · d), h padded to k · heads; others k times."""
+def _packed(values: Any, heads: int | None, times: int) -> Any:
+    """Vectors (b, h, n, d) as (b · times, n, heads · d), with zeros for more heads than h.
+
+    Where ``heads`` is None they are no vectors: each sequence of them is repeated.
+    """
     import numpy
 
-    batch, count, rows, columns = shape
-    times = -(-count // heads)
-    if values.ndim == 4:
-        whole = numpy.zeros((batch, times * heads, rows, columns), values.dtype)
-        whole[:, :count] = values
-        whole = whole.reshape(-1, heads, rows, columns).swapaxes(1, 2)
-        return whole.reshape(-1, rows, heads * columns)
-    of_sequences = values.ndim == 3 or (values.ndim == 2 and values.dtype.kind in "iu")
-    return values.repeat(times, axis=0) if of_sequences else values
+    if heads is None:
+        of_sequences = values.ndim == 3 or (values.ndim == 2 and values.dtype.kind in "iu")
+        return values.repeat(times, axis=0) if of_sequences else values
+    batch, count, rows, columns = values.shape
+    whole = numpy.zeros((batch, times * heads, rows, columns), values.dtype)
+    whole[:, :count] = values
+    whole = whole.reshape(-1, heads, rows, columns).swapaxes(1, 2)
+    return whole.reshape(-1, rows, heads * columns)
 
 
-def _unpacked(values: Any, heads: int, shape: tuple[int, ...]) -> Any:
-    """The vectors that a graph returned, as the ones it was given. Shape: (b, h, n, d)."""
+def _unpacked(values: Any, shape: tuple[int, ...], times: int) -> Any:
+    """The vectors that a graph returned, as the ones it was given. Shape: (b, h, n, d).
+
+    Raises: Refused where it did not return vectors of packed heads.
+    """
     batch, count, rows, columns = shape
+    heads = values.shape[-1] // columns if values.ndim == 3 else 0
+    if values.shape != (batch * times, rows, heads * columns) or heads * times < count:
+        raise Refused(f"returned the shape {values.shape} for packed heads")
     whole = values.reshape(-1, rows, heads, columns).swapaxes(1, 2)
     return whole.reshape(batch, -1, rows, columns)[:, :count]

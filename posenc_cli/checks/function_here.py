@@ -6,6 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.calls.onnx import Refused
 from posenc_cli.checks import worker
 from posenc_cli.checks.called_function import CalledFunction
 
@@ -70,7 +71,7 @@ class FunctionHere(CalledFunction):
             if header["do"] == "describe":
                 return worker.description(self._function), bytearray()
             report, arrays = worker.called(self._function, header, data)
-        except worker.Refused as refused:
+        except Refused as refused:
             raise self._refusal(str(refused), refused.why, positions) from refused.__cause__
         except SystemExit as ended:
             raised = f"raised {worker.error_text(ended)}"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO, Callable
 
 if __name__ != "__main__":
-    from posenc_cli.calls.onnx import onnx_function
+    from posenc_cli.calls.onnx import Refused, onnx_function
     from posenc_cli.frameworks import (
         BY_NAME,
         Framework,
@@ -135,18 +135,6 @@ def read_request(requests: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
     return (header, data) if len(data) == header["bytes"] else None
 
 
-class Refused(Exception):
-    """What a function may not do, in words.
-
-    ``why``: its own module is ``missing``, it ``needs`` another, it ``changed`` what it was given,
-    ``left`` there what it was not to, ``returned`` what it may not, or ``raised`` its cause.
-    """
-
-    def __init__(self, message: str, *, why: str = "returned") -> None:
-        super().__init__(message)
-        self.why = why
-
-
 def load_failure(target: str, error: BaseException) -> Refused:
     """Why a function cannot be loaded."""
     if isinstance(error, Refused):
@@ -177,6 +165,8 @@ def returned_by(function: Any, named: dict[str, Any], arguments: Any = ()) -> An
     """
     try:
         return function(*arguments, **named)
+    except Refused:  # of what calls a graph
+        raise
     except Exception as error:
         raise Refused("raised " + error_text(error), why="raised") from error
 

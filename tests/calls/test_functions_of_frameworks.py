@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from posenc_cli import frameworks
+from posenc_cli.calls.onnx import Refused
 from posenc_cli.checks import worker
 
 MLX = """
@@ -253,7 +254,7 @@ def test_what_posenc_cannot_make_is_no_error_of_the_function(monkeypatch):
     monkeypatch.setitem(frameworks.BY_NAME, "jax", row)
     given = {"dtype": "float32", "shape": [2], "broadcast": [2], "reshape": [2], "bytes": 8}
     header = {"library": "jax", "arguments": [given], "named": {}, "in_place": []}
-    with pytest.raises(worker.Refused) as refused:
+    with pytest.raises(Refused) as refused:
         worker.called(lambda x: x, header, bytes(8))
     assert str(refused.value) == (
         "cannot be given arrays of jax here (RuntimeError: no usable devices)"

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from posenc_cli.calls.onnx import Refused
 from posenc_cli.checks import worker
 from posenc_cli.checks.answers import returned_arrays
 from posenc_cli.frameworks import BY_NAME
@@ -163,7 +164,7 @@ class Readable:
     ],
 )
 def test_a_result_that_is_no_array_is_said_to_be_none(result, words):
-    with pytest.raises(worker.Refused, match="returned") as refused:
+    with pytest.raises(Refused, match="returned") as refused:
         worker.as_bytes(result)
     assert words in str(refused.value)
     assert worker.parts_of([result]) == [[result]]
@@ -178,7 +179,7 @@ def test_arrays_of_other_libraries_are_read_whatever_they_have_beside_their_valu
 def test_tensors_without_values_are_refused():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     for tensor in (torch.ones(2, 3, device="meta"), torch.eye(3).to_sparse()):
-        with pytest.raises(worker.Refused, match="returned a tensor "):
+        with pytest.raises(Refused, match="returned a tensor "):
             worker.as_bytes(tensor)
 
 
