@@ -176,7 +176,7 @@ def adopting(names: Iterable[str]) -> Iterator[None]:
     for name in (name for name, scheme in found.items() if scheme.as_given):
         raise InvalidInput(
             f"--scheme {abbreviated(name)}: is a function of positions, whose frequencies are not "
-            "known: nothing is identified by it",
+            "known; identify needs a scheme with known frequencies",
             hint=f"posenc compare {name} FILE compares its rows with an array",
         )
     token = _adopted.set({name: scheme for name, scheme in found.items() if is_own(name)})

@@ -221,7 +221,10 @@ def test_every_command_that_takes_an_absolute_scheme_takes_it(call):
             ("apply", "-l", "4", "--seed", "0", "-o", "y.npy", "--arithmetic", "float32"),
             "--arithmetic float32: waves computes in an arithmetic of its own",
         ),
-        (("identify", "rows.npy"), "is a function of positions, whose frequencies are not known"),
+        (
+            ("identify", "rows.npy"),
+            "are not known; identify needs a scheme with known frequencies",
+        ),
     ],
 )
 def test_what_cannot_use_it_says_so_in_a_line(words, refusal, call):
