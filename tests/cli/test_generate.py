@@ -190,7 +190,7 @@ REFUSED = [
     ("-s learned -l 513", "position 512 is past the last", "extend=clamp"),
     ("-s sinusoidal -l 4 -d 7", "--dim 7: sinusoidal pairs", "odd=truncate"),
     ("-s no.such:thing -l 4", "cannot be loaded (ModuleNotFoundError", None),
-    ("-s json:dumps -l 4", "is of the type function, not a scheme", None),
+    ("-s json:dumps -l 4", "json:dumps: its code raised TypeError", "is called as f(positions)"),
     ("-s rope -l 4 --color sometimes", "--color 'sometimes': must be one of", None),
 ]
 

@@ -124,13 +124,14 @@ CALLED = "hint: it is called as f(positions), an array of n numbers, and returns
 def mine(call, tmp_path, monkeypatch):
     """The user's module, imported here too; the current folder has it as a file."""
     monkeypatch.setattr(sys, "path", [str(tmp_path / "library"), *sys.path])
-    monkeypatch.setattr(sys, "modules", {**sys.modules})
+    monkeypatch.delitem(sys.modules, "own_functions", raising=False)
     for place in (tmp_path / "mine.py", tmp_path / "library" / "own_functions.py"):
         place.parent.mkdir(exist_ok=True)
         place.write_text(MINE)
     import own_functions
 
-    return own_functions
+    yield own_functions
+    del sys.modules["own_functions"]
 
 
 def rows_of(call, *words):
