@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.arrangements import Arrangement, arrangements
+from posenc_cli.checks.arrangements import Arrangement, arrangements, must_hold
 from posenc_cli.checks.further_calls import planes_of, try_half_precision, try_strided
 from posenc_cli.checks.patterns import PatternFault, PatternReport, PlannedCalls
 from posenc_cli.checks.payloads import Vectors
@@ -61,7 +61,7 @@ def _try_batch(function: ServedFunction, differs: Differs) -> PatternReport:
         except InvalidInput:
             function.revive()
             continue
-        if fault is None or fault.known or one.form == function.form:
+        if fault is None or fault.known or must_hold(arrangement, function.form):
             return PatternReport((arrangement.text,), (fault,) if fault else ())
     return PatternReport((), (), (_BATCH,))
 
@@ -81,7 +81,7 @@ def _batch_fault(
         for heads in counts
     ]
     results = function.together(form, where(rows), [Vectors(x, rows) for x in given])
-    wrong = still = False
+    wrong = still = right = False
     for which, (x, result) in enumerate(zip(given, results, strict=True)):
         times = result.values.shape[2] // x.shape[2]
         for sequence, head in np.ndindex(x.shape[0], x.shape[2]):
@@ -89,6 +89,8 @@ def _batch_fault(
             value = result.values[sequence, :, head * times]
             if differs(value, function.values(own, where(rows), which)):
                 wrong, still = True, (still or not wrong) and not differs(value, own)
+            else:
+                right = True
     if not wrong:
         return None
     called = f"called with {arrangement.text} it"
@@ -96,7 +98,8 @@ def _batch_fault(
         several = "sequences" if arrangement.sequences > 1 else "heads"
         known = f"vectors do not rotate in calls with several {several}"
         return PatternFault(f"{called} returns some as given", known, Cause.NO_ROTATION)
-    return PatternFault(f"{called} gives other values than alone", "", Cause.UNKNOWN)
+    known = "some sequences or heads give other values than alone" if right else ""
+    return PatternFault(f"{called} gives other values than alone", known, Cause.UNKNOWN)
 
 
 def _other_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
