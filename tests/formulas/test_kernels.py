@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from posenc_cli.encoding import scores
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.kernels import kerple_log, kerple_power
+from posenc_cli.numerics import bounded
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.numerics.rounding import round_exact
 from tests.matrices import matrix, request
@@ -150,6 +151,25 @@ def test_sandwich_is_correctly_rounded(distance, dtype, convention):
         for head in range(3):
             expected = total * 3 / (8 * (head + 1))
             assert found[head, 0, 1] == rounded(expected, dtype)
+
+
+@pytest.mark.long
+def test_the_widest_sandwich_takes_cosines_of_many_pairs_at_once(monkeypatch):
+    """Pair by pair, 65,536 columns took a minute."""
+
+    def cos(angles):
+        calls.append(angles.shape)
+        return original(angles)
+
+    calls, original = [], bounded.cos
+    monkeypatch.setattr(bounded, "cos", cos)
+    found = matrix("sandwich", "0,3", heads=1, dim=65536, dtype="float32")
+    assert len(calls) < 100
+    with mpmath.workprec(100):
+        cosines = [
+            mpmath.cos(3 / mpmath.mpf(10_000) ** (mpmath.mpf(i) / 32768)) for i in range(32768)
+        ]
+        assert found[0, 0, 1] == rounded(mpmath.fsum(cosines) / 8, "float32")
 
 
 def test_an_odd_number_of_columns_of_sinusoids_is_refused():
