@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -189,7 +189,12 @@ def _folder(where: FolderOptions, console: Console) -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="posenc-"))
 
     def remove() -> None:
-        shutil.rmtree(path, ignore_errors=True)
+        # Under another name: a worker that still puts its checkpoint away finds no folder for it.
+        removed = path.with_name(f"{path.name}.removed")
+        with suppress(OSError):
+            path.rename(removed)
+        for folder in (removed, path):
+            shutil.rmtree(folder, ignore_errors=True)
 
     interrupts.clean_up_by(remove)
     try:
