@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.calls.roles import HEAD_SIZES
+from posenc_cli.calls.signature import Signature
 from posenc_cli.checks.answers import Returned, check_description, returned_arrays
 from posenc_cli.checks.payloads import request, settings, settings_by_name, style
-from posenc_cli.checks.signatures import HEAD_SIZES, Signature
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, quoted_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.checks.call_forms import CallForm
+    from posenc_cli.calls.call_form import CallForm
     from posenc_cli.checks.call_request import CallRequest
     from posenc_cli.checks.payloads import Payload, Vectors
     from posenc_cli.errors import PosencError

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.budget import check_size
-from posenc_cli.checks.batches import try_batches, try_rows_of_heads, try_table_batches
-from posenc_cli.checks.by_call import (
+from posenc_cli.calls.batches import try_batches, try_rows_of_heads, try_table_batches
+from posenc_cli.calls.call_log import (
     CallLog,
     by_call,
     counted_on,
@@ -23,10 +23,7 @@ from posenc_cli.checks.by_call import (
     of_short_and_long,
     past_default_length,
 )
-from posenc_cli.checks.call_request import CallRequest
-from posenc_cli.checks.codes import SubjectKind
-from posenc_cli.checks.function_process import MOST_ROWS
-from posenc_cli.checks.function_trial import (
+from posenc_cli.calls.function_trial import (
     ALIKE,
     COARSE,
     UNSTEADY,
@@ -34,7 +31,7 @@ from posenc_cli.checks.function_trial import (
     Irregularity,
     is_half,
 )
-from posenc_cli.checks.further_calls import (
+from posenc_cli.calls.further_calls import (
     LENGTH,
     EarlyCall,
     halves_of,
@@ -42,15 +39,19 @@ from posenc_cli.checks.further_calls import (
     try_orders,
     try_strided,
 )
-from posenc_cli.checks.grid_calls import try_grid_calls
-from posenc_cli.checks.irregular import irregularities, length_note, returned_half, with_faults
+from posenc_cli.calls.grid_calls import try_grid_calls
+from posenc_cli.calls.irregularities import irregularities, length_note, returned_half, with_faults
+from posenc_cli.calls.patterns import LONG, SEQUENCE, PatternReport, PlannedCalls, try_patterns
+from posenc_cli.calls.shorter_queries import try_shorter_queries
+from posenc_cli.calls.unlike_heads import unlike_heads
+from posenc_cli.checks.call_request import CallRequest
+from posenc_cli.checks.codes import SubjectKind
+from posenc_cli.checks.function_process import MOST_ROWS
 from posenc_cli.checks.lengths import depends_on_length
-from posenc_cli.checks.patterns import LONG, SEQUENCE, PatternReport, PlannedCalls, try_patterns
 from posenc_cli.checks.result_reader import Conduct, ResultReader
+from posenc_cli.checks.row_causes import row_causes
 from posenc_cli.checks.serving import CELLS, ServedFunction
-from posenc_cli.checks.shorter_queries import try_shorter_queries
 from posenc_cli.checks.subject import Subject, frequency_subject, table_subject
-from posenc_cli.checks.unlike_heads import unlike_heads
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.turning import PositionRows
 from posenc_cli.positions import Positions
@@ -226,7 +227,7 @@ def _first_log(function: ServedFunction, reference: Reference) -> CallLog:
     """The calls of the first result, none made as yet."""
     if function.outcome == "vectors":
         return _call_log(function, reference, 0, np.random.default_rng(20))
-    return CallLog.of_tables(function, reference, partial(_returned_rows, function))
+    return CallLog.of_tables(function, reference, partial(_returned_rows, function), row_causes)
 
 
 def _past_default_length(
@@ -239,7 +240,9 @@ def _past_default_length(
         generator, results = np.random.default_rng(20), range(function.results)
         logs = [_call_log(function, reference, which, generator) for which in results]
     else:
-        logs = [CallLog.of_tables(function, reference, partial(_returned_rows, function))]
+        logs = [
+            CallLog.of_tables(function, reference, partial(_returned_rows, function), row_causes)
+        ]
     if not logs[0].compares:
         name, length = function.default_length
         past = f"an object that is made with its default {name}={length}, past that length"
@@ -301,7 +304,7 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
         )
         return replace(subject, kind=SubjectKind.IMPL, call={"patterns": [], "untried": []})
 
-    log = CallLog.of_tables(function, reference, partial(_returned_rows, function))
+    log = CallLog.of_tables(function, reference, partial(_returned_rows, function), row_causes)
     report = _patterns(function, log.rows, _tables_differ, positions)
     cos, sin = function.returned(places.at(slice(0, places.count)))
     subject = table_subject(
@@ -414,7 +417,7 @@ def _call_log(
 ) -> CallLog:
     """The calls of one of the results, none made as yet."""
     x = generator.standard_normal((SEQUENCE, function.form.columns)).astype(np.float32)
-    return CallLog.of_vectors(function, reference, which, x)
+    return CallLog.of_vectors(function, reference, which, x, row_causes)
 
 
 def _explained(
@@ -433,7 +436,7 @@ def _explained(
     if unsteady:
         return counted_on(log, dtype) or irregular
     context = positions.last + 1
-    heads = unlike_heads(log.function, log.reference, which, dtype, context)
+    heads = unlike_heads(log, which, dtype, context)
     if heads:
         return heads
     log.extend(context)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.budget import COMPUTED_CELLS, check_size
+from posenc_cli.calls.roles import TABLES
 from posenc_cli.checks import subject as subjects
-from posenc_cli.checks.call_forms import TABLES
 from posenc_cli.checks.call_request import CallRequest
 from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.heads import matrices_of_heads, report_of_heads

@@ -26,14 +26,3 @@ class FindingName(Code):
     NORM = "norm", "lengths are kept, or multiplied by the reference's attention factor"
     IDENTITY = "identity", "position 0 turns nothing"
     REFERENCE = "reference", "every rotation equals that of the reference"
-
-
-CALL_AXES = ("bhnd", "bnhd", "hnd", "nhd", "nd", "nbhd", "bnf")
-"""Orders of the axes of vectors: b sequences, h heads, n rows, d columns of a head, f of all heads
-side by side."""
-
-CALL_ROLES = (
-    *("x", "q", "k", "v", "positions", "offset", "length", "cos", "sin", "cos_sin", "freqs_cis"),
-    *("dim", "base", "style", "inv_freq", "heads", "key_heads", "t", "h", "w", "grid"),
-)
-"""What arguments of a function may be for, as a caller names them."""

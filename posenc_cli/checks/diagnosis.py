@@ -78,7 +78,7 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.checks.function_trial import Irregularity
+    from posenc_cli.calls.function_trial import Irregularity
     from posenc_cli.checks.rope import Survey
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.verdict import Examination

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.call_forms import TABLES
+from posenc_cli.calls.roles import TABLES
 from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.numerics.rounding import bits_of_bfloat16
 from posenc_cli.records import Record
@@ -16,7 +16,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from posenc_cli.checks.call_forms import Argument, CallForm
+    from posenc_cli.calls.call_form import Argument, CallForm
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers, NumberArray
 

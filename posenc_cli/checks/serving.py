@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.calls.call_form import usual_axes
+from posenc_cli.calls.form_choice import FormChoice
 from posenc_cli.checks.answers import Returned, table_rows
-from posenc_cli.checks.call_forms import usual_axes
-from posenc_cli.checks.form_choice import FormChoice
 from posenc_cli.checks.function_here import FunctionHere
 from posenc_cli.checks.function_process import FunctionProcess
 from posenc_cli.checks.payloads import Vectors
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Self
 
-    from posenc_cli.checks.call_forms import CallForm
+    from posenc_cli.calls.call_form import CallForm
+    from posenc_cli.calls.form_choice import Outcome
     from posenc_cli.checks.call_request import CallRequest
     from posenc_cli.checks.called_function import CalledFunction
-    from posenc_cli.checks.form_choice import Outcome
     from posenc_cli.errors import InvalidInput
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Float32Rows, Integers, NumberArray

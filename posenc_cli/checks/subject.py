@@ -34,7 +34,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.checks.function_trial import Irregularity
+    from posenc_cli.calls.function_trial import Irregularity
     from posenc_cli.formulas.tables import Layout
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows

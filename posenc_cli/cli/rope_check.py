@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from posenc_cli.checks.codes import CALL_AXES, CALL_ROLES
+from posenc_cli.calls.roles import CALL_AXES, CALL_ROLES
 from posenc_cli.cli.check_reports import CheckOutput, StepSummary
 from posenc_cli.cli.choosing import SingleChoice
 from posenc_cli.cli.console import Console

@@ -8,5 +8,5 @@ import pytest
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """However busy the machine is, no call is left out because it takes long."""
-    monkeypatch.setattr("posenc_cli.checks.patterns.SLOW_SECONDS", 1e9)
-    monkeypatch.setattr("posenc_cli.checks.by_call.SLOW_SECONDS", 1e9)
+    monkeypatch.setattr("posenc_cli.calls.patterns.SLOW_SECONDS", 1e9)
+    monkeypatch.setattr("posenc_cli.calls.call_log.SLOW_SECONDS", 1e9)

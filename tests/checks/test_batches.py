@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from posenc_cli.checks.patterns import SLOW
+from posenc_cli.calls.patterns import SLOW
 from tests.checks import mutants_calls
 from tests.checks.mutants_calls import HALVES, MUTANTS
 
@@ -108,7 +108,7 @@ def test_right_functions_of_every_convention_pass_and_what_is_not_tried_is_said(
 
 @pytest.mark.long
 def test_calls_that_would_take_long_are_said_not_to_be_tried(call, monkeypatch):
-    monkeypatch.setattr("posenc_cli.checks.patterns.SLOW_SECONDS", 0)
+    monkeypatch.setattr("posenc_cli.calls.patterns.SLOW_SECONDS", 0)
     document = json.loads(call(*HALF, "--impl", f"{WRONG}:moving")[1])
     untried = document["subject"]["call"]["untried"]
     assert {f"65600 rows in one call ({SLOW})"} <= {*untried}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from posenc_cli.checks.call_forms import MOST_FORMS, forms
+from posenc_cli.calls.call_form import MOST_FORMS, forms
+from posenc_cli.calls.signature import NamedParameter, Signature
 from posenc_cli.checks.serving import ServedFunction
-from posenc_cli.checks.signatures import NamedParameter, Signature
 from tests.checks import rope
 
 DOUBLES = Path(__file__).with_name("doubles.py")
@@ -77,7 +77,7 @@ def test_a_name_that_says_what_it_is_for_is_given_nothing_else():
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize(("most", "said"), [(1, "the first 1 of 234 ways"), (234, "; 234 ways")])
 def test_how_many_ways_were_left_out_is_said(most, said, monkeypatch, call, tmp_path):
-    monkeypatch.setattr("posenc_cli.checks.form_choice.MOST_FORMS", most)
+    monkeypatch.setattr("posenc_cli.calls.form_choice.MOST_FORMS", most)
     (tmp_path / "f.py").write_text("import numpy\ndef f(a, b): raise ValueError\n")
     status, _, err = call("rope-check", "-s", "rope", "--impl", "f.py:f")
     assert status == 2

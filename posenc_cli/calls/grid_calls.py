@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.arrangements import Arrangement, arrangements, must_hold
-from posenc_cli.checks.further_calls import planes_of, try_half_precision, try_strided
-from posenc_cli.checks.patterns import PatternFault, PatternReport, PlannedCalls
+from posenc_cli.calls.arrangements import Arrangement, arrangements, must_hold
+from posenc_cli.calls.further_calls import planes_of, try_half_precision, try_strided
+from posenc_cli.calls.patterns import PatternFault, PatternReport, PlannedCalls
 from posenc_cli.checks.payloads import Vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause

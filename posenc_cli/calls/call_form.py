@@ -9,31 +9,26 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from posenc_cli.checks.codes import CALL_AXES
-from posenc_cli.checks.signatures import ROLES_BY_COUNT, roles_of
+from posenc_cli.calls.roles import (
+    ALONG,
+    CALL_AXES,
+    NUMBERS,
+    PLACED,
+    ROLES_BY_COUNT,
+    TABLES,
+    roles_of,
+)
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Literal
 
-    from posenc_cli.checks.signatures import NamedParameter, Role, Signature
+    from posenc_cli.calls.signature import NamedParameter, Signature
     from posenc_cli.inference.reference import Reference
-
-_ALONG: tuple[Role, ...] = ("t", "h", "w")
-"""Coordinates along one axis of several, of which the last is the last of the reference's."""
 
 _REAL = ("img_ids", "txt_ids", "ids", "coords", "coordinates")
 """Parameters whose coordinates are real numbers in most code, as those of Flux."""
-
-_PLACED: tuple[Role, ...] = (
-    *("positions", "offset", "cos", "sin", "freqs_cis", "cos_sin"),
-    *(*_ALONG, "grid"),
-)
-"""What tells a function where rows are."""
-
-TABLES: tuple[Role, ...] = ("cos", "sin", "freqs_cis", "cos_sin")
-"""The encoding itself: posenc gives the reference's."""
 
 # Axes: those of CALL_AXES, w columns of a table, a axes of coordinates, 1 an axis of one.
 _LEADS = {
@@ -83,17 +78,6 @@ SIDE_BY_SIDE = {"halves": "neighbours", "angles in halves": "angles side by side
 _TRAILING = {"stacked": "2", "matrices": "22"}
 """Axes of tables that have more than one number a pair, after that of pairs."""
 
-_NUMBERS: dict[Role, str] = {
-    "offset": "the first position",
-    "length": "how many positions there are",
-    "dim": "the columns that turn",
-    "base": "the reference's base",
-    "heads": "the number of heads",
-    "key_heads": "the number of heads of k",
-    "grid": "the sizes of the grid",
-    "style": "as the reference pairs columns",
-}
-
 _COUNTED = "how many rows the call has"
 
 MOST_FORMS = 480
@@ -106,7 +90,7 @@ class Argument(Record):
     ``axis`` is that of positions along one axis alone, counted from the last: -1, -2 or -3.
     """
 
-    role: Role
+    role: str
     parameter: str
     name: str | None = None
     axis: int | None = None
@@ -137,7 +121,7 @@ class CallForm(Record):
     counted: bool = False
     real: bool = False
 
-    def has(self, *roles: Role) -> bool:
+    def has(self, *roles: str) -> bool:
         """Whether an argument has one of these roles."""
         return any(argument.role in roles for argument in self.arguments)
 
@@ -219,7 +203,7 @@ class CallForm(Record):
     def roles_text(self) -> str:
         """What is given, in order: as ``--call`` takes it."""
         return ", ".join(
-            argument.role if argument.axis is None else _ALONG[argument.axis]
+            argument.role if argument.axis is None else ALONG[argument.axis]
             for argument in self.arguments
         )
 
@@ -240,7 +224,7 @@ class CallForm(Record):
             names = [sizes.get(axis, axis) for axis in axes]
             return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
 
-        def names(*roles: Role) -> str:
+        def names(*roles: str) -> str:
             return ", ".join(each.parameter for each in self.arguments if each.role in roles)
 
         parts = []
@@ -251,11 +235,11 @@ class CallForm(Record):
             parts.append(f"{names('positions')} {shape(self.position_axes)}{kind}")
         if self.has("inv_freq"):
             parts.append(f"{names('inv_freq')} ({reference.pairs},), the reference's frequencies")
-        numbers = {**_NUMBERS, "length": _COUNTED} if self.counted else _NUMBERS
+        numbers = {**NUMBERS, "length": _COUNTED} if self.counted else NUMBERS
         parts += [
             f"{argument.parameter} {numbers[argument.role]}"
             for argument in self.arguments
-            if argument.role in _NUMBERS and not (self.chosen and argument.role == "offset")
+            if argument.role in NUMBERS and not (self.chosen and argument.role == "offset")
         ]
         if self.has(*TABLES):
             axes = shape(self.table_axes + _TRAILING.get(self.kind, ""))
@@ -307,11 +291,11 @@ def forms(
     return list(dict.fromkeys(in_order))
 
 
-def _argument(role: Role, parameter: str, *, by_name: bool) -> Argument:
+def _argument(role: str, parameter: str, *, by_name: bool) -> Argument:
     """What a parameter of a role is given: a coordinate along one axis as positions along it."""
     name = parameter if by_name else None
-    if role in _ALONG:
-        return Argument("positions", parameter, name, _ALONG.index(role) - len(_ALONG))
+    if role in ALONG:
+        return Argument("positions", parameter, name, ALONG.index(role) - len(ALONG))
     return Argument(role, parameter, name)
 
 
@@ -350,7 +334,7 @@ def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ..
         for given in signature.parameters
         if given.default is not None and given.roles() and not given.variable
     ]
-    along, of_axes = {*_ALONG[-axes:]} if axes else set(), {*_ALONG, "grid"}
+    along, of_axes = {*ALONG[-axes:]} if axes else set(), {*ALONG, "grid"}
     by_name = list(itertools.product(*(given.roles() or ("",) for given in required)))
     by_name = [
         tuple("" if role in of_axes and not axes else role for role in roles) for roles in by_name
@@ -360,7 +344,7 @@ def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ..
         for roles in by_name
         if "" not in roles
         and len(set(roles)) == len(roles)
-        and {*roles} & {*_ALONG} in (set(), along)
+        and {*roles} & {*ALONG} in (set(), along)
     ]
     partly = [
         roles
@@ -380,7 +364,7 @@ def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ..
             yield from (arguments + more for more in _more(by_use))
 
 
-def _more(roles: tuple[Role, ...]) -> Iterator[tuple[Argument, ...]]:
+def _more(roles: tuple[str, ...]) -> Iterator[tuple[Argument, ...]]:
     """What a function of any number of arguments may be given after those that it names."""
     for longer in itertools.chain.from_iterable(ROLES_BY_COUNT.values()):
         if len(longer) > len(roles) and longer[: len(roles)] == roles:
@@ -388,7 +372,7 @@ def _more(roles: tuple[Role, ...]) -> Iterator[tuple[Argument, ...]]:
 
 
 def _optional(
-    roles: tuple[Role, ...], optional: list[NamedParameter]
+    roles: tuple[str, ...], optional: list[NamedParameter]
 ) -> Iterator[tuple[Argument, ...]]:
     """What optional parameters are given as well, by name: first what tells where rows are."""
     missing = [(role, given) for given in optional for role in given.roles() if role not in roles]
@@ -397,7 +381,7 @@ def _optional(
             key = (Argument(role, given.name, given.name),)
             others = [other for other in optional if other != given]
             yield from (key + more for more in _optional((*roles, "k"), others))
-    if not any(role in _PLACED for role in roles):
+    if not any(role in PLACED for role in roles):
         for wanted in ("positions", "offset", "length"):
             for role, given in missing:
                 if role == wanted:
@@ -429,14 +413,14 @@ def by_places(found: Iterable[CallForm], signature: Signature) -> list[list[Call
     for form in found:
         names = tuple(own.parameter for own in form.arguments if own.parameter in places)
         ones_own = form.has(*TABLES) and form.has("positions", "offset") and not form.chosen
-        left_out = ones_own or (bool(places) and not form.has(*_PLACED))
+        left_out = ones_own or (bool(places) and not form.has(*PLACED))
         groups.setdefault((left_out, names), []).append(form)
     return [groups[key] for key in sorted(groups, key=lambda key: key[0])]
 
 
 def unplaced(form: CallForm, signature: Signature) -> str:
     """The parameters that say where rows are, of a form that gives none of them; else ""."""
-    return "" if form.has(*_PLACED) else ", ".join(_places(signature))
+    return "" if form.has(*PLACED) else ", ".join(_places(signature))
 
 
 def left_alone(form: CallForm, signature: Signature, said: Sequence[str]) -> tuple[str, ...]:
@@ -456,7 +440,7 @@ def left_alone(form: CallForm, signature: Signature, said: Sequence[str]) -> tup
 
 def _places(signature: Signature) -> list[str]:
     """The parameters that say where rows are."""
-    return [given.name for given in signature.parameters or () if {*given.roles()} & {*_PLACED}]
+    return [given.name for given in signature.parameters or () if {*given.roles()} & {*PLACED}]
 
 
 def with_rows_chosen(
@@ -519,7 +503,7 @@ def _in_axes(form: CallForm, axes: str, signature: Signature) -> CallForm | None
     return replace(form, axes=axes, arguments=arguments)
 
 
-def _kinds(form: CallForm, role: Role, reference: Reference) -> tuple[str, ...]:
+def _kinds(form: CallForm, role: str, reference: Reference) -> tuple[str, ...]:
     """The kinds of table that an argument may be, the likeliest first."""
     kinds = _KINDS[role]
     if 4 * reference.pairs <= form.columns:

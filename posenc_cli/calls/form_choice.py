@@ -22,11 +22,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.answers import is_frequencies, table_rows
-from posenc_cli.checks.call_forms import (
+from posenc_cli.calls.call_form import (
     MOST_FORMS,
     SIDE_BY_SIDE,
-    TABLES,
     Argument,
     by_places,
     forms,
@@ -34,7 +32,8 @@ from posenc_cli.checks.call_forms import (
     unplaced,
     with_rows_chosen,
 )
-from posenc_cli.checks.codes import CALL_AXES
+from posenc_cli.calls.roles import CALL_AXES, TABLES
+from posenc_cli.checks.answers import is_frequencies, table_rows
 from posenc_cli.checks.function_process import SECONDS
 from posenc_cli.checks.payloads import Vectors
 from posenc_cli.errors import InvalidInput
@@ -45,8 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Literal
 
+    from posenc_cli.calls.call_form import CallForm
     from posenc_cli.checks.answers import Returned
-    from posenc_cli.checks.call_forms import CallForm
     from posenc_cli.checks.called_function import CalledFunction
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.checks.serving import ServedFunction
+    from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers, NumberArray, UnitMatrices
 
 ALIKE = 1e-4
@@ -48,6 +49,36 @@ class Irregularity(Record):
     def text(self) -> str:
         """The irregularity in a sentence of its own."""
         return f"{self.message}: {self.evidence}" if self.evidence else self.message
+
+
+class Told(Protocol):
+    """A cause that is named, and what shows it."""
+
+    @property
+    def cause(self) -> Cause:
+        """Its word."""
+
+    @property
+    def message(self) -> str:
+        """What is wrong."""
+
+    @property
+    def evidence(self) -> str:
+        """What shows it."""
+
+
+class RowCauses(Protocol):
+    """What names the causes of rows (n, columns) at ascending positions (n,)."""
+
+    def __call__(
+        self,
+        x: NumberArray,
+        values: NumberArray,
+        dtype: str,
+        reference: Reference,
+        positions: Integers,
+    ) -> Sequence[Told] | None:
+        """None where they are not known, or leave rows over; nothing where the rows are right."""
 
 
 class FunctionTrial(Record):

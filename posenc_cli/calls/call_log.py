@@ -14,17 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.call_rules import (
-    BLOCKS,
-    CALL_RULES,
-    OFFS,
-    CallRule,
-    MadeCall,
-    moved_by,
-    rules_of_blocks,
-)
-from posenc_cli.checks.function_trial import Irregularity
-from posenc_cli.checks.patterns import (
+from posenc_cli.calls.function_trial import Irregularity
+from posenc_cli.calls.patterns import (
     SEQUENCE,
     SLOW,
     SLOW_SECONDS,
@@ -34,7 +25,15 @@ from posenc_cli.checks.patterns import (
     lengths_text,
     rows_text,
 )
-from posenc_cli.checks.row_causes import row_causes
+from posenc_cli.calls.places import (
+    BLOCKS,
+    CALL_RULES,
+    OFFS,
+    CallRule,
+    MadeCall,
+    moved_by,
+    rules_of_blocks,
+)
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.position_maps import rows_of_any_turn
@@ -45,6 +44,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from posenc_cli.calls.function_trial import RowCauses
     from posenc_cli.checks.answers import Rows
     from posenc_cli.checks.serving import ServedFunction
     from posenc_cli.inference.reference import Reference
@@ -80,28 +80,38 @@ _GLANCE = 64
 class CallLog:
     """The calls of one result of a function."""
 
-    def __init__(self, function: ServedFunction, reference: Reference, rows: Rows) -> None:
+    def __init__(
+        self, function: ServedFunction, reference: Reference, rows: Rows, causes: RowCauses
+    ) -> None:
         self.function, self.reference, self._rows = function, reference, rows
+        self.causes = causes
         self._x = np.zeros((SEQUENCE, reference.head), np.float32)
         self.made: list[MadeCall] = []
 
     @classmethod
     def of_vectors(
-        cls, function: ServedFunction, reference: Reference, which: int, x: NumberArray
+        cls,
+        function: ServedFunction,
+        reference: Reference,
+        which: int,
+        x: NumberArray,
+        causes: RowCauses,
     ) -> CallLog:
         """Of what becomes of vectors (rows, columns), given again and again."""
 
         def rows(indices: Integers, where: Integers) -> NumberArray:
             return function.values(x[indices % SEQUENCE], where, which)
 
-        log = cls(function, reference, rows)
+        log = cls(function, reference, rows, causes)
         log._x = x
         return log
 
     @classmethod
-    def of_tables(cls, function: ServedFunction, reference: Reference, rows: Rows) -> CallLog:
+    def of_tables(
+        cls, function: ServedFunction, reference: Reference, rows: Rows, causes: RowCauses
+    ) -> CallLog:
         """Of tables of cosines and sines, as what becomes of (1, 0) in every pair."""
-        log = cls(function, reference, rows)
+        log = cls(function, reference, rows, causes)
         log._x[:, list(reference.pairing.first)] = 1
         return log
 
@@ -173,7 +183,7 @@ def by_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
 
     ``dtype`` is the number format of the results.
     """
-    return _Calls(log.made, log.reference, dtype).causes()
+    return _Calls(log, log.made, dtype).causes()
 
 
 def in_a_long_call(
@@ -190,7 +200,7 @@ def in_a_long_call(
         began = time.monotonic()
         log.rows(few, few)
         slow = time.monotonic() - began > SLOW_SECONDS
-        short = _Calls(log.made[before:], log.reference, dtype)
+        short = _Calls(log, log.made[before:], dtype)
         if not slow and len(log.made) > before and short.right:
             log.rows(np.arange(rows), np.arange(rows))
     if text not in planned.tried:
@@ -199,7 +209,7 @@ def in_a_long_call(
         why = SLOW if slow else "a short call is another too"
         planned.skip(planned.tried.pop(), why)
         return None
-    calls = _Calls(log.made[before:], log.reference, dtype)
+    calls = _Calls(log, log.made[before:], dtype)
     if calls.right:
         return ()
     row = calls.first_wrong_row
@@ -233,8 +243,7 @@ def past_default_length(
         for where in _around(function, length, last):
             log.rows(np.arange(where.size), where)
     first, grown = (
-        _Calls(some, log.reference, dtype)
-        for some in (log.made[before : before + 1], log.made[before + 1 :])
+        _Calls(log, some, dtype) for some in (log.made[before : before + 1], log.made[before + 1 :])
     )
     if not planned.tried or (first.right and grown.right):
         return planned.report()
@@ -300,7 +309,7 @@ def counted_on(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     made = log.made[before:]
     if len(made) < len(_COUNTED):
         return ()
-    starts = _Calls(made, log.reference, dtype).starts(made)
+    starts = _Calls(log, made, dtype).starts(made)
     if not any(starts):
         return ()
     ends = [start + call.rows for start, call in zip(starts, made, strict=True)]
@@ -318,8 +327,9 @@ def counted_on(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
 class _Calls:
     """Calls, and what their rows should become."""
 
-    def __init__(self, made: Sequence[MadeCall], reference: Reference, dtype: str) -> None:
-        self._reference, self._dtype = reference, dtype
+    def __init__(self, log: CallLog, made: Sequence[MadeCall], dtype: str) -> None:
+        self._reference, self._dtype, self._causes = log.reference, dtype, log.causes
+        reference = log.reference
         self._tolerance = Tolerance.of(
             "auto", dtype=dtype, roundings=_ROUNDINGS, amplitude=reference.scale
         )
@@ -495,7 +505,7 @@ class _Calls:
         if not self._turned_alike(positions[order], x[order], values[order]):
             return ()
         distinct, rows = np.unique(positions, return_index=True)
-        causes = row_causes(x[rows], values[rows], self._dtype, self._reference, distinct)
+        causes = self._causes(x[rows], values[rows], self._dtype, self._reference, distinct)
         if causes is None:
             return ()
         evidence = self._evidence(some)

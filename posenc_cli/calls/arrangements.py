@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.checks.call_forms import TABLES, CallForm
+from posenc_cli.calls.roles import TABLES
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from posenc_cli.calls.call_form import CallForm
 
 SEQUENCES = 3
 """Of a batch that is no larger one."""

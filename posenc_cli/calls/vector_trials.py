@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.function_trial import (
+from posenc_cli.calls.function_trial import (
     ALIKE,
     MULTIPLE,
     Irregularity,
@@ -22,7 +22,7 @@ from posenc_cli.inference.formats import FLOAT8, HALVES, largest_code, round_to_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from posenc_cli.checks.function_trial import FunctionTrial
+    from posenc_cli.calls.function_trial import FunctionTrial
     from posenc_cli.numerics.arrays import NumberArray, Reals
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.arrangements import (
+from posenc_cli.calls.arrangements import (
     SEQUENCES,
     SIZES,
     STARTS,
@@ -23,9 +23,9 @@ from posenc_cli.checks.arrangements import (
     must_hold,
     of_fewer_axes,
 )
-from posenc_cli.checks.patterns import PatternFault, PatternReport, PlannedCalls
+from posenc_cli.calls.patterns import PatternFault, PatternReport, PlannedCalls
+from posenc_cli.calls.rows_of_batches import Misplaced, RowsOfBatch, misplaced_rows
 from posenc_cli.checks.payloads import Vectors
-from posenc_cli.checks.rows_of_batches import Misplaced, RowsOfBatch, misplaced_rows
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import range_texts

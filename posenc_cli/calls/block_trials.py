@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.function_trial import Irregularity, numbers_text
+from posenc_cli.calls.function_trial import Irregularity, numbers_text
 from posenc_cli.inference.causes import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.checks.function_trial import FunctionTrial
+    from posenc_cli.calls.function_trial import FunctionTrial
     from posenc_cli.numerics.arrays import Flags, NumberArray
 
 _BLOCKS = (2, 4, 8, 16, 32, 64, 128)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.patterns import PatternFault, PatternReport, PlannedCalls
+from posenc_cli.calls.patterns import PatternFault, PatternReport, PlannedCalls
 from posenc_cli.checks.payloads import Vectors
 
 if TYPE_CHECKING:

@@ -11,31 +11,31 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.block_trials import left_whole, rows_in_blocks
-from posenc_cli.checks.function_trial import (
+from posenc_cli.calls.block_trials import left_whole, rows_in_blocks
+from posenc_cli.calls.function_trial import (
     MULTIPLE,
     Irregularity,
     turned_vectors,
     unmeasured,
     unsteady,
 )
-from posenc_cli.checks.head_trials import heads_apart, heads_exchanged
-from posenc_cli.checks.serving import other_vectors
-from posenc_cli.checks.vector_trials import (
+from posenc_cli.calls.head_trials import heads_apart, heads_exchanged
+from posenc_cli.calls.vector_trials import (
     added_to_rows,
     bending,
     follows_partner,
     mixing_of_rows,
     rounding_of_vectors,
 )
+from posenc_cli.checks.serving import other_vectors
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import HALVES, round_to_half
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from posenc_cli.checks.function_trial import FunctionTrial
-    from posenc_cli.checks.patterns import PatternFault
+    from posenc_cli.calls.function_trial import FunctionTrial
+    from posenc_cli.calls.patterns import PatternFault
     from posenc_cli.numerics.arrays import Integers, NumberArray
 
 _EARLY = 64

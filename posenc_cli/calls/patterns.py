@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from posenc_cli.checks.moved_rows import RESTARTED, moved_in_pieces
+from posenc_cli.calls.moved_rows import RESTARTED, moved_in_pieces
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record, replace

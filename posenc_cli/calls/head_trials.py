@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.function_trial import (
+from posenc_cli.calls.function_trial import (
     UNLIKE_HEADS,
     Irregularity,
     numbers_text,
@@ -19,7 +19,7 @@ from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import range_texts
 
 if TYPE_CHECKING:
-    from posenc_cli.checks.function_trial import FunctionTrial
+    from posenc_cli.calls.function_trial import FunctionTrial
     from posenc_cli.numerics.arrays import Flags, NumberArray
 
 _LISTED = 6

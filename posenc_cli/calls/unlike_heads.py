@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.function_trial import ALIKE, UNLIKE_HEADS, Irregularity
+from posenc_cli.calls.function_trial import ALIKE, UNLIKE_HEADS, Irregularity
 from posenc_cli.checks.payloads import Vectors
-from posenc_cli.checks.row_causes import row_causes
 from posenc_cli.checks.serving import other_vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import range_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from posenc_cli.calls.call_log import CallLog
+    from posenc_cli.calls.function_trial import Told
     from posenc_cli.checks.serving import ServedFunction
-    from posenc_cli.checks.verdict import Explanation
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers, NumberArray
 
@@ -38,13 +38,12 @@ _TOLD = 3
 """Groups of heads that are told apart one by one."""
 
 
-def unlike_heads(
-    function: ServedFunction, reference: Reference, which: int, dtype: str, context: int
-) -> tuple[Irregularity, ...]:
+def unlike_heads(log: CallLog, which: int, dtype: str, context: int) -> tuple[Irregularity, ...]:
     """What is wrong with which heads of one call; nothing where that is not known of all of them.
 
     All are given the same vectors, at positions below ``context``.
     """
+    function, reference = log.function, log.reference
     form = function.form
     if not form.has_heads or function.follows_length:
         return ()
@@ -66,7 +65,7 @@ def unlike_heads(
         if _turned_at(values, x, reference, places):
             evidence = f"in calls of {heads} heads {place} at all positions"
             return (Irregularity(Cause.AXIS, message, evidence, UNLIKE_HEADS),)
-    causes = _causes(x, values, dtype, reference, positions)
+    causes = _causes(log, x, values, dtype, positions)
     groups: dict[tuple[tuple[Cause, str, str], ...], list[int]] = {}
     for head, found in enumerate(causes):
         told = tuple((why.cause, why.message, why.evidence) for why in found)
@@ -96,17 +95,17 @@ def unlike_heads(
 
 
 def _causes(
-    x: NumberArray, values: NumberArray, dtype: str, reference: Reference, positions: Integers
-) -> list[tuple[Explanation, ...]]:
+    log: CallLog, x: NumberArray, values: NumberArray, dtype: str, positions: Integers
+) -> list[Sequence[Told]]:
     """The causes of each head of values (n, heads, columns); nothing where one is not known."""
-    causes: list[tuple[Explanation, ...]] = []
+    causes: list[Sequence[Told]] = []
     if not np.isfinite(values).all() or not np.ptp(values, axis=1).any():
         return causes
     for head in range(values.shape[1]):
         own = values[:, head]
         same = next((n for n in range(head) if np.array_equal(values[:, n], own)), None)
         found = causes[same] if same is not None else None
-        found = found or row_causes(x, own, dtype, reference, positions)
+        found = found or log.causes(x, own, dtype, log.reference, positions)
         if found is None:
             return []
         causes.append(found)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.call_forms import TABLES
-from posenc_cli.checks.function_trial import UNSTEADY
-from posenc_cli.checks.patterns import PatternFault, PatternReport, PlannedCalls
+from posenc_cli.calls.function_trial import UNSTEADY
+from posenc_cli.calls.patterns import PatternFault, PatternReport, PlannedCalls
+from posenc_cli.calls.roles import TABLES
 from posenc_cli.checks.payloads import Vectors
 from posenc_cli.checks.serving import other_vectors
 from posenc_cli.errors import InvalidInput

@@ -1,0 +1,201 @@
+"""What a parameter of a user's function may be for: one row for each role.
+
+A function with new names is called once these stand in the row of their role. A role that is new
+is a row, and what :mod:`posenc_cli.calls.payloads` gives it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Kind = Literal["vectors", "place", "tables", "number", "bystander"]
+    """What is given: vectors, what says where rows are, tables, a number or flag, or something
+    that has no part in a rotation."""
+
+CALL_AXES = ("bhnd", "bnhd", "hnd", "nhd", "nd", "nbhd", "bnf")
+"""Orders of the axes of vectors: b sequences, h heads, n rows, d columns of a head, f of all heads
+side by side."""
+
+
+class Role(Record):
+    """A role.
+
+    ``names`` are the parameters, in lower case, that have it, ``or_else`` those that have another
+    and may have it. ``says`` is what the report says of a number. A bystander is given only to a
+    parameter without a default.
+    """
+
+    name: str
+    kind: Kind
+    names: tuple[str, ...]
+    or_else: tuple[str, ...] = ()
+    says: str = ""
+
+
+_POSITION = ("pos", "position", "m", "cache_position")
+_COMPLEX = (
+    *("freqs_cis", "freqs_complex", "cis", "freqs_ci", "cos_sin_cache", "cos_sin_table"),
+    *("freqs", "rope_cache", "rope", "cache", "angles", "angle", "thetas", "phases"),
+)
+_PAIR = ("position_embeddings", "rotary_emb", "rotary_pos_emb", "pos_emb", "cos_sin")
+
+ROLES = (
+    Role("x", "vectors", ("x", "t_in", "hidden_states", "inputs", "input", "tensor", "vectors")),
+    Role("q", "vectors", ("q", "xq", "query", "queries", "query_states", "query_layer")),
+    Role("k", "vectors", ("k", "xk", "key", "keys", "key_states", "key_layer")),
+    Role("v", "vectors", ("v", "xv", "value", "values", "value_states", "value_layer")),
+    Role(
+        "cos",
+        "tables",
+        (*("cos", "cosine", "cosines", "cos_cached", "freqs_cos", "cos_table", "cos_cache"),),
+    ),
+    Role(
+        "sin",
+        "tables",
+        ("sin", "sine", "sines", "sin_cached", "freqs_sin", "sin_table", "sin_cache"),
+    ),
+    Role("freqs_cis", "tables", (*_COMPLEX, "sinusoidal_pos"), or_else=_PAIR),
+    Role("cos_sin", "tables", (*_PAIR, "sin_cos", "sincos"), or_else=_COMPLEX),
+    Role(
+        "positions",
+        "place",
+        (
+            *("positions", "position_ids", "pos_ids", "input_pos", "token_positions"),
+            *("p", "ids", "idx", "indices", "img_ids", "txt_ids", "coords", "coordinates"),
+            *_POSITION,
+        ),
+    ),
+    Role("t", "place", ("t", "pos_t", "t_ids")),
+    Role("h", "place", ("h", "pos_h", "h_ids")),
+    Role("w", "place", ("w", "pos_w", "w_ids")),
+    Role(
+        "grid",
+        "place",
+        ("grid_thw", "image_grid_thw", "video_grid_thw", "grid_hw"),
+        says="the sizes of the grid",
+    ),
+    Role(
+        "offset",
+        "place",
+        (
+            *("offset", "start_pos", "start", "start_index", "seqlen_offset", "seqlen_offsets"),
+            *("position_offset", "seq_offset", "input_offset", "cur_pos", "cache_len"),
+            *("cache_length", "past_kv_len", "past_len", "past_length", "past_seen_tokens"),
+            "past_key_values_length",
+        ),
+        or_else=_POSITION,
+        says="the first position",
+    ),
+    Role(
+        "length",
+        "number",
+        (
+            *("seq_len", "seqlen", "length", "end", "max_len", "max_seq_len", "max_seq_length"),
+            *("max_position_embeddings", "context_length"),
+        ),
+        says="how many positions there are",
+    ),
+    Role("inv_freq", "tables", ("inv_freq", "inv_freqs", "inverse_frequencies")),
+    Role(
+        "dim",
+        "number",
+        (
+            *("dim", "dims", "head_dim", "rotary_dim", "d_head", "dim_head", "head_size"),
+            *("n_elem", "kv_channels"),
+        ),
+        says="the rotary dimensions",
+    ),
+    Role("base", "number", ("base", "theta", "rope_theta", "rope_base"), says="the base"),
+    Role(
+        "heads",
+        "number",
+        ("num_heads", "n_heads", "heads", "nheads", "n_head"),
+        says="the number of heads",
+    ),
+    Role(
+        "key_heads",
+        "number",
+        ("num_kv_heads", "num_key_value_heads", "n_kv_heads"),
+        says="the number of heads of k",
+    ),
+    Role(
+        "style",
+        "number",
+        ("is_neox_style", "is_neox", "interleaved", "traditional"),
+        says="the layout of the reference",
+    ),
+    Role("mask", "bystander", ("mask", "attention_mask", "attn_mask"), says="true for each row"),
+    Role("layer", "bystander", ("layer_idx", "layer_id", "layer", "layer_number"), says="0"),
+    Role(
+        "cache",
+        "bystander",
+        ("past_key_value", "past_key_values", "kv_cache", "layer_past"),
+        says="None",
+    ),
+    Role("dtype", "bystander", ("dtype", "torch_dtype"), says="float32"),
+    Role("device", "bystander", ("device",), says="the CPU"),
+)
+"""The roles, the likelier of two first."""
+
+ALONG = ("t", "h", "w")
+"""Coordinates along one axis of several, of which the last is the last of the reference's."""
+
+TABLES = ("cos", "sin", "freqs_cis", "cos_sin")
+"""The encoding itself: posenc gives the reference's."""
+
+PLACED = ("positions", "offset", *TABLES, *ALONG, "grid")
+"""What tells a function where rows are."""
+
+NUMBERS = {role.name: role.says for role in ROLES if role.says}
+"""What the report says of a number that a function is given."""
+
+BYSTANDERS = {role.name: role.says for role in ROLES if role.kind == "bystander"}
+"""The same of what has no part in a rotation, and is given to parameters without a default."""
+
+CALL_ROLES = tuple(role.name for role in ROLES if role.kind != "bystander")
+"""What arguments of a function may be for, as a caller names them."""
+
+_ROLES_OF: dict[str, tuple[str, ...]] = {}
+for _role in ROLES:
+    for _name in _role.names:
+        _others = (role.name for role in ROLES if _name in role.or_else)
+        _ROLES_OF[_name] = (_role.name, *_others)
+
+HEAD_SIZES = ("head_size", "head_dim", "dim_head", "d_head")
+"""Parameters that are the dimensions of a head, also where fewer are rotated."""
+
+UNMET = frozenset(("mrope_section", "mrope_sections", "cu_seqlens", "block_tables", "slot_mapping"))
+"""Names of parameters that are for something else, whatever their number."""
+
+ROLES_BY_COUNT: dict[int, tuple[tuple[str, ...], ...]] = {
+    1: (("x",), ("positions",), ("length",)),
+    2: (
+        ("x", "positions"),
+        ("x", "freqs_cis"),
+        ("x", "cos_sin"),
+        ("x", "offset"),
+        ("q", "k"),
+        ("freqs_cis", "x"),
+    ),
+    3: (
+        ("q", "k", "positions"),
+        ("x", "cos", "sin"),
+        ("q", "k", "freqs_cis"),
+        ("q", "k", "cos_sin"),
+        ("positions", "q", "k"),
+        ("q", "k", "offset"),
+    ),
+    4: (("q", "k", "cos", "sin"), ("x", "cos", "sin", "positions")),
+    5: (("q", "k", "cos", "sin", "positions"),),
+}
+"""What parameters whose names say nothing are for, the commonest use of their number first."""
+
+
+def roles_of(name: str) -> tuple[str, ...]:
+    """What a parameter may be for, by its name; nothing where that says nothing."""
+    return _ROLES_OF.get(name.lower().strip("_"), ())
