@@ -26,7 +26,7 @@ def rope_check() -> Callable[..., RopeReport]:
     ``impl="file.py:name"`` is a file of the current folder, else one beside the test.
     """
     from posenc_cli.api.checking import assert_rope
-    from posenc_cli.checks.interpreter import FURTHER_FOLDERS
+    from posenc_cli.calls.interpreter import FURTHER_FOLDERS
 
     def checked(reference: Any, **subject: Any) -> RopeReport:
         __tracebackhide__ = True

@@ -21,9 +21,9 @@ from posenc_cli.api.arguments import (
     number_format,
 )
 from posenc_cli.api.arrays import is_array
+from posenc_cli.calls.call_request import CallRequest
 from posenc_cli.calls.roles import CALL_AXES, CALL_ROLES
 from posenc_cli.catalogue import adopting
-from posenc_cli.checks.call_request import CallRequest
 from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
 from posenc_cli.checks.compare import ArrayComparison, RotationComparison, Side, comparison
 from posenc_cli.checks.identify import identify_files

@@ -1,1 +1,1 @@
-"""How what is no Python function is called as one."""
+"""Calls of users' functions and graphs: the process that runs them, and what goes to and fro."""

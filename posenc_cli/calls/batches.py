@@ -24,8 +24,8 @@ from posenc_cli.calls.arrangements import (
     of_fewer_axes,
 )
 from posenc_cli.calls.patterns import PatternFault, PatternReport, PlannedCalls
+from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.rows_of_batches import Misplaced, RowsOfBatch, misplaced_rows
-from posenc_cli.checks.payloads import Vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import range_texts
@@ -34,8 +34,8 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.checks.answers import Differs
-    from posenc_cli.checks.serving import ServedFunction
+    from posenc_cli.calls.answers import Differs
+    from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
 
 

@@ -44,9 +44,9 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from posenc_cli.calls.answers import Rows
     from posenc_cli.calls.function_trial import RowCauses
-    from posenc_cli.checks.answers import Rows
-    from posenc_cli.checks.serving import ServedFunction
+    from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, NumberArray, Reals
 

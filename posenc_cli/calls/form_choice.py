@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.calls.answers import is_frequencies, table_rows
 from posenc_cli.calls.call_form import (
     MOST_FORMS,
     SIDE_BY_SIDE,
@@ -32,10 +33,9 @@ from posenc_cli.calls.call_form import (
     unplaced,
     with_rows_chosen,
 )
+from posenc_cli.calls.function_process import SECONDS
+from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.roles import CALL_AXES, TABLES
-from posenc_cli.checks.answers import is_frequencies, table_rows
-from posenc_cli.checks.function_process import SECONDS
-from posenc_cli.checks.payloads import Vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import FLOAT32
 from posenc_cli.records import replace
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Literal
 
+    from posenc_cli.calls.answers import Returned
     from posenc_cli.calls.call_form import CallForm
-    from posenc_cli.checks.answers import Returned
-    from posenc_cli.checks.called_function import CalledFunction
+    from posenc_cli.calls.called_function import CalledFunction
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
 
     Outcome = Literal["vectors", "tables", "frequencies"]

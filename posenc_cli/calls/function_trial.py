@@ -12,7 +12,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.checks.serving import ServedFunction
+    from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers, NumberArray, UnitMatrices
 

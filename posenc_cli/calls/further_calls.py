@@ -13,9 +13,9 @@ import numpy as np
 
 from posenc_cli.calls.function_trial import UNSTEADY
 from posenc_cli.calls.patterns import PatternFault, PatternReport, PlannedCalls
+from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.roles import TABLES
-from posenc_cli.checks.payloads import Vectors
-from posenc_cli.checks.serving import other_vectors
+from posenc_cli.calls.serving import other_vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.frameworks import BY_NAME
 from posenc_cli.inference.causes import Cause
@@ -26,8 +26,8 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from posenc_cli.checks.answers import Differs
-    from posenc_cli.checks.serving import ServedFunction
+    from posenc_cli.calls.answers import Differs
+    from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.inference.turning import ColumnPairing
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
 

@@ -14,7 +14,7 @@ import numpy as np
 from posenc_cli.calls.arrangements import Arrangement, arrangements, must_hold
 from posenc_cli.calls.further_calls import planes_of, try_half_precision, try_strided
 from posenc_cli.calls.patterns import PatternFault, PatternReport, PlannedCalls
-from posenc_cli.checks.payloads import Vectors
+from posenc_cli.calls.payloads import Vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.reference import Reference
@@ -22,8 +22,8 @@ from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from posenc_cli.checks.answers import Differs
-    from posenc_cli.checks.serving import ServedFunction
+    from posenc_cli.calls.answers import Differs
+    from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.inference.turning import ColumnPairing
     from posenc_cli.numerics.arrays import NumberArray
 

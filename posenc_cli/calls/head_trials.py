@@ -12,8 +12,8 @@ from posenc_cli.calls.function_trial import (
     numbers_text,
     unmeasured,
 )
-from posenc_cli.checks.payloads import Vectors
-from posenc_cli.checks.serving import other_vectors
+from posenc_cli.calls.payloads import Vectors
+from posenc_cli.calls.serving import other_vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import range_texts

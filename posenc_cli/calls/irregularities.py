@@ -20,6 +20,7 @@ from posenc_cli.calls.function_trial import (
     unsteady,
 )
 from posenc_cli.calls.head_trials import heads_apart, heads_exchanged
+from posenc_cli.calls.serving import other_vectors
 from posenc_cli.calls.vector_trials import (
     added_to_rows,
     bending,
@@ -27,7 +28,6 @@ from posenc_cli.calls.vector_trials import (
     mixing_of_rows,
     rounding_of_vectors,
 )
-from posenc_cli.checks.serving import other_vectors
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import HALVES, round_to_half
 

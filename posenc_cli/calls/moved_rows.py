@@ -17,7 +17,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from posenc_cli.checks.answers import Differs, Rows
+    from posenc_cli.calls.answers import Differs, Rows
     from posenc_cli.numerics.arrays import Integers, NumberArray
 
 

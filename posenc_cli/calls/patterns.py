@@ -21,8 +21,8 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from posenc_cli.checks.answers import Differs, Rows
-    from posenc_cli.checks.serving import ServedFunction
+    from posenc_cli.calls.answers import Differs, Rows
+    from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.numerics.arrays import Integers, NumberArray
 
 SEQUENCE = 256

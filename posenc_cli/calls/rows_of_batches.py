@@ -16,8 +16,8 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from posenc_cli.checks.answers import Differs
-    from posenc_cli.checks.serving import ServedFunction
+    from posenc_cli.calls.answers import Differs
+    from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.numerics.arrays import Integers, NumberArray
 
 _MOST_CELLS = 1 << 22

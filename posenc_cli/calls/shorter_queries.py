@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.calls.patterns import PatternFault, PatternReport, PlannedCalls
-from posenc_cli.checks.payloads import Vectors
+from posenc_cli.calls.payloads import Vectors
 
 if TYPE_CHECKING:
-    from posenc_cli.checks.answers import Differs
-    from posenc_cli.checks.serving import ServedFunction
+    from posenc_cli.calls.answers import Differs
+    from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.numerics.arrays import Integers
 
 _KEYS, _QUERIES, _FIRST = 7, 3, 9

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.calls.function_trial import ALIKE, UNLIKE_HEADS, Irregularity
-from posenc_cli.checks.payloads import Vectors
-from posenc_cli.checks.serving import other_vectors
+from posenc_cli.calls.payloads import Vectors
+from posenc_cli.calls.serving import other_vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import range_texts
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.calls.call_log import CallLog
     from posenc_cli.calls.function_trial import Told
-    from posenc_cli.checks.serving import ServedFunction
+    from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers, NumberArray
 

@@ -14,8 +14,8 @@ from posenc_cli.calls.function_trial import (
     turned_vectors,
     unmeasured,
 )
-from posenc_cli.checks.payloads import Vectors
-from posenc_cli.checks.serving import other_vectors
+from posenc_cli.calls.payloads import Vectors
+from posenc_cli.calls.serving import other_vectors
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import FLOAT8, HALVES, largest_code, round_to_codes, round_to_half
 

@@ -23,6 +23,8 @@ from posenc_cli.calls.call_log import (
     of_short_and_long,
     past_default_length,
 )
+from posenc_cli.calls.call_request import CallRequest
+from posenc_cli.calls.function_process import MOST_ROWS
 from posenc_cli.calls.function_trial import (
     ALIKE,
     COARSE,
@@ -42,15 +44,13 @@ from posenc_cli.calls.further_calls import (
 from posenc_cli.calls.grid_calls import try_grid_calls
 from posenc_cli.calls.irregularities import irregularities, length_note, returned_half, with_faults
 from posenc_cli.calls.patterns import LONG, SEQUENCE, PatternReport, PlannedCalls, try_patterns
+from posenc_cli.calls.serving import CELLS, ServedFunction
 from posenc_cli.calls.shorter_queries import try_shorter_queries
 from posenc_cli.calls.unlike_heads import unlike_heads
-from posenc_cli.checks.call_request import CallRequest
 from posenc_cli.checks.codes import SubjectKind
-from posenc_cli.checks.function_process import MOST_ROWS
 from posenc_cli.checks.lengths import depends_on_length
 from posenc_cli.checks.result_reader import Conduct, ResultReader
 from posenc_cli.checks.row_causes import row_causes
-from posenc_cli.checks.serving import CELLS, ServedFunction
 from posenc_cli.checks.subject import Subject, frequency_subject, table_subject
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.turning import PositionRows
@@ -60,8 +60,8 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.checks.answers import Differs, Rows
-    from posenc_cli.checks.serving import FunctionTarget
+    from posenc_cli.calls.answers import Differs, Rows
+    from posenc_cli.calls.serving import FunctionTarget
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import Progress
     from posenc_cli.numerics.arrays import Integers, NumberArray, UnitMatrices

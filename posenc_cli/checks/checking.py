@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.budget import COMPUTED_CELLS, check_size
+from posenc_cli.calls.call_request import CallRequest
 from posenc_cli.calls.roles import TABLES
 from posenc_cli.checks import subject as subjects
-from posenc_cli.checks.call_request import CallRequest
 from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.heads import matrices_of_heads, report_of_heads
 from posenc_cli.checks.keys import report_of_both
@@ -45,8 +45,8 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from posenc_cli.calls.serving import FunctionTarget
     from posenc_cli.checks.definition import SourcePlace
-    from posenc_cli.checks.serving import FunctionTarget
     from posenc_cli.checks.subject import GivenArray, Subject
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.formulas.declare import Bound
@@ -137,7 +137,7 @@ class CheckRequest(Record):
         for kind, given in kinds.items():
             if given is not None:
                 if callable(given):
-                    from posenc_cli.checks.function_here import name_of_function
+                    from posenc_cli.calls.function_here import name_of_function
 
                     return f"{kind} {name_of_function(given)}"
                 names = given if isinstance(given, tuple) else (given,)

@@ -11,7 +11,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posenc_cli.checks.interpreter import FURTHER_FOLDERS, chosen_python
+from posenc_cli.calls.interpreter import FURTHER_FOLDERS, chosen_python
 from posenc_cli.errors import Unavailable
 from posenc_cli.records import Record
 from posenc_cli.transaction import open_input

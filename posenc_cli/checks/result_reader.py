@@ -17,8 +17,8 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from posenc_cli.calls.answers import Returned
     from posenc_cli.calls.function_trial import Irregularity
-    from posenc_cli.checks.answers import Returned
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
     from posenc_cli.numerics.arrays import Integers, NumberArray, Reals, UnitMatrices

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from posenc_cli import frameworks
+from posenc_cli.calls import worker
 from posenc_cli.calls.onnx import Refused
-from posenc_cli.checks import worker
 
 MLX = """
 import mlx.core as mx

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from posenc_cli.calls.answers import Returned, table_rows
 from posenc_cli.calls.arrangements import Arrangement, must_hold
 from posenc_cli.calls.call_form import CallForm
+from posenc_cli.calls.called_function import CalledFunction
 from posenc_cli.calls.function_trial import FunctionTrial
 from posenc_cli.calls.vector_trials import added_to_rows
 from posenc_cli.checks import keys
-from posenc_cli.checks.answers import Returned, table_rows
-from posenc_cli.checks.called_function import CalledFunction
 
 ANGLES = np.arange(12.0).reshape(4, 3)
 COS, SIN = np.cos(ANGLES), np.sin(ANGLES)

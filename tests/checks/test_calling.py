@@ -11,11 +11,11 @@ import time
 import numpy as np
 import pytest
 
-from posenc_cli.checks import function_process
+from posenc_cli.calls import function_process
+from posenc_cli.calls.interpreter import worker_command
 from posenc_cli.checks.calling import implementation
 from posenc_cli.checks.codes import FindingName
 from posenc_cli.checks.diagnosis import diagnose
-from posenc_cli.checks.interpreter import worker_command
 from posenc_cli.checks.verdict import examine
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.inference.causes import Cause
@@ -486,7 +486,7 @@ def test_a_function_that_copies_its_process_answers_once(call, own):
 
 @pytest.mark.slow
 def test_a_function_that_never_returns_is_given_up(call, own, monkeypatch):
-    monkeypatch.setattr("posenc_cli.checks.function_process.SECONDS", 0.5)
+    monkeypatch.setattr("posenc_cli.calls.function_process.SECONDS", 0.5)
     status, _, err = call("rope-check", "-s", "rope", *own("endless"))
     assert status == 2
     assert "gave no answer" in err

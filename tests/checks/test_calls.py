@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from posenc_cli.calls.call_form import MOST_FORMS, forms
+from posenc_cli.calls.serving import ServedFunction
 from posenc_cli.calls.signature import NamedParameter, Signature
-from posenc_cli.checks.serving import ServedFunction
 from tests.checks import rope
 
 DOUBLES = Path(__file__).with_name("doubles.py")
@@ -412,7 +412,7 @@ def test_a_function_is_never_found_right_by_the_way_it_is_called(tmp_path):
 
 
 def _plain():
-    from posenc_cli.checks.call_request import CallRequest
+    from posenc_cli.calls.call_request import CallRequest
 
     return CallRequest()
 

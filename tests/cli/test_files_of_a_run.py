@@ -286,10 +286,10 @@ OWN = {
     "render/graphics.py",  # a picture in memory
     "loading.py",  # code, here and in the process of a function
     "checks/pack_readers.py",  # programs of posenc's own
-    "checks/worker.py",  # another process
     "experiments/corpus.py",  # a text of posenc's own
     "experiments/folder.py",  # what runs keep
     "experiments/worker.py",  # another process
+    "calls/worker.py",  # another process
     "calls/onnx.py",  # runs in the process of a user's function
     "cli/check_reports.py",  # the summary of a GitHub step, which is added to
     "cli/rendered_help.py",  # a text of posenc's own

@@ -6,15 +6,15 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.calls import worker
+from posenc_cli.calls.called_function import CalledFunction
 from posenc_cli.calls.onnx import Refused
-from posenc_cli.checks import worker
-from posenc_cli.checks.called_function import CalledFunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.checks.call_request import CallRequest
-    from posenc_cli.checks.payloads import Payload
+    from posenc_cli.calls.call_request import CallRequest
+    from posenc_cli.calls.payloads import Payload
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers
 

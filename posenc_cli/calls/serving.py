@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.calls.answers import Returned, table_rows
 from posenc_cli.calls.call_form import usual_axes
 from posenc_cli.calls.form_choice import FormChoice
-from posenc_cli.checks.answers import Returned, table_rows
-from posenc_cli.checks.function_here import FunctionHere
-from posenc_cli.checks.function_process import FunctionProcess
-from posenc_cli.checks.payloads import Vectors
+from posenc_cli.calls.function_here import FunctionHere
+from posenc_cli.calls.function_process import FunctionProcess
+from posenc_cli.calls.payloads import Vectors
 from posenc_cli.errors import abbreviated
 from posenc_cli.records import replace
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from posenc_cli.calls.call_form import CallForm
+    from posenc_cli.calls.call_request import CallRequest
+    from posenc_cli.calls.called_function import CalledFunction
     from posenc_cli.calls.form_choice import Outcome
-    from posenc_cli.checks.call_request import CallRequest
-    from posenc_cli.checks.called_function import CalledFunction
     from posenc_cli.errors import InvalidInput
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Float32Rows, Integers, NumberArray

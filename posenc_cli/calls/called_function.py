@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.calls.answers import Returned, check_description, returned_arrays
+from posenc_cli.calls.payloads import request, settings, settings_by_name, style
 from posenc_cli.calls.roles import HEAD_SIZES
 from posenc_cli.calls.signature import Signature
-from posenc_cli.checks.answers import Returned, check_description, returned_arrays
-from posenc_cli.checks.payloads import request, settings, settings_by_name, style
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, quoted_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.calls.call_form import CallForm
-    from posenc_cli.checks.call_request import CallRequest
-    from posenc_cli.checks.payloads import Payload, Vectors
+    from posenc_cli.calls.call_request import CallRequest
+    from posenc_cli.calls.payloads import Payload, Vectors
     from posenc_cli.errors import PosencError
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from posenc_cli.calls import worker
+from posenc_cli.calls.answers import returned_arrays
 from posenc_cli.calls.onnx import Refused
-from posenc_cli.checks import worker
-from posenc_cli.checks.answers import returned_arrays
 from posenc_cli.frameworks import BY_NAME
 
 GOOD = """

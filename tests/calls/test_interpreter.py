@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from posenc_cli import frameworks, loading
-from posenc_cli.calls import onnx
-from posenc_cli.checks import interpreter
-from posenc_cli.checks.interpreter import chosen_python, worker_command
+from posenc_cli.calls import interpreter, onnx
+from posenc_cli.calls.interpreter import chosen_python, worker_command
 from posenc_cli.errors import Unavailable
 from tests.processes import PATIENCE, spawn
 

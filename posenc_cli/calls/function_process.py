@@ -8,9 +8,9 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from posenc_cli.checks.called_function import CalledFunction
-from posenc_cli.checks.exchange import Exchange, Lateness, Silence
-from posenc_cli.checks.interpreter import TOO_OLD, chosen_python, worker_command
+from posenc_cli.calls.called_function import CalledFunction
+from posenc_cli.calls.exchange import Exchange, Lateness, Silence
+from posenc_cli.calls.interpreter import TOO_OLD, chosen_python, worker_command
 from posenc_cli.errors import (
     InvalidInput,
     Unavailable,
@@ -21,8 +21,8 @@ from posenc_cli.errors import (
 from posenc_cli.transaction import note_code
 
 if TYPE_CHECKING:
-    from posenc_cli.checks.call_request import CallRequest
-    from posenc_cli.checks.payloads import Payload
+    from posenc_cli.calls.call_request import CallRequest
+    from posenc_cli.calls.payloads import Payload
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers
 
