@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from posenc_cli.calls.roles import (
     ALONG,
+    BYSTANDERS,
     CALL_AXES,
     NUMBERS,
     PLACED,
     ROLES_BY_COUNT,
     TABLES,
+    TURNED,
     roles_of,
 )
 from posenc_cli.records import Record, replace
@@ -75,6 +77,12 @@ _KIND_TEXTS = {
 SIDE_BY_SIDE = {"halves": "neighbours", "angles in halves": "angles side by side"}
 """The kind in which the two columns of a value stand side by side, of that where they do not."""
 
+_TOLD = ("base", "style", "length", "dim")
+"""Numbers of the reference's that a function of vectors is told by optional parameters too."""
+
+_STACKED = ("bnhd", "nhd")
+"""Axes of q, of k and of v where an axis before that of heads holds the three."""
+
 _TRAILING = {"stacked": "2", "matrices": "22"}
 """Axes of tables that have more than one number a pair, after that of pairs."""
 
@@ -104,7 +112,7 @@ class CallForm(Record):
     the call, of which positions or an offset choose; ``exact`` that they have as many. ``blank``
     is which of the two columns of a value that stands twice holds 0. ``dtype`` is the number format
     of vectors. ``counted`` says that a length is that of the call's rows, wherever they begin,
-    ``real`` that whole coordinates are given as real numbers.
+    ``real`` that whole coordinates are given as real numbers, ``boxed`` that an offset is an array.
     """
 
     arguments: tuple[Argument, ...]
@@ -120,18 +128,25 @@ class CallForm(Record):
     dtype: str = "float32"
     counted: bool = False
     real: bool = False
+    boxed: bool = False
 
     def has(self, *roles: str) -> bool:
         """Whether an argument has one of these roles."""
         return any(argument.role in roles for argument in self.arguments)
 
     @property
+    def parameters(self) -> set[str]:
+        """The parameters that are given something."""
+        return {argument.parameter for argument in self.arguments}
+
+    @property
     def vectors(self) -> tuple[int, ...]:
-        """Which arguments are vectors."""
+        """Which arguments are vectors: that of q, k and v in one twice, for q and for k."""
         return tuple(
             place
             for place, argument in enumerate(self.arguments)
-            if argument.role in ("x", "q", "k")
+            if argument.role in TURNED
+            for _ in range(1 + (argument.role == "qkv"))
         )
 
     @property
@@ -142,7 +157,8 @@ class CallForm(Record):
     @property
     def follows_axes(self) -> bool:
         """Whether positions are given as coordinates, of which there are several."""
-        return "a" in self.position_axes or any(own.axis is not None for own in self.arguments)
+        by_axis = any(own.axis is not None for own in self.arguments)
+        return by_axis or "a" in self.position_axes + self.table_axes
 
     @property
     def placed_by(self) -> str:
@@ -169,8 +185,8 @@ class CallForm(Record):
 
     @property
     def one_head_count(self) -> bool:
-        """Whether q and k are told one number of heads, so that k has as many."""
-        return self.has("heads") and not self.has("key_heads")
+        """Whether one number, or one array, says how many heads q has, and k has as many."""
+        return self.has("qkv") or (self.has("heads") and not self.has("key_heads"))
 
     @property
     def flat(self) -> bool:
@@ -229,7 +245,8 @@ class CallForm(Record):
 
         parts = []
         if self.axes:
-            parts.append(f"{names('x', 'q', 'k', 'v')} {shape(self.axes)}")
+            of_three = self.axes.replace("h", "3h") if self.has("qkv") else self.axes
+            parts.append(f"{names('qkv', 'x', 'q', 'k', 'v')} {shape(of_three)}")
         if self.position_axes:
             kind = ", real numbers" if self.real else ""
             parts.append(f"{names('positions')} {shape(self.position_axes)}{kind}")
@@ -270,6 +287,7 @@ def forms(
         arguments
         for arguments in (_called(signature, call) if call else _assignments(signature, axes))
         if all(own.role != "grid" for own in arguments) or reference.grid is not None
+        if all(own.role != "sections" for own in arguments) or axes
     ]
     widths = dict.fromkeys((reference.head, 2 * reference.pairs))
     groups = [
@@ -328,11 +346,14 @@ def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ..
         return
     if signature.unmet:
         return
-    required = signature.required
+    required = [given for given in signature.required if not {*given.roles()} & BYSTANDERS]
     optional = [
         given
         for given in signature.parameters
-        if given.default is not None and given.roles() and not given.variable
+        if given.default is not None
+        and given.roles()
+        and not given.variable
+        and not {*given.roles()} & BYSTANDERS
     ]
     along, of_axes = {*ALONG[-axes:]} if axes else set(), {*ALONG, "grid"}
     by_name = list(itertools.product(*(given.roles() or ("",) for given in required)))
@@ -355,13 +376,29 @@ def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ..
         )
     ]
     for by_use in dict.fromkeys((*named, *partly)):
+        uses = dict(zip((given.name for given in required), by_use, strict=True))
         arguments = tuple(
-            _argument(role, given.name, by_name=given.by_name)
-            for role, given in zip(by_use, required, strict=True)
+            _argument(uses.get(own.name) or own.roles()[0], own.name, by_name=own.by_name)
+            for own in signature.required
         )
-        yield from (arguments + more for more in _optional(by_use, optional))
+        for more in _optional(by_use, optional):
+            given = {own.parameter for own in (*arguments, *more)}
+            numbers = [own for own in _told(signature) if own.parameter not in given]
+            if numbers and {*TURNED} & {*by_use}:
+                yield (*arguments, *more, *numbers)
+            yield arguments + more
         if any(given.kind == "VAR_POSITIONAL" for given in signature.parameters or ()):
             yield from (arguments + more for more in _more(by_use))
+
+
+def _told(signature: Signature) -> list[Argument]:
+    """Optional parameters of a function of vectors that have the reference's numbers."""
+    return [
+        Argument(role, given.name, given.name)
+        for given in signature.parameters or ()
+        for role in given.roles()[:1]
+        if given.default is not None and role in _TOLD and given.name not in ("dim", "dims")
+    ]
 
 
 def _more(roles: tuple[str, ...]) -> Iterator[tuple[Argument, ...]]:
@@ -397,7 +434,7 @@ def _optional(
     makes = tuple(
         Argument(role, given.name, given.name) for role, given in missing if role in numbers
     )
-    if makes and not {"x", "q", "k"} & set(roles):
+    if makes and not {*TURNED} & set(roles):
         yield makes
     yield ()
 
@@ -405,17 +442,19 @@ def _optional(
 def by_places(found: Iterable[CallForm], signature: Signature) -> list[list[CallForm]]:
     """Forms in groups by which parameters are given that say where rows are.
 
-    Last are the forms that give none of these though the signature has some, and those of tables
-    of the call's own rows, which leave nothing to a parameter that would choose of more.
+    Those that give fewer numbers of the reference's come later. Last are the forms that give none
+    of these though the signature has some, and those of tables of the call's own rows, which leave
+    nothing to a parameter that would choose of more.
     """
-    places = _places(signature)
-    groups: dict[tuple[bool, tuple[str, ...]], list[CallForm]] = {}
+    places, told = _places(signature), _told(signature)
+    groups: dict[tuple[bool, int, tuple[str, ...]], list[CallForm]] = {}
     for form in found:
         names = tuple(own.parameter for own in form.arguments if own.parameter in places)
         ones_own = form.has(*TABLES) and form.has("positions", "offset") and not form.chosen
         left_out = ones_own or (bool(places) and not form.has(*PLACED))
-        groups.setdefault((left_out, names), []).append(form)
-    return [groups[key] for key in sorted(groups, key=lambda key: key[0])]
+        lacks = sum(own.parameter not in form.parameters for own in told) if form.axes else 0
+        groups.setdefault((left_out, lacks, names), []).append(form)
+    return [groups[key] for key in sorted(groups, key=lambda key: key[:2])]
 
 
 def unplaced(form: CallForm, signature: Signature) -> str:
@@ -486,12 +525,16 @@ def _expanded(
         leads = _LEADS[axes]
         if len(orders) == 1 and any(g.name == "unsqueeze_dim" for g in signature.parameters or ()):
             leads = tuple(lead for lead in leads if lead == "bnw") or leads  # of transformers
+        if form.has("sections"):  # of Qwen2-VL: tables of every axis
+            leads = tuple(f"a{lead}" for lead in leads if lead[0] == "b")
         for one, lead in itertools.product(of_kinds, leads):
             yield next(_placed(replace(one, table_axes=lead)))
 
 
 def _in_axes(form: CallForm, axes: str, signature: Signature) -> CallForm | None:
-    """A form with axes; None of heads side by side whose number nothing says."""
+    """A form with axes; None where it cannot have them: nothing says how many heads stand in f."""
+    if form.has("qkv") and axes not in _STACKED:
+        return None
     if axes != "bnf":
         return replace(form, axes=axes)
     told = [given for given in signature.parameters or () if given.tells_heads]
@@ -542,7 +585,9 @@ def _named_axes(form: CallForm, signature: Signature) -> str:
         "interleaved",
     }:
         return "bnhd"  # torchtune's, flash-attention's
-    if form.has("positions") and not form.has("q", *TABLES):
+    if form.has("qkv"):
+        return "bnhd" if "b" in form.axes or not form.axes else "nhd"
+    if form.has("positions") and not form.has("q", "qkv", *TABLES):
         return "nd"
     return "bnhd" if form.has("freqs_cis") else "bhnd"
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from posenc_cli.calls.answers import Returned, check_description, returned_arrays
-from posenc_cli.calls.payloads import request, settings, settings_by_name, style
-from posenc_cli.calls.roles import HEAD_SIZES
+from posenc_cli.calls.payloads import (
+    NOTHING,
+    request,
+    settings,
+    settings_by_name,
+    shares_of_axes,
+    style,
+)
+from posenc_cli.calls.roles import HEAD_SIZES, roles_of
 from posenc_cli.calls.signature import Signature
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, quoted_name
 
@@ -93,7 +98,8 @@ class CalledFunction(ABC):
         Raises: InvalidInput, Unavailable.
         """
         self.first_rows = self.first_end = 0
-        self.signature = self._described()
+        self.told: list[tuple[str, str]] = []
+        self.signature = self._class = self._described()
         if self.signature.is_class:
             self._make()
         if not self.signature.libraries:
@@ -122,12 +128,21 @@ class CalledFunction(ABC):
         except (ValueError, KeyError, TypeError, AttributeError):
             raise self._unreadable() from None
 
+    def remake(self) -> None:
+        """Make another object, where the function is one of a class.
+
+        Raises: InvalidInput.
+        """
+        if self._class.is_class:
+            self.signature = self._class
+            self._make()
+
     def _make(self) -> None:
-        """Make an object of a class whose parameters are known.
+        """Make an object of a class whose parameters are known; it is ``told`` of some roles.
 
         Raises: InvalidInput where one is not.
         """
-        roles = {**settings(self.reference), "length": self._context}
+        roles = {**settings(self.reference), "length": self._context, **NOTHING}
         named, config = self._named_settings(), self.asked.config
         values: dict[str, Any] = {}
         configs, shares = {}, self._shares_of_axes()
@@ -141,7 +156,7 @@ class CalledFunction(ABC):
                 self.default_length = (given.name, length) if 0 < length < self._context else None
                 if self.by_default:
                     continue
-            if role is not None:
+            if role in roles and not (role in NOTHING and given.default):
                 values[given.name] = roles[role]
             elif "style" in given.roles():
                 values[given.name] = style(given.name, self.reference)
@@ -154,6 +169,7 @@ class CalledFunction(ABC):
                 hint += "name an object of it: rope = Rope(…) in the module, then module:rope"
                 raise self.invalid(f"is a class that needs {given.name}", hint=hint)
         self._exchanged({"do": "make", "values": values, "configs": configs})
+        self.told = [(role, name) for name in values for role in roles_of(name)[:1]]
         text = ", ".join(
             f"{name}={format(value, '.15g') if isinstance(value, float) else value}"
             for name, value in (values | dict.fromkeys(configs, "…")).items()
@@ -172,10 +188,10 @@ class CalledFunction(ABC):
         coordinates = self.reference.coordinates
         if coordinates is None or coordinates.oblique:
             return {}
-        pairs, columns = (n * np.bincount(coordinates.axes) for n in (1, 2))
+        pairs, columns = shares_of_axes(self.reference)
         return {
-            **dict.fromkeys(("mrope_section", "mrope_sections"), pairs.tolist()),
-            **dict.fromkeys(("axes_dim", "axes_dims", "axes_dims_rope"), columns.tolist()),
+            **dict.fromkeys(("mrope_section", "mrope_sections"), pairs),
+            **dict.fromkeys(("axes_dim", "axes_dims", "axes_dims_rope"), columns),
         }
 
     def _named_settings(self) -> dict[str, float]:
@@ -233,6 +249,13 @@ class CalledFunction(ABC):
         Raises: InvalidInput for what has not the shape of the vectors given.
         """
         wanted = len(form.vectors)
+        if form.has("qkv"):
+            results = [
+                Returned(result.values[..., part, :, :], result.dtype)
+                for result in results[:1]
+                if result.values.shape[-3:-2] == (3,)
+                for part in range(3)
+            ] or results
         if not results:
             raise self.invalid("returned None, not real numbers")
         if len(results) < wanted:

@@ -95,8 +95,6 @@ class FormChoice:
             self._choose_rows()
         elif self.form.placed_by and not self.form.chosen and self.fitness >= _FITS:
             self._choose_place()
-        if self.form.has("v"):
-            self.untried += ("whether v comes back as it was",)
         said = (*self.untried, *self._tried)
         self.untried += left_alone(self.form, process.signature, said)
 

@@ -66,7 +66,7 @@ class FunctionHere(CalledFunction):
             header, data = json.loads(line), b"".join(parts)
         try:
             if header["do"] == "make":
-                self._function = worker.made(self._function, header)
+                self._function = worker.made(self._given, header)
                 return {}, bytearray()
             if header["do"] == "describe":
                 return worker.description(self._function), bytearray()

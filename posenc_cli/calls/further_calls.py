@@ -342,6 +342,50 @@ def _rounded_with_vectors(
     return None
 
 
+def try_boxed_offset(function: ServedFunction, differs: Differs) -> PatternReport:
+    """Give the first position as an array, as code that keeps it on a device has it."""
+    form = function.form
+    if not form.has("offset"):
+        return PatternReport((), ())
+    name = next(own.parameter for own in form.arguments if own.role == "offset")
+    text, calls = f"{name} as an array", PlannedCalls(function)
+    x = _vectors_of_chance(_STRIDED_ROWS, form.columns)[None, :, None]
+    vectors = [Vectors(x, _STRIDED_ROWS)] * len(form.vectors)
+    with calls.planned(text):
+        boxed, plain = (
+            np.concatenate([each.values for each in results], axis=2)
+            for results in (
+                function.together(own, _BOXED + np.arange(_STRIDED_ROWS), vectors)
+                for own in (replace(form, boxed=True), form)
+            )
+        )
+        if differs(boxed, plain):
+            known = f"{name} that is an array counts otherwise than a number"
+            return PatternReport((), (PatternFault(f"called with {text} it differs", known),))
+    return calls.report()
+
+
+_BOXED = 7
+"""The first position of a call that is told it as an array."""
+
+
+def try_values_beside(function: ServedFunction, differs: Differs) -> PatternReport:
+    """Look at v, which a function is given beside q and k and must not change."""
+    calls, faults = PlannedCalls(function), list[PatternFault]()
+    if not function.form.has("v", "qkv"):
+        return PatternReport((), ())
+    text = "whether v comes back as it was"
+    with calls.planned(text):
+        given, left = function.values_beside()
+        if left is None:
+            return PatternReport((), (), (text,))
+        if differs(left, given.astype(np.float32)):
+            off = np.abs(left - given).max()
+            known = "v is changed, where q and k alone rotate"
+            faults.append(PatternFault(f"v comes back off by {off:.2g}", known, Cause.UNKNOWN))
+    return calls.report(*faults)
+
+
 def try_strided(function: ServedFunction, differs: Differs) -> PatternReport:
     """Give a function views of larger arrays: of other rows, then of other columns."""
     calls, faults = PlannedCalls(function), list[PatternFault]()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.calls.block_trials import left_whole, rows_in_blocks
 from posenc_cli.calls.function_trial import (
     MULTIPLE,
     Irregularity,
@@ -19,7 +18,7 @@ from posenc_cli.calls.function_trial import (
     unmeasured,
     unsteady,
 )
-from posenc_cli.calls.head_trials import heads_apart, heads_exchanged
+from posenc_cli.calls.head_trials import heads_exchanged
 from posenc_cli.calls.serving import other_vectors
 from posenc_cli.calls.vector_trials import (
     added_to_rows,
@@ -102,10 +101,6 @@ def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[
             "the function exchanges q and k",
         )
         return
-    in_blocks = rows_in_blocks(trial)
-    if in_blocks is not None:
-        yield in_blocks
-        return
     partner = follows_partner(trial, values)
     if partner is not None:
         yield partner
@@ -127,7 +122,7 @@ def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[
         other_sum = (
             "gives other values for vectors in one call than for their unit vectors in calls"
         )
-        yield heads_apart(trial) or left_whole(trial) or unmeasured(other_sum)
+        yield unmeasured(other_sum)
 
 
 def _counting(trial: FunctionTrial) -> str:
@@ -176,10 +171,6 @@ def _dependences(trial: FunctionTrial) -> Iterator[Irregularity]:
     ends = [0, positions.size - 1]
     alone = np.concatenate([trial.given(x[[k]], positions[[k]]) for k in ends])
     if trial.differs(alone, expected[ends]):
-        in_blocks = rows_in_blocks(trial)
-        if in_blocks is not None:
-            yield in_blocks
-            return
         yield _of_rows("depends on how many rows it is given, not on their positions alone")
 
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers, NumberArray
 
+NOTHING: dict[str, Any] = {"layer": 0, "cache": None}
+"""What is given to who has no part in a rotation."""
+
 _SHOWN = 256
 """Rows that a longer table has before those of far positions: those of positions from 0 on."""
 
@@ -86,7 +89,7 @@ class Payload:
             "library": form.library,
             "arguments": [],
             "named": {},
-            "in_place": list(form.vectors) if in_place else [],
+            "in_place": sorted({*form.vectors}) if in_place else [],
         }
         self._parts: list[bytes] = []
         self.size = 0
@@ -107,7 +110,7 @@ class Payload:
             "dtype": data.dtype.name,
             "shape": data.shape,
             "broadcast": whole,
-            "reshape": tuple(reshape or whole),
+            "reshape": whole if reshape is None else tuple(reshape),
             "bytes": data.nbytes,
         }
 
@@ -150,6 +153,92 @@ class _RowPlaces:
             self.offset = first.size
 
 
+class _Call:
+    """One call: what each argument is given, by its role."""
+
+    def __init__(
+        self,
+        payload: Payload,
+        form: CallForm,
+        reference: Reference,
+        positions: Integers,
+        vectors: Sequence[Vectors],
+    ) -> None:
+        self.payload, self.form, self.reference = payload, form, reference
+        self.positions, self.all_vectors = positions, vectors
+        self.remaining = iter(vectors)
+        self.places = _RowPlaces(form, positions)
+        self._tables: dict[str, NumberArray] = {}
+        if form.has(*TABLES):
+            self._tables = _tables(form, reference, self.places.held)
+
+    @property
+    def batch(self) -> int:
+        """How many sequences it has."""
+        return self.all_vectors[0].batch if self.all_vectors else 1
+
+    def heads(self, which: int) -> int:
+        """How many heads the first or the last vectors have."""
+        return self.all_vectors[which].heads if self.all_vectors else 1
+
+    def vectors(self, *given: Vectors) -> dict[str, Any]:
+        """Vectors, or several of them in one array."""
+        return _vectors(self.payload, self.form, *given)
+
+    def table(self, name: str) -> dict[str, Any]:
+        """A table of the reference's."""
+        return _table(self.payload, self.form, self._tables[name])
+
+    def both_tables(self, parameter: str) -> dict[str, Any]:
+        """Cosines and sines, in the order of the parameter's name."""
+        names = ("sin", "cos") if parameter.startswith("sin") else ("cos", "sin")
+        return {"tuple": [self.table(name) for name in names]}
+
+    def attribute(self, name: str) -> dict[str, Any]:
+        """The format of the call's vectors, or where they are."""
+        bits = np.uint16 if self.form.dtype == "bfloat16" else self.form.dtype
+        array = {**self.payload.array(np.zeros(1, bits)), "dtype": self.form.dtype}
+        return {"attribute": name, "of": array}
+
+
+_ARRAYS: dict[str, Callable[[_Call, Argument], dict[str, Any]]] = {
+    **dict.fromkeys(("x", "q", "k"), lambda call, _: call.vectors(next(call.remaining))),
+    "v": lambda call, _: call.vectors(values_beside(call.all_vectors[0])),
+    "qkv": lambda call, _: call.vectors(*call.all_vectors, values_beside(call.all_vectors[0])),
+    **dict.fromkeys(
+        ("positions", "grid"),
+        lambda call, own: call.payload.array(
+            _positions(own, call.form, call.reference, call.places.ids)
+        ),
+    ),
+    "inv_freq": lambda call, _: call.payload.array(call.reference.frequencies.astype(np.float32)),
+    "cos_sin": lambda call, own: call.both_tables(own.parameter),
+    **dict.fromkeys(("cos", "sin", "freqs_cis"), lambda call, own: call.table(own.role)),
+    **dict.fromkeys(("dtype", "device"), lambda call, own: call.attribute(own.role)),
+    "mask": lambda call, _: call.payload.array(
+        np.ones((call.batch, call.positions.shape[1]), bool)
+    ),
+}
+"""How an argument of a role is made, where it is an array, or follows from one."""
+
+_VALUES: dict[str, Callable[[_Call, Argument], Any]] = {
+    "offset": lambda call, _: call.places.offset,
+    "length": lambda call, _: (
+        call.positions.shape[1] if call.form.counted else int(call.positions.max()) + 1
+    ),
+    "style": lambda call, own: style(own.parameter, call.reference),
+    "heads": lambda call, _: call.heads(0),
+    "key_heads": lambda call, _: call.heads(-1),
+    "dim": lambda call, _: (
+        call.form.columns if call.form.axes == "bnf" else settings(call.reference)["dim"]
+    ),
+    "base": lambda call, _: settings(call.reference)["base"],
+    "sections": lambda call, _: shares_of_axes(call.reference)[0],
+    **dict.fromkeys(NOTHING, lambda _, own: NOTHING[own.role]),
+}
+"""How an argument of a role is made, where it is a number, a flag or None."""
+
+
 def request(
     form: CallForm,
     reference: Reference,
@@ -163,30 +252,15 @@ def request(
     positions = np.atleast_2d(positions)
     if vectors and form.flat:
         positions = np.repeat(positions, vectors[0].heads, axis=1)
-    places = _RowPlaces(form, positions)
-    remaining = iter(vectors)
-    tables = _tables(form, reference, places.held) if form.has(*TABLES) else {}
+    call = _Call(payload, form, reference, positions, vectors)
     for argument in form.arguments:
-        role = argument.role
-        if role in ("x", "q", "k"):
-            given = _vectors(payload, form, next(remaining))
-        elif role == "v":
-            # Others than q's, or what is made of v would be taken for what becomes of q.
-            others = np.random.default_rng(9).standard_normal(vectors[0].values.shape)
-            given = _vectors(payload, form, Vectors(others, vectors[0].rows))
-        elif role in ("positions", "grid"):
-            given = payload.array(_positions(argument, form, reference, places.ids))
-        elif role == "cos_sin":
-            names = ("sin", "cos") if argument.parameter.startswith("sin") else ("cos", "sin")
-            given = {"tuple": [_table(payload, form, tables[name]) for name in names]}
-        elif role == "inv_freq":
-            given = payload.array(reference.frequencies.astype(np.float32))
-        elif role in TABLES:
-            given = _table(payload, form, tables[role])
-        elif role == "offset":
-            given = {"value": places.offset}
+        array = _ARRAYS.get(argument.role)
+        if array is not None:
+            given = array(call, argument)
         else:
-            given = {"value": _constant(argument, form, reference, positions, vectors)}
+            given = {"value": _VALUES[argument.role](call, argument)}
+        if form.boxed and argument.role == "offset":
+            given = payload.array(np.array(given["value"]), reshape=())
         payload.add(argument, given)
     return payload
 
@@ -213,28 +287,16 @@ def _positions(
     return np.asarray(along[argument.axis])
 
 
-def _constant(
-    argument: Argument,
-    form: CallForm,
-    reference: Reference,
-    positions: Integers,
-    vectors: Sequence[Vectors],
-) -> Any:
-    """The value of an argument that is one number."""
-    constants = {
-        "length": positions.shape[1] if form.counted else int(positions.max()) + 1,
-        "style": style(argument.parameter, reference),
-        "heads": vectors[0].heads if vectors else 1,
-        "key_heads": vectors[-1].heads if vectors else 1,
-        **settings(reference),
-        **({"dim": form.columns} if form.axes == "bnf" else {}),
-    }
-    return constants[argument.role]
-
-
 def style(parameter: str, reference: Reference) -> bool:
     """The value of a flag that chooses between layouts: the reference's."""
     return ("neox" in parameter) == (reference.content.layout == "half")
+
+
+def shares_of_axes(reference: Reference) -> tuple[list[int], list[int]]:
+    """The pairs that follow each axis, and their dimensions."""
+    assert reference.coordinates is not None
+    pairs, columns = (n * np.bincount(reference.coordinates.axes) for n in (1, 2))
+    return pairs.tolist(), columns.tolist()
 
 
 def settings(reference: Reference) -> dict[str, Any]:
@@ -256,19 +318,31 @@ def settings_by_name(reference: Reference) -> dict[str, float]:
     return {**own, "scaling_factor": own["factor"]} if "factor" in own else own
 
 
-def _vectors(payload: Payload, form: CallForm, vectors: Vectors) -> dict[str, Any]:
-    """Vectors in the axes of a form."""
-    order = _order(form.axes)
-    values = vectors.values.astype(np.float32).transpose(order)
-    whole = (vectors.batch, vectors.rows, vectors.heads, form.columns)
+def values_beside(vectors: Vectors) -> Vectors:
+    """What v is given: others than q, or what is made of v would be taken for that of q."""
+    shape = vectors.batch, vectors.rows, vectors.heads, vectors.values.shape[3]
+    return Vectors(np.random.default_rng(9).standard_normal(shape), vectors.rows)
+
+
+def _vectors(payload: Payload, form: CallForm, *vectors: Vectors) -> dict[str, Any]:
+    """Vectors in the axes of a form; of several, an axis before that of heads holds each."""
+    order, first = _order(form.axes), vectors[0]
+    whole = [(first.batch, first.rows, first.heads, form.columns)[axis] for axis in order]
+    shape = list(first.shape(form.axes))
+    values = first.values.astype(np.float32).transpose(order)
+    if len(vectors) > 1:
+        each = [own.values.astype(np.float32).transpose(order) for own in vectors]
+        values = np.stack([np.broadcast_to(own, whole) for own in each], axis=-3)
+        whole.insert(-2, len(vectors))
+        shape.insert(-2, len(vectors))
     given = payload.array(
         bits_of_bfloat16(values.astype(np.float64))
         if form.dtype == "bfloat16"
         else values.astype(form.dtype),
-        broadcast=[whole[axis] for axis in order],
-        reshape=vectors.shape(form.axes),
+        broadcast=whole,
+        reshape=shape,
     )
-    strided = {"strided": vectors.strided} if vectors.strided else {}
+    strided = {"strided": first.strided} if first.strided else {}
     return {**given, "dtype": form.dtype, **strided}
 
 
@@ -288,12 +362,17 @@ _OF_PAIRS: dict[str, Callable[[NumberArray], NumberArray]] = {
 def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[str, NumberArray]:
     """The reference's tables at positions (p, n), in float32.
 
-    Shape: (p, n, columns), (p, n, pairs) or (p, n, pairs, 2).
+    Shape: (p, n, columns), (p, n, pairs) or (p, n, pairs, 2), of each axis with that axis first.
     """
     from posenc_cli.numerics.dtypes import FLOAT32
 
-    factors = reference.cells(positions.reshape(-1), FLOAT32).astype(np.complex64)
-    factors = factors.reshape(*positions.shape, -1)  # (p, n, pairs)
+    if "a" in form.table_axes:  # each axis turns all pairs
+        along = reference.coordinates_at(positions)[..., None]  # (axes, p, n, 1)
+        turns = reference.scale * np.exp(1j * along * reference.frequencies)
+        factors = turns.astype(np.complex64)
+    else:
+        factors = reference.cells(positions.reshape(-1), FLOAT32).astype(np.complex64)
+        factors = factors.reshape(*positions.shape, -1)  # (p, n, pairs)
     if form.kind in _OF_PAIRS:
         return {"freqs_cis": _OF_PAIRS[form.kind](factors)}
     if form.kind == "pairs":
@@ -304,7 +383,7 @@ def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[s
     )
 
     def repeated(table: NumberArray) -> NumberArray:
-        out = np.zeros((*positions.shape, 2 * table.shape[-1]), np.float32)
+        out = np.zeros((*table.shape[:-1], 2 * table.shape[-1]), np.float32)
         for which, columns in (("first", pairing.first), ("second", pairing.second)):
             if which != form.blank:
                 out[..., list(columns)] = table
@@ -316,7 +395,8 @@ def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[s
 
 
 def _table(payload: Payload, form: CallForm, table: NumberArray) -> dict[str, Any]:
-    """A table (p, n, w) in the axes of a form."""
-    sizes = dict(zip("bnw", table.shape, strict=False)) | {"1": 1}
-    shape = tuple(sizes[axis] for axis in form.table_axes) + table.shape[3:]
+    """A table (p, n, w), or (axes, p, n, w), in the axes of a form."""
+    names = "abnw" if "a" in form.table_axes else "bnw"
+    sizes = dict(zip(names, table.shape, strict=False)) | {"1": 1}
+    shape = tuple(sizes[axis] for axis in form.table_axes) + table.shape[len(names) :]
     return payload.array(table.reshape(shape))

@@ -96,7 +96,11 @@ CALL_RULES = (
         "rows are turned one place back, and the last as the first",
         lambda call: np.roll(call.positions, -1),
     ),
-    CallRule("rows are turned at position 0, so not at all", lambda call: 0 * call.positions),
+    CallRule(
+        "rows are turned at position 0, so not at all",
+        lambda call: 0 * call.positions,
+        Cause.NO_ROTATION,
+    ),
     CallRule("rows are counted down to 0", lambda call: np.arange(call.rows)[::-1]),
     CallRule(
         "rows are spread evenly from the first position to one past the last: an end that counts",

@@ -48,6 +48,7 @@ ROLES = (
     Role("x", "vectors", ("x", "t_in", "hidden_states", "inputs", "input", "tensor", "vectors")),
     Role("q", "vectors", ("q", "xq", "query", "queries", "query_states", "query_layer")),
     Role("k", "vectors", ("k", "xk", "key", "keys", "key_states", "key_layer")),
+    Role("qkv", "vectors", ("qkv", "mixed_qkv", "qkv_states", "query_key_value")),
     Role("v", "vectors", ("v", "xv", "value", "values", "value_states", "value_layer")),
     Role(
         "cos",
@@ -110,7 +111,9 @@ ROLES = (
         ),
         says="the rotary dimensions",
     ),
-    Role("base", "number", ("base", "theta", "rope_theta", "rope_base"), says="the base"),
+    Role(
+        "base", "number", ("base", "theta", "rope_theta", "rope_base"), says="the reference's base"
+    ),
     Role(
         "heads",
         "number",
@@ -128,6 +131,12 @@ ROLES = (
         "number",
         ("is_neox_style", "is_neox", "interleaved", "traditional"),
         says="the layout of the reference",
+    ),
+    Role(
+        "sections",
+        "number",
+        ("mrope_section", "mrope_sections"),
+        says="the pairs that follow each axis",
     ),
     Role("mask", "bystander", ("mask", "attention_mask", "attn_mask"), says="true for each row"),
     Role("layer", "bystander", ("layer_idx", "layer_id", "layer", "layer_number"), says="0"),
@@ -151,11 +160,14 @@ TABLES = ("cos", "sin", "freqs_cis", "cos_sin")
 PLACED = ("positions", "offset", *TABLES, *ALONG, "grid")
 """What tells a function where rows are."""
 
-NUMBERS = {role.name: role.says for role in ROLES if role.says}
-"""What the report says of a number that a function is given."""
+TURNED = ("x", "q", "k", "qkv")
+"""Vectors that a function rotates; q, k and v stand beside each other in the last."""
 
-BYSTANDERS = {role.name: role.says for role in ROLES if role.kind == "bystander"}
-"""The same of what has no part in a rotation, and is given to parameters without a default."""
+NUMBERS = {role.name: role.says for role in ROLES if role.says}
+"""What the report says of what a function is given, but for vectors, positions and tables."""
+
+BYSTANDERS = frozenset(role.name for role in ROLES if role.kind == "bystander")
+"""What has no part in a rotation, and is given to parameters without a default."""
 
 CALL_ROLES = tuple(role.name for role in ROLES if role.kind != "bystander")
 """What arguments of a function may be for, as a caller names them."""
@@ -169,7 +181,7 @@ for _role in ROLES:
 HEAD_SIZES = ("head_size", "head_dim", "dim_head", "d_head")
 """Parameters that are the dimensions of a head, also where fewer are rotated."""
 
-UNMET = frozenset(("mrope_section", "mrope_sections", "cu_seqlens", "block_tables", "slot_mapping"))
+UNMET = frozenset(("cu_seqlens", "block_tables", "slot_mapping"))
 """Names of parameters that are for something else, whatever their number."""
 
 ROLES_BY_COUNT: dict[int, tuple[tuple[str, ...], ...]] = {

@@ -15,7 +15,7 @@ from posenc_cli.calls.call_form import usual_axes
 from posenc_cli.calls.form_choice import FormChoice
 from posenc_cli.calls.function_here import FunctionHere
 from posenc_cli.calls.function_process import FunctionProcess
-from posenc_cli.calls.payloads import Vectors
+from posenc_cli.calls.payloads import Vectors, values_beside
 from posenc_cli.errors import abbreviated
 from posenc_cli.records import replace
 
@@ -194,9 +194,15 @@ class ServedFunction:
         return self.last is not None
 
     @property
+    def told(self) -> list[tuple[str, str]]:
+        """Roles and names of the parameters that its calls have, or its object was made with."""
+        own = [(argument.role, argument.parameter) for argument in self.form.arguments]
+        return [*self._process.told, *own]
+
+    @property
     def results(self) -> int:
         """How many results of a call are looked at: q and k, or one."""
-        return 2 if self.form.has("q") and self.form.has("k") else 1
+        return len(self.form.vectors) or 1
 
     def matrices(self, positions: Integers) -> list[Returned]:
         """The values at all unit vectors: [k, j, o] is column o of unit vector j at position k.
@@ -243,6 +249,22 @@ class ServedFunction:
         vectors = [Vectors(ones, positions.shape[1])] * len(self.form.vectors)
         return [each.values for each in self._process.call(self.form, positions, vectors)]
 
+    def values_beside(self) -> tuple[NumberArray, NumberArray | None]:
+        """What v is given beside q and k, and what comes back third; None where nothing does.
+
+        Raises: InvalidInput when the function does not give it.
+        """
+        form, rows, heads = self.form, 5, 3 if self.form.has_heads else 1
+        x = np.random.default_rng(3).standard_normal((1, rows, heads, form.columns))
+        given = Vectors(x.astype(np.float32), rows)
+        results = self._process.call(form, np.arange(rows), [given] * len(form.vectors))
+        beside, parts = values_beside(given), [result.values for result in results]
+        if form.has("qkv"):
+            parts = list(np.moveaxis(parts[0], -3, 0))
+        if len(parts) < 3 or parts[2].shape != beside.shape(form.axes):
+            return beside.values, None
+        return beside.values, beside.read(parts[2], form.axes)
+
     def all_values(self, x: Float32Rows, positions: Integers) -> list[NumberArray]:
         """Its results at positions, (n, columns) each: of some vectors where it turns these.
 
@@ -260,13 +282,21 @@ class ServedFunction:
 
     @contextlib.contextmanager
     def on(self, reference: Reference) -> Iterator[None]:
-        """Calls that have the sizes and rows of another reference's grid."""
-        before = self._process.reference, self.last
-        self._process.reference, self.last = reference, prod(reference.grid or ()) - 1
+        """Calls, and an object of a class, that are told of another reference."""
+        process, before = self._process, (self._process.reference, self.last)
+        if reference is process.reference:
+            yield
+            return
+        process.reference = reference
+        if self.form.has("grid"):
+            self.last = prod(reference.grid or ()) - 1
         try:
+            process.remake()
             yield
         finally:
-            self._process.reference, self.last = before
+            process.reference, self.last = before
+            if process.lives:
+                process.remake()
 
     def revive(self) -> None:
         """Start the process again, where a call has ended it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,13 +16,11 @@ from posenc_cli.calls.function_trial import (
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.serving import other_vectors
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import FLOAT8, HALVES, largest_code, round_to_codes, round_to_half
+from posenc_cli.inference.formats import HALVES, round_to_half
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from posenc_cli.calls.function_trial import FunctionTrial
-    from posenc_cli.numerics.arrays import NumberArray, Reals
+    from posenc_cli.numerics.arrays import NumberArray
 
 
 def follows_partner(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
@@ -55,9 +52,6 @@ def follows_partner(trial: FunctionTrial, values: NumberArray) -> Irregularity |
 
 def rounding_of_vectors(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
     """The format that vectors are rounded to, before or after they turn; None where to none."""
-    codes = _codes_of_rows(trial, values)
-    if codes is not None:
-        return codes
     if trial.differs(values, trial.expected, coarse=True):
         return None
     off = float(np.abs(values - trial.expected).max())
@@ -78,52 +72,6 @@ def rounding_of_vectors(trial: FunctionTrial, values: NumberArray) -> Irregulari
             f"results are off by up to {off:.2g}, by as much of any multiple",
         )
     return None
-
-
-def _codes_of_rows(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
-    """The codes of few bits that vectors are kept in, before or after they turn; None if none."""
-    off, size = np.abs(values - trial.expected).max(), np.abs(trial.expected).max()
-    for text, kept in _kept_in_codes():
-        if not trial.differs(values, turned_vectors(kept(trial.x), trial.matrices)):
-            when, shown = "before they turn", "those of vectors so rounded"
-        elif off <= _FAR * size and np.abs(kept(values) - values).max() <= _ON_GRID * size:
-            when, shown = "after they turned", "such numbers"
-        else:
-            continue
-        return Irregularity(
-            Cause.TABLE_PRECISION,
-            f"vectors are rounded {when} to {text}",
-            f"results are off by up to {off:.2g}, and are {shown}",
-        )
-    return None
-
-
-def _kept_in_codes() -> Iterator[tuple[str, Callable[[NumberArray], Reals]]]:
-    """Codes of few bits, in words, and what they make of vectors (n, columns)."""
-    for name in FLOAT8:
-        yield name, partial(round_to_codes, name=name)
-    for of, axis in (("their row", 1), ("the call", None)):
-        for bits, largest in ((8, 127), (8, 128), (4, 7), (4, 8)):
-            text = f"multiples of 1/{largest} of the largest value of {of}, as codes of {bits} bits"
-            yield text, partial(_scaled, largest=largest, axis=axis, kept=np.rint)
-        for name in FLOAT8:
-            kept = partial(round_to_codes, name=name)
-            text = f"{name}, scaled by the largest value of {of}"
-            yield text, partial(_scaled, largest=largest_code(name), axis=axis, kept=kept)
-
-
-def _scaled(
-    values: NumberArray, *, largest: float, axis: int | None, kept: Callable[[Reals], Reals]
-) -> Reals:
-    """What is kept of vectors whose largest value, along an axis, stands for the largest code."""
-    size = np.abs(values.astype(np.float64)).max(axis=axis, keepdims=True)
-    step = np.maximum(size, 1e-30) / largest
-    return np.asarray(kept(values / step) * step)
-
-
-_FAR, _ON_GRID = 0.5, 1e-5
-"""Of the largest value: how far results may be from those of unit vectors, which are rounded as
-well, and from numbers of a format."""
 
 
 def added_to_rows(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:

@@ -49,7 +49,7 @@ def main(target: str, find: Callable[[str], Any]) -> None:
     send(answers, {"python": ".".join(map(str, sys.version_info[:3]))})
     function, failure = None, Refused("cannot be loaded")
     try:
-        function = function_of(target, find)
+        function = loaded = function_of(target, find)
     except BaseException as error:
         failure = load_failure(target, error)
     leave_copy(process)
@@ -66,7 +66,7 @@ def main(target: str, find: Callable[[str], Any]) -> None:
             if function is None:
                 raise failure
             if header["do"] == "make":
-                function = made(function, header)
+                function = made(loaded, header)
             elif header["do"] == "describe":
                 report = description(function)
             else:
@@ -261,29 +261,40 @@ def short_text(value: Any) -> str:
         return "?"
 
 
+def arguments_of(
+    framework: Framework, header: dict[str, Any], data: bytes
+) -> tuple[list[Any], dict[str, Any], list[Any]]:
+    """The arguments of a call, those by name, and each array with what it was made of."""
+    rest, originals = memoryview(data), []
+
+    def array_from(given: dict[str, Any]) -> Any:
+        nonlocal rest
+        chunk, rest = rest[: given["bytes"]], rest[given["bytes"] :]
+        array = array_of(framework, chunk, given)
+        originals.append((array, chunk, given))
+        return array
+
+    def value_of(given: dict[str, Any]) -> Any:
+        if "value" in given:
+            return given["value"]
+        if "attribute" in given:  # the format of an array, or where it is
+            return getattr(array_from(given["of"]), given["attribute"], None)
+        if "tuple" in given:
+            return tuple([value_of(part) for part in given["tuple"]])
+        return array_from(given)
+
+    arguments = [value_of(given) for given in header["arguments"]]
+    named = {name: value_of(given) for name, given in header["named"].items()}
+    return arguments, named, originals
+
+
 def called(function: Any, header: dict[str, Any], data: bytes) -> tuple[dict[str, Any], list[Any]]:
     """What a function returns for the arrays of a request: their formats and their bytes.
 
     ``made`` is the framework of the first.
     """
     framework = BY_NAME[header["library"]]
-    rest = memoryview(data)
-    originals = []
-
-    def value_of(given: dict[str, Any]) -> Any:
-        nonlocal rest
-        if "value" in given:
-            return given["value"]
-        if "tuple" in given:
-            return tuple([value_of(part) for part in given["tuple"]])
-        count = given["bytes"]
-        chunk, rest = rest[:count], rest[count:]
-        array = array_of(framework, chunk, given)
-        originals.append((array, chunk, given))
-        return array
-
-    arguments = [value_of(given) for given in header["arguments"]]
-    named = {name: value_of(given) for name, given in header["named"].items()}
+    arguments, named, originals = arguments_of(framework, header, data)
     result = returned_by(function, named, arguments)
     if inspect.iscoroutine(result):
         result.close()  # else Python warns that nobody awaited it

@@ -37,13 +37,23 @@ from posenc_cli.calls.further_calls import (
     LENGTH,
     EarlyCall,
     halves_of,
+    try_boxed_offset,
     try_half_precision,
     try_orders,
     try_strided,
+    try_values_beside,
 )
 from posenc_cli.calls.grid_calls import try_grid_calls
 from posenc_cli.calls.irregularities import irregularities, length_note, returned_half, with_faults
-from posenc_cli.calls.patterns import LONG, SEQUENCE, PatternReport, PlannedCalls, try_patterns
+from posenc_cli.calls.other_references import try_other_references
+from posenc_cli.calls.patterns import (
+    LONG,
+    SEQUENCE,
+    PatternFault,
+    PatternReport,
+    PlannedCalls,
+    try_patterns,
+)
 from posenc_cli.calls.serving import CELLS, ServedFunction
 from posenc_cli.calls.shorter_queries import try_shorter_queries
 from posenc_cli.calls.unlike_heads import unlike_heads
@@ -155,7 +165,9 @@ def _with_further_calls(
     pairing, vectors = subject.own.pairing, function.outcome == "vectors"
     differs = _vectors_differ if vectors else _tables_differ
     if function.form.has("grid"):  # every call is of all rows
-        return _with_reports(subject, try_grid_calls(function, reference, differs, pairing))
+        reports = [try_other_references(function, reference, differs, pairing)]
+        reports += try_grid_calls(function, reference, differs, pairing)
+        return _with_reports(subject, reports)
     reports = [early.report(differs, pairing)]
     if not _by_its_length(reference):
         beside = early.beside_long(differs)
@@ -167,6 +179,8 @@ def _with_further_calls(
         reports.append(try_rows_of_heads(function, differs, context=context))
         reports.append(try_shorter_queries(function, differs, context=context))
         reports.append(try_strided(function, differs))
+        reports.append(try_values_beside(function, differs))
+        reports.append(try_boxed_offset(function, differs))
     else:
         reports.append(PatternReport((), (), function.untried))
         reports.append(try_table_batches(function, context=context))
@@ -175,6 +189,12 @@ def _with_further_calls(
     for renewed in (False, True):
         if not any(report.faults for report in reports):
             reports.append(early.after_half(differs, rates, pairing, renewed=renewed))
+    if function.form.has("dtype") and subject.dtype != "float32":
+        known = f"dtype is ignored: {subject.dtype} comes back, not float32"
+        fault = PatternFault(f"called with {function.text}", known, Cause.TABLE_PRECISION)
+        reports.append(PatternReport((), (fault,)))
+    if not any(report.faults for report in reports):
+        reports.append(try_other_references(function, reference, differs, pairing))
     if not any(report.faults for report in reports):
         reports.append(_past_default_length(function, subject, reference, positions))
     return _with_reports(subject, reports)

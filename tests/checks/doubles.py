@@ -121,6 +121,11 @@ def flash_attention(x, cos, sin, interleaved=False, inplace=False, seqlen_offset
     """apply_rotary_emb of flash-attn: (b, n, heads, d) and tables (n, d/2)."""
     width = cos.shape[-1] * 2
     assert width <= x.shape[-1]
+    if interleaved:
+        cos, sin = (np.repeat(table, 2, -1)[:, None] for table in (cos, sin))
+        own = x[..., :width]
+        beside = np.stack([-own[..., 1::2], own[..., ::2]], axis=-1).reshape(own.shape)
+        return np.concatenate([own * cos + beside * sin, x[..., width:]], axis=-1)
     cos, sin = (np.concatenate([table, table], -1)[:, None] for table in (cos, sin))
     return np.concatenate([turned(x[..., :width], cos, sin), x[..., width:]], axis=-1)
 

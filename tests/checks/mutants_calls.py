@@ -194,14 +194,14 @@ def times_sequences(x, offset=0):
 
 
 # Heads.
-@mutant("no-rotation", "heads 5–32 of 32 are left as given")
+@mutant("no-rotation", "heads 5–12 of 12: nothing turns")
 def four_heads_by_tables(q, k, cos, sin, unsqueeze_dim=1):
     y, other = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     y[:, 4:], other[:, 4:] = q[:, 4:], k[:, 4:]
     return y, other
 
 
-@mutant("direction", "heads 2, 4, 6, …, 32 of 32 are turned the other way round than head 1")
+@mutant("direction", "heads 2, 4, 6, 8, 10, 12 of 12: the rotation runs backward")
 def every_second_head_backward(q, k, cos, sin, unsqueeze_dim=1):
     results = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     for y, back in zip(results, doubles.transformers(q, k, cos, -sin, unsqueeze_dim), strict=True):
@@ -209,7 +209,7 @@ def every_second_head_backward(q, k, cos, sin, unsqueeze_dim=1):
     return results
 
 
-@mutant("no-rotation", "in calls of 1, 2, 3 heads the first is left as given")
+@mutant("no-rotation", "rows are turned at position 0, so not at all")
 def whole_blocks_of_heads(q, k, cos, sin, unsqueeze_dim=1):
     results = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     for y, x in zip(results, (q, k), strict=True):
@@ -218,14 +218,14 @@ def whole_blocks_of_heads(q, k, cos, sin, unsqueeze_dim=1):
     return results
 
 
-@mutant("unknown", "in calls of 1, 2, 3, 4, 8, 12 heads otherwise than of 16, 32")
+@mutant("unknown", "gives other values for vectors in one call than for their unit vectors")
 def many_heads(q, k, cos, sin, unsqueeze_dim=1):
     if q.shape[1] > 12:
         cos, sin = np.roll(cos, 1, axis=-2), np.roll(sin, 1, axis=-2)
     return doubles.transformers(q, k, cos, sin, unsqueeze_dim)
 
 
-@mutant("no-rotation", "k: heads 2–32 of 32 are left as given")
+@mutant("no-rotation", "k: heads 2–12 of 12: nothing turns")
 def first_key_head(q, k, cos, sin, unsqueeze_dim=1):
     """With rows and heads exchanged, no rule for positions is read into what none of them turns."""
     y = k.copy()
@@ -289,7 +289,7 @@ def key_heads_reversed(q, k, cos, sin, unsqueeze_dim=1):
     return turned(q, cos, sin), turned(k, cos, sin)[:, ::-1]
 
 
-@mutant("no-rotation", "head 1 of 32 is left as given")
+@mutant("no-rotation", "head 1 of 12: nothing turns")
 def first_head_as_given(q, k, cos, sin, unsqueeze_dim=1):
     """Called with rows for heads it would be right in every row but the first."""
     y, other = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
@@ -297,14 +297,14 @@ def first_head_as_given(q, k, cos, sin, unsqueeze_dim=1):
     return y, other
 
 
-@mutant("no-rotation", "head 1 of 32 is left as given")
+@mutant("no-rotation", "head 1 of 12: nothing turns")
 def first_head_from_offset(x, offset=0):
     y = doubles.mlx(x, offset)
     y[:, 0] = x[:, 0]
     return y
 
 
-@mutant("no-rotation", "head 32 of 32 is left as given")
+@mutant("no-rotation", "head 12 of 12: nothing turns")
 def last_head_from_start(x, start_index=0):
     y = turned(x, *full((np.arange(x.shape[1]) + start_index)[:, None]))
     y[:, :, -1] = x[:, :, -1]
@@ -539,7 +539,7 @@ def whole_blocks(x, positions):
     return y
 
 
-@mutant("uninitialised", "rows behind the last whole block of 8 are not written")
+@mutant("unknown", "1024 times x gives another result")
 def whole_blocks_of_new(x, positions):
     y, end = np.full_like(x, 7.5), len(x) // 8 * 8
     y[:end] = turned(x, *full(positions))[:end]
@@ -929,14 +929,14 @@ def sines_of_q(q, k, cos, sin):
     return turned(q, cos, sin), k * cos + doubles.rotate_half(q) * sin
 
 
-@mutant("table-precision", "rounded after they turned to multiples of 1/127 of the largest value")
+@mutant("table-precision", "rounded to less than float32 inside")
 def keys_in_int8(q, k, cos, sin):
     k = turned(k, cos, sin)
     step = np.abs(k).max(-1, keepdims=True) / 127
     return turned(q, cos, sin), (np.rint(k / step) * step).astype(np.float32)
 
 
-@mutant("table-precision", "rounded before they turn to multiples of 1/7 of the largest value")
+@mutant("unknown", "the sum of two vectors does not become the sum")
 def queries_in_int4(q, k, cos, sin):
     step = np.abs(q).max(-1, keepdims=True) / 7
     return turned((np.rint(q / step) * step).astype(np.float32), cos, sin), turned(k, cos, sin)

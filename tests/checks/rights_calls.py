@@ -139,6 +139,9 @@ def megatron(t, freqs):
 def flash(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0, max_seqlen=None):
     """apply_rotary_emb: (b, n, heads, d), tables (more rows, d/2)."""
     rows = slice(seqlen_offsets, seqlen_offsets + x.shape[1])
+    if interleaved:
+        cos, sin = (table[rows].repeat_interleave(2, -1)[:, None] for table in (cos, sin))
+        return x * cos + torch.stack([-x[..., 1::2], x[..., ::2]], -1).reshape(x.shape) * sin
     cos, sin = (torch.cat([table[rows]] * 2, -1)[:, None] for table in (cos, sin))
     return x * cos + rotate_half(x) * sin
 

@@ -1,0 +1,98 @@
+"""Every parameter with a role is given it, and a function that ignores one is found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from posenc_cli.calls.roles import BYSTANDERS, CALL_ROLES, ROLES, roles_of
+
+TOLD = Path(__file__).with_name("told.py")
+HALF = ("rope-check", "-s", "rope", "-d", "16", "--len", "4096", "--json")
+WRONG = {
+    "base_ignored": ("base", "base is ignored"),
+    "theta_ignored": ("base", "theta is ignored"),
+    "BaseIgnored": ("base", "base is ignored"),
+    "style_ignored": ("layout", "interleaved is ignored"),
+    "frequencies_ignored": ("base", "inv_freq is ignored"),
+    "tables_ignored": ("position-offset", "rows are turned at other positions than theirs"),
+    "offset_ignored": ("position-offset", "starts again at position 0"),
+    "offset_of_numbers": ("position-offset", "offset that is an array"),
+    "positions_ignored": ("position-offset", "positions that it is given are ignored"),
+    "length_ignored": ("position-offset", "999"),
+    "layer_added": ("position-offset", "off by +1"),
+    "masked_out": ("no-rotation", "nothing turns"),
+    "cache_counted": ("position-offset", "off by +1"),
+    "format_ignored": ("table-precision", "dtype is ignored: float16 comes back, not float32"),
+    "values_turned": ("unknown", "v is changed"),
+    "third_turned": ("unknown", "v is changed"),
+    "keys_left": ("no-rotation", "k: nothing turns"),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("base", ["10000", "500000"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("by_base", "BaseOfAClass", "by_style", "by_frequencies", "by_tables", "by_offset"),
+        *("by_positions", "by_length", "by_layer", "by_mask", "by_cache", "by_format"),
+        *("by_qkv", "by_three"),
+    ],
+)
+def test_a_right_function_is_told_of_its_roles_and_passes(name, base, call):
+    told = {"by_base", "BaseOfAClass", "by_frequencies", "by_tables", "by_format"}
+    if base != "10000" and name not in told:
+        pytest.skip("it has one base")
+    status, out, err = call(*HALF, "--layout", "half", "--base", base, "--impl", f"{TOLD}:{name}")
+    assert (status, err) == (0, ""), out
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_a_layout_that_a_function_is_told_is_the_references(layout, call):
+    asked = (*HALF, "--layout", layout, "--impl", f"{TOLD}:by_style")
+    document = json.loads(call(*asked)[1])
+    assert document["ok"]
+    assert "a layout of" in "".join(document["subject"]["call"]["patterns"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", WRONG)
+def test_a_function_that_ignores_what_it_is_told_fails(name, call):
+    status, out, err = call(*HALF, "--layout", "half", "--impl", f"{TOLD}:{name}")
+    assert (status, err) == (1, ""), out
+    why = json.loads(out)["diagnosis"][0]
+    cause, words = WRONG[name]
+    assert why["cause"] == cause
+    assert words in why["message"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["by_axes", "axes_swapped", "sections_ignored"])
+def test_tables_of_every_axis_are_given_with_the_sections(name, call, tmp_path):
+    asked = ("rope-check", "-s", "mrope", "-d", "16", "--set", "sections=2,3,3", "--layout", "half")
+    grid = np.arange(64)
+    axes = tmp_path / "axes.npy"
+    np.save(axes, np.stack([grid, grid // 8, grid % 8]))
+    own = (*asked, "--set", f"axes={axes}", "--len", "64", "--impl", f"{TOLD}:{name}", "--json")
+    status, out, err = call(*own)
+    assert (status, err) == (int(name != "by_axes"), ""), out
+    assert [why["cause"] for why in json.loads(out)["diagnosis"]] == ["axis"] * status
+
+
+def test_no_parameter_has_two_first_roles():
+    names = [name for role in ROLES for name in role.names]
+    assert sorted(names) == sorted({*names})
+
+
+def test_roles_are_one_table():
+    assert {role.name for role in ROLES} == {*CALL_ROLES} | BYSTANDERS
+    assert roles_of("Position_IDs_") == ("positions",)
+    assert roles_of("pos") == ("positions", "offset")
+    assert roles_of("freqs_cis") == ("freqs_cis", "cos_sin")
+    assert roles_of("position_embeddings") == ("cos_sin", "freqs_cis")
+    assert roles_of("unheard_of") == ()

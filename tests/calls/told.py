@@ -1,0 +1,190 @@
+"""Functions that are told of a role: right ones, and wrong ones that only varying it shows.
+
+The file is also what ``--impl`` loads, by ``told.py:NAME``. All pair columns i and i + d/2.
+"""
+
+# ruff: noqa: ARG002 - the signatures are what is tested
+
+from __future__ import annotations
+
+import numpy as np
+
+D = 16
+
+
+def tables(positions, base=1e4, dim=D):
+    rates = base ** -(np.arange(0, dim, 2) / dim)
+    angles = np.multiply.outer(np.asarray(positions, np.float64), rates)
+    return np.cos(angles).astype("f4"), np.sin(angles).astype("f4")
+
+
+def turned(x, cos, sin, interleaved=False):
+    half = x.shape[-1] // 2
+    first, second = (x[..., ::2], x[..., 1::2]) if interleaved else (x[..., :half], x[..., half:])
+    parts = first * cos - second * sin, second * cos + first * sin
+    if interleaved:
+        return np.stack(parts, -1).reshape(x.shape).astype(x.dtype)
+    return np.concatenate(parts, -1).astype(x.dtype)
+
+
+def by_base(x, positions, base=10000.0):
+    return turned(x, *tables(positions, base))
+
+
+def base_ignored(x, positions, base=10000.0):
+    return turned(x, *tables(positions))
+
+
+def theta_ignored(x, positions, *, theta):
+    return turned(x, *tables(positions))
+
+
+class BaseOfAClass:
+    def __init__(self, dim, base=10000.0):
+        self.dim, self.base = dim, base
+
+    def __call__(self, x, positions):
+        return turned(x, *tables(positions, self.base, self.dim))
+
+
+class BaseIgnored(BaseOfAClass):
+    def __init__(self, dim, base=10000.0):
+        super().__init__(dim)
+
+
+def by_style(x, positions, interleaved=False):
+    return turned(x, *tables(positions), interleaved)
+
+
+def style_ignored(x, positions, interleaved=False):
+    return turned(x, *tables(positions))
+
+
+def by_frequencies(x, positions, inv_freq):
+    angles = np.multiply.outer(positions, inv_freq.astype(np.float64))
+    return turned(x, np.cos(angles), np.sin(angles))
+
+
+def frequencies_ignored(x, positions, inv_freq):
+    return turned(x, *tables(positions))
+
+
+def by_tables(x, cos, sin, positions):
+    return turned(x, cos[positions][:, : D // 2], sin[positions][:, : D // 2])
+
+
+def tables_ignored(x, cos, sin, positions):
+    return turned(x, *tables(positions))
+
+
+def by_offset(x, offset=0):
+    return turned(x, *tables(np.arange(x.shape[-2]) + offset))
+
+
+def offset_ignored(x, offset=0):
+    return turned(x, *tables(np.arange(x.shape[-2])))
+
+
+def offset_of_numbers(x, offset=0):
+    """Whoever keeps the offset in an array starts at 0."""
+    return by_offset(x, offset if isinstance(offset, int) else 0)
+
+
+def by_positions(x, positions):
+    return turned(x, *tables(positions))
+
+
+def positions_ignored(x, positions=None):
+    return turned(x, *tables(np.arange(x.shape[-2])))
+
+
+def by_length(x, positions, max_seq_len):
+    return turned(x, *(table[positions] for table in tables(np.arange(max_seq_len))))
+
+
+def length_ignored(x, positions, max_seq_len):
+    return turned(x, *(table[np.minimum(positions, 999)] for table in tables(np.arange(1000))))
+
+
+def by_layer(q, k, positions, layer_idx):
+    assert layer_idx == 0
+    return by_positions(q, positions), by_positions(k, positions)
+
+
+def layer_added(q, k, positions, layer_idx):
+    return by_layer(q, k, positions + 1 + layer_idx, 0)
+
+
+def by_mask(x, positions, attention_mask):
+    assert attention_mask.all()
+    assert attention_mask.shape[-1] == positions.size
+    return by_positions(x, positions)
+
+
+def masked_out(x, positions, attention_mask):
+    return np.where(attention_mask.reshape(-1, 1), x, by_positions(x, positions))
+
+
+def by_cache(x, position_ids, past_key_value):
+    assert past_key_value is None
+    cos, sin = tables(position_ids)
+    return turned(x, *(table[:, None] if x.ndim > 3 else table for table in (cos, sin)))
+
+
+def cache_counted(x, position_ids, past_key_value):
+    return by_cache(x, position_ids + 1, past_key_value)
+
+
+def by_format(seq_len, dim, base, device, dtype):
+    return tuple(table.astype(dtype) for table in tables(np.arange(seq_len), base, dim))
+
+
+def format_ignored(seq_len, dim, base, device, dtype):
+    return tuple(table.astype(np.float16) for table in tables(np.arange(seq_len), base, dim))
+
+
+def by_qkv(qkv, offset=0):
+    """(batch, rows, 3, heads, d), as flash-attention has them."""
+    cos, sin = tables(np.arange(qkv.shape[1]) + offset)
+    left = turned(qkv, cos[:, None, None], sin[:, None, None])
+    left[:, :, 2] = qkv[:, :, 2]
+    return left
+
+
+def values_turned(qkv, offset=0):
+    cos, sin = tables(np.arange(qkv.shape[1]) + offset)
+    return turned(qkv, cos[:, None, None], sin[:, None, None])
+
+
+def keys_left(qkv, offset=0):
+    left = by_qkv(qkv, offset)
+    left[:, :, 1] = qkv[:, :, 1]
+    return left
+
+
+def by_axes(q, k, cos, sin, mrope_section):
+    """apply_multimodal_rotary_pos_emb of Qwen2-VL: tables of every axis, (3, batch, rows, d)."""
+    ends = np.cumsum([*mrope_section, *mrope_section])[:-1]
+
+    def own(tables):
+        parts = np.split(tables, ends, axis=-1)
+        return np.concatenate([part[n % 3] for n, part in enumerate(parts)], -1)[:, None]
+
+    cos, sin = (own(table)[..., : D // 2] for table in (cos, sin))
+    return turned(q, cos, sin), turned(k, cos, sin)
+
+
+def axes_swapped(q, k, cos, sin, mrope_section):
+    return by_axes(q, k, cos[[0, 2, 1]], sin[[0, 2, 1]], mrope_section)
+
+
+def sections_ignored(q, k, cos, sin, mrope_section):
+    return by_axes(q, k, cos, sin, [4, 2, 2])
+
+
+def by_three(q, k, v, positions):
+    return by_positions(q, positions), by_positions(k, positions), v
+
+
+def third_turned(q, k, v, positions):
+    return tuple(by_positions(x, positions) for x in (q, k, v))
