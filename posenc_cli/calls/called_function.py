@@ -71,6 +71,14 @@ class CalledFunction(ABC):
         Raises: InvalidInput, Unavailable.
         """
 
+    def renew(self) -> None:
+        """Have it as if it was never called.
+
+        Raises: InvalidInput, Unavailable.
+        """
+        self.end()
+        self.start()
+
     @property
     @abstractmethod
     def renews(self) -> bool:

@@ -7,13 +7,14 @@ the process made of itself, or something that it started, may hold the pipe open
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
-import selectors
+import select
 import signal
 import subprocess
 import tempfile
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from posenc_cli import interrupts
 
@@ -32,8 +33,11 @@ _PARTING = 1.0
 _MOST_SAID = 200
 """Bytes of what a program said that is told."""
 
-_MOST_AT_ONCE = 1 << 20
-"""Bytes of one read: what a pipe of any system holds, and few to join."""
+_PIPE = 1 << 20
+"""Bytes that a pipe holds: of fewer, both processes wait for each other more often."""
+
+_LARGE_ARRAYS = {f"MALLOC_{name}_THRESHOLD_": str(1 << 30) for name in ("MMAP", "TRIM")}
+"""Keeps the memory of arrays for those of the next call: new pages cost more than arithmetic."""
 
 
 class Silence(Exception):
@@ -69,7 +73,7 @@ class Exchange:
                 bufsize=0,
                 process_group=0,
                 pass_fds=[spoken],
-                env={**_ONE_THREAD, **os.environ},
+                env={**_ONE_THREAD, **_LARGE_ARRAYS, **os.environ},
             )
         finally:
             os.close(spoken)
@@ -78,22 +82,24 @@ class Exchange:
         self._into, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
         for pipe in (self._into, self._from):
             os.set_blocking(pipe, False)
+            with contextlib.suppress(AttributeError, OSError):  # only Linux has larger pipes
+                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
         self._unread = bytearray()
 
-    def send(self, data: bytes, *, deadline: float) -> None:
+    def send(self, data: bytes | memoryview, *, deadline: float) -> None:
         """Write all of ``data``; ``deadline`` is a time of the monotonic clock.
 
         Raises: Silence, Lateness.
         """
         rest = memoryview(data)
         while rest:
-            self._await(self._into, selectors.EVENT_WRITE, deadline)
+            self._await(self._into, select.POLLOUT, deadline)
             try:
                 rest = rest[os.write(self._into, rest) :]
             except BlockingIOError:
                 continue
             except OSError:
-                raise self._silence() from None
+                self._end_of_pipe()
 
     def line(self, *, deadline: float, most: int) -> bytes:
         """The bytes up to the next line feed, without it.
@@ -105,7 +111,9 @@ class Exchange:
             start = len(self._unread)
             if start > most:
                 raise ValueError
-            self._read(deadline)
+            self._unread += bytes(most)
+            read = self._read_into(memoryview(self._unread)[start:], deadline)
+            del self._unread[start + read :]
         message = bytes(self._unread[:end])
         del self._unread[: end + 1]
         return message
@@ -115,10 +123,12 @@ class Exchange:
 
         Raises: Silence, Lateness.
         """
-        while len(self._unread) < count:
-            self._read(deadline)
-        data = self._unread[:count]
-        del self._unread[:count]
+        data, done = bytearray(count), min(count, len(self._unread))
+        data[:done] = self._unread[:done]
+        del self._unread[:done]
+        rest = memoryview(data)[done:]
+        while rest:
+            rest = rest[self._read_into(rest, deadline) :]
         return data
 
     def said(self) -> str:
@@ -137,41 +147,41 @@ class Exchange:
                 with contextlib.suppress(OSError):
                     pipe.close()
 
-    def _read(self, deadline: float) -> None:
-        self._await(self._from, selectors.EVENT_READ, deadline)
-        try:
-            more = os.read(self._from, _MOST_AT_ONCE)
-        except BlockingIOError:
-            return
-        if not more:
-            raise self._silence()
-        self._unread += more
+    def _read_into(self, buffer: memoryview, deadline: float) -> int:
+        """How many bytes were read, at least one.
+
+        Raises: Silence, Lateness.
+        """
+        while True:
+            self._await(self._from, select.POLLIN, deadline)
+            with contextlib.suppress(BlockingIOError):
+                return os.readv(self._from, [buffer]) or self._end_of_pipe()
 
     def _await(self, pipe: int, event: int, deadline: float) -> None:
         """Return once ``pipe`` is ready.
 
         Raises: Silence when the process has ended and the pipe is not ready, Lateness.
         """
-        with selectors.DefaultSelector() as selector:
-            selector.register(pipe, event)
-            lives = True
-            while not selector.select(min(_GLANCE, max(deadline - time.monotonic(), 0))):
-                if not lives:
-                    raise Silence(self._process.returncode)
-                # What a process wrote before its end can still be read: once more round.
-                lives = self._process.poll() is None
-                if not lives:
-                    self._kill()
-                elif time.monotonic() >= deadline:
-                    raise Lateness
+        poll, lives = select.poll(), True
+        poll.register(pipe, event)
+        while not poll.poll(1000 * min(_GLANCE, max(deadline - time.monotonic(), 0))):
+            if not lives:
+                raise Silence(self._process.returncode)
+            # What a process wrote before its end can still be read: once more round.
+            lives = self._process.poll() is None
+            if not lives:
+                self._kill()
+            elif time.monotonic() >= deadline:
+                raise Lateness
 
-    def _silence(self) -> Silence:
+    def _end_of_pipe(self) -> NoReturn:
+        """Raises: Silence."""
         try:
-            ended: int | None = self._process.wait(_PARTING)
+            ended = self._process.wait(_PARTING)
         except subprocess.TimeoutExpired:
-            return Silence(None)
+            raise Silence(None) from None
         self._kill()
-        return Silence(ended)
+        raise Silence(ended)
 
     def _kill(self) -> None:
         with contextlib.suppress(OSError):

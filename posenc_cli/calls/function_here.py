@@ -60,10 +60,10 @@ class FunctionHere(CalledFunction):
         self, payload: Payload | dict[str, Any], *, positions: Integers | None = None
     ) -> tuple[dict[str, Any], bytearray]:
         if isinstance(payload, dict):
-            header, data = payload, b""
+            header, data = payload, bytearray()
         else:
             line, *parts = payload.message(0)
-            header, data = json.loads(line), b"".join(parts)
+            header, data = json.loads(bytes(line)), bytearray(b"".join(parts))
         try:
             if header["do"] == "make":
                 self._function = worker.made(self._given, header)

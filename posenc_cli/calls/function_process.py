@@ -101,6 +101,20 @@ class FunctionProcess(CalledFunction):
             raise Unavailable(f"{flag}: is no Python") from None
         self._describe()
 
+    def renew(self) -> None:
+        """Have a function that was never called: in a copy of its process, or in a new one.
+
+        Raises: InvalidInput, Unavailable.
+        """
+        renewed = False
+        if self._exchange is not None:
+            with contextlib.suppress(InvalidInput):
+                renewed = self._exchanged({"do": "renew"})[0].get("renewed", False)
+        if renewed:
+            self._describe()
+        else:
+            super().renew()
+
     @property
     def renews(self) -> bool:
         """Whether a new start gives a function that was never called: always, a new process."""
@@ -116,14 +130,21 @@ class FunctionProcess(CalledFunction):
         self, payload: Payload | dict[str, Any], *, positions: Integers | None = None
     ) -> tuple[dict[str, Any], bytearray]:
         self._number += 1
+        where = ""
         if isinstance(payload, dict):
             header = {**payload, "id": self._number, "bytes": 0}
-            message, most = [json.dumps(header).encode() + b"\n"], 0
+            message: list[bytes | memoryview] = [json.dumps(header).encode() + b"\n"]
+            most = 0
         else:
             message = payload.message(self._number)
-            rows = 0 if positions is None else max(int(positions.max()) + 1, positions.size)
-            width = 2 * self.reference.pairs
-            most = _SPARE + 64 * payload.size + 32 * width * min(rows, MOST_ROWS)
+            assert positions is not None
+            count, last = positions.size, int(positions.max())
+            size = 64 * payload.size + 64 * self.reference.pairs * min(
+                max(last + 1, count), MOST_ROWS
+            )
+            most = _SPARE + size
+            call = f"{self.signature.name}({payload.names})"
+            where = f", called as {call} with {count} positions up to {last}"
         deadline = time.monotonic() + SECONDS
         try:
             assert self._exchange is not None
@@ -134,15 +155,15 @@ class FunctionProcess(CalledFunction):
             if answer["id"] != self._number or type(size) is not int or size < 0:
                 raise ValueError  # another process's words, or the function's own
             if size > most:
-                self._lost(f"returned {size} bytes, more than any result of this call has")
+                self._lost(f"returned {size} bytes, more than any result of this call has{where}")
             data = self._exchange.bytes(size, deadline=deadline)
             error, why = answer.get("error"), answer.get("why")
             if not all(isinstance(text, str | None) for text in (error, why)):
                 raise TypeError
         except Lateness:
-            self._lost(f"gave no answer within {SECONDS:g} seconds")
+            self._lost(f"gave no answer within {SECONDS:g} seconds{where}")
         except Silence as silence:
-            self._lost(_ending(silence.ended))
+            self._lost(f"{_ending(silence.ended)}{where}")
         except (ValueError, KeyError, TypeError):
             self.end()
             raise self._unreadable() from None

@@ -38,12 +38,6 @@ class Vectors(Record):
     rows: int
     strided: str = ""
 
-    @classmethod
-    def units(cls, rows: int, columns: range, width: int) -> Vectors:
-        """As heads, a unit vector along each of these columns, at each of n rows."""
-        units = np.eye(width, dtype=np.float32)[columns.start : columns.stop]
-        return cls(units[None, None], rows)
-
     @property
     def batch(self) -> int:
         """How many sequences there are."""
@@ -91,7 +85,8 @@ class Payload:
             "named": {},
             "in_place": sorted({*form.vectors}) if in_place else [],
         }
-        self._parts: list[bytes] = []
+        self._parts: list[memoryview] = []
+        self.names = ", ".join(argument.parameter for argument in form.arguments)
         self.size = 0
 
     def array(
@@ -104,7 +99,7 @@ class Payload:
         """What says of an array how it is to be made; its bytes go along."""
         data = np.ascontiguousarray(values)
         whole = tuple(broadcast or data.shape)
-        self._parts.append(data.tobytes())
+        self._parts.append(data.reshape(-1).view(np.uint8).data)
         self.size += int(np.prod(whole))
         return {
             "dtype": data.dtype.name,
@@ -121,7 +116,7 @@ class Payload:
         else:
             self._header["named"][argument.name] = given
 
-    def message(self, number: int) -> list[bytes]:
+    def message(self, number: int) -> list[bytes | memoryview]:
         """The request, part by part."""
         size = sum(map(len, self._parts))
         header = {**self._header, "id": number, "bytes": size}
@@ -329,7 +324,7 @@ def _vectors(payload: Payload, form: CallForm, *vectors: Vectors) -> dict[str, A
     order, first = _order(form.axes), vectors[0]
     whole = [(first.batch, first.rows, first.heads, form.columns)[axis] for axis in order]
     shape = list(first.shape(form.axes))
-    values = first.values.astype(np.float32).transpose(order)
+    values = first.values.astype(np.float32, copy=False).transpose(order)
     if len(vectors) > 1:
         each = [own.values.astype(np.float32).transpose(order) for own in vectors]
         values = np.stack([np.broadcast_to(own, whole) for own in each], axis=-3)
@@ -338,7 +333,7 @@ def _vectors(payload: Payload, form: CallForm, *vectors: Vectors) -> dict[str, A
     given = payload.array(
         bits_of_bfloat16(values.astype(np.float64))
         if form.dtype == "bfloat16"
-        else values.astype(form.dtype),
+        else values.astype(form.dtype, copy=False),
         broadcast=whole,
         reshape=shape,
     )

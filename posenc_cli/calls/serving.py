@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from posenc_cli.calls.form_choice import Outcome
     from posenc_cli.errors import InvalidInput
     from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.turning import SomeRows
     from posenc_cli.numerics.arrays import Float32Rows, Integers, NumberArray
 
 FunctionTarget = str | Callable[..., Any]
@@ -166,8 +167,7 @@ class ServedFunction:
 
         Raises: InvalidInput, Unavailable.
         """
-        self._process.end()
-        self._process.start()
+        self._process.renew()
 
     @property
     def renews(self) -> bool:
@@ -210,15 +210,22 @@ class ServedFunction:
         One for each result. Shape: (positions, columns, columns).
         Raises: InvalidInput when the function does not give them.
         """
-        columns = self.form.columns
-        most = columns
+        return self.heads(np.eye(self.form.columns, dtype=np.float32), positions)
+
+    def heads(self, vectors: Float32Rows, positions: Integers) -> list[Returned]:
+        """The values at vectors (h, columns), each at all positions, as heads of one call.
+
+        One for each result. Shape: (positions, h, columns).
+        Raises: InvalidInput when the function does not give them.
+        """
+        columns, most = self.form.columns, len(vectors)
         if not self.form.any_rows:
             longest = int(positions.max()) + 1 if self._from_zero else positions.size
             most = 1 if self.form.flat else max(1, CELLS // (columns * longest))
-        parts = []
-        for first in range(0, columns, most):
-            some = range(first, min(first + most, columns))
-            parts.append(self._turned(positions, some))
+        parts = [
+            self._turned(positions, Vectors(vectors[None, None, first : first + most], 1))
+            for first in range(0, len(vectors), most)
+        ]
         return [
             Returned(np.concatenate([part[which].values for part in parts], axis=1), own.dtype)
             for which, own in enumerate(parts[0])
@@ -344,9 +351,9 @@ class ServedFunction:
         return self.form.from_zero or follows
 
     def _turned(
-        self, positions: Integers, given: range | Float32Rows, which: int = 0
+        self, positions: Integers, given: Vectors | Float32Rows, which: int = 0
     ) -> list[Returned]:
-        """Results at positions: of unit vectors along some columns, or of a row each.
+        """Results at positions: of the heads of one row, given in every row, or of a row each.
 
         Shape: (positions, heads, columns).
         """
@@ -355,34 +362,35 @@ class ServedFunction:
             where = np.arange(1 + max(int(positions.max()), self.last or 0))
             return self._once(where, positions, given, which)
         if form.any_rows:
-            where, rows = positions, np.arange(positions.size)
+            where = positions
             if form.has("positions") and self.last is not None:
                 where = np.append(positions, self.last)
-            return self._once(where, rows, given, which)
+            return self._once(where, slice(0, positions.size), given, which)
         parts = []
         breaks = np.flatnonzero(np.diff(positions) != 1) + 1
         for rows in np.split(np.arange(positions.size), breaks):
-            own = given if isinstance(given, range) else given[rows]
-            parts.append(self._once(positions[rows], np.arange(rows.size), own, which))
+            own = given if isinstance(given, Vectors) else given[rows]
+            parts.append(self._once(positions[rows], slice(0, rows.size), own, which))
         return [
             Returned(np.concatenate([part[place].values for part in parts]), first.dtype)
             for place, first in enumerate(parts[0])
         ]
 
     def _once(
-        self, where: Integers, rows: Integers, given: range | Float32Rows, which: int
+        self, where: Integers, rows: SomeRows, given: Vectors | Float32Rows, which: int
     ) -> list[Returned]:
         """One call at positions ``where``, of which some rows are kept and given vectors."""
         form = self.form
-        if isinstance(given, range):
-            vectors = [Vectors.units(where.size, given, form.columns)] * len(form.vectors)
+        if isinstance(given, Vectors):
+            vectors = [replace(given, rows=where.size)] * len(form.vectors)
         else:
             # What is left over, and the other of q and k, are other vectors.
-            x = np.ones((where.size, 1, form.columns), np.float32)
-            x[rows, 0] = given
-            other = other_vectors(x)
-            both = (x, other) if which == 0 else (other, x)
-            vectors = [Vectors(part[None], where.size) for part in both[: len(form.vectors)]]
+            x = given[:, None]
+            if len(given) < where.size or not isinstance(rows, slice):
+                x = np.ones((where.size, 1, form.columns), np.float32)
+                x[rows, 0] = given
+            both = [x, other_vectors(x)] if len(form.vectors) > 1 else [x]
+            vectors = [Vectors(part[None], where.size) for part in both[:: -1 if which else 1]]
         results = self._process.turned(form, where, vectors)
         return [Returned(result.values[0][rows], result.dtype) for result in results]
 

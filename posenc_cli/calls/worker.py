@@ -19,6 +19,7 @@ import re
 import select
 import signal
 import sys
+from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,12 +48,29 @@ def main(target: str, find: Callable[[str], Any]) -> None:
     process = os.getpid()
     end_with_parent(requests.fileno(), answers.fileno())
     send(answers, {"python": ".".join(map(str, sys.version_info[:3]))})
+    before = belongings()
     function, failure = None, Refused("cannot be loaded")
     try:
         function = loaded = function_of(target, find)
     except BaseException as error:
         failure = load_failure(target, error)
     leave_copy(process)
+    renewals = -1
+    if function is not None and before and before == belongings():
+        renewals, renewed = never_called()
+        if renewed:
+            send(answers, {"id": renewed, "renewed": True})
+    serve(requests, answers, function, failure, renewals)
+
+
+def serve(
+    requests: BinaryIO, answers: BinaryIO, function: Any, failure: Refused, renewals: int
+) -> None:
+    """Answer requests until there are no more, or one for a function that was never called.
+
+    That one goes to who reads ``renewals``, if it is a pipe: not -1.
+    """
+    process = os.getpid()
     # A request is read to its end, also by who cannot answer it: what is left of it would be
     # taken for the next.
     while True:
@@ -60,6 +78,9 @@ def main(target: str, find: Callable[[str], Any]) -> None:
         if request is None:
             return
         header, data = request
+        if header["do"] == "renew" and renewals >= 0:
+            os.write(renewals, str(header["id"]).encode())
+            os._exit(0)
         report: dict[str, Any] = {}
         arrays: list[Any] = []
         try:
@@ -69,16 +90,21 @@ def main(target: str, find: Callable[[str], Any]) -> None:
                 function = made(loaded, header)
             elif header["do"] == "describe":
                 report = description(function)
-            else:
+            elif header["do"] == "call":
                 report, arrays = called(function, header, data)
-        except Refused as refused:
-            report = {"error": str(refused), "why": refused.why}
-        except Exception as error:
-            report = {"error": f"cannot be called by posenc ({error_text(error)})", "why": "own"}
-        except BaseException as error:  # as sys.exit() raises
-            report = {"error": "raised " + error_text(error), "why": "raised"}
+        except BaseException as error:
+            report = refusal(error)
         leave_copy(process)
         send(answers, {"id": header["id"], **report}, arrays)
+
+
+def refusal(error: BaseException) -> dict[str, str]:
+    """What to answer where there is no result; another exception than Refused is no function's."""
+    if isinstance(error, Refused):
+        return {"error": str(error), "why": error.why}
+    if isinstance(error, Exception):
+        return {"error": f"cannot be called by posenc ({error_text(error)})", "why": "own"}
+    return {"error": "raised " + error_text(error), "why": "raised"}  # as sys.exit() does
 
 
 def private_pipes() -> tuple[BinaryIO, BinaryIO]:
@@ -119,20 +145,81 @@ def end_with_parent(requests: int, answers: int) -> None:
     os._exit(0)
 
 
+def belongings() -> list[list[str]]:
+    """The threads, the children and the open files of this process; none where that is not known.
+
+    A copy of a process has no thread of it but one, is no parent of its children, and reads on
+    where it reads in a file: one that has more of these for its function cannot be copied.
+    """
+    own = Path("/proc/self")
+    try:
+        threads = sorted(map(str, own.glob("task/*")))
+        children = [Path(thread, "children").read_text() for thread in threads]
+        return [threads, children, sorted(filter(None, map(_opened, own.glob("fd/*"))))]
+    except OSError:  # no Linux
+        return []
+
+
+def _opened(descriptor: Path) -> str:
+    """What a descriptor was opened for; nothing for that which lists them, closed again."""
+    try:
+        return f"{descriptor} {os.readlink(descriptor)}"
+    except OSError:
+        return ""
+
+
+def never_called() -> tuple[int, int]:
+    """Return in a copy of this process, and in a new one whenever a copy wants to be renewed.
+
+    Given are a pipe, where a copy leaves the number of a request to be renewed before it ends, and
+    that number, 0 in the first copy. Where a copy ends otherwise, this process ends as it did.
+    """
+    number = 0
+    while True:
+        wanted, renewals = os.pipe()
+        copy = os.fork()
+        if not copy:
+            os.close(wanted)
+            return renewals, number
+        os.close(renewals)
+        _, status = os.waitpid(copy, 0)
+        os.set_blocking(wanted, False)
+        try:
+            said = os.read(wanted, 20)
+        except BlockingIOError:  # what it has started holds the other end
+            said = b""
+        os.close(wanted)
+        if not said.isdigit():
+            end_as(status)
+        number = int(said)
+
+
+def end_as(status: int) -> None:
+    """End as a process did, by its status of ``waitpid``."""
+    if os.WIFEXITED(status):
+        os._exit(os.WEXITSTATUS(status))
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # one core is enough
+    if os.WTERMSIG(status) != signal.SIGKILL:
+        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+    os.kill(os.getpid(), os.WTERMSIG(status))
+
+
 def leave_copy(process: int) -> None:
     """End a copy that the function made of its process: it has nothing to say."""
     if os.getpid() != process:
         os._exit(0)
 
 
-def read_request(requests: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
+def read_request(requests: BinaryIO) -> tuple[dict[str, Any], bytearray] | None:
     """The next request, whole: what is asked, and the bytes of its arrays; None at the end."""
     line = requests.readline()
     if not line.endswith(b"\n"):
         return None
     header = json.loads(line)
-    data = requests.read(header["bytes"])
-    return (header, data) if len(data) == header["bytes"] else None
+    data = bytearray(header["bytes"])
+    return (header, data) if requests.readinto(data) == len(data) else None  # type: ignore[attr-defined]
 
 
 def load_failure(target: str, error: BaseException) -> Refused:
@@ -262,7 +349,7 @@ def short_text(value: Any) -> str:
 
 
 def arguments_of(
-    framework: Framework, header: dict[str, Any], data: bytes
+    framework: Framework, header: dict[str, Any], data: bytearray
 ) -> tuple[list[Any], dict[str, Any], list[Any]]:
     """The arguments of a call, those by name, and each array with what it was made of."""
     rest, originals = memoryview(data), []
@@ -270,7 +357,7 @@ def arguments_of(
     def array_from(given: dict[str, Any]) -> Any:
         nonlocal rest
         chunk, rest = rest[: given["bytes"]], rest[given["bytes"] :]
-        array = array_of(framework, chunk, given)
+        array = array_of(framework, bytearray(chunk), given)
         originals.append((array, chunk, given))
         return array
 
@@ -288,7 +375,9 @@ def arguments_of(
     return arguments, named, originals
 
 
-def called(function: Any, header: dict[str, Any], data: bytes) -> tuple[dict[str, Any], list[Any]]:
+def called(
+    function: Any, header: dict[str, Any], data: bytearray
+) -> tuple[dict[str, Any], list[Any]]:
     """What a function returns for the arrays of a request: their formats and their bytes.
 
     ``made`` is the framework of the first.
@@ -360,8 +449,8 @@ def same_values(returned: list[Any], left: list[Any]) -> bool:
     return all(one[0] == other[0] and bytes(one[1]) == bytes(other[1]) for one, other in parts)
 
 
-def array_of(framework: Framework, data: memoryview, given: dict[str, Any]) -> Any:
-    """A new array: the bytes in ``shape``, repeated to ``broadcast``, then in ``reshape``.
+def array_of(framework: Framework, data: bytearray | memoryview, given: dict[str, Any]) -> Any:
+    """The array that holds writable bytes: in ``shape``, repeated to ``broadcast``, in ``reshape``.
 
     torch makes its own, which may be installed without NumPy; others have theirs from NumPy's.
 
@@ -375,9 +464,10 @@ def array_of(framework: Framework, data: memoryview, given: dict[str, Any]) -> A
             import numpy as xp
         bits = given["dtype"] == "bfloat16" and not of_torch
         stored = getattr(xp, "uint16" if bits else given["dtype"])
-        values = xp.frombuffer(bytearray(data), dtype=stored).reshape(given["shape"])
-        whole = xp.ones(given["broadcast"], dtype=stored)
-        whole[...] = values
+        whole = xp.frombuffer(data, dtype=stored).reshape(given["shape"])
+        if given["broadcast"] != given["shape"]:
+            values, whole = whole, xp.ones(given["broadcast"], dtype=stored)
+            whole[...] = values
         whole = laid_out(xp, whole.reshape(given["reshape"]), given.get("strided"))
         if of_torch or framework.name == "numpy":
             return whole
@@ -425,7 +515,8 @@ def array_bytes(result: Any) -> tuple[dict[str, Any], Any]:
     """The number format, the shape and the bytes of anything that NumPy reads."""
     import numpy as np
 
-    if isinstance(result, np.ma.MaskedArray):
+    # It is no masked array where nothing has imported these: naming them would.
+    if "numpy.ma" in sys.modules and isinstance(result, np.ma.MaskedArray):
         raise Refused("returned a masked array, whose values may not all be there")
     values, dtype = as_numpy(result)
     if values.dtype.kind not in "fiuc":
