@@ -51,7 +51,7 @@ def main(target: str, find: Callable[[str], Any]) -> None:
     before = belongings()
     function, failure = None, Refused("cannot be loaded")
     try:
-        function = loaded = function_of(target, find)
+        function = function_of(target, find)
     except BaseException as error:
         failure = load_failure(target, error)
     leave_copy(process)
@@ -70,7 +70,7 @@ def serve(
 
     That one goes to who reads ``renewals``, if it is a pipe: not -1.
     """
-    process = os.getpid()
+    process, loaded = os.getpid(), function
     # A request is read to its end, also by who cannot answer it: what is left of it would be
     # taken for the next.
     while True:

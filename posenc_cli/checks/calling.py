@@ -1,9 +1,10 @@
-"""A user's function as a subject: read by what it does to every unit vector, at every position.
+"""A user's function as a subject: read at every position by what it does to a few vectors.
 
-A linear map is known once its values at d unit vectors are; that it is linear, that a row of its
-result follows from that row and its position alone, and that it does not matter in what pieces a
-sequence comes, is tried on the way. A function of tables is given the reference's own, and one that
-returns tables or frequencies is judged by these.
+A linear map is known once its values at d unit vectors are, and a rotation of known pairs once
+those at two are, if two more confirm that it does nothing else. That it is linear, that a row of
+its result follows from that row and its position alone, and that it does not matter in what pieces
+a sequence comes, is tried on the way. A function of tables is given the reference's own, and one
+that returns tables or frequencies is judged by these.
 """
 
 from __future__ import annotations
@@ -62,8 +63,9 @@ from posenc_cli.checks.lengths import depends_on_length
 from posenc_cli.checks.result_reader import Conduct, ResultReader
 from posenc_cli.checks.row_causes import row_causes
 from posenc_cli.checks.subject import Subject, frequency_subject, table_subject
+from posenc_cli.checks.unit_pairings import PairProbes
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.turning import PositionRows
+from posenc_cli.inference.turning import RETAINED, PositionRows
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 
@@ -409,22 +411,55 @@ def _of_vectors(
                 partial(_near_matrices, function, places, which),
             )
         )
-    step = max(1, CELLS // dim**2)
+    half = any(is_half(sample.values) for sample in samples)
+    _read_all(function, readers, places, progress, half=half)
     alike = len(readers) > 1 and reference.symmetric and readers[0].like(readers[1])
-    for start in range(0, places.count, step):
-        rows = slice(start, min(start + step, places.count))
-        blocks = [result.values for result in function.matrices(places.at(rows))]
-        readers[0].take(rows, blocks[0])
-        if alike and not np.array_equal(blocks[0], blocks[1]):
-            readers[1].take_over(readers[0], slice(0, start))
-            alike = False
-        if not alike:
-            for reader, block in zip(readers[1:], blocks[1:], strict=True):
-                reader.take(rows, block)
-        if progress is not None:
-            progress(rows.stop, places.count)
     kept = readers[:1] if alike else readers
     return [reader.subject(function.target, both=len(readers) > 1) for reader in kept]
+
+
+def _read_all(
+    function: ServedFunction,
+    readers: list[ResultReader],
+    places: PositionRows,
+    progress: Progress | None,
+    *,
+    half: bool,
+) -> None:
+    """Read results at all positions.
+
+    Four vectors show a row that pairs columns as the sample does; all unit vectors are given where
+    they do not, or where values have a ``half`` precision, which hides small entries in sums.
+    """
+    dim, count = function.form.columns, places.count
+    probes = None
+    if not half and len({reader.pairing for reader in readers}) == 1:
+        probes = PairProbes(readers[0].pairing, dim)
+
+    def read(rows: Integers, probes: PairProbes | None) -> Integers:
+        vectors = np.eye(dim, dtype=np.float32) if probes is None else probes.vectors
+        results = function.heads(vectors, places.at(rows))
+        again = [
+            reader.take(rows, own.values, probes)
+            for reader, own in zip(readers, results, strict=True)
+        ]
+        return np.unique(np.concatenate(again))
+
+    few = max(1, CELLS // dim**2)
+    many = _PREFIX if function.form.from_zero else CELLS
+    step = few if probes is None else max(1, many // (4 * dim))
+    np.empty(RETAINED, np.uint8)
+    for start in range(0, count, step):
+        rows = np.arange(start, min(start + step, count))
+        again = rows if probes is None else read(rows, probes)
+        for first in range(0, again.size, few):
+            read(again[first : first + few], None)
+        if progress is not None:
+            progress(int(rows[-1]) + 1, count)
+
+
+_PREFIX = 1 << 24
+"""Values that are kept of one call that begins at position 0: each has all rows before them."""
 
 
 def _near_matrices(function: ServedFunction, places: PositionRows, which: int) -> UnitMatrices:
@@ -465,11 +500,12 @@ def _explained(
 
 def _vectors_differ(values: NumberArray, wanted: NumberArray) -> bool:
     """Whether values are others than those wanted, by more than their format leaves open."""
-    if not (np.isfinite(wanted).all() and wanted.size):
+    size = np.abs(wanted).max(initial=0)
+    off = np.abs(values - wanted).max(initial=0)
+    if not np.isfinite(size) or off <= ALIKE * size:
         return False
-    coarse = COARSE if values.dtype.itemsize < 4 or is_half(values) else 1
-    size = np.abs(wanted).max()
-    return not bool(np.abs(values - wanted).max() <= coarse * ALIKE * size)
+    half = values.dtype.itemsize < 4 or is_half(values)
+    return not (half and off <= COARSE * ALIKE * size)
 
 
 def _not_finite(positions: Integers, matrices: UnitMatrices) -> tuple[str, ...]:

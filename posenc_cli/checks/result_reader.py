@@ -1,4 +1,4 @@
-"""One result of a function, read block by block: what it does to unit vectors at each position."""
+"""One result of a function, read block by block: what it does to pairs at each position."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.subject import Subject
-from posenc_cli.checks.unit_pairings import pairing_of, read_as
+from posenc_cli.checks.unit_pairings import Entries, pairing_of
 from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlock, Turning
 from posenc_cli.records import Record
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.calls.answers import Returned
     from posenc_cli.calls.function_trial import Irregularity
+    from posenc_cli.checks.unit_pairings import PairProbes
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
     from posenc_cli.numerics.arrays import Integers, NumberArray, Reals, UnitMatrices
@@ -44,6 +45,10 @@ class _CallCache:
         shape = (count, pairing.pairs)
         turned, mirrored = np.empty(shape, kind), np.zeros(shape, kind)
         return cls(pairing, turned, mirrored, np.zeros(count), np.zeros(count))
+
+    @property
+    def parts(self) -> tuple[NumberArray, NumberArray, Reals, Reals]:
+        return self.turned, self.mirrored, self.rest, self.passed
 
     def turning(self, places: PositionRows, dtype: str) -> Turning:
         mirrors, strays = bool(np.any(self.mirrored)), bool(np.any(self.rest))
@@ -90,7 +95,7 @@ class ResultReader:
         self._reference, self._places, self._dtype = reference, places, returned.dtype
         self._conduct = conduct
         own = pairing_of(positions, returned.values, reference, near)
-        self._own, self._sample = own, returned.values
+        self._own = own
         pairings = [own]
         if own.layout != reference.content.layout and own.pairs == reference.pairs:
             pairings.append(reference.pairing)
@@ -105,27 +110,36 @@ class ResultReader:
         return [_CallCache.empty(pairing, count, self._kind) for pairing in self._pairings]
 
     def like(self, other: ResultReader) -> bool:
-        """Whether what is known of another result before it is read is what is known of this."""
-        return np.array_equal(self._sample, other._sample) and (
-            self._dtype,
-            self._conduct,
-        ) == (other._dtype, other._conduct)
+        """Whether all that was read of another result is what was read of this."""
+        return (self._dtype, self._conduct, self.pairing) == (
+            other._dtype,
+            other._conduct,
+            other.pairing,
+        ) and all(
+            np.array_equal(one, another)
+            for own, its in zip(self._caches, other._caches, strict=True)
+            for one, another in zip(own.parts, its.parts, strict=True)
+        )
 
-    def take_over(self, other: ResultReader, rows: slice) -> None:
-        """Keep of some rows what another result showed, which was the same."""
-        for own, cache in zip(self._caches, other._caches, strict=True):
-            own.turned[rows], own.mirrored[rows] = cache.turned[rows], cache.mirrored[rows]
-            own.rest[rows], own.passed[rows] = cache.rest[rows], cache.passed[rows]
-        self._infinite = other._infinite
+    @property
+    def pairing(self) -> ColumnPairing:
+        """How it pairs columns."""
+        return self._own
 
-    def take(self, rows: slice, matrices: UnitMatrices) -> None:
-        """Keep what the matrices of some rows show."""
+    def take(
+        self, rows: Integers, results: NumberArray, probes: PairProbes | None = None
+    ) -> Integers:
+        """Keep what becomes of the vectors of ``probes`` at some rows, or of all unit vectors.
+
+        Given are the rows that probes alone do not show: they are to be taken again.
+        """
+        entries, exact = (Entries.of(results), None) if probes is None else probes.read(results)
         for cache in self._caches:
-            cache.turned[rows], cache.mirrored[rows], cache.rest[rows], cache.passed[rows] = (
-                read_as(matrices, cache.pairing)
-            )
+            for part, read in zip(cache.parts, entries.read_as(cache.pairing), strict=True):
+                part[rows] = read
         if not np.isfinite(self._caches[0].turned[rows]).all():
-            self._infinite |= bool(np.isinf(matrices).any())
+            self._infinite |= bool(np.isinf(results).any())
+        return rows[:0] if exact is None else rows[~exact]
 
     def subject(self, target: str, *, both: bool) -> Subject:
         """The subject that they are; ``both`` says that q and k were looked at."""

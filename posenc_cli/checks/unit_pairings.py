@@ -1,47 +1,129 @@
-"""Which columns a function pairs, as the matrices of unit vectors show."""
+"""Which columns a function pairs, as unit vectors show, and what it makes of the pairs."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.inference.turning import ColumnPairing
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from posenc_cli.inference.reference import Reference
-    from posenc_cli.numerics.arrays import Integers, NumberArray, Reals, UnitMatrices
+    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, Reals, UnitMatrices
 
 
-@np.errstate(invalid="ignore")  # of what is infinite
+class Entries(Record):
+    """Entries (k, m) of matrices [k, j, o]: where j and o are, (m,) each; all others are 0."""
+
+    values: NumberArray
+    j: Integers
+    o: Integers
+
+    @classmethod
+    def of(cls, matrices: UnitMatrices) -> Entries:
+        """All entries of matrices (k, columns, columns)."""
+        j, o = np.indices(matrices.shape[1:]).reshape(2, -1)
+        return cls(matrices.reshape(len(matrices), -1), j, o)
+
+    @np.errstate(invalid="ignore")  # of what is infinite
+    def read_as(self, pairing: ColumnPairing) -> tuple[NumberArray, NumberArray, Reals, Reals]:
+        """Turned and mirrored parts of the pairs of a pairing, the norm of all else, and its part.
+
+        That part is what becomes of the columns that no pair has: without it, the rest is as much
+        less. Columns without a pair are meant to stay as they are.
+        """
+        columns = int(self.j.max()) + 1
+        places = np.full((columns, columns), -1)
+        places[self.j, self.o] = np.arange(self.j.size)
+        left = np.ones(self.j.size, bool)
+
+        def at(j: tuple[int, ...], o: tuple[int, ...]) -> Reals:
+            found = places[list(j), list(o)]
+            left[found[found >= 0]] = False
+            return np.where(found >= 0, self.values[:, found], 0).astype(np.float64)
+
+        a, b = at(pairing.first, pairing.out_first), at(pairing.second, pairing.out_first)
+        c, d = at(pairing.first, pairing.out_second), at(pairing.second, pairing.out_second)
+        turned = ((a + d) + 1j * (c - b)) / 2  # (k, pairs)
+        mirrored = ((a - d) + 1j * (c + b)) / 2
+        other = np.zeros(columns, bool)
+        other[list(pairing.others(columns))] = True
+        rest = self.values[:, left].astype(np.float64)
+        rest -= (self.j == self.o)[left] & other[self.j[left]]
+        norm = np.linalg.norm(rest, axis=1)
+        return turned, mirrored, norm, norm - np.linalg.norm(rest[:, ~other[self.o[left]]], axis=1)
+
+
+class PairProbes:
+    """Four vectors that show what becomes of the pairs of a pairing, and whether that is all.
+
+    The first has 1 in one column of each pair, the second in the other: of a map that mixes no
+    more than these two, and keeps the columns that no pair has, they show each entry, exactly where
+    products with 1 and sums with 0 are. What the others become then follows. A further entry adds a
+    column's number in these, less the number of the pair that it was taken for, so that numbers of
+    any two pairs are four times apart in one of the two; signs and fractions keep several such
+    entries from cancelling.
+    """
+
+    def __init__(self, pairing: ColumnPairing, columns: int) -> None:
+        first, second = list(pairing.first), list(pairing.second)
+        self._others = list(pairing.others(columns))
+        levels = math.isqrt(pairing.pairs - 1) + 1
+        generator = np.random.default_rng(20)
+        self.vectors = np.zeros((4, columns), np.float32)
+        self.vectors[0, first] = self.vectors[1, second] = 1
+        for vector, level, others in zip(
+            self.vectors[2:], divmod(np.arange(pairing.pairs), levels), (0, levels), strict=True
+        ):
+            vector[first] = vector[second] = 4.0**level
+            vector[self._others] = 4.0**others
+            vector[:] *= generator.uniform(1, 1.25, columns) * generator.choice([-1, 1], columns)
+        self._j = np.array([*first, *first, *second, *second])
+        self._o = np.array([*pairing.out_first, *pairing.out_second] * 2)
+
+    @np.errstate(all="ignore")  # of what is infinite, or no number: it differs
+    def read(self, results: NumberArray) -> tuple[Entries, Flags]:
+        """The entries at positions, and at which of these they are all but those that are 0.
+
+        ``results`` is what becomes of the vectors, (positions, 4, columns).
+        """
+        count, _, columns = results.shape
+        half = self._o.size // 2
+        out = self._o[:half]
+        values = np.concatenate([results[:, 0, out], results[:, 1, out]], axis=1)
+        size = np.abs(values).max(axis=1, keepdims=True, initial=1)
+        exact = np.isfinite(size[:, 0])
+        for probe in (2, 3):
+            given = self.vectors[probe]
+            first, second = given[self._j[:half]], given[self._j[half:]]
+            off = values[:, :half] * first.astype(np.float64)
+            off += values[:, half:] * second.astype(np.float64)
+            off -= results[:, probe, out]
+            limit = _ROUNDINGS * np.finfo(results.dtype).eps * size
+            exact &= (np.abs(off, out=off) <= limit * (np.abs(first) + np.abs(second))).all(axis=1)
+            off = np.abs(results[:, probe, self._others] - given[self._others])
+            exact &= (off <= limit * np.abs(given[self._others])).all(axis=1)
+        still = np.setdiff1d(np.arange(columns), self._j[self._j == self._o])
+        j, o = (np.append(own, still) for own in (self._j, self._o))
+        stays = np.broadcast_to(np.isin(still, self._others), (count, still.size))
+        return Entries(np.concatenate([values, stays], axis=1, dtype=values.dtype), j, o), exact
+
+
 def read_as(
     matrices: UnitMatrices, pairing: ColumnPairing
 ) -> tuple[NumberArray, NumberArray, Reals, Reals]:
-    """Turned and mirrored parts of the pairs of a pairing, the norm of all else, and its part.
+    """What matrices [k, j, o], column o of what becomes of unit vector j, are by a pairing."""
+    return Entries.of(matrices).read_as(pairing)
 
-    That part is what becomes of the columns that no pair has: without it, the rest is as much less.
 
-    ``matrices`` is [k, j, o]: column o of what becomes of unit vector j. Columns without a pair
-    are meant to stay as they are.
-    """
-    first, second = list(pairing.first), list(pairing.second)
-    out_first, out_second = list(pairing.out_first), list(pairing.out_second)
-    a, b = matrices[:, first, out_first], matrices[:, second, out_first]
-    c, d = matrices[:, first, out_second], matrices[:, second, out_second]
-    a, b, c, d = (entries.astype(np.float64) for entries in (a, b, c, d))
-    turned = ((a + d) + 1j * (c - b)) / 2  # (k, pairs)
-    mirrored = ((a - d) + 1j * (c + b)) / 2
-    rest = matrices.astype(np.float64)  # (k, columns, columns)
-    for inside in (first, second):
-        for outside in (out_first, out_second):
-            rest[:, inside, outside] = 0
-    others = pairing.others(matrices.shape[1])
-    rest[:, others, others] -= 1
-    norm = np.sqrt(np.einsum("kjo,kjo->k", rest, rest))
-    rest[:, :, others] = 0
-    return turned, mirrored, norm, norm - np.sqrt(np.einsum("kjo,kjo->k", rest, rest))
+_ROUNDINGS = 2
+"""Of the sizes of both products, in units of the last place: they and their sum have one, and what
+was read of them, multiplied by an amplitude, another."""
 
 
 def pairing_of(

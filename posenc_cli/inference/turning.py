@@ -41,8 +41,12 @@ ROWS = 2048
 BLOCK_PAIRS = 1 << 15
 """Pairs of all rows of a block: it stays in the cache, and many blocks cost little memory."""
 
-_RETAINED = 24 << 20
-"""Bytes that the allocator may keep between blocks. Untouched, they are no memory."""
+RETAINED = 24 << 20
+"""Bytes that the allocator may keep between blocks. Untouched, they are no memory.
+
+glibc keeps as much as the largest array that was given back: without one, it hands the pages of
+each block to the system and gets them again for the next, a third of the time.
+"""
 
 
 class ColumnPairing(Record):
@@ -201,9 +205,7 @@ class Turning(Record):
 
     def blocks(self, progress: Progress | None = None) -> Iterator[SubjectBlock]:
         """All of it, in order; ``progress`` is told how many rows were read, and of how many."""
-        # glibc keeps as much as the largest array that was given back: without one, it hands the
-        # pages of each block to the system and gets them again for the next, a third of the time.
-        np.empty(_RETAINED, np.uint8)
+        np.empty(RETAINED, np.uint8)
         for rows in self.places.row_blocks(max(ROWS // 8, min(ROWS, BLOCK_PAIRS // self.pairs))):
             yield self.read(rows)
             if progress is not None:
