@@ -42,6 +42,10 @@ _MOST_RESULTS = 8
 """Values of one call that are looked at: no function returns more that matter here."""
 
 
+_PARENT_DEATH_SIGNAL = 1
+"""PR_SET_PDEATHSIG of Linux's prctl."""
+
+
 def main(target: str, find: Callable[[str], Any]) -> None:
     """Answer requests about the function ``target`` until there are no more; ``find`` loads it."""
     requests, answers = private_pipes()
@@ -180,6 +184,8 @@ def never_called() -> tuple[int, int]:
         copy = os.fork()
         if not copy:
             os.close(wanted)
+            # Also one that has left the group that is ended with this process.
+            ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
             return renewals, number
         os.close(renewals)
         _, status = os.waitpid(copy, 0)

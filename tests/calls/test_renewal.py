@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import textwrap
+import time
+from pathlib import Path
 
 import pytest
 
+from posenc_cli.calls import function_process
 from posenc_cli.checks.calling import implementation
 from posenc_cli.checks.verdict import examine
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import Positions
 from tests.checks import rope
+from tests.processes import PATIENCE
 
 CODE = """
 import os, pathlib, sys, threading
@@ -102,3 +107,18 @@ def test_how_a_copy_ended_is_said_and_in_which_call(ending, words, check):
         check(body=ending)
     call = "called as Rope(x, positions) with 5 positions up to 100"
     assert f"{words}, {call}" in caught.value.message
+
+
+@copies
+@pytest.mark.slow
+def test_a_copy_that_leaves_its_group_and_hangs_is_ended(check, tmp_path, monkeypatch):
+    monkeypatch.setattr(function_process, "SECONDS", 2)
+    own = "pathlib.Path(__file__ + '.pid').write_text(str(os.getpid()))"
+    with pytest.raises(InvalidInput, match="gave no answer within 2 seconds, called as Rope"):
+        check(body=f"os.setsid(); {own}; threading.Event().wait()")
+    status = Path("/proc", (tmp_path / "mine.py.pid").read_text(), "stat")
+    deadline = time.monotonic() + PATIENCE
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        while " Z " not in status.read_text():  # an ended one that nobody has asked after
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
