@@ -136,9 +136,18 @@ class Exchange:
         self._said.seek(0)
         return self._said.readline(_MOST_SAID).decode(errors="replace").strip()
 
-    def end(self) -> None:
-        """End the process and all that it has started in its group."""
+    def end(self, request: str = "") -> None:
+        """End the process and all that it has started in its group.
+
+        A process that ends by this ``request``, in time, leaves nothing of what it started: the
+        system then counts the time of that with its own.
+        """
         interrupts.clean_up_no_more_by(self.end)
+        if request:
+            with contextlib.suppress(Silence, Lateness, subprocess.TimeoutExpired):
+                self.send(request.encode(), deadline=time.monotonic())
+                self._process.wait(_GLANCE)
+            self._kill()
         if self._process.poll() is None:
             self._kill()
             self._process.wait()

@@ -123,7 +123,7 @@ class FunctionProcess(CalledFunction):
     def end(self) -> None:
         """End the process, if there is one."""
         if self._exchange is not None:
-            self._exchange.end()
+            self._exchange.end('{"do": "end", "bytes": 0}\n')
             self._exchange = None
 
     def _exchanged(

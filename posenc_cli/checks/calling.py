@@ -501,8 +501,10 @@ def _explained(
 def _vectors_differ(values: NumberArray, wanted: NumberArray) -> bool:
     """Whether values are others than those wanted, by more than their format leaves open."""
     size = np.abs(wanted).max(initial=0)
+    if not np.isfinite(size):
+        return False
     off = np.abs(values - wanted).max(initial=0)
-    if not np.isfinite(size) or off <= ALIKE * size:
+    if off <= ALIKE * size:
         return False
     half = values.dtype.itemsize < 4 or is_half(values)
     return not (half and off <= COARSE * ALIKE * size)
