@@ -1,12 +1,14 @@
 """The compiled library of the ``fast`` backend: where it is, and whether it does what it should.
 
 It is one C file without Python's headers, compiled when posenc is built (``hatch_build.py``) and
-loaded by ctypes. Its name says of what source it was made, so one of another is not found; one that
-is damaged, or computes wrong bits, is not used.
+loaded by ctypes. Its name says of what source and for what platform it was made, so that no other
+one is found; one that is damaged, or computes wrong bits, is not used.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,33 +21,50 @@ _FOLDER = Path(__file__).parent
 SOURCES = (_FOLDER / "waves.c", _FOLDER / "waves_kernel.h")
 DIGEST = "b54003bf0130"
 """The start of the SHA-256 of the sources, one after the other."""
-LIBRARY = _FOLDER / f"waves.{DIGEST}.so"  # with a dot no module is taken for it
+_MUSL = "-musl" if "musl" in getattr(sys.implementation, "_multiarch", "") else ""
+PLATFORM = f"{sys.platform}-{os.uname().machine}{_MUSL}"
+"""The system, the machine and the C library of this process, as ``linux-x86_64``."""
+
+
+def library_of(platform: str) -> Path:
+    """Where the library for a platform is."""
+    return _FOLDER / f"waves.{DIGEST}.{platform}.so"  # with a dot no module is taken for it
+
+
+LIBRARY = library_of(PLATFORM)
 
 INSTRUCTIONS = ("plain", "AVX2", "AVX-512")
 """Sets of instructions that the kernel has a form for, by their numbers."""
+
+COST = "numpy takes 4 to 7 times as long for large arrays, 1.5 times as long for large files"
+"""What is lost without the library, as ``benchmarks/results`` has it."""
 
 
 def reason_missing() -> str | None:
     """Why the library cannot be loaded, as far as that is seen without doing so."""
     if LIBRARY.exists():
         return None
-    return "it was installed without its compiled library, which takes a C compiler"
+    return f"no compiled kernel for {PLATFORM} is installed (a C compiler builds it): {COST}"
+
+
+def checksum_of(library: Path) -> Path:
+    """The file that holds the SHA-256 of a library."""
+    return library.with_name(f"{library.name}.sha256")
 
 
 def seal(library: Path) -> None:
-    """Append the SHA-256 of a library to it: a part of one is no error to a loader, but a crash."""
+    """Write the SHA-256 of a library: a part of one is no error to a loader, but a crash."""
     from hashlib import sha256
 
-    whole = library.read_bytes()
-    library.write_bytes(whole + sha256(whole).digest())
+    checksum_of(library).write_text(sha256(library.read_bytes()).hexdigest())
 
 
 def is_whole(library: Path) -> bool:
-    """Whether a library ends with the SHA-256 of what stands before."""
+    """Whether a library has the SHA-256 that was written when it was made."""
     from hashlib import sha256
 
-    sealed = library.read_bytes()
-    return sha256(sealed[:-32]).digest() == sealed[-32:]
+    sealed = checksum_of(library)
+    return sealed.exists() and sha256(library.read_bytes()).hexdigest() == sealed.read_text()
 
 
 def loaded_library() -> CDLL:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
+import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -448,8 +451,33 @@ def test_the_library_is_named_after_its_source():
     assert digest[:12] == native.DIGEST, "change DIGEST in backends/native.py with the source"
 
 
-def sealed(content):
-    return content + hashlib.sha256(content).digest()
+def test_the_library_is_named_after_its_machine_and_c_library(monkeypatch):
+    assert f".{sys.platform}-{platform.machine()}" in native.LIBRARY.name
+    monkeypatch.setattr(sys.implementation, "_multiarch", "x86_64-linux-musl")
+    spec = importlib.util.spec_from_file_location("native_on_musl", native.__file__)
+    on_musl = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(on_musl)
+    assert on_musl.LIBRARY.name.endswith(f"{platform.machine()}-musl.so")
+    assert on_musl.LIBRARY != native.LIBRARY
+
+
+def test_what_it_costs_to_have_no_kernel_is_what_was_measured():
+    measured = json.loads((ROOT / "benchmarks" / "results" / "measured.json").read_text())
+    found = {
+        (each["name"], each["dtype"], each["threads"]): each["spread"]["median"]
+        for section in ("speed", "streaming")
+        for each in measured["sections"][section]["measurements"]
+    }
+
+    def ratio(what, *how):
+        return found[f"posenc numpy{what}", *how] / found[f"posenc fast{what}", *how]
+
+    ratios = [ratio("", dtype.name, 1) for dtype in DTYPES]
+    to_file = ratio(" to npy", "float32", 1)
+    assert native.COST == (
+        f"numpy takes {min(ratios):.0f} to {max(ratios):.0f} times as long for large arrays, "
+        f"{to_file:.1f} times as long for large files"
+    )
 
 
 @pytest.fixture
@@ -457,6 +485,7 @@ def library(tmp_path, monkeypatch):
     """A copy of the library, in the place of the one of this process."""
     copy = tmp_path / native.LIBRARY.name
     shutil.copy(native.LIBRARY, copy)
+    shutil.copy(native.checksum_of(native.LIBRARY), tmp_path)
     monkeypatch.setattr(native, "LIBRARY", copy)
     fast._library.cache_clear()
     yield copy
@@ -466,13 +495,14 @@ def library(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        (None, "it was installed without its compiled library, which takes a C compiler"),
+        (None, f"no compiled kernel for {native.PLATFORM} is installed (a C compiler builds it): "),
         (b"", "its library is damaged"),
         (b"nonsense", "its library is damaged"),
         (0.5, "its library is damaged"),
-        (sealed(b"nonsense"), "its library is damaged (OSError: "),
+        ("sealed", "its library is damaged (OSError: "),
+        ("unsealed", "its library is damaged"),
     ],
-    ids=["removed", "empty", "nonsense", "truncated", "no library"],
+    ids=["removed", "empty", "nonsense", "truncated", "no library", "no checksum"],
 )
 def test_without_a_whole_library_numpy_takes_over_with_a_word(damage, reason, library):
     if damage is None:
@@ -481,6 +511,12 @@ def test_without_a_whole_library_numpy_takes_over_with_a_word(damage, reason, li
         whole = library.read_bytes()
         library.unlink()  # what this process may have mapped stays as it is
         library.write_bytes(whole[: int(len(whole) * damage)])
+    elif damage == "unsealed":
+        native.checksum_of(library).unlink()
+    elif damage == "sealed":
+        library.unlink()
+        library.write_bytes(b"nonsense")
+        native.seal(library)
     else:
         library.unlink()
         library.write_bytes(damage)
@@ -490,7 +526,7 @@ def test_without_a_whole_library_numpy_takes_over_with_a_word(damage, reason, li
     chosen = registry.choose("auto", device=None, values=1 << 30)
     assert chosen.backend.name == "numpy"
     assert chosen.reason.startswith("fast would repay its start, but: --backend fast: " + reason)
-    with pytest.raises(Unavailable, match=r"--backend fast: it"):
+    with pytest.raises(Unavailable, match=re.escape(f"--backend fast: {reason}")):
         registry.choose("fast", device=None, values=None)
 
 
@@ -579,7 +615,7 @@ def test_the_kernel_reads_and_writes_what_is_its_own_and_does_nothing_undefined(
     hatch_build = pytest.importorskip("hatch_build", reason="hatchling is not installed")
     library = tmp_path / native.LIBRARY.name
     flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    assert hatch_build.compiled(library, flags)
+    assert hatch_build.compiled(library, flags=flags)
     found = subprocess.run(
         ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
     )

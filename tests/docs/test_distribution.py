@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -57,8 +58,10 @@ def test_the_source_distribution_holds_every_file(tmp_path):
     assert set(listed.stdout.split("\0")) - {""} - held == set()
 
 
-def test_a_wheel_holds_the_manual_pages_and_both_names_of_the_program(tmp_path):
+@pytest.mark.long
+def test_a_wheel_holds_the_manual_pages_and_both_names_of_the_program(tmp_path, monkeypatch):
     wheel = pytest.importorskip("hatchling.builders.wheel", reason="hatchling is not installed")
+    monkeypatch.setenv("POSENC_PURE", "1")
     builder = wheel.WheelBuilder(str(ROOT))
     (archive,) = builder.build(directory=str(tmp_path), versions=["standard"])
     with zipfile.ZipFile(archive) as files:
@@ -71,19 +74,127 @@ def test_a_wheel_holds_the_manual_pages_and_both_names_of_the_program(tmp_path):
         assert f"\n{name} = posenc_cli.__main__:entry_point\n" in scripts
 
 
+BINARY = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ", b"!<arch>\n")
+"""How libraries, programs and object files of Linux, macOS and Windows begin."""
+X86_64, AARCH64 = (b"\x7fELF\x02\x01".ljust(18, b"\0") + end for end in (b"\x3e\0", b"\xb7\0"))
+"""How libraries for these machines begin: ``elf.h`` has EM_X86_64 = 62 and EM_AARCH64 = 183."""
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """What posenc is built from, in a folder with libraries that were left in it."""
+    tree = tmp_path / "a tree"
+    ignored = shutil.ignore_patterns("*.so", "*.so.sha256", "__pycache__")
+    shutil.copytree(ROOT / "posenc_cli", tree / "posenc_cli", ignore=ignored)
+    shutil.copytree(ROOT / "man", tree / "man")
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore"):
+        shutil.copy(ROOT / name, tree)
+    (tree / "tests").mkdir()
+    backends = tree / "posenc_cli" / "backends"
+    stale = native.LIBRARY.name.replace(native.DIGEST, "0" * len(native.DIGEST))
+    old = f"waves.{native.DIGEST}.so"
+    for name in (native.LIBRARY.name, native.library_of("linux-aarch64").name, stale, old):
+        (backends / name).write_bytes(AARCH64 + b"left")
+        native.seal(backends / name)
+    for path in ("tests/peer.so", "tests/peer.dylib", "posenc_cli/peer.pyd", "posenc_cli/a.o"):
+        (tree / path).write_bytes(AARCH64)
+    return tree
+
+
+def unpacked(archive, folder):
+    """What an archive holds, in a folder: its files."""
+    shutil.unpack_archive(archive, folder, "zip" if archive.endswith(".whl") else "gztar")
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def binaries(files):
+    return [path.name for path in files if path.read_bytes().startswith(BINARY)]
+
+
+@pytest.fixture
+def builders(monkeypatch):
+    """The builders of hatchling, and nothing in the environment that they heed."""
+    for name in ("POSENC_PURE", "POSENC_PLATFORM", "CC"):
+        monkeypatch.delenv(name, raising=False)
+    names = ("sdist", "wheel")
+    return [
+        pytest.importorskip(f"hatchling.builders.{name}", reason="hatchling is not installed")
+        for name in names
+    ]
+
+
+@pytest.mark.slow
+def test_a_source_distribution_has_no_binary_and_its_wheel_the_kernel_of_this_machine(
+    tree, builders, tmp_path
+):
+    sdist, wheel = builders
+    (archive,) = sdist.SdistBuilder(str(tree)).build(directory=str(tmp_path))
+    files = unpacked(archive, tmp_path / "source")
+    assert {"waves.c", "waves_kernel.h", "hatch_build.py"} <= {path.name for path in files}
+    assert [path.name for path in files if ".so" in path.suffixes or path.name == "peer.pyd"] == []
+    assert binaries(files) == []
+    (source,) = (tmp_path / "source").iterdir()
+    builder = wheel.WheelBuilder(str(source))
+    (archive,) = builder.build(directory=str(tmp_path), versions=["standard"])
+    held = unpacked(archive, tmp_path / "wheel")
+    has_one = shutil.which("cc") is not None
+    assert binaries(held) == ([native.LIBRARY.name] if has_one else [])
+    assert archive.endswith("-py3-none-any.whl") == (not has_one)
+    for library in (path for path in held if path.suffix == ".so"):
+        assert native.is_whole(library)
+        assert library.read_bytes()[18:20] == Path(sys.executable).read_bytes()[18:20]
+
+
+PLATFORMS = {
+    "linux-x86_64": ("manylinux_2_17_x86_64", X86_64),
+    "linux-aarch64": ("manylinux_2_17_aarch64", AARCH64),
+    "linux-x86_64-musl": ("musllinux_1_2_x86_64", X86_64),
+    "linux-aarch64-musl": ("musllinux_1_2_aarch64", AARCH64),
+    "darwin-x86_64": ("macosx_11_0_x86_64", b"\xcf\xfa\xed\xfe\x07\0\0\x01"),
+    "darwin-arm64": ("macosx_11_0_arm64", b"\xcf\xfa\xed\xfe\x0c\0\0\x01"),
+}
+"""The tags of wheels, and how libraries begin, as ``elf.h`` and Apple's ``loader.h`` say."""
+
+
 @pytest.mark.long
-def test_a_wheel_is_for_one_platform_where_it_has_the_compiled_kernel(tmp_path, monkeypatch):
-    wheel = pytest.importorskip("hatchling.builders.wheel", reason="hatchling is not installed")
-    compiled = pytest.importorskip("hatch_build").compiled()
-    for pure in ("", "1"):
-        monkeypatch.setenv("POSENC_PURE", pure)
-        builder = wheel.WheelBuilder(str(ROOT))
+@pytest.mark.parametrize("name", PLATFORMS)
+def test_a_compiler_for_another_platform_gives_the_wheel_of_that_one_alone(
+    name, tree, builders, tmp_path, monkeypatch
+):
+    _, wheel = builders
+    tag, content = PLATFORMS[name]
+    compiler = tmp_path / "a compiler"
+    compiler.write_text(
+        '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\ncp "$(dirname "$0")/made" "$2"\n'
+    )
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", f"'{compiler}' --target={name}")
+    for other, (_, made) in PLATFORMS.items():
+        (tmp_path / "made").write_bytes(made)
+        monkeypatch.setenv("POSENC_PLATFORM", name)
+        builder = wheel.WheelBuilder(str(tree))
+        if made != content:
+            with pytest.raises(RuntimeError, match=f"POSENC_PLATFORM={name}: CC names no compiler"):
+                list(builder.build(directory=str(tmp_path), versions=["standard"]))
+            continue
         (archive,) = builder.build(directory=str(tmp_path), versions=["standard"])
-        with zipfile.ZipFile(archive) as files:
-            held = [name for name in files.namelist() if name.endswith(".so")]
-        has_one = compiled and not pure
-        assert held == ([f"posenc_cli/backends/{native.LIBRARY.name}"] if has_one else [])
-        assert archive.endswith("-py3-none-any.whl") == (not has_one)
+        assert archive.endswith(f"-py3-none-{tag}.whl")
+        held = unpacked(archive, tmp_path / other)
+        assert binaries(held) == [native.library_of(name).name]
+        assert [path.read_bytes() for path in held if path.suffix == ".so"] == [content]
+    monkeypatch.setenv("POSENC_PLATFORM", "linux-arm64")
+    with pytest.raises(ValueError, match="POSENC_PLATFORM=linux-arm64: not one of linux-x86_64, "):
+        list(wheel.WheelBuilder(str(tree)).build(directory=str(tmp_path), versions=["standard"]))
+
+
+@pytest.mark.long
+def test_a_wheel_without_the_kernel_is_for_every_platform(tree, builders, tmp_path, monkeypatch):
+    _, wheel = builders
+    monkeypatch.setenv("POSENC_PURE", "1")
+    builder = wheel.WheelBuilder(str(tree))
+    (archive,) = builder.build(directory=str(tmp_path), versions=["standard"])
+    assert archive.endswith("-py3-none-any.whl")
+    assert binaries(unpacked(archive, tmp_path / "wheel")) == []
 
 
 def test_every_requirement_has_a_lower_bound_that_can_be_tried(environment):
