@@ -1,18 +1,36 @@
 # The first supported python3 that works (a shim may be on PATH that does not), or the one behind it
 # where that is an active environment's; PYTHON=... chooses another.
-SUPPORTED := 3.11 3.12 3.13 3.14
+SUPPORTED := 3.11 3.12 3.13 3.14 3.15
 PYTHON ?= $(firstword $(foreach v,$(SUPPORTED) 3,$(shell python$(v) -c "import sys; print(sys._base_executable)" 2>/dev/null)))
 
 # VERSIONS says of what an environment is made: `locked` is what constraints.txt pins, `newest` what
-# the index has, `lowest` the least that pyproject.toml allows. Each has an environment of its own.
+# the index has, `lowest` the least that pyproject.toml allows and a wheel is there for. Each has an
+# environment of its own.
 # TORCH=2.13.0 installs that version of torch too, so that its tests run. An exact version: the
 # newest would bring gigabytes of CUDA along.
 VERSIONS ?= locked
+comma := ,
 VENV ?= .venv$(if $(filter-out locked,$(VERSIONS)),-$(VERSIONS))
 DIST ?= dist
 RUN := $(VENV)/bin/python
 DEVELOPED := $(VENV)/.developed-$(VERSIONS)$(TORCH)
-INSTALL = PYTHON="$(PYTHON)" "$(PYTHON)" tools/environment.py --versions $(VERSIONS) $(VENV)
+
+# uv installs where it is here and finds an index, else pip. The lowest versions are chosen by uv
+# alone, which pip brings.
+UV ?= $(shell uv --version >/dev/null 2>&1 && echo uv)
+PIP := "$(RUN)" -m pip install --quiet --disable-pip-version-check --no-compile
+UV_PIP := pip install --quiet --python "$(RUN)"
+CHOSEN_locked := --constraint constraints.txt
+CHOSEN_newest := --upgrade
+CHOSEN_lowest := --resolution=lowest-direct --only-binary=:all: --no-binary=posenc-cli
+BY_UV = "$(or $(UV),$(VENV)/bin/uv)" $(UV_PIP) $(1) $(CHOSEN_$(VERSIONS))
+BY_PIP = $(PIP) $(1) $(CHOSEN_$(VERSIONS))
+ifeq ($(VERSIONS),lowest)
+install = $(if $(UV),,$(PIP) uv && )$(BY_UV)
+else
+install = $(if $(UV),$(BY_UV) || )$(BY_PIP)
+endif
+EXTRAS := dev$(if $(TORCH),$(subst locked,$(comma)frameworks,$(filter locked,$(VERSIONS))))
 
 ifeq ($(PYTHON),)
 $(error posenc needs Python 3.11 or later: install it, or name it with make PYTHON=...)
@@ -20,7 +38,7 @@ endif
 
 # An environment of another PYTHON, or one that no longer works, is made anew.
 ifneq ($(shell cat $(VENV)/.python 2>/dev/null && $(RUN) -c "print('works')" 2>/dev/null),$(PYTHON) works)
-.PHONY: $(VENV)/.installed $(DEVELOPED)
+.PHONY: $(VENV)/.python
 endif
 
 .PHONY: demo test check coverage sweeps interpreters pythons not-run sdist package lint types layers docs gallery bench mutants peers format lock clean
@@ -28,10 +46,13 @@ endif
 ## demo: install posenc into .venv, do the main job, look at it, and catch a wrong RoPE (the README's first command)
 POSENC = $(RUN) -m posenc_cli
 demo: $(VENV)/.installed
+	@echo '== Write the tables of a rotary encoding'
 	$(POSENC) generate --scheme rope --len 4096
+	@echo '== Draw them'
 	$(POSENC) heatmap --in rope-4096x64.npy --rows 0:128
+	@echo '== Check a wrong port of the RoPE of Llama 3.1'
 	$(POSENC) rope-check --model llama-3.1-8b --len 4096 --impl posenc_cli.examples.llama:rotate || [ $$? = 1 ]
-	@printf '%s\n' '' 'That was a wrong port of Llama 3.1, and why it is wrong. Next:' '  . .venv/bin/activate' \
+	@printf '%s\n' '' 'The port is wrong, and this is why. Next:' '  . .venv/bin/activate' \
 		'  posenc explain llama-3.1-8b' '  posenc spectrum --model llama-3.1-8b' '  posenc identify rope-4096x64.npy'
 
 ## test: every file of tests but what takes long, and few examples of each property
@@ -117,7 +138,7 @@ bench: $(DEVELOPED)
 
 ## mutants: how many small changes of posenc's own code its tests see; takes an hour
 mutants: $(DEVELOPED)
-	$(INSTALL) -e ".[dev,mutants]"
+	$(call install,-e ".[dev$(comma)mutants]")
 	$(RUN) tools/mutants.py
 
 ## peers: make every golden and family again that a package can give, in an environment that has the extra peers
@@ -141,7 +162,8 @@ format: $(DEVELOPED)
 # With torch, whose own requirements bound others; torch itself is chosen by TORCH alone.
 lock:
 	rm -rf .venv-lock
-	"$(PYTHON)" tools/environment.py --versions newest .venv-lock pip -e ".[dev,mutants,frameworks]" "torch==$(or $(TORCH),2.13.0)"
+	"$(PYTHON)" -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet --upgrade pip -e ".[dev,mutants,frameworks]" "torch==$(or $(TORCH),2.13.0)"
 	.venv-lock/bin/python -m pip freeze --exclude-editable --exclude torch > constraints.txt
 
 clean:
@@ -149,10 +171,20 @@ clean:
 
 KERNEL := hatch_build.py $(addprefix posenc_cli/backends/,waves.c waves_kernel.h native.py)
 
-$(VENV)/.installed: pyproject.toml constraints.txt tools/environment.py $(KERNEL)
-	$(INSTALL) -e .
+BUILT_FROM := pyproject.toml constraints.txt $(KERNEL) $(VENV)/.python
+
+$(VENV)/.python:
+	@echo "== Make an environment of $(PYTHON) in $(VENV)"
+	@rm -rf $(VENV)
+	@"$(PYTHON)" -m venv $(VENV) $(if $(UV),|| "$(UV)" venv --quiet --clear --seed --python "$(PYTHON)" $(VENV))
+	@echo "$(PYTHON)" > $@
+
+$(VENV)/.installed: $(BUILT_FROM)
+	@echo "== Install posenc into $(VENV) by $(if $(UV),uv,pip): it compiles its kernel, and fetches NumPy, Matplotlib and smaller packages"
+	@$(call install,-e .)
 	@touch $@
 
-$(DEVELOPED): pyproject.toml constraints.txt tools/environment.py $(KERNEL)
-	$(INSTALL) -e ".[dev]" $(if $(TORCH),torch==$(TORCH))
+$(DEVELOPED): $(BUILT_FROM)
+	@echo "== Install posenc and what its tests need into $(VENV) by $(if $(UV),uv,pip): $(VERSIONS) versions"
+	@$(call install,-e ".[$(EXTRAS)]" $(if $(TORCH),torch==$(TORCH)))
 	@touch $@ $(VENV)/.installed

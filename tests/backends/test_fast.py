@@ -474,10 +474,10 @@ def test_what_it_costs_to_have_no_kernel_is_what_was_measured():
 
     ratios = [ratio("", dtype.name, 1) for dtype in DTYPES]
     to_file = ratio(" to npy", "float32", 1)
-    assert native.COST == (
+    assert (
         f"numpy takes {min(ratios):.0f} to {max(ratios):.0f} times as long for large arrays, "
         f"{to_file:.1f} times as long for large files"
-    )
+    ) == native.COST
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ import pytest
 
 from posenc_cli import __version__
 from posenc_cli.backends import native
+from tests.processes import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -35,12 +35,21 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-@pytest.fixture
-def environment():
-    spec = importlib.util.spec_from_file_location("environment", ROOT / "tools" / "environment.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def lowest(requirements):
+    """The lower bounds of requirements, each of which must have one: (name, bound)."""
+    bounded = re.compile(r"([\w.-]+)(?:\[[\w,-]+\])?>=([\w.]+)(?:,<[\w.]+)?(?:;.*)?")
+    found = {requirement: bounded.fullmatch(requirement) for requirement in requirements}
+    assert [requirement for requirement, match in found.items() if match is None] == []
+    return sorted({match.groups() for match in found.values()})
+
+
+def asked_for():
+    """All requirements but the exact versions of peers, which nothing else installs."""
+    extras = PROJECT["optional-dependencies"]
+    return [
+        *PROJECT["dependencies"],
+        *(each for name, those in extras.items() if name != "peers" for each in those),
+    ]
 
 
 @pytest.mark.long
@@ -197,38 +206,92 @@ def test_a_wheel_without_the_kernel_is_for_every_platform(tree, builders, tmp_pa
     assert binaries(unpacked(archive, tmp_path / "wheel")) == []
 
 
-def test_every_requirement_has_a_lower_bound_that_can_be_tried(environment):
-    pins = environment.lowest(PROJECT)
-    assert "numpy==2" in pins
-    assert len({pin.partition("==")[0] for pin in pins}) == len(pins), "one bound a library"
-    with pytest.raises(ValueError, match="'rich' has no lower bound"):
-        environment.lowest({"dependencies": ["rich"], "optional-dependencies": {}})
+def test_every_requirement_has_a_lower_bound_that_can_be_tried():
+    pins = lowest(asked_for())
+    assert ("numpy", "2") in pins
+    assert len({name for name, _ in pins}) == len(pins), "one bound a library"
 
 
-def test_the_lock_pins_what_development_asks_for(environment):
+def test_the_lock_pins_what_development_asks_for():
     locked = {canonical(line.partition("==")[0]) for line in LOCK}
-    asked = {canonical(pin.partition("==")[0]) for pin in environment.lowest(PROJECT)}
+    asked = {canonical(name) for name, _ in lowest(asked_for())}
     assert asked - {"torch"} <= locked
     assert "torch" not in locked, "chosen by TORCH=..."
     assert [line for line in LOCK if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
 
 
+@pytest.fixture
+def made(tmp_path):
+    """Make an environment by programs that write down how they are called."""
+    calls = tmp_path / "calls"
+    note = f'#!/bin/sh\necho "$(basename "$0") $*" >> "{calls}"\n[ "$1" != -c ] || echo works\n'
+    python, uv = tmp_path / "a python", tmp_path / "a uv"
+    of_venv = f"printf '%s' '{note}' > \"$3/bin/python\"; chmod +x \"$3/bin/python\""
+    python.write_text(f'{note}case "$*" in "-m venv"*) mkdir -p "$3/bin"; {of_venv};; esac\n')
+    python.chmod(0o755)
+
+    def run(*words, uv_works=None, stamp=".installed"):
+        calls.write_text("")
+        uv.write_text(note + f"exit {0 if uv_works else 1}\n")
+        uv.chmod(0o755)
+        venv = tmp_path / "venv"
+        asked = [f"PYTHON={python}", f"UV={'' if uv_works is None else uv}", f"VENV={venv}"]
+        environment = {key: value for key, value in os.environ.items() if key != "TORCH"}
+        subprocess.run(
+            ["make", "--no-print-directory", f"{venv}/{stamp}", *asked, *words],
+            cwd=ROOT,
+            env=environment,
+            check=True,
+            capture_output=True,
+            timeout=PATIENCE,
+        )
+        return [line for line in calls.read_text().splitlines() if " -c " not in line]
+
+    return run
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("versions", "torch"),
-    [("locked", ["torch==2.13.0"]), ("locked", []), ("newest", ["torch==2.13.0"])],
+    ("uv_works", "installers"),
+    [(None, ["python -m pip"]), (True, ["a uv pip"]), (False, ["a uv pip", "python -m pip"])],
+    ids=["no uv", "uv", "uv without an index"],
 )
-def test_the_frameworks_come_with_a_pinned_torch_alone(
-    versions, torch, environment, tmp_path, monkeypatch
-):
-    commands = []
-    monkeypatch.setattr(environment, "_create", lambda folder: folder.mkdir(exist_ok=True))
-    monkeypatch.setattr(
-        environment.subprocess, "call", lambda command, **_: commands.append(command) or 0
-    )
-    monkeypatch.setenv("UV", "uv")
-    assert environment.main(str(tmp_path), ["-e", ".[dev]", *torch], versions) == 0
-    asked = ".[dev,frameworks]" if versions == "locked" and torch else ".[dev]"
-    assert [word for word in commands[-1] if word.startswith(".[")] == [asked]
+def test_uv_installs_where_it_can_and_else_pip(uv_works, installers, made):
+    venv, *rest = made(uv_works=uv_works)
+    assert venv.startswith("a python -m venv ")
+    assert [line.partition(" install ")[0] for line in rest] == installers
+    for line in rest:
+        assert line.endswith(" -e . --constraint constraints.txt")
+    assert made(uv_works=uv_works) == [], "it is made once"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("uv_works", [None, True])
+def test_the_lowest_versions_are_chosen_by_uv_which_pip_brings(uv_works, made, tmp_path):
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    if uv_works is None:
+        with pytest.raises(subprocess.CalledProcessError):  # this pip brings none
+            made("VERSIONS=lowest")
+        assert (tmp_path / "calls").read_text().endswith(" --no-compile uv\n")
+    else:
+        _, line = made("VERSIONS=lowest", uv_works=True)
+        assert " -e . --resolution=lowest-direct --only-binary=:all: " in line
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("versions", "torch", "extras"),
+    [
+        ("locked", "2.13.0", "dev,frameworks"),
+        ("locked", "", "dev"),
+        ("newest", "2.13.0", "dev"),
+    ],
+)
+def test_the_frameworks_come_with_a_pinned_torch_alone(versions, torch, extras, made):
+    stamp = f".developed-{versions}{torch}"
+    _, line = made(f"VERSIONS={versions}", f"TORCH={torch}", uv_works=True, stamp=stamp)
+    assert f" -e .[{extras}] " in line
+    assert (f" torch=={torch} " in line) == bool(torch)
 
 
 BLOCKED = """
@@ -244,10 +307,9 @@ NEEDED = {"pytest", "pytest-xdist", "hypothesis", "mpmath"}
 
 
 @pytest.mark.slow
-def test_tests_are_collected_whatever_is_not_installed(environment, tmp_path):
-    runtime = environment.lowest({**PROJECT, "optional-dependencies": {}})
-    known = {pin.partition("==")[0] for pin in runtime} | NEEDED
-    extras = {pin.partition("==")[0] for pin in environment.lowest(PROJECT)} - known
+def test_tests_are_collected_whatever_is_not_installed(tmp_path):
+    known = {name for name, _ in lowest(PROJECT["dependencies"])} | NEEDED
+    extras = {name for name, _ in lowest(asked_for())} - known
     missing = {name.replace("-", "_") for name in extras} | {"array_api_compat"}
     assert {"torch", "ml_dtypes", "array_api_strict"} <= missing
     (tmp_path / "plain.py").write_text(f"MISSING = {missing}\n{BLOCKED}")

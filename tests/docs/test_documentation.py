@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -390,64 +389,3 @@ def test_the_command_of_the_contributing_guide_takes_one_file_and_one_line(
     assert (status, json.loads(out)) == (1, answer)
     refused = call(*learned, "--need", "0")
     assert refused == (2, "", "posenc: error: --need 0: must be at least 1\n")
-
-
-@pytest.fixture
-def environment():
-    spec = importlib.util.spec_from_file_location("environment", ROOT / "tools" / "environment.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_pip_installs_where_uv_finds_no_index(environment, tmp_path, monkeypatch, capsys):
-    calls = []
-    monkeypatch.setenv("UV", "uv")
-    monkeypatch.setattr(environment, "_create", lambda folder: folder.mkdir())
-    monkeypatch.setattr(environment, "_installer", lambda _: ["pip"])
-    monkeypatch.setattr(
-        environment.subprocess,
-        "call",
-        lambda command, **_: calls.append(command[0]) or command[0] == "uv",
-    )
-    assert environment.main(str(tmp_path / "made"), ["-e", "."], "locked") == 0
-    assert calls[-2:] == ["uv", "pip"]
-    assert "pip is tried" in capsys.readouterr().err
-
-
-def test_without_pip_in_the_environment_the_interpreters_own_installs(environment, tmp_path):
-    import venv
-
-    folder = tmp_path / "a folder"
-    venv.create(folder, with_pip=False, symlinks=True)
-    python = folder / "bin" / "python"
-    installer = environment._installer(python)
-    assert "--python" in installer
-    assert str(python) in installer
-
-
-def test_without_any_pip_one_is_fetched_from_the_configured_index(
-    environment, tmp_path, monkeypatch
-):
-    page = tmp_path / "simple" / "pip"
-    page.mkdir(parents=True)
-    for version in ("9.0.1", "23.1", "24.0"):
-        (page / f"pip-{version}-py3-none-any.whl").write_text(version)
-    links = "".join(f'<a href="{p.name}#sha256=0">{p.name}</a>' for p in page.glob("*.whl"))
-    (page / "index.html").write_text(links)
-
-    real = environment.urllib.request.urlopen
-
-    def opened(url, *rest):
-        return real(f"{url}index.html" if url.endswith("/") else url, *rest)
-
-    monkeypatch.setattr(environment.urllib.request, "urlopen", opened)
-    monkeypatch.setenv("PIP_INDEX_URL", f"file://{tmp_path}/simple")
-    wheel = environment._fetched_pip()
-    assert (wheel.name, wheel.read_text()) == ("pip-24.0-py3-none-any.whl", "24.0")
-
-
-def test_without_pip_or_index_it_says_what_to_install(environment, monkeypatch):
-    monkeypatch.setattr(environment, "_index", lambda: None)
-    with pytest.raises(SystemExit, match="install the packages python3-venv and python3-pip"):
-        environment._fetched_pip()
