@@ -85,7 +85,9 @@ def compiled(library: Path, name: str = PLATFORM, flags: tuple[str, ...] = ()) -
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
     if not compiler or not name.startswith(("linux", "darwin")):
         return False
-    linked = ("-Wl,-Bsymbolic",) if name.startswith("linux") else ("-mmacosx-version-min=11.0",)
+    linked = (
+        ("-Wl,-Bsymbolic", "-s") if name.startswith("linux") else ("-mmacosx-version-min=11.0",)
+    )
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         made = Path(folder, library.name)
         command = [*shlex.split(compiler), *FLAGS, *SHARED, *linked, *flags]

@@ -2,21 +2,23 @@
 
 Usage: python tools/package.py FOLDER VERSION…
 
-FOLDER gets the source distribution, and the wheels that are built from it: one for this platform,
-with the compiled kernel where there is a C compiler, and one for all. pip, pipx and uv install the
-first for the Python of each version that is here; what they installed does the main jobs. UV names
-uv, which runs the checkers too.
+FOLDER gets the source distribution, and the wheels that are built from it: one for each platform
+that has a compiled kernel, and one for all others. Zig compiles for all of them. pip, pipx and uv
+install that of this platform for the Python of each version that is here; what they installed does
+the main jobs. UV names uv, which runs Zig and the checkers too.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from posenc_cli.backends.native import PLATFORM
 from tools.pythons import interpreter
 
 if TYPE_CHECKING:
@@ -24,6 +26,16 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 UV = os.environ.get("UV", "uv")
+ZIG = ("tool", "run", "--quiet", "--from", "ziglang==0.17.1", "python-zig", "cc")
+ZIG_TARGETS = {
+    "linux-x86_64": "x86_64-linux-gnu.2.17",
+    "linux-aarch64": "aarch64-linux-gnu.2.17",
+    "linux-x86_64-musl": "x86_64-linux-musl",
+    "linux-aarch64-musl": "aarch64-linux-musl",
+    "darwin-x86_64": "x86_64-macos.11.0",
+    "darwin-arm64": "aarch64-macos.11.0",
+}
+"""By the platform that a library is for, what Zig compiles for."""
 IMPORT = """
 import posenc_cli as posenc
 tables = posenc.tables("rope", 64, dim=16)
@@ -53,10 +65,14 @@ def main(folder: str, versions: Sequence[str]) -> None:
     dist = Path(folder).resolve()
     for old in dist.glob("posenc_cli-*"):
         old.unlink()
-    run(UV, "build", "--quiet", "--out-dir", dist, ROOT)
-    (sdist,), (wheel,) = dist.glob("*.tar.gz"), dist.glob("*.whl")
-    run(UV, "build", "--quiet", "--wheel", "--out-dir", dist, sdist, env={"POSENC_PURE": "1"})
-    wheels = sorted(dist.glob("*.whl"))
+    run(UV, "build", "--quiet", "--sdist", "--out-dir", dist, ROOT)
+    (sdist,) = dist.glob("*.tar.gz")
+    wheels = [
+        built(sdist, {"POSENC_PLATFORM": name, "CC": f"{shlex.join([UV, *ZIG])} -target {target}"})
+        for name, target in ZIG_TARGETS.items()
+    ]
+    wheels.append(built(sdist, {"POSENC_PURE": "1"}))
+    wheel = wheels[[*ZIG_TARGETS, PLATFORM].index(PLATFORM)]
     run(UV, "tool", "run", "twine", "check", "--strict", sdist, *wheels)
     run(UV, "tool", "run", "check-wheel-contents", *wheels)
     check_files_for_others()
@@ -68,6 +84,15 @@ def main(folder: str, versions: Sequence[str]) -> None:
         with tempfile.TemporaryDirectory() as home:
             try_on(Path(home), wheel, python, (others or [python])[0])
             print(f"Python {version}: what pip, pipx and uv installed works", flush=True)
+
+
+def built(sdist: Path, env: Mapping[str, str]) -> Path:
+    """The wheel that is built from a source distribution, beside it."""
+    before = {*sdist.parent.glob("*.whl")}
+    run(UV, "build", "--quiet", "--wheel", "--out-dir", sdist.parent, sdist, env=env)
+    (wheel,) = {*sdist.parent.glob("*.whl")} - before
+    print(f"built {wheel.name}", flush=True)
+    return wheel
 
 
 def try_on(home: Path, wheel: Path, python: str, other: str) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _FOLDER = Path(__file__).parent
 SOURCES = (_FOLDER / "waves.c", _FOLDER / "waves_kernel.h")
-DIGEST = "b54003bf0130"
+DIGEST = "68c2b0ef2bf0"
 """The start of the SHA-256 of the sources, one after the other."""
 _MUSL = "-musl" if "musl" in getattr(sys.implementation, "_multiarch", "") else ""
 PLATFORM = f"{sys.platform}-{os.uname().machine}{_MUSL}"
@@ -28,7 +28,7 @@ PLATFORM = f"{sys.platform}-{os.uname().machine}{_MUSL}"
 
 def library_of(platform: str) -> Path:
     """Where the library for a platform is."""
-    return _FOLDER / f"waves.{DIGEST}.{platform}.so"  # with a dot no module is taken for it
+    return _FOLDER / f"waves.{DIGEST}-{platform}.so"  # with a dot no module is taken for it
 
 
 LIBRARY = library_of(PLATFORM)

@@ -451,8 +451,23 @@ def test_the_library_is_named_after_its_source():
     assert digest[:12] == native.DIGEST, "change DIGEST in backends/native.py with the source"
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="others have one set of instructions")
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux says what the processor has")
+def test_the_best_instructions_are_those_that_linux_says_the_processor_has():
+    flags = re.search(r"^flags\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)[
+        1
+    ].split()
+    needed = [
+        set(),
+        {"avx2", "fma"},
+        {"avx2", "fma", "avx512f", "avx512dq", "avx512bw", "avx512vl"},
+    ]
+    best = max(number for number, those in enumerate(needed) if those <= {*flags})
+    assert native.loaded_library().posenc_instructions() == best
+
+
 def test_the_library_is_named_after_its_machine_and_c_library(monkeypatch):
-    assert f".{sys.platform}-{platform.machine()}" in native.LIBRARY.name
+    assert f"-{sys.platform}-{platform.machine()}" in native.LIBRARY.name
     monkeypatch.setattr(sys.implementation, "_multiarch", "x86_64-linux-musl")
     spec = importlib.util.spec_from_file_location("native_on_musl", native.__file__)
     on_musl = importlib.util.module_from_spec(spec)
