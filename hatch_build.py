@@ -1,4 +1,4 @@
-"""Compile the kernel of the ``fast`` backend where there is a C compiler.
+"""Compile the kernel of the ``fast`` backend where there is a C compiler; absolute links for PyPI.
 
 A wheel with the kernel is for one platform; without it, or with POSENC_PURE set, it is for all of
 them, and NumPy computes. An editable installation has the kernel beside its source. A source
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 sys.path.insert(0, str(Path(__file__).parent))
 from posenc_cli.backends.native import PLATFORM, SOURCES, checksum_of, is_whole, library_of, seal
@@ -135,3 +137,15 @@ class NativeHook(BuildHookInterface[Any]):
         build_data["tag"] = f"py3-none-{tag.replace('-', '_').replace('.', '_')}"
         for file in (library, checksum_of(library)):
             build_data["force_include"][str(file)] = f"posenc_cli/backends/{file.name}"
+
+
+class ReadmeHook(MetadataHookInterface):
+    """The long description: the README, whose links lead to the repository."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Make the README's links absolute, once pyproject.toml says where posenc lives."""
+        text = Path(self.root, "README.md").read_text(encoding="utf-8")
+        if url := metadata.get("urls", {}).get("Repository"):
+            for link, kind in ((r"(!\[[^]]*\]\()", "raw"), (r"((?<!!)\[[^]]*\]\()", "blob")):
+                text = re.sub(rf"{link}(?!https?:|#)", rf"\1{url}/{kind}/main/", text)
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}

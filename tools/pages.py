@@ -98,7 +98,7 @@ def backends() -> str:
     rows = [
         [
             f"`{name}`",
-            f"`pip install 'posenc-cli[{each.extra}]'`" if each.extra else "",
+            f"`pip install {each.extra}`" if each.extra else "",
             each.summary,
         ]
         for name, each in registry.BUILT_IN.items()

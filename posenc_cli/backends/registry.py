@@ -157,7 +157,7 @@ def _automatic_choice(values: int | None) -> BackendChoice:
 
 def _hint(name: str) -> str | None:
     extra = BUILT_IN[name].extra if name in BUILT_IN else None
-    return f"pip install 'posenc-cli[{extra}]'" if extra else None
+    return f"pip install {extra}" if extra else None
 
 
 def _plugins() -> dict[str, str]:

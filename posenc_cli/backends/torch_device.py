@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Tensor = Any
 """A torch tensor, on any device."""
 
-HINT = "pip install 'posenc-cli[torch]'"
+HINT = "pip install torch"
 _WARNINGS = threading.Lock()  # their filters belong to the whole process
 _ACCELERATORS = ("cuda", "mps", "xpu")
 

@@ -104,7 +104,8 @@ def explain(
     """
     if as_json and len(configs) > 1:
         raise InvalidInput(f"--json: takes one CONFIG, and {len(configs)} are given")
-    _check_runtime(runtime, judged=strict or fail_on is not None)
+    judged = strict or fail_on is not None
+    _check_runtime(runtime, judged=judged)
     given, status = settings_of(settings), 0
     texts: list[str] = []
     doubts: list[str] = []
@@ -121,14 +122,14 @@ def explain(
         except PosencError as error:
             status = max(status, report_error(error, debug=console.debug))
             continue
+        failed = [*_failed(name, resolved, summary, strict=strict, codes=fail_on or ())]
+        failed += (f"--strict: {name}{each.text}" for each in beside if strict and each.doubtful)
+        doubts += failed
         if as_json:
             console.json("explain", _fields(resolved, summary))
-        else:
+        elif failed or not (judged and console.quiet):
             following = _next(config, resolved, runtime, settings or ())
             texts.append(_text(console, name, resolved, summary, following))
-        doubts += _failed(name, resolved, summary, strict=strict, codes=fail_on or ())
-        if strict:
-            doubts += (f"--strict: {name}{each.text}" for each in beside if each.doubtful)
     if texts:
         console.result("\n\n".join(texts))
     for doubt in doubts:

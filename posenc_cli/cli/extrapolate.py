@@ -217,7 +217,7 @@ def _check_torch(scheduler: LocalScheduler | DaskScheduler, device: str) -> None
     if not torch_device.installed("torch"):
         raise Unavailable(
             "torch is not installed, by which extrapolate trains",
-            hint='pip install "posenc-cli[torch]"; posenc heads runs without it',
+            hint="pip install torch; posenc heads runs without it",
         )
     if device != "cpu":
         torch_device.device(torch_device.library(), device)

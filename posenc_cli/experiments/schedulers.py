@@ -248,7 +248,7 @@ def _library() -> ModuleType:
     except ImportError as error:
         raise Unavailable(
             "--scheduler dask://…: dask.distributed is not installed",
-            hint='pip install "posenc-cli[dask]"',
+            hint="pip install distributed",
         ) from error
     return distributed  # type: ignore[no-any-return]
 

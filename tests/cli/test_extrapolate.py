@@ -315,7 +315,7 @@ def test_without_torch_there_is_a_hint_and_nothing_is_made(call, tmp_path, monke
     err = refused(call, "-s", "rope", "--out", "run", status=3)
     assert err == (
         "posenc: error: torch is not installed, by which extrapolate trains\n"
-        'hint: pip install "posenc-cli[torch]"; posenc heads runs without it\n'
+        "hint: pip install torch; posenc heads runs without it\n"
     )
     assert [*tmp_path.iterdir()] == []
 

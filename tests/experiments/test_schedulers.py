@@ -160,7 +160,7 @@ def test_without_dask_it_is_said_how_to_install_it(tmp_path, monkeypatch) -> Non
     folder = RunFolder.made(tmp_path / "run", request("rope"))
     with pytest.raises(Unavailable, match="is not installed") as error:
         scheduler_of("dask://localhost:1", None).run(folder.request.jobs(), folder)
-    assert error.value.hint == 'pip install "posenc-cli[dask]"'
+    assert error.value.hint == "pip install distributed"
 
 
 @pytest.mark.slow
