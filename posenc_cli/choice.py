@@ -85,7 +85,8 @@ class Choice(Record):
                 f"--arithmetic {arithmetic}: {self.as_given} computes in an arithmetic of its own"
             )
         values = plan.kernel_values if arithmetic == "exact" else None
-        backend = choose(self.backend, device=self.device, values=values).backend
+        chosen = choose(self.backend, device=self.device, values=values)
+        backend = chosen.backend
         if plan.computed_as != "waves":
             # Asked for by name or device, it must exist; but rows and scores are NumPy's.
             backend = find("numpy")
@@ -94,6 +95,7 @@ class Choice(Record):
             arithmetic=arithmetic,
             device=self.device,
             threads=threads_for(plan.values, self.threads),
+            lost=chosen.lost,
         )
 
     def encoding(self, seq_len: int | None = None) -> Encoding:

@@ -21,8 +21,9 @@ _FOLDER = Path(__file__).parent
 SOURCES = (_FOLDER / "waves.c", _FOLDER / "waves_kernel.h")
 DIGEST = "68c2b0ef2bf0"
 """The start of the SHA-256 of the sources, one after the other."""
-_MUSL = "-musl" if "musl" in getattr(sys.implementation, "_multiarch", "") else ""
-PLATFORM = f"{sys.platform}-{os.uname().machine}{_MUSL}"
+PLATFORM = f"{sys.platform}-{os.uname().machine}" + (
+    "-musl" if "musl" in getattr(sys.implementation, "_multiarch", "") else ""
+)
 """The system, the machine and the C library of this process, as ``linux-x86_64``."""
 
 
@@ -40,13 +41,6 @@ COST = "numpy takes 4 to 7 times as long for large arrays, 1.5 times as long for
 """What is lost without the library, as ``benchmarks/results`` has it."""
 
 
-def reason_missing() -> str | None:
-    """Why the library cannot be loaded, as far as that is seen without doing so."""
-    if LIBRARY.exists():
-        return None
-    return f"no compiled kernel for {PLATFORM} is installed (a C compiler builds it): {COST}"
-
-
 def checksum_of(library: Path) -> Path:
     """The file that holds the SHA-256 of a library."""
     return library.with_name(f"{library.name}.sha256")
@@ -54,17 +48,18 @@ def checksum_of(library: Path) -> Path:
 
 def seal(library: Path) -> None:
     """Write the SHA-256 of a library: a part of one is no error to a loader, but a crash."""
-    from hashlib import sha256
-
-    checksum_of(library).write_text(sha256(library.read_bytes()).hexdigest())
+    checksum_of(library).write_text(_sha256(library))
 
 
 def is_whole(library: Path) -> bool:
     """Whether a library has the SHA-256 that was written when it was made."""
+    return checksum_of(library).exists() and _sha256(library) == checksum_of(library).read_text()
+
+
+def _sha256(file: Path) -> str:
     from hashlib import sha256
 
-    sealed = checksum_of(library)
-    return sealed.exists() and sha256(library.read_bytes()).hexdigest() == sealed.read_text()
+    return sha256(file.read_bytes()).hexdigest()
 
 
 def loaded_library() -> CDLL:
@@ -72,9 +67,11 @@ def loaded_library() -> CDLL:
 
     Raises: Unavailable where it is missing or cannot be loaded.
     """
-    missing = reason_missing()
-    if missing is not None:
-        raise Unavailable(f"--backend fast: {missing}")
+    if not LIBRARY.exists():
+        raise Unavailable(
+            f"--backend fast: no compiled kernel for {PLATFORM} is installed (a C compiler builds "
+            f"it): {COST}"
+        )
     import ctypes
 
     try:

@@ -45,10 +45,11 @@ FAST_FROM = 1 << 20
 
 
 class BackendChoice(Record):
-    """A backend, and why it is taken."""
+    """A backend, and why it is taken; ``lost`` says why a faster one could not be."""
 
     backend: Backend
     reason: str
+    lost: str = ""
 
 
 def names() -> list[str]:
@@ -84,10 +85,9 @@ def status(name: str) -> Status:
     """
     try:
         here = find(name).status()
-    except Unavailable as error:
-        return Status(available=False, version=None, devices=(), reason=error.message)
     except Exception as error:
         reason = f"its status cannot be asked ({described(error)})"
+        reason = error.message if isinstance(error, Unavailable) else reason
         return Status(available=False, version=None, devices=(), reason=reason)
     if not here.available:
         return here
@@ -148,10 +148,10 @@ def _automatic_choice(values: int | None) -> BackendChoice:
             fast = _usable("fast", None, flag="--backend fast")
             fast.exact((), scale=Decimal(1), device=None)
         except Exception as error:
-            problem = error.message if isinstance(error, Unavailable) else described(error)
-            reason = f"fast would repay its start, but: {problem}"
-        else:
-            return BackendChoice(fast, f"{values} values repay its start")
+            lost = error.message if isinstance(error, Unavailable) else described(error)
+            reason = f"fast would repay its start, but: {lost}"
+            return BackendChoice(find("numpy"), reason, lost.removeprefix("--backend fast: "))
+        return BackendChoice(fast, f"{values} values repay its start")
     return BackendChoice(find("numpy"), reason)
 
 

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from decimal import Decimal
 
-    from posenc_cli.backends.base import FrequencyRule, Reduced, ReducedFiller, Status, WaveFiller
+    from posenc_cli.backends.base import (
+        Arithmetic,
+        FrequencyRule,
+        Reduced,
+        ReducedFiller,
+        Status,
+        WaveFiller,
+    )
     from posenc_cli.numerics.arrays import Reals
 
 
@@ -42,10 +49,7 @@ class TorchBackend:
         """
         from posenc_cli.backends.torch_waves import ExactWaves
 
-        torch = _library()
-        place = torch_device.device(torch, device)
-        if not torch_device.has_float64(torch, place):
-            raise _lacking_float64(device)
+        torch, place = _placed(device, "exact")
         return ExactWaves(torch, frequencies, scale=scale, device=place)
 
     def reduced(
@@ -58,8 +62,7 @@ class TorchBackend:
         """
         from posenc_cli.backends.torch_reduced import TorchReducedWaves
 
-        torch = _library()
-        place = _device_for(torch, device, arithmetic)
+        torch, place = _placed(device, arithmetic)
         return TorchReducedWaves(torch, rule, scale=scale, arithmetic=arithmetic, device=place)
 
     def frequencies(self, rule: FrequencyRule, *, arithmetic: Reduced, device: str | None) -> Reals:
@@ -70,28 +73,21 @@ class TorchBackend:
         """
         from posenc_cli.backends.torch_reduced import reduced_frequencies
 
-        torch = _library()
-        place = _device_for(torch, device, arithmetic)
+        torch, place = _placed(device, arithmetic)
         frequencies = reduced_frequencies(torch, rule, arithmetic=arithmetic, device=place)
         return frequencies.cpu().to(torch.float64).numpy()  # type: ignore[no-any-return]
 
 
-def _library() -> Any:
+def _placed(device: str | None, arithmetic: Arithmetic) -> tuple[Any, Any]:
+    """The torch module and a device of it, which has what the arithmetic needs."""
     try:
-        return torch_device.library()
+        torch = torch_device.library()
     except Unavailable as error:
         raise Unavailable(f"--backend torch: {error.message}", hint=error.hint) from error
-
-
-def _device_for(torch: Any, device: str | None, arithmetic: Reduced) -> Any:
     place = torch_device.device(torch, device)
-    if arithmetic == "float64" and not torch_device.has_float64(torch, place):
-        raise _lacking_float64(device)
-    return place
-
-
-def _lacking_float64(device: str | None) -> Unavailable:
-    return Unavailable(
-        f"--device {device}: has no float64",
-        hint="exact values are the same on the CPU; --arithmetic float32 computes there",
-    )
+    if arithmetic in ("exact", "float64") and not torch_device.has_float64(torch, place):
+        raise Unavailable(
+            f"--device {device}: has no float64",
+            hint="exact values are the same on the CPU; --arithmetic float32 computes there",
+        )
+    return torch, place

@@ -72,8 +72,7 @@ def device(torch: Any, name: str | None) -> Any:
 
     Raises: InvalidInput for what no torch calls a device; Unavailable for one that is not here.
     """
-    if name is None:
-        name = "cpu"
+    name = "cpu" if name is None else name
     try:
         # torch warns of names that have gone out of use; whether they work is seen below.
         with _WARNINGS, warnings.catch_warnings(action="ignore"):
@@ -133,6 +132,5 @@ def _accelerators(torch: Any) -> list[str]:
         if module is None or not module.is_available():
             continue
         count = module.device_count()
-        devices.append(name)
-        devices.extend(f"{name}:{index}" for index in range(count) if count > 1)
+        devices += [name, *(f"{name}:{index}" for index in range(count) if count > 1)]
     return devices

@@ -122,6 +122,8 @@ def generate(
             console.json("generate", written.fields(form, how))
         else:
             console.done(f"wrote {output.place}: {written.text}")
+            for lost in {engine.lost for engine in engines} - {""}:
+                console.done(f"note: {lost}")
 
     save(
         matrix,

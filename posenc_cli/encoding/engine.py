@@ -26,12 +26,16 @@ def _numpy() -> Backend:
 
 
 class Engine(Record):
-    """Where and how values are computed. Exact arithmetic gives the same bytes on every engine."""
+    """Where and how values are computed. Exact arithmetic gives the same bytes on every engine.
+
+    ``lost`` says why a faster backend could not be taken, empty where that is not so.
+    """
 
     backend: Backend = fresh(_numpy)
     arithmetic: Arithmetic = "exact"
     device: str | None = None
     threads: int = 1
+    lost: str = ""
 
     def in_order(
         self, function: Callable[[Item], Result], items: Iterable[Item]

@@ -545,6 +545,23 @@ def test_without_a_whole_library_numpy_takes_over_with_a_word(damage, reason, li
         registry.choose("fast", device=None, values=None)
 
 
+@pytest.mark.long
+def test_generate_says_what_it_costs_to_have_no_kernel_where_one_would_repay(
+    library, call, tmp_path
+):
+    """Not with --backend numpy, which asks for none, nor for a table that is small."""
+    words = ("generate", "-s", "rope", "--out", str(tmp_path / "x.npy"), "--len")
+    assert "note: " not in call(*words, "16384")[2]
+    library.unlink()
+    fast._library.cache_clear()
+    note = f"note: no compiled kernel for {native.PLATFORM} is installed (a C compiler builds it): "
+    status, _, err = call(*words, "16384")
+    assert (status, err.splitlines()[-1]) == (0, note + native.COST)
+    for more in (["1000"], ["16384", "--backend", "numpy"], ["16384", "--quiet"]):
+        status, _, err = call(*words, *more)
+        assert (status, "note: " in err) == (0, False)
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 @pytest.mark.long
 @pytest.mark.parametrize(
