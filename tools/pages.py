@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image
 
 from benchmarks.report import performance_markdown, truths
-from posenc_cli.backends import registry
+from posenc_cli.backends import native, registry
 from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.cli.app import GROUPS, function_of
@@ -103,7 +103,8 @@ def backends() -> str:
         ]
         for name, each in registry.BUILT_IN.items()
     ]
-    return _table("backend | needs | what it is", rows)
+    cost = f"Where the kernel is missing, {native.COST} ([measured](performance.md))."
+    return f"{_table('backend | needs | what it is', rows)}\n\n{cost}"
 
 
 def models() -> str:

@@ -31,7 +31,7 @@ BUILT_IN: Mapping[str, BackendEntry] = {
     "fast": BackendEntry(
         "posenc_cli.backends.fast:FastBackend",
         None,
-        "a kernel in C, part of the wheels that have one and of installations with a C compiler",
+        "a kernel in C: wheels for Linux and macOS have it, elsewhere a C compiler builds it",
     ),
     "torch": BackendEntry(
         "posenc_cli.backends.torch:TorchBackend",
