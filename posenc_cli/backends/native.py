@@ -21,8 +21,9 @@ _FOLDER = Path(__file__).parent
 SOURCES = (_FOLDER / "waves.c", _FOLDER / "waves_kernel.h")
 DIGEST = "68c2b0ef2bf0"
 """The start of the SHA-256 of the sources, one after the other."""
-PLATFORM = f"{sys.platform}-{os.uname().machine}" + (
-    "-musl" if "musl" in getattr(sys.implementation, "_multiarch", "") else ""
+PLATFORM = "-".join(
+    (sys.platform, os.uname().machine if hasattr(os, "uname") else "unknown")  # on Windows
+    + (("musl",) if "musl" in getattr(sys.implementation, "_multiarch", "") else ())
 )
 """The system, the machine and the C library of this process, as ``linux-x86_64``."""
 
