@@ -176,7 +176,7 @@ BUILT_FROM := pyproject.toml constraints.txt $(KERNEL) $(VENV)/.python
 $(VENV)/.python:
 	@echo "== Make an environment of $(PYTHON) in $(VENV)"
 	@rm -rf $(VENV)
-	@"$(PYTHON)" -m venv $(VENV) $(if $(UV),|| "$(UV)" venv --quiet --clear --seed --python "$(PYTHON)" $(VENV))
+	@"$(PYTHON)" -m venv $(VENV) $(if $(UV),|| { rm -rf $(VENV) && "$(UV)" venv --quiet --seed --python "$(PYTHON)" $(VENV); })
 	@echo "$(PYTHON)" > $@
 
 $(VENV)/.installed: $(BUILT_FROM)
