@@ -17,7 +17,7 @@ from posenc_cli import catalogue
 from posenc_cli.checks.lengths import length_rule
 from posenc_cli.configs.gguf import NOUN
 from posenc_cli.configs.gguf_architectures import FREQS, OF_MODEL_TYPES
-from posenc_cli.configs.resolved import Sourced
+from posenc_cli.configs.resolved import BIAS_TABLES, Sourced
 from posenc_cli.configs.scores import SCORES
 from posenc_cli.records import Record
 
@@ -68,6 +68,7 @@ NAMES = {
     "max-bias": "the largest of them",
     "buckets": "how many rows T5's table has",
     "farthest": "the distance from which on its buckets are one",
+    "bias-tables": "whether all layers share one table of biases, or each has its own",
     "rows": "how many positions have a row in a trained table",
     "first-row": "which row of that table the first position reads",
     "columns": "how many columns",
@@ -90,13 +91,19 @@ _PARAMETERS = {
 }
 """By a parameter of rotary schemes, the name of its loss."""
 
-_OTHERS = {
+WITHOUT_ROTATION = {
     "alibi": {"heads": "heads", "max_bias": "max-bias"},
     "learned": {"dim": "columns"},
+    "sinusoidal": {
+        "dim": "columns",
+        "base": "base",
+        "spacing": "frequencies",
+        **dict.fromkeys(("layout", "order", "odd"), "layout"),
+    },
     "t5": {"heads": "heads", "num_buckets": "buckets", "max_distance": "farthest"},
     "nope": {},
 }
-"""The parameters of schemes that do not turn; ALiBi's form is the same to every softmax."""
+"""The parameters of schemes that do not rotate; ALiBi's form is the same to every softmax."""
 
 _LATENT = (
     *("short_factor", "long_factor", "original_max_position_embeddings"),
@@ -262,7 +269,7 @@ class Comparing:
     def groups(self, one: Layers, other: Layers) -> None:
         """Compare the layers of one kind in both."""
         kinds = [catalogue.find(group.scheme).kind for group in (one, other)]
-        label = one.layer_type
+        label = one.layer_type or other.layer_type
         self.scores(one, other)
         if kinds == ["rotary", "rotary"]:
             self.rotations(one, other)
@@ -272,7 +279,12 @@ class Comparing:
         else:
             if one.scheme == "learned":
                 self.tables(one, other)
-            for parameter, name in _OTHERS.get(one.scheme, {}).items():
+            elif one.scheme == "sinusoidal":
+                first = (_derived(group, "first_position", 0) for group in (one, other))
+                self.value("first-row", label, *first)
+            elif one.scheme == "t5":
+                self.known("bias-tables", label, *(_derived(g, BIAS_TABLES) for g in (one, other)))
+            for parameter, name in WITHOUT_ROTATION.get(one.scheme, {}).items():
                 self.value(name, label, *(_settled(group, parameter) for group in (one, other)))
 
     def tables(self, one: Layers, other: Layers) -> None:

@@ -19,7 +19,7 @@ from posenc_cli.cli.options import Json, Setting, one_of, option, settings_of, s
 from posenc_cli.configs import library
 from posenc_cli.configs.conclusions import JUDGED, ConclusionCode, conclusions
 from posenc_cli.configs.config import read_config, resolve_with
-from posenc_cli.configs.resolved import ALL, TRANSFORMERS
+from posenc_cli.configs.resolved import ALL, BIAS_TABLES, TRANSFORMERS
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, nearest, quoted_name
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import consecutive_ranges, range_texts
@@ -316,6 +316,29 @@ def _which_text(layers: Layers) -> str:
     return "all layers" if layers.layers else "every layer with attention"
 
 
+_REMARKS = {
+    "softmax_multiplier": "logits are multiplied by {value} beside the rotation ({source})",
+    "attention_scale": "scores are multiplied by {value} ({source})",
+    "softcap": "scores are capped: {value} · tanh(s / {value}) ({source})",
+    "temperature_scale": (
+        "scores are multiplied by 1 + {value} · ln(1 + ⌊{place} / {length}⌋), m the query's "
+        "position ({source})"
+    ),
+    BIAS_TABLES: "tables of biases: {value} ({source})",
+    "scaling_type": "scaling type: {value} ({source})",
+    "scaling_factor": "scaling factor: {value} ({source})",
+    "divisors": "frequencies are divided by {value}",
+    "permuted": (
+        "the converter permutes the rows of q and k: columns 2i and 2i + 1 were i and i + n/2 in "
+        "the checkpoint ({source})"
+    ),
+    "window": "window: {value} positions ({source})",
+    "first_position": "the first token has position {value}",
+    "context": "context: {value} positions ({source})",
+}
+"""A sentence about each derived value, in this order."""
+
+
 def _remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:
     """What follows from the parameters, a sentence each."""
     values = {name: brief_text(value.value) for name, value in derived.items()}
@@ -328,54 +351,15 @@ def _remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:
             f"{'logits' if whole else 'what the turning columns add to logits'} by "
             f"{values['logit_multiplier']} ({derived['attention_factor'].source})"
         )
-    if "softmax_multiplier" in values:
-        yield (
-            f"logits are multiplied by {values['softmax_multiplier']} beside the rotation "
-            f"({derived['softmax_multiplier'].source})"
-        )
-    yield from _score_remarks(derived)
-    if "scaling_type" in values:
-        kind, factor = derived["scaling_type"], derived["scaling_factor"]
-        yield f"scaling type: {values['scaling_type']} ({kind.source})"
-        yield f"scaling factor: {values['scaling_factor']} ({factor.source})"
-    if "divisors" in derived:
-        divisors = derived["divisors"]
-        yield (
-            f"frequencies are divided by {divisors.value}"
-            if divisors.value
-            else f"no tensor divides frequencies ({divisors.source})"
-        )
-    if "permuted" in values:
-        yield (
-            "the converter permutes the rows of q and k: columns 2i and 2i + 1 were i and i + n/2 "
-            f"in the checkpoint ({derived['permuted'].source})"
-        )
-    if "window" in values:
-        yield f"window: {values['window']} positions ({derived['window'].source})"
-    if "first_position" in values:
-        yield f"the first token has position {values['first_position']}"
-    if "context" in values:
-        yield f"context: {values['context']} positions ({derived['context'].source})"
-
-
-def _score_remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:
-    """What is said of scores beside the rotation."""
-    values = {name: brief_text(value.value) for name, value in derived.items()}
-    if "attention_scale" in values:
-        yield (
-            f"scores are multiplied by {values['attention_scale']} "
-            f"({derived['attention_scale'].source})"
-        )
-    if "softcap" in values:
-        cap = values["softcap"]
-        yield f"scores are capped: {cap} · tanh(s / {cap}) ({derived['softcap'].source})"
-    if "temperature_scale" in values:
-        place = "(m + 1)" if derived["temperature_offset"].value else "m"
-        yield (
-            f"scores are multiplied by 1 + {values['temperature_scale']} · ln(1 + "
-            f"⌊{place} / {values['temperature_length']}⌋), m the query's position "
-            f"({derived['temperature_scale'].source})"
-        )
+    offset = derived.get("temperature_offset")
+    place = "(m + 1)" if offset and offset.value else "m"
+    length = values.get("temperature_length")
+    for name in [name for name in _REMARKS if name in derived]:
+        source = derived[name].source
+        sentence = _REMARKS[name]
+        if name == "divisors" and not derived[name].value:
+            sentence = "no tensor divides frequencies ({source})"
+        yield sentence.format(value=values[name], source=source, place=place, length=length)
 
 
 def _turning_text(derived: Mapping[str, Sourced]) -> str:

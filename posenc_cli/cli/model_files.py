@@ -78,14 +78,16 @@ def _model(name: str, runtime: str | None) -> Model:
 
 
 def _has_kinds(name: str) -> bool:
-    """Whether the layers of a model differ, so that it is no one encoding."""
+    """Whether a model is no one rotation: its layers differ, or do not rotate."""
+    from posenc_cli.checks.losses import WITHOUT_ROTATION
+
     if _is_pipe(name):
         return False
     try:
         first, *others = resolve(_config_of(name), name=name).layers
     except PosencError:
         return False
-    return not all(first.same_encoding(group) for group in others)
+    return first.scheme in WITHOUT_ROTATION or not all(map(first.same_encoding, others))
 
 
 def _scores_differ(names: Sequence[str]) -> bool:

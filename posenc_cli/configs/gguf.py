@@ -23,7 +23,15 @@ from posenc_cli.configs.gguf_architectures import (
 )
 from posenc_cli.configs.gguf_layers import MOST_LAYERS, AlikeLayers
 from posenc_cli.configs.gguf_stretches import GGUFStretches, Sizes
-from posenc_cli.configs.resolved import Layers, Resolved, Sourced, check_values
+from posenc_cli.configs.resolved import (
+    BIAS_TABLES,
+    SEPARATE,
+    SHARED,
+    Layers,
+    Resolved,
+    Sourced,
+    check_values,
+)
 from posenc_cli.configs.rope_rules import magnitude
 
 if TYPE_CHECKING:
@@ -122,7 +130,20 @@ class _GGUFModel(GGUFStretches):
             sides["decoder"] = (further.value if further else self.blocks, False)
         for side, (count, both) in sides.items():
             flag = {"bidirectional": Sourced(both, self._rule(f"its {side}"))}
-            yield Layers(side, tuple(range(min(count, MOST_LAYERS))), "t5", params | flag)
+            layers = tuple(range(min(count, MOST_LAYERS)))
+            yield Layers(side, layers, "t5", params | flag, self._bias_tables(side))
+
+    def _bias_tables(self, side: str) -> dict[str, Sourced]:
+        """Whether each layer has a table of biases: without its own it takes the first layer's."""
+        names = [
+            name
+            for name in self.header.tensors
+            if name.startswith(f"{side[:3]}.blk.") and name.endswith(".attn_rel_b.weight")
+        ]
+        if not names:
+            return {}
+        tables = SHARED if len(names) == 1 else SEPARATE
+        return {BIAS_TABLES: Sourced(tables, f"tensors attn_rel_b.weight: {len(names)}")}
 
     def _not_turning(self) -> Layers:
         """A table of trained rows, or no positions at all."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.keys import first
 from posenc_cli.configs.layer_types import LARGEST_LAYERS, WITHOUT_ATTENTION
-from posenc_cli.configs.resolved import Layers, Sourced
+from posenc_cli.configs.resolved import BIAS_TABLES, SEPARATE, SHARED, Layers, Sourced
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
 
@@ -207,7 +207,25 @@ class Reader:
         }
         for side, (layers, both) in sides.items():
             flag = {"bidirectional": Sourced(both, self.default_source)}
-            yield Layers(side, layers, "t5", params | flag)
+            yield Layers(side, layers, "t5", params | flag, self._bias_tables())
+
+    def _bias_tables(self) -> dict[str, Sourced]:
+        own = self.model_type == "umt5"
+        return {BIAS_TABLES: Sourced(SEPARATE if own else SHARED, self.default_source)}
+
+    def mpnet(self) -> Iterator[Layers]:
+        """A table of trained rows, and T5's buckets, which its encoder numbers by itself.
+
+        Source: MPNetEmbeddings and MPNetEncoder.compute_position_bias of transformers.
+        """
+        yield from (replace(group, layer_type="embeddings") for group in self.learned())
+        stated, buckets = self.text.count("relative_attention_num_buckets"), 32
+        if stated is not None and stated.value != buckets:
+            self.notes.ineffective(stated, f"transformers' mpnet numbers {buckets} buckets")
+        fixed = {"num_buckets": buckets, "max_distance": 128, "bidirectional": True}
+        params = {name: Sourced(value, self.default_source) for name, value in fixed.items()}
+        heads = {"heads": self._count(self.family.heads)}
+        yield Layers("attention", self._indices(), "t5", heads | params, self._bias_tables())
 
     def bloom(self) -> Iterator[Layers]:
         """ALiBi by key."""
@@ -371,6 +389,7 @@ _READERS: Mapping[str, Callable[[Reader], Iterator[Layers]]] = {
     "sinusoidal": Reader.sinusoidal,
     "xlm": Reader.xlm,
     "whisper": Reader.whisper,
+    "mpnet": Reader.mpnet,
     "t5": Reader.t5,
     "bloom": Reader.bloom,
     "mpt": Reader.mpt,

@@ -23,6 +23,9 @@ class Sourced(Record):
     source: str
 
 
+BIAS_TABLES = "bias_tables"
+"""What is derived of a learned bias: whether layers share its table, or each has one."""
+SHARED, SEPARATE = "one for all layers", "one for each layer"
 _SHOWN_NUMBERS = 8
 TRANSFORMERS = "transformers"
 """The runtime whose reading of a config is meant where none is named."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import struct
 from pathlib import Path
@@ -102,6 +103,90 @@ def test_configs_whose_first_position_reads_another_row_are_told(model_type):
     lost = {loss.name for loss in compare_models(offset, Model("other", plain)).losses}
     assert lost == {"first-row"}
     assert not compare_models(offset, offset).losses
+
+
+SINES_FROM = "m2m_100", "fsmt", "nllb-moe"
+
+
+@pytest.mark.parametrize("model_type", ["roberta", "camembert", "ibert", "luke", *SINES_FROM])
+def test_two_configs_of_another_padding_read_other_rows(model_type, tmp_path, call):
+    """transformers' create_position_ids_from_input_ids begins at padding_idx + 1."""
+    for name, pad in (("a", 1), ("b", 3), ("c", 1)):
+        config = {"model_type": model_type, "max_position_embeddings": 64, "pad_token_id": pad}
+        (tmp_path / f"{name}.json").write_text(json.dumps(config))
+    a, b, c = (str(tmp_path / f"{name}.json") for name in "abc")
+    status, out, _ = call("compare", a, b, "--json")
+    first = [each for each in json.loads(out)["losses"] if each["name"] == "first-row"]
+    assert status == 1
+    assert [(each["a"]["value"], each["b"]["value"]) for each in first] == [(2, 4)]
+    assert call("compare", a, c)[0] == 0
+
+
+def test_pegasus_and_bart_are_told_apart_and_opt_and_bart_are_not(tmp_path, call):
+    """Pegasus adds sines, the others rows of which two come before the first position's."""
+    for name in ("opt", "bart", "pegasus"):
+        sizes = {"d_model": 64, "hidden_size": 64, "max_position_embeddings": 128}
+        (tmp_path / f"{name}.json").write_text(json.dumps({"model_type": name, **sizes}))
+    opt, bart, pegasus = (str(tmp_path / f"{name}.json") for name in ("opt", "bart", "pegasus"))
+    assert call("compare", opt, bart)[0] == 0
+    status, out, _ = call("compare", opt, pegasus)
+    assert (status, "encoding" in out) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("of", "changed", "lost"),
+    [
+        ("mpnet", {}, set()),
+        ("mpnet", {"max_position_embeddings": 514}, {"context", "rows"}),
+        ("mpnet", {"num_attention_heads": 8}, {"heads"}),
+        ("mpnet", {"model_type": "roberta"}, {"encoding"}),
+        ("pegasus", {"d_model": 512}, {"columns"}),
+        ("pegasus", {"model_type": "xglm"}, {"first-row", "frequencies", "layout"}),
+    ],
+)
+def test_what_two_configs_of_tables_do_not_share_is_named(of, changed, lost):
+    config = {"model_type": of, "max_position_embeddings": 512, "hidden_size": 1024}
+    pair = [Model("it", resolve(each)) for each in (config, {**config, **changed})]
+    assert {loss.name for loss in compare_models(*pair).losses} >= lost
+    assert compare_models(*pair).ok is (not lost)
+
+
+def test_a_bias_that_layers_share_is_told_from_one_that_each_has():
+    """transformers' UMT5Attention has a table in every layer, MT5Attention in the first alone."""
+    sizes = {"num_heads": 6, "num_layers": 8, "relative_attention_num_buckets": 32}
+    shared, own = (Model(name, resolve({"model_type": name, **sizes})) for name in ("mt5", "umt5"))
+    losses = compare_models(shared, own).losses
+    assert {(loss.name, loss.layers) for loss in losses} == {
+        ("bias-tables", "encoder"),
+        ("bias-tables", "decoder"),
+    }
+    assert "one for each layer (default of umt5)" in {
+        loss.b.value + f" ({loss.b.source})" for loss in losses
+    }
+
+
+@pytest.mark.parametrize(("model_type", "tables"), [("mt5", 1), ("umt5", 8)])
+@pytest.mark.parametrize("written", [1, 8])
+def test_the_tables_of_biases_of_a_file_are_those_of_its_config(model_type, tables, written):
+    """llama.cpp's graph takes a layer's attn_rel_b, and that of layer 0 where it has none."""
+    metadata = {
+        "general.architecture": ("string", "t5"),
+        "t5.context_length": ("uint32", 512),
+        "t5.embedding_length": ("uint32", 512),
+        "t5.block_count": ("uint32", 8),
+        "t5.attention.head_count": ("uint32", 6),
+        "t5.attention.relative_buckets_count": ("uint32", 32),
+    }
+    header = read_gguf(io.BytesIO(gguf_bytes(metadata)), name="'m.gguf'", size=None)
+    tensors = {
+        f"{side}.blk.{i}.attn_rel_b.weight": GGUFTensor("it", (6, 32), 0, 0)
+        for side in ("enc", "dec")
+        for i in range(written)
+    }
+    file = Model("m.gguf", resolve(replace(header, tensors=tensors)))
+    config = {"model_type": model_type, "num_heads": 6, "num_layers": 8, "d_model": 512}
+    losses = compare_models(Model("it", resolve(config)), file).losses
+    assert ("bias-tables" in {loss.name for loss in losses}) == (tables != written)
 
 
 LOST_BY_THE_CONVERTER = {

@@ -213,3 +213,22 @@ def test_nemotron_h_has_no_positions_in_its_layers_with_attention():
     assert (resolved.unread, resolved.defaulted, resolved.warnings) == ((), (), ())
     # transformers 5.23 takes one layer of each kind where a config lists none.
     assert resolve({"model_type": "nemotron_h", "hidden_size": 8}).layer().layers == (2,)
+
+
+def test_mpnets_buckets_are_those_of_its_encoder_and_its_rows_begin_at_2():
+    """MPNetEncoder.relative_position_bucket; MPNetEmbeddings numbers tokens from padding_idx 1."""
+    rows, bias = resolve({"model_type": "mpnet", "pad_token_id": 5}).layers
+    assert rows.values() == {"dim": 768, "max_len": 512, "offset": 2}
+    assert rows.derived["context"].value == 510
+    content = catalogue.find(bias.scheme).bind(bias.values()).content
+    with np.load(GOLDEN / "t5_bucket_bi_nb32_md128.npz") as golden:
+        expected = golden["mpnet"]
+    far = len(expected) // 2
+    np.testing.assert_array_equal(content.bucket(np, np.arange(-far, far + 1)), expected)
+
+
+def test_a_number_of_buckets_that_mpnet_does_not_use_is_told():
+    """MPNetEncoder.compute_position_bias takes its default num_buckets=32 whatever the config."""
+    found = resolve({"model_type": "mpnet", "relative_attention_num_buckets": 64})
+    assert found.layers[1].params["num_buckets"].value == 32
+    assert found.contradicted == ("relative_attention_num_buckets",)
