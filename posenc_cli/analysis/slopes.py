@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.formulas.alibi import exact_slopes
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from posenc_cli.formulas.alibi import SlopesRule
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Slopes(Record):
     """The slopes of ALiBi for some heads, by a convention, or those of a file in their place.
 
-    ``source`` is the model or config that says so.
+    ``source`` is the model or config that says so. With ``in_bfloat16`` they are rounded to it.
     """
 
     heads: int
@@ -24,12 +24,23 @@ class Slopes(Record):
     values: tuple[float, ...]
     file: str | None = None
     source: str = ""
+    in_bfloat16: bool = False
 
     @classmethod
     def of(cls, heads: int, max_bias: float, convention: SlopesRule) -> Slopes:
         """The exact slopes."""
         values = exact_slopes(heads, max_bias=max_bias, rule=convention)
         return cls(heads, max_bias, convention, tuple(values))
+
+    def rounded(self) -> Slopes:
+        """The same in bfloat16, which has 8 significant bits; ties go to the even number.
+
+        >>> Slopes.of(3, 8.0, "press").rounded().values
+        (0.0625, 0.00390625, 0.25)
+        """
+        parts = map(math.frexp, self.values)
+        values = tuple(math.ldexp(round(part * 256), power - 8) for part, power in parts)
+        return replace(self, values=values, in_bfloat16=True)
 
     @property
     def label(self) -> str:
@@ -38,13 +49,15 @@ class Slopes(Record):
             return self.file
         heads = f"{self.heads} head{'s' if self.heads > 1 else ''}"
         prefix = f"{self.source}: " if self.source else ""
-        return f"{prefix}{heads} ({self.convention}, max_bias={self.max_bias:g})"
+        rounded = ", rounded to bfloat16" if self.in_bfloat16 else ""
+        return f"{prefix}{heads} ({self.convention}, max_bias={self.max_bias:g}{rounded})"
 
     @property
     def fields(self) -> dict[str, Any]:
         """The same as JSON has it."""
         asked = {"heads": self.heads, "convention": self.convention, "max_bias": self.max_bias}
         source = {"source": self.source} if self.source else {}
+        source |= {"format": "bfloat16"} if self.in_bfloat16 else {}
         return {**source, **asked, "slopes": list(self.values)}
 
 

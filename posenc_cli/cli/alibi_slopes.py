@@ -83,7 +83,8 @@ class ModelOptions(OptionGroup):
             )
         params = choice.encoding(1).bound.params
         slopes = Slopes.of(params["heads"], params["max_bias"], params["slopes"])
-        return replace(slopes, source=name)
+        slopes = replace(slopes, source=name)
+        return slopes.rounded() if "slope_format" in resolved.layers[0].derived else slopes
 
 
 class SlopesOutput(ReportOptions):
@@ -148,7 +149,12 @@ def alibi_slopes(
         theirs, dtype = read_slopes(check)
         (own,) = asked
         comparison = check_slopes(
-            theirs, heads=own.heads, max_bias=own.max_bias, rule=own.convention, dtype=dtype
+            theirs,
+            heads=own.heads,
+            max_bias=own.max_bias,
+            rule=own.convention,
+            dtype=dtype,
+            expected=own.values,
         )
         drawn = [own, replace(own, values=tuple(map(float, theirs)), file=quoted_name(check))]
     fields = _fields(asked)

@@ -17,7 +17,7 @@ from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from posenc_cli.configs.keys import Keys
 
@@ -26,6 +26,9 @@ _WHAT_FOR = re.compile(
     r"(For[A-Z]\w*|(LMHead|DoubleHeads|WithLMHead|MT|Encoder|Text|PreTrained)*Model\w*)$"
 )
 """The end of a class name, which says what the model is for, not which it is."""
+
+_ALIKE = 4
+"""As many first letters make a class and a model type alike: HunYuanDenseV1, hunyuan_v1_dense."""
 
 
 class Named(Record):
@@ -80,6 +83,20 @@ def named_classes(keys: Keys) -> Iterator[Named]:
         model_type = family_of(name)
         if model_type is not None:
             yield Named(f"{keys.path(KEY)}.{i}", name, model_type)
+
+
+def foreign_classes(keys: Keys, own: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The classes of a config that no model type knows, and that none of ``own`` is named after.
+
+    Where each stands, and its name. Raises: InvalidInput where architectures is no list of texts.
+    """
+    listed = keys.texts(KEY)
+    types = list(map(_plain, own))
+    for i, name in enumerate(listed.value if listed else ()):
+        stem = _plain(_WHAT_FOR.sub("", name))
+        alike = any(stem[:_ALIKE] == own[:_ALIKE] or own in stem or stem in own for own in types)
+        if len(stem) >= _ALIKE and not alike and family_of(name) is None:
+            yield f"{keys.path(KEY)}.{i}", name
 
 
 def is_alike(one: str, other: str) -> bool:

@@ -24,6 +24,8 @@ _RATIO = ("rope-yarn", "rope-linear", "rope-ntk")
 _PAIRING = {"half": "column i with i + n/2", "interleaved": "columns 2i and 2i + 1"}
 _TOLERATED = 0.02
 """The share by which a stated length may miss a stretched one: some state one token less."""
+_READER = {"GGUF architecture": "llama.cpp does not read"}
+"""Who does not read what is unread, where that is one program."""
 _TEMPERED = {"attn_temperature_tuning": True, "floor_scale": 8192, "attn_scale": 0.1}
 """What Llama 4 takes where its config says nothing."""
 _NOT_TEXT = ("vision", "audio", "image", "video", "speech", "vq", "vit")
@@ -70,7 +72,7 @@ def _conclusions(resolved: Resolved, config: Any) -> Iterator[Conclusion]:
         yield from _tempered(resolved, config)
         yield from _not_read(config)
     for code, names, words in (
-        (ConclusionCode.UNREAD, resolved.unread, "nothing reads"),
+        (ConclusionCode.UNREAD, resolved.unread, _READER.get(resolved.noun, "nothing reads")),
         (ConclusionCode.DEFAULTED, resolved.defaulted, "taken by default:"),
         (ConclusionCode.CONTRADICTED, resolved.contradicted, "contradicted:"),
         (ConclusionCode.LACKING, resolved.lacking, "the file lacks"),
@@ -141,9 +143,14 @@ def _context(layers: Layers) -> Conclusion | None:
         times = stated / trained
         text = f"trained at {trained} positions; {stated} are stated, {times:g} times as many"
         return Conclusion(ConclusionCode.CONTEXT, text, doubtful=times < 1)
-    text = f"{stated} positions are stated"
+    source = layers.derived["context"].source
+    usual = source.startswith("default of")
+    text = f"{stated} positions, the {source}" if usual else f"{stated} positions are stated"
     if layers.scheme == "rope-dynamic":
-        text += "; past them the base grows with the sequence"
+        text += (
+            "; past them the base grows with the sequence, and keeps the longest one until a "
+            "sequence is shorter than they"
+        )
     elif factor:
         text += f", stretched by {factor:g}; the trained are not stated"
     else:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
 from posenc_cli.configs import diffusion, families, nonrotary, vision
-from posenc_cli.configs.architectures import KEY, is_alike, named_classes
-from posenc_cli.configs.companions import check_companion
+from posenc_cli.configs.architectures import KEY, foreign_classes, is_alike, named_classes
+from posenc_cli.configs.companions import check_companion, is_drafter
 from posenc_cli.configs.config_file import FILE, read_config
 from posenc_cli.configs.family_keys import FamilyKeys
 from posenc_cli.configs.keys import Keys
@@ -34,7 +34,7 @@ from posenc_cli.configs.rope_rules import MAGNITUDE, magnitude, softmax_multipli
 from posenc_cli.configs.scores import with_scores
 from posenc_cli.configs.text_models import SAME, TextModel, text_model
 from posenc_cli.configs.unread import note_unread
-from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.gguf import GGUFHeader
 from posenc_cli.numerics import exact
 from posenc_cli.records import replace
@@ -254,6 +254,14 @@ def _note_other_classes(
                 "engines that go by the class run another model"
             )
             notes.contradict(class_.source)
+    known = model.family is None or model.family.known
+    for source, name in foreign_classes(top, own) if known and not is_drafter(top.values) else ():
+        notes.headline(
+            f"{source} {abbreviated(name)} is no class of {model_type} that posenc knows: what is "
+            f"read is transformers' {model_type}, and the code of {abbreviated(name)} may be "
+            "another model"
+        )
+        notes.contradict(source)
 
 
 def _encodings(layers: Iterable[Layers]) -> list[tuple[object, ...]]:

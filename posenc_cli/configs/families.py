@@ -49,6 +49,7 @@ class Rotary(Record):
     cycle_key: str | None = None
     exceptions: Mapping[str, Sequence[int]] = fresh(dict)
     indices: str | None = None
+    pattern: str | None = None
     at_least: str | None = None
     last: str | None = None
     needs_layer_types: bool = False

@@ -10,6 +10,8 @@ from posenc_cli.configs.resolved import Sourced
 from posenc_cli.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from posenc_cli.configs.families import Rotary
     from posenc_cli.configs.keys import Keys
     from posenc_cli.configs.resolved import Notes
@@ -83,15 +85,25 @@ class FamilyKeys:
 
     def note_size(self, key: str, size: Sourced) -> Sourced:
         """A size; where it is the model type's, that is noted, unless another name says so too."""
-        if size.source != self.default_source:
-            return size
-        text = self.text
-        stated = {name: text.values[name] for name in ANY_NAME.get(key, ()) if text.has(name)}
-        if size.value not in stated.values():
-            self.notes.size(text.path(key), size)
-            for name, value in stated.items():
-                self.notes.warn(
-                    f"{text.path(name)} {json_text(value)} has no effect: transformers' "
-                    f"{self.family.model_type} reads {text.path(key)}"
-                )
+        others = self._otherwise(key, size)
+        if others is not None:
+            self.notes.size(self.text.path(key), size)
+        self._warn_of(key, others)
         return size
+
+    def note_other_names(self, key: str, size: Sourced) -> None:
+        """Warn of a size by a name of other code, where the model type's holds."""
+        self._warn_of(key, self._otherwise(key, size))
+
+    def _otherwise(self, key: str, size: Sourced) -> dict[str, Any] | None:
+        """What other names say of a size, which is another; None where one says the same."""
+        stated = {n: self.text.values[n] for n in ANY_NAME.get(key, ()) if self.text.has(n)}
+        is_default = size.source == self.default_source
+        return stated if is_default and size.value not in stated.values() else None
+
+    def _warn_of(self, key: str, others: Mapping[str, Any] | None) -> None:
+        for name, value in (others or {}).items():
+            self.notes.warn(
+                f"{self.text.path(name)} {json_text(value)} has no effect: transformers' "
+                f"{self.family.model_type} reads {self.text.path(key)}"
+            )

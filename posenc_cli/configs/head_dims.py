@@ -37,7 +37,7 @@ def head_dim(keys: FamilyKeys, group: Group, rope_type: str) -> Sourced:
         if slice_ is not None:
             return keys.note_size(SLICE, slice_)
     own = family.head_dims.get(group.label or "")
-    if own is not None:
+    if own is not None and (own[1] or text.has(own[0])):
         return _of_layer_type(keys, group, *own)
     head = None if family.head_dim_ignored else keys.size(HEAD)
     if head is not None:

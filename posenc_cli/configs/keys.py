@@ -22,6 +22,20 @@ _ROPE_LIKE = re.compile(
     r"rope|rotary|theta|yarn|mscale|partial|alibi|_freq_factor|(short|long)_factor"
     r"|original_max_pos|attention_factor|llama_4_scaling|dual_chunk|dynamic_ntk|use_logn"
 )
+_LAYER_LIKE = re.compile(
+    r"^hybrid_(?!override_pattern)|^swa_(?!num_|v_head)|^layer_(?!norm|drop|scale|id)"
+    r"|(?:window|attention|attn|layers?|block|rope)_patterns?$"
+)
+"""Keys that say which layers are of which kind, or what sliding layers have of their own."""
+
+
+def tells_layers(key: str) -> bool:
+    """Whether a key says which layers are of which kind.
+
+    >>> tells_layers("hybrid_layer_pattern"), tells_layers("layer_norm_eps")
+    (True, False)
+    """
+    return bool(_LAYER_LIKE.search(key))
 
 
 def printable(name: str) -> str:
@@ -217,7 +231,7 @@ class Keys:
             path = self.path(key)
             if value is None or key in skipped or self._is_off(key):
                 continue
-            if _ROPE_LIKE.search(key) and path not in self.read:
+            if path not in self.read and (_ROPE_LIKE.search(key) or (value and tells_layers(key))):
                 yield path
             elif isinstance(value, Mapping):
                 below = Keys(value, name=self.name, prefix=f"{path}.", read=self.read)

@@ -131,6 +131,9 @@ def _types(keys: FamilyKeys) -> list[str | None]:
         return list(listed.value)
     if family.compressed and text.has("compress_ratios"):
         return _types_by_ratio(keys, stated)
+    flags = text.counts(family.pattern) if family.pattern else None
+    if flags is not None:
+        return _types_by_flag(keys, flags, stated)
     if family.needs_layer_types:
         raise keys.error(f"{text.path('layer_types')} is missing")
     count = stated.value if stated else family.defaults.get(_COUNT, 0)
@@ -138,6 +141,17 @@ def _types(keys: FamilyKeys) -> list[str | None]:
     if indices is not None:
         return [_FULL if layer in indices.value else _REST for layer in range(count)]
     return _cycle_types(keys, count)
+
+
+def _types_by_flag(keys: FamilyKeys, flags: Sourced, stated: Sourced | None) -> list[str | None]:
+    """The types of layers by a list that has 1 for those whose window slides.
+
+    Raises: InvalidInput for a list of fewer numbers than there are layers.
+    """
+    count = stated.value if stated else len(flags.value)
+    if len(flags.value) < count:
+        raise keys.error(f"{flags.source} has {len(flags.value)} numbers for {count} layers")
+    return [_SLIDING if flag == 1 else _FULL for flag in flags.value[:count]]
 
 
 def _types_by_ratio(keys: FamilyKeys, stated: Sourced | None) -> list[str | None]:
@@ -297,6 +311,9 @@ def _scaled_types(keys: FamilyKeys, count: int) -> list[str | None]:
 def _rotation_flags(keys: FamilyKeys, count: int) -> list[bool]:
     """Whether each layer rotates: 1 in ``no_rope_layers`` says that it does."""
     text = keys.text
+    interval = text.count("no_rope_layer_interval")
+    period = interval.value if interval else 4
+    periodic = [(layer + 1) % period != 0 for layer in range(count)]
     listed = text.get("no_rope_layers")
     if listed is not None and listed.value:
         flags = listed.value
@@ -306,7 +323,13 @@ def _rotation_flags(keys: FamilyKeys, count: int) -> list[bool]:
             raise keys.error(
                 f"{text.path('no_rope_layers')} has {len(flags)} numbers for {count} layers"
             )
-        return [bool(flag) for flag in flags]
-    interval = text.count("no_rope_layer_interval")
-    period = interval.value if interval else 4
-    return [(layer + 1) % period != 0 for layer in range(count)]
+        turning = [bool(flag) for flag in flags]
+        if interval is not None and turning != periodic:
+            keys.notes.warn(
+                f"{interval.source} {interval.value} contradicts {text.path('no_rope_layers')}, by "
+                f"which {turning.count(False)} of {count} layers do not rotate, not "
+                f"{periodic.count(False)}: transformers takes the list"
+            )
+            keys.notes.contradict(interval.source)
+        return turning
+    return periodic

@@ -250,7 +250,8 @@ class Reader:
 
     def falcon(self) -> Iterator[Layers]:
         """ALiBi by key, which Falcon scales."""
-        layers = replace(self._alibi("bloom"), derived={"head_dim": self._head()})
+        held = Sourced("bfloat16", "build_alibi_tensor of transformers' falcon")
+        layers = self._alibi("bloom", {"head_dim": self._head(), "slope_format": held})
         self.notes.warn("falcon divides the bias by √head_dim and rounds its slopes to bfloat16")
         yield layers
 

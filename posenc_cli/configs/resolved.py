@@ -191,6 +191,7 @@ class Notes:
     def ineffective(self, stated: Sourced, reason: str) -> None:
         """Say that a key has no effect, and why, and name it as one that says otherwise."""
         value = f"{stated.value:g}" if isinstance(stated.value, float) else stated.value
+        value = str(value).lower() if isinstance(value, bool) else value
         self.warn(f"{stated.source} {value} has no effect: {reason}")
         self.contradict(stated.source)
 

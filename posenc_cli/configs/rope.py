@@ -108,11 +108,10 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
         return "default"
     types = keys.family.types or tuple(RULES)
     renamed = {**RENAMED, **keys.family.renamed}
-    if len({renamed.get(key.value, key.value) for key in (new, old) if key}) > 1:
-        assert old is not None
-        raise keys.error(
-            f"{stated.source} {abbreviated(stated.value)} contradicts "
-            f"{old.source} {abbreviated(old.value)}"
+    if old and new and renamed.get(old.value, old.value) != renamed.get(new.value, new.value):
+        keys.notes.ineffective(
+            old,
+            f"{new.source} {abbreviated(new.value)} says otherwise, and transformers reads that",
         )
     if keys.by_own_class:
         renamed = {**keys.family.renamed}
@@ -192,7 +191,7 @@ def _note_second_base(keys: FamilyKeys, base: Sourced, names: tuple[str, ...]) -
     """Warn of a base beside the rope object that is not the object's."""
     for name in names if not base.source.startswith("default of") else ():
         second = keys.text.values.get(name)
-        if second is None:
+        if second is None or keys.text.path(name) in keys.text.read:
             continue
         if second == base.value:
             keys.text.get(name)
@@ -336,6 +335,8 @@ def _note_query_scale(keys: FamilyKeys, rope: RopeObject) -> None:
 
 def _context(keys: FamilyKeys) -> dict[str, Sourced]:
     context = keys.count(CONTEXT)
+    if context is not None:
+        keys.note_other_names(CONTEXT, context)
     return {} if context is None else {"context": context}
 
 
@@ -355,6 +356,13 @@ def _derived(keys: FamilyKeys, scheme: str, params: Mapping[str, Sourced]) -> di
         derived["softmax_multiplier"] = softmax
     if keys.family.indexer is not None:
         derived["indexer"] = Sourced(keys.family.indexer, keys.family.default_source)
+        stated = keys.text.flag("indexer_rope_interleave")
+        if stated is not None and stated.value is (keys.family.indexer == "half"):
+            keys.notes.ineffective(
+                stated,
+                f"transformers' {keys.family.model_type} rotates its indexer in the layout "
+                f"{keys.family.indexer}",
+            )
     return derived | _context(keys)
 
 

@@ -104,7 +104,7 @@ def rope_objects(keys: FamilyKeys, groups: Sequence[Group]) -> dict[str | None, 
         return _objects_of_compressed(keys, groups, scaling)
     if family.by_layer:
         return _objects_by_layer(text, groups, scaling)
-    if family.local is not None:
+    if family.local is not None and "scaled" in family.local:
         return _objects_by_base_key(text, family.local["scaled"], groups, scaling)
     rope = scaling or text.section("rope_parameters")
     if scaling is not None:
@@ -113,8 +113,14 @@ def rope_objects(keys: FamilyKeys, groups: Sequence[Group]) -> dict[str | None, 
         rope = Keys({}, name=text.name, prefix=text.path("rope_parameters."))
         if family.rope is not None:
             rope = _default(family, family.rope, text.name)
-    if family.layer_bases == "base" or family.scaled_layers:
-        return {group.label: _object_of_layers(text, rope, group) for group in groups}
+    if family.layer_bases == "base" or family.scaled_layers or family.local:
+        own = {label: str(key) for label, key in (family.local or {}).items()}
+        return {
+            group.label: _object_of_layers(
+                text, rope, group, own.get(str(group.label), "layer_rope_theta")
+            )
+            for group in groups
+        }
     return _objects_by_type(keys, rope, groups)
 
 
@@ -143,14 +149,14 @@ def _objects_by_type(
     return {group.label: _object_of_type(keys, rope, group) for group in groups}
 
 
-def _object_of_layers(text: Keys, rope: Keys, group: Group) -> RopeObject:
+def _object_of_layers(text: Keys, rope: Keys, group: Group, key: str) -> RopeObject:
     """The object of layers that list their own base, or of such as are not stretched."""
     if not group.scaled:
         own = {"rope_theta": rope.values["rope_theta"]} if rope.has("rope_theta") else {}
         return RopeObject(Keys(own, name=rope.name, prefix=rope.prefix, read=rope.read))
-    if not group.layers or text.values.get("layer_rope_theta") is None:
+    if not group.layers or text.values.get(key) is None:
         return RopeObject(rope)
-    listed = LayerKeys(text, {"rope_theta": "layer_rope_theta"}, group.layers[0])
+    listed = LayerKeys(text, {"rope_theta": key}, group.layers[0])
     return RopeObject(listed, rope)
 
 

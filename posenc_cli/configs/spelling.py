@@ -45,6 +45,7 @@ class Spelling(Record):
     the rope object, ``label`` that of the layers in it where each type has its own. ``type_key`` is
     what the object calls its rule, ``base_key`` where the base stands, by what leads to it. The
     keys of a text model that ``is_flat`` stand at the top, and in ``text_config`` once loaded.
+    ``layers`` are those whose base a list of one for each layer holds.
     """
 
     path: tuple[str, ...]
@@ -55,6 +56,7 @@ class Spelling(Record):
     base_key: tuple[str, ...]
     context_key: str
     is_flat: bool = False
+    layers: tuple[int, ...] = ()
 
     def snippet(
         self, rope: Mapping[str, Any], *, base: float | None = None, context: int | None = None
@@ -68,8 +70,11 @@ class Spelling(Record):
             found = _nested((self.container,), self._container(self._object(rope)))
         if base is not None:
             top = self.base_key[0]
-            whole = found.get(top, _copied(self.values.get(top)))
-            found = {**found, **_with(self.base_key, base, whole)}
+            stated = self.values.get(top)
+            if isinstance(stated, list):  # one base for each layer
+                found[top] = [base if i in self.layers else old for i, old in enumerate(stated)]
+            else:
+                found |= _with(self.base_key, base, found.get(top, _copied(stated)))
         if context is not None:
             found[self.context_key] = context
         return _nested(self.path, found)
@@ -190,6 +195,7 @@ def spelling_of(config: Mapping[str, Any], layers: Layers, others: Sequence[Laye
         base_key=_base_key(layers, keys.prefix, container, label),
         context_key=_context_key(layers, keys.prefix),
         is_flat=not path and container_type is not None,
+        layers=layers.layers,
     )
 
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES, remotes
-from posenc_cli.configs.keys import Keys, json_text, printable
+from posenc_cli.configs.keys import Keys, json_text, printable, tells_layers
 from posenc_cli.configs.rope_rules import RENAMED
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from posenc_cli.configs.families import Rotary
     from posenc_cli.configs.resolved import Layers, Notes
@@ -90,6 +90,8 @@ class Holding:
     def agrees(self, key: str, value: Any) -> bool:
         """Whether what a key says is so anyway."""
         spoken = self.values(key)
+        if _says_nothing_of_nope(self, key, value):
+            return True
         if spoken is not None:
             return bool(spoken[1]) and all(_same(value, held) for held in spoken[1])
         return any(rule(self, key, value) for rule in _RULES)
@@ -119,6 +121,53 @@ def _same(value: Any, other: Any) -> bool:
     return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
 
 
+def _is_layers(holding: Holding, key: str, value: Any) -> bool:
+    """A cycle, a list or the numbers of layers that tell the same layers apart as were read."""
+    if not tells_layers(key):
+        return False
+    kinds = {layer: i for i, group in enumerate(holding.layers) for layer in group.layers}
+    every = range(max(kinds) + 1 if kinds else 0)
+    held = _told_apart(map(kinds.get, every))
+    return any(_told_apart(stated) == held for stated in _stated_layers(value, every))
+
+
+def _stated_layers(value: Any, layers: range) -> Iterator[Iterable[Any]]:
+    """What a value may say of each layer: every so many, a cycle of letters, or a list."""
+    if isinstance(value, int) and value > 1:
+        yield ((layer + 1) % value == 0 for layer in layers)
+        yield (layer % value == 0 for layer in layers)
+    elif isinstance(value, str) and value:
+        yield (value[layer % len(value)] for layer in layers)
+    elif isinstance(value, list):
+        whole = len(value) >= len(layers)
+        yield map(str, value[: len(layers)]) if whole else (layer in value for layer in layers)
+
+
+def _told_apart(kinds: Iterable[Any]) -> list[int]:
+    """Which of the layers are alike, whatever their kinds are called."""
+    known: dict[Any, int] = {}
+    return [known.setdefault(kind, len(known)) for kind in kinds]
+
+
+def _is_of_other_layers(holding: Holding, key: str, value: Any) -> bool:
+    """A value of sliding layers that is that of all others, too."""
+    return key.startswith("swa_") and holding.text.values.get(key[4:]) == value
+
+
+def _is_of_scaled_layers(holding: Holding, key: str, value: Any) -> bool:
+    """Step's list of the layer types that are stretched, where they are."""
+    scaled = {group.layer_type for group in holding.rotating if "factor" in group.params}
+    return key == "yarn_only_types" and isinstance(value, list) and scaled <= {*map(str, value)}
+
+
+def _says_nothing_of_nope(holding: Holding, key: str, value: Any) -> bool:
+    """A plain base, a share or the kinds of layers, where no layer is told positions."""
+    if any(group.scheme != "nope" for group in holding.layers):
+        return False
+    plain = isinstance(value, Mapping) and value.get("rope_type", "default") == "default"
+    return plain or key in (*BASES, *_SHARES, *_WIDTHS) or tells_layers(key)
+
+
 def _is_mrope(holding: Holding, key: str, value: Any) -> bool:
     uses = any(group.scheme == "mrope" for group in holding.layers)
     return key == "use_mrope" and value is uses
@@ -145,7 +194,8 @@ def _is_original_length(holding: Holding, key: str, value: Any) -> bool:
         factor = group.params.get("factor")
         if own is None:
             return False
-        stretched = factor.value if factor and _LENGTHS[0] not in group.params else 1
+        raised = group.scheme != "rope-dynamic" and _LENGTHS[0] not in group.params
+        stretched = factor.value if factor and raised else 1
         lengths.append((own.value, own.value / stretched))
     return bool(lengths) and all(value in pair for pair in lengths)
 
@@ -176,7 +226,10 @@ _QUANTITIES: tuple[tuple[tuple[str, ...], str, Callable[[Layers], Any]], ...] = 
 )
 """The keys of what all rotating layers have, what that is called, and what gives it."""
 
-_RULES = (_is_mrope, _is_neutral, _is_unstretched, _is_original_length, _is_parameter)
+_RULES = (
+    *(_is_mrope, _is_neutral, _is_unstretched, _is_original_length, _is_parameter),
+    *(_is_layers, _is_of_other_layers, _is_of_scaled_layers),
+)
 
 
 def note_unread(

@@ -279,3 +279,19 @@ def test_what_a_plot_draws_is_printed_as_json(call):
     assert (status, err) == (0, "")
     document = json.loads(out)
     assert document["curves"][0]["y"] == document["slopes"] == [2.0**-e for e in (2, 4, 6, 8)]
+
+
+def test_falcons_slopes_are_those_that_its_code_rounds_to_bfloat16(call, tmp_path):
+    """build_alibi_tensor of transformers 5.24: the first four of 71 heads, and of 12."""
+    for heads, first in ((71, [0.91796875, 0.83984375, 0.76953125, 0.70703125]), (12, [0.5, 0.25])):
+        config = {"model_type": "falcon", "alibi": True, "num_attention_heads": heads}
+        file = tmp_path / f"{heads}.json"
+        file.write_text(json.dumps({**config, "hidden_size": 64 * heads}))
+        document = json.loads(call("alibi-slopes", "--config", str(file), "--json")[1])
+        assert document["slopes"][: len(first)] == first
+        assert document["format"] == "bfloat16"
+    rounded, exact = tmp_path / "rounded.csv", tmp_path / "exact.csv"
+    rounded.write_text("\n".join(map(repr, document["slopes"])))
+    call("alibi-slopes", "--heads", "12", "--out", str(exact))
+    assert call("alibi-slopes", "--config", str(file), "--check", str(rounded))[0] == 0
+    assert call("alibi-slopes", "--config", str(file), "--check", str(exact))[0] == 1

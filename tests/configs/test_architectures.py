@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from posenc_cli.configs.architectures import family_of, is_alike
+from posenc_cli.configs.architectures import family_of, foreign_classes, is_alike
 from posenc_cli.configs.config import resolve
+from posenc_cli.configs.keys import Keys
 from posenc_cli.errors import InvalidInput
 
 CLASSES = json.loads(
@@ -135,3 +136,33 @@ def test_two_families_are_alike_in_either_order_or_in_neither():
         ("gemma3_text", "gemma3", True),
     ):
         assert is_alike(one, other) == alike, (one, other)
+
+
+GROK_2 = {
+    "architectures": ["Grok1ForCausalLM"],
+    "model_type": "git",
+    "hidden_size": 8192,
+    "max_position_embeddings": 131072,
+    "rope_theta": 208533496,
+}
+
+
+def test_a_class_that_does_not_belong_to_the_model_type_is_told_by_name():
+    """Grok 2 as published: git is an image-text model of transformers."""
+    found = resolve(GROK_2)
+    assert "architectures.0 'Grok1ForCausalLM' is no class of git" in found.headlines[0]
+    assert found.contradicted == ("architectures.0",)
+    own = resolve({**GROK_2, "architectures": ["GitForCausalLM"]})
+    assert (own.headlines, own.contradicted) == ((), ())
+    drafter = {**LLAMA, "architectures": ["DFlashDraftModel"]}
+    assert resolve(drafter).contradicted == ()
+
+
+def test_no_class_of_transformers_is_foreign_to_its_own_model_type():
+    foreign = [
+        (name, own)
+        for name, types in CLASSES.items()
+        for own in types
+        if [*foreign_classes(Keys({"architectures": [name]}, name="config.json"), [own])]
+    ]
+    assert foreign == []

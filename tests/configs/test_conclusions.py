@@ -122,3 +122,28 @@ def test_llama_4_multiplies_logits_of_layers_without_positions_by_the_query():
         assert of(config, ConclusionCode.LOGITS) == [(told.format(0.2, 4096) + of_query, False)]
     assert not of({**llama4, "attn_temperature_tuning": False}, ConclusionCode.LOGITS)
     assert not of({**llama4, "no_rope_layers": [1, 1, 1, 1]}, ConclusionCode.LOGITS)
+
+
+def test_a_length_that_no_key_states_is_called_the_default():
+    of_type = of({"model_type": "nomic_bert"}, ConclusionCode.CONTEXT)
+    assert of_type == [
+        ("2048 positions, the default of nomic_bert, and nothing is stretched", False)
+    ]
+
+
+def test_dynamic_ntk_keeps_the_longest_stretch():
+    """dynamic_frequency_update of transformers resets below the original length alone."""
+    ((text, _),) = of(
+        {**LLAMA, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, ConclusionCode.CONTEXT
+    )
+    assert "keeps the longest one until a sequence is shorter" in text
+
+
+@pytest.mark.parametrize("stated", [True, False])
+@pytest.mark.parametrize(
+    ("model_type", "neighbours"), [("glm_moe_dsa", True), ("deepseek_v32", False)]
+)
+def test_a_key_of_the_indexer_is_silent_where_it_agrees(stated, model_type, neighbours):
+    found = resolve({"model_type": model_type, "indexer_rope_interleave": stated})
+    assert found.contradicted == (() if stated is neighbours else ("indexer_rope_interleave",))
+    assert found.unread == ()

@@ -140,7 +140,6 @@ def test_rope_like_keys_that_nothing_reads_are_listed():
     ("changed", "words"),
     [
         ({"rope_scaling": {"type": "ntk"}}, ["rope_scaling.type 'ntk'", "llama takes default"]),
-        ({"rope_scaling": {**YARN, "type": "linear"}}, ["'yarn' contradicts", "'linear'"]),
         ({"rope_scaling": {"type": "linear"}}, ["rope_scaling.factor is missing"]),
         ({"rope_scaling": {"type": "linear", "factor": 0}}, ["factor 0", "above 0"]),
         ({"rope_scaling": {**YARN, "factor": "4"}}, ['rope_scaling.factor "4"', "a number"]),
@@ -629,3 +628,16 @@ def test_what_no_scheme_takes_is_refused_where_it_is_read(changed, words):
     with pytest.raises(InvalidInput) as refused:
         resolve({**LLAMA, **changed})
     assert words in refused.value.message
+
+
+def test_of_two_rope_types_transformers_takes_rope_type_and_the_other_is_told():
+    """transformers' LlamaConfig keeps both keys, and reads rope_type."""
+    found = resolve({**LLAMA, "rope_scaling": {**YARN, "type": "linear"}})
+    assert found.layer().scheme == "rope-yarn"
+    assert "rope_scaling.type" in found.contradicted
+    assert any(
+        "type linear has no effect: rope_scaling.rope_type 'yarn'" in w for w in found.warnings
+    )
+    assert resolve({**LLAMA, "rope_scaling": {**YARN, "type": "yarn"}}).contradicted == (
+        "rope_scaling.factor",
+    )

@@ -110,3 +110,30 @@ def test_deepseek_v4s_two_objects_take_the_share_of_the_config_and_no_third_is_t
     more = {**objects, "sliding_attention": {}}
     with pytest.raises(InvalidInput, match="has main and compress alone"):
         resolve({**config, "rope_parameters": more})
+
+
+STEP = {
+    "model_type": "step3p5",
+    "num_hidden_layers": 4,
+    "head_dim": 128,
+    "max_position_embeddings": 262144,
+    "rope_theta": [5e6, 1e4, 1e4, 1e4],
+    "layer_types": ["full_attention", *["sliding_attention"] * 3],
+    "partial_rotary_factors": [0.5, 1.0, 1.0, 1.0],
+    "yarn_only_types": ["full_attention"],
+    "rope_scaling": {
+        "rope_type": "llama3",
+        "factor": 2.0,
+        "original_max_position_embeddings": 131072,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 32.0,
+    },
+}
+
+
+def test_a_list_of_bases_that_layers_take_theirs_from_is_read():
+    resolved = resolve(STEP)
+    assert [each.params["base"].value for each in resolved.layers] == [5e6, 1e4]
+    assert (resolved.unread, resolved.contradicted, resolved.warnings) == ((), (), ())
+    others = resolve({**STEP, "yarn_only_types": ["sliding_attention"]})
+    assert others.unread == ("yarn_only_types",)

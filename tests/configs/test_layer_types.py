@@ -87,3 +87,63 @@ def test_mimos_own_list_of_layers_is_no_doubt_where_it_says_what_transformers_de
     other = resolve({**MIMO, "hybrid_layer_pattern": [0, 1, 1, 0, 1, 0, 1]})
     assert other.contradicted == ("hybrid_layer_pattern",)
     assert any("layer 3 is sliding_attention" in each for each in other.warnings)
+
+
+MIMO_V2 = {
+    "model_type": "mimo_v2",
+    "architectures": ["MiMoV2ForCausalLM"],
+    "hidden_size": 6144,
+    "num_attention_heads": 128,
+    "num_hidden_layers": 12,
+    "head_dim": 192,
+    "swa_head_dim": 192,
+    "swa_num_key_value_heads": 8,
+    "hybrid_layer_pattern": [0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0],
+    "max_position_embeddings": 1048576,
+    "partial_rotary_factor": 0.334,
+    "rope_theta": 10000000,
+    "swa_rope_theta": 10000,
+    "rope_parameters": {
+        "partial_rotary_factor": 0.334,
+        "rope_theta": 10000000,
+        "rope_type": "default",
+    },
+}
+
+
+@pytest.mark.parametrize("without", [(), ("rope_parameters",), ("rope_theta",), ("swa_head_dim",)])
+def test_mimo_v2s_sliding_layers_have_their_own_base(without):
+    """MiMoV2RotaryEmbedding of NVIDIA-NeMo/Automodel, components/models/mimo_v25/model.py."""
+    resolved = resolve({key: value for key, value in MIMO_V2.items() if key not in without})
+    full, sliding = resolved.layers
+    assert (full.layers, full.params["base"].value) == ((0, 5, 11), 1e7)
+    assert (len(sliding.layers), sliding.params["base"].value) == (9, 1e4)
+    assert {each.params["dim"].value for each in resolved.layers} == {192}
+    assert {each.params["partial"].value for each in resolved.layers} == {0.334}
+    assert (resolved.unread, resolved.contradicted) == ((), ())
+
+
+def test_mimo_v2_without_a_base_of_its_own_slides_by_that_of_all():
+    rest = {key: value for key, value in MIMO_V2.items() if key != "swa_rope_theta"}
+    assert [each.params["base"].value for each in resolve(rest).layers] == [1e7, 1e7]
+    wide = resolve({**MIMO_V2, "swa_head_dim": 128})
+    assert [each.params["dim"].value for each in wide.layers] == [192, 128]
+    with pytest.raises(InvalidInput, match="hybrid_layer_pattern has 2 numbers for 12 layers"):
+        resolve({**MIMO_V2, "hybrid_layer_pattern": [0, 1]})
+
+
+SMOLLM3 = {"model_type": "smollm3", "num_hidden_layers": 8, "no_rope_layer_interval": 4}
+
+
+@pytest.mark.parametrize("model_type", ["smollm3", "llama4_text"])
+def test_an_interval_beside_a_list_is_silent_where_they_agree_and_contradicted_where_not(
+    model_type,
+):
+    """SmolLM3Config and Llama4TextConfig take the interval where there is no list."""
+    config = {**SMOLLM3, "model_type": model_type}
+    agreeing = resolve({**config, "no_rope_layers": [1, 1, 1, 0] * 2})
+    assert (agreeing.unread, agreeing.contradicted) == ((), ())
+    inverted = resolve({**config, "no_rope_layers": [0, 0, 0, 1] * 2})
+    assert inverted.contradicted == ("no_rope_layer_interval",)
+    (warning,) = (text for text in inverted.warnings if "contradicts" in text)
+    assert "by which 6 of 8 layers do not rotate, not 2" in warning

@@ -83,3 +83,15 @@ def test_a_config_that_says_nothing_of_rope_is_told_all_of_it():
     }
     container = {"model_type": "gemma3"}
     assert spelled(container, "full_attention").snippet(YARN).keys() == {"text_config"}
+
+
+def test_a_base_of_a_list_is_set_for_its_layers_alone():
+    config = {
+        "model_type": "step3p5",
+        "num_hidden_layers": 4,
+        "rope_theta": [5e6, 1e4, 1e4, 5e6],
+        "layer_types": ["full_attention", *["sliding_attention"] * 2, "full_attention"],
+    }
+    snippet = spelled(config, "full_attention").snippet({}, base=2e7)
+    assert snippet == {"rope_theta": [2e7, 1e4, 1e4, 2e7]}
+    assert resolve(merged(config, snippet)).layer("full_attention").params["base"].value == 2e7

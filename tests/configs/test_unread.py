@@ -139,7 +139,10 @@ def test_keys_of_nomics_own_code_are_said_to_be_that_first():
     )
     assert resolved.unread == ("rotary_emb_base",)
     same = resolve({**NOMIC, "rotary_emb_base": 1000})
-    assert (same.unread, same.defaulted, same.warnings) == ((), (), ())
+    assert (same.unread, same.defaulted) == ((), ())
+    assert same.warnings == (
+        "n_positions 8192 has no effect: transformers' nomic_bert reads max_position_embeddings",
+    )
 
 
 def test_the_bases_of_mimos_own_code_are_no_doubt_where_they_are_those_of_transformers():
@@ -197,3 +200,51 @@ def test_a_number_where_others_have_a_flag_is_only_not_read():
     resolved = resolve({**LLAMA, "rope": 1000})
     assert resolved.unread == ("rope",)
     assert resolved.warnings == ("nothing read rope: transformers does not either",)
+
+
+@pytest.mark.parametrize(
+    ("key", "agreeing", "other"),
+    [
+        ("sliding_window_pattern", 4, 3),
+        ("sliding_window_pattern", "LLLG", "LG"),
+        ("attn_layer_pattern", [1, 1, 1, 0] * 2, [1, 1, 0, 0] * 2),
+        ("hybrid_layer_ids", [3, 7], [0, 7]),
+    ],
+)
+def test_a_list_of_layers_that_tells_the_same_ones_apart_is_no_finding(key, agreeing, other):
+    types = ["sliding_attention"] * 3 + ["full_attention"]
+    config = {"model_type": "qwen2", "num_hidden_layers": 8, "layer_types": types * 2}
+    config |= {"hidden_size": 512, "num_attention_heads": 8, "rope_theta": 1e4}
+    assert resolve({**config, key: agreeing}).unread == ()
+    assert resolve({**config, key: other}).unread == (key,)
+
+
+@pytest.mark.parametrize("key", ["hybrid_layer_pattern", "swa_rope_theta", "layer_kinds"])
+def test_what_single_layers_have_is_unread_of_a_type_that_is_unknown(key):
+    config = {**LLAMA, "model_type": "my_model", key: [0, 1] if "theta" not in key else 1e5}
+    assert resolve(config).unread == (key,)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("layer_norm_eps", 1e-5), ("layerdrop", 0.1), ("swa_num_attention_heads", 8),
+     ("hybrid_block_size", None), ("activation_sparsity_pattern", [0.5])],
+)  # fmt: skip
+def test_keys_that_have_nothing_to_do_with_positions_are_no_finding(key, value):
+    assert resolve({**LLAMA, "model_type": "my_model", key: value}).unread == ()
+
+
+def test_a_plain_base_of_layers_without_positions_is_no_finding():
+    """Granite 4 as published: its layers do not rotate, and its base says nothing."""
+    nope = {"model_type": "granitemoehybrid", "position_embedding_type": "nope"}
+    assert resolve({**nope, "rope_theta": 10000}).unread == ()
+    assert resolve({**nope, "rope_scaling": YARN}).unread == ("rope_scaling",)
+
+
+@pytest.mark.parametrize(("original", "unread"), [(4096, True), (8192, False)])
+def test_an_original_length_that_dynamic_ntk_does_not_read_is_told(original, unread):
+    """transformers' _compute_dynamic_ntk_parameters reads max_position_embeddings alone."""
+    rope = {"rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": original}
+    found = resolve({**LLAMA, "max_position_embeddings": 8192, "rope_scaling": rope})
+    path = "rope_scaling.original_max_position_embeddings"
+    assert found.unread == ((path,) if unread else ())
