@@ -73,6 +73,7 @@ NAMES = {
     "first-row": "which row of that table the first position reads",
     "columns": "how many columns",
     "frequencies": "frequencies, for a reason that is none of these",
+    "other-keys": "rotary keys of two GGUF files that llama.cpp does not read, or without effect",
 }
 """Every name of a loss, and what it is of."""
 
@@ -194,6 +195,7 @@ class Comparing:
         self.architectures(a, b)
         self.layer_sets(first, second)
         self.windows(a, b)
+        self.latent(a.reading.latent, b.reading.latent)
         for one, other in pairs:
             self.groups(one, other)
 
@@ -265,6 +267,13 @@ class Comparing:
     def windows(self, a: Model, b: Model) -> None:
         """Compare how many positions sliding layers see, where both say it."""
         self.known("window", "sliding_attention", _window(a), _window(b))
+
+    def latent(self, first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
+        """Compare the rotary keys of two GGUF files that change nothing in llama.cpp."""
+        for key in dict.fromkeys((*first, *second)) if not self.converted else ():
+            self.value(
+                "other-keys", None, *(Sourced(keys.get(key), key) for keys in (first, second))
+            )
 
     def groups(self, one: Layers, other: Layers) -> None:
         """Compare the layers of one kind in both."""

@@ -20,6 +20,7 @@ from posenc_cli.configs.companions import check_companion, is_drafter
 from posenc_cli.configs.config_file import FILE, read_config
 from posenc_cli.configs.family_keys import FamilyKeys
 from posenc_cli.configs.keys import Keys
+from posenc_cli.configs.other_formats import check_format
 from posenc_cli.configs.resolved import (
     TRANSFORMERS,
     Departure,
@@ -88,6 +89,7 @@ def resolve(
     if diffusion.is_diffusers(top):
         return _diffusers(top, runtime, notes)
     check_companion(top, notes)
+    check_format(top.name, top.values)
     model = text_model(top, notes)
     ropes: Sequence[RopeObject | None]
     if model.family is not None:

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from posenc_cli.configs.other_formats import check_text
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, quoted_name
 from posenc_cli.files.gguf import MAGIC, GGUFHeader
 from posenc_cli.transaction import STANDARD_INPUT, check_name, open_input
@@ -43,6 +44,7 @@ def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{where}: is not UTF-8 text (byte {error.start})") from error
     except json.JSONDecodeError as error:
+        check_text(where, error.doc)
         place = f"line {error.lineno} column {error.colno}"
         raise InvalidInput(f"{where}: is no JSON: {error.msg} ({place})") from error
     except ValueError as error:

@@ -12,7 +12,7 @@ https://github.com/ggml-org/llama.cpp.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.gguf_architectures import (
     FACTOR_TENSORS,
@@ -35,7 +35,7 @@ from posenc_cli.configs.resolved import (
 from posenc_cli.configs.rope_rules import magnitude
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from posenc_cli.configs.gguf_architectures import Sliding
     from posenc_cli.files.gguf import GGUFHeader
@@ -81,7 +81,18 @@ class _GGUFModel(GGUFStretches):
             lacking=tuple(notes.lacking),
             headlines=tuple(notes.headlines),
             noun=NOUN,
+            latent=self._latent(unread, layers),
         )
+
+    def _latent(self, unread: Sequence[str], layers: Sequence[Layers]) -> dict[str, Any]:
+        """The rotary keys that change nothing here, with their values."""
+        held = self.header.metadata
+        found: dict[str, Any] = {key: held[key].value for key in unread if key in held}
+        original = self.keys.count("rope.scaling.original_context_length", minimum=0)
+        used = any("original_max_position_embeddings" in group.params for group in layers)
+        if original is not None and not used and original.value not in (0, self.context.value):
+            found[original.source] = original.value
+        return {key.removeprefix(self.keys.path("")): found[key] for key in found}
 
     def _layers(self) -> Iterator[Layers]:
         architecture = self.architecture

@@ -110,7 +110,8 @@ class Resolved(Record):
     ``headlines`` are the warnings that
     come before the rest: what the whole reading stands on. ``noun`` is what a reader calls the
     model type. ``departures`` are where another runtime's reading leaves transformers'.
-    ``config`` is what was read, where it is a config of transformers.
+    ``config`` is what was read, where it is a config of transformers. ``latent`` are rotary keys of
+    a GGUF file that llama.cpp does not read, or without effect there, after the architecture.
     """
 
     model_type: str
@@ -124,6 +125,7 @@ class Resolved(Record):
     noun: str = "model type"
     departures: tuple[Departure, ...] = ()
     config: Mapping[str, Any] | None = None
+    latent: Mapping[str, Any] = fresh(dict)
 
     def layer(self, layer_type: str | None = None) -> Layers:
         """The layers of a type; without one, those that all are like.

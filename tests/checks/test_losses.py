@@ -189,6 +189,37 @@ def test_the_tables_of_biases_of_a_file_are_those_of_its_config(model_type, tabl
     assert ("bias-tables" in {loss.name for loss in losses}) == (tables != written)
 
 
+@pytest.mark.parametrize(
+    ("key", "kind", "value", "differs"),
+    [
+        ("rope.scaling.yarn_ext_factor", "float32", 0.5, True),
+        ("rope.scaling.yarn_beta_fast", "float32", 8.0, True),
+        ("rope.scaling.original_context_length", "uint32", 4096, True),
+        ("rope.freq_base_swa", "float32", 5e5, True),
+        (WINDOW, "uint32", 4096, True),
+        ("rope.scaling.yarn_ext_factor", "float32", 1.0, False),
+        ("rope.scaling.original_context_length", "uint32", 40960, False),
+        ("rope.scaling.type", "string", "none", False),
+        ("rope.scaling.factor", "float32", 1.0, False),
+    ],
+)
+def test_a_rotary_key_of_one_of_two_files_is_told_where_it_says_something(
+    key, kind, value, differs
+):
+    _, data = converted("qwen3-8b")
+    metadata, _ = parsed(data)[:2]
+    assert metadata["qwen3.context_length"] == ("uint32", 40960)
+    plain = reading(
+        gguf_bytes({name: metadata[name] for name in metadata if "scaling" not in name})
+    )
+    other = reading(gguf_bytes({**metadata, f"qwen3.{key}": (kind, value)}))
+    losses = compare_models(plain, other).losses
+    assert [(loss.name, loss.b.value) for loss in losses] == (
+        [("other-keys", value)] if differs else []
+    )
+    assert [loss.b.source for loss in losses] == ([key] if differs else [])
+
+
 LOST_BY_THE_CONVERTER = {
     "config_rope/exaone4/saved": "llama.cpp slides in models of 64 layers alone",
     "config_rope/gemma3_text/new-yarn": "its sliding layers are not stretched; betas are not read",
