@@ -22,9 +22,11 @@ _ROPE_LIKE = re.compile(
     r"rope|rotary|theta|yarn|mscale|partial|alibi|_freq_factor|(short|long)_factor"
     r"|original_max_pos|attention_factor|llama_4_scaling|dual_chunk|dynamic_ntk|use_logn"
 )
+_SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "embed_dim", "depth")
 _LAYER_LIKE = re.compile(
     r"^hybrid_(?!override_pattern)|^swa_(?!num_|v_head)|^layer_(?!norm|drop|scale|id)"
     r"|(?:window|attention|attn|layers?|block|rope)_patterns?$"
+    r"|^attn_type_list$|^_?block_types$"
 )
 """Keys that say which layers are of which kind, or what sliding layers have of their own."""
 
@@ -36,6 +38,13 @@ def tells_layers(key: str) -> bool:
     (True, False)
     """
     return bool(_LAYER_LIKE.search(key))
+
+
+def is_model(key: str, section: object) -> bool:
+    """Whether a section is a model of its own, as an encoder of images is, and has its sizes."""
+    if not (key.endswith("_config") and isinstance(section, Mapping)):
+        return False
+    return any(size in section for size in _SIZES)
 
 
 def printable(name: str) -> str:
@@ -230,6 +239,8 @@ class Keys:
         for key, value in self.values.items():
             path = self.path(key)
             if value is None or key in skipped or self._is_off(key):
+                continue
+            if path not in self.read and is_model(key, value):
                 continue
             if path not in self.read and (_ROPE_LIKE.search(key) or (value and tells_layers(key))):
                 yield path

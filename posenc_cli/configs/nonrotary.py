@@ -148,10 +148,12 @@ class Reader:
 
     def _note_relative_key(self) -> None:
         kind = self.text.text("position_embedding_type")
-        if kind is not None and kind.value.startswith("relative_key"):
-            self.notes.warn(
-                f"{kind.source} {kind.value} has no effect: transformers 5's {self.model_type} "
-                "has absolute positions alone (posenc generate -s shaw has relative keys)"
+        if kind is not None and kind.value not in ("absolute", "learned"):
+            relative = kind.value.startswith("relative_key")
+            also = " (posenc generate -s shaw has relative keys)" if relative else ""
+            self.notes.ineffective(
+                kind,
+                f"transformers 5's {self.model_type} has absolute positions alone{also}",
             )
 
     def sinusoidal(self) -> Iterator[Layers]:

@@ -175,6 +175,8 @@ def _objects_of_compressed(
             f"{given.path(others[0])}: {family.model_type} has main and compress alone"
         )
     objects: dict[str | None, RopeObject | None] = {}
+    if all(group.label != "sliding_attention" for group in groups):
+        text.get("rope_theta")  # that of layers that slide, of which there are none
     for group in groups:
         name = "main" if group.label == "sliding_attention" else "compress"
         own = nested[name]
@@ -185,6 +187,9 @@ def _objects_of_compressed(
         parts: list[Keys] = [RenamedKeys(stated, {"rope_theta": key}, text), _stated_share(keys)]
         if is_nested and own is not None:
             parts.insert(0, own)
+            for top, inner in (("compress_rope_theta", "rope_theta"), (SHARE, SHARE)):
+                if text.values.get(top) == own.values.get(inner):
+                    text.get(top)
         elif name == "compress" and given is not None:
             parts.append(_without_base(given))
             if "yarn" in (given.values.get("rope_type"), given.values.get("type")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.family_keys import CONTEXT, ORIGINAL
@@ -20,10 +21,6 @@ RENAMED = {"su": "longrope", "mrope": "default"}
 """Older names of rope types; of transformers' own classes only a few know them."""
 MAGNITUDE = ("attention_factor", "logit_multiplier")
 """The derived values that :func:`magnitude` gives."""
-_STEP = (
-    "transformers only warns of equal factors and takes them for a step; in a copy of the file, "
-    "a high_freq_factor a little larger says the same"
-)
 _BETAS = {"beta_fast": 32, "beta_slow": 1}
 """The ends of YaRN's ramp, in turns, where nothing says them."""
 
@@ -156,12 +153,13 @@ def llama3(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Para
     names = ("factor", "low_freq_factor", "high_freq_factor")
     params = {name: _needed(keys, rope, name) for name in names}
     low, high = params["low_freq_factor"], params["high_freq_factor"]
-    if high.value <= low.value:
+    if high.value < low.value:
         raise keys.error(
-            f"{high.source} {high.value:g}: must be above {low.source} {low.value:g}, which the "
-            "blend between them divides by",
-            hint=_STEP if high.value == low.value else None,
+            f"{high.source} {high.value:g}: must be at least {low.source} {low.value:g}"
         )
+    if high.value == low.value:  # Llama 4 Scout; a blend over no pairs, which is a step
+        step = f"{high.source}, just above {low.source}: a step"
+        params["high_freq_factor"] = Sourced(math.nextafter(high.value, math.inf), step)
     original, context = _original(keys, rope), keys.count(CONTEXT)
     if (
         context is not None

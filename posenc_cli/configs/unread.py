@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES, remotes
 from posenc_cli.configs.keys import Keys, json_text, printable, tells_layers
+from posenc_cli.configs.layer_types import KNOWN
 from posenc_cli.configs.rope_rules import RENAMED
 from posenc_cli.records import Record
 
@@ -32,12 +33,24 @@ _INTERLEAVED = (
     *("interleaved_rope", "use_interleaved_rope", "rope_traditional"),
 )
 _HALVES = ("rope_is_neox_style", "rotary_is_neox_style")
-_ROTATES = ("rotary", "rope", "use_rope", "use_rotary", "rotary_embedding", "use_rotary_embedding")
+_ROTATES = (
+    *("rotary", "rope", "use_rope", "use_rotary", "rotary_embedding", "use_rotary_embedding"),
+    "use_rotary_pos_emb",
+)
 _LENGTHS = ("original_max_position_embeddings", "max_position_embeddings")
-_NEUTRAL = ("attn_factor", "attention_factor", "extrapolation_factor", "rope_ratio")
-"""Factors of which 1 says nothing."""
+_NEUTRAL = {
+    **dict.fromkeys(("attn_factor", "attention_factor"), (1,)),
+    **dict.fromkeys(("extrapolation_factor", "rope_ratio"), (1,)),
+    "beta_fast": (32,),
+    "beta_slow": (1,),
+    "mscale": (1,),
+    "mscale_all_dim": (0, 1),
+}
+"""Values that say nothing; those of YaRN's keys, where the rule is another (HunYuan's)."""
 
 
+_OF_AUDIO = {"musicflamingo": ("rope_parameters",)}
+"""What a model around the text model reads itself, by its type."""
 _OTHER_PARTS = ("vision_config", "audio_config", "encoder", "talker_config", "token2wav_config")
 """Parts of a config that are other models than the text's, be they there or not."""
 
@@ -136,11 +149,15 @@ def _stated_layers(value: Any, layers: range) -> Iterator[Iterable[Any]]:
     if isinstance(value, int) and value > 1:
         yield ((layer + 1) % value == 0 for layer in layers)
         yield (layer % value == 0 for layer in layers)
-    elif isinstance(value, str) and value:
+    elif value and (isinstance(value, str) or _are_texts(value)):
         yield (value[layer % len(value)] for layer in layers)
     elif isinstance(value, list):
         whole = len(value) >= len(layers)
         yield map(str, value[: len(layers)]) if whole else (layer in value for layer in layers)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(kind, str) for kind in value)
 
 
 def _told_apart(kinds: Iterable[Any]) -> list[int]:
@@ -174,12 +191,13 @@ def _is_mrope(holding: Holding, key: str, value: Any) -> bool:
 
 
 def _is_neutral(_holding: Holding, key: str, value: Any) -> bool:
-    return key in _NEUTRAL and _same(value, 1)
+    return any(_same(value, neutral) for neutral in _NEUTRAL.get(key, ()))
 
 
 def _is_unstretched(holding: Holding, key: str, value: Any) -> bool:
     """A factor of 1 where nothing is stretched."""
     plain = all("factor" not in group.params for group in holding.layers)
+    plain |= all(group.scheme == "rope-ntk" for group in holding.layers)
     return plain and _same(value, 1) and key in ("factor", "rope_factor", "rope_scaling_factor")
 
 
@@ -239,7 +257,8 @@ def note_unread(
 
     The warnings say which code reads what, as far as that is known.
     """
-    paths = tuple(top.unread(skipped=_other_models(top, model.keys)))
+    unread = top.unread(skipped=_other_models(top, model.keys))
+    paths = tuple(path for path in unread if not _is_of_no_layer(path, layers))
     findings = tuple(_findings(top, paths, Holding(layers, model.keys)))
     family, own_code = model.family, _own_code(top)
     for finding in findings:
@@ -265,7 +284,17 @@ def _other_models(top: Keys, text: Keys) -> tuple[str, ...]:
     if text is top:
         return ()
     sections = (*(key for key in top.values if key.endswith("_config")), *_OTHER_PARTS)
+    sections += _OF_AUDIO.get(str(top.values.get("model_type")), ())
     return tuple(key for key in sections if not text.prefix.startswith(f"{key}."))
+
+
+def _is_of_no_layer(path: str, layers: Sequence[Layers]) -> bool:
+    """Whether a path leads to the rope of layers of a type that no layer has."""
+    types = {group.layer_type for group in layers}
+    absent = {*KNOWN} - types
+    if "sliding_attention" in absent:  # DeepSeek V4's name for their rope
+        absent.add("main")
+    return not absent.isdisjoint(path.split("."))
 
 
 def _own_code(top: Keys) -> str | None:

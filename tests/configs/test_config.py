@@ -146,7 +146,7 @@ def test_rope_like_keys_that_nothing_reads_are_listed():
         ({"rope_scaling": {**YARN, "factor": True}}, ["rope_scaling.factor true", "a number"]),
         ({"rope_scaling": {**YARN, "beta_fast": -1}}, ["beta_fast -1", "at least 0"]),
         ({"rope_scaling": {**YARN, "truncate": 1}}, ["truncate 1", "true or false"]),
-        ({"rope_scaling": {**LLAMA3, "low_freq_factor": 4}}, ["must be above", "low_freq_factor"]),
+        ({"rope_scaling": {**LLAMA3, "low_freq_factor": 5}}, ["at least", "low_freq_factor"]),
         ({"rope_scaling": {**LLAMA3, "low_freq_factor": None}}, ["low_freq_factor is missing"]),
         ({"rope_scaling": [1]}, ["rope_scaling", "must be an object"]),
         ({"rope_theta": 1}, ["rope_theta 1", "above 1"]),

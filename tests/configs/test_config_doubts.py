@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from posenc_cli.checks.losses import turning_frequencies
 from posenc_cli.configs.config import resolve
 from posenc_cli.errors import InvalidInput
 
@@ -143,11 +144,18 @@ def test_keys_are_escaped_and_shortened_wherever_they_are_named():
     assert all(each.isprintable() for each in resolved.warnings)
 
 
-def test_equal_frequency_factors_are_refused_with_what_to_do():
+def test_equal_frequency_factors_are_a_step_as_in_transformers():
+    """Llama 4 Scout as published: every eighth inv_freq of Llama4TextRotaryEmbedding (5.24)."""
     scaling = {"rope_type": "llama3", "factor": 16, "low_freq_factor": 1, "high_freq_factor": 1}
-    with pytest.raises(InvalidInput, match="must be above") as error:
-        resolve({**LLAMA, "rope_scaling": {**scaling, "original_max_position_embeddings": 8192}})
-    assert "transformers only warns" in str(error.value.hint)
+    scaling |= {"original_max_position_embeddings": 8192}
+    config = {"model_type": "llama4_text", "head_dim": 128, "rope_theta": 5e5}
+    resolved = resolve({**config, "num_hidden_layers": 4, "rope_scaling": scaling})
+    expected = [1.0, 0.193922758102417, 0.03760603070259094, 0.00729266507551074]
+    expected += [0.001414213445968926, 1.7140511772595346e-05, 3.3239348340430297e-06]
+    expected += [6.445865778914595e-07]
+    found = turning_frequencies(resolved.layers[0], None)[::8]
+    assert found.tolist() == pytest.approx(expected, rel=1e-6)
+    assert resolved.contradicted == ()
 
 
 LOGGED = json.loads(

@@ -248,3 +248,51 @@ def test_an_original_length_that_dynamic_ntk_does_not_read_is_told(original, unr
     found = resolve({**LLAMA, "max_position_embeddings": 8192, "rope_scaling": rope})
     path = "rope_scaling.original_max_position_embeddings"
     assert found.unread == ((path,) if unread else ())
+
+
+SIZES = {"hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 6}
+TEXT = {**SIZES, "rope_theta": 1e4}
+
+
+@pytest.mark.parametrize(
+    ("config", "other"),
+    [
+        # the encoder of images, sound or proteins is another model
+        ({"model_type": "evolla", **TEXT, "protein_encoder_config": {"hidden_size": 8,
+          "rope_theta": 5e4}}, {"rotary_pct": 0.5}),
+        ({"model_type": "csm", **TEXT, "codec_config": {"hidden_size": 8,
+          "rope_parameters": {"rope_theta": 5e4}}}, {"rotary_pct": 0.5}),
+        # the rope of a type of layers of which there are none
+        ({"model_type": "mellum", "layer_types": ["full_attention"] * 6, "num_hidden_layers": 6,
+          "rope_parameters": {each: {"rope_type": "default", "rope_theta": 1e4}
+                              for each in ("full_attention", "sliding_attention")}},
+         {"rotary_pct": 0.5}),
+        # DeepSeek V4 Pro as published, whose layers all compress their keys
+        ({"model_type": "deepseek_v4", "num_hidden_layers": 4, "compress_ratios": [128, 4] * 2,
+          "rope_theta": 10000, "compress_rope_theta": 160000}, {"rotary_base": 5e4}),
+        # HunYuan as published: its alpha is read, and the numbers of YaRN are as they usually are
+        ({"model_type": "hunyuan_v1_moe", **TEXT, "head_dim": 64, "use_rotary_pos_emb": True,
+          "rope_scaling": {"alpha": 1000.0, "beta_fast": 32, "beta_slow": 1, "factor": 1.0,
+                           "mscale": 1.0, "mscale_all_dim": 0.0, "type": "dynamic"}},
+         {"use_rotary_pos_emb": False}),
+        # RecurrentGemma lists the cycle of its layers
+        ({"model_type": "recurrent_gemma", **SIZES,
+          "block_types": ["recurrent", "recurrent", "attention"]},
+         {"block_types": ["recurrent", "attention"]}),
+        # MusicFlamingo rotates frames of sound by the object beside its text model
+        ({"model_type": "musicflamingo", "rope_parameters": {"rope_theta": 1200.0},
+          "text_config": {"model_type": "qwen2", **TEXT}}, {"rotary_pct": 0.5}),
+    ],
+)  # fmt: skip
+def test_what_other_parts_and_rules_read_is_no_finding(config, other):
+    quiet = resolve(config)
+    assert (quiet.unread, quiet.contradicted) == ((), ())
+    assert resolve({**config, **other}).unread == (*other,)
+
+
+@pytest.mark.parametrize("kind", ["alibi", "rotary", "relative_key"])
+def test_a_kind_of_positions_that_a_model_type_does_not_have_is_told(kind):
+    """Jina's BERTs as published have ALiBi or rope by their own code, by the type bert."""
+    found = resolve({"model_type": "bert", "position_embedding_type": kind})
+    assert found.contradicted == ("position_embedding_type",)
+    assert resolve({"model_type": "bert", "position_embedding_type": "absolute"}).contradicted == ()
