@@ -148,8 +148,8 @@ def _context(layers: Layers) -> Conclusion | None:
     text = f"{stated} positions, the {source}" if usual else f"{stated} positions are stated"
     if layers.scheme == "rope-dynamic":
         text += (
-            "; past them the base grows with the sequence, and keeps the longest one until a "
-            "sequence is shorter than they"
+            "; past them the base grows with the sequence, and transformers keeps the longest one "
+            "until a sequence is shorter than they"
         )
     elif factor:
         text += f", stretched by {factor:g}; the trained are not stated"

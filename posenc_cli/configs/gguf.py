@@ -21,6 +21,7 @@ from posenc_cli.configs.gguf_architectures import (
     OWN_BASE,
     SHORT,
 )
+from posenc_cli.configs.gguf_keys import PLAIN
 from posenc_cli.configs.gguf_layers import MOST_LAYERS, AlikeLayers
 from posenc_cli.configs.gguf_stretches import GGUFStretches, Sizes
 from posenc_cli.configs.resolved import (
@@ -67,7 +68,8 @@ class _GGUFModel(GGUFStretches):
             check_values(self.name, group.scheme, group.params)
         self._note_file()
         self._note_tensors()
-        unread = tuple(self.keys.unread())
+        rotating = any(group.scheme != "nope" for group in layers)
+        unread = tuple(key for key in self.keys.unread() if rotating or not PLAIN.search(key))
         if unread:
             self.notes.warn(f"llama.cpp reads nothing of {', '.join(unread)} here")
         notes = self.notes

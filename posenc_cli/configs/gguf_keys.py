@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _ROPE_LIKE = re.compile(
     r"rope|alibi|sliding_window|attention\.(?:scale|temperature_\w+)$|attn_logit_softcapping"
 )
+PLAIN = re.compile(r"\.rope\.(?:freq_base|dimension_count|scaling\.finetuned)$")
+"""Keys that say nothing where no layer rotates, as of Granite 4's hybrids."""
 _WHOLE = ("uint32", "int32")
 _QUIET = {
     "rope.scaling.finetuned": False,

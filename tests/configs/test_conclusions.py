@@ -136,7 +136,7 @@ def test_dynamic_ntk_keeps_the_longest_stretch():
     ((text, _),) = of(
         {**LLAMA, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, ConclusionCode.CONTEXT
     )
-    assert "keeps the longest one until a sequence is shorter" in text
+    assert "transformers keeps the longest one until a sequence is shorter" in text
 
 
 @pytest.mark.parametrize("stated", [True, False])

@@ -529,3 +529,11 @@ def test_a_window_of_nothing_is_refused_where_layers_would_see_nothing():
     with pytest.raises(InvalidInput, match="the sliding layers of gemma2 see nothing"):
         read(of("gemma2", attention__sliding_window=("uint32", 0)))
     assert len(read(of("gemma3", attention__sliding_window=("uint32", 0))).layers) == 1
+
+
+def test_a_base_of_layers_that_do_not_rotate_is_no_finding():
+    """Granite 4's hybrids, as llama.cpp's converter writes them."""
+    _, data = converted("config_rope/granitemoehybrid/saved")
+    found = resolve(read_gguf(io.BytesIO(data), name="'m.gguf'", size=len(data)))
+    assert {group.scheme for group in found.layers} == {"nope"}
+    assert found.unread == ()
