@@ -43,7 +43,7 @@ def models_of(names: tuple[str, str | None], runtimes: Sequence[str]) -> list[Mo
     if not all(map(_is_model, others)):
         return None
     special = any(checkpoints) or any(map(_is_gguf, both)) or any(map(_is_drafter, both))
-    if not special and not any(map(_has_kinds, both)) and not _scores_differ(both):
+    if not special and not _are_told_by_name(both):
         return None
     models: list[Model] = []
     for key, name, runtime in zip("AB", both, engines_of(runtimes, alone=b is None), strict=True):
@@ -77,35 +77,23 @@ def _model(name: str, runtime: str | None) -> Model:
     return Model(name, reading, runtime, window, drafter=is_drafter(config))
 
 
-def _has_kinds(name: str) -> bool:
-    """Whether a model is no one rotation: its layers differ, or do not rotate."""
+def _are_told_by_name(names: Sequence[str]) -> bool:
+    """Whether a model is no one rotation, or two scale, cap or temper scores otherwise."""
     from posenc_cli.checks.losses import WITHOUT_ROTATION
 
-    if _is_pipe(name):
-        return False
-    try:
-        first, *others = resolve(_config_of(name), name=name).layers
-    except PosencError:
-        return False
-    return first.scheme in WITHOUT_ROTATION or not all(map(first.same_encoding, others))
-
-
-def _scores_differ(names: Sequence[str]) -> bool:
-    """Whether two models scale, cap or temper scores otherwise, which no encoding has."""
-    if any(map(_is_pipe, names)):
-        return False
-    told = []
+    scores = []
     for name in names:
         try:
-            layers = resolve(_config_of(name), name=name).layers
-        except PosencError:
-            return False
-        told.append([{key: group.derived.get(key) for key in SCORES} for group in layers])
-    values = [
-        [{key: stated and stated.value for key, stated in group.items()} for group in groups]
-        for groups in told
-    ]
-    return values[0] != values[1]
+            layers = () if _is_pipe(name) else resolve(_config_of(name), name=name).layers
+        except PosencError:  # which is told where it is read
+            layers = ()
+        if layers and (
+            layers[0].scheme in WITHOUT_ROTATION or not all(map(layers[0].same_encoding, layers))
+        ):
+            return True
+        told = [{key: group.derived.get(key) for key in SCORES} for group in layers]
+        scores.append([[each and each.value for each in group.values()] for group in told])
+    return all(scores) and scores[0] != scores[1]
 
 
 def _config_of(name: str) -> Mapping[str, Any] | GGUFHeader:

@@ -26,8 +26,6 @@ _TOLERATED = 0.02
 """The share by which a stated length may miss a stretched one: some state one token less."""
 _READER = {"GGUF architecture": "llama.cpp does not read"}
 """Who does not read what is unread, where that is one program."""
-_TEMPERED = {"attn_temperature_tuning": True, "floor_scale": 8192, "attn_scale": 0.1}
-"""What Llama 4 takes where its config says nothing."""
 _NOT_TEXT = ("vision", "audio", "image", "video", "speech", "vq", "vit")
 """What the configs of parts are called that are no text model."""
 
@@ -69,7 +67,7 @@ def _conclusions(resolved: Resolved, config: Any) -> Iterator[Conclusion]:
         yield from _by_layers(resolved, of)
     yield from _no_positions(resolved)
     if isinstance(config, Mapping):
-        yield from _tempered(resolved, config)
+        yield from filter(None, map(_tempered, resolved.layers))
         yield from _not_read(config)
     for code, names, words in (
         (ConclusionCode.UNREAD, resolved.unread, _READER.get(resolved.noun, "nothing reads")),
@@ -217,23 +215,18 @@ def _no_positions(resolved: Resolved) -> Iterator[Conclusion]:
     yield Conclusion(ConclusionCode.NO_POSITIONS, f"layers without positions: {which}{count}")
 
 
-def _tempered(resolved: Resolved, config: Mapping[str, Any]) -> Iterator[Conclusion]:
+def _tempered(layers: Layers) -> Conclusion | None:
     """What multiplies the logits of Llama 4's layers without positions, query by query.
 
     Source: transformers' Llama4TextAttention, after https://arxiv.org/abs/2501.19399.
     """
-    without = any(layers.scheme == "nope" for layers in resolved.layers)
-    if not without or not str(resolved.model_type).startswith("llama4"):
-        return
-    text = config.get("text_config")
-    given = {**_TEMPERED, **config, **(text if isinstance(text, Mapping) else {})}
-    if given["attn_temperature_tuning"]:
-        scale, every = given["attn_scale"], given["floor_scale"]
-        yield Conclusion(
-            ConclusionCode.LOGITS,
-            f"logits of layers without positions are multiplied by 1 + {scale} · ln(1 + "
-            f"⌊(m + 1) / {every}⌋), m the position of the query",
-        )
+    if layers.scheme != "nope" or "temperature_scale" not in layers.derived:
+        return None
+    scale, every = (layers.derived[f"temperature_{each}"].value for each in ("scale", "length"))
+    text = (
+        f"multiplied by 1 + {scale:g} · ln(1 + ⌊(m + 1) / {every:g}⌋), m the position of the query"
+    )
+    return Conclusion(ConclusionCode.LOGITS, f"logits of layers without positions are {text}")
 
 
 def _not_read(config: Mapping[str, Any]) -> Iterator[Conclusion]:

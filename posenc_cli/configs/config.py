@@ -257,7 +257,9 @@ def _note_other_classes(
             )
             notes.contradict(class_.source)
     known = model.family is None or model.family.known
-    for source, name in foreign_classes(top, own) if known and not is_drafter(top.values) else ():
+    parts = (top,) if text is top else (top, text)
+    foreign = [each for part in parts for each in foreign_classes(part, own)]
+    for source, name in foreign if known and not is_drafter(top.values) else ():
         notes.headline(
             f"{source} {abbreviated(name)} is no class of {model_type} that posenc knows: what is "
             f"read is transformers' {model_type}, and the code of {abbreviated(name)} may be "

@@ -12,7 +12,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput
-from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,56 +24,47 @@ _KEY = re.compile(
 """A key of YAML or an option of a command, each in its own line."""
 
 
-class OtherFormat(Record):
-    """A format that posenc does not read: the keys that it has, and the words for it."""
-
-    name: str
-    keys: frozenset[str]
-    hint: str
-
-
-def _format(name: str, keys: set[str], equivalents: str) -> OtherFormat:
-    return OtherFormat(name, frozenset(keys), f"{_OF_CONFIG}; {equivalents}")
-
-
-FORMATS = (
-    _format(
+FORMATS: tuple[tuple[str, tuple[set[str], ...], str], ...] = (
+    (
         "Mistral's params.json",
-        {"dim", "n_layers", "n_heads", "head_dim"},
-        "of yarn, beta is beta_fast there, alpha is beta_slow, and apply_scale false is "
-        "attention_factor 1",
+        ({"dim", "n_layers", "n_heads", "head_dim"},),
+        (
+            "of yarn, beta is beta_fast there, alpha is beta_slow, and apply_scale false is "
+            "attention_factor 1"
+        ),
     ),
-    _format(
+    (
         "the params.json of Meta's Llama",
-        {"dim", "n_layers", "n_heads"},
+        ({"dim", "n_layers", "n_heads"},),
         "use_scaled_rope is rope_type llama3 there, and q and k are permuted to halves",
     ),
-    _format(
+    (
         "a config of MaxText",
-        {"base_emb_dim", "base_num_query_heads"},
-        "rope_max_timescale is rope_theta there, and local_rope_max_timescale the base of sliding "
-        "layers",
+        ({"base_emb_dim", "base_num_query_heads"},),
+        (
+            "rope_max_timescale is rope_theta there, and local_rope_max_timescale the base of "
+            "sliding layers"
+        ),
     ),
-    *(
-        _format(
-            "a config of NeMo",
-            _SIZES | own,
+    (
+        "a config of NeMo",
+        ({"encoder_seq_length"}, {"rotary_percentage"}, {"seq_len_interpolation_factor"}),
+        (
             "rotary_percentage is partial_rotary_factor there, rotary_base rope_theta, and "
-            "seq_len_interpolation_factor the factor of rope_type linear",
-        )
-        for own in ({"encoder_seq_length"}, {"rotary_percentage"}, {"seq_len_interpolation_factor"})
+            "seq_len_interpolation_factor the factor of rope_type linear"
+        ),
     ),
-    *(
-        _format(
-            "a file of arguments of Megatron-LM",
-            _SIZES | own,
+    (
+        "a file of arguments of Megatron-LM, on which NeMo 2 builds",
+        ({"rotary_percent"}, {"rotary_base"}, {"position_embedding_type", "seq_length"}),
+        (
             "rotary_base is rope_theta there, rotary_percent partial_rotary_factor, and "
-            "use_rope_scaling rope_type llama3",
-        )
-        for own in ({"rotary_percent"}, {"rotary_base"}, {"position_embedding_type", "seq_length"})
+            "use_rope_scaling rope_type llama3"
+        ),
     ),
 )
-"""Each format by the keys that tell it, the more special one first."""
+"""Each format: what it is, keys any set of which tells it, and what config.json calls them. Those
+of the last two stand beside Megatron-LM's names of sizes. The more special one comes first."""
 
 
 def check_format(name: str, values: Mapping[str, Any]) -> None:
@@ -98,8 +88,9 @@ def check_text(name: str, text: str) -> None:
 
 
 def _refuse(name: str, sets: list[set[str]]) -> None:
-    for each in FORMATS:
-        if any(each.keys <= keys for keys in sets):
+    for what, alternatives, hint in FORMATS:
+        sizes = _SIZES if "NeMo" in what else set()
+        if any(each | sizes <= keys for keys in sets for each in alternatives):
             raise InvalidInput(
-                f"{name}: is {each.name}, which posenc does not read", hint=each.hint
+                f"{name}: is {what}, which posenc does not read", hint=f"{_OF_CONFIG}; {hint}"
             )
