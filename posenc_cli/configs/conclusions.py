@@ -127,8 +127,11 @@ def _context(layers: Layers) -> Conclusion | None:
     """Trained length → stretched → stated, and whether they fit."""
     lengths = lengths_of(layers)
     stated, trained, factor = lengths.stated, lengths.trained, lengths.factor
+    context = layers.derived.get("context")
+    usual = context is not None and context.source.startswith("default of")
+    said = f"the {context.source}" if context is not None and usual else "stated"
     if lengths.reach is not None and trained and factor:
-        return _stretched(trained, factor, stated)
+        return _stretched(trained, factor, stated, said)
     if stated is None:
         return None
     grid = layers.params.get("grid")
@@ -136,14 +139,12 @@ def _context(layers: Layers) -> Conclusion | None:
         text = f"{stated} positions are the {grid.source}; the config has none"
         return Conclusion(ConclusionCode.CONTEXT, text, doubtful=True)
     if trained == stated:
-        return Conclusion(ConclusionCode.CONTEXT, f"trained at {trained} positions, as stated")
+        return Conclusion(ConclusionCode.CONTEXT, f"trained at {trained} positions, {_as(said)}")
     if trained:
         times = stated / trained
-        text = f"trained at {trained} positions; {stated} are stated, {times:g} times as many"
+        text = f"trained at {trained} positions; {stated} are {said}, {times:g} times as many"
         return Conclusion(ConclusionCode.CONTEXT, text, doubtful=times < 1)
-    source = layers.derived["context"].source
-    usual = source.startswith("default of")
-    text = f"{stated} positions, the {source}" if usual else f"{stated} positions are stated"
+    text = f"{stated} positions are {said}"
     if layers.scheme == "rope-dynamic":
         text += (
             "; past them the base grows with the sequence, and transformers keeps the longest one "
@@ -156,17 +157,21 @@ def _context(layers: Layers) -> Conclusion | None:
     return Conclusion(ConclusionCode.CONTEXT, text)
 
 
-def _stretched(trained: int, factor: float, stated: int | None) -> Conclusion:
+def _as(said: str) -> str:
+    return "as stated" if said == "stated" else f"which is {said}"
+
+
+def _stretched(trained: int, factor: float, stated: int | None, said: str) -> Conclusion:
     """A trained length, what a factor makes of it, and whether that is what is stated."""
     reach = trained * factor
     text = f"trained at {trained} positions, stretched by {factor:g} to {reach:g}"
     if stated is None:
         return Conclusion(ConclusionCode.CONTEXT, text)
     if abs(stated - reach) <= _TOLERATED * reach:
-        return Conclusion(ConclusionCode.CONTEXT, f"{text}, as stated")
+        return Conclusion(ConclusionCode.CONTEXT, f"{text}, {_as(said)}")
     if stated < reach:
-        return Conclusion(ConclusionCode.CONTEXT, f"{text}; {stated} are stated")
-    beyond = f"{text}, but {stated} are stated: {stated / reach:.3g} times as many"
+        return Conclusion(ConclusionCode.CONTEXT, f"{text}; {stated} are {said}")
+    beyond = f"{text}, but {stated} are {said}: {stated / reach:.3g} times as many"
     return Conclusion(ConclusionCode.CONTEXT, beyond, doubtful=True)
 
 

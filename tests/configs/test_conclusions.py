@@ -127,8 +127,12 @@ def test_llama_4_multiplies_logits_of_layers_without_positions_by_the_query():
 def test_a_length_that_no_key_states_is_called_the_default():
     of_type = of({"model_type": "nomic_bert"}, ConclusionCode.CONTEXT)
     assert of_type == [
-        ("2048 positions, the default of nomic_bert, and nothing is stretched", False)
+        ("2048 positions are the default of nomic_bert, and nothing is stretched", False)
     ]
+    config = {key: value for key, value in LLAMA.items() if key != "max_position_embeddings"}
+    stretched = {**YARN, "factor": 2.0, "original_max_position_embeddings": 1024}
+    ((text, _),) = of({**config, "rope_scaling": stretched}, ConclusionCode.CONTEXT)
+    assert text.endswith("stretched by 2 to 2048, which is the default of llama")
 
 
 def test_dynamic_ntk_keeps_the_longest_stretch():
