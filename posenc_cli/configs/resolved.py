@@ -194,6 +194,7 @@ class Notes:
         """Say that a key has no effect, and why, and name it as one that says otherwise."""
         value = f"{stated.value:g}" if isinstance(stated.value, float) else stated.value
         value = str(value).lower() if isinstance(value, bool) else value
+        value = abbreviated(value) if isinstance(stated.value, str) else value
         self.warn(f"{stated.source} {value} has no effect: {reason}")
         self.contradict(stated.source)
 

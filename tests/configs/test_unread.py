@@ -296,3 +296,17 @@ def test_a_kind_of_positions_that_a_model_type_does_not_have_is_told(kind):
     found = resolve({"model_type": "bert", "position_embedding_type": kind})
     assert found.contradicted == ("position_embedding_type",)
     assert resolve({"model_type": "bert", "position_embedding_type": "absolute"}).contradicted == ()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "bert", "position_embedding_type": "\x1b[2J" + "x" * 5000},
+        {**LLAMA, "rope_scaling": {**YARN, "type": "\x1b[2J" + "x" * 5000}},
+        {**LLAMA, "model_type": "qwen2", "architectures": ["\x1b[2J" + "Grok" * 5000]},
+    ],
+)
+def test_what_a_file_spells_wildly_is_shown_on_one_short_line(config):
+    warnings = resolve(config).warnings
+    assert warnings
+    assert all(text.isprintable() and len(text) < 400 for text in warnings)
