@@ -326,7 +326,7 @@ def _note_query_scale(keys: FamilyKeys, rope: RopeObject) -> None:
     if not keys.family.scales_queries:
         return
     beta = rope.get("llama_4_scaling_beta")
-    if beta is not None:
+    if beta is not None and beta.value != 0:
         keys.notes.warn(
             f"{beta.source} {json_text(beta.value)} is no part of the rotation: queries are "
             "multiplied by 1 + beta · ln(1 + ⌊p / L⌋), which breaks the dependence on m − n alone"

@@ -139,8 +139,8 @@ def _yarn_magnitude(keys: FamilyKeys, rope: RopeObject) -> Params:
     if scale is not None:
         return {"attention_factor": scale}
     given = _above_zero(mscales)
-    if len(given) == 1:
-        (only,) = given.values()
+    if len(given) == 1 and given != {"mscale": Sourced(1.0, rope.path("mscale"))}:
+        (only,) = given.values()  # mscale 1 alone says what holds without it (Devstral 2)
         keys.notes.warn(
             f"{only.source} alone has no effect on cosines and sines: transformers wants mscale "
             "and mscale_all_dim both, and not 0; the attention factor is 0.1 ln(factor) + 1"

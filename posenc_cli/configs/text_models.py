@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from posenc_cli.configs.keys import Keys
     from posenc_cli.configs.resolved import Notes
 
-SAME = {"kimi_k2": "deepseek_v3"}
-"""Model types that are another's by a name of their own, as transformers' Kimi K2.5 has it."""
+SAME = {"kimi_k2": "deepseek_v3", "exaone4_5_text": "exaone4"}
+"""Model types that are another's by a name of their own, as transformers' Kimi K2.5 and EXAONE 4.5
+have it."""
 _SECTIONS = (
     *("text_config", "llm_config", "language_config", "text_encoder", "decoder", "generator"),
     LAYER,

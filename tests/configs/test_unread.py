@@ -310,3 +310,20 @@ def test_what_a_file_spells_wildly_is_shown_on_one_short_line(config):
     warnings = resolve(config).warnings
     assert warnings
     assert all(text.isprintable() and len(text) < 400 for text in warnings)
+
+
+def test_an_mscale_and_a_beta_that_change_nothing_are_no_finding():
+    """Devstral 2 as published: g(mscale 1) / g(0) is what YaRN takes without, and beta is 0."""
+    rope = {"rope_type": "yarn", "factor": 64.0, "original_max_position_embeddings": 4096}
+    rope |= {"rope_theta": 1e6, "mscale": 1.0, "mscale_all_dim": 0.0, "llama_4_scaling_beta": 0.0}
+    config = {"model_type": "ministral3", "head_dim": 128, "max_position_embeddings": 262144}
+    assert resolve({**config, "rope_parameters": rope}).warnings == ()
+    other = {**rope, "mscale": 0.5, "llama_4_scaling_beta": 0.1}
+    assert len(resolve({**config, "rope_parameters": other}).warnings) == 2
+
+
+def test_the_text_model_of_exaone_4_5_is_exaone_4():
+    """As published, and as Exaone4_5Config of transformers 5.24 renames it."""
+    text = {"model_type": "exaone4_5_text", "architectures": ["Exaone4ForCausalLM"], **TEXT}
+    found = resolve({"model_type": "exaone4_5", "text_config": {**text, "head_dim": 64}})
+    assert (found.model_type, found.defaulted, found.warnings) == ("exaone4", (), ())
