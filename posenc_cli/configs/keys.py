@@ -24,7 +24,8 @@ _ROPE_LIKE = re.compile(
 )
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "embed_dim", "depth")
 _LAYER_LIKE = re.compile(
-    r"^hybrid_(?!override_pattern)|^swa_(?!num_|v_head)|^layer_(?!norm|drop|scale|id)"
+    r"^hybrid_(?!override_pattern)|^swa_(?!num_|v_head)"
+    r"|^layer_(?!norm|drop|scale|id|num|count|init|act|bias|dim|size|wise|decay)"
     r"|(?:window|attention|attn|layers?|block|rope)_patterns?$"
     r"|^attn_type_list$|^_?block_types$"
 )

@@ -227,7 +227,8 @@ def test_what_single_layers_have_is_unread_of_a_type_that_is_unknown(key):
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("layer_norm_eps", 1e-5), ("layerdrop", 0.1), ("swa_num_attention_heads", 8),
+    [("layer_norm_eps", 1e-5), ("layer_num", 12), ("layer_init_scale", 0.1),
+     ("layerdrop", 0.1), ("swa_num_attention_heads", 8),
      ("hybrid_block_size", None), ("activation_sparsity_pattern", [0.5])],
 )  # fmt: skip
 def test_keys_that_have_nothing_to_do_with_positions_are_no_finding(key, value):
