@@ -6,11 +6,11 @@ import inspect
 from copy import copy
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-from typer.main import get_group
+from typer.main import get_command
 
 from posenc_cli.cli.choosing import MAKERS, documented_option
 from posenc_cli.cli.console import Console
@@ -64,16 +64,15 @@ GROUPS = {
 }
 """The commands by what they do, as the help of the program shows them."""
 
+READ_AS = {bool: bool, list: list[str], tuple: tuple[str, str]}
+"""The types as which Typer reads values; it reads all others as text."""
+
 
 def application(arguments: Sequence[str], *, completing: bool = False) -> TyperGroup:
     """The application, with the one command that ``arguments`` name or else with all of them.
 
     Importing a command imports what it is made of, which a run of another need not wait for.
     """
-    if completing:
-        from typer.completion import completion_init  # type: ignore[attr-defined]
-
-        completion_init()  # registers the shells, and adds no options
     first = next((word for word in arguments if not word.startswith("-")), None)
     named = {first: function_of(first)} if first in COMMANDS else {}
     documented = bool({"--help", "-h"} & set(arguments))
@@ -86,19 +85,21 @@ def _application(
 ) -> TyperGroup:
     app = typer.Typer(
         cls=Program,
-        add_completion=False,
+        add_completion=completing,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["--help", "-h"], "terminal_width": width},
     )
-    app.callback()(posenc)
+    app.callback(add_help_option=False)(posenc)
     for name, function in named:
         prepared = command(function, documented=documented, completing=completing)
         app.command(name, cls=Command)(prepared)
     if not named:
         for name in COMMANDS:
             app.command(name)(_mention(name))
-    return get_group(app)
+    program: Any = get_command(app)
+    program.params = program.params[:2]  # without Typer's own that install completion
+    return program  # type: ignore[no-any-return]
 
 
 def _mention(name: str) -> Callable[[], None]:
@@ -119,61 +120,63 @@ def command(
     ``documented`` says whether the options' help will be read, ``completing`` whether a shell asks
     what completes them: what these derive from takes a while.
     """
-    options = _options(function, documented=documented)
+    options = _options(function)
     if documented:
         for name in OWN_OPTIONS.keys() & options.keys():
-            if _help(options[name]) is None:
-                options[name] = documented_option(name)
-    if not completing:
-        options = {name: _uncompleted(option) for name, option in options.items()}
+            option, heading = options[name]
+            if _declared(option).help is None:
+                options[name] = documented_option(name), heading
     options |= {name: options.pop(name) for name in Console.parameters() if name in options}
 
-    def prepared(**values: Any) -> Callable[[], int | None]:
+    def prepared(**texts: Any) -> Callable[[], int | None]:
+        values = {name: _value(option, texts[name]) for name, (option, _) in options.items()}
         return partial(_call, function, values)
 
     prepared.__doc__ = function.__doc__
-    parameters = [option.replace(kind=option.KEYWORD_ONLY) for option in options.values()]
-    prepared.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    prepared.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [_as_text(*option, completing=completing) for option in options.values()]
+    )
     prepared.__annotations__ = {}  # Typer would look through them too
     return prepared
 
 
-def _options(function: Callable[..., Any], *, documented: bool) -> dict[str, Parameter]:
-    """The options of a function, and those of the groups that it takes."""
+def _options(function: Callable[..., Any]) -> dict[str, tuple[Parameter, str]]:
+    """The options of a function, and of the groups that it takes, each with its heading."""
     heading = getattr(function, "heading", OWN)
-    options: dict[str, Parameter] = {}
+    options: dict[str, tuple[Parameter, str]] = {}
     for name, parameter in _parameters(function).items():
         maker = _maker(parameter)
-        if maker is not None:
-            options |= _options(maker, documented=documented)
-        else:
-            options[name] = _under(heading, parameter) if documented else parameter
+        options |= {name: (parameter, heading)} if maker is None else _options(maker)
     return options
 
 
-def _under(heading: str, parameter: Parameter) -> Parameter:
-    """An option that help shows under a heading, where it names none itself."""
-    panel = _declared(parameter).rich_help_panel or heading
-    return _redeclared(parameter, rich_help_panel=panel)
+def _value(option: Parameter, given: Any) -> Any:
+    """The value of an option, made of the texts that are given for it, or else its default."""
+    parse = _declared(option).parser
+    value = option.default if given is None else given
+    if parse is None or not isinstance(value, str | list):
+        return value
+    return parse(value) if isinstance(value, str) else [parse(str(text)) for text in value]
 
 
-def _uncompleted(parameter: Parameter) -> Parameter:
-    """An option without what completes it, whose signature Typer would read."""
-    if _declared(parameter).autocompletion is None:
-        return parameter
-    return _redeclared(parameter, autocompletion=None)
+def _as_text(option: Parameter, heading: str, *, completing: bool) -> Parameter:
+    """An option as Typer reads it, a flag or texts, below its own heading in help or this one.
+
+    Without what completes it, whose signature Typer would read, unless a shell asks.
+    """
+    declared, kind = copy(_declared(option)), option.annotation.__origin__
+    declared.rich_help_panel = declared.rich_help_panel or heading
+    declared.parser = None
+    if not completing:
+        declared.autocompletion = None
+    kinds = {get_origin(each) or each for each in (kind, *get_args(kind))}
+    read = next((texts for plain, texts in READ_AS.items() if plain in kinds), str)
+    return option.replace(annotation=Annotated[read, declared], kind=option.KEYWORD_ONLY)
 
 
 def _declared(parameter: Parameter) -> Any:
     """What Typer knows of an option."""
     return parameter.annotation.__metadata__[0]
-
-
-def _redeclared(parameter: Parameter, **settings: Any) -> Parameter:
-    """An option with other settings of Typer's."""
-    declared = copy(_declared(parameter))
-    vars(declared).update(settings)
-    return parameter.replace(annotation=Annotated[parameter.annotation.__origin__, declared])
 
 
 def _call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
@@ -200,22 +203,17 @@ def _maker(parameter: Parameter) -> Callable[..., Any] | None:
     return getattr(kind, "of_options", None) or MAKERS.get(kind)
 
 
-def _help(parameter: Parameter) -> str | None:
-    text: str | None = _declared(parameter).help
-    return text
-
-
 class TypedText(str):
     """A text that an option was given, and its place among all that were given."""
 
-    __slots__ = ("place",)
-    place: int
+    place = 0
 
-    def __new__(cls, text: str, place: int = 0) -> TypedText:
-        """A text and its place."""
-        named = super().__new__(cls, text)
-        named.place = place
-        return named
+    @classmethod
+    def at(cls, place: int, text: str) -> TypedText:
+        """A text at a place."""
+        typed = cls(text)
+        typed.place = place
+        return typed
 
 
 class Command(TyperCommand):
@@ -231,20 +229,48 @@ class Command(TyperCommand):
         formatter.write(HelpPage.of(ctx).text(formatter.width))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, after a check that no option has several values.
+        """Read the texts of a line: lists of what may be repeated, and None for what is not given.
 
-        Raises: InvalidInput where one has.
+        posenc itself makes values of them: Typer, from 0.29 on, would import pydantic for that.
+
+        Raises: InvalidInput where an option has several values, or an argument is not taken.
         """
-        single: list[Any] = [
-            option
-            for option in self.params
-            if option.param_type_name == "option" and not getattr(option, "is_flag", False)
-        ]
-        single = [option for option in single if not option.multiple]
+        given, rest, order = self._texts(ctx, args)
+        if ctx.resilient_parsing:  # for a shell: Typer keeps which of them were given
+            return super().parse_args(ctx, args)
+        if any("--help" in option.opts for option in order):
+            typer.echo(ctx.get_help())
+            ctx.exit()
+        if rest:
+            from posenc_cli.cli.usage import unexpected_arguments
+
+            raise unexpected_arguments(ctx, rest)
+        parameters: list[Any] = self.params
+        for parameter in parameters:
+            value = given.get(parameter.name)
+            if parameter.multiple:
+                places = (place for place, option in enumerate(order) if option is parameter)
+                value = [*map(TypedText.at, places, value or ())]
+            elif not isinstance(value, str | bool | tuple):  # of click 8.3 on, no None either
+                value = None
+            if parameter.required and value in (None, ()):
+                ctx.fail(f"missing argument {parameter.metavar!r}")
+            ctx.params[parameter.name] = value
+        ctx.args = rest
+        return rest
+
+    def _texts(self, ctx: Any, args: Sequence[str]) -> tuple[dict[str, Any], list[str], list[Any]]:
+        """What is given for each parameter, the words left over, and the parameters in order.
+
+        Raises: InvalidInput where an option has several values.
+        """
+        parameters: list[Any] = self.params
+        options = [each for each in parameters if each.param_type_name == "option"]
+        single = [option for option in options if not (option.is_flag or option.multiple)]
         for option in single:
             option.multiple = True
         try:
-            given, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            given, rest, order = self.make_parser(ctx).parse_args(args=list(args))
         finally:
             for option in single:
                 option.multiple = False
@@ -255,15 +281,8 @@ class Command(TyperCommand):
                 raise InvalidInput(
                     f"{max(option.opts, key=len)}: given as {first} and as {second}; it takes one"
                 )
-        rest = super().parse_args(ctx, args)
-        for option in self.params:
-            if getattr(option, "multiple", False) and (values := ctx.params.get(option.name)):
-                places = [
-                    place for place, given_option in enumerate(order) if given_option is option
-                ]
-                if all(isinstance(value, str) for value in values):
-                    ctx.params[option.name] = [*map(TypedText, values, places)]
-        return rest
+            given[option.name] = next(iter(values), None)
+        return given, rest, order
 
 
 def _as_typed(value: str | tuple[str, ...]) -> str:
@@ -314,8 +333,16 @@ def function_of(name: str) -> Callable[..., int | None]:
     return function
 
 
+def _show_help(ctx: typer.Context, given: bool) -> None:
+    if given and not ctx.resilient_parsing:
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
 def posenc(
     version: Annotated[bool, typer.Option("--version", "-V", help="print the version")] = False,
+    # One of Typer's own has no default, and Typer from 0.29 on would import pydantic for it.
+    page: Annotated[bool, typer.Option("--help", "-h", is_eager=True, callback=_show_help)] = False,
 ) -> None:
     """Generate, inspect, check and visualize transformer positional encodings.
 

@@ -9,24 +9,21 @@ from typing import Annotated
 import typer
 
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.exits import COMPLETION
 from posenc_cli.cli.options import completed_from, one_of, option
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.records import Record
 
 
 class ShellFiles(Record):
-    """Where a shell finds the script of completions, and the line that lets its start read it.
+    """The script that completes, where a shell finds it, and the line that reads it on start."""
 
-    ``other_name`` ends Typer's script: what it needs to say of ``posenc-cli``, the same program.
-    """
-
+    text: str
     script: str
     startup: str = ""
     line: str = ""
-    other_name: str = ""
 
 
+# Typer answers to each shell by these variables; the scripts are posenc's own, for both its names.
 _BASH = """\
 _posenc_completion() {
     local IFS=$'\\n' word last= words=()
@@ -49,22 +46,38 @@ _posenc_completion() {
 
 complete -o default -F _posenc_completion posenc posenc-cli"""
 
+_ZSH = """\
+#compdef posenc posenc-cli
+
+_posenc_completion() {
+  eval $(env _TYPER_COMPLETE_ARGS="${words[1,$CURRENT]}" _POSENC_COMPLETE=complete_zsh posenc)
+}
+
+compdef _posenc_completion posenc posenc-cli"""
+
+_FISH = """\
+function __posenc_complete
+    env _POSENC_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=$argv[1] \\
+        _TYPER_COMPLETE_ARGS=(commandline -cp) posenc
+end
+complete --command posenc --no-files --arguments "(__posenc_complete get-args)" \\
+    --condition "__posenc_complete is-args"
+complete --command posenc-cli --wraps posenc"""
+
 SHELLS = {
     "bash": ShellFiles(
+        _BASH,
         "~/.bash_completions/posenc.sh",
         "~/.bashrc",
         "source ~/.bash_completions/posenc.sh",
     ),
     "zsh": ShellFiles(
+        _ZSH,
         "~/.zfunc/_posenc",
         "~/.zshrc",
         "fpath+=~/.zfunc; autoload -Uz compinit; compinit",
-        other_name=" posenc-cli",
     ),
-    "fish": ShellFiles(
-        "~/.config/fish/completions/posenc.fish",
-        other_name="\ncomplete --command posenc-cli --wraps posenc",
-    ),
+    "fish": ShellFiles(_FISH, "~/.config/fish/completions/posenc.fish"),
 }
 
 
@@ -102,7 +115,7 @@ def completion(
     if install:
         _install(name, console)
     else:
-        print(_script(name))
+        print(SHELLS[name].text)
 
 
 def _install(name: str, console: Console) -> None:
@@ -119,7 +132,7 @@ def _install(name: str, console: Console) -> None:
     known = not files.startup or line in text.splitlines()
     if not known:
         preflight(startup)
-    _write(script, _script(name).encode())
+    _write(script, files.text.encode())
     if not known:
         _write(startup, text + b"\n" * (text[-1:] not in (b"", b"\n")) + line)
     console.done(f"wrote {quoted_name(script)}: completion for {name}")
@@ -129,19 +142,6 @@ def _install(name: str, console: Console) -> None:
         console.done(f"{quoted_name(startup)} {said}: {files.line}")
         undo += f", and that line out of {files.startup}"
     console.done(f"{name} completes posenc from its next start on; to undo it: {undo}")
-
-
-def _script(shell: str) -> str:
-    """What a shell is to run, for both names of the program."""
-    if shell == "bash":
-        return _BASH
-    # Typer's own commands for it are options of the program, which every help would list.
-    from typer.completion import get_completion_script  # type: ignore[attr-defined]
-
-    script = get_completion_script(prog_name="posenc", complete_var=COMPLETION, shell=shell)
-    # A zsh that has read the file's first line alone knows both names, too.
-    script = script.replace("#compdef posenc", "#compdef posenc posenc-cli")
-    return f"{script}{SHELLS[shell].other_name}"
 
 
 def _write(path: Path, text: bytes) -> None:

@@ -41,7 +41,7 @@ class HelpPage(Record):
             if parameter.param_type_name == "argument":
                 arguments.append(term)
                 heading = "Arguments"
-            elif parameter.name == "help":
+            elif "--help" in parameter.opts:
                 heading, text = EVERY_COMMANDS, HELP
             else:
                 heading = parameter.rich_help_panel or OWN

@@ -45,7 +45,7 @@ def option(
             **settings,
         }
     if parse is not None:
-        settings["parser"] = _converter(max(flags, key=len), parse)
+        settings["parser"] = partial(parse, max(flags, key=len))
     return typer.Option(*flags, **settings)
 
 
@@ -84,18 +84,6 @@ def settings_option(help: str) -> Any:  # noqa: A002 - as Typer calls it
         parse=Setting.parse,
         autocompletion=setting_texts,
     )
-
-
-def _converter(flag: str, parse: Callable[[str, str], Any]) -> Callable[[Any], Any]:
-    """What Typer calls with the text of an option, or with its default, which is a value already.
-
-    The errors of posenc pass through Typer; only a ValueError would be reported in its words.
-    """
-
-    def convert(given: Any) -> Any:
-        return parse(flag, given) if isinstance(given, str) else given
-
-    return convert
 
 
 def one_of(flag: str, text: str, known: Iterable[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import PurePath
 from typing import Any
 
@@ -33,15 +32,17 @@ def usage_message(error: Any) -> InvalidInput:
             f"{name!r} is not a command of posenc (it has: {', '.join(sorted(commands))})",
             hint=nearest(name, commands) or hint,
         )
-    extra = re.search(r"unexpected extra argument\(?s?\)? \((.*)\)", message)
-    if extra and context:
-        words = extra[1].split()
-        return InvalidInput(
-            f"{abbreviated(extra[1])}: {path} takes no such argument",
-            hint=_meant(words, {flag for option in context.command.params for flag in option.opts})
-            or hint,
-        )
     return InvalidInput(message[:1].lower() + message[1:].rstrip("."), hint=hint)
+
+
+def unexpected_arguments(context: Any, words: list[str]) -> InvalidInput:
+    """The error for words of a command line that its command has no argument for."""
+    path = context.command_path
+    flags = {flag for option in context.command.params for flag in option.opts}
+    return InvalidInput(
+        f"{abbreviated(' '.join(words))}: {path} takes no such argument",
+        hint=_meant(words, flags) or f"{path} --help shows how it is used",
+    )
 
 
 def _meant(words: list[str], flags: set[str]) -> str | None:

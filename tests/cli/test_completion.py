@@ -132,6 +132,45 @@ def test_bash_completes_by_the_script_that_is_printed(call, tmp_path):
     assert run.stdout.splitlines() == [*typed.values(), *registered]
 
 
+ASKED = {
+    "fish": """
+source ./script
+complete -C "posenc generate -s rope-y"
+complete -C "posenc-cli sche"
+""",
+    "zsh": """
+compdef() {}; _arguments() { print -r -- $@ }; source ./script
+words=(posenc generate -s rope-y) CURRENT=4; _posenc_completion
+words=(posenc sche) CURRENT=2; _posenc_completion
+""",
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shell", ASKED)
+def test_zsh_and_fish_complete_by_the_script_that_is_printed(call, tmp_path, monkeypatch, shell):
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    for name in ("posenc", "posenc-cli"):
+        (tmp_path / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" -m posenc_cli "$@"\n')
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "script").write_text(call("completion", shell)[1])
+    monkeypatch.delenv("COMP_WORDS", raising=False)  # what bash says, and tests above
+    run = subprocess.run(
+        [program, "-c", ASKED[shell]],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not run.stderr
+    first, second = run.stdout.splitlines()
+    assert "rope-yarn" in first
+    assert "schemes" in second
+
+
 def test_zsh_and_fish_know_both_names(call):
     zsh = call("completion", "zsh")[1].splitlines()
     assert zsh[0] == "#compdef posenc posenc-cli"

@@ -31,7 +31,7 @@ def wrong_frequencies(tmp_path):
 
 
 def test_every_command_that_has_pictures_is_looked_at():
-    names = {name for name in COMMANDS if "title" in _options(function_of(name), documented=False)}
+    names = {name for name in COMMANDS if "title" in _options(function_of(name))}
     # What --out names is a folder there; tests/cli/test_extrapolate.py looks at its --picture.
     elsewhere = {"extrapolate"}
     assert names - elsewhere | {"rope-check"} == {line.split()[0] for line in DRAWING}
