@@ -12,12 +12,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from posenc_cli.cli.choosing import MAKERS, documented_option
+from posenc_cli.cli.choosing import MAKERS
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import OWN, OptionGroup
 from posenc_cli.cli.sizes import WIDEST_PIPED, text_width
 from posenc_cli.errors import InvalidInput, abbreviated
-from posenc_cli.formulas.parameters import OWN_OPTIONS
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -75,13 +74,12 @@ def application(arguments: Sequence[str], *, completing: bool = False) -> TyperG
     """
     first = next((word for word in arguments if not word.startswith("-")), None)
     named = {first: function_of(first)} if first in COMMANDS else {}
-    documented = bool({"--help", "-h"} & set(arguments))
     width = min(text_width(), WIDEST_PIPED)
-    return _application(*named.items(), documented=documented, completing=completing, width=width)
+    return _application(*named.items(), completing=completing, width=width)
 
 
 def _application(
-    *named: tuple[str, Callable[..., int | None]], documented: bool, completing: bool, width: int
+    *named: tuple[str, Callable[..., int | None]], completing: bool, width: int
 ) -> TyperGroup:
     app = typer.Typer(
         cls=Program,
@@ -92,8 +90,7 @@ def _application(
     )
     app.callback(add_help_option=False)(posenc)
     for name, function in named:
-        prepared = command(function, documented=documented, completing=completing)
-        app.command(name, cls=Command)(prepared)
+        app.command(name, cls=Command)(command(function, completing=completing))
     if not named:
         for name in COMMANDS:
             app.command(name)(_mention(name))
@@ -112,20 +109,14 @@ def _mention(name: str) -> Callable[[], None]:
 
 
 def command(
-    function: Callable[..., int | None], *, documented: bool = True, completing: bool = True
+    function: Callable[..., int | None], *, completing: bool
 ) -> Callable[..., Callable[[], int | None]]:
     """A command as Typer sees it, with an option for each value that ``function`` is made of.
 
     It runs nothing, and gives what does: Typer only reads a command line.
-    ``documented`` says whether the options' help will be read, ``completing`` whether a shell asks
-    what completes them: what these derive from takes a while.
+    ``completing`` says whether a shell asks what completes options, which takes a while to read.
     """
     options = _options(function)
-    if documented:
-        for name in OWN_OPTIONS.keys() & options.keys():
-            option, heading = options[name]
-            if _declared(option).help is None:
-                options[name] = documented_option(name), heading
     options |= {name: options.pop(name) for name in Console.parameters() if name in options}
 
     def prepared(**texts: Any) -> Callable[[], int | None]:

@@ -36,7 +36,6 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from fractions import Fraction
-    from inspect import Parameter
 
     from posenc_cli.configs.resolved import Resolved
 
@@ -457,8 +456,8 @@ def choice_of_config(
     )
 
 
-def documented_option(name: str) -> Parameter:
-    """The option of schemes' parameters of a name, with what their declarations say of it."""
+def documented_option(name: str) -> Any:
+    """The declaration of an option of schemes' parameters, with what theirs say of it."""
     declared = {
         scheme.name: scheme.parameters[name]
         for scheme in catalogue.BUILT_IN.values()
@@ -479,14 +478,11 @@ def documented_option(name: str) -> Parameter:
     usual = next((text for text, _ in defaults.most_common(1)), "")
     others = ", or the scheme's own" if defaults[usual] < len(declared) else ""
     default = f" [default: {usual}{others}]" if usual else ""
-    documented = option(
+    return option(
         *OWN_OPTIONS[name],
         help=f"{choices or first.rules.help}{default}",
         metavar="NAME" if choices else {int: "N", float: "X"}[first.type],
-        rich_help_panel=ParameterOptions.heading,
     )
-    own = ParameterOptions.parameters()[name]
-    return own.replace(annotation=Annotated[str | None, documented])
 
 
 def _called_together(names: list[str]) -> str:

@@ -91,7 +91,7 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
         app = application(arguments, completing=completing)
         # Nothing runs in Typer: below so many frames NumPy would take longer to import.
         prepared: Callable[[], int | None] | int | None = app(
-            list(arguments), prog_name="posenc", standalone_mode=False
+            [*map(str, arguments)], prog_name="posenc", standalone_mode=False
         )
     except PosencError:
         if not completing:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import textwrap
+from inspect import Parameter, signature
 from typing import Any
 
+from posenc_cli.cli.choosing import documented_option
 from posenc_cli.cli.options import ENCODING, EVERY_COMMANDS, OWN
+from posenc_cli.formulas.parameters import OWN_OPTIONS
 from posenc_cli.records import Record
 
 Entry = tuple[str, str]
@@ -33,19 +36,22 @@ class HelpPage(Record):
 
     @classmethod
     def of(cls, context: Any) -> HelpPage:
-        """The page of the command of a Typer context."""
+        """The page of the command of a Typer context, written from its declaration.
+
+        What Typer itself would write of it differs with the versions of Typer and click.
+        """
         command = context.command
+        declared = signature(command.callback, eval_str=True).parameters
         arguments, entries = ["[OPTIONS]"], dict[str, list[Entry]]()
-        for parameter in command.get_params(context):
-            term, text = parameter.get_help_record(context)
+        for parameter in command.params:
+            heading = parameter.rich_help_panel or OWN
+            term, text = _entry(parameter, declared[parameter.name])
             if parameter.param_type_name == "argument":
                 arguments.append(term)
                 heading = "Arguments"
-            elif "--help" in parameter.opts:
-                heading, text = EVERY_COMMANDS, HELP
-            else:
-                heading = parameter.rich_help_panel or OWN
-            entries.setdefault(heading, []).append((term, " ".join(text.split())))
+            if "--help" not in parameter.opts:
+                entries.setdefault(heading, []).append((term, text))
+        entries.setdefault(EVERY_COMMANDS, []).append(("-h, --help", HELP))
         order = {heading: place for place, heading in enumerate((*HEADINGS, EVERY_COMMANDS))}
         text, _, examples = (command.help or "").partition("Examples:\n")
         summary, *paragraphs = (" ".join(part.split()) for part in text.strip().split("\n\n"))
@@ -78,6 +84,21 @@ class HelpPage(Record):
             blocks.append([*([f"{heading}:"] if heading else []), *lines])
         blocks += [[_filled(paragraph, width, indent=2)] for paragraph in self.closing]
         return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def _entry(parameter: Any, option: Parameter) -> Entry:
+    """An option or an argument, what it is for, and its default, where that is to be seen."""
+    declared, default, extra = option.annotation.__metadata__[0], option.default, ""
+    if declared.help is None and parameter.name in OWN_OPTIONS:
+        declared = documented_option(parameter.name)
+    if default is option.empty:
+        extra = "[required]"
+    elif declared.show_default and default is not False and default not in (None, ()):
+        extra = f"[default: {default}]"
+    flags = sorted(parameter.opts, key=lambda flag: flag.startswith("--"))
+    term = [", ".join(flags)] if parameter.param_type_name == "option" else []
+    text = " ".join(f"{declared.help or ''} {extra}".split())
+    return " ".join(filter(None, [*term, declared.metavar])), text
 
 
 class _Wrapper(textwrap.TextWrapper):

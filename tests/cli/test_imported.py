@@ -20,7 +20,7 @@ WATCHED = {
 }
 """Packages that take their time, and those that only some of the others may bring along."""
 
-TYPER = {"typer"} | ({"rich"} if version("typer") < "0.21" else set())
+TYPER = {"typer"} | ({"rich"} if version("typer") < "0.17" else set())
 """What Typer imports of them: pydantic, too, from 0.29 on, if it is to make values of texts."""
 
 NUMPY = {"numpy"}
