@@ -14,6 +14,7 @@ from posenc_cli.api.arguments import (
     checked_choice,
     choice_of,
     in_arguments,
+    type_text,
 )
 from posenc_cli.api.arrays import array_like, format_of_result, is_array
 from posenc_cli.api.checking import loaded_array
@@ -59,10 +60,11 @@ def apply(
     array([[1.        , 0.        ],
            [0.54030231, 0.84147098]])
     """
-    kind = format_name(getattr(x, "dtype", type(x).__name__))
-    if not is_array(x) or kind not in REAL_DTYPES:
-        known = ", ".join(REAL_DTYPES)
-        raise ArgumentError(f"x: must be an array or a tensor of {known}, not {kind}")
+    if not is_array(x):
+        raise ArgumentError(f"x: must be an array or a tensor, not {type_text(x)}")
+    kind = format_name(getattr(x, "dtype", type_text(x)))
+    if kind not in REAL_DTYPES:
+        raise ArgumentError(f"x: must hold {', '.join(REAL_DTYPES)}, not {kind}")
     shape = tuple(getattr(x, "shape", ()))
     if len(shape) < 2:
         raise ArgumentError(f"x: has the shape {shape}, not (…, positions, columns)")

@@ -9,6 +9,7 @@ import functools
 import os
 import re
 from collections.abc import Mapping
+from inspect import signature
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from posenc_cli import catalogue
@@ -117,14 +118,31 @@ def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters
                 for name, argument in named.items()
             }
             return function(*map(_unlabelled, arguments), **plain)
-        except ArgumentError:
-            raise
         except PosencError as error:
-            message, hint = argument_text(error.message), argument_hint(error.hint)
+            message, hint = error.message, error.hint
+            if not isinstance(error, ArgumentError):
+                message, hint = argument_text(message), argument_hint(hint)
             kind = ArgumentError if isinstance(error, InvalidInput) else type(error)
+            if re.search(r" parameter '|: goes with an encoding", message):  # of the encoding
+                hint = hint or _meant(function, named)
             raise kind(message, hint=hint) from error.__cause__
+        except TypeError as error:
+            hint = _meant(function, named)
+            try:
+                signature(function).bind(*arguments, **named)
+            except TypeError:
+                raise TypeError(f"{error} ({hint})" if hint else error) from None
+            raise
 
     return call
+
+
+def _meant(function: Callable[..., Any], named: Collection[str]) -> str | None:
+    """The argument most like one that neither a function has nor any scheme, as a hint."""
+    own = signature(function).parameters.keys() - {"parameters"}
+    known = own.union(*(scheme.parameters for scheme in catalogue.BUILT_IN.values()))
+    hints = (nearest(name, own) for name in named if name not in known)
+    return next((hint.replace("'?", "='?") for hint in hints if hint), None)
 
 
 def _of_numbers(values: Any) -> Any:
@@ -237,6 +255,27 @@ def check_unmasked(name: str, value: object) -> None:
 
     if isinstance(value, np.ma.MaskedArray):
         raise ArgumentError(f"{name}: is a masked array", hint="its filled(…) gives a plain one")
+
+
+def check_unused(**parameters: object) -> None:
+    """Refuse what is said of an encoding beside an array, but for None.
+
+    Raises: ArgumentError.
+    """
+    for name, value in parameters.items():
+        if value is not None:
+            raise ArgumentError(f"{name}: goes with an encoding, not with an array")
+
+
+def type_text(value: object) -> str:
+    """The type of a value, with its package: a numpy.float32 is not an array of float32.
+
+    >>> import numpy as np
+    >>> type_text(np.float32(1)), type_text("x")
+    ('a numpy.float32', 'a str')
+    """
+    package = type(value).__module__.partition(".")[0]
+    return f"a {'' if package == 'builtins' else f'{package}.'}{type(value).__name__}"
 
 
 def plain_value(value: object) -> object:
@@ -412,6 +451,8 @@ def number_format(dtype: object, argument: str = "dtype") -> DType:
     """
     if dtype is float:
         return FLOAT64
-    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None)
-    name = format_name(dtype if name is None else name)
-    return REAL_DTYPES[checked_choice(argument, OTHER_NAMES.get(name, name), REAL_DTYPES)]
+    text = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None)
+    name = format_name(dtype if text is None else text)
+    name = OTHER_NAMES.get(name, name)
+    given = name if name in REAL_DTYPES else text or str(dtype)
+    return REAL_DTYPES[checked_choice(argument, given, REAL_DTYPES)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.api.arguments import ArgumentError, check_unmasked, number_format
+from posenc_cli.api.arguments import ArgumentError, check_unmasked, number_format, type_text
 from posenc_cli.errors import Unavailable
 from posenc_cli.frameworks import BY_NAME, format_name, framework_of, made_array
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, REAL_DTYPES
@@ -38,7 +38,7 @@ def format_of_result(dtype: object, like: object, out: object) -> DType:
     fits = is_array(given) if like is not None else framework_of(given) is not None
     if given is not None and not (fits or isinstance(given, np.generic)):
         name = "out" if like is None else "like"
-        raise ArgumentError(f"{name}: must be an array or a tensor, not a {type(given).__name__}")
+        raise ArgumentError(f"{name}: must be an array or a tensor, not {type_text(given)}")
     if dtype is None and given is not None:
         name = format_name(getattr(given, "dtype", ""))
         dtype = name if name in REAL_DTYPES or out is not None else FLOAT32.name

@@ -13,12 +13,14 @@ from posenc_cli.api.arguments import (
     GivenPositions,
     argument_text,
     check_unmasked,
+    check_unused,
     checked_choice,
     checked_number,
     choice_of,
     in_arguments,
     model_encoding,
     number_format,
+    type_text,
 )
 from posenc_cli.api.arrays import is_array
 from posenc_cli.calls.call_request import CallRequest
@@ -136,7 +138,7 @@ def rope_check(
     (False, 'base')
     """
     if not (impl is None or isinstance(impl, str) or callable(impl)):
-        raise ArgumentError(f"impl: must be a function, not a {type(impl).__name__}")
+        raise ArgumentError(f"impl: must be a function, not {type_text(impl)}")
     for role in call:
         checked_choice("call", role, CALL_ROLES)
     if axes is not None:
@@ -273,6 +275,8 @@ def compare(
     >>> compare("llama-2-7b", "llama-3-8b").ok
     False
     """
+    if is_array(a) and is_array(b):
+        check_unused(**parameters)
     given = None if positions is None else GivenPositions.of(positions)
     sides = [_side(value, name, parameters) for value, name in ((a, "a"), (b, "b"))]
     result = comparison(

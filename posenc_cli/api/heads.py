@@ -14,6 +14,7 @@ from posenc_cli.api.arguments import (
     checked_number,
     choice_of,
     in_arguments,
+    type_text,
 )
 from posenc_cli.formulas.stretches import NONE, ROPE_STRETCH_NAMES
 from posenc_cli.records import Record
@@ -81,7 +82,8 @@ def heads(
     names = [stretch] if isinstance(stretch, str) else list(stretch)
     stretches = tuple(checked_choice("stretch", name, ROPE_STRETCH_NAMES) for name in names)
     trained = _length("train", train, 2)
-    lengths = [_length("test", length, 1) for length in test] if test is not None else None
+    asked = () if test is None else test if hasattr(test, "__iter__") else (test,)
+    lengths = {_length("test", length, 1) for length in asked}
     if not checked_number("l2", l2) > 0:
         raise ArgumentError(f"l2 {l2:g}: must be above 0")
     choice = choice_of(encoding, None, parameters)
@@ -90,7 +92,7 @@ def heads(
     request = HeadsRequest(
         (target_of(os.fspath(target)),),
         trained,
-        tuple(sorted({2 * trained, 4 * trained, 8 * trained} if lengths is None else {*lengths})),
+        tuple(sorted({2 * trained, 4 * trained, 8 * trained} if test is None else lengths)),
         tuple(dict.fromkeys(stretches)) or (NONE,),
         float(l2),
         head,
@@ -104,7 +106,7 @@ def _length(name: str, value: Any, least: int) -> int:
     Raises: ArgumentError.
     """
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise ArgumentError(f"{name}: must be a whole number, not a {type(value).__name__}")
+        raise ArgumentError(f"{name}: must be a whole number, not {type_text(value)}")
     number = int(value.__index__())
     if number < least:
         raise ArgumentError(f"{name} {number}: must be at least {least}")

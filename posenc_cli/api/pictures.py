@@ -11,7 +11,7 @@ import numpy as np
 from posenc_cli.analysis.parts import SimilarityPart, part_of_array, parts_of
 from posenc_cli.analysis.similarity import Normalization, QueryKeyContent
 from posenc_cli.analysis.verdict import Verdict, verdict
-from posenc_cli.api.arguments import ArgumentError, checked_choice, in_arguments
+from posenc_cli.api.arguments import ArgumentError, check_unused, checked_choice, in_arguments
 from posenc_cli.api.arrays import is_array
 from posenc_cli.api.checking import loaded_array
 from posenc_cli.api.subjects import arrays_and_choices, choice_at
@@ -78,6 +78,7 @@ def heatmap(
     style = _style(width, height, dpi, theme=theme, cmap=cmap)
     _check_columns(columns)
     if is_array(subject):
+        check_unused(positions=positions, table=table, **parameters)
         loaded = loaded_array(subject, "array")
         figure = figure_of_array(loaded, head=head, dims=columns, split=split)
     else:
@@ -114,6 +115,7 @@ def curve(
     style = _style(width, height, dpi, theme=theme)
     _check_columns(columns)
     if is_array(subject):
+        check_unused(positions=positions, table=table, **parameters)
         loaded = loaded_array(subject, "array")
         figure = curves_of(
             figure_of_array(loaded, head=head, dims=columns), all_of_them=columns is not None

@@ -6,7 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from posenc_cli.api.arguments import ArgumentError, ArrayLike, checked_choice, in_arguments
+from posenc_cli.api.arguments import (
+    ArgumentError,
+    ArrayLike,
+    checked_choice,
+    in_arguments,
+    type_text,
+)
 from posenc_cli.api.arrays import array_like, is_array
 from posenc_cli.api.checking import loaded_array
 from posenc_cli.encoding.methods import METHODS, RESIZE_ARITHMETICS, Method, ResizeArithmetic
@@ -52,7 +58,7 @@ def resize(
            [1.  ]])
     """
     if not is_array(table):
-        raise ArgumentError(f"table: must be an array or a tensor, not {type(table).__name__}")
+        raise ArgumentError(f"table: must be an array or a tensor, not {type_text(table)}")
     loaded = loaded_array(table, "table")
     for name, count in (("positions", positions), ("prefix", prefix)):
         least = 0 if name == "prefix" else 1

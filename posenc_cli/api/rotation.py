@@ -14,6 +14,7 @@ from posenc_cli.api.arguments import (
     check_unmasked,
     choice_of,
     in_arguments,
+    type_text,
 )
 from posenc_cli.api.arrays import array_like, is_array
 from posenc_cli.api.checking import loaded_array
@@ -111,9 +112,11 @@ class Rotator(Record):
         if is_array(x) and framework_of(x) is None:
             x = loaded_array(x, name).values
         framework = framework_of(x)
-        kind = format_name(getattr(x, "dtype", type(x).__name__))
-        if framework is None or not re.match(r"b?float(?!8)", kind):
-            raise ArgumentError(f"{name}: must be real numbers in an array or a tensor, not {kind}")
+        if framework is None:
+            raise ArgumentError(f"{name}: must be an array or a tensor, not {type_text(x)}")
+        kind = format_name(x.dtype)
+        if not re.match(r"b?float(?!8)", kind):
+            raise ArgumentError(f"{name}: must hold floats of 16 bits or more, not {kind}")
         check_unmasked(name, x)
         self._check(name, tuple(x.shape))
         tables = self._tables(x, of_keys=name == "k")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.api.arguments import ArgumentError, GivenPositions, choice_of
+from posenc_cli.api.arguments import ArgumentError, GivenPositions, check_unused, choice_of
 from posenc_cli.api.arrays import is_array
 from posenc_cli.api.checking import loaded_array
 from posenc_cli.choice import parameters_by_scheme
@@ -50,6 +50,6 @@ def arrays_and_choices(
         schemes = [choice.scheme for choice in choices.values()]
         given = dict(zip(choices, parameters_by_scheme(schemes, parameters), strict=True))
         choices = {place: choice_at(item, positions, given[place]) for place, item in named.items()}
-    elif parameters and not choices:
-        raise ArgumentError(f"{next(iter(parameters))}: goes with an encoding, not with an array")
+    elif not choices:
+        check_unused(**parameters)
     return arrays, choices

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 
@@ -18,6 +19,7 @@ CONFIG = {
     "rope_theta": 5e5,
     "max_position_embeddings": 4096,
 }
+ARRAY = np.ones((4, 8))
 MASKED = np.ma.masked_array(np.ones((2, 2), np.float32), mask=np.eye(2))
 
 
@@ -113,7 +115,10 @@ def test_parameters_replace_those_of_a_config():
         (lambda: posenc.rotate(np.ones((4, 8)), None, 5, "rope", dim=8), "5 positions along axis"),
         (lambda: posenc.rotate(np.ones((4, 6)), None, 4, "rope", dim=8), "at least 8 columns"),
         (lambda: posenc.rotate(np.ones((4, 8), int), None, 4, "rope", dim=8), "not int64"),
-        (lambda: posenc.rotate([[1.0, 0.0]], None, 1, "rope", dim=2), "q: must be real numbers in"),
+        (
+            lambda: posenc.rotate([[1.0, 0.0]], None, 1, "rope", dim=2),
+            "q: must be an array or a tensor, not a list",
+        ),
         (lambda: posenc.encode("rope", 4, dim=8, table="zz"), "table 'zz': must be one of cos-sin"),
         (lambda: posenc.encode("rope", 4, dim=8, arithmetic="zz"), "arithmetic 'zz': must be"),
         (lambda: posenc.encode("rope", 4, dim=8, like=[1.0]), "like: must be an array"),
@@ -165,3 +170,111 @@ def test_a_message_about_options_becomes_one_about_arguments():
     assert argument_text("--set factor=2, --layer-type x, or --as vllm") == (
         "factor=2, layer_type x, or runtime vllm"
     )
+
+
+CALLS = {
+    "alibi_slopes": (8,),
+    "apply": (np.ones((4, 8)), "rope"),
+    "assert_rope": ("rope",),
+    "bias": ("alibi", 4),
+    "blocks": ("rope", 4),
+    "compare": ("rope", "rope"),
+    "curve": ("rope", 4),
+    "encode": ("rope", 4),
+    "frequencies": ("rope",),
+    "from_config": ("gpt2",),
+    "heads": ("rope",),
+    "heatmap": ("rope", 4),
+    "identify": (np.ones((4, 8)),),
+    "inspect": ("rope",),
+    "plan": ("llama-2-7b",),
+    "resize": (np.ones((4, 8)), 8),
+    "rope_check": ("rope",),
+    "rotate": (np.ones((4, 8)), None, 4, "rope"),
+    "similarity": ("rope", 4),
+    "spectrum": ("rope",),
+    "tables": ("rope", 4),
+}
+
+
+def named_arguments(function):
+    parameters = inspect.signature(function).parameters.values()
+    return [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+
+
+def test_every_function_with_arguments_to_name_is_looked_at():
+    functions = {name: getattr(posenc, name) for name in dir(posenc) if not name.startswith("_")}
+    public = {name for name, each in functions.items() if inspect.isfunction(each)}
+    assert {name for name in public if inspect.signature(functions[name]).parameters} == {*CALLS}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_argument_that_is_misspelt_is_told_by_the_one_that_is_meant(name):
+    function = getattr(posenc, name)
+    for argument in named_arguments(function):
+        if len(argument) > 4:  # two letters in the wrong order
+            misspelt = f"{argument[:2]}{argument[3]}{argument[2]}{argument[4:]}"
+            with pytest.raises((TypeError, ValueError)) as error:
+                [*function(*CALLS[name], **{misspelt: None})]
+            assert f"(did you mean '{argument}='?)" in str(error.value)
+
+
+def test_the_one_table_is_told_that_it_is_two():
+    with pytest.raises(ValueError, match=r"\(did you mean 'tables='\?\)"):
+        posenc.rope_check("rope", table=(np.ones((4, 8)),) * 2)
+    with pytest.raises(TypeError, match=r"missing .*'encoding' \(did you mean 'encoding='\?\)"):
+        posenc.frequencies(encodign="rope")
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda: posenc.compare(ARRAY, ARRAY, toll=0.5), "toll: goes with .* 'tol='"),
+        (lambda: posenc.compare(ARRAY, ARRAY, dim=8), "dim: goes with an encoding, .*array$"),
+        (lambda: posenc.heatmap(ARRAY, dim=8), "dim: goes with an encoding, not with an array$"),
+        (lambda: posenc.curve(ARRAY, 4), "positions: goes with an encoding, not with an array$"),
+        (lambda: posenc.heatmap(ARRAY, table="cos"), "table: goes with an encoding, .*array$"),
+        # A parameter of other schemes is not one of the function's, misspelt: dpi.
+        (
+            lambda: posenc.heatmap("alibi", 4, dim=3),
+            r"dim: alibi has no parameter 'dim' \([^()]*\)$",
+        ),
+        # The rule that a parameter breaks is no reason to take it for another: head.
+        (lambda: posenc.encode("alibi", 4, heads=0), "heads 0: must be from 1 to 65536$"),
+    ],
+)
+def test_what_an_array_has_no_use_for_is_refused_and_no_other_name_is_guessed(call, line):
+    with pytest.raises(ValueError, match=f"^{line}"):
+        call()
+
+
+class Labelled:
+    """No array, with the dtype of one."""
+
+    dtype, shape = np.dtype("float32"), (4, 8)
+
+
+@pytest.mark.parametrize("value", [np.float32(1), Labelled()], ids=["scalar", "own"])
+def test_what_is_no_array_is_not_called_by_the_format_that_is_asked_for(value):
+    for call in (
+        lambda: posenc.apply(value, "rope"),
+        lambda: posenc.resize(value, 4),
+        lambda: posenc.rope_check("rope", impl=value),
+    ):
+        with pytest.raises(
+            ValueError, match=r"must be .*, not a (numpy\.float32|tests\.Labelled)$"
+        ):
+            call()
+
+
+def test_a_dtype_that_is_none_is_shown_as_it_was_given():
+    with pytest.raises(ValueError, match=r"^dtype '\[1\. 1\.\]': must be one of float16"):
+        posenc.encode("rope", 4, dtype=np.ones(2))
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_the_order_of_bytes_is_no_other_format(order):
+    x = np.asarray(posenc.encode("sinusoidal", 4, dim=8))
+    foreign = x.astype(f"{order}f4")
+    assert (posenc.apply(foreign, "rope") == posenc.apply(x, "rope")).all()
+    assert (posenc.encode("sinusoidal", 4, dim=8, out=np.zeros_like(foreign)) == x).all()
