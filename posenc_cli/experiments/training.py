@@ -20,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 from torch.nn import functional
+from torch.optim.adamw import adamw
 
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.atomic import replacing
@@ -40,6 +41,7 @@ WARM_UP = 50
 LEAST_RATE = 0.1
 """What is left of the learning rate at the last step, along half a cosine."""
 BETAS, DECAY, EPSILON = (0.9, 0.99), 0.01, 1e-8
+MOMENTS = ("exp_avg", "exp_avg_sq")
 LARGEST_NORM = 1.0
 """Of a seed's gradient."""
 STEPS_A_CHECKPOINT = 100
@@ -74,11 +76,13 @@ class ModelTraining:
         self.parameters = {
             name: value.clone().requires_grad_() for name, value in self._first.items()
         }
-        optimizer = torch.optim.AdamW(
-            self.parameters.values(), betas=BETAS, weight_decay=DECAY, eps=EPSILON, fused=True
-        )
+        self._moments = {
+            f"{name}/{moment}": torch.zeros_like(value, requires_grad=False)
+            for name, value in self.parameters.items()
+            for moment in MOMENTS
+        }
         if checkpoint is not None and checkpoint.exists():
-            self._restore(checkpoint, optimizer)
+            self._restore(checkpoint)
         columns = self._task.tokens(self._trained)
         at = self._model.at(request.positions or columns, NONE, columns, self._device)
         try:
@@ -89,22 +93,19 @@ class ModelTraining:
                 inputs, targets, weights = (value.to(self._device) for value in batch)
                 logits = at.logits(self.parameters, inputs)
                 losses = _losses(logits, targets, weights)  # (seeds,)
-                optimizer.zero_grad()
                 losses.sum().backward()
                 self._limit_norms()
-                for group in optimizer.param_groups:
-                    group["lr"] = self._rate()
-                optimizer.step()
+                self._descend()
                 self.step += 1
                 if self.step % STEPS_A_RECORD == 0:
                     self.losses.append((self.step, *losses.detach().double().tolist()))
                 if checkpoint is not None and self.step % STEPS_A_CHECKPOINT == 0:
-                    self._save(checkpoint, optimizer)
+                    self._save(checkpoint)
                 if progress is not None:
                     progress(self.step)
         except BaseException:
             if checkpoint is not None:
-                self._save(checkpoint, optimizer)
+                self._save(checkpoint)
             raise
         self.parameters = {name: value.detach() for name, value in self.parameters.items()}
 
@@ -136,14 +137,30 @@ class ModelTraining:
         for gradient in gradients:
             gradient.mul_(factors[:, None, None])
 
-    def _save(self, path: Path, optimizer: torch.optim.AdamW) -> None:
-        tensors = {}
-        for name, value in self.parameters.items():
-            state = optimizer.state[value]
-            tensors[f"{name}/value"] = value.detach()
-            for moment in ("exp_avg", "exp_avg_sq"):
-                there = state.get(moment)
-                tensors[f"{name}/{moment}"] = torch.zeros_like(value) if there is None else there
+    def _descend(self) -> None:
+        """A step of AdamW, by torch's function: its class takes a second to import a compiler."""
+        moved = {name: value for name, value in self.parameters.items() if value.grad is not None}
+        adamw(
+            [value.detach() for value in moved.values()],
+            [value.grad for value in moved.values() if value.grad is not None],
+            *([self._moments[f"{name}/{moment}"] for name in moved] for moment in MOMENTS),
+            [],
+            [torch.tensor(float(self.step), device=self._device) for _ in moved],
+            fused=True,
+            amsgrad=False,
+            beta1=BETAS[0],
+            beta2=BETAS[1],
+            lr=self._rate(),
+            weight_decay=DECAY,
+            eps=EPSILON,
+            maximize=False,
+        )
+        for value in moved.values():
+            value.grad = None
+
+    def _save(self, path: Path) -> None:
+        values = {f"{name}/value": value.detach() for name, value in self.parameters.items()}
+        tensors = {**values, **self._moments}
         header = {
             **self._identity(),
             "step": str(self.step),
@@ -159,7 +176,7 @@ class ModelTraining:
         versions = f"posenc {version('posenc-cli')}, torch {torch.__version__}"
         return {"job": self._job.key, "request": request.fingerprint, "versions": versions}
 
-    def _restore(self, path: Path, optimizer: torch.optim.AdamW) -> None:
+    def _restore(self, path: Path) -> None:
         """Go on from a checkpoint.
 
         Raises: InvalidInput where the file is none, or one of another job.
@@ -175,16 +192,9 @@ class ModelTraining:
                 )
             self.step = int(header["step"])
             self.losses = [tuple(row) for row in json.loads(header["losses"])]
-            for name, value in self.parameters.items():
-                state: dict[str, Any] = {
-                    moment: tensors[f"{name}/{moment}"].to(self._device)
-                    for moment in ("exp_avg", "exp_avg_sq")
-                }
-                optimizer.state[value] = state | {
-                    "step": torch.tensor(float(self.step), device=self._device)
-                }
-                with torch.no_grad():
-                    value.copy_(tensors[f"{name}/value"])
+            values = {f"{name}/value": value.detach() for name, value in self.parameters.items()}
+            for name, value in (values | self._moments).items():
+                value.copy_(tensors[name])
         except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
             raise InvalidInput(
                 f"{quoted_name(path)}: is no checkpoint of this job",
@@ -209,11 +219,11 @@ def _losses(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
 @contextlib.contextmanager
 def reproducible() -> Any:
     """Within it torch computes on one thread, by algorithms that give the same bits each time."""
-    threads, before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    threads, before = torch.get_num_threads(), torch.get_deterministic_debug_mode()
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
+    torch.set_deterministic_debug_mode("error")  # use_deterministic_algorithms imports a compiler
     try:
         yield
     finally:
         torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(before)
+        torch.set_deterministic_debug_mode(before)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+
+from torch.optim.adamw import adamw  # noqa: E402
 
 from posenc_cli.errors import InvalidInput  # noqa: E402
 from posenc_cli.experiments import evaluation, training  # noqa: E402
@@ -63,15 +69,13 @@ def test_models_are_fed_alike_whatever_their_encoding(monkeypatch) -> None:
 def test_the_learning_rate_grows_and_falls_and_gradients_are_limited(monkeypatch) -> None:
     rates, norms = [], []
 
-    class Recorded(torch.optim.AdamW):
-        def step(self, *given):
-            (group,) = self.param_groups
-            rates.append(group["lr"])
-            squares = sum(value.grad.square().sum(dim=(1, 2)) for value in group["params"])
-            norms.append(squares.sqrt().max().item())
-            return super().step(*given)
+    def recorded(values, gradients, *moments, lr, **settings):
+        rates.append(lr)
+        squares = sum(gradient.square().sum(dim=(1, 2)) for gradient in gradients)
+        norms.append(squares.sqrt().max().item())
+        adamw(values, gradients, *moments, lr=lr, **settings)
 
-    monkeypatch.setattr(torch.optim, "AdamW", Recorded)
+    monkeypatch.setattr(training, "adamw", recorded)
     monkeypatch.setattr(training, "LARGEST_NORM", 0.01)
     (job,) = request("nope", steps=100).jobs()
     run_job(job)
@@ -80,6 +84,50 @@ def test_the_learning_rate_grows_and_falls_and_gradients_are_limited(monkeypatch
     expected = largest * cosine * np.minimum(1, np.arange(1, 101) / 50)
     np.testing.assert_allclose(rates, expected, rtol=1e-12)
     assert max(norms) == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.long
+def test_parameters_and_moments_are_those_of_torchs_own_optimizer(monkeypatch) -> None:
+    own, told = {}, []
+
+    def beside(values, gradients, first, second, _, steps, **settings):
+        if not own:
+            own["values"] = [value.clone().requires_grad_() for value in values]
+            betas, decay = (settings["beta1"], settings["beta2"]), settings["weight_decay"]
+            kept = {"betas": betas, "weight_decay": decay, "eps": settings["eps"], "fused": True}
+            own["optimizer"] = torch.optim.AdamW(own["values"], **kept)
+        for value, gradient in zip(own["values"], gradients, strict=True):
+            value.grad = gradient.clone()
+        own["optimizer"].param_groups[0]["lr"] = settings["lr"]
+        own["optimizer"].step()
+        adamw(values, gradients, first, second, _, steps, **settings)
+        states = [own["optimizer"].state[value] for value in own["values"]]
+        told.extend(map(torch.equal, values, own["values"]))
+        told.extend(map(torch.equal, first, (state["exp_avg"] for state in states)))
+        told.extend(map(torch.equal, second, (state["exp_avg_sq"] for state in states)))
+
+    monkeypatch.setattr(training, "adamw", beside)
+    (job,) = request("rope", steps=12).jobs()
+    run_job(job)
+    assert told
+    assert all(told)
+
+
+COMPILED = """
+import sys
+from posenc_cli.experiments.run import run_job
+from tests.experiments.small import request
+(job,) = request("rope", steps=2).jobs()
+run_job(job)
+print({"torch._dynamo", "sympy"} & {*sys.modules})
+"""
+
+
+@pytest.mark.long
+def test_training_imports_no_compiler() -> None:
+    command, folder = [sys.executable, "-c", COMPILED], Path(__file__).parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    assert (done.stdout, done.returncode) == ("set()\n", 0), done.stderr
 
 
 def test_each_step_draws_positions_of_its_own_and_tests_lie_on_drawn_ones(monkeypatch) -> None:
