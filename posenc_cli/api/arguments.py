@@ -454,5 +454,6 @@ def number_format(dtype: object, argument: str = "dtype") -> DType:
     text = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None)
     name = format_name(dtype if text is None else text)
     name = OTHER_NAMES.get(name, name)
-    given = name if name in REAL_DTYPES else text or str(dtype)
-    return REAL_DTYPES[checked_choice(argument, given, REAL_DTYPES)]
+    return REAL_DTYPES[
+        checked_choice(argument, name if name in REAL_DTYPES else text or str(dtype), REAL_DTYPES)
+    ]

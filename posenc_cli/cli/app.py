@@ -199,19 +199,14 @@ class TypedText(str):
 
     place = 0
 
-    @classmethod
-    def at(cls, place: int, text: str) -> TypedText:
-        """A text at a place."""
-        typed = cls(text)
-        typed.place = place
-        return typed
-
 
 class Command(TyperCommand):
     """A command whose options, unless repeatable, may be given again only with the same value.
 
     Left to itself the parser takes the last, and does not say so.
     """
+
+    params: Any
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write its page."""
@@ -230,24 +225,26 @@ class Command(TyperCommand):
         if ctx.resilient_parsing:  # for a shell: Typer keeps which of them were given
             return super().parse_args(ctx, args)
         if any("--help" in option.opts for option in order):
-            typer.echo(ctx.get_help())
+            print(
+                ctx.get_help()
+            )  # as all of posenc's texts: Typer writes UTF-8 where ASCII is asked
             ctx.exit()
         if rest:
             from posenc_cli.cli.usage import unexpected_arguments
 
             raise unexpected_arguments(ctx, rest)
-        parameters: list[Any] = self.params
-        for parameter in parameters:
+        for parameter in self.params:
             value = given.get(parameter.name)
             if parameter.multiple:
                 places = (place for place, option in enumerate(order) if option is parameter)
-                value = [*map(TypedText.at, places, value or ())]
+                value = [*map(TypedText, value or ())]
+                for typed, place in zip(value, places, strict=True):
+                    typed.place = place
             elif not isinstance(value, str | bool | tuple):  # of click 8.3 on, no None either
                 value = None
             if parameter.required and value in (None, ()):
                 ctx.fail(f"missing argument {parameter.metavar!r}")
             ctx.params[parameter.name] = value
-        ctx.args = rest
         return rest
 
     def _texts(self, ctx: Any, args: Sequence[str]) -> tuple[dict[str, Any], list[str], list[Any]]:
@@ -255,8 +252,7 @@ class Command(TyperCommand):
 
         Raises: InvalidInput where an option has several values.
         """
-        parameters: list[Any] = self.params
-        options = [each for each in parameters if each.param_type_name == "option"]
+        options = [each for each in self.params if each.param_type_name == "option"]
         single = [option for option in options if not (option.is_flag or option.multiple)]
         for option in single:
             option.multiple = True
@@ -326,7 +322,7 @@ def function_of(name: str) -> Callable[..., int | None]:
 
 def _show_help(ctx: typer.Context, given: bool) -> None:
     if given and not ctx.resilient_parsing:
-        typer.echo(ctx.get_help())
+        print(ctx.get_help())
         raise typer.Exit
 
 

@@ -90,7 +90,6 @@ class _StandardError(_Stream):
 def guard() -> None:
     """Put guarded streams in the place of ``sys.stdout`` and ``sys.stderr``."""
     codecs.register_error("posenc.ascii", _ascii)
-    codecs.register(_ascii_by_another_name)
     _reserve_descriptors()
     sys.stdout = _guarded_stream(sys.stdout, _StandardOutput)
     sys.stderr = _guarded_stream(sys.stderr, _StandardError)
@@ -101,7 +100,7 @@ def _guarded_stream(given: Any, kind: type[_Stream]) -> io.TextIOWrapper:
     raw = kind(None if given is None else given.fileno())
     stream = io.TextIOWrapper(
         io.BufferedWriter(raw, buffer_size=1 << 16),
-        encoding="utf-8" if given is None else _codec_name(given.encoding),
+        encoding="utf-8" if given is None else given.encoding,
         errors="posenc.ascii",
         line_buffering=kind is _StandardError or raw.isatty(),
     )
@@ -151,24 +150,6 @@ def ascii_spelling(text: str) -> str:
 
 def _escape(character: str) -> str:
     return character.encode("ascii", "backslashreplace").decode()
-
-
-def _codec_name(encoding: str) -> str:
-    """``encoding``, by a name under which Typer keeps it: ASCII it takes for a mistake."""
-    return "posenc_ascii" if codecs.lookup(encoding).name == "ascii" else encoding
-
-
-def _ascii_by_another_name(name: str) -> codecs.CodecInfo | None:
-    if name != "posenc_ascii":
-        return None
-    ascii_codec = codecs.lookup("ascii")
-    return codecs.CodecInfo(
-        name=name,
-        encode=ascii_codec.encode,
-        decode=ascii_codec.decode,
-        incrementalencoder=ascii_codec.incrementalencoder,
-        incrementaldecoder=ascii_codec.incrementaldecoder,
-    )
 
 
 def _ascii(error: UnicodeError) -> tuple[str, int]:
