@@ -232,7 +232,8 @@ def _moved(added: VectorsWithRows, context: int) -> Iterator[KnownMistake]:
 def _within(added: VectorsWithRows, at: Integers) -> Integers:
     """Positions from 0 to the last that there is, in place of those outside."""
     capacity = added.request.content.capacity
-    return np.clip(at, 0, None if capacity is None else capacity.positions - 1)
+    # At most what int64 holds: NumPy 2.0 raises an OverflowError for more.
+    return np.clip(at, 0, None if capacity is None else min(capacity.positions, 2**63) - 1)
 
 
 def _waves(added: VectorsWithRows) -> Iterator[KnownMistake]:
