@@ -82,7 +82,7 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
     drop_absurd_sizes()
 
     # The base of all usage errors, which Typer does not export under a name.
-    usage_error: type[Exception] = typer.BadParameter.__bases__[0]
+    usage_error: type[Exception] = typer.BadParameter.mro()[1]
     try:
         if completing:
             from posenc_cli.cli.completers import typed_words

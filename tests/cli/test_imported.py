@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -144,3 +147,14 @@ def test_help_imports_neither_numpy_nor_a_painter(command, tmp_path):
 def test_what_the_program_says_of_itself_imports_nothing(option, tmp_path):
     status, modules = imported_by([option], tmp_path)
     assert (status, modules & WATCHED) == (0, set())
+
+
+def test_typer_is_used_by_public_names_and_has_no_upper_bound():
+    package = Path(posenc.__file__).parent
+    project = tomllib.loads((package.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    asked = [each for each in project["dependencies"] if each.startswith(("typer", "click"))]
+    assert len(asked) == 1
+    assert re.fullmatch(r"typer>=[\d.]+", asked[0])
+    private = re.compile(r"\btyper(\.\w+)*\._|from typer\S* import .*\b_|(from|import) click\b")
+    for file in package.rglob("*.py"):
+        assert private.search(file.read_text("utf-8")) is None, file
