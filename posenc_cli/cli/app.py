@@ -222,14 +222,13 @@ class Command(TyperCommand):
         Raises: InvalidInput where an option has several values, or an argument is not taken.
         """
         given, rest, order = self._texts(ctx, args)
-        if ctx.resilient_parsing:  # for a shell: Typer keeps which of them were given
-            return super().parse_args(ctx, args)
-        if any("--help" in option.opts for option in order):
+        completing = ctx.resilient_parsing
+        if not completing and any("--help" in option.opts for option in order):
             print(
                 ctx.get_help()
             )  # as all of posenc's texts: Typer writes UTF-8 where ASCII is asked
             ctx.exit()
-        if rest:
+        if rest and not completing:
             from posenc_cli.cli.usage import unexpected_arguments
 
             raise unexpected_arguments(ctx, rest)
@@ -242,7 +241,10 @@ class Command(TyperCommand):
                     typed.place = place
             elif not isinstance(value, str | bool | tuple):  # of click 8.3 on, no None either
                 value = None
-            if parameter.required and value in (None, ()):
+            if completing:  # a shell asks what is given already
+                source = parameter.consume_value(ctx, given)[1]
+                ctx.set_parameter_source(parameter.name, source)
+            elif parameter.required and value in (None, ()):
                 ctx.fail(f"missing argument {parameter.metavar!r}")
             ctx.params[parameter.name] = value
         return rest
@@ -268,7 +270,8 @@ class Command(TyperCommand):
                 raise InvalidInput(
                     f"{max(option.opts, key=len)}: given as {first} and as {second}; it takes one"
                 )
-            given[option.name] = next(iter(values), None)
+            if values:
+                given[option.name] = values[0]
         return given, rest, order
 
 

@@ -143,6 +143,23 @@ def test_help_imports_neither_numpy_nor_a_painter(command, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    "line", ["posenc sche", "posenc generate -s rope --dtype b", "posenc heads "]
+)
+def test_a_word_that_is_completed_imports_neither_numpy_nor_what_makes_values(
+    line, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("_POSENC_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(line.count(" ")))
+    code = "import atexit, sys\natexit.register(lambda: print(0, *sys.modules, file=sys.stderr))\n"
+    monkeypatch.setattr(f"{__name__}.PROGRAM", f"{code}{PROGRAM}")
+    status, modules = imported_by([], tmp_path)
+    assert status == 0
+    assert {"typer"} <= modules & WATCHED <= TYPER
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("option", ["--version", "--help"])
 def test_what_the_program_says_of_itself_imports_nothing(option, tmp_path):
     status, modules = imported_by([option], tmp_path)
