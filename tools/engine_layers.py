@@ -68,14 +68,14 @@ def turn_of(rows: NDArray[np.floating[Any]]) -> Turn:
     return Turn(np.array(frequencies), float(np.mean(amplitudes)), layout)
 
 
-def axes_of(turned: Callable[[int], Any], pairs: int) -> str:
-    """The axis of each pair of halves, by what turns where position 1 is on one of three axes.
+def axes_of(turned: Callable[[int], Any], pairs: int, layout: str) -> str:
+    """The axis of each pair, by what turns where position 1 is on one of three axes.
 
     ``turned(axis)`` gives the turned unit vectors (columns, columns).
     """
-    axes = [""] * pairs
+    axes, step = [""] * pairs, 2 if layout == "interleaved" else 1
     for axis in range(3):
-        moved = np.count_nonzero(turned(axis)[:pairs], axis=1) > 1
+        moved = np.count_nonzero(turned(axis)[: step * pairs : step], axis=1) > 1
         axes = [str(axis) if turns else found for found, turns in zip(axes, moved, strict=True)]
     return "".join(axes)
 
@@ -108,7 +108,7 @@ def turn_of_rotation(rotary: Any, length: int | None = None) -> Turn:
         places[axis] = 1
         return at(places)
 
-    return turn._replace(axes=axes_of(along, len(turn.frequencies)))
+    return turn._replace(axes=axes_of(along, len(turn.frequencies), turn.layout))
 
 
 def filled(case: dict[str, Any], build: Build) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -31,6 +31,12 @@ GOLDEN = "engines"
 RENAMED = {"mistral": "llama", "qwen2_5_vl": "qwen2_vl"}
 """The module that stands for a model type of another name, by the table of its utils."""
 
+TEXT = {
+    **dict.fromkeys(("qwen2_vl", "qwen2_5_vl"), ("qwen2", "ModelArgs")),
+    **dict.fromkeys(("qwen3_5", "qwen3_5_moe"), ("qwen3_5", "TextModelArgs")),
+}
+"""What the text model of a model of text and images is built from."""
+
 
 def install(folder: Path) -> None:
     """Make mlx-lm's models importable, without what loads and generates."""
@@ -65,7 +71,9 @@ def arguments_of(values: dict[str, Any], module: Any) -> Any:
     kind = module.ModelArgs
     if "text_config" not in {field.name for field in dataclasses.fields(kind)}:
         return kind.from_dict(filled_in(values, kind))
-    text = filled_in(values.get("text_config", values), module.qwen2.ModelArgs)
+    where, name = TEXT[values["model_type"]]
+    own = getattr(importlib.import_module(f"mlx_lm.models.{where}"), name)
+    text = filled_in(values.get("text_config", values), own)
     return kind.from_dict({**values, "text_config": text} if "text_config" in values else text)
 
 

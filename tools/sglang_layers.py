@@ -41,6 +41,11 @@ PACKAGES = frozenset({"", "layers", "models", "configs"})
 """Packages whose own __init__ is not run."""
 ABSENT = frozenset({"sgl_kernel", "flashinfer", "triton", "vllm", "einops", "msgspec", "zmq"})
 """Packages that its models import beside torch and transformers."""
+KERNELS = (
+    *("fused_sigmoid_mul_cpu", "fused_qk_gemma_rmsnorm_cpu"),
+    *("fused_qk_gemma_rmsnorm_with_gate_cpu", "fused_qkvzba_split_reshape_cat_contiguous_cpu"),
+)
+"""Kernels that its models look up and no layer built here runs."""
 DECODERS: Mapping[str, str] = {
     "afmoe": "afmoe.AfmoeDecoderLayer",
     "apertus": "apertus.ApertusDecoderLayer",
@@ -59,9 +64,12 @@ DECODERS: Mapping[str, str] = {
     "glm4": "glm4.Glm4DecoderLayer",
     "glm4_moe": "glm4_moe.Glm4MoeDecoderLayer",
     "glm4_moe_lite": "glm4_moe_lite.Glm4MoeLiteDecoderLayer",
+    "glm_moe_dsa": "deepseek_v2.DeepseekV2DecoderLayer",
+    "glm_ocr_text": "glm4.Glm4DecoderLayer",
     "gpt_oss": "gpt_oss.GptOssDecoderLayer",
     "gptj": "gpt_j.GPTJBlock",
     "granite": "granite.GraniteDecoderLayer",
+    "granite_swa": "granite.GraniteDecoderLayer",
     "granitemoe": "granitemoe.GraniteMoeDecoderLayer",
     "hunyuan_v1_dense": "hunyuan.HunYuanDecoderLayer",
     "hunyuan_v1_moe": "hunyuan.HunYuanDecoderLayer",
@@ -86,6 +94,8 @@ DECODERS: Mapping[str, str] = {
     "qwen2_moe": "qwen2_moe.Qwen2MoeDecoderLayer",
     "qwen2_vl_text": "qwen2.Qwen2DecoderLayer",
     "qwen3": "qwen3.Qwen3DecoderLayer",
+    "qwen3_5_moe_text": "qwen3_5.Qwen3_5AttentionDecoderLayer",
+    "qwen3_5_text": "qwen3_5.Qwen3_5AttentionDecoderLayer",
     "qwen3_moe": "qwen3_moe.Qwen3MoeDecoderLayer",
     "qwen3_next": "qwen3_next.Qwen3HybridAttentionDecoderLayer",
     "qwen3_vl_moe_text": "qwen3_moe.Qwen3MoeDecoderLayer",
@@ -98,6 +108,10 @@ DECODERS: Mapping[str, str] = {
 CONFIGS: Mapping[str, str] = {
     "afmoe": "afmoe.AfmoeConfig",
     "olmo3": "olmo3.Olmo3Config",
+    "qwen3_5": "qwen3_5.Qwen3_5Config",
+    "qwen3_5_moe": "qwen3_5.Qwen3_5MoeConfig",
+    "qwen3_5_moe_text": "qwen3_5.Qwen3_5MoeTextConfig",
+    "qwen3_5_text": "qwen3_5.Qwen3_5TextConfig",
     "qwen3_next": "qwen3_next.Qwen3NextConfig",
 }
 """The config classes of its own that it takes in place of transformers'."""
@@ -120,6 +134,8 @@ def _as_it_is(function: Any) -> Any:
 def install(folder: Path) -> None:
     """Make sglang's models importable."""
     torch.compile = lambda function=None, **_options: function or _as_it_is
+    for kernel in KERNELS:
+        torch.library.define(f"sgl_kernel::{kernel}", "(Tensor x) -> ()")
     finder = Finder(
         folder,
         root="sglang.srt",
@@ -135,6 +151,8 @@ def install(folder: Path) -> None:
         "publish_role": lambda: None,
         "add_prefix": lambda name, prefix: f"{prefix}.{name}",
         "declare_ffn": types.SimpleNamespace,
+        "resolve_linear_parallel_group": lambda *_arguments: (0, 1),
+        "get_pp_indices": lambda *_arguments: (0, 1),
         "append_stages": lambda *_arguments, **_options: (Nothing(), Nothing()),
         "sglang.srt.utils.get_device": lambda: "cpu",
         "get_device": lambda: types.SimpleNamespace(device="cuda"),
@@ -207,6 +225,8 @@ def turn(values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
     vars(kept)["_ROPE_DICT"].clear()
     whole = config_of(values)
     config = whole.get_text_config()
+    if "qwen3_5" in config.model_type and config.layers_block_type[layer] != "attention":
+        return None  # its registry has another class for these
     made = built(config, layer, _extended(whole, config) if config.model_type in WHOLE else config)
     if config.model_type == "gemma3_text":
         return _gemma3(made, config, layer, length)

@@ -65,9 +65,12 @@ DECODERS: Mapping[str, str] = {
     "glm4": "glm4.Glm4DecoderLayer",
     "glm4_moe": "glm4_moe.Glm4MoeDecoderLayer",
     "glm4_moe_lite": "glm4_moe_lite.Glm4MoeLiteDecoderLayer",
+    "glm_moe_dsa": "deepseek_v2.DeepseekV2DecoderLayer",
+    "glm_ocr_text": "glm4.Glm4DecoderLayer",
     "gpt_oss": "gpt_oss.TransformerBlock",
     "gptj": "gpt_j.GPTJBlock",
     "granite": "granite.GraniteDecoderLayer",
+    "granite_swa": "granite.GraniteDecoderLayer",
     "granitemoe": "granitemoe.GraniteMoeDecoderLayer",
     "lfm2": "lfm2.Lfm2AttentionDecoderLayer",
     "lfm2_moe": "lfm2_moe.Lfm2MoeAttentionDecoderLayer",
@@ -87,6 +90,8 @@ DECODERS: Mapping[str, str] = {
     "qwen2_moe": "qwen2_moe.Qwen2MoeDecoderLayer",
     "qwen2_vl_text": "qwen2.Qwen2DecoderLayer",
     "qwen3": "qwen3.Qwen3DecoderLayer",
+    "qwen3_5_moe_text": "qwen3_next.Qwen3NextAttention",
+    "qwen3_5_text": "qwen3_next.Qwen3NextAttention",
     "qwen3_moe": "qwen3_moe.Qwen3MoeDecoderLayer",
     "qwen3_next": "qwen3_next.Qwen3NextDecoderLayer",
     "qwen3_vl_moe_text": "qwen3_moe.Qwen3MoeDecoderLayer",
@@ -269,6 +274,8 @@ def turn(values: dict[str, Any], layer: int, _length: int | None) -> Turn | None
     if config.model_type in BACKEND:
         still = hasattr(config, "no_rope_layers") and not config.no_rope_layers[layer]
         return None if still else turn_of_config(config, layer, None)
+    if "qwen3_5" in config.model_type and config.layer_types[layer] == "linear_attention":
+        return None  # as Qwen3_5DecoderLayer has it, which builds that attention alone
     made = built(config, layer)
     if config.model_type == "ernie4_5":
         _ernie(made)

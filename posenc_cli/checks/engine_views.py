@@ -28,6 +28,8 @@ SAME = 1e-12
 """How far frequencies and amplitudes may be apart, relatively, and be the same: what is left where
 two formulas for one number are each rounded to float64."""
 
+_SEEING = "mrope"  # its pairs follow several axes, which positions of text alone hide
+
 COMPARED = ("frequencies", "amplitude", "layout", "softmax-factor")
 """What of two rotations is compared."""
 
@@ -139,6 +141,8 @@ def _place(views: Sequence[EngineView], engine: str, layers: Layers) -> int | No
 
 def _agree(view: EngineView, engine: str, layers: Layers) -> bool:
     """Whether layers are the same as a view's: as was compared, at every length that matters."""
+    if (view.layers.scheme == _SEEING) != (layers.scheme == _SEEING):
+        return False
     if not all(map(_turns, (view.layers, layers))):
         return view.layers.same_encoding(layers)
     try:
@@ -154,6 +158,8 @@ def _view(views: Sequence[EngineView], engine: str, layers: Layers) -> EngineVie
         return EngineView((engine,), layers)
     if not all(map(_turns, (views[0].layers, layers))):
         return EngineView((engine,), layers, why_not="one of the two does not turn")
+    if (views[0].layers.scheme == _SEEING) != (layers.scheme == _SEEING):
+        return EngineView((engine,), layers, why_not="one of the two follows three axes")
     try:
         result = RotationComparison.of(_sides(views[0], engine, layers), SAME)
     except InvalidInput as error:

@@ -328,6 +328,10 @@ OF_MODEL_TYPES: Mapping[str, tuple[str, ...]] = {
     "qwen2_moe": ("qwen2moe",),
     "qwen3_moe": ("qwen3moe",),
     **dict.fromkeys(("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), ("qwen2vl",)),
+    "granite_swa": ("granite_swa",),
+    "glm_moe_dsa": ("glm-dsa",),
+    "qwen3_5_moe_text": ("qwen35moe",),
+    "qwen3_5_text": ("qwen35",),
     "qwen3_vl_text": ("qwen3vl",),
     "qwen3_vl_moe_text": ("qwen3vlmoe",),
 }

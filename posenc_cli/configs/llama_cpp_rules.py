@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.configs.keys import first
 from posenc_cli.configs.llama_cpp_models import (
     BASE,
     NAME,
@@ -41,17 +42,26 @@ from posenc_cli.configs.runtime_rules import (
     Runtime,
     RuntimeDifference,
     always_truncated,
+    any_share,
+    check_interval,
     divided_head,
     no_beta_of_zero,
+    not_read,
     of_types,
     plain,
     refused,
 )
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from posenc_cli.configs.runtime_rules import Changes, LayerReading
 
-OF_LLAMA = frozenset({"apertus", "arcee", "exaone4", "llama", "llama4_text", "mistral", "mixtral"})
+OF_LLAMA = frozenset(
+    {
+        *("apertus", "arcee", "exaone4", "granite_swa", "llama", "llama4_text", "mistral"),
+        "mixtral",
+    }
+)
 """Those whose class writes the divisors of Llama 3's rule, and whose graph divides by them."""
 STRETCHED = frozenset(
     {
@@ -66,6 +76,8 @@ LOST = frozenset({"falcon", "gemma", "gemma2", "gpt_neox", "phi", "stablelm"})
 """Those whose class writes neither base nor stretch."""
 SEEING = frozenset({"qwen2_vl_text", "qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text"})
 """Those whose pairs follow several axes."""
+HYBRID = frozenset({"qwen3_5_moe_text", "qwen3_5_text"})
+"""Those whose axes its graph knows, and whose layers that attend its loader counts."""
 EVERY_FOURTH = frozenset({"llama4_text", "smollm3"})
 """Those whose graph leaves every fourth layer unturned, whatever a file says."""
 SOME_STILL = frozenset({"cohere2", "exaone4"})
@@ -74,7 +86,7 @@ WRITING_SHARES = frozenset({"glm4", "glm4_moe", "gpt_neox", "minimax_m2", "nemot
     *("phi", "phi3", "phimoe", "stablelm")
 }
 """Those whose class writes how many columns turn."""
-DIVIDED = frozenset({"gpt_neox", "phi", "stablelm", *GRANITE})
+DIVIDED = frozenset({"gpt_neox", "granite_swa", "phi", "stablelm", *GRANITE})
 """Those whose class takes hidden_size over num_attention_heads for the columns of a head."""
 _SHARE_OF_NEOX = 0.25
 _STRETCH = (
@@ -123,6 +135,29 @@ def llama_cpp_layers(reading: LayerReading) -> Changes:
             NAME, "its graph leaves every fourth layer unturned, whatever no_rope_layers says"
         )
     return {}
+
+
+def llama_cpp_hybrid(reading: LayerReading) -> Changes:
+    """Qwen 3.5's layers are counted by an interval, and its columns written as head_dim says.
+
+    Raises: InvalidInput.
+    """
+    if reading.config and reading.top.count("head_dim") is None:
+        raise not_read(NAME, f"{reading.model_type} without head_dim")
+    return check_interval(reading, runtime=NAME)
+
+
+def llama_cpp_layer_bases(reading: LayerReading) -> Changes:
+    """The converter of Granite's sliding models writes one base.
+
+    Raises: InvalidInput where a layer does not turn.
+    """
+    bases = reading.config.get("layer_rope_theta") or ()
+    if not all(bases):
+        raise refused(NAME, "it turns every layer by rope_theta, whatever layer_rope_theta says")
+    nested = replace(reading, rope=reading.config.get("rope_parameters") or {})
+    stated = first(nested.entry.number("rope_theta"), reading.top.number("rope_theta"))
+    return {"base": float(stated.value) if stated else BASE} if bases else {}
 
 
 def llama_cpp_yarn(reading: LayerReading) -> Changes:
@@ -180,12 +215,12 @@ RUNTIME = Runtime(
     "as in llama-cpp-python 0.3.36",
     {
         **of_types(SCALED, *OF_LLAMA, *STRETCHED, *GRANITE, *LOST, "cohere", "nemotron"),
-        **of_types(SCALED | {"nope"}, *EVERY_FOURTH, *SOME_STILL),
+        **of_types(SCALED | {"nope"}, *EVERY_FOURTH, *SOME_STILL, "granite_swa"),
         **of_types(PLAIN_ROPE, "gemma3_text"),
         **of_types(frozenset({"rope"}), "modernbert"),
-        **of_types(frozenset({"mrope"}), *SEEING),
+        **of_types(frozenset({"mrope"}), *SEEING, *HYBRID),
         **of_types(PLAIN_ROPE | {"rope-proportional"}, "gemma4_text"),
-        **of_types(PLAIN_ROPE | {"rope-yarn"}, *DEEPSEEK, "ministral3", "olmo3"),
+        **of_types(PLAIN_ROPE | YARN, *DEEPSEEK, "glm_moe_dsa", "ministral3", "olmo3"),
         **of_types(frozenset({"rope-yarn"}), "gpt_oss"),
         **of_types(frozenset({"rope", "rope-longrope"}), "phi3", "phimoe"),
     },
@@ -220,6 +255,35 @@ DIFFERENCES = (
         f"{_LLAMA_CPP}/blob/master/src/models/smollm3.cpp",
         llama_cpp_layers,
         EVERY_FOURTH,
+    ),
+    RuntimeDifference(
+        NAME,
+        "fields",
+        frozenset({"mrope"}),
+        "counts the layers that attend by full_attention_interval, whatever layer_types says",
+        f"{_LLAMA_CPP}/blob/master/src/models/qwen35.cpp",
+        llama_cpp_hybrid,
+        HYBRID,
+    ),
+    RuntimeDifference(
+        NAME,
+        "base",
+        SCALED | {"nope"},
+        "takes rope_theta for every layer: its converter does not write layer_rope_theta",
+        f"{_LLAMA_CPP}/blob/master/conversion/granite.py",
+        llama_cpp_layer_bases,
+        frozenset({"granite_swa"}),
+        converted=True,
+    ),
+    RuntimeDifference(
+        NAME,
+        "partial rotation",
+        PLAIN_ROPE | YARN,
+        "turns only the share partial_rotary_factor states",
+        f"{_LLAMA_CPP}/blob/master/conversion/glm.py",
+        partial(any_share, runtime=NAME),
+        frozenset({"glm_moe_dsa"}),
+        converted=True,
     ),
     RuntimeDifference(
         NAME,
@@ -423,7 +487,7 @@ DIFFERENCES = (
         "loader of no other model reads their keys",
         f"{_LLAMA_CPP}/blob/master/src/models/mistral3.cpp",
         llama_cpp_betas,
-        OF_LLAMA | STRETCHED | GRANITE | DEEPSEEK | {"olmo3", "gpt_oss"},
+        OF_LLAMA | STRETCHED | GRANITE | DEEPSEEK | {"glm_moe_dsa", "gpt_oss", "olmo3"},
     ),
     RuntimeDifference(
         NAME,

@@ -23,10 +23,12 @@ from posenc_cli.configs.runtime_rules import (
     Runtime,
     RuntimeDifference,
     always_truncated,
+    check_interval,
     check_share,
     divided_head,
     magnitude_ratio,
     no_beta_of_zero,
+    not_read,
     plain,
     refused,
 )
@@ -66,6 +68,7 @@ CLASSES: Mapping[str, MlxClass] = {
     "gemma3_text": MlxClass(1e6),
     "gemma4_text": MlxClass(1e6, reads_parameters=True),
     "glm4": MlxClass(None, stretches=False),
+    "glm_moe_dsa": MlxClass(None, reads_parameters=True),
     "gpt_neox": MlxClass(None, stretches=False),
     "gpt_oss": MlxClass(150_000.0),
     "gptj": MlxClass(1e4, stretches=False),
@@ -87,6 +90,8 @@ CLASSES: Mapping[str, MlxClass] = {
     "qwen2_5_vl_text": MlxClass(1e6),
     "qwen2_vl_text": MlxClass(1e6),
     "qwen3": MlxClass(None, reads_parameters=True),
+    "qwen3_5_moe_text": MlxClass(1e5, reads_parameters=True),
+    "qwen3_5_text": MlxClass(1e5, reads_parameters=True),
     "qwen3_moe": MlxClass(None, stretches=False),
     "qwen3_next": MlxClass(None),
     "seed_oss": MlxClass(1e4),
@@ -97,6 +102,8 @@ CLASSES: Mapping[str, MlxClass] = {
 """Those whose rotation was traced, by the model type that they are for."""
 
 
+HYBRID = frozenset({"qwen3_5_moe_text", "qwen3_5_text"})
+"""Those that read the rope object alone, and count the layers that attend by an interval."""
 SEEING = frozenset({"qwen2_vl_text", "qwen2_5_vl_text"})
 """Those whose pairs follow several axes in transformers, and one position here."""
 SKIPPING = frozenset({"llama4_text", "smollm3"})
@@ -108,7 +115,7 @@ DIVIDED = frozenset(
     }
 )
 """Those that take hidden_size over num_attention_heads for the columns of a head."""
-READING_SHARES = frozenset(
+READING_SHARES = HYBRID | frozenset(
     {"gemma4_text", "glm4", "gpt_neox", "gptj", "phi", "phi3", "qwen3_next", "stablelm"}
 )
 """Those whose class knows how many columns turn."""
@@ -119,6 +126,7 @@ _NEEDED = {
     "afmoe": ("layer_types",),
     "ernie4_5": ("head_dim",),
     "glm4": ("head_dim", _SHARE),
+    "glm_moe_dsa": ("rope_parameters",),
     "helium": ("head_dim",),
     "llama4_text": ("no_rope_layers",),
     "qwen3": ("head_dim",),
@@ -139,6 +147,8 @@ def mlx_container(reading: LayerReading) -> Changes:
     Raises: InvalidInput where the class fails.
     """
     known = CLASSES[reading.model_type]
+    if reading.model_type in HYBRID:
+        return {}
     if reading.model_type == "gptj":  # its class knows no key of a rope object
         return {}
     if reading.config.get("rope_traditional"):
@@ -232,6 +242,29 @@ def mlx_seeing(reading: LayerReading) -> Changes:
     return {**mlx_container(reading), **plain(reading), **mlx_whole(reading)}
 
 
+def mlx_hybrid(reading: LayerReading) -> Changes:
+    """Qwen 3.5: one position, base and share of ``rope_parameters`` alone, or its own.
+
+    Raises: InvalidInput.
+    """
+    check_interval(reading, runtime=NAME)
+    if reading.prefix not in ("", "text_config.") or (not reading.prefix and reading.config):
+        raise refused(NAME, f"it has no class for a text model alone, of {reading.model_type}")
+    if reading.config.get("rope_parameters") and reading.config.get("rope_scaling"):
+        raise not_read(NAME, "rope_scaling beside rope_parameters")
+    nested = reading.container == "rope_parameters"
+    share = reading.entry.number(_SHARE) if nested else None
+    base = reading.entry.number("rope_theta") if nested else None
+    hidden, heads = reading.top.count("hidden_size"), reading.top.count("num_attention_heads")
+    changes: dict[str, Any] = {} if nested and reading.scheme in SCALED else plain(reading)
+    if reading.top.count("head_dim") is None and hidden and heads:
+        changes["dim"] = hidden.value // heads.value
+    changes["partial"] = float(share.value) if share else 0.25
+    changes["base"] = float(base.value) if base else CLASSES[reading.model_type].base
+    check_share(NAME, _SHARE, changes["partial"], changes.get("dim") or reading.params["dim"])
+    return changes
+
+
 def mlx_whole(_reading: LayerReading) -> Changes:
     """Whole heads turn where a class does not know how many columns do."""
     return {"partial": None}
@@ -317,9 +350,11 @@ RUNTIME = Runtime(
         else frozenset({"rope", "rope-yarn"})
         if model_type == "deepseek_v2"
         else SCALED - {"rope-dynamic"}
-        if model_type in ("gpt_oss", *DEEPSEEK)
+        if model_type in ("gpt_oss", "glm_moe_dsa", *DEEPSEEK)
         else SCALED | {"nope"}
         if model_type in SKIPPING
+        else SCALED | {"mrope"}
+        if model_type in HYBRID
         else frozenset({"mrope"})
         if model_type in SEEING
         else frozenset({"rope"})
@@ -358,6 +393,16 @@ DIFFERENCES = (
         f"{_MLX}/qwen2_vl.py",
         mlx_seeing,
         SEEING,
+    ),
+    RuntimeDifference(
+        NAME,
+        "positions",
+        SCALED | {"mrope"},
+        "turns every pair by one position, as a model of text alone; takes base and share of "
+        "rope_parameters alone, 100000 and a quarter without",
+        f"{_MLX}/qwen3_5.py",
+        mlx_hybrid,
+        HYBRID,
     ),
     RuntimeDifference(
         NAME,

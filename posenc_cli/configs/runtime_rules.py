@@ -15,6 +15,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, fresh
 
 ORIGINAL = "original_max_position_embeddings"
+INTERVAL = "full_attention_interval"
 DEEPSEEK = frozenset({"deepseek_v2", "deepseek_v3"})
 PLAIN_ROPE = frozenset({"rope", "rope-linear"})
 SCALED = PLAIN_ROPE | {"rope-yarn", "rope-llama3", "rope-dynamic"}
@@ -220,6 +221,32 @@ def stated_sections(reading: LayerReading) -> Changes:
         return plain(reading)
     stated = reading.entry.flag("mrope_interleaved")
     return {"interleaved": True if stated is not None and stated.value else None}
+
+
+def half_share(reading: LayerReading, *, runtime: str) -> Changes:
+    """GLM-OCR, whose class is GLM 4's: half of a head turns unless a share is stated.
+
+    Raises: InvalidInput where its rotation is of no known type.
+    """
+    share = "partial_rotary_factor"
+    if "mrope" in (reading.rope.get("rope_type"), reading.rope.get("type")):
+        raise refused(runtime, "it knows no rope type mrope")
+    if reading.entry.has(share) or reading.top.has(share):
+        return {}
+    check_share(runtime, share, 0.5, reading.params["dim"])
+    return {"partial": 0.5}
+
+
+def check_interval(reading: LayerReading, *, runtime: str) -> Changes:
+    """Layers that attend are counted by ``full_attention_interval``, whatever layer_types says.
+
+    Raises: InvalidInput where the two differ.
+    """
+    kinds, stated = reading.config.get("layer_types") or (), reading.top.count(INTERVAL)
+    step = stated.value if stated else 4
+    if any((kind == "full_attention") != (n % step == 0) for n, kind in enumerate(kinds, 1)):
+        raise refused(runtime, f"it goes by {INTERVAL} {step}, whatever layer_types says")
+    return {}
 
 
 def check_share(runtime: str, source: str, share: float, columns: int) -> None:

@@ -14,6 +14,7 @@ from posenc_cli.configs.keys import first
 from posenc_cli.configs.runtime_rules import (
     DYNAMIC,
     HUB,
+    INTERVAL,
     LONGROPE,
     ORIGINAL,
     SCALED,
@@ -21,7 +22,9 @@ from posenc_cli.configs.runtime_rules import (
     Runtime,
     RuntimeDifference,
     always_truncated,
+    check_interval,
     check_share,
+    half_share,
     magnitude_ratio,
     nested_truncate,
     no_beta_of_zero,
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
 
 NAME = "sglang"
 
-MLA = frozenset({"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite"})
+MLA = frozenset({"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa"})
 """Those that attend to latents, stretched by the rotation of DeepSeek's own."""
 PLAIN = frozenset(
     {
@@ -54,7 +57,8 @@ PLAIN = frozenset(
 STRETCHED = frozenset(
     {
         *("afmoe", "apertus", "arcee", "cohere", "cohere2", "ernie4_5", "ernie4_5_moe", "exaone4"),
-        *("glm4", "glm4_moe", "gpt_oss", "granite", "hunyuan_v1_dense", "hunyuan_v1_moe", "lfm2"),
+        *("glm4", "glm4_moe", "gpt_oss", "granite", "granite_swa"),
+        *("hunyuan_v1_dense", "hunyuan_v1_moe", "lfm2"),
         *(
             "lfm2_moe",
             "llama",
@@ -79,7 +83,11 @@ DIVIDED = frozenset(
     }
 )
 """Those that know no ``head_dim``."""
-SEEING = frozenset({"qwen2_vl_text", "qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text"})
+HYBRID = frozenset({"qwen3_5_moe_text", "qwen3_5_text"})
+"""Those whose config class, of its own, counts the layers that attend by an interval."""
+SEEING = HYBRID | {
+    *("glm_ocr_text", "qwen2_5_vl_text", "qwen2_vl_text", "qwen3_vl_moe_text", "qwen3_vl_text"),
+}
 """Those whose pairs follow several axes."""
 OWN_CLASS = frozenset({"olmo3", "qwen3_next"})
 """Those whose config class is sglang's own, which knows rope_theta and rope_scaling alone."""
@@ -96,8 +104,8 @@ NESTED_SHARE = frozenset({"glm4", "glm4_moe"})
 """Those that look for it in the rope object too, as transformers does."""
 LENGTH_BESIDE = frozenset(
     {
-        *("apertus", "arcee", "exaone4", "granite", "hunyuan_v1_dense", "hunyuan_v1_moe"),
-        *("llama", "ministral3", "mistral"),
+        *("apertus", "arcee", "exaone4", "granite", "granite_swa"),
+        *("hunyuan_v1_dense", "hunyuan_v1_moe", "llama", "ministral3", "mistral"),
     }
 )
 """Those that take the original length at the top level before the one in the rope object."""
@@ -192,6 +200,36 @@ def sglang_share(reading: LayerReading) -> Changes:
         raise refused(NAME, f"{_SHARE} {share:g} turns more columns than a head has")
     check_share(NAME, _SHARE, share, head)
     return {"partial": None if share == 1 else share}
+
+
+def sglang_seeing(reading: LayerReading) -> Changes:
+    """The share of GLM-OCR and Qwen 3.5, to which sections are cut where they do not fill it.
+
+    Raises: InvalidInput.
+    """
+    changes = {**half_share(reading, runtime=NAME)}
+    if reading.model_type in HYBRID:
+        check_interval(reading, runtime=NAME)
+        if reading.config and reading.top.count(INTERVAL) is None:
+            raise refused(NAME, f"its {reading.model_type} fails on a file without {INTERVAL}")
+        if reading.config and not {"rope_type", "type"} & {*reading.rope}:
+            raise refused(NAME, f"its {reading.model_type} fails on a file without a rope type")
+        stated = reading.top.number(_SHARE)
+        changes = {"partial": float(stated.value) if stated else 0.25}
+        check_share(NAME, _SHARE, changes["partial"], reading.params["dim"])
+    share = changes.get("partial") or reading.params.get("partial") or 1.0
+    pairs, sections = int(reading.params["dim"] * share) // 2, reading.params.get("sections")
+    if sections and sum(sections) != pairs and reading.rope.get("mrope_section"):
+        cut = [max(1, int(section * (pairs / sum(sections)))) for section in sections]
+        cut[-1] += pairs - sum(cut)
+        changes["sections"] = tuple(cut)
+    return changes
+
+
+def sglang_interleaved(reading: LayerReading) -> Changes:
+    """``rope_interleave``, for which transformers does not look in GLM-5."""
+    stated = reading.top.flag("rope_interleave")
+    return {} if stated is None or stated.value else {"layout": "half"}
 
 
 def sglang_plain(reading: LayerReading) -> Changes:
@@ -308,6 +346,16 @@ RUNTIME = Runtime(
 DIFFERENCES = (
     RuntimeDifference(
         NAME,
+        "partial rotation",
+        frozenset({"mrope", "rope"}),
+        "turns the share of partial_rotary_factor (Qwen 3.5: of the top level, a quarter without "
+        "it; GLM-OCR: half without it), and cuts sections that do not fill it",
+        f"{_SGLANG}/layers/rotary_embedding/mrope.py",
+        sglang_seeing,
+        HYBRID | {"glm_ocr_text"},
+    ),
+    RuntimeDifference(
+        NAME,
         "sections",
         frozenset({"mrope"}),
         "deals pairs out to the axes in turn where mrope_interleaved says so, and turns by one "
@@ -315,6 +363,15 @@ DIFFERENCES = (
         f"{_SGLANG}/layers/rotary_embedding/mrope.py",
         stated_sections,
         SEEING,
+    ),
+    RuntimeDifference(
+        NAME,
+        "layout",
+        frozenset({"rope", "rope-yarn"}),
+        "turns halves where rope_interleave is false, for which transformers does not look",
+        f"{_SGLANG}/models/deepseek_v2.py",
+        sglang_interleaved,
+        frozenset({"glm_moe_dsa"}),
     ),
     RuntimeDifference(
         NAME,

@@ -26,6 +26,7 @@ from posenc_cli.configs.runtime_rules import (
     always_truncated,
     any_share,
     divided_head,
+    half_share,
     magnitude,
     magnitude_ratio,
     mscales,
@@ -44,17 +45,23 @@ if TYPE_CHECKING:
 NAME = "vllm"
 _OLD = "vllm-0.11"
 _SHARE = "partial_rotary_factor"
-MLA = DEEPSEEK | {"glm4_moe_lite"}
+MLA = DEEPSEEK | {"glm4_moe_lite", "glm_moe_dsa"}
 """Those that attend to latents, stretched by the rotation of DeepSeek's own."""
 SKIPPING = frozenset({"afmoe", "cohere2", "exaone4", "llama4_text"})
 """Those some of whose layers do not turn."""
 PHI = frozenset({"phi3", "phimoe"})
-SEEING = frozenset({"qwen2_vl_text", "qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text"})
+SEEING = frozenset(
+    {
+        *("glm_ocr_text", "qwen2_5_vl_text", "qwen2_vl_text", "qwen3_5_moe_text", "qwen3_5_text"),
+        *("qwen3_vl_moe_text", "qwen3_vl_text"),
+    }
+)
 """Those whose pairs follow several axes."""
 OWN = frozenset(
     {
         *("apertus", "cohere", "ernie4_5", "ernie4_5_moe", "falcon", "gemma", "gemma2"),
-        *("gemma3_text", "glm4", "glm4_moe", "granite", "granitemoe", "lfm2", "lfm2_moe"),
+        *("gemma3_text", "glm4", "glm4_moe", "granite", "granite_swa", "granitemoe", "lfm2"),
+        *("lfm2_moe",),
         *("minimax_m2", "ministral3", "mixtral", "nemotron", "olmoe", "qwen3_next", "stablelm"),
         *(*LLAMA_LIKE, *SKIPPING),
     }
@@ -111,12 +118,23 @@ def _check_sections(reading: LayerReading) -> None:
     Raises: InvalidInput.
     """
     kind, own = reading.model_type, divided_head(reading).get("dim", reading.params["dim"])
-    if kind.startswith("qwen3") and stated_share(reading):
+    if kind.startswith("qwen3_vl") and stated_share(reading):
         raise refused(NAME, f"its {kind} fails on {_SHARE}")
     if kind.startswith("qwen2") and own != reading.params["dim"]:
         raise refused(
             NAME, f"its {kind} takes {own} columns for a head, which sections do not fill"
         )
+
+
+def vllm_glm_ocr(reading: LayerReading) -> Changes:
+    """GLM-OCR's share, which sections must fill.
+
+    Raises: InvalidInput.
+    """
+    changes = half_share(reading, runtime=NAME)
+    if changes and reading.rope.get("mrope_section"):
+        raise refused(NAME, f"its glm_ocr turns half of a head without {_SHARE}, not its sections")
+    return changes
 
 
 def vllm_layout(_reading: LayerReading) -> Changes:
@@ -270,6 +288,15 @@ DIFFERENCES = (
         f"{_VLLM}/models/qwen2.py",
         divided_head,
         DIVIDED,
+    ),
+    RuntimeDifference(
+        NAME,
+        "partial rotation",
+        frozenset({"mrope", "rope"}),
+        "turns half of a head where partial_rotary_factor is missing",
+        f"{_VLLM}/models/glm4.py",
+        vllm_glm_ocr,
+        frozenset({"glm_ocr_text"}),
     ),
     RuntimeDifference(
         NAME,

@@ -203,3 +203,16 @@ def test_two_rules_that_follow_the_length_for_ever_are_never_found_to_be_the_sam
     one = layers("rope-dynamic", dim=8, factor=2.0)
     assert not _agree(EngineView(("one",), one), "other", layers("rope-dynamic", dim=8, factor=4.0))
     assert _agree(EngineView(("one",), one), "other", layers("rope-dynamic", dim=8, factor=2.0))
+
+
+def test_one_position_and_three_axes_are_apart_though_text_alone_hides_it():
+    rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [11, 11, 10]}
+    text = config("qwen3_5_text", head_dim=256, full_attention_interval=2)
+    del text["rope_theta"], text["rope_scaling"]
+    text["rope_parameters"] = {**rope, "mrope_interleaved": True, "partial_rotary_factor": 0.25}
+    result = views({"model_type": "qwen3_5", "text_config": text})
+    first, second = result.kinds[0].views
+    assert {"transformers", "vllm", "sglang", "llama.cpp"} <= {*first.engines}
+    assert second.engines == ("mlx-lm",)
+    assert second.why_not == "one of the two follows three axes"
+    assert result.agree is False

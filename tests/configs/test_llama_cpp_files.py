@@ -22,7 +22,7 @@ CASES = json.loads((GOLDEN / "llama_cpp_files.json").read_text("utf-8"))["cases"
 CONVERTED = json.loads((GOLDEN / "llama_cpp_converter.json").read_text("utf-8"))["cases"]
 AT_REST = 1e-25  # radians a position: divisors of 1e30 stand for pairs that do not turn
 SINGLE = 2e-6  # relative: bases and divisors are kept in float32
-OTHERWISE = re.compile("whatever (no_rope_layers|layer_types) says$")
+OTHERWISE = re.compile("whatever (no_rope_layers|layer_types|layer_rope_theta) says$")
 """What is said of a file that turns, but otherwise than any scheme of posenc's says."""
 
 
@@ -41,8 +41,9 @@ def of_file(content):
 
 def turning(layers, number, length):
     """Frequencies, amplitude, axes and the layout of the checkpoint's columns; None where still."""
-    group = next(each for each in layers if not each.layers or number in each.layers)
-    if group.scheme == "nope":
+    groups = (each for each in layers if not each.layers or number in each.layers)
+    group = next(groups, None)  # a layer in no group has no attention
+    if group is None or group.scheme == "nope":
         return None
     axes = {"axes": "axes.npy"} if group.scheme == "mrope" else {}
     bound = catalogue.find(group.scheme).bind({**group.values(), **axes}, seq_len=length)

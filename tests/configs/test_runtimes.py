@@ -604,3 +604,21 @@ def test_sglang_leaves_every_fourth_layer_of_llama_4_unturned_and_no_other(state
     config = {"model_type": "llama4_text", "num_hidden_layers": 4, **stated}
     with pytest.raises(InvalidInput, match="leaves every fourth layer unturned, whatever"):
         resolve({"model_type": "llama4", "text_config": config}, runtime="sglang")
+
+
+@pytest.mark.parametrize("runtime", ["sglang", "mlx-lm", "llama.cpp"])
+def test_engines_count_the_layers_of_qwen_35_that_attend_whatever_a_list_says(runtime):
+    """Each builds its layers by ``full_attention_interval``, and none of them reads the list."""
+    kinds = ["full_attention", "linear_attention", "linear_attention", "full_attention"]
+    text = {"model_type": "qwen3_5_text", "head_dim": 256, "num_hidden_layers": 4}
+    text |= {"full_attention_interval": 4, "rope_parameters": {"rope_type": "default"}}
+    stated = {"model_type": "qwen3_5", "text_config": {**text, "layer_types": kinds}}
+    with pytest.raises(InvalidInput, match="it goes by full_attention_interval 4, whatever"):
+        resolve(stated, runtime=runtime)
+    assert resolve({"model_type": "qwen3_5", "text_config": text}, runtime=runtime).layers
+
+
+def test_llama_cpp_turns_the_layers_of_granite_swa_that_a_base_of_0_leaves_unturned():
+    stated = config("granite_swa", None, num_hidden_layers=4, layer_rope_theta=[0, 1e4, 1e4, 1e4])
+    with pytest.raises(InvalidInput, match="turns every layer by rope_theta, whatever"):
+        resolve(stated, runtime="llama.cpp")
