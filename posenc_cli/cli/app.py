@@ -31,6 +31,7 @@ COMMANDS = {
     "emit": "posenc_cli.cli.emit:emit",
     "alibi-slopes": "posenc_cli.cli.alibi_slopes:alibi_slopes",
     "buckets": "posenc_cli.cli.buckets:buckets",
+    "positions": "posenc_cli.cli.positions:positions",
     "resize": "posenc_cli.cli.resize:resize",
     "heatmap": "posenc_cli.cli.heatmap:heatmap",
     "curve": "posenc_cli.cli.curve:curve",
@@ -54,7 +55,7 @@ COMMANDS = {
 }
 
 GROUPS = {
-    "make": ("generate", "apply", "emit", "alibi-slopes", "buckets", "resize"),
+    "make": ("generate", "apply", "emit", "alibi-slopes", "buckets", "positions", "resize"),
     "see": ("heatmap", "curve", "rotation", "spectrum", "dot-similarity"),
     "check": ("rope-check", "order-check", "inspect", "heads", "extrapolate", "compare"),
     "read": ("explain", "plan", "identify", "weights"),

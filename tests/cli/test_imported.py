@@ -37,6 +37,7 @@ RUNS = [
     ("emit -s rope -d 8 --layout half --out pack", NUMPY),
     ("alibi-slopes --heads 8", set()),
     ("buckets t5", NUMPY | {"rich"}),
+    ("positions -m llama-3-8b --text 8", NUMPY),
     ("resize table.npy --len 128 --out out.npy", NUMPY),
     ("heatmap -s rope -l 64", NUMPY),
     ("heatmap -s alibi -l 64 --json", NUMPY),

@@ -68,6 +68,7 @@ def users_folder(tmp_path_factory):
         np.save(folder / f"{function}.npy", matrix("rope", "0:4096", table=function, **given))
     np.save(folder / "dump.npy", matrix("rope-llama3", None, table="inv-freq", **given))
     np.save(folder / "table.npy", matrix("sinusoidal", "0:64"))
+    np.save(folder / "ids.npy", np.maximum(np.arange(128) - 28, 0))
     draw = np.random.default_rng(0).standard_normal
     np.save(folder / "pos_embed.npy", draw((1, 197, 16), "f4"))
     np.save(folder / "dinov2.npy", draw((1, 1370, 16), "f4"))

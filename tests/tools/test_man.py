@@ -100,6 +100,7 @@ def test_a_failed_check_is_a_status_of_the_commands_that_check(manuals):
         "inspect",
         "order-check",
         "plan",
+        "positions",
         "rope-check",
     }
     assert checking == {"", *rest}

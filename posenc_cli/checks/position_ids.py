@@ -1,0 +1,276 @@
+"""The ids of positions that a model gives the tokens of a prompt, and a check of someone else's.
+
+A cause is named where it gives every id of the file again: padding that is counted, packed
+sequences that go on, an offset, axes or tokens of a grid in another order, another step of frames,
+text that goes on otherwise after a grid. Where several do, the prompt cannot tell them apart, and
+all are named. Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.configs.position_rules import APART, SECONDS
+from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.files.reading import read_array
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.configs.position_rules import PositionRule
+
+    Ids = NDArray[np.int64]
+
+AXES = ("frames", "rows", "columns")
+
+
+class PatchGrid(Record):
+    """The patches of an image or a video, as a processor's ``grid_thw`` counts them.
+
+    ``seconds`` is the time from one frame of patches to the next.
+    """
+
+    frames: int
+    rows: int
+    columns: int
+    video: bool = False
+    seconds: float = 1.0
+
+
+class Prompt(Record):
+    """The tokens of a prompt: ``text`` has how many come before, between and after the grids.
+
+    Without grids they are the lengths of sequences that are packed into one row. ``left`` and
+    ``right`` count padding.
+    """
+
+    text: tuple[int, ...]
+    grids: tuple[PatchGrid, ...] = ()
+    left: int = 0
+    right: int = 0
+
+
+class Habits(Record):
+    """How ids are made: as models do, unless one of these says otherwise.
+
+    ``after`` says where text goes on after a grid: past its longer ``side``, past its ``largest``
+    id, or past its ``tokens``.
+    """
+
+    skips_padding: bool = True
+    resets: bool = True
+    shift: int = 0
+    axes: tuple[int, ...] = (0, 1, 2)
+    by_columns: bool = False
+    step: float | None = None
+    after: str = "side"
+    flat: bool = False
+
+
+class PositionCheck(Record):
+    """How given ids compare with a model's: ``causes`` are words and texts, each gives all ids.
+
+    ``first`` is the axis and the token where they first differ, ``count`` how many ids do.
+    """
+
+    ok: bool
+    count: int = 0
+    compared: int = 0
+    first: tuple[int, int] = (0, 0)
+    expected: int = 0
+    found: int = 0
+    causes: tuple[tuple[str, str], ...] = ()
+
+
+def check_prompt(rule: PositionRule, prompt: Prompt) -> None:
+    """Refuse what the model's own code could not be asked.
+
+    Raises: InvalidInput.
+    """
+    if not prompt.grids:
+        return
+    if rule.frames is None:
+        raise InvalidInput(
+            f"--grid: how {rule.model_type} counts the patches of images was not read in its code"
+        )
+    if len(prompt.text) != len(prompt.grids) + 1:
+        raise InvalidInput(
+            f"--text: needs {len(prompt.grids) + 1} numbers: the tokens before, between and after "
+            f"{len(prompt.grids)} grids"
+        )
+    if not all(prompt.text[1:-1]):
+        raise InvalidInput("--text: the model takes grids without text between them for one")
+    for grid in prompt.grids:
+        if grid.rows % rule.merge or grid.columns % rule.merge:
+            raise InvalidInput(
+                f"--grid {grid.frames},{grid.rows},{grid.columns}: rows and columns must be "
+                f"multiples of {rule.merge}, the patches to a side of a token"
+            )
+        if grid.video and grid.frames > 1 and rule.frames == APART:
+            raise InvalidInput(
+                f"--grid video:{grid.frames},{grid.rows},{grid.columns}: {rule.model_type} takes "
+                "each frame for a grid of its own, with text between",
+                hint=f"--grid video:1,{grid.rows},{grid.columns} for each frame",
+            )
+
+
+def position_ids(rule: PositionRule, prompt: Prompt, habits: Habits | None = None) -> Ids:
+    """The ids of a prompt's tokens, padding among them: (3, tokens) with axes, else (1, tokens).
+
+    Raises: InvalidInput as `check_prompt` does.
+    """
+    check_prompt(rule, prompt)
+    habits = habits or Habits()
+    begin = rule.start + habits.shift + (0 if habits.skips_padding else prompt.left)
+    at, parts = begin, list[Any]()
+    for index, count in enumerate(prompt.text):
+        if index and not prompt.grids and habits.resets:
+            at = begin
+        parts.append(np.broadcast_to(np.arange(at, at + count), (3, count)))
+        at += count
+        if index < len(prompt.grids):
+            ids = _grid_ids(rule, prompt.grids[index], habits) + at
+            parts.append(ids)
+            grid = prompt.grids[index]
+            ends = {"largest": int(ids.max()) + 1, "tokens": at + ids.shape[1]}
+            at = ends.get(habits.after, at + max(grid.rows, grid.columns) // rule.merge)
+    ids = np.concatenate(parts, axis=1)
+    if habits.flat:
+        ids = np.broadcast_to(np.arange(begin, begin + ids.shape[1]), ids.shape)
+    padded = np.pad(ids, ((0, 0), (prompt.left, prompt.right)), constant_values=rule.padding)
+    return padded if rule.frames else padded[:1]
+
+
+def _grid_ids(rule: PositionRule, grid: PatchGrid, habits: Habits) -> Ids:
+    """The ids of a grid's tokens beside that of its first, (3, tokens)."""
+    step = habits.step if habits.step is not None and grid.video else _step(rule, grid)
+    # The product of torch's float32, cut to whole ids.
+    frames = (np.arange(grid.frames, dtype=np.float32) * np.float32(step)).astype(np.int64)
+    sides = [np.arange(count // rule.merge) for count in (grid.rows, grid.columns)]
+    ids = np.stack(np.meshgrid(frames, *sides, indexing="ij"))
+    if habits.by_columns:
+        ids = ids.swapaxes(2, 3)
+    return ids.reshape(3, -1)[list(habits.axes)]
+
+
+def _step(rule: PositionRule, grid: PatchGrid) -> float:
+    """The ids from one frame of a grid to the next."""
+    if rule.frames != SECONDS or not grid.video:
+        return 1.0
+    return float(np.float32(rule.per_second) * np.float32(grid.seconds))
+
+
+def read_ids(path: str, tokens: int) -> Ids:
+    """The ids in a file, (1, tokens) or (3, tokens).
+
+    Raises: InvalidInput, Unavailable: it cannot be read, or holds something else.
+    """
+    values = read_array(path).values
+    ids = np.atleast_2d(values.squeeze())
+    where = f"--check {quoted_name(path)}"
+    if ids.ndim != 2 or ids.shape[0] not in (1, 3) or ids.shape[1] != tokens:
+        shape = "×".join(map(str, values.shape))
+        raise InvalidInput(f"{where}: holds a {shape} array; the prompt has {tokens} tokens")
+    if values.dtype.kind not in "iuf" or not np.all(np.abs(ids.astype(np.float64)) < 2**53):
+        raise InvalidInput(f"{where}: ids are whole numbers below 2^53")
+    whole: Ids = ids.astype(np.int64)
+    if not np.array_equal(whole, ids):
+        raise InvalidInput(f"{where}: ids are whole numbers")
+    return whole
+
+
+def check_ids(rule: PositionRule, prompt: Prompt, given: Ids) -> PositionCheck:
+    """How given ids compare with those of the model; padding is not compared."""
+    expected = position_ids(rule, prompt)
+    kept = slice(prompt.left, expected.shape[1] - prompt.right)
+    expected, found = expected[:, kept], given[:, kept]
+    if not prompt.grids:  # one row stands for three
+        expected = np.broadcast_to(expected[:1], found.shape)
+    found = np.broadcast_to(found, expected.shape)
+    wrong = np.argwhere(expected != found)
+    if not len(wrong):
+        return PositionCheck(ok=True, compared=expected.size)
+    axis, token = map(int, wrong[0])
+    return PositionCheck(
+        ok=False,
+        count=len(wrong),
+        compared=expected.size,
+        first=(axis, token + prompt.left),
+        expected=int(expected[axis, token]),
+        found=int(found[axis, token]),
+        causes=_causes(rule, prompt, found, kept),
+    )
+
+
+def _causes(
+    rule: PositionRule, prompt: Prompt, found: Ids, kept: slice
+) -> tuple[tuple[str, str], ...]:
+    """The causes that give all ids: those without a measured number before others."""
+    candidates = [*_mistakes(rule, prompt)]
+    for tier in (candidates, _measured(rule, prompt, found, candidates)):
+        causes = {
+            cause: text
+            for cause, text, habits in reversed([*tier])
+            if np.all(position_ids(rule, prompt, habits)[:, kept] == found)
+        }
+        if causes:
+            return tuple(reversed(causes.items()))
+    return ()
+
+
+def _mistakes(rule: PositionRule, prompt: Prompt) -> Iterator[tuple[str, str, Habits]]:
+    """Known mistakes that a prompt can show: each with its cause and what is said of it."""
+    if prompt.left:
+        yield "padding", "left padding is counted as tokens", Habits(skips_padding=False)
+    if not prompt.grids:
+        if len(prompt.text) > 1:
+            yield "packing", "packed sequences go on, each must begin anew", Habits(resets=False)
+        return
+    yield "one axis", "every token has one position, on all three axes", Habits(flat=True)
+    for axes in [*permutations(range(3))][1:]:  # the first is the right one
+        named = ", ".join(AXES[axis] for axis in axes)
+        yield "grid order", f"the axes are {named}, not {', '.join(AXES)}", Habits(axes=axes)
+    text = "the tokens of a grid are counted column by column, not row by row"
+    yield "grid order", text, Habits(by_columns=True)
+    largest = "its largest id (as in transformers 4)"
+    for after, what in (("largest", largest), ("tokens", "all its tokens")):
+        text = f"text goes on past {what}, not past the longer side of the grid"
+        yield "after a grid", text, Habits(after=after)
+    for seconds in {grid.seconds for grid in prompt.grids if grid.video}:
+        steps = {1.0, rule.per_second, seconds, 2 * seconds, 4 * seconds, 25 * seconds}
+        right = rule.per_second * seconds if rule.frames == SECONDS else 1.0
+        for step in sorted(steps - {right}):
+            yield "temporal step", _stepped(step, right), Habits(step=step)
+
+
+def _stepped(step: float, right: float) -> str:
+    return f"frames are {step:g} apart, not {right:g}"
+
+
+def _measured(
+    rule: PositionRule,
+    prompt: Prompt,
+    found: Ids,
+    mistakes: Sequence[tuple[str, str, Habits]],
+) -> Iterator[tuple[str, str, Habits]]:
+    """An offset, alone or beside a known mistake, and the step that a video shows."""
+    at = 0
+    for index, grid in enumerate(prompt.grids):
+        at += prompt.text[index]
+        each = grid.rows * grid.columns // rule.merge**2
+        if grid.video and grid.frames > 1:
+            step = float(found[0, at + each] - found[0, at])
+            yield "temporal step", _stepped(step, _step(rule, grid)), Habits(step=step)
+        at += each * grid.frames
+    for cause, text, habits in (("offset", "", Habits()), *mistakes):
+        own = position_ids(rule, prompt, habits)[0, prompt.left]
+        shift = int(found[0, 0] - own)
+        if shift:
+            amount = f"every id is {abs(shift)} too {'large' if shift > 0 else 'small'}"
+            yield cause, f"{text}, and {amount}" if text else amount, replace(habits, shift=shift)

@@ -1,0 +1,189 @@
+"""``posenc positions``: the ids of positions of a prompt, and a check of someone else's."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+from posenc_cli.budget import LISTED_VALUES, check_size
+from posenc_cli.cli.completers import model_names
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.options import ENCODING, Json, option, whole_option
+from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.positions import whole_number
+
+if TYPE_CHECKING:
+    from posenc_cli.checks.position_ids import PositionCheck
+
+_MOST = 1 << 20
+_GRID = re.compile(r"(video:)?(\d{1,7}),(\d{1,7}),(\d{1,7})(?:@(\d{1,6}(?:\.\d{1,9})?))?")
+
+
+def _grid(flag: str, text: str) -> Any:
+    """A grid of patches: T,H,W of an image, video:T,H,W[@SECONDS] of a video.
+
+    Raises: InvalidInput.
+    """
+    match = _GRID.fullmatch(text.strip())
+    sizes = [int(size) for size in match.groups()[1:4]] if match else [0]
+    if match is None or not all(sizes) or (match[5] and not match[1]):
+        raise InvalidInput(
+            f"{flag} {abbreviated(text)}: must be FRAMES,ROWS,COLUMNS of patches",
+            hint="for example 1,34,46, or video:8,34,46@0.5 with the seconds from frame to frame",
+        )
+    return *sizes, bool(match[1]), float(match[5] or 1)
+
+
+def _lengths(flag: str, text: str) -> Any:
+    """Numbers of tokens, by commas.
+
+    Raises: InvalidInput.
+    """
+    lengths = [whole_number(part) for part in text.split(",")]
+    counts = [length for length in lengths if length is not None and length >= 0]
+    if len(counts) < len(lengths):
+        raise InvalidInput(f"{flag} {abbreviated(text)}: must be numbers of tokens, by commas")
+    return tuple(counts)
+
+
+def positions(
+    console: Console,
+    *,
+    model: Annotated[
+        str | None,
+        option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            autocompletion=model_names,
+            help="a model that posenc models lists",
+            rich_help_panel=ENCODING,
+        ),
+    ] = None,
+    config: Annotated[
+        str | None,
+        option(
+            "--config",
+            metavar="FILE",
+            help="a Hugging Face config.json, its folder, or - (stdin)",
+            rich_help_panel=ENCODING,
+        ),
+    ] = None,
+    text: Annotated[
+        Any,  # a tuple of numbers: Typer takes none
+        option(
+            "--text",
+            metavar="LIST",
+            parse=_lengths,
+            help="tokens of text before, between and after the grids [default: 1 each]; without "
+            "grids the lengths of packed sequences",
+        ),
+    ] = (),
+    grid: Annotated[
+        list[Any] | None,
+        option(
+            "--grid",
+            metavar="T,H,W",
+            parse=_grid,
+            help="patches of an image (the processor's grid_thw), or of a video as "
+            "video:T,H,W[@SECONDS]; repeatable",
+        ),
+    ] = None,
+    left: Annotated[int, whole_option("--pad-left", minimum=0, help="padding before")] = 0,
+    right: Annotated[int, whole_option("--pad-right", minimum=0, help="padding after")] = 0,
+    check: Annotated[
+        str | None,
+        option("--check", metavar="FILE", help="compare the ids in FILE; status 1 if they differ"),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Print the position ids of a prompt, or check some.
+
+    By the rule of the model's own code in transformers 5.23: text counts from 0 (RoBERTa's kin
+    from the row after padding), each packed sequence anew, and padding is skipped. M-RoPE gives
+    each token of an image or a video three ids, of frames, rows and columns; text after it goes on
+    past its longer side. --check takes (tokens,) or (3, tokens), padding included, which is not
+    compared, and names the causes that give every id of the file.
+
+    Examples:
+      posenc positions -m qwen2-vl-7b --text 5,3 --grid 1,34,46
+      posenc positions -m llama-3-8b --text 100 --pad-left 28 --check ids.npy
+      posenc positions -m llama-3-8b --text 5,3,2
+      posenc positions -m qwen2-vl-7b --grid video:8,34,46@0.5 --json
+    """
+    flags = {"--model": model, "--config": config}
+    named = [(flag, name) for flag, name in flags.items() if name is not None]
+    if len(named) != 1:
+        raise InvalidInput("--model or --config: one of them is needed")
+    from posenc_cli.checks.position_ids import (
+        AXES,
+        PatchGrid,
+        Prompt,
+        check_ids,
+        check_prompt,
+        position_ids,
+        read_ids,
+    )
+    from posenc_cli.configs.config import read_config
+    from posenc_cli.configs.library import find
+    from posenc_cli.configs.position_rules import position_rule
+
+    ((flag, name),) = named
+    content = find(name).config if flag == "--model" else read_config(name)
+    rule = position_rule(content, name=name)
+    grids = tuple(PatchGrid(*each) for each in grid or ())
+    if not sum(text) and not grids:
+        raise InvalidInput("--text or --grid: one of them is needed")
+    prompt = Prompt(text or (1,) * (len(grids) + 1), grids, left, right)
+    check_prompt(rule, prompt)
+    patches = sum(each.frames * each.rows * each.columns for each in grids)
+    tokens = sum(prompt.text) + left + right + patches // rule.merge**2
+    check_size("--text and --grid", tokens, _MOST if check else LISTED_VALUES, "tokens")
+    own = position_ids(rule, prompt)
+    if check is not None:
+        return _report(check_ids(rule, prompt, read_ids(check, tokens)), console, as_json=as_json)
+    several = bool(grids)
+    rows = own if several else own[:1]
+    following = int(own[:, left : tokens - right].max()) + 1
+    if as_json:
+        names = AXES if several else ("position_ids",)
+        ids = {axis: row.tolist() for axis, row in zip(names, rows, strict=True)}
+        console.json("positions", {"model_type": rule.model_type, **ids, "next": following})
+    else:
+        console.result("\n".join(",".join(map(str, row)) for row in rows.tolist()))
+    return 0
+
+
+def _report(found: PositionCheck, console: Console, *, as_json: bool) -> int:
+    """Say how ids compare: the verdict, the cause, the first that differs."""
+    if as_json:
+        console.json(
+            "positions-check",
+            {
+                "ok": found.ok,
+                "causes": [{"cause": cause, "text": text} for cause, text in found.causes],
+                "differing": found.count,
+                "compared": found.compared,
+            }
+            | (
+                {}
+                if found.ok
+                else {
+                    "axis": found.first[0],
+                    "token": found.first[1],
+                    "expected": found.expected,
+                    "found": found.found,
+                }
+            ),
+        )
+    elif found.ok:
+        console.result(f"ok: all {found.compared} ids are the model's")
+    else:
+        axis, token = found.first
+        lines = [f"FAILED: {found.count} of {found.compared} ids differ"]
+        lines += [f"cause: {cause}: {text}" for cause, text in found.causes] or ["cause: unknown"]
+        lines += [f"token {token}, axis {axis}: expected {found.expected}, found {found.found}"]
+        if len(found.causes) > 1:
+            lines.append("this prompt does not tell these causes apart")
+        console.result("\n".join(lines))
+    return 0 if found.ok else 1

@@ -1,0 +1,78 @@
+"""By which rule a model's own code gives ids of positions to the tokens of a prompt.
+
+Text counts from 0, and padding is skipped, as generation in transformers has it; RoBERTa and its
+kin count from the row after that of padding. Models with M-RoPE give a token three ids, of frames,
+rows and columns, by their ``get_rope_index``, read in transformers 5.23. It has one of three rules
+for the frames of a video: a step of 1, a step of seconds, or a grid of its own for each frame.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.configs import nonrotary
+from posenc_cli.configs.config import resolve
+from posenc_cli.configs.keys import Keys
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files.gguf import GGUFHeader
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UNIT, SECONDS, APART = "unit", "seconds", "apart"
+SEEING: Mapping[str, str] = {
+    **dict.fromkeys(("paddleocr_vl", "qwen2_vl"), UNIT),
+    "qwen2_5_vl": SECONDS,
+    **dict.fromkeys(("glm46v", "glm4v", "glm4v_moe", "glm_ocr", "qwen3_5", "qwen3_5_moe"), APART),
+    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen4_exp"), APART),
+}
+"""The model types whose ``get_rope_index`` was read, and their rule for the frames of a video."""
+_MERGE, _PER_SECOND = 2, 4
+"""Patches to a side of a token, and ids to a second, of the vision configs without these keys."""
+
+
+class PositionRule(Record):
+    """How a model type counts.
+
+    start: the id of the first token; ``padding``: that of padding.
+    frames: the rule for the frames of a video, None of a model without axes that was read.
+    merge: how many patches to a side become one token; ``per_second``: ids to a second of video.
+    """
+
+    model_type: str
+    start: int = 0
+    padding: int = 0
+    frames: str | None = None
+    merge: int = _MERGE
+    per_second: float = _PER_SECOND
+
+
+def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> PositionRule:
+    """The rule of a config's model.
+
+    Raises: InvalidInput where nothing reads it, or it is a file of GGUF.
+    """
+    if isinstance(config, GGUFHeader):
+        raise InvalidInput(f"{name}: is a GGUF file; ids of positions need a config.json")
+    own = config.get("model_type")
+    frames = SEEING.get(own.removesuffix("_text")) if isinstance(own, str) else None
+    if frames is not None:
+        vision = config.get("vision_config")
+        keys = Keys(vision if isinstance(vision, dict) else {}, name=name, prefix="vision_config.")
+        merge, rate = keys.count("spatial_merge_size"), keys.number("tokens_per_second")
+        return PositionRule(
+            str(own),
+            frames=frames,
+            merge=int(merge.value) if merge else _MERGE,
+            per_second=float(rate.value) if rate else _PER_SECOND,
+        )
+    resolved = resolve(config, name=name)
+    kind = resolved.model_type
+    family = nonrotary.FAMILIES.get(kind)
+    if family is None or family.offset != "padding":
+        return PositionRule(kind)
+    (layers,) = resolved.layers
+    first = layers.derived.get("first_position")
+    start = int(first.value if first else layers.values().get("offset", 0))
+    return PositionRule(kind, start=start, padding=max(start - 1, 0))

@@ -1,0 +1,97 @@
+"""``posenc positions``: what it prints, what it compares, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+LLAMA = ("positions", "-m", "llama-3-8b")
+QWEN = ("positions", "-m", "qwen2-vl-7b")
+
+
+def test_three_rows_of_a_prompt_with_an_image(call):
+    status, out, _ = call(*QWEN, "--text", "2,1", "--grid", "1,4,4")
+    assert (status, out.splitlines()) == (0, ["0,1,2,2,2,2,4", "0,1,2,2,3,3,4", "0,1,2,3,2,3,4"])
+
+
+def test_json_has_a_row_an_axis_and_where_generation_goes_on(call):
+    shown = json.loads(call(*QWEN, "--grid", "1,2,6", "--json")[1])
+    assert shown["schema"] == "posenc/positions/1"
+    assert (shown["rows"], shown["columns"]) == ([0, 1, 1, 1, 4], [0, 1, 2, 3, 4])
+    assert (shown["frames"], shown["next"]) == ([0, 1, 1, 1, 4], 5)
+
+
+@pytest.mark.parametrize(
+    ("model", "row"), [("llama-3-8b", "0,0,0,1,2"), ("roberta-base", "1,1,2,3,4")]
+)
+def test_text_has_one_row_which_roberta_begins_after_padding(call, model, row):
+    asked = ("positions", "-m", model, "--text", "3", "--pad-left", "2")
+    assert call(*asked) == (0, f"{row}\n", "")
+
+
+def test_packed_sequences_begin_anew(call):
+    assert call(*LLAMA, "--text", "3,2")[1] == "0,1,2,0,1\n"
+
+
+@pytest.mark.parametrize(
+    ("ids", "status", "said"),
+    [
+        ([9, 9, 0, 1, 2], 0, "ok: all 3 ids are the model's"),
+        ([0, 1, 2, 3, 4], 1, "cause: padding: left padding is counted as tokens"),
+        ([0, 0, 0, 2, 1], 1, "cause: unknown"),
+    ],
+)
+def test_a_file_is_compared_and_its_cause_named(call, tmp_path, ids, status, said):
+    np.save(tmp_path / "ids.npy", np.array(ids))
+    asked = (*LLAMA, "--text", "3", "--pad-left", "2", "--check", str(tmp_path / "ids.npy"))
+    assert call(*asked)[0] == status
+    assert said in call(*asked)[1]
+    shown = json.loads(call(*asked, "--json")[1])
+    assert shown["ok"] is (status == 0)
+    assert ("expected" in shown) is (status == 1)
+
+
+def test_one_position_on_all_axes_is_named_and_none_at_all_is_not(call, tmp_path):
+    asked = (*QWEN, "--text", "0,0", "--grid", "1,2,6", "--check", str(tmp_path / "ids.csv"))
+    np.savetxt(tmp_path / "ids.csv", np.tile(np.arange(3), (3, 1)), delimiter=",", fmt="%d")
+    status, out, _ = call(*asked)
+    assert (status, "cause: one axis: " in out) == (1, True)
+    np.savetxt(tmp_path / "ids.csv", np.zeros((3, 3)), delimiter=",", fmt="%d")
+    assert "cause: unknown" in call(*asked)[1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (("positions", "--text", "3"), "--model or --config: one of them is needed"),
+        (LLAMA, "--text or --grid: one of them is needed"),
+        ((*LLAMA, "--text", "x"), "must be numbers of tokens"),
+        ((*LLAMA, "--text", "0"), "--text or --grid: one of them is needed"),
+        ((*QWEN, "--grid", "1,4"), "must be FRAMES,ROWS,COLUMNS"),
+        ((*QWEN, "--grid", "1,4,4@2"), "must be FRAMES,ROWS,COLUMNS"),
+        ((*QWEN, "--grid", "1,3,4"), "multiples of 2"),
+        ((*QWEN, "--grid", "9,9999998,9999998"), "tokens"),
+        ((*LLAMA, "--text", "9e99"), "tokens"),
+        ((*LLAMA, "--grid", "1,4,4"), "was not read in its code"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line_of_status_2(call, asked, said):
+    status, _, err = call(*asked)
+    assert (status, said in err, err.count("posenc:")) == (2, True, 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (np.arange(4), "the prompt has 3 tokens"),
+        (np.array([0, 1, 1.5]), "ids are whole numbers"),
+        (np.array([0, 1, np.nan]), "ids are whole numbers below 2^53"),
+        (np.arange(6).reshape(2, 3), "holds a 2×3 array"),
+    ],
+)
+def test_a_file_of_something_else_is_refused(call, tmp_path, values, said):
+    np.save(tmp_path / "ids.npy", values)
+    status, _, err = call(*LLAMA, "--text", "3", "--check", str(tmp_path / "ids.npy"))
+    assert (status, said in err) == (2, True)
