@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs import (
+    candle_rules,
     exllama_rules,
     llama_cpp_rules,
     mlx_rules,
@@ -196,6 +197,7 @@ RUNTIMES: Mapping[str, Runtime] = {
         onnx_rules.RUNTIME,
         exllama_rules.RUNTIME,
         tensorrt_llm_rules.RUNTIME,
+        candle_rules.RUNTIME,
     )
 }
 """The runtimes by name, transformers 5 first."""
@@ -209,5 +211,6 @@ DIFFERENCES: tuple[RuntimeDifference, ...] = (
     *onnx_rules.DIFFERENCES,
     *exllama_rules.DIFFERENCES,
     *tensorrt_llm_rules.DIFFERENCES,
+    *candle_rules.DIFFERENCES,
 )
 """Every known difference, those of a runtime in the order in which they are applied."""

@@ -622,3 +622,16 @@ def test_llama_cpp_turns_the_layers_of_granite_swa_that_a_base_of_0_leaves_untur
     stated = config("granite_swa", None, num_hidden_layers=4, layer_rope_theta=[0, 1e4, 1e4, 1e4])
     with pytest.raises(InvalidInput, match="turns every layer by rope_theta, whatever"):
         resolve(stated, runtime="llama.cpp")
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        (config("qwen2", _EIGHTFOLD, rope_parameters=_EIGHTFOLD), "beside rope_parameters was not"),
+        ({"model_type": "llava", "text_config": config("llama", None)}, "as the text model of"),
+        (config("qwen3", None, head_dim=None), "its qwen3 fails on a file without head_dim"),
+    ],
+)
+def test_candle_is_asked_for_nothing_that_was_not_read(stated, words):
+    with pytest.raises(InvalidInput, match=f"^--as candle: .*{words}"):
+        resolve(stated, runtime="candle")

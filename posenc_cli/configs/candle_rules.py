@@ -1,0 +1,130 @@
+"""How candle departs from transformers 5: each model file deserializes the keys that it names.
+
+A field that is no Option and has no default must be there, unknown keys are passed over, and
+nothing is read of ``rope_parameters``. Llama alone knows a stretch, that of Llama 3; every other
+file turns plainly, whatever ``rope_scaling`` says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posenc_cli.configs.runtime_rules import (
+    HUB,
+    ORIGINAL,
+    SCALED,
+    Runtime,
+    RuntimeDifference,
+    check_share,
+    not_read,
+    of_types,
+    plain,
+    refused,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from posenc_cli.configs.runtime_rules import Changes, LayerReading
+
+NAME = "candle"
+HEADS: Mapping[str, str] = {
+    **dict.fromkeys(("llama", "olmo", "olmo2", "qwen2", "qwen2_moe", "starcoder2"), "divided"),
+    **dict.fromkeys(("gemma", "gemma2", "helium", "qwen3", "qwen3_moe"), "stated"),
+    **dict.fromkeys(("glm4", "mistral"), "either"),
+}
+"""Where a model's file takes the columns of a head from, ``head_dim`` or the quotient."""
+_SHARE = "partial_rotary_factor"
+_BASE_OF_LLAMA = 10_000.0
+_LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL, "rope_type")
+
+
+def candle_fields(reading: LayerReading) -> Changes:
+    """What serde refuses.
+
+    Raises: InvalidInput.
+    """
+    kind, stated = reading.model_type, reading.config
+    if reading.prefix:
+        raise not_read(NAME, f"{kind} as the text model of another")
+    if stated.get("rope_scaling") and stated.get("rope_parameters"):
+        raise not_read(NAME, "rope_scaling beside rope_parameters")
+    needed = [] if kind == "llama" else ["rope_theta"]
+    needed += ["head_dim"] if HEADS[kind] == "stated" else []
+    missing = [key for key in needed if stated and stated.get(key) is None]
+    scaling = stated.get("rope_scaling") if kind == "llama" else None
+    missing += [key for key in _LLAMA3 if scaling is not None and scaling.get(key) is None]
+    if missing:
+        raise refused(NAME, f"its {kind} fails on a file without {missing[0]}")
+    if "rope_theta" in stated and stated["rope_theta"] is None:
+        raise refused(NAME, "it fails where rope_theta is null")
+    if scaling is not None and scaling["rope_type"] not in ("llama3", "default"):
+        raise refused(NAME, "its llama knows the rope types llama3 and default alone")
+    return {}
+
+
+def candle_head(reading: LayerReading) -> Changes:
+    """The columns of a head, and how many of them turn."""
+    kind, top = reading.model_type, reading.top
+    hidden, heads, own = map(top.count, ("hidden_size", "num_attention_heads", "head_dim"))
+    if not reading.config:
+        return {}
+    head = own.value if own and HEADS[kind] != "divided" else None
+    if head is None and hidden and heads:
+        head = hidden.value // heads.value
+    head = int(head or reading.params["dim"])
+    share = top.number(_SHARE) if kind == "glm4" else None
+    if share is not None:
+        check_share(NAME, _SHARE, float(share.value), head)
+    return {"dim": head, "partial": float(share.value) if share else None}
+
+
+def candle_base(reading: LayerReading) -> Changes:
+    """The base of the top level, and no stretch but Llama 3's in Llama."""
+    if not reading.config:
+        return {}
+    stated = reading.top.number("rope_theta")
+    base = {"base": float(stated.value) if stated else _BASE_OF_LLAMA}
+    scaling = reading.config.get("rope_scaling")
+    if reading.scheme != "rope-llama3" or reading.model_type != "llama" or not scaling:
+        return base if reading.scheme == "rope" else {**plain(reading), **base}
+    original = reading.entry.count(ORIGINAL)
+    return {**base, ORIGINAL: original.value if original else None}
+
+
+_CANDLE = (
+    f"{HUB}/huggingface/candle/blob/2a13b0f3ff62f7e67013597f2996f764c5735e21/"
+    "candle-transformers/src/models"
+)
+
+RUNTIME = Runtime(NAME, "0.11.0", of_types(SCALED, *HEADS))
+
+DIFFERENCES = (
+    RuntimeDifference(
+        NAME,
+        "fields",
+        SCALED,
+        "fails without rope_theta but in Llama, and on stretches of a Llama other than llama3",
+        f"{_CANDLE}/llama.rs",
+        candle_fields,
+    ),
+    RuntimeDifference(
+        NAME,
+        "head size",
+        SCALED,
+        "takes hidden_size / num_attention_heads, or head_dim alone, and turns whole heads but "
+        "where a GLM 4 has partial_rotary_factor at the top level",
+        f"{_CANDLE}/qwen2.rs",
+        candle_head,
+    ),
+    RuntimeDifference(
+        NAME,
+        "container",
+        SCALED,
+        "reads rope_theta of the top level alone, 10000 in a Llama without it, and no stretch "
+        "but llama3 in Llama",
+        f"{_CANDLE}/llama.rs",
+        candle_base,
+    ),
+)
+"""Its known differences, in the order in which they are applied."""

@@ -1,0 +1,160 @@
+"""Ask candle's own model code by which frequencies its layers turn, on a machine with rustc.
+
+Usage: python -m tools.candle_layers FOLDER [--check]
+
+FOLDER is candle's source. The lines of a model's file that compute its frequencies are compiled as
+they stand, in a program that has nothing else of it; what serde asks of a config is read off the
+struct: a field that is no Option and has no default must be there, and unknown keys are passed
+over. Which columns turn together is the function that the file calls. The answers go to
+tests/golden/engines_candle.json and .npz; ``--check`` compares them with these.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tools.engine_layers import Turn, finish, remade
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GOLDEN = "engines_candle"
+FILES = {"glm4": "glm4_new", "qwen3_moe": "qwen3"}
+"""The file of a model type, where it has another name."""
+SPEAKING = (
+    *("hidden_size", "num_attention_heads", "head_dim", "rope_theta", "partial_rotary_factor"),
+    "max_position_embeddings",
+)
+"""Fields that say something of the rotation; of others small sizes stand in."""
+SCALING = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+_FOLDER: list[Path] = []
+
+
+def source_of(kind: str) -> str:
+    """The file of a model type."""
+    name = FILES.get(kind, kind)
+    return (_FOLDER[0] / "candle-transformers/src/models" / f"{name}.rs").read_text("utf-8")
+
+
+def fields_of(source: str) -> dict[str, tuple[str, bool]]:
+    """The speaking fields of a config: the type of each, and whether serde does without."""
+    found = re.search(r"pub struct (?:Llama)?Config \{(.*?)\n\}", source, re.DOTALL)
+    assert found is not None
+    fields = {}
+    for attribute, name, kind in re.findall(
+        r"((?:#\[serde\([^\n]*\)\]\s*)?)(?:pub )?(\w+): ([\w<>]+),", found[1]
+    ):
+        if name in SPEAKING:
+            fields[name] = kind, "default" in attribute or kind.startswith("Option")
+    return fields
+
+
+def program_of(source: str) -> str:
+    """A program that prints the frequencies of the fields that are its arguments."""
+    fields = fields_of(source)
+    members = "".join(f"{name}: {kind}, " for name, (kind, _) in fields.items())
+    made = "".join(
+        f"{name}: given({place}).map(|x| x as {kind.removeprefix('Option<').rstrip('>')})"
+        + ("" if kind.startswith("Option") else ".unwrap()")
+        + ", "
+        for place, (name, (kind, _)) in enumerate(fields.items(), 1)
+    )
+    method = re.search(r"(?:pub )?fn head_dim\(&self\) -> usize \{.*?\n    \}", source, re.DOTALL)
+    if "fn calculate_default_inv_freq" in source:
+        plain = re.search(r"fn calculate_default_inv_freq.*?\n\}", source, re.DOTALL)
+        scaled = re.search(r"let low_freq_wavelen.*?\.collect::<Vec<_>>\(\)", source, re.DOTALL)
+        assert plain is not None
+        assert scaled is not None
+        numbers = "".join(
+            f"{name}: given({place}).unwrap() as {'usize' if 'max' in name else 'f32'}, "
+            for place, name in enumerate(SCALING, 1 + len(fields))
+        )
+        own = (
+            f"{plain[0]}\nstruct Scaling {{ factor: f32, low_freq_factor: f32, "
+            "high_freq_factor: f32, original_max_position_embeddings: usize }\n"
+            "fn inv_freq(config: &Config) -> Vec<f32> {\n"
+            f"if given({1 + len(fields)}).is_none() {{ return calculate_default_inv_freq(config) }}"
+            f"let rope_scaling = Scaling {{ {numbers} }};\n{scaled[0]}\n}}"
+        )
+    else:
+        body = re.search(
+            r"fn new\(\s*dtype: DType.*?Result<Self> \{(.*?collect\(\);)", source, re.S
+        )
+        assert body is not None
+        own = f"fn inv_freq(cfg: &Config) -> Vec<f32> {{ {body[1]}\ninv_freq }}"
+    return (
+        "#![allow(unused, non_snake_case)]\nuse std::f32::consts::PI;\n"
+        "fn given(n: usize) -> Option<f64> { "
+        "std::env::args().nth(n).and_then(|text| text.parse().ok()) }\n"
+        f"struct Config {{ {members} }}\nimpl Config {{ {method[0] if method else ''} }}\n{own}\n"
+        f"fn main() {{ let config = Config {{ {made} }};\n"
+        'for f in inv_freq(&config) { println!("{:?}", f); } }'
+    )
+
+
+def fails(message: str) -> None:
+    """What serde says of a config is an answer of the engine's, and no error of this file."""
+    exec(compile("raise ValueError(message)", "serde", "exec"), {"message": message})
+
+
+@functools.cache
+def compiled(kind: str) -> Path:
+    """The program of a model type."""
+    folder = Path(tempfile.mkdtemp())
+    (folder / "main.rs").write_text(program_of(source_of(kind)), "utf-8")
+    command = ["rustc", "--edition", "2021", "-o", str(folder / "main"), str(folder / "main.rs")]
+    if subprocess.run(command, check=False).returncode:
+        raise RuntimeError(f"{kind}: its lines do not compile alone")
+    return folder / "main"
+
+
+def turn(values: dict[str, Any], _layer: int, _length: int | None) -> Turn:
+    """How a layer turns, or what serde would refuse."""
+    kind = values["model_type"]
+    source = source_of(kind)
+    given = []
+    for name, (type_name, optional) in fields_of(source).items():
+        value = values.get(name)
+        if value is None and (not optional or (name in values and "Option" not in type_name)):
+            fails(f"missing field `{name}`" if name not in values else "invalid type: null")
+        given.append("" if value is None else repr(value))
+    if "rope_theta" not in values and "fn default_rope" in source:
+        given[list(fields_of(source)).index("rope_theta")] = re.search(  # type: ignore[index]
+            r"fn default_rope\(\) -> f32 \{\s*([\d_.]+)", source
+        )[1].replace("_", "")
+    scaling = values.get("rope_scaling") if "Llama3RopeConfig" in source else None
+    if scaling is not None:
+        for name in (*SCALING, "rope_type"):
+            if scaling.get(name) is None:
+                fails(f"missing field `{name}`")
+        if scaling["rope_type"] not in ("llama3", "default"):
+            fails(f"unknown variant `{scaling['rope_type']}`")
+        if scaling["rope_type"] == "llama3":
+            given += [repr(scaling[name]) for name in SCALING]
+    told = subprocess.run([compiled(kind), *given], check=True, capture_output=True, text=True)
+    frequencies = np.array([np.float32(line) for line in told.stdout.split()], np.float64)
+    layout = "interleaved" if re.search(r"rotary_emb::rope_i(?:_slow)?\(", source) else "half"
+    return Turn(frequencies, 1.0, layout)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Ask candle, and write or compare; the status is 1 where bytes differ."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
+    parser.add_argument("folder", type=Path, help="candle's source")
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    options = parser.parse_args(arguments)
+    _FOLDER[:] = [options.folder]
+    return finish(remade(GOLDEN, "candle", turn), check=options.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
