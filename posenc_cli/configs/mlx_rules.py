@@ -199,6 +199,8 @@ def _base(reading: LayerReading, known: MlxClass) -> float:
     if known.reads_parameters and reading.container == "rope_parameters":
         nested = reading.entry.number("rope_theta")
         stated = first(stated, nested) if reading.model_type == "qwen3" else first(nested, stated)
+        if reading.model_type == "glm_moe_dsa":
+            stated = nested
     if stated is not None:
         return float(stated.value)
     if known.base is None:
@@ -252,9 +254,13 @@ def mlx_hybrid(reading: LayerReading) -> Changes:
         raise refused(NAME, f"it has no class for a text model alone, of {reading.model_type}")
     if reading.config.get("rope_parameters") and reading.config.get("rope_scaling"):
         raise not_read(NAME, "rope_scaling beside rope_parameters")
-    nested = reading.container == "rope_parameters"
-    share = reading.entry.number(_SHARE) if nested else None
-    base = reading.entry.number("rope_theta") if nested else None
+    nested = bool(reading.config.get("rope_parameters"))
+    if "rope_parameters" in reading.config and not nested and reading.config.get("rope_scaling"):
+        raise not_read(NAME, "rope_scaling beside rope_parameters of nothing")
+    keys = reading.entry if nested else reading.top
+    said = nested or "rope_parameters" in reading.config  # else it takes an object of its own
+    share = keys.number(_SHARE) if said else None
+    base = keys.number("rope_theta") if said else None
     hidden, heads = reading.top.count("hidden_size"), reading.top.count("num_attention_heads")
     changes: dict[str, Any] = {} if nested and reading.scheme in SCALED else plain(reading)
     if reading.top.count("head_dim") is None and hidden and heads:

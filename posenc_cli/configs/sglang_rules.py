@@ -212,11 +212,13 @@ def sglang_seeing(reading: LayerReading) -> Changes:
         check_interval(reading, runtime=NAME)
         if reading.config and reading.top.count(INTERVAL) is None:
             raise refused(NAME, f"its {reading.model_type} fails on a file without {INTERVAL}")
-        if reading.config and not {"rope_type", "type"} & {*reading.rope}:
-            raise refused(NAME, f"its {reading.model_type} fails on a file without a rope type")
+        if reading.config and not reading.rope:
+            raise refused(NAME, f"its {reading.model_type} fails on a file without a rope object")
         stated = reading.top.number(_SHARE)
         changes = {"partial": float(stated.value) if stated else 0.25}
         check_share(NAME, _SHARE, changes["partial"], reading.params["dim"])
+        if reading.config and not {"rope_type", "type"} & {*reading.rope}:
+            return {**plain(reading), **changes}
     share = changes.get("partial") or reading.params.get("partial") or 1.0
     pairs, sections = int(reading.params["dim"] * share) // 2, reading.params.get("sections")
     if sections and sum(sections) != pairs and reading.rope.get("mrope_section"):
@@ -349,7 +351,8 @@ DIFFERENCES = (
         "partial rotation",
         frozenset({"mrope", "rope"}),
         "turns the share of partial_rotary_factor (Qwen 3.5: of the top level, a quarter without "
-        "it; GLM-OCR: half without it), and cuts sections that do not fill it",
+        "it; GLM-OCR: half without it), cuts sections that do not fill it, and turns a Qwen 3.5 "
+        "without a rope type by one position",
         f"{_SGLANG}/layers/rotary_embedding/mrope.py",
         sglang_seeing,
         HYBRID | {"glm_ocr_text"},

@@ -248,7 +248,7 @@ RUNTIMES = (
             **of_types(SCALED, *OWN),
             **of_types(SCALED | {"nope"}, *SKIPPING),
             **of_types(SCALED | LONGROPE, *PHI),
-            **of_types(PLAIN_ROPE | YARN, *MLA),
+            **of_types(frozenset({"rope"}) | YARN, *MLA),
             **of_types(SCALED, "gpt_oss"),
             **of_types(PLAIN_ROPE | {"rope-proportional"}, "gemma4_text"),
             **of_types(PLAIN_ROPE, "modernbert"),
