@@ -41,6 +41,7 @@ from posenc_cli.configs.runtime_rules import (
     YARN,
     Runtime,
     RuntimeDifference,
+    always,
     always_truncated,
     any_share,
     check_interval,
@@ -103,11 +104,6 @@ def llama_cpp_lost(reading: LayerReading) -> Changes:
         share = reading.top.number("rotary_pct")
         changes["partial"] = float(share.value) if share else _SHARE_OF_NEOX
     return changes
-
-
-def llama_cpp_share(_reading: LayerReading) -> Changes:
-    """Whole heads turn where a class does not write how many columns do."""
-    return {"partial": None}
 
 
 def llama_cpp_llama3(reading: LayerReading) -> Changes:
@@ -199,11 +195,6 @@ def llama_cpp_longrope(reading: LayerReading) -> Changes:
     }
 
 
-def llama_cpp_dynamic(_reading: LayerReading) -> Changes:
-    """llama.cpp's converter leaves dynamic out."""
-    return {"scheme": "rope", "factor": None, "max_position_embeddings": None, "seq_len": None}
-
-
 _LLAMA_CPP = f"{HUB}/ggml-org/llama.cpp"
 _WITHOUT_SHARE = (OF_LLAMA | STRETCHED | GRANITE | LOST | DEEPSEEK) - WRITING_SHARES | {
     *("cohere", "cohere2", "gemma3_text", "gpt_oss", "ministral3", "olmo3")
@@ -233,7 +224,7 @@ DIFFERENCES = (
         SCALED,
         "turns whole heads: its converter writes the columns that turn of other models alone",
         f"{_LLAMA_CPP}/blob/master/conversion/llama.py",
-        llama_cpp_share,
+        always(partial=None),
         _WITHOUT_SHARE,
         converted=True,
     ),
@@ -504,7 +495,7 @@ DIFFERENCES = (
         DYNAMIC,
         "does not stretch: its converter leaves the type out",
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
-        llama_cpp_dynamic,
+        always(scheme="rope", factor=None, max_position_embeddings=None, seq_len=None),
     ),
 )
 """Its known differences, in the order in which they are applied."""

@@ -22,6 +22,7 @@ from posenc_cli.configs.runtime_rules import (
     YARN,
     Runtime,
     RuntimeDifference,
+    always,
     always_truncated,
     check_interval,
     check_share,
@@ -241,7 +242,7 @@ def mlx_seeing(reading: LayerReading) -> Changes:
     kind = stated.get("type") or stated.get("rope_type", "default")
     if kind == "mrope" and "mrope_section" not in stated:
         raise refused(NAME, "it fails on the type mrope without mrope_section")
-    return {**mlx_container(reading), **plain(reading), **mlx_whole(reading)}
+    return {**mlx_container(reading), **plain(reading), "partial": None}
 
 
 def mlx_hybrid(reading: LayerReading) -> Changes:
@@ -269,11 +270,6 @@ def mlx_hybrid(reading: LayerReading) -> Changes:
     changes["base"] = float(base.value) if base else CLASSES[reading.model_type].base
     check_share(NAME, _SHARE, changes["partial"], changes.get("dim") or reading.params["dim"])
     return changes
-
-
-def mlx_whole(_reading: LayerReading) -> Changes:
-    """Whole heads turn where a class does not know how many columns do."""
-    return {"partial": None}
 
 
 def mlx_share(reading: LayerReading) -> Changes:
@@ -416,7 +412,7 @@ DIFFERENCES = (
         SCALED,
         "turns whole heads: its class of this model does not know partial_rotary_factor",
         f"{_MLX}/llama.py",
-        mlx_whole,
+        always(partial=None),
         frozenset(CLASSES) - READING_SHARES - SEEING,
     ),
     RuntimeDifference(

@@ -130,6 +130,11 @@ def of_types(schemes: frozenset[str], *model_types: str) -> dict[str, frozenset[
     return dict.fromkeys(model_types, schemes)
 
 
+def always(**changes: Any) -> Callable[[LayerReading], Changes]:
+    """The rule that makes the same changes of every config."""
+    return lambda _reading: changes
+
+
 def not_read(runtime: str, what: str) -> UnknownReading:
     """The error that what a runtime makes of something was not read in its code."""
     return UnknownReading(

@@ -234,11 +234,6 @@ def sglang_interleaved(reading: LayerReading) -> Changes:
     return {} if stated is None or stated.value else {"layout": "half"}
 
 
-def sglang_plain(reading: LayerReading) -> Changes:
-    """Classes that hand no stretch on."""
-    return plain(reading)
-
-
 def sglang_original(reading: LayerReading) -> Changes:
     """The original length in the rope object, which some classes write over."""
     own = reading.entry.count(ORIGINAL)
@@ -449,7 +444,7 @@ DIFFERENCES = (
         SCALED - {"rope"},
         "builds a plain rotation for this model, whatever rope_scaling says",
         f"{_SGLANG}/models/mixtral.py",
-        sglang_plain,
+        plain,
         PLAIN,
     ),
     RuntimeDifference(

@@ -20,6 +20,7 @@ from posenc_cli.configs.runtime_rules import (
     YARN,
     Runtime,
     RuntimeDifference,
+    always,
     always_truncated,
     any_share,
     check_share,
@@ -175,11 +176,6 @@ def tensorrt_columns(reading: LayerReading) -> Changes:
     return {"partial": stated.value / head}
 
 
-def tensorrt_pairs(_reading: LayerReading) -> Changes:
-    """Attention to latents is never told otherwise, and its kernels turn columns two by two."""
-    return {"layout": "interleaved"}
-
-
 def tensorrt_original(reading: LayerReading) -> Changes:
     """The original length of the rope object, else the context."""
     own = reading.entry.count(ORIGINAL)
@@ -311,7 +307,7 @@ DIFFERENCES = (
         PLAIN_ROPE | YARN,
         "turns adjacent columns, whatever rope_interleave says",
         f"{_FIRST}/_torch/models/modeling_deepseekv3.py",
-        tensorrt_pairs,
+        always(layout="interleaved"),
         frozenset({"deepseek_v3"}),
     ),
     RuntimeDifference(

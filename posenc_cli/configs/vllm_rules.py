@@ -23,6 +23,7 @@ from posenc_cli.configs.runtime_rules import (
     YARN,
     Runtime,
     RuntimeDifference,
+    always,
     always_truncated,
     any_share,
     divided_head,
@@ -137,11 +138,6 @@ def vllm_glm_ocr(reading: LayerReading) -> Changes:
     return changes
 
 
-def vllm_layout(_reading: LayerReading) -> Changes:
-    """DeepSeek's columns turn two by two, whatever ``rope_interleave`` says."""
-    return {"layout": "interleaved"}
-
-
 def vllm_deepseek(reading: LayerReading) -> Changes:
     """VLLM's DeepSeek: g(mscale)/g(mscale_all_dim), 1 and 0 by default."""
     return {**magnitude_ratio(reading, NAME), **always_truncated(reading)}
@@ -187,11 +183,6 @@ def vllm_dynamic(reading: LayerReading) -> Changes:
     if trained is None:
         return {"scheme": "rope", "factor": None, "max_position_embeddings": None, "seq_len": None}
     return {"max_position_embeddings": trained.value, "seq_len": reading.length}
-
-
-def vllm_proportional(_reading: LayerReading) -> Changes:
-    """VLLM divides proportional frequencies by nothing."""
-    return {"factor": None}
 
 
 def vllm11_container(reading: LayerReading) -> Changes:
@@ -323,7 +314,7 @@ DIFFERENCES = (
         PLAIN_ROPE | YARN,
         "turns columns two by two, whatever rope_interleave says",
         f"{_VLLM}/models/deepseek_v2.py",
-        vllm_layout,
+        always(layout="interleaved"),
         MLA,
     ),
     RuntimeDifference(
@@ -394,7 +385,7 @@ DIFFERENCES = (
         frozenset({"rope-proportional"}),
         "ignores factor",
         f"{_VLLM}/{_ROTARY}/gemma4_rope.py",
-        vllm_proportional,
+        always(factor=None),
     ),
     RuntimeDifference(
         _OLD,
