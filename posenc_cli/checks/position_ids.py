@@ -76,7 +76,8 @@ class Habits(Record):
 class PositionCheck(Record):
     """How given ids compare with a model's: ``causes`` are words and texts, each gives all ids.
 
-    ``first`` is the axis and the token where they first differ, ``count`` how many ids do.
+    ``first`` is the axis and the token where they first differ, ``count`` how many ids do;
+    ``several`` says that tokens have an id on each of three axes.
     """
 
     ok: bool
@@ -86,6 +87,7 @@ class PositionCheck(Record):
     expected: int = 0
     found: int = 0
     causes: tuple[tuple[str, str], ...] = ()
+    several: bool = False
 
 
 def check_prompt(rule: PositionRule, prompt: Prompt) -> None:
@@ -205,6 +207,7 @@ def check_ids(rule: PositionRule, prompt: Prompt, given: Ids) -> PositionCheck:
         expected=int(expected[axis, token]),
         found=int(found[axis, token]),
         causes=_causes(rule, prompt, found, kept),
+        several=len(expected) > 1,
     )
 
 

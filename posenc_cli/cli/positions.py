@@ -180,9 +180,10 @@ def _report(found: PositionCheck, console: Console, *, as_json: bool) -> int:
         console.result(f"ok: all {found.compared} ids are the model's")
     else:
         axis, token = found.first
+        named = f", {('frames', 'rows', 'columns')[axis]}" if found.several else ""
         lines = [f"FAILED: {found.count} of {found.compared} ids differ"]
         lines += [f"cause: {cause}: {text}" for cause, text in found.causes] or ["cause: unknown"]
-        lines += [f"token {token}, axis {axis}: expected {found.expected}, found {found.found}"]
+        lines += [f"token {token}{named}: expected {found.expected}, found {found.found}"]
         if len(found.causes) > 1:
             lines.append("this prompt does not tell these causes apart")
         console.result("\n".join(lines))

@@ -141,6 +141,7 @@ def test_a_mistake_is_named_where_it_gives_every_id(rule, prompt, wrong, cause, 
     assert not found.ok
     assert [each for each, _ in found.causes] == [cause]
     assert words in found.causes[0][1]
+    assert found.several is bool(prompt.grids)
 
 
 def test_ids_that_no_mistake_gives_have_no_cause():
