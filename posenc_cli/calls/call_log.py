@@ -356,7 +356,8 @@ class _Calls:
         parts = list(self._parts())
         rules = list(self._rules())
         for some, rule in product(parts, rules):
-            if all(self._turned_at(call, rule.at(call)) for call in some.calls):
+            given = self._reproduces(rule.at, some)
+            if given and not any(self._reproduces(rival, some) for rival in rule.rivals):
                 evidence = self._evidence(some)
                 return (_irregular(rule.cause, rule.text + some.text, evidence),)
         for some in parts:
@@ -425,7 +426,12 @@ class _Calls:
         yield from CALL_RULES
         later = any(call.start for call in self._made)
         for block in sorted({*BLOCKS, self.first_wrong_row} - {0}):
-            yield from rules_of_blocks(block, later=later)
+            own, *others = (
+                rules_of_blocks(rows, later=later)
+                for rows in (block, 2 * block, max(1, block // 2))
+            )
+            for rule, *rivals in zip(own, *others, strict=True):
+                yield replace(rule, rivals=tuple(rival.at for rival in rivals))
         shown = next((call for call in self._wrong if call.rows > 1), self._wrong[0])
         read, explained = self._read(shown)
         lags = np.unique((read - shown.positions)[explained])
@@ -448,6 +454,10 @@ class _Calls:
             )
         )
         return before, after
+
+    def _reproduces(self, at: Callable[[MadeCall], Integers | Reals], some: _SomeCalls) -> bool:
+        """Whether the rows of calls are all turned where a rule says."""
+        return all(self._turned_at(call, at(call)) for call in some.calls)
 
     def _turned_at(self, call: MadeCall, used: Integers | Reals) -> bool:
         """Whether the rows of a call are turned as the reference turns them at these positions."""

@@ -46,11 +46,12 @@ class MadeCall(Record):
 
 
 class CallRule(Record):
-    """At which positions the rows of a call are turned."""
+    """At which positions the rows of a call are turned; ``rivals`` must not give them as well."""
 
     text: str
     at: Callable[[MadeCall], Integers | Reals]
     cause: Cause = Cause.POSITION_OFFSET
+    rivals: tuple[Callable[[MadeCall], Integers | Reals], ...] = ()
 
 
 def moved_by(by: Callable[[MadeCall], int]) -> Callable[[MadeCall], Integers]:

@@ -763,7 +763,7 @@ SHARED = "def f(x, p): return good(x, p[np.arange(len(p)) // 64 * 64])"
 @pytest.mark.parametrize(
     ("body", "positions", "said"),
     [
-        (LEFT, "0:17", "rows behind the last whole block of 64 are left as given"),
+        (LEFT, "0:17", "rows are turned at position 0, so not at all, in some calls"),
         (LEFT, "0:40", "rows behind the last whole block of 64 are left as given"),
         (LEFT, "0:100", "rows behind the last whole block of 64 are left as given"),
         (SHARED, "0:300", "all rows of a block of 64 are turned at the position of its first"),
