@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.inference.census import Census
     from posenc_cli.inference.evidence import Evidence
+    from posenc_cli.numerics.arrays import NumberArray
 
 MOST_TRIALS = 48
 """Of one way to read an array: judgement, for a trial takes milliseconds, and the dearest fit by
@@ -65,6 +66,8 @@ _NOTHING = (True, True, sys.maxsize, 0.0, math.inf, math.inf)
 """The rank of no trial, behind all others."""
 _LEAST_NUMBERS = 3
 """In a row: any two are a ladder of some base, and slopes of some largest bias."""
+_AXES_OF_IMAGES = 3
+"""Rows, columns and channels."""
 _LEAST_ROWS = 12
 """Rows of which a half still shows the rates of waves."""
 
@@ -109,10 +112,8 @@ def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     """What was tried, the best first."""
     if len(evidence.shape) == 1:
         return _row_attempts(evidence, notes) if evidence.moderate else []
-    if len(evidence.shape) == 3:
+    if len(evidence.shape) > 2:
         return _cube_attempts(evidence, notes)
-    if len(evidence.shape) != 2:
-        return []
     attempts = _matrix_attempts(evidence)
     if evidence.blank_rows == (0,) and not any(attempt.trial.fits for attempt in attempts):
         rest = replace(
@@ -261,7 +262,7 @@ def _bias_attempts(evidence: Evidence) -> list[Attempt]:
 
 
 def _cube_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
-    """Three axes: rows of a batch of one, heads of a bias, or a grid of vectors in either order."""
+    """Three axes or more: rows of a batch of one, heads of a bias, or a grid of vectors."""
     attempts = []
     batch = evidence.shape[1] == 1
     if batch:
@@ -270,21 +271,30 @@ def _cube_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
         if any(attempt.trial.fits_most for attempt in attempts):
             return attempts
     attempts = sorted([*attempts, *_bias_attempts(evidence)], key=_rank)
-    if any(attempt.trial.fits for attempt in attempts) or len(evidence.arrays) != 1 or batch:
+    if any(attempt.trial.fits for attempt in attempts) or batch:
         return attempts
-    first = evidence.arrays[0]
-    for text, flat in (
-        ("rows, columns and channels", first.reshape(-1, first.shape[2])),
-        ("channels, rows and columns", np.ascontiguousarray(first.reshape(first.shape[0], -1).T)),
-    ):
-        if flat.shape[0] > MOST_PLACES:
-            continue
-        as_matrix = replace(evidence, arrays=(flat,))
-        attempts_of_grid = _matrix_attempts(as_matrix)
+    for text, flat in _flattened(evidence):
+        attempts_of_grid = _matrix_attempts(replace(evidence, arrays=flat))
         if attempts_of_grid and attempts_of_grid[0].trial.fits_most:
             notes.append(f"the axes are {text}; rows are counted along the first two of these")
             return attempts_of_grid
     return attempts
+
+
+def _flattened(evidence: Evidence) -> Iterator[tuple[str, tuple[NumberArray, ...]]]:
+    """The matrices of a grid of vectors, whose places are counted along its axes in turn."""
+    axes = len(evidence.shape)
+    grid = "rows and columns" if axes == _AXES_OF_IMAGES else "those of the grid"
+    ways = [(f"{grid.replace(' and', ',')} and channels", axes - 1)]
+    ways += [("rows, columns and two of channels", axes - 2)] if axes > _AXES_OF_IMAGES else []
+    for text, kept in ways:
+        places = math.prod(evidence.shape[:kept])
+        if places <= MOST_PLACES:
+            yield text, tuple(array.reshape(places, -1) for array in evidence.arrays)
+    first, rest = evidence.shape[0], math.prod(evidence.shape[1:])
+    if rest <= MOST_PLACES:
+        turned = tuple(np.ascontiguousarray(a.reshape(first, -1).T) for a in evidence.arrays)
+        yield f"channels, {grid}", turned
 
 
 def _attempt_all(

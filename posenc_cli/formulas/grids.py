@@ -6,6 +6,7 @@ the axes: which axis comes first, where counting begins, and which frequencies e
 
 from __future__ import annotations
 
+from itertools import accumulate
 from math import lcm, prod
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -54,7 +55,8 @@ Grid = Annotated[
         "Columns of y (row) and x (column) on an image: mae: sin x, cos x, sin y, cos y; vit-mae "
         "(transformers' function, whose halves its ViT-MAE exchanges: mae): sin y, cos y, sin x, "
         "cos x; timm: sin y, sin x, cos y, cos x; detr: y, then x, sines and cosines alternating, "
-        "counted from 1. SD3, DiT and PixArt in diffusers: mae, with base_size. tensor2tensor (any "
+        "counted from 1. SD3, DiT and PixArt in diffusers: mae, with base_size. cogvideox: frames, "
+        "x, y, a quarter and three eighths twice of the columns. tensor2tensor (any "
         "number of axes): sines then cosines, axis after axis, and zeros in columns left over; "
         "positional-encodings (up to 3 axes): alternating, axis after axis, cut off at dim. "
         "Tokens that are on no grid, such as a class token, have no row here."
@@ -66,7 +68,9 @@ def sinusoidal_nd(
     base: Base = 10_000.0,
     grid: Grid = (14, 14),
     convention: Annotated[
-        Literal["mae", "vit-mae", "timm", "detr", "tensor2tensor", "positional-encodings"],
+        Literal[
+            "mae", "vit-mae", "timm", "detr", "cogvideox", "tensor2tensor", "positional-encodings"
+        ],
         Param("library whose order of columns, axes and frequencies is followed", source="MAE"),
     ] = "mae",
     normalize: Annotated[
@@ -87,6 +91,14 @@ def sinusoidal_nd(
             separator="x",
         ),
     ] = None,
+    interpolation_scale: Annotated[
+        tuple[float, ...] | None,
+        Param(
+            "what coordinates are divided by, one number or one an axis: diffusers'",
+            above=0,
+            maximum=1e9,
+        ),
+    ] = None,
 ) -> Sinusoids:
     """Sines and cosines of the coordinates on a grid, an equal share of the columns for each axis.
 
@@ -103,31 +115,37 @@ def sinusoidal_nd(
             f"--set base_size {_text(base_size)}: "
             + ("normalize=true has its own" if normalize else f"grid={_text(grid)} has other axes")
         )
+    scales = interpolation_scale or (1,)
+    if len(scales) not in (1, len(grid)):
+        raise InvalidInput(
+            f"--set interpolation_scale {as_text(scales)}: must be 1 number, or {len(grid)}"
+        )
     chosen = _SINUSOIDAL[convention]
-    pairs = chosen.pairs(convention, dim, grid)
-    axes = tuple(range(len(grid)))[:: -1 if chosen.last_axis_first else 1]
+    counts = chosen.counts(convention, dim, grid)
 
     def frequencies(xp: Any) -> Any:
+        return xp.concat([of_axis(xp, axis, pairs) for axis, pairs in counts])
+
+    def of_axis(xp: Any, axis: int, pairs: int) -> Any:
         steps = max(pairs - 1, 1) if chosen.ends_at_base else pairs
         ladder = 1 / base ** (xp.arange(0, pairs, 1) / steps)
         if base_size is not None:
-            return xp.concat([ladder * base_size[axis] / grid[axis] for axis in axes])
-        return xp.concat(
-            [ladder * _turns(xp, grid[axis]) if normalize else ladder for axis in axes]
-        )
+            ladder = ladder * base_size[axis] / grid[axis]
+        scaled = ladder / xp.asarray(scales[axis % len(scales)])
+        return scaled * _turns(xp, grid[axis]) if normalize else scaled
 
     return Sinusoids(
         Waves(
-            len(axes) * pairs,
+            sum(pairs for _, pairs in counts),
             frequencies,
             coordinates=_on_grid(
                 grid,
-                [axis for axis in axes for _ in range(pairs)],
+                [axis for axis, pairs in counts for _ in range(pairs)],
                 [(chosen.origin, 1) for _ in grid],
             ),
         ),
         width=dim,
-        placements=chosen.placements(dim, pairs, len(axes)),
+        placements=chosen.placements(dim, [pairs for _, pairs in counts]),
     )
 
 
@@ -141,41 +159,47 @@ class _GridConvention(Record):
 
     ``columns``: sines then cosines of each axis (``by-axis``), of all axes together
     (``by-function``), or alternating (``alternating``). ``rest``: what becomes of columns that do
-    not divide.
+    not divide. ``order`` and ``shares`` are those of the axes, where not as counted and alike.
     """
 
     columns: Literal["by-axis", "by-function", "alternating"]
     most_axes: int | None = 2
     rest: Literal["refused", "zero", "cut"] = "refused"
-    last_axis_first: bool = False
+    order: tuple[int, ...] = ()
+    shares: tuple[int, ...] = ()
     ends_at_base: bool = False
     origin: int = 0
 
-    def pairs(self, name: str, dim: int, grid: Sequence[int]) -> int:
-        """How many pairs of columns each axis of a grid has.
+    def counts(self, name: str, dim: int, grid: Sequence[int]) -> list[tuple[int, int]]:
+        """The axes of a grid in the order of their columns, and how many pairs each has.
 
         Raises: InvalidInput for a number of axes, or of columns, that the library has no rule for.
         """
         axes = len(grid)
         self._check_axes(name, grid)
-        if self.rest == "refused" and dim % (2 * axes):
+        shares = self.shares or (1,) * axes
+        whole = 2 * sum(shares)
+        if self.rest == "refused" and dim % whole:
             raise InvalidInput(
                 f"--dim {dim}: {name} gives sines and cosines of {axes} axes as many columns each, "
-                f"so dim must be a multiple of {2 * axes}",
+                f"so dim must be a multiple of {whole}",
                 hint="--set convention=tensor2tensor or positional-encodings take any dim",
             )
-        pairs = -(-dim // (2 * axes)) if self.rest == "cut" else dim // (2 * axes)
+        pairs = -(-dim // whole) if self.rest == "cut" else dim // whole
         if self.ends_at_base and pairs < 2:
             raise InvalidInput(
                 f"--dim {dim}: {name} spaces at least 2 frequencies an axis, so dim must be at "
                 f"least {4 * axes} for {axes} axes"
             )
-        return pairs
+        order = self.order or range(axes)
+        return [(axis, share * pairs) for axis, share in zip(order, shares, strict=True)]
 
     def _check_axes(self, name: str, grid: Sequence[int]) -> None:
-        if self.rest == "refused" and len(grid) != 2:
+        known = len(self.shares) or 2
+        if self.rest == "refused" and len(grid) != known:
+            sides = "frames x rows x columns" if known > 2 else "rows x columns"
             raise InvalidInput(
-                f"--set grid {_text(grid)}: {name} encodes 2 axes, rows x columns",
+                f"--set grid {_text(grid)}: {name} encodes {known} axes, {sides}",
                 hint="--set convention=tensor2tensor or positional-encodings have more",
             )
         if self.most_axes is not None and len(grid) > self.most_axes:
@@ -184,34 +208,34 @@ class _GridConvention(Record):
                 hint="--set convention=tensor2tensor has more",
             )
 
-    def placements(self, dim: int, pairs: int, axes: int) -> tuple[Placement, ...]:
+    def placements(self, dim: int, counts: Sequence[int]) -> tuple[Placement, ...]:
         """Which columns hold what."""
-        waves, used = axes * pairs, 2 * axes * pairs
+        waves = sum(counts)
+        used = 2 * waves
         if self.columns == "alternating":
             return (
                 Placement("sin", slice(0, dim, 2), slice(0, (dim + 1) // 2)),
                 Placement("cos", slice(1, dim, 2), slice(0, dim // 2)),
             )
-        if self.columns == "by-function":
-            return (
-                Placement("sin", slice(0, waves), slice(0, waves)),
-                Placement("cos", slice(waves, used), slice(0, waves)),
-            )
         placed = []
-        for first in range(0, waves, pairs):
-            own, start = slice(first, first + pairs), 2 * first
+        for end, pairs in zip(accumulate(counts), counts, strict=True):
+            own, start = slice(end - pairs, end), 2 * (end - pairs)
+            apart = pairs
+            if self.columns == "by-function":
+                start, apart = end - pairs, waves
             placed += [
                 Placement("sin", slice(start, start + pairs), own),
-                Placement("cos", slice(start + pairs, start + 2 * pairs), own),
+                Placement("cos", slice(start + apart, start + apart + pairs), own),
             ]
         return (*placed, *([Placement("zero", slice(used, dim))] if used < dim else []))
 
 
 _SINUSOIDAL = {
-    "mae": _GridConvention("by-axis", last_axis_first=True),
+    "mae": _GridConvention("by-axis", order=(1, 0)),
     "vit-mae": _GridConvention("by-axis"),
     "timm": _GridConvention("by-function"),
     "detr": _GridConvention("alternating", origin=1),
+    "cogvideox": _GridConvention("by-axis", None, order=(0, 2, 1), shares=(2, 3, 3)),
     "tensor2tensor": _GridConvention("by-axis", most_axes=None, rest="zero", ends_at_base=True),
     "positional-encodings": _GridConvention("alternating", most_axes=3, rest="cut"),
 }
@@ -227,23 +251,29 @@ _SINUSOIDAL = {
         "the pairs of each axis turn by x · θ_i, θ_i = base^(−i/n) of the n pairs of the axis; "
         "pixtral: base^(−2i/2n) for rows, base^(−(2i+1)/2n) for columns; dinov3: by 2π · c · θ_i, "
         "c the centre of a patch, where the image goes from −1 to 1; liere: by "
-        "c · e^(−4i/(n − 1)), c from 0 at the first place to 1 at the last"
+        "c · e^(−4i/(n − 1)), c from 0 at the first place to 1 at the last; eva-pixels: by "
+        "c · π · (base/2)^(i/(n − 1)), c from −1 at the first place to 1 at the last; "
+        "lucidrains-pixel: by c · π · (1 + (base/2 − 1) · i/(n − 1))"
     ),
     convention=(
         "Axis of the pairs, in order: rows then columns of the grid; llama4: columns then rows; "
         "video (wan, hunyuan-video, cogvideox): frames, rows, columns. Columns that turn with "
         "each: as many; wan: 44, 42, 42 of 128 (p − 2⌊p/3⌋, ⌊p/3⌋, ⌊p/3⌋ of p pairs); "
-        "hunyuan-video: 16, 56, 56 of 128; cogvideox: 16, 24, 24 of 64. Layout: half over all "
-        "columns (pixtral, qwen2-vl, dinov3: HWHW), half within each axis (gemma4: HHWW), "
-        "interleaved (llama4, liere and video). llama4 counts from 1. Base: 100 (dinov3, gemma4), "
-        "e^4 (liere), 256 (hunyuan-video), 10000 (the others). Tokens that are on no grid (class "
-        "and register tokens of dinov3, liere and llama4, text of cogvideox and hunyuan-video) do "
-        "not turn and have no row here. Rows are in row-major order: Qwen2-VL feeds its patches "
-        "in 2 × 2 blocks. Gemma 4's image processor gives its module (x, y), whose first half "
-        "then follows columns: order=wh. CogVideoX 1.0 spreads the rows and columns of other "
-        "sizes over a crop of the grid that it was trained on: base_size=30x45; 1.5 counts them. "
-        "liere is LieRE's fixed form, on the size of image that it was made for; of its learned "
-        "forms those with generators of 2 × 2 are rope-mixed."
+        "hunyuan-video: 16, 56, 56 of 128 (Flux: base=10000; Qwen-Image: and origin of half the "
+        "grid); cogvideox: 16, 24, 24 of 64 (Z-Image: base=256); flux2 (frame, row, column, "
+        "token): 32 each of 128. Layout: half over all columns (pixtral, qwen2-vl, dinov3: HWHW), "
+        "half within each axis (gemma4: HHWW), interleaved (the others). llama4 counts from 1. "
+        "Base: 100 (dinov3, gemma4), e^4 (liere), 256 (hunyuan-video), 2000 (flux2), 10000 (the "
+        "others). eva and eva-pixels are timm's RotaryEmbeddingCat without and with in_pixels, "
+        "whose max_res is eva-pixels' base; lucidrains-pixel is freqs_for='pixel', whose max_freq "
+        "is its base. Tokens that are on no grid (class and register tokens of dinov3, liere and "
+        "llama4, text of cogvideox and hunyuan-video) do not turn and have no row here. Rows are "
+        "in row-major order: Qwen2-VL feeds its patches in 2 × 2 blocks. Gemma 4's image "
+        "processor gives its module (x, y), whose first half then follows columns: order=wh. "
+        "CogVideoX 1.0 spreads the rows and columns of other sizes over a crop of the grid that "
+        "it was trained on: base_size=30x45; 1.5 counts them. liere is LieRE's fixed form, on the "
+        "size of image that it was made for; of its learned forms those with generators of 2 × 2 "
+        "are rope-mixed."
     ),
     inverse=unguessed,
 )
@@ -254,7 +284,8 @@ def rope_axial(
         float | None,
         Param(
             "base of the geometric ladder of wavelengths; 100 for dinov3 and gemma4, 256 for "
-            "hunyuan-video, e^4 for liere, else 10000",
+            "hunyuan-video, 2000 for flux2, e^4 for liere, else 10000; max_res (224) of "
+            "eva-pixels, max_freq (10) of lucidrains-pixel",
             above=1,
         ),
     ] = None,
@@ -275,9 +306,13 @@ def rope_axial(
             "gemma4",
             "llama4",
             "liere",
+            "eva",
+            "eva-pixels",
+            "lucidrains-pixel",
             "wan",
             "hunyuan-video",
             "cogvideox",
+            "flux2",
         ],
         Param("model whose encoder of images or video is followed", source="Pixtral"),
     ] = "pixtral",
@@ -300,11 +335,20 @@ def rope_axial(
     base_size: Annotated[
         tuple[int, ...] | None,
         Param(
-            "cogvideox only: rows x columns of the grid that it was trained on, over a crop of "
-            "which those of this grid are spread",
+            "rows x columns of the grid that a model was trained on: eva spreads those of this "
+            "grid over it, cogvideox over a crop of it; no other convention has it",
             minimum=1,
             maximum=LARGEST_POSITION,
             separator="x",
+        ),
+    ] = None,
+    origin: Annotated[
+        tuple[int, ...] | None,
+        Param(
+            "number of the first place along each axis, where a convention counts places: "
+            "Qwen-Image counts from minus half of the grid; the model's own where not given",
+            minimum=-LARGEST_POSITION,
+            maximum=LARGEST_POSITION,
         ),
     ] = None,
     axes: Annotated[
@@ -327,24 +371,22 @@ def rope_axial(
     """
     chosen = _ROTARY[convention]
     rotated = rotated_dim(dim, partial)
-    if chosen.shares is None and rotated % 4:
+    if len(chosen.shares or grid) == 2 and rotated % 4:
         raise InvalidInput(
             f"--dim {dim}: 2 axes turn as many pairs of columns each, so the columns that turn, "
             f"{rotated}, must be a multiple of 4"
         )
     if axes is not None:
-        grid, base_size = (1,) * (2 if chosen.shares is None else 3), None
+        grid, base_size, origin = (1,) * (len(chosen.shares) or 2), None, None
     followed = chosen.axes(convention, grid, order)
-    counts = chosen.counts(convention, rotated // 2, sections)
+    counts = chosen.counts(convention, rotated // 2, followed, sections)
     ladder_base = chosen.base if base is None else base
-    lines = [chosen.line(count) for count in grid]
-    if base_size is not None:
-        lines[1:] = _cropped(convention, grid, base_size)
+    lines = chosen.lines(convention, grid, origin, base_size)
 
     def frequencies(xp: Any) -> Any:
         return xp.concat(
             [
-                chosen.ladder(xp, pairs, ladder_base, grid[axis], place) / lines[axis].parts
+                chosen.frequencies(xp, pairs, ladder_base, grid[axis], place) / lines[axis].parts
                 for place, (axis, pairs) in enumerate(zip(followed, counts, strict=True))
             ]
         )
@@ -372,13 +414,15 @@ class _AxisLine(Record):
 
 
 class _AxisTurns(Record):
-    """How a model turns two axes, or three.
+    """How a model turns two axes, or more.
 
-    ``alternating``: the axes take turns on one ladder of frequencies, where others have it twice.
-    ``centred``: coordinates are patch centres, −1 … 1 across the image, in half turns. ``to_one``:
-    they go from 0 to 1, and frequencies from 1 to 1/base; without a base it is e^4. ``shares``
-    of video are those of the pairs that frames, rows and columns have, of a number of pairs that
-    is a multiple of their sum; of thirds frames have what is left over.
+    ``rule`` is that of frequencies and coordinates. Places are counted from ``origin``, on one
+    ladder for each axis (``count``) or one whose frequencies the axes take in turn (``turns``).
+    Or coordinates are patch centres, −1 … 1 across the image, in half turns (``centres``); go from
+    0 to 1, and frequencies from 1 to 1/base, e^4 where there is none (``to-one``); or go from −1 to
+    1, and frequencies from π to π · base/2, evenly in logarithms (``octaves``) or themselves
+    (``even``). ``shares`` of video are those of the pairs that frames, rows and columns have, of a
+    number of pairs that is a multiple of their sum; of thirds frames have what is left over.
     """
 
     base: float | None = 10_000.0
@@ -386,10 +430,9 @@ class _AxisTurns(Record):
     blocks: int = 1
     order: Literal["hw", "wh"] = "hw"
     origin: int = 0
-    alternating: bool = False
-    centred: bool = False
-    to_one: bool = False
-    shares: tuple[int, ...] | None = None
+    rule: Literal["count", "turns", "centres", "to-one", "octaves", "even"] = "count"
+    shares: tuple[int, ...] = ()
+    spread: bool = False
 
     def axes(
         self, name: str, grid: tuple[int, ...], order: Literal["hw", "wh"] | None
@@ -398,34 +441,41 @@ class _AxisTurns(Record):
 
         Raises: InvalidInput where the model has no such grid, or no such order.
         """
-        if self.shares is not None:
-            if len(grid) != 3:
+        if self.shares:
+            if len(grid) != len(self.shares):
+                more = " x tokens" if len(self.shares) > 3 else ""
                 raise InvalidInput(
-                    f"--set grid {_text(grid)}: {name} has 3 axes, frames x rows x columns",
+                    f"--set grid {_text(grid)}: {name} has {len(self.shares)} axes, "
+                    f"frames x rows x columns{more}",
                     hint="--set grid=21x30x52: 81 frames of 480 x 832 pixels, as Wan has them",
                 )
             if order is not None:
                 raise InvalidInput(f"--set order {order}: {name} has frames, rows and columns")
-            return (0, 1, 2)
+            return tuple(range(len(grid)))
+        if self.rule == "even" and len(grid) == 1:
+            return (0,)
         image_sides(name, grid)
         return (0, 1) if (order or self.order) == "hw" else (1, 0)
 
-    def counts(self, name: str, pairs: int, given: tuple[int, ...] | None) -> tuple[int, ...]:
+    def counts(
+        self, name: str, pairs: int, axes: tuple[int, ...], given: tuple[int, ...] | None
+    ) -> tuple[int, ...]:
         """How many of the pairs each axis has.
 
         Raises: InvalidInput where they cannot be shared so.
         """
-        if self.shares is None:
+        if not self.shares:
             if given is not None:
                 raise InvalidInput(
                     f"--set sections {as_text(given)}: both axes of {name} have as many pairs"
                 )
-            return (pairs // 2, pairs // 2)
+            return (pairs // len(axes),) * len(axes)
         if given is not None:
-            if len(given) != 3 or sum(given) != pairs:
+            if len(given) != len(self.shares) or sum(given) != pairs:
+                named = "frames, rows and columns" if len(self.shares) == 3 else "each axis"
                 raise InvalidInput(
-                    f"--set sections {as_text(given)}: must be 3 numbers, for frames, rows and "
-                    f"columns, that add up to the {pairs} pairs that turn"
+                    f"--set sections {as_text(given)}: must be {len(self.shares)} numbers, for "
+                    f"{named}, that add up to the {pairs} pairs that turn"
                 )
             return given
         whole = sum(self.shares)
@@ -436,41 +486,78 @@ class _AxisTurns(Record):
                 f"{pairs} that turn are no multiple of {whole}",
                 hint="--set sections=FRAMES,ROWS,COLUMNS says how many turn with each",
             )
-        frames, rows, columns = (share * (pairs // whole) for share in self.shares)
-        return frames + rest, rows, columns
+        counts = [share * (pairs // whole) for share in self.shares]
+        return counts[0] + rest, *counts[1:]
 
-    def line(self, count: int) -> _AxisLine:
-        """The coordinates of ``count`` positions along an axis."""
-        return _AxisLine(1 - count, 2) if self.centred else _AxisLine(self.origin)
+    def lines(
+        self,
+        name: str,
+        grid: tuple[int, ...],
+        origin: tuple[int, ...] | None,
+        base_size: tuple[int, ...] | None,
+    ) -> list[_AxisLine]:
+        """The coordinates of the places along each axis.
+
+        Raises: InvalidInput for an origin or a base that the model, or such a grid, cannot have.
+        """
+        counted = self.rule in ("count", "turns")
+        if origin is not None and (not counted or len(origin) != len(grid)):
+            raise InvalidInput(
+                f"--set origin {as_text(origin)}: "
+                + (f"must be {len(grid)} numbers" if counted else f"{name} does not count places")
+            )
+        if base_size is not None and self.spread and len(base_size) == len(grid):
+            spread = zip(origin or (0,) * len(grid), base_size, grid, strict=True)
+            return [_AxisLine(first * count, base, count) for first, base, count in spread]
+        if base_size is not None:
+            return [_AxisLine((origin or (0,))[0]), *_cropped(name, grid, base_size)]
+        return [
+            self._line(count, self.origin if origin is None else origin[axis])
+            for axis, count in enumerate(grid)
+        ]
+
+    def _line(self, count: int, origin: int) -> _AxisLine:
+        if self.rule in ("octaves", "even"):  # of one place the first end
+            return _AxisLine(min(1 - count, -1), 2, max(count - 1, 1))
+        return _AxisLine(1 - count, 2) if self.rule == "centres" else _AxisLine(origin)
 
     def parts(self, count: int) -> int:
         """Of what part of 1 the model counts ``count`` coordinates along an axis."""
-        return count if self.centred else max(count - 1, 1) if self.to_one else 1
+        return {"centres": count, "to-one": max(count - 1, 1)}.get(self.rule, 1)
 
-    def ladder(self, xp: Any, pairs: int, base: float | None, count: int, place: int) -> Any:
+    def frequencies(self, xp: Any, pairs: int, base: float | None, count: int, place: int) -> Any:
         """The frequencies of the axis at a place of the order, with ``count`` positions."""
-        if self.to_one:
+        steps = xp.arange(0, pairs) / max(pairs - 1, 1)
+        if self.rule == "to-one":
             whole = xp.exp(xp.asarray([4.0])) if base is None else xp.asarray([base])
-            return 1 / whole ** (xp.arange(0, pairs) / max(pairs - 1, 1)) / max(count - 1, 1)
+            return 1 / whole**steps / max(count - 1, 1)
         assert base is not None
-        if self.alternating:
+        if self.rule == "octaves":
+            return (xp.asarray(base) / 2) ** steps * xp.pi
+        if self.rule == "even":
+            return ((xp.asarray(base) / 2 - 1) * steps + 1) * xp.pi
+        if self.rule == "turns":
             return 1 / base ** (xp.arange(2 * place, 4 * pairs, 4) / (4 * pairs))
         plain = ladder(xp, 2 * pairs, base)
-        return plain * 2 * xp.pi / count if self.centred else plain
+        return plain * 2 * xp.pi / count if self.rule == "centres" else plain
 
 
 _THIRDS = (1, 1, 1)
 
 _ROTARY = {
-    "pixtral": _AxisTurns(alternating=True),
+    "pixtral": _AxisTurns(rule="turns"),
     "qwen2-vl": _AxisTurns(),
-    "dinov3": _AxisTurns(base=100.0, centred=True),
+    "dinov3": _AxisTurns(base=100.0, rule="centres"),
     "gemma4": _AxisTurns(base=100.0, blocks=2),
     "llama4": _AxisTurns(layout="interleaved", order="wh", origin=1),
-    "liere": _AxisTurns(base=None, layout="interleaved", to_one=True),
+    "liere": _AxisTurns(base=None, layout="interleaved", rule="to-one"),
+    "eva": _AxisTurns(layout="interleaved", spread=True),
+    "eva-pixels": _AxisTurns(base=224.0, layout="interleaved", rule="octaves"),
+    "lucidrains-pixel": _AxisTurns(base=10.0, layout="interleaved", rule="even"),
     "wan": _AxisTurns(layout="interleaved", shares=_THIRDS),
     "hunyuan-video": _AxisTurns(base=256.0, layout="interleaved", shares=(2, 7, 7)),
     "cogvideox": _AxisTurns(layout="interleaved", shares=(2, 3, 3)),
+    "flux2": _AxisTurns(base=2000.0, layout="interleaved", shares=(1, 1, 1, 1)),
 }
 
 
@@ -489,7 +576,8 @@ def _cropped(name: str, grid: tuple[int, ...], base_size: tuple[int, ...]) -> li
 
     text = f"--set base_size {_text(base_size)}"
     if name != "cogvideox":
-        raise InvalidInput(f"{text}: {name} counts rows and columns; cogvideox has a base_size")
+        known = f"{name} counts rows and columns; cogvideox and eva have a base_size"
+        raise InvalidInput(f"{text}: {'must be rows x columns' if name == 'eva' else known}")
     if len(base_size) != 2:
         raise InvalidInput(f"{text}: must be rows x columns")
     (high, wide), (rows, columns) = base_size, grid[1:]

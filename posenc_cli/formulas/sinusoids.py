@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Order = Literal["sin-first", "cos-first"]
 _PAPER = "Vaswani et al. 2017 §3.5"
 Odd = Literal["error", "truncate", "pad", "split"]
+_TURNS_COST = 0.4
+"""What full turns cost beside radians: one library has them, and not by default."""
 
 
 def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
@@ -30,7 +32,9 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     for spacing, steps, extra in ladders:
         for base, cost, error in ladder_bases(xp, measured, steps):
             uncertainty = {"base": error} if error else {}
-            yield Guess({**given, "base": base, "spacing": spacing}, cost + extra, uncertainty)
+            params = {**given, "base": base, "spacing": spacing}
+            yield Guess(params, cost + extra, uncertainty)
+            yield Guess({**params, "full_turns": True}, cost + extra + _TURNS_COST, uncertainty)
 
 
 @absolute(
@@ -72,6 +76,9 @@ def sinusoidal(
             "add a zero column (pad); or give the first half the extra column (split)"
         ),
     ] = "error",
+    full_turns: Annotated[
+        bool, Param("frequencies are turns a position, so that angles are 2π times as large (MLX)")
+    ] = False,
 ) -> Sinusoids:
     """Sines and cosines whose wavelengths grow geometrically from 2π towards 2π · base.
 
@@ -94,8 +101,13 @@ def sinusoidal(
         placements = ()
     if width < dim:
         placements = (*placements, Placement("zero", slice(width, dim)))
+    plain = _ladder(spacing, pairs, exponent_dim, base)
+
+    def turns(xp: Any) -> Any:
+        return plain(xp) * 2 * xp.pi
+
     return Sinusoids(
-        waves=Waves(pairs, _ladder(spacing, pairs, exponent_dim, base)),
+        waves=Waves(pairs, turns if full_turns else plain),
         width=dim,
         placements=placements,
     )

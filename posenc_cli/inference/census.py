@@ -17,11 +17,11 @@ import numpy as np
 from posenc_cli.encoding.engine import Engine, threads_for
 from posenc_cli.files.source import release
 from posenc_cli.inference.rates import positions_at
-from posenc_cli.inference.tolerance import unit
+from posenc_cli.inference.tolerance import UNREDUCED_FULL, unit
 from posenc_cli.inference.trial import (
-    UNREDUCED_FULL,
     UNREDUCED_TABLES,
     arithmetic_format,
+    as_columns,
     bfloat16_limits,
     bits_of_difference,
     coarsened,
@@ -29,6 +29,7 @@ from posenc_cli.inference.trial import (
     distances,
     limits_of,
     put_right,
+    ratios_to,
     repeated_columns,
 )
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16
@@ -375,7 +376,7 @@ def part_of(
     if np.array_equal(cells, predicted):
         return Census(rows.size, array.size, array.size)
     difference = distances(cells, predicted.astype(np.float64), table)
-    ratios = difference / limits()
+    ratios = ratios_to(difference, limits())
     same = (difference == 0).reshape(array.size, -1).all(axis=1).reshape(rows.size, -1)
     at = np.unravel_index(int(np.argmax(difference)), difference.shape)
     place = (int(rows[at[0]]), *map(int, at[1:]))
@@ -414,14 +415,6 @@ def _merge_files(parts: list[Census], *, padding: tuple[int, ...], on_grid: bool
         bits=sum(part.bits for part in parts),
         wrong_columns=frozenset().union(*(part.wrong_columns for part in parts)),
     )
-
-
-def as_columns(array: NumberArray) -> NumberArray:
-    """Complex numbers as pairs of columns."""
-    if array.dtype.kind != "c":
-        return array
-    part = np.float32 if array.dtype.itemsize == 8 else np.float64
-    return np.ascontiguousarray(array).view(part)
 
 
 def _shares(trial: Trial) -> tuple[tuple[Reals | float, float], ...]:

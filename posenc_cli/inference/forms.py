@@ -64,7 +64,7 @@ def certain_forms(evidence: Evidence) -> Iterator[Evidence]:
         yield from _stacks(evidence)
         if len(shape) == 2:
             yield from _joined(evidence)
-    if len(shape) == 2:
+    if len(shape) in (2, 3):
         yield from _without_empty_rows(evidence)
 
 
@@ -216,7 +216,11 @@ def _joined(evidence: Evidence) -> Iterator[Evidence]:
             few[:, 0::2] == few[:, 1::2]
         ).all()
         if repeats and few.any() and _turn(*halves, rounding):
-            yield _form(evidence, halves, "full tables of cosines and of sines side by side")
+            for names, tables in (
+                ("cosines and of sines", halves),
+                ("sines and of cosines", halves[::-1]),
+            ):
+                yield _form(evidence, tables, f"full tables of {names} side by side")
 
 
 def _some_rows(array: NumberArray) -> Reals:
@@ -249,11 +253,12 @@ def _are_circles(cos: NumberArray, sin: NumberArray, rounding: float) -> bool:
 def _is_empty(rows: NumberArray) -> Flags:
     """Which rows hold zeros alone, or nothing that is a number. Shape: (rows,)."""
     with np.errstate(invalid="ignore"):
-        return np.asarray((rows == 0).all(axis=1) | np.isnan(rows).all(axis=1))
+        flat = rows.reshape(rows.shape[0], -1)
+        return np.asarray((flat == 0).all(axis=1) | np.isnan(flat).all(axis=1))
 
 
 def _without_empty_rows(evidence: Evidence) -> Iterator[Evidence]:
-    """The rows between those at both ends that hold nothing.
+    """The rows, or heads, between those at both ends that hold nothing.
 
     Sines hold nothing at position 0, and the padding of a token is the trial's to see, so that
     two rows at the front at least must be empty.
@@ -269,11 +274,12 @@ def _without_empty_rows(evidence: Evidence) -> Iterator[Evidence]:
     ranges = [(0, first - 1)] * bool(first) + [(count - last, count - 1)] * bool(last)
     named = " and ".join(f"{a} to {b}" if b > a else f"{a}" for a, b in ranges)
     rows = slice(first, count - last)
-    plural = "row" if first + last == 1 else "rows"
+    plural = "row" if len(evidence.shape) == 2 else "head"
+    plural += "s" * (first + last > 1)
     yield _form(
         evidence,
         tuple(array[rows] for array in evidence.arrays),
-        f"between empty rows: {plural} {named} hold zeros or no numbers",
+        f"between empty {plural.rstrip('s')}s: {plural} {named} hold zeros or no numbers",
         skipped=first,
     )
 
@@ -282,7 +288,7 @@ def _empty_rows(array: NumberArray) -> int:
     """How many rows from the first on are empty."""
     if not _is_empty(array[:1]).all():
         return 0
-    at_once = max(1, _CELLS_AT_ONCE // array.shape[1])
+    at_once = max(1, _CELLS_AT_ONCE // array[0].size)
     count = array.shape[0]
     for start in range(0, count, at_once):
         part = array[start : start + at_once]

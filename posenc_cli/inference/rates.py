@@ -226,6 +226,14 @@ def _with_start(
     return value, float(spread + 1.5e-6 * value), float(np.abs(column - values(value * rows)).max())
 
 
+def free_waves(columns: RealRows) -> RealRows:
+    """The wave a·cos(ω·r) + b·sin(ω·r) nearest to each column, whatever its phase.
+
+    ω, a, b, and the largest difference that is left. Shape: (4, columns).
+    """
+    return _polish(columns, _rates_by_recurrence(columns), float(np.abs(columns).max()))
+
+
 def _rates_by_recurrence(columns: RealRows) -> Reals:
     """Rates from x[r+k] + x[r−k] = 2·cos(k·ω)·x[r], for k = 1, 2, 4 and so on."""
     count = columns.shape[0]

@@ -13,7 +13,7 @@ import numpy as np
 
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.rates import signal_of
-from posenc_cli.inference.tolerance import unit
+from posenc_cli.inference.tolerance import UNREDUCED, UNREDUCED_FULL, unit
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ _UNEVEN = 0.02
 """Of the size of pairs: more than the rounding of any number format makes them scatter."""
 _FEW_ROWS, _FEWEST_ROWS = 16, 3
 """Rows whose sizes are looked at first, and rows at least that show a line."""
+_CIRCLE, _MOST_ROWS, _MOST_AXES = 0.02, 0.7, 4
+"""How far a sine and a cosine may be from the unit circle, in so many of the rows, and the axes of
+a grid that are looked for."""
 _LARGEST_ANGLE = 3.1416
 """π, rounded up: a table of angles has them in (−π, π]."""
 
@@ -50,7 +53,7 @@ class View(Record):
     columns: str = ""
     order: str = "sin-first"
     odd: str = "error"
-    axes: int = 1
+    shares: tuple[int, ...] = ()
     amplitude: float = 1.0
     growth: Reals | None = None
     start: Reals | None = None
@@ -63,6 +66,15 @@ class View(Record):
         """How many pairs there are."""
         return int(self.pairs.shape[1])
 
+    @property
+    def axes(self) -> int:
+        """How many axes have sines and cosines of their own."""
+        return max(len(self.shares), 1)
+
+    def seen(self, points: ComplexRows) -> NumberArray:
+        """What pairs hold of points on the unit circle."""
+        return {"cos": points.real, "sin": points.imag}.get(self.function, points)
+
     def places(self, width: int) -> dict[str, Integers]:
         """Where in a sinusoidal matrix the sine and the cosine of each pair are read."""
         pair = np.arange(self.count)
@@ -72,8 +84,8 @@ class View(Record):
         elif self.columns == "concat":
             first, second = pair, (width + 1) // 2 + pair
         else:
-            share = self.count // self.axes
-            first = pair + share * (pair // share)
+            share = np.repeat(self.shares, self.shares)  # (pairs,)
+            first = pair + np.repeat(np.cumsum(self.shares), self.shares) - share
             second = first + share
         named = ("sin", "cos") if self.order == "sin-first" else ("cos", "sin")
         return dict(zip(named, (first, second), strict=True))
@@ -113,6 +125,18 @@ def bare_views(evidence: Evidence) -> Iterator[View]:
                 parts=parts,
                 function=function,
             )
+
+
+def unreduced_views(evidence: Evidence) -> Iterator[View]:
+    """The ways to read a matrix as angles that were not reduced to a turn."""
+    values = evidence.sample[0]
+    if values.ndim != 2 or len(evidence.arrays) != 1 or values.dtype.kind == "c":
+        return
+    for layout, parts, angles in repetitions(values, evidence):
+        yield View(
+            "rotary", np.exp(1j * angles), tables=(UNREDUCED_FULL,), layout=layout, parts=parts
+        )
+    yield View("rotary", np.exp(1j * values), tables=(UNREDUCED,))
 
 
 def views(evidence: Evidence) -> Iterator[View]:
@@ -203,15 +227,35 @@ def _sinusoidal(values: RealRows, evidence: Evidence) -> Iterator[View]:
                 yield from _wave_views(
                     pairs, evidence, kind="sinusoidal", columns=columns, order=order, odd=odd
                 )
-    for axes in (2, 3, 4):
-        share = width // (2 * axes)
-        if share == 0 or values[:, 2 * axes * share :].any():
-            continue
-        parts = [values[:, 2 * share * k : 2 * share * (k + 1)] for k in range(axes)]
-        pairs = np.concatenate([part[:, share:] + 1j * part[:, :share] for part in parts], axis=1)
-        yield from _wave_views(
-            pairs, evidence, kind="sinusoidal", columns="by-axis", odd="pad", axes=axes
+    shares = _shares(values)
+    if len(shares) > 1:
+        ends = np.cumsum(shares)
+        parts = [values[:, 2 * (e - n) : 2 * e] for e, n in zip(ends, shares, strict=True)]
+        pairs = np.concatenate(
+            [part[:, n:] + 1j * part[:, :n] for part, n in zip(parts, shares, strict=True)], axis=1
         )
+        yield from _wave_views(
+            pairs, evidence, kind="sinusoidal", columns="by-axis", odd="pad", shares=shares
+        )
+
+
+def _shares(values: RealRows) -> tuple[int, ...]:
+    """How many sines each axis has before its cosines, axis after axis; zeros may follow.
+
+    The first sine of each is beside the first column that makes a circle with it.
+    """
+    used = int(np.flatnonzero(values.any(axis=0)).max(initial=-1)) + 1
+    squares = values[:, :used] ** 2
+    shares: list[int] = []
+    start = 0
+    while start < used and len(shares) < _MOST_AXES:
+        sizes = squares[:, start : start + 1] + squares[:, start + 1 :]  # (rows, columns)
+        circles = (np.abs(sizes - 1) <= _CIRCLE).mean(axis=0) >= _MOST_ROWS
+        if not circles.any():
+            return ()
+        shares.append(int(np.argmax(circles)) + 1)
+        start += 2 * shares[-1]
+    return tuple(shares) if start == used else ()
 
 
 def _columns(values: RealRows, columns: str, odd: str) -> tuple[RealRows, RealRows] | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from posenc_cli.formulas.inverse import snap, written_numbers
 from posenc_cli.inference.tolerance import smallest, unit
-from posenc_cli.inference.trial import compute, put_right, try_hypothesis
+from posenc_cli.inference.trial import as_columns, compute, put_right, try_hypothesis
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import replace
 
@@ -73,7 +73,7 @@ def _ends(
             compute(each.encoding(), table, each.positions, FLOAT64, "exact")
             for each in (hypothesis, beside)
         )
-        cells = np.asarray(sample, np.float64).reshape(own.shape)
+        cells = as_columns(sample).astype(np.float64).reshape(own.shape)
         slopes = (moved - own) / (value * _BESIDE)
         gaps = cells - own
         half = _half_units(cells, trial.rounded.name)

@@ -47,6 +47,10 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
+UNREDUCED, UNREDUCED_FULL = "unreduced-angles", "unreduced-angles-full"
+"""Position × frequency as it is, one column a pair or each as often as the layout repeats it: no
+table that posenc writes, but what most code makes before it takes cosines."""
+
 PER_ANGLE = 1e-6
 """Of the angle: correct float32 code was measured to need up to 7e-7."""
 

@@ -21,7 +21,15 @@ from posenc_cli.encoding.axial import placed_waves
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding
-from posenc_cli.inference.tolerance import FUNCTIONS, PER_ANGLE, real_format, smallest, unit
+from posenc_cli.inference.tolerance import (
+    FUNCTIONS,
+    PER_ANGLE,
+    UNREDUCED,
+    UNREDUCED_FULL,
+    real_format,
+    smallest,
+    unit,
+)
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.rounding import narrow, round_to, widen
@@ -56,10 +64,6 @@ MOST_BITS = 64.0
 
 BACKWARD = "the rotation runs backward: the sine has the wrong sign"
 SWAPPED = "sines stand where cosines belong, and cosines where sines do"
-
-UNREDUCED, UNREDUCED_FULL = "unreduced-angles", "unreduced-angles-full"
-"""Position × frequency as it is, one column a pair or each as often as the layout repeats it: no
-table that posenc writes, but what most code makes before it takes cosines."""
 
 UNREDUCED_TABLES = (UNREDUCED, UNREDUCED_FULL)
 
@@ -319,7 +323,7 @@ class _Tally:
         rounded: DType,
     ) -> None:
         """Count the cells of a table (rows, columns), or of a row of numbers."""
-        ratios = difference / limit  # (rows, columns)
+        ratios = ratios_to(difference, limit)  # (rows, columns)
         by_row = (difference.shape[0], -1)
         misfit = np.any((ratios > 1).reshape(by_row), axis=1)  # (rows,)
         self.residual = max(self.residual, float(difference.max()))
@@ -403,6 +407,19 @@ def distances(values: NumberArray, predicted: RealRows, table: str | None) -> Re
         turns = np.abs(2 * np.pi - difference)
         difference = np.minimum(difference, turns)
     return np.where(np.isnan(difference), np.inf, difference)
+
+
+def as_columns(array: NumberArray) -> NumberArray:
+    """Complex numbers as pairs of columns."""
+    if array.dtype.kind != "c":
+        return array
+    part = np.float32 if array.dtype.itemsize == 8 else np.float64
+    return np.ascontiguousarray(array).view(part)
+
+
+def ratios_to(difference: RealRows, limit: RealRows) -> RealRows:
+    """Differences in units of what right code may show; of what is no number, without end."""
+    return np.where(np.isfinite(difference), difference / limit, np.inf)
 
 
 def bits_of_difference(difference: RealRows, predicted: NumberArray, rounded: DType) -> float:
@@ -543,8 +560,8 @@ def _unreduced_angles(
     )
 
     def rows(positions: Integers) -> NumberArray:
-        where = round_to(positions.astype(np.float64), FLOAT64, own)
-        angles = round_to(np.multiply.outer(where, frequencies), FLOAT64, own)
+        where = round_to(_coordinates(rotation.waves, positions), FLOAT64, own)
+        angles = round_to(where * frequencies, FLOAT64, own)
         return narrow(repeated_columns(angles, layout), None, rounded)
 
     return rows
@@ -604,11 +621,14 @@ def _angles(
     positions: Integers,
 ) -> RealRows:
     """The size of each wave's angle at each position. Shape: (positions, waves)."""
+    return np.abs(_coordinates(waves, positions)) * (frequencies / waves.denominator)
+
+
+def _coordinates(waves: Waves, positions: Integers) -> RealRows:
+    """The coordinate of each wave at each position. Shape: (positions, waves or 1)."""
     coordinates = placed_waves(waves).coordinates
-    frequencies = frequencies / waves.denominator
     if coordinates is None:
-        return np.multiply.outer(np.abs(positions).astype(np.float64), frequencies)
+        return np.asarray(positions[:, None], np.float64)
     assert coordinates.at is not None
-    places = coordinates.at(positions)
-    axes = np.stack([np.abs(np.asarray(axis, np.float64)) for axis in places], axis=1)
-    return np.asarray(axes[:, list(coordinates.axes)] * frequencies)
+    axes = [np.asarray(axis, np.float64) for axis in coordinates.at(positions)]
+    return np.stack(axes, axis=1)[:, list(coordinates.axes)]

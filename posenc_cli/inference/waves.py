@@ -35,12 +35,10 @@ from posenc_cli.inference.candidates import (
 from posenc_cli.inference.census import position_rounding
 from posenc_cli.inference.rates import Rates, positions_at, progression_of, rates_of
 from posenc_cli.inference.readings import function_views, reads_columns, repetitions, views
-from posenc_cli.inference.tolerance import unit
+from posenc_cli.inference.tolerance import UNREDUCED, UNREDUCED_FULL, unit
 from posenc_cli.inference.trial import (
     BACKWARD,
     SWAPPED,
-    UNREDUCED,
-    UNREDUCED_FULL,
     Hypothesis,
     distances,
 )
@@ -74,6 +72,8 @@ _FALLING = 0.05
 """What positions that fall cost a sinusoidal matrix, beside Transformer-XL's, which count back."""
 _UNUSUAL = 0.5
 """What such positions cost a rotary table: timesteps of diffusion models are rather meant."""
+_UNWRITTEN, _WRITTEN = 2.0, 10**6
+"""What positions cost that are measured alone: parts of 1 that are smaller than so many."""
 _LOOKED_UP = 2.5
 """What an encoding costs that was tried since people use it, not since anything told it."""
 _MULTIPLIED = 1.0
@@ -506,7 +506,8 @@ def _rotary_hypothesis(
         cost=proposal.cost
         + 3 * len(wrong)
         + _MULTIPLIED * (multiplier != 1)
-        + _UNUSUAL * places.unusual,
+        + _UNUSUAL * places.unusual
+        + _UNWRITTEN * places.unwritten,
         hidden=(
             *(() if view.layout is not None else ("layout",)),
             *_other_factors(proposal.given, places.length),
@@ -535,6 +536,11 @@ class PlacesOfRows(Record):
         """Whether they are multiples of a step below 1, as a factor of RoPE makes them."""
         step = int(self.positions[1] - self.positions[0]) if self.positions.size > 1 else 1
         return abs(step) < self.denominator and not (self.positions % step).any()
+
+    @property
+    def unwritten(self) -> bool:
+        """Whether they are parts of 1 that nobody writes."""
+        return self.denominator > _WRITTEN
 
     @property
     def unusual(self) -> bool:
@@ -632,7 +638,8 @@ def _sinusoidal(
                 cost=proposal.cost
                 + (0.3 if view.order == "cos-first" else 0)
                 + _MULTIPLIED * (multiplier != 1)
-                + _FALLING * backward,
+                + _FALLING * backward
+                + _UNWRITTEN * places.unwritten,
                 hidden=("odd",) if dim % 2 == 0 else (),
                 uncertainty=proposal.uncertainty,
                 multiplier=multiplier,

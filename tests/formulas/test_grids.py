@@ -11,12 +11,18 @@ from posenc_cli.errors import InvalidInput
 from tests import tolerances
 from tests.matrices import matrix, request
 
-CONVENTIONS = BUILT_IN["sinusoidal-nd"].parameters["convention"].choices
+CONVENTIONS = [
+    convention
+    for convention in BUILT_IN["sinusoidal-nd"].parameters["convention"].choices
+    if convention != "cogvideox"  # three axes
+]
 VIDEO = ("wan", "hunyuan-video", "cogvideox")
+BY_RULE = ("eva", "eva-pixels", "lucidrains-pixel", "flux2")
+"""Those that tests/checks/library_tables.py has by their libraries' rules."""
 MODELS = [
     model
     for model in BUILT_IN["rope-axial"].parameters["convention"].choices
-    if model not in (*VIDEO, "liere")
+    if model not in (*VIDEO, *BY_RULE, "liere")
 ]
 IMAGES = ("mae", "vit-mae", "timm", "detr")
 

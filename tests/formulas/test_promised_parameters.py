@@ -54,6 +54,7 @@ PROMISED: dict[str, dict[str, Between | Above | Choice | Plain]] = {
         "spacing": Choice("vaswani", "vaswani tensor2tensor"),
         "order": Choice("sin-first", "sin-first cos-first"),
         "odd": Choice("error", "error truncate pad split"),
+        "full_turns": Plain(False),
     },
     "timestep": {
         "dim": Between(64, 1, 65536),
@@ -110,9 +111,12 @@ PROMISED: dict[str, dict[str, Between | Above | Choice | Plain]] = {
         "dim": Between(64, 1, 65536),
         "base": Above(10000.0, 1),
         "grid": Between((14, 14), 1, 2**53),
-        "convention": Choice("mae", "mae vit-mae timm detr tensor2tensor positional-encodings"),
+        "convention": Choice(
+            "mae", "mae vit-mae timm detr cogvideox tensor2tensor positional-encodings"
+        ),
         "normalize": Plain(False),
         "base_size": Between(None, 1, 2**53),
+        "interpolation_scale": Above(None, 0, 1e9),
     },
     "rope": {
         "dim": Between(64, 1, 65536),
@@ -214,11 +218,14 @@ PROMISED: dict[str, dict[str, Between | Above | Choice | Plain]] = {
         "partial": Above(1.0, 0, 1),
         "grid": Between((14, 14), 1, 2**53),
         "convention": Choice(
-            "pixtral", "pixtral qwen2-vl dinov3 gemma4 llama4 liere wan hunyuan-video cogvideox"
+            "pixtral",
+            "pixtral qwen2-vl dinov3 gemma4 llama4 liere eva eva-pixels lucidrains-pixel wan "
+            "hunyuan-video cogvideox flux2",
         ),
         "order": Choice(None, "hw wh"),
         "sections": Between(None, 1, 32768),
         "base_size": Between(None, 1, 2**53),
+        "origin": Between(None, -(2**53), 2**53),
         "axes": Plain(None),
     },
     "rope-mixed": {

@@ -1,0 +1,214 @@
+"""Tables as libraries make them, by the rule that each library's own code follows, in NumPy alone.
+
+Each rule was compared with the library once: diffusers 0.42.1, timm 1.0.31, x-transformers 2.31.10,
+rotary-embedding-torch 0.9.1, positional-encodings 6.0.4, mlx 0.32.4, keras-hub 0.32.0. A case is
+the arrays, the scheme, and some of its parameters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def ladder(count, base=10_000.0):
+    return base ** (-np.arange(count) / count)
+
+
+def places(*sides):
+    """The coordinates of a row-major grid, one array an axis."""
+    return [axis.reshape(-1) for axis in np.meshgrid(*map(np.arange, sides), indexing="ij")]
+
+
+def twice(angles):
+    return np.repeat(angles, 2, axis=-1)
+
+
+def angles_of(axes, counts, base):
+    """Each axis' coordinates times a ladder of its own. Shape: (places, Σ counts)."""
+    return np.concatenate(
+        [axis[:, None] * ladder(n, base) for axis, n in zip(axes, counts, strict=True)], 1
+    )
+
+
+def single(*arrays):
+    return tuple(np.asarray(array, np.float32) for array in arrays)
+
+
+def sines_then_cosines(where, columns, base=10_000.0):
+    angles = np.multiply.outer(where, ladder(columns // 2, base))
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+
+def sincos_2d(dim, rows, columns, base_size=16, scale=1.0):
+    """diffusers' get_2d_sincos_pos_embed: the horizontal coordinate first, in float64."""
+    y, x = places(rows, columns)
+    y, x = y * base_size / rows / scale, x * base_size / columns / scale
+    return np.concatenate([sines_then_cosines(axis, dim // 2) for axis in (x, y)], axis=1)
+
+
+def sincos_3d(dim, sides, frames, spatial=1.0, temporal=1.0):
+    """diffusers' get_3d_sincos_pos_embed. Shape: (frames, places, dim)."""
+    width, height = sides
+    t, y, x = places(frames, height, width)
+    parts = [
+        sines_then_cosines(t / temporal, dim // 4),
+        sines_then_cosines(x / spatial, 3 * dim // 8),
+        sines_then_cosines(y / spatial, 3 * dim // 8),
+    ]
+    return np.concatenate(parts, axis=1).reshape(frames, height * width, dim)
+
+
+def cos_sin_twice(axes, counts, base):
+    angles = twice(angles_of(axes, counts, base))
+    return single(np.cos(angles), np.sin(angles))
+
+
+def turning(axes, counts, base):
+    return (np.exp(1j * angles_of(axes, counts, base)).astype(np.complex64),)
+
+
+def qwen_image(rows, columns, frames=1):
+    """Qwen-Image's scale_rope: rows and columns are counted from the centre."""
+    t, y, x = places(frames, rows, columns)
+    return [t, y - (rows - rows // 2), x - (columns - columns // 2)]
+
+
+def rotary_cat(rows, columns, dim, reference=None):
+    """timm's RotaryEmbeddingCat(in_pixels=False): all sines, then all cosines, rows first."""
+    axes = places(rows, columns)
+    if reference:
+        axes = [axis * r / n for axis, r, n in zip(axes, reference, (rows, columns), strict=True)]
+    angles = twice(angles_of(axes, [dim // 4] * 2, 10_000.0))
+    return single(np.concatenate([np.sin(angles), np.cos(angles)], axis=1))
+
+
+def ends(count, axis):
+    """linspace(−1, 1, count) at the coordinates of an axis."""
+    return -1 + 2 * axis / (count - 1)
+
+
+def pixel_angles(rows, columns, bands):
+    y, x = places(rows, columns)
+    return np.concatenate(
+        [np.multiply.outer(ends(n, axis), bands) for n, axis in ((rows, y), (columns, x))], axis=1
+    )
+
+
+def octaves(count, largest=224):
+    """timm's pixel_freq_bands: π to π · largest / 2, evenly spaced logarithms."""
+    return np.pi * 2 ** np.linspace(0, np.log2(largest / 2), count)
+
+
+def rotary_cat_pixels(rows, columns, dim, largest=224):
+    """timm's RotaryEmbeddingCat as it is by default."""
+    angles = twice(pixel_angles(rows, columns, octaves(dim // 4, largest)))
+    return single(np.concatenate([np.sin(angles), np.cos(angles)], axis=1))
+
+
+def dinov3(rows, columns, dim):
+    """timm's RotaryEmbeddingDinoV3: patch centres between −1 and 1, halves, sines first."""
+    y, x = places(rows, columns)
+    both = [2 * (axis + 0.5) / n - 1 for axis, n in ((y, rows), (x, columns))]
+    angles = np.tile(2 * np.pi * angles_of(both, [dim // 4] * 2, 100.0), 2)
+    return single(np.concatenate([np.sin(angles), np.cos(angles)], axis=1))
+
+
+def fourier(rows, columns, bands, largest=224):
+    """timm's build_fourier_pos_embed: sines, and cosines, each (rows, columns, 2, bands)."""
+    angles = pixel_angles(rows, columns, octaves(bands, largest))
+    shape = rows, columns, 2, bands
+    return single(np.cos(angles).reshape(shape), np.sin(angles).reshape(shape))
+
+
+def lucidrains_pixel(rows, columns, dim, largest=10):
+    """rotary-embedding-torch's get_axial_freqs(freqs_for="pixel"): angles, each twice."""
+    bands = np.pi * np.linspace(1, largest / 2, dim // 2)
+    return single(twice(pixel_angles(rows, columns, bands)).reshape(rows, columns, 2 * dim))
+
+
+def lucidrains_pixel_line(count, dim, largest=10):
+    bands = np.pi * np.linspace(1, largest / 2, dim // 2)
+    return single(twice(np.multiply.outer(np.linspace(-1, 1, count), bands)))
+
+
+def lucidrains_axial(rows, columns, dim):
+    """The same for language: indices, a ladder of 10000 for each axis."""
+    angles = twice(angles_of(places(rows, columns), [dim // 2] * 2, 10_000.0))
+    return single(angles.reshape(rows, columns, 2 * dim))
+
+
+def mlx_full_turns(rows, dim):
+    """mlx.nn.SinusoidalPositionalEncoding(dim, full_turns=True)."""
+    half = dim // 2
+    angles = 2 * np.pi * np.arange(rows)[:, None] * 1e-4 ** (np.arange(half) / (half - 1))
+    return single(np.concatenate([np.sin(angles), np.cos(angles)], axis=1) * np.sqrt(2 / dim))
+
+
+def slopes(heads):
+    """Press' slopes, of a power of two and of others."""
+    power = 2 ** int(np.log2(heads))
+    first = [2 ** (-8 * (i + 1) / power) for i in range(power)]
+    return np.array((first + [2 ** (-4 * (2 * i + 1) / power) for i in range(power)])[:heads])
+
+
+def some_heads(biased, heads, length):
+    """x-transformers' AlibiPositionalBias(biased, heads): the other heads hold 0."""
+    where = np.arange(length)
+    bias = np.zeros((heads, length, length))
+    bias[:biased] = -slopes(biased)[:, None, None] * np.abs(where - where[:, None])
+    return single(bias)
+
+
+def positional_encodings_3d(sides, channels):
+    """positional-encodings' PositionalEncoding3D: alternating, the last axis cut."""
+    width = 2 * -(-channels // 6)
+    angles = [np.multiply.outer(axis, ladder(width // 2)) for axis in places(*sides)]
+    columns = [np.stack([np.sin(a), np.cos(a)], -1).reshape(len(a), width) for a in angles]
+    return single(np.concatenate(columns, 1)[:, :channels].reshape(*sides, channels))
+
+
+_FLUX = [np.zeros(54), *places(6, 9)]
+_FLUX2 = [*_FLUX, np.zeros(54)]
+_Z_IMAGE = [np.full(54, 33), *places(6, 9)]
+
+TABLES = {
+    "SD3, 24 by 24": ((sincos_2d(96, 24, 24),), "sinusoidal-nd", {"grid": (24, 24)}),
+    "PixArt, 32 by 32 at 2": (
+        (sincos_2d(96, 32, 32, 64, 2.0),), "sinusoidal-nd", {"grid": (32, 32)},
+    ),
+    "3 by 3 over 16": ((sincos_2d(48, 3, 3),), "sinusoidal-nd", {"grid": (3, 3)}),
+    "spread by 1.5": ((sincos_2d(64, 12, 18, 16, 1.5),), "sinusoidal-nd", {"grid": (12, 18)}),
+    "CogVideoX's rows": ((sincos_3d(96, (9, 6), 5),), "sinusoidal-nd", {"grid": (5, 6, 9)}),
+    "CogVideoX's rows, spread": (
+        (sincos_3d(64, (12, 8), 4, 1.875, 2.0),), "sinusoidal-nd", {"grid": (4, 8, 12)},
+    ),
+    "Flux": (cos_sin_twice(_FLUX, (8, 28, 28), 1e4), "rope-axial", {"base": 1e4}),
+    "Flux, cosines": (
+        cos_sin_twice(_FLUX, (8, 28, 28), 1e4)[:1], "rope-axial", {"sections": None},
+    ),
+    "Flux 2": (cos_sin_twice(_FLUX2, (16,) * 4, 2000.0), "rope-axial", {"convention": "flux2"}),
+    "Qwen-Image": (turning(qwen_image(5, 8), (8, 28, 28), 1e4), "rope-axial", {"base": 1e4}),
+    "Z-Image": (turning(_Z_IMAGE, (16, 24, 24), 256.0), "rope-axial", {"base": 256.0}),
+    "RotaryEmbeddingCat": (rotary_cat(14, 14, 64), "rope-axial", {"grid": (14, 14)}),
+    "RotaryEmbeddingCat, of a reference": (
+        rotary_cat(12, 18, 64, (16, 16)), "rope-axial", {"base_size": (16, 16)},
+    ),
+    "RotaryEmbeddingCat in pixels": (
+        rotary_cat_pixels(14, 14, 64), "rope-axial", {"grid": (14, 14)},
+    ),
+    "RotaryEmbeddingCat in 448 pixels": (
+        rotary_cat_pixels(16, 12, 64, 448), "rope-axial", {"base": 448.0},
+    ),
+    "RotaryEmbeddingDinoV3": (dinov3(6, 10, 64), "rope-axial", {"convention": "dinov3"}),
+    "build_fourier_pos_embed": (fourier(14, 14, 16), "rope-axial", {"grid": (14, 14)}),
+    "get_axial_freqs, pixel": (lucidrains_pixel(8, 8, 32), "rope-axial", {"grid": (8, 8)}),
+    "get_axial_freqs, lang": (lucidrains_axial(8, 12, 32), "rope-axial", {"convention": "eva"}),
+    "freqs_for pixel": (lucidrains_pixel_line(32, 32), "rope-axial", {}),
+    "MLX, full turns": (mlx_full_turns(128, 64), "sinusoidal", {"full_turns": True}),
+    "6 of 12 heads": (some_heads(6, 12, 24), "alibi", {"heads": 6}),
+    "4 of 8 heads": (some_heads(4, 8, 40), "alibi", {"heads": 4}),
+    "PositionalEncoding3D": (
+        positional_encodings_3d((4, 5, 6), 64), "sinusoidal-nd", {"grid": (4, 5, 6)},
+    ),
+}  # fmt: skip
+"""Arrays, scheme, and some parameters that must be said."""
