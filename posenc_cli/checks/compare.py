@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _OF_AXES = ("sections", "interleaved", "order")
 """Parameters of schemes of several axes that say which pairs follow which."""
+_IDENTIFIED = 1 << 20
+"""Values of a file that is identified, without being asked to, where it differs: a second."""
 _ROUNDING = 1e-12  # what two ways of writing one factor leave
 
 
@@ -135,6 +137,28 @@ class Side(Record):
         return Operand.of_matrix(plan.matrix(_engine(plan)))
 
 
+class Identities(Record):
+    """What the files of a comparison are, by side, and the settings in which A and B differ.
+
+    ``differing`` has the text of each side, empty where it does not show the setting.
+    """
+
+    summaries: Mapping[str, str]
+    differing: Mapping[str, tuple[str, str]]
+
+    @property
+    def lines(self) -> list[str]:
+        """What differs, in words.
+
+        >>> Identities({}, {"layout": ("concat", "interleaved")}).lines
+        ['A and B differ in layout: concat in A, interleaved in B']
+        """
+        return [
+            f"A and B differ in {name}: {a or 'not shown'} in A, {b or 'not shown'} in B"
+            for name, (a, b) in self.differing.items()
+        ]
+
+
 class ArrayComparison(Record):
     """How two arrays differ.
 
@@ -154,15 +178,31 @@ class ArrayComparison(Record):
         """Whether they are no further apart than allowed."""
         return self.difference.within(self.tolerance)
 
-    def identities(self) -> Mapping[str, str]:
-        """What each file is, held against every cell of it, by the name of its side."""
-        from posenc_cli.checks.identify import identify_files
+    @property
+    def is_small(self) -> bool:
+        """Whether one side is a file, of so few values that it is identified beside an encoding."""
+        files = [side.loaded for side in self.sides if side.loaded is not None]
+        return len(files) == 1 and files[0].values.size <= _IDENTIFIED
 
-        return {
-            key: identify_files([side.loaded]).summary
-            for key, side in zip("AB", self.sides, strict=True)
-            if side.loaded is not None
-        }
+    def identities(self) -> Identities:
+        """What each file is, compared with every value of it, and in what the sides differ."""
+        from posenc_cli.checks.identify import identify_files, settings_of
+
+        summaries: dict[str, str] = {}
+        known: list[Mapping[str, str]] = []
+        for key, side in zip("AB", self.sides, strict=True):
+            if side.loaded is not None:
+                found = identify_files([side.loaded])
+                summaries[key] = found.summary
+                known.append(found.settings)
+            else:
+                bound = side.encoding(side.seq_len).bound
+                known.append({"scheme": bound.scheme.name, **settings_of(bound.params)})
+        first, second = known
+        names = [name for name in first if name in second and first[name] != second[name]]
+        if "scheme" in names:  # whose parameters mean other things
+            names = ["scheme"]
+        return Identities(summaries, {name: (first[name], second[name]) for name in names})
 
     @property
     def position(self) -> float | None:

@@ -161,6 +161,27 @@ class Identification(Record):
         return best if best and (best.fits_rows or best.fits_pairs) else None
 
     @property
+    def settings(self) -> dict[str, str]:
+        """What tells an encoding from others, as texts: its scheme, parameters and table.
+
+        Empty where the array is none; a setting is where it is not shown, or is the usual one.
+        """
+        best = self.match or self.nearest
+        if best is None:
+            return {}
+        positions = best.positions
+        evenly = positions is not None and len(positions.ranges) == 1
+        return {
+            "scheme": best.scheme,
+            **settings_of({k: v for k, v in best.params.items() if k != "layout"}),
+            "layout": best.layout or "",
+            "table": " and ".join(table for table in best.tables if table),
+            "head": "" if best.head is None else str(best.head),
+            "positions": str(positions) if evenly else "",
+            "arithmetic": "" if best.arithmetic in ("exact", None) else best.arithmetic,
+        }
+
+    @property
     def summary(self) -> str:
         """What the array is in one line, with what it leaves over of all rows."""
         best = self.match or self.nearest
@@ -171,9 +192,9 @@ class Identification(Record):
         but = "" if best.fits else f", {misfits} of which do not fit"
         if best.fits_pairs:
             but = f", {len(best.wrong_pairs)} of {best.pairs} pairs of columns do not fit"
-        name = ", ".join(
-            [best.scheme, *_setting_texts(best), *best.forms, *multiplied, *best.wrong]
-        )
+        said = self.settings.items()
+        texts = [f"{name} {value}" for name, value in said if name != "scheme" and value]
+        name = ", ".join([best.scheme, *texts, *best.forms, *multiplied, *best.wrong])
         compared = f"all {best.compared} rows compared{but}"
         as_well = [c.scheme for c in self.candidates if c.fits and c.bits == best.bits]
         others = [other for other in dict.fromkeys(as_well) if other != best.scheme]
@@ -182,20 +203,9 @@ class Identification(Record):
         return f"{name} ({compared}; largest difference {best.residual:.3g}){alike}"
 
 
-def _setting_texts(best: Candidate) -> Iterator[str]:
-    """What tells a candidate from others of its scheme: every parameter, and what the table is."""
-    for name, value in best.params.items():
-        if name != "layout" and value is not None:
-            yield f"{name} {brief_text(value)}"
-    tables = " and ".join(table for table in best.tables if table)
-    settings = {"layout": best.layout, "table": tables, "head": best.head}
-    if best.positions is not None and len(best.positions.ranges) == 1:
-        settings["positions"] = str(best.positions)
-    if best.arithmetic != "exact":
-        settings["arithmetic"] = best.arithmetic
-    for name, setting in settings.items():
-        if setting not in (None, ""):
-            yield f"{name} {setting}"
+def settings_of(params: Mapping[str, Any]) -> dict[str, str]:
+    """Parameters as texts, empty where they have no value."""
+    return {name: "" if value is None else brief_text(value) for name, value in params.items()}
 
 
 def identify_files(
@@ -275,7 +285,9 @@ def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
         replace(candidate, outdone=_is_outdone(candidate.bits, believed))
         for candidate in candidates
     ]
-    return sorted(judged, key=_standing)
+    judged.sort(key=_standing)
+    plain = bool(judged) and judged[0].fits and not judged[0].wrong
+    return [each for each in judged if not (plain and each.fits and each.wrong)]
 
 
 def _is_outdone(bits: float, others: Sequence[float]) -> bool:
@@ -305,15 +317,17 @@ def _sort_by_evidence(attempts: Sequence[Attempt]) -> list[Attempt]:
     return sorted(attempts, key=standing)
 
 
-def _standing(candidate: Candidate) -> tuple[bool, bool, bool, int, bool]:
+def _standing(candidate: Candidate) -> tuple[bool, bool, bool, bool, int, bool]:
     """What sorts candidates: those not outdone, those that fit, those but for the fewest rows.
 
-    Of those that fit come first the ones that give every cell.
+    Of those that fit come first the ones that call no values misplaced, then those that give
+    every cell.
     """
     misfits = candidate.census.misfits if candidate.census and candidate.fits_rows else 0
     believed = candidate.fits or candidate.fits_rows or candidate.fits_pairs
     nearly = not candidate.fits or candidate.bits > 0
-    return not believed or candidate.outdone, not believed, not candidate.fits, misfits, nearly
+    doubted, wrong = not believed or candidate.outdone, bool(candidate.wrong)
+    return doubted, not believed, not candidate.fits, wrong, misfits, nearly
 
 
 def _is_constant(evidence: Evidence) -> bool:

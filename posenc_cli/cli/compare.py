@@ -25,7 +25,7 @@ from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from posenc_cli.checks.losses import Model
 
@@ -161,7 +161,7 @@ def compare(
         models = models_of((a, b), runtimes or [])
         if models is not None:
             return _compare_models(models, tol, output, console)
-    from posenc_cli.checks.compare import ArrayComparison, comparison
+    from posenc_cli.checks.compare import ArrayComparison, Identities, comparison
     from posenc_cli.cli.operands import sides_of
     from posenc_cli.render.comparison import comparison_fields, comparison_text
 
@@ -182,13 +182,20 @@ def compare(
         of = [key for key, side in zip("AB", sides, strict=True) if warning in side.warnings]
         console.warning(warning if len(of) == 2 else f"{of[0]}: {warning}")
     result = comparison(sides, where.resolve(), table=table, head=head, dtype=dtype, tolerance=tol)
-    identities: Mapping[str, str] = {}
-    if identify and not result.ok and isinstance(result, ArrayComparison):
+    identities = Identities({}, {})
+    if not result.ok and isinstance(result, ArrayComparison) and (identify or result.is_small):
         identities = result.identities()
-    known = {"identities": {key.lower(): what for key, what in identities.items()}}
-    fields = {**comparison_fields(result), **(known if identify else {})}
-    lines = [f"{key} is {what}" for key, what in identities.items()]
-    texts = [comparison_text(result, console.typesetter), *map(console.typesetter.line, lines)]
+    known = {
+        "differing": {name: list(texts) for name, texts in identities.differing.items()},
+        "identities": {key.lower(): what for key, what in identities.summaries.items()},
+    }
+    fields = {**(known if identify else {}), **comparison_fields(result)}
+    lines = [f"{key} is {what}" for key, what in identities.summaries.items() if identify]
+    texts = [
+        *map(console.typesetter.line, identities.lines),
+        comparison_text(result, console.typesetter),
+        *map(console.typesetter.line, lines),
+    ]
     text = "\n".join(texts)
     drawn = output.draws
     if drawn:
