@@ -186,10 +186,10 @@ def compare(
     if not result.ok and isinstance(result, ArrayComparison) and (identify or result.is_small):
         identities = result.identities()
     known = {
-        "differing": {name: list(texts) for name, texts in identities.differing.items()},
+        "differing_parameters": {name: list(texts) for name, texts in identities.differing.items()},
         "identities": {key.lower(): what for key, what in identities.summaries.items()},
     }
-    fields = {**(known if identify else {}), **comparison_fields(result)}
+    fields = {**comparison_fields(result), **(known if identify else {})}
     lines = [f"{key} is {what}" for key, what in identities.summaries.items() if identify]
     texts = [
         *map(console.typesetter.line, identities.lines),

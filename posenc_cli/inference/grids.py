@@ -54,6 +54,8 @@ _MOST_CHOICES = 64
 """Of a scheme: each is bound, which takes about a millisecond."""
 _MOST_AXES = 4
 """Of a grid, those of one place too."""
+_TIGHT = 1e-4
+"""On the unit circle: what float32 code leaves on a grid, and few other numbers do."""
 _MISFIT = 0.02
 """On the unit circle: judgement, other bases and conventions miss by far more."""
 MOST_PLACES = 1 << 16
@@ -392,14 +394,15 @@ def _sections(places: _Places) -> tuple[int, ...] | None:
 def _settled(
     plain: _Bound, places: _Places, turns: _Turns, view: View, limit: float
 ) -> Iterator[_Bound]:
-    """A scheme with the base, scale and origin that give the pairs of a view, the first that do."""
+    """A scheme with base, scale and origin that give the pairs of a view, up to the first tight."""
     bases = _bases(plain, turns) if "base" in plain.scheme.parameters else iter(())
     for based in itertools.chain((plain,), bases):
         for spread in (based, *_spread(based, places, turns)):
             for begun in (spread, *_begun(spread, places, turns)):
                 if _fits(view, begun, limit):
                     yield begun
-                    return
+                    if _fits(view, begun, limit - _MISFIT + _TIGHT):
+                        return
 
 
 def _known(bound: _Bound, turns: _Turns) -> tuple[Flags, Reals]:

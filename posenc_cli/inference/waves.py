@@ -74,6 +74,8 @@ _UNUSUAL = 0.5
 """What such positions cost a rotary table: timesteps of diffusion models are rather meant."""
 _UNWRITTEN, _WRITTEN = 2.0, 10**6
 """What positions cost that are measured alone: parts of 1 that are smaller than so many."""
+_LEAST_STEP = 0.01
+"""Of a position, from row to row; and the most is as many positions."""
 _LOOKED_UP = 2.5
 """What an encoding costs that was tried since people use it, not since anything told it."""
 _MULTIPLIED = 1.0
@@ -474,14 +476,43 @@ def _rotary(
                     yield _rotary_hypothesis(view, at_length, places, wrong)
 
 
+def _in_positions(rates: Rates) -> Rates | None:
+    """Rates a position of rows that stand any step apart, if the fastest pair turns by 1.
+
+    From the slowest on, pairs are taken to turn as often between rows as their ladder goes on.
+    """
+    values = rates.values.copy()
+    if values.size < _FEWEST_PLACED or not (values[-2:] > 0).all():
+        return None
+    for pair in range(values.size - 3, -1, -1):
+        onward = values[pair + 1] ** 2 / values[pair + 2]
+        if not 0 < onward < 2 / _LEAST_STEP:
+            return None
+        values[pair] += 2 * math.pi * round((onward - values[pair]) / (2 * math.pi))
+        if values[pair] <= 0:
+            return None
+    step = snap(float(values[0]), float(rates.errors[0]))
+    if abs(step - 1) <= rates.errors[0] or not _LEAST_STEP <= step <= 1 / _LEAST_STEP:
+        return None
+    return replace(rates, values=values / step, errors=rates.errors / step)
+
+
 def _multiplied_proposals(
     view: View, evidence: Evidence, rates: Rates, amplitude: float | None, precise: float
 ) -> Iterator[tuple[Proposal, float]]:
-    """Encodings of an amplitude, then those of amplitude 1 that all cells were multiplied of."""
+    """Encodings of an amplitude, then those of amplitude 1 that all cells were multiplied of.
+
+    Where rows a position apart are none, those of rows any step apart.
+    """
+    found = False
     for proposal in rotary_proposals(rates, amplitude, precise=precise):
         if view.count == 1 and proposal.cost > 1:
             continue  # one rate alone is that of some base and factor
+        found = True
         yield proposal, 1.0
+    if not found and (by_steps := _in_positions(rates)) is not None:
+        for proposal in rotary_proposals(by_steps, amplitude, precise=precise):
+            yield proposal, 1.0
     if amplitude is not None and abs(amplitude - 1) > 3 * precise:
         multiplier = _multiplier(view, evidence)
         for proposal in rotary_proposals(rates, 1.0, precise=precise):

@@ -662,3 +662,22 @@ def test_some_pairs_of_a_known_encoding_in_any_order_are_not_it(tables):
     cos, sin = np.cos(turns).astype(np.float32), np.sin(turns).astype(np.float32)
     arrays = [cos, sin] if len(tables) == 2 else [np.concatenate([cos, sin], axis=1)]
     assert found_in(arrays) is None
+
+
+@pytest.mark.long
+def test_noise_fits_nothing_however_large_the_growth_of_its_amplitude():
+    """An infinite cell is no closer than any other: noise fitted 512 rows of xpos so."""
+    noise = np.random.default_rng(0).standard_normal((1 << 16, 8)).astype(np.float32)
+    found = identify(Evidence.of_arrays(noise))
+    assert found.match is None
+    assert not any(each.fits_sample or each.fits_rows for each in found.candidates)
+
+
+@pytest.mark.long
+def test_what_calls_values_misplaced_is_not_named_beside_what_does_not():
+    angles = np.arange(256)[:, None] / 2 * 1e4 ** (-np.arange(32) / 32)
+    table = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(256, 64).astype(np.float32)
+    found = identify(Evidence.of_arrays(table))
+    assert (found.match.scheme, str(found.match.positions)) == ("sinusoidal", "0:128:0.5")
+    assert not any(each.wrong and each.fits for each in found.candidates)
+    assert "rope" not in found.summary

@@ -482,7 +482,19 @@ def test_files_that_differ_are_identified_where_that_is_asked(call, tmp_path):
     assert "(all 64 rows compared; largest difference 0)" in told
     _, document = report(call, "a.npy", "b.npy", "--identify")
     assert document["identities"]["b"].startswith("rope, dim 32, base 500000")
+    assert document["differing_parameters"] == {"base": ["10000", "500000"]}
+    assert told.index("A and B differ in base: 10000 in A, 500000 in B") < told.index("DIFFERENT")
     assert "A is" not in words(call, "a.npy", "b.npy")[1]
+
+
+@pytest.mark.long
+def test_an_encoding_beside_a_file_says_which_parameter_is_another(call, tmp_path):
+    np.save(tmp_path / "b.npy", matrix("sinusoidal", "0:64", dim=32))
+    status, told = words(call, "sinusoidal", "b.npy", "-d", "32", "--set", "a.layout=concat")
+    assert status == 1
+    assert told.startswith("A and B differ in layout: concat in A, interleaved in B")
+    np.save(tmp_path / "b.npy", np.random.default_rng(0).standard_normal((64, 32)))
+    assert "A and B differ in" not in words(call, "sinusoidal", "b.npy", "-d", "32")[1]
 
 
 @pytest.mark.long
