@@ -6,6 +6,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from posenc_cli import catalogue
@@ -140,7 +141,7 @@ class Side(Record):
 class Identities(Record):
     """What the files of a comparison are, by side, and the settings in which A and B differ.
 
-    ``differing`` has the text of each side, empty where it does not show the setting.
+    ``differing`` has the text of each side, where both show the setting.
     """
 
     summaries: Mapping[str, str]
@@ -154,7 +155,7 @@ class Identities(Record):
         ['A and B differ in layout: concat in A, interleaved in B']
         """
         return [
-            f"A and B differ in {name}: {a or 'not shown'} in A, {b or 'not shown'} in B"
+            f"A and B differ in {name}: {a} in A, {b} in B"
             for name, (a, b) in self.differing.items()
         ]
 
@@ -184,6 +185,7 @@ class ArrayComparison(Record):
         files = [side.loaded for side in self.sides if side.loaded is not None]
         return len(files) == 1 and files[0].values.size <= _IDENTIFIED
 
+    @cached_property
     def identities(self) -> Identities:
         """What each file is, compared with every value of it, and in what the sides differ."""
         from posenc_cli.checks.identify import identify_files, settings_of
@@ -199,7 +201,8 @@ class ArrayComparison(Record):
                 bound = side.encoding(side.seq_len).bound
                 known.append({"scheme": bound.scheme.name, **settings_of(bound.params)})
         first, second = known
-        names = [name for name in first if name in second and first[name] != second[name]]
+        shown = [name for name in first if first[name] and second.get(name)]
+        names = [name for name in shown if first[name] != second[name]]
         if "scheme" in names:  # whose parameters mean other things
             names = ["scheme"]
         return Identities(summaries, {name: (first[name], second[name]) for name in names})

@@ -183,16 +183,18 @@ def compare(
         console.warning(warning if len(of) == 2 else f"{of[0]}: {warning}")
     result = comparison(sides, where.resolve(), table=table, head=head, dtype=dtype, tolerance=tol)
     identities = Identities({}, {})
-    if not result.ok and isinstance(result, ArrayComparison) and (identify or result.is_small):
-        identities = result.identities()
+    told: list[str] = []
+    if identify and not result.ok and isinstance(result, ArrayComparison):
+        identities = result.identities
+        told = [] if result.is_small else identities.lines
     known = {
         "differing_parameters": {name: list(texts) for name, texts in identities.differing.items()},
         "identities": {key.lower(): what for key, what in identities.summaries.items()},
     }
     fields = {**comparison_fields(result), **(known if identify else {})}
-    lines = [f"{key} is {what}" for key, what in identities.summaries.items() if identify]
+    lines = [f"{key} is {what}" for key, what in identities.summaries.items()]
     texts = [
-        *map(console.typesetter.line, identities.lines),
+        *map(console.typesetter.line, told),
         comparison_text(result, console.typesetter),
         *map(console.typesetter.line, lines),
     ]

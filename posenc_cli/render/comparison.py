@@ -26,9 +26,10 @@ _DIGITS = {"bfloat16": 4, "float16": 5, "float32": 9, "complex64": 9}
 
 
 def comparison_text(result: ArrayComparison | RotationComparison, typesetter: Typesetter) -> str:
-    """Both sides, the verdict, and where they differ most."""
+    """Both sides, the verdict, and where they differ most; first in which parameters."""
     if isinstance(result, ArrayComparison):
-        return _array_text(result, typesetter)
+        told = result.identities.lines if result.is_small and not result.ok else []
+        return "\n".join([*map(typesetter.line, told), _array_text(result, typesetter)])
     return _rotation_text(result, typesetter)
 
 

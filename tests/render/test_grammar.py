@@ -167,6 +167,7 @@ OTHERS = {
         "grid": "4x8",
         "normalize": {"convention": "detr", "normalize": True},
         "base_size": "7x7",
+        "interpolation_scale": "1.5",
     },
     "rope-yarn": {"mscale": 0.75, "mscale_all_dim": 0.75, "attention_factor": 1.25},
     "rope-longrope": {
@@ -181,6 +182,7 @@ OTHERS = {
         "grid": "4x8",
         "sections": {"convention": "wan", "grid": "2x4x4", "sections": "16,8,8"},
         "base_size": {"convention": "cogvideox", "grid": "2x4x4", "base_size": "30x45"},
+        "origin": "0,-3",
     },
     "rope-mixed": {
         "grid": "4x8",
