@@ -13,7 +13,7 @@ IMAGES = ("pixtral", "qwen2-vl", "dinov3", "gemma4", "llama4", "eva")
 VIDEOS = ("wan", "hunyuan-video", "cogvideox")
 dims = st.sampled_from([32, 48, 64, 96, 128])
 bases = st.sampled_from(BASES)
-sides = st.integers(3, 14)
+sides = st.integers(5, 12)  # with fewer rows, a share of few pairs may show no rate
 
 
 def text(numbers):

@@ -1,8 +1,8 @@
 """Tables as libraries make them, by the rule that each library's own code follows, in NumPy alone.
 
-Each rule was compared with the library once: diffusers 0.42.1, timm 1.0.31, x-transformers 2.31.10,
-rotary-embedding-torch 0.9.1, positional-encodings 6.0.4, mlx 0.32.4, keras-hub 0.32.0. A case is
-the arrays, the scheme, and some of its parameters.
+The rules are those of diffusers 0.42.1, timm 1.0.31, x-transformers 2.31.10,
+rotary-embedding-torch 0.9.1, positional-encodings 6.0.4, mlx 0.32.4, keras-hub 0.32.0, read
+in their code. A case is the arrays, the scheme, and some of its parameters.
 """
 
 from __future__ import annotations

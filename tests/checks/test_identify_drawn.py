@@ -71,7 +71,7 @@ def test_a_grid_that_generate_writes_is_given_back(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "grid" in kind])
-@examples(12)
+@examples(6)
 @given(data=st.data())
 def test_a_drawn_table_is_given_back(kind, data):
     scheme, params, where, table = data.draw(KINDS[kind])
