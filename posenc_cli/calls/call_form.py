@@ -77,8 +77,8 @@ _KIND_TEXTS = {
 SIDE_BY_SIDE = {"halves": "neighbours", "angles in halves": "angles side by side"}
 """The kind in which the two columns of a value stand side by side, of that where they do not."""
 
-_TOLD = ("base", "style", "length", "dim")
-"""Numbers of the reference's that a function of vectors is told by optional parameters too."""
+_TOLD = ("base", "style", "length", "dim", "sections", "inv_freq", "v")
+"""What a function of vectors is told by optional parameters too."""
 
 _STACKED = ("bnhd", "nhd")
 """Axes of q, of k and of v where an axis before that of heads holds the three."""
@@ -397,7 +397,7 @@ def _told(signature: Signature) -> list[Argument]:
         Argument(role, given.name, given.name)
         for given in signature.parameters or ()
         for role in given.roles()[:1]
-        if given.default is not None and role in _TOLD and given.name not in ("dim", "dims")
+        if given.default is not None and role in _TOLD and not given.means_another(role)
     ]
 
 

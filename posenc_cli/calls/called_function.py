@@ -154,6 +154,11 @@ class CalledFunction(ABC):
         named, config = self._named_settings(), self.asked.config
         values: dict[str, Any] = {}
         configs, shares = {}, self._shares_of_axes()
+        attributes = {
+            given.name: given.roles()[0]
+            for given in self.signature.required
+            if {*given.roles()} & {"dtype", "device"}
+        }
         for given in self.signature.parameters or ():
             if given.name in named:
                 values[given.name] = given.in_its_type(named[given.name])
@@ -165,22 +170,24 @@ class CalledFunction(ABC):
                 if self.by_default:
                     continue
             if role in roles and not (role in NOTHING and given.default):
-                values[given.name] = roles[role]
+                values[given.name] = given.in_its_type(roles[role])
             elif "style" in given.roles():
                 values[given.name] = style(given.name, self.reference)
             elif given.name in shares:
                 values[given.name] = shares[given.name]
             elif given.name == "config" and config is not None:
                 configs[given.name] = dict(config)
-            elif given.default is None and not given.variable:
+            elif given in self.signature.required and given.name not in attributes:
                 hint = "--config FILE or --model NAME gives it one; or " * (given.name == "config")
                 hint += "name an object of it: rope = Rope(…) in the module, then module:rope"
                 raise self.invalid(f"is a class that needs {given.name}", hint=hint)
-        self._exchanged({"do": "make", "values": values, "configs": configs})
+        library = next(iter(self.signature.libraries), "numpy")
+        request = {"do": "make", "values": values, "configs": configs}
+        self._exchanged({**request, "attributes": attributes, "library": library})
         self.told = [(role, name) for name in values for role in roles_of(name)[:1]]
         text = ", ".join(
             f"{name}={format(value, '.15g') if isinstance(value, float) else value}"
-            for name, value in (values | dict.fromkeys(configs, "…")).items()
+            for name, value in (values | dict.fromkeys({**configs, **attributes}, "…")).items()
         )
         others = [
             f"{given.name}={given.setting}"
@@ -274,12 +281,15 @@ class CalledFunction(ABC):
                 raise self.invalid(f"returned {result.dtype} numbers, not real numbers")
             # k with fewer heads than q may come back with as many.
             shapes = {given.shape(form.axes): given for given in (vectors[0], own)}
-            if result.values.shape not in shapes:
+            values = result.values
+            if values.shape[:1] == (1,) and values.shape[1:] in shapes:
+                values = values[0]  # who takes one sequence may add an axis of sequences
+            if values.shape not in shapes:
                 raise self.invalid(
-                    f"returned an array of shape {result.values.shape} for x of shape "
+                    f"returned an array of shape {values.shape} for x of shape "
                     f"{own.shape(form.axes)}"
                 )
-            read = shapes[result.values.shape].read(result.values, form.axes)
+            read = shapes[values.shape].read(values, form.axes)
             turned.append(Returned(read, result.dtype))
         return turned
 

@@ -15,6 +15,7 @@ import numpy as np
 from posenc_cli.calls.further_calls import planes_of
 from posenc_cli.calls.patterns import PatternFault, PatternReport, PlannedCalls
 from posenc_cli.calls.roles import TABLES
+from posenc_cli.calls.serving import other_vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.inference.causes import Cause
@@ -60,6 +61,12 @@ _VARIED = (
     _Varied("grid", ("grid",), _other_sizes, Cause.UNKNOWN),
     _Varied("base", ("base", "inv_freq", *TABLES), lambda base: 3 * base, Cause.BASE),
     _Varied(
+        "sections",
+        ("sections",),
+        lambda sections: ",".join(map(str, (*sections[1:], sections[0]))),
+        Cause.AXIS,
+    ),
+    _Varied(
         "layout",
         ("style",),
         lambda layout: "half" if layout == "interleaved" else "interleaved",
@@ -91,13 +98,17 @@ def try_other_references(
         except InvalidInput as error:
             calls.skip(f"another {varied.parameter}", error.message)
             continue
-        of_other = pairing if other.pairing == reference.pairing else other.pairing
-        with calls.planned(f"a {varied.parameter} of {value}"):
-            if _gives(function, reference, reference, differs, pairing) and not _gives(
-                function, other, other, differs, of_other
+        text = f"a {varied.parameter} of {value}"
+        with calls.planned(text):
+            own = _gives(function, reference, reference, differs, pairing)
+            if own and not any(
+                _gives(function, other, other, differs, way)
+                for way in _pairings(other, reference, pairing)
             ):
                 ignored = _gives(function, other, reference, differs, pairing)
                 faults.append(_fault(varied, value, names, ignored=ignored))
+        if calls.tried[-1:] == [text] and not own:
+            calls.skip(calls.tried.pop(), "it differs from its own reference")
     return calls.report(*faults)
 
 
@@ -113,8 +124,27 @@ def _other(reference: Reference, varied: _Varied) -> tuple[Reference, str]:
     if name == "grid" and given.get("axes"):
         raise InvalidInput("the coordinates of a file have one grid")
     value = varied.other(given[name])
-    other = replace(reference.encoding, bound=bound.scheme.bind({**given, name: value}))
-    return Reference(other, reference.engine), as_text(value).replace("x", "×")
+    bound = bound.scheme.bind({**given, name: value})
+    own = reference.coordinates
+    if reference.axes and bound.rotation.waves.coordinates is None:  # those of a model's video
+        placed = bound.scheme.bind({**given, name: value, "axes": "of a video"})
+        axes = placed.rotation.waves.coordinates
+        assert own is not None
+        assert axes is not None
+        waves = replace(bound.rotation.waves, coordinates=replace(axes, at=own.at, file=None))
+        bound = replace(bound, content=replace(bound.rotation, waves=waves))
+    other = Reference(replace(reference.encoding, bound=bound), reference.engine)
+    return other, as_text(value).replace("x", "×")
+
+
+def _pairings(
+    other: Reference, reference: Reference, pairing: ColumnPairing | None
+) -> list[ColumnPairing | None]:
+    """How columns may be paired for another reference, and come out: in its order or as before."""
+    if pairing is None or other.pairing == reference.pairing:
+        return [pairing]
+    as_before = replace(other.pairing, out_first=pairing.out_first, out_second=pairing.out_second)
+    return [other.pairing, as_before]
 
 
 def _fault(varied: _Varied, value: str, names: Sequence[str], *, ignored: bool) -> PatternFault:
@@ -149,10 +179,10 @@ def _gives(
         where = where % prod(wanted.grid)
     factors = wanted.cells(where, FLOAT64)
     if not tables:
-        given: list[NumberArray] = [x]
+        given: list[NumberArray] = [x, other_vectors(x)][: function.results]
         assert pairing is not None
         before = replace(pairing, out_first=pairing.first, out_second=pairing.second)
-        factors = factors * planes_of(given, before, tables=False)
+        factors = np.tile(factors, (1, len(given))) * planes_of(given, before, tables=False)
     factors = np.tile(factors, (1, values.shape[1] // factors.shape[1]))
     planes = [np.ascontiguousarray(each).view(np.float64) for each in (values, factors)]
     return not differs(planes[0], planes[1])

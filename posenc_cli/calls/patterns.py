@@ -221,10 +221,9 @@ def _far_steps(rows: Rows, differs: Differs, context: int) -> tuple[PatternFault
 
     It is compared with itself behind the one before it.
     """
-    for power in range(8, context.bit_length()):
-        where = np.arange(1 << power, (1 << power) + 2)
-        if where[1] >= context:
-            break
+    firsts = [1 << power for power in range(8, context.bit_length()) if (1 << power) + 1 < context]
+    for first in (*firsts, context - 2):
+        where = np.arange(first, first + 2)
         both, alone = rows(where, where), rows(where[1:], where[1:])
         if differs(both[1:], alone):
             text = f"called with the row of position {where[1]} alone gives other values than with"

@@ -148,7 +148,7 @@ class _RowPlaces:
             self.offset = first.size
 
 
-class _Call:
+class _CallArguments:
     """One call: what each argument is given, by its role."""
 
     def __init__(
@@ -196,7 +196,7 @@ class _Call:
         return {"attribute": name, "of": array}
 
 
-_ARRAYS: dict[str, Callable[[_Call, Argument], dict[str, Any]]] = {
+_ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
     **dict.fromkeys(("x", "q", "k"), lambda call, _: call.vectors(next(call.remaining))),
     "v": lambda call, _: call.vectors(values_beside(call.all_vectors[0])),
     "qkv": lambda call, _: call.vectors(*call.all_vectors, values_beside(call.all_vectors[0])),
@@ -216,7 +216,7 @@ _ARRAYS: dict[str, Callable[[_Call, Argument], dict[str, Any]]] = {
 }
 """How an argument of a role is made, where it is an array, or follows from one."""
 
-_VALUES: dict[str, Callable[[_Call, Argument], Any]] = {
+_VALUES: dict[str, Callable[[_CallArguments, Argument], Any]] = {
     "offset": lambda call, _: call.places.offset,
     "length": lambda call, _: (
         call.positions.shape[1] if call.form.counted else int(call.positions.max()) + 1
@@ -228,6 +228,7 @@ _VALUES: dict[str, Callable[[_Call, Argument], Any]] = {
         call.form.columns if call.form.axes == "bnf" else settings(call.reference)["dim"]
     ),
     "base": lambda call, _: settings(call.reference)["base"],
+    "scale": lambda _call, _: 1.0,
     "sections": lambda call, _: shares_of_axes(call.reference)[0],
     **dict.fromkeys(NOTHING, lambda _, own: NOTHING[own.role]),
 }
@@ -247,7 +248,7 @@ def request(
     positions = np.atleast_2d(positions)
     if vectors and form.flat:
         positions = np.repeat(positions, vectors[0].heads, axis=1)
-    call = _Call(payload, form, reference, positions, vectors)
+    call = _CallArguments(payload, form, reference, positions, vectors)
     for argument in form.arguments:
         array = _ARRAYS.get(argument.role)
         if array is not None:

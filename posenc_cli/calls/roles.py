@@ -112,7 +112,18 @@ ROLES = (
         says="the rotary dimensions",
     ),
     Role(
-        "base", "number", ("base", "theta", "rope_theta", "rope_base"), says="the reference's base"
+        "base",
+        "number",
+        (
+            "base",
+            "theta",
+            "rope_theta",
+            "rope_base",
+            "rotary_base",
+            "base_frequency",
+            "max_wavelength",
+        ),
+        says="the reference's base",
     ),
     Role(
         "heads",
@@ -138,6 +149,7 @@ ROLES = (
         ("mrope_section", "mrope_sections"),
         says="the pairs that follow each axis",
     ),
+    Role("scale", "number", ("scale",), says="1"),
     Role("mask", "bystander", ("mask", "attention_mask", "attn_mask"), says="true for each row"),
     Role("layer", "bystander", ("layer_idx", "layer_id", "layer", "layer_number"), says="0"),
     Role(

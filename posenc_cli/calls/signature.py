@@ -47,6 +47,12 @@ class NamedParameter(Record):
             return ""
         return text
 
+    def means_another(self, role: str) -> bool:
+        """Whether its default tells that it has another meaning: an axis, or a first position."""
+        if role == "dim":
+            return self.name in ("dim", "dims")
+        return role == "base" and self.default != "None" and float(self.setting or 2) <= 1
+
     @property
     def counts(self) -> bool:
         """Whether it is optional and a whole number, and may say where rows are."""
@@ -68,6 +74,8 @@ class NamedParameter(Record):
         default is a fraction: a rate of dropout is often a ``p``.
         """
         found = roles_of(self.name)
+        if self.name == "cache" and self.default == "None":
+            return ("cache",)  # of keys and values
         fraction = "." in self.setting and len(self.name.strip("_")) == 1
         if fraction or self.default in ("True", "False"):
             found = tuple(role for role in found if role not in ("positions", "offset"))

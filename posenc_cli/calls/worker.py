@@ -301,6 +301,10 @@ def made(function: Any, header: dict[str, Any]) -> Any:
     for name, fields in header["configs"].items():
         parameter = inspect.signature(function).parameters[name]
         values[name] = config_object(fields, short_text(parameter.annotation))
+    for name, attribute in header["attributes"].items():
+        framework, four = BY_NAME[header["library"]], {"shape": [1], "broadcast": [1]}
+        given = {"dtype": "float32", "reshape": [1], **four}
+        values[name] = getattr(array_of(framework, bytearray(4), given), attribute, None)
     return returned_by(function, values)
 
 

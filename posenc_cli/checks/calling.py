@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.calls.answers import Differs, Rows
+    from posenc_cli.calls.call_form import CallForm
     from posenc_cli.calls.serving import FunctionTarget
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import Progress
@@ -210,7 +211,8 @@ def _with_reports(subject: Subject, reports: Sequence[PatternReport]) -> Subject
         "untried": [*own["untried"], *(text for report in reports for text in report.untried)],
     }
     faults = [fault for report in reports for fault in report.faults]
-    return replace(subject, other_calls=with_faults(faults, ()), call=call)
+    others = (*subject.other_calls, *with_faults(faults, ()))
+    return replace(subject, other_calls=others, call=call)
 
 
 def _by_its_length(reference: Reference) -> bool:
@@ -412,10 +414,11 @@ def _of_vectors(
             )
         )
     half = any(is_half(sample.values) for sample in samples)
-    _read_all(function, readers, places, progress, half=half)
+    unlike = _read_all(function, readers, places, progress, half=half)
     alike = len(readers) > 1 and reference.symmetric and readers[0].like(readers[1])
     kept = readers[:1] if alike else readers
-    return [reader.subject(function.target, both=len(readers) > 1) for reader in kept]
+    subjects = [reader.subject(function.target, both=len(readers) > 1) for reader in kept]
+    return [replace(subjects[0], other_calls=unlike), *subjects[1:]]
 
 
 def _read_all(
@@ -425,8 +428,8 @@ def _read_all(
     progress: Progress | None,
     *,
     half: bool,
-) -> None:
-    """Read results at all positions.
+) -> tuple[Irregularity, ...]:
+    """Read results at all positions; what is given is how heads with the same vectors differ.
 
     Four vectors show a row that pairs columns as the sample does; all unit vectors are given where
     they do not, or where values have a ``half`` precision, which hides small entries in sums.
@@ -436,27 +439,53 @@ def _read_all(
     if not half and len({reader.pairing for reader in readers}) == 1:
         probes = PairProbes(readers[0].pairing, dim)
 
-    def read(rows: Integers, probes: PairProbes | None) -> Integers:
+    unlike: list[tuple[int, int]] = []
+
+    def read(rows: Integers, probes: PairProbes | None, heads: int = 4) -> Integers:
         vectors = np.eye(dim, dtype=np.float32) if probes is None else probes.vectors
+        vectors = np.tile(vectors, (1 if probes is None else heads // 4, 1))
         results = function.heads(vectors, places.at(rows))
         again = [
-            reader.take(rows, own.values, probes)
+            reader.take(rows, own.values[:, :4] if probes else own.values, probes)
             for reader, own in zip(readers, results, strict=True)
         ]
+        for own in results if probes and heads > 4 else ():
+            four = own.values.reshape(rows.size, -1, 4, dim)
+            apart = np.abs(four - four[:, :1]) > ALIKE * (1 + np.abs(four[:, :1]))
+            if apart.any():
+                unlike.append((rows.size, int(places.at(rows)[0])))
         return np.unique(np.concatenate(again))
 
     few = max(1, CELLS // dim**2)
-    many = _PREFIX if function.form.from_zero else CELLS
-    step = few if probes is None else max(1, many // (4 * dim))
+    heads = _HEADS if function.form.has_heads and _HEADS * dim * count <= _MANY_HEADS else 4
+    step = few if probes is None else _rows_at_once(function.form, few, heads * dim)
     np.empty(RETAINED, np.uint8)
     for start in range(0, count, step):
         rows = np.arange(start, min(start + step, count))
-        again = rows if probes is None else read(rows, probes)
+        whole = probes is None or start == 0 or start + step >= count
+        again = rows[:: max(1, rows.size // few)] if whole else rows[:0]
+        if probes is not None:
+            again = np.union1d(again, read(rows, probes, heads))
         for first in range(0, again.size, few):
             read(again[first : first + few], None)
         if progress is not None:
             progress(int(rows[-1]) + 1, count)
+    if not unlike:
+        return ()
+    evidence = "in a call of {} rows from position {} on".format(*unlike[0])
+    message = f"of {heads} heads that hold the same vectors some come out differently"
+    return (Irregularity(Cause.UNKNOWN, message, evidence),)
 
+
+def _rows_at_once(form: CallForm, few: int, values: int) -> int:
+    """How many rows a call has, of so many values each; few where each begins at its own offset."""
+    if not (form.any_rows or form.from_zero):
+        return few
+    return max(1, (_PREFIX if form.from_zero else CELLS) // values)
+
+
+_HEADS, _MANY_HEADS = 12, 1 << 23
+"""Heads that are given the four vectors again and again, as long as all values are so few."""
 
 _PREFIX = 1 << 24
 """Values that are kept of one call that begins at position 0: each has all rows before them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import textwrap
 from typing import TYPE_CHECKING, Annotated, Any
@@ -102,8 +103,6 @@ class Console(OptionGroup):
 
     def command_text(self, command: str, *, indent: int = 2) -> str:
         """A command that a shell reads as one, on lines that fit the terminal where that can be."""
-        from posenc_cli.cli.help_page import continued_command
-
         margin = " " * indent
         *first, last = continued_command(command, self.width - indent).split(" \\\n")
         pieces = [_broken(margin + line, self.width - 2) for line in first]
@@ -152,3 +151,26 @@ def _broken(line: str, width: int) -> str:
         return line
     pieces = [line[at : at + width - 1] for at in range(0, len(line), width - 1)]
     return "\\\n".join(pieces)
+
+
+def continued_command(command: str, width: int) -> str:
+    r"""A command on lines of a width, which a shell reads as one.
+
+    >>> print(continued_command("posenc generate --scheme rope --len 4096", 24))
+    posenc generate \
+      --scheme rope \
+      --len 4096
+    """
+    if len(command) <= width:
+        return command
+    words = re.findall(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""", command)
+    lines = [words[0]]
+    for word, following in zip(words[1:], [*words[2:], "-"], strict=True):
+        # An option and its value stay together, where they have room.
+        together = word if following.startswith("-") else f"{word} {following}"
+        own = word if lines[-1].split(" ")[-1].startswith("-") else together
+        if len(f"{lines[-1]} {own} \\") <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"  {word}")
+    return " \\\n".join(lines)

@@ -8,6 +8,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 from posenc_cli.cli.choosing import documented_option
+from posenc_cli.cli.console import continued_command
 from posenc_cli.cli.options import ENCODING, EVERY_COMMANDS, OWN
 from posenc_cli.formulas.parameters import OWN_OPTIONS
 from posenc_cli.records import Record
@@ -126,26 +127,3 @@ def _entry_text(entry: Entry, column: int, width: int) -> str:
         column = min(column, 6)
         return f"  {term}\n{_filled(text, width, indent=column)}".rstrip()
     return (f"  {term}".ljust(column) + _filled(text, width, indent=column).lstrip()).rstrip()
-
-
-def continued_command(command: str, width: int) -> str:
-    r"""A command on lines of a width, which a shell reads as one.
-
-    >>> print(continued_command("posenc generate --scheme rope --len 4096", 24))
-    posenc generate \
-      --scheme rope \
-      --len 4096
-    """
-    if len(command) <= width:
-        return command
-    words = re.findall(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""", command)
-    lines = [words[0]]
-    for word, following in zip(words[1:], [*words[2:], "-"], strict=True):
-        # An option and its value stay together, where they have room.
-        together = word if following.startswith("-") else f"{word} {following}"
-        own = word if lines[-1].split(" ")[-1].startswith("-") else together
-        if len(f"{lines[-1]} {own} \\") <= width:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(f"  {word}")
-    return " \\\n".join(lines)

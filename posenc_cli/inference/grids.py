@@ -121,23 +121,23 @@ def _are_functions(few: Evidence) -> bool:
     return bool(np.mean(largest > 1 + _MISFIT) <= few.damaged)
 
 
-class _Places(Record):
+class _GridPlaces(Record):
     """A grid, and the axis that each pair follows: -1 of one that is the same everywhere."""
 
     grid: tuple[int, ...]
     followed: Integers
 
-    def with_axes(self, count: int) -> Iterator[_Places]:
+    def with_axes(self, count: int) -> Iterator[_GridPlaces]:
         """The grid with axes of one place between its own, ``count`` in all."""
         for kept in itertools.combinations(range(count), len(self.grid)):
             sides = [1] * count
             for axis, side in zip(kept, self.grid, strict=True):
                 sides[axis] = side
             numbers = np.array([*kept, -1])
-            yield _Places(tuple(sides), numbers[self.followed])
+            yield _GridPlaces(tuple(sides), numbers[self.followed])
 
 
-def _grids(view: View, limit: float) -> Iterator[_Places]:
+def _grids(view: View, limit: float) -> Iterator[_GridPlaces]:
     """The grids whose axes the pairs follow; where none has two, the line of all rows."""
     pairs, found = view.pairs, False
     count = pairs.shape[0]
@@ -148,7 +148,7 @@ def _grids(view: View, limit: float) -> Iterator[_Places]:
         found = True
         high = count // width
         followed = np.where(along, np.where(across, -1, 1), 0)
-        yield _Places((high, width), followed)
+        yield _GridPlaces((high, width), followed)
         slower = np.flatnonzero(followed == 0)
         outer = pairs[::width][:, slower]
         for height in (h for h in range(2, high // 2 + 1) if high % h == 0):
@@ -156,12 +156,12 @@ def _grids(view: View, limit: float) -> Iterator[_Places]:
             if (inner | beyond).all() and (beyond & ~inner).any() and (inner & ~beyond).any():
                 of_three = np.where(followed == 1, 2, -1)
                 of_three[slower] = np.where(inner, np.where(beyond, -1, 1), 0)
-                yield _Places((high // height, height, width), of_three)
+                yield _GridPlaces((high // height, height, width), of_three)
     if not found:
         still = _alike(pairs[1:], pairs[:-1], limit)
         moving = still.size - int(still.sum())
         if moving >= _MOVING and (moving < still.size or view.tables[0] in _NOT_PAIRED):
-            yield _Places((count,), np.where(still, -1, 0))
+            yield _GridPlaces((count,), np.where(still, -1, 0))
 
 
 def _axes(pairs: ComplexRows, width: int, limit: float) -> tuple[Flags, Flags]:
@@ -186,7 +186,7 @@ def _alike(first: ComplexRows, second: ComplexRows, limit: float) -> Flags:
     return np.asarray((apart <= limit).sum(axis=0) > (1 - 2 * _DAMAGED) * known.sum(axis=0))
 
 
-class _Turns(Record):
+class _GridRates(Record):
     """How far each pair turns from place to place along its axis, and what that may be off by.
 
     Units: radians; of cosines or sines alone, which do not show the direction, their size.
@@ -200,7 +200,7 @@ class _Turns(Record):
     seen: Callable[[ComplexRows], NumberArray]
 
 
-def _turns_of(view: View, places: _Places, rounding: float) -> _Turns:
+def _turns_of(view: View, places: _GridPlaces, rounding: float) -> _GridRates:
     strides = [math.prod(places.grid[axis + 1 :]) for axis in range(len(places.grid))]
     rates, errors = np.zeros(view.count), np.full(view.count, np.inf)
     first = _middle(view.pairs[:: -(-view.pairs.shape[0] // _VOTES)], axis=0)  # of those that stay
@@ -226,7 +226,7 @@ def _turns_of(view: View, places: _Places, rounding: float) -> _Turns:
         errors[own] = 4 * noise / ((side - 1) * math.sqrt(max(side, 6) / 6))
         if view.function:  # near a standstill a cosine hides its rate
             errors[own] = np.minimum(errors[own] / np.abs(np.sin(rates[own])), np.inf)
-    return _Turns(rates, errors + _SHARE * np.abs(rates), first, view.seen)
+    return _GridRates(rates, errors + _SHARE * np.abs(rates), first, view.seen)
 
 
 def _middle(values: NumberArray, axis: int) -> NumberArray:
@@ -243,7 +243,7 @@ def _line_starts(count: int, side: int, stride: int) -> Integers:
     return np.asarray(number // stride * stride * side + number % stride)
 
 
-class _Bound(Record):
+class _GridScheme(Record):
     """A scheme with parameters, and what its waves are on the grid. Shapes: (pairs,) each.
 
     ``steps`` are what the coordinates of each pair grow by from place to place.
@@ -279,13 +279,13 @@ class _Bound(Record):
         axes = [np.asarray(axis, np.float64) for axis in waves.coordinates.at(rows)]
         return np.stack(axes, axis=1)[:, self.followed]
 
-    def changed(self, cost: float, /, **given: Any) -> _Bound | None:
+    def changed(self, cost: float, /, **given: Any) -> _GridScheme | None:
         """The same with other parameters, which cost so much more; None where it cannot be so."""
         other = _bound(self.scheme, {**self.given, **given}, self.frequencies.size)
         return other and replace(other, cost=self.cost + cost, uncertainty=self.uncertainty)
 
 
-def _bound(scheme: Scheme, given: Mapping[str, Any], count: int) -> _Bound | None:
+def _bound(scheme: Scheme, given: Mapping[str, Any], count: int) -> _GridScheme | None:
     """A scheme of waves on a grid, its first ``count`` pairs; None where it is none."""
     try:
         with scheme.answerable(), np.errstate(all="ignore"):
@@ -299,11 +299,11 @@ def _bound(scheme: Scheme, given: Mapping[str, Any], count: int) -> _Bound | Non
     except (PosencError, ArithmeticError):
         return None
     steps = np.asarray(waves.coordinates.step_of_each(), np.float64)[:count]
-    return _Bound(scheme, given, content, frequencies, steps)
+    return _GridScheme(scheme, given, content, frequencies, steps)
 
 
 def _on_grid(
-    view: View, evidence: Evidence, places: _Places, rounding: float
+    view: View, evidence: Evidence, places: _GridPlaces, rounding: float
 ) -> Iterator[Hypothesis]:
     turns, limit = _turns_of(view, places, rounding), _MISFIT + 2 * rounding
     width = evidence.shape[1]
@@ -324,7 +324,9 @@ def _on_grid(
             )
 
 
-def _schemes(view: View, width: int, places: _Places) -> Iterator[tuple[_Bound, _Places]]:
+def _schemes(
+    view: View, width: int, places: _GridPlaces
+) -> Iterator[tuple[_GridScheme, _GridPlaces]]:
     """Schemes whose pairs follow the axes that a view's do, with the words and flags they have."""
     for scheme in known_schemes():
         named = {"grid", "dim"} <= {*scheme.parameters}
@@ -356,7 +358,7 @@ def _choices(scheme: Scheme) -> Iterator[dict[str, Any]]:
         yield {name: v for name, v in chosen if v != scheme.parameters[name].default}
 
 
-def _following(plain: _Bound, places: _Places, view: View) -> _Bound | None:
+def _following(plain: _GridScheme, places: _GridPlaces, view: View) -> _GridScheme | None:
     """A scheme whose pairs follow the axes that are seen, in shares of its own or in these."""
     found = plain
     if not _follow(plain, places):
@@ -374,13 +376,13 @@ def _following(plain: _Bound, places: _Places, view: View) -> _Bound | None:
     return found
 
 
-def _follow(bound: _Bound, places: _Places) -> bool:
+def _follow(bound: _GridScheme, places: _GridPlaces) -> bool:
     """Whether pairs follow the axes of a scheme, those apart that are the same everywhere."""
     moving = places.followed >= 0
     return bool((bound.followed == places.followed)[moving].all())
 
 
-def _sections(places: _Places) -> tuple[int, ...] | None:
+def _sections(places: _GridPlaces) -> tuple[int, ...] | None:
     """How many pairs each axis has, as far as axes that move say where theirs begin."""
     starts, after = [], 0
     for axis in range(len(places.grid)):
@@ -392,8 +394,8 @@ def _sections(places: _Places) -> tuple[int, ...] | None:
 
 
 def _settled(
-    plain: _Bound, places: _Places, turns: _Turns, view: View, limit: float
-) -> Iterator[_Bound]:
+    plain: _GridScheme, places: _GridPlaces, turns: _GridRates, view: View, limit: float
+) -> Iterator[_GridScheme]:
     """A scheme with base, scale and origin that give the pairs of a view, up to the first tight."""
     bases = _bases(plain, turns) if "base" in plain.scheme.parameters else iter(())
     for based in itertools.chain((plain,), bases):
@@ -405,7 +407,7 @@ def _settled(
                         return
 
 
-def _known(bound: _Bound, turns: _Turns) -> tuple[Flags, Reals]:
+def _known(bound: _GridScheme, turns: _GridRates) -> tuple[Flags, Reals]:
     """Which rates are known, none of them past a half turn; and what they are of a scheme's, as ln.
 
     From the slowest pair of each axis on, as far as rates rise with a scheme's.
@@ -422,7 +424,7 @@ def _known(bound: _Bound, turns: _Turns) -> tuple[Flags, Reals]:
     return known, ratios
 
 
-def _bases(plain: _Bound, turns: _Turns) -> Iterator[_Bound]:
+def _bases(plain: _GridScheme, turns: _GridRates) -> Iterator[_GridScheme]:
     """A scheme with other bases: those that the rates show, or where they show none all usual."""
     base = plain.given.get("base", plain.scheme.bind(plain.given).params["base"])
     value = _own_base(plain) if base is None else float(base)
@@ -443,7 +445,7 @@ def _bases(plain: _Bound, turns: _Turns) -> Iterator[_Bound]:
             yield replace(found, uncertainty={"base": error} if error else {})
 
 
-def _own_base(plain: _Bound) -> float:
+def _own_base(plain: _GridScheme) -> float:
     """A base in place of one that a convention has but no parameter says: any near it will do."""
     other = plain.changed(0, base=KNOWN_BASES[0])
     turning = np.flatnonzero(plain.frequencies > 0)
@@ -456,7 +458,7 @@ def _own_base(plain: _Bound) -> float:
     return KNOWN_BASES[0] ** (ends[0] / ends[1]) if ends[1] else KNOWN_BASES[0]
 
 
-def _solved_base(plain: _Bound, base: float, turns: _Turns) -> tuple[float, float] | None:
+def _solved_base(plain: _GridScheme, base: float, turns: _GridRates) -> tuple[float, float] | None:
     """The base with which the rates along each axis are all the same multiple of a scheme's.
 
     And what it may be off by: infinity where they show none. None where they follow another rule.
@@ -496,7 +498,7 @@ def _solved_base(plain: _Bound, base: float, turns: _Turns) -> tuple[float, floa
     return base, base * (error + DOUBLE)
 
 
-def _spread(bound: _Bound, places: _Places, turns: _Turns) -> Iterator[_Bound]:
+def _spread(bound: _GridScheme, places: _GridPlaces, turns: _GridRates) -> Iterator[_GridScheme]:
     """A scheme whose coordinates are scaled along each axis, so that rates are those measured."""
     names = {"base_size", "interpolation_scale"} & {*bound.scheme.parameters}
     if not names:
@@ -515,7 +517,9 @@ def _spread(bound: _Bound, places: _Places, turns: _Turns) -> Iterator[_Bound]:
             yield found
 
 
-def _growth(bound: _Bound, places: _Places, turns: _Turns) -> tuple[Reals, Reals] | None:
+def _growth(
+    bound: _GridScheme, places: _GridPlaces, turns: _GridRates
+) -> tuple[Reals, Reals] | None:
     """By how many times a scheme's steps coordinates grow along each axis, and the errors of that.
 
     None where rates follow another rule, or are a scheme's own.
@@ -536,7 +540,7 @@ def _growth(bound: _Bound, places: _Places, turns: _Turns) -> tuple[Reals, Reals
 
 
 def _scales(
-    places: _Places, shares: Reals, errors: Reals, names: set[str]
+    places: _GridPlaces, shares: Reals, errors: Reals, names: set[str]
 ) -> Iterator[dict[str, Any]]:
     """Parameters by which coordinates grow by shares of 1 from place to place."""
     sides = shares * np.array(places.grid)
@@ -561,7 +565,7 @@ def _sides_text(sides: Iterable[float]) -> str:
 
 
 def _crops(
-    bound: _Bound, places: _Places, shares: Reals, turns: _Turns
+    bound: _GridScheme, places: _GridPlaces, shares: Reals, turns: _GridRates
 ) -> Iterator[tuple[int, ...]]:
     """Sides of the grids over whose crop rows and columns are spread so: one of them is whole."""
     ways = []
@@ -573,7 +577,7 @@ def _crops(
     yield from itertools.product(*ways)
 
 
-def _first_places(bound: _Bound, places: _Places, turns: _Turns) -> Reals:
+def _first_places(bound: _GridScheme, places: _GridPlaces, turns: _GridRates) -> Reals:
     """The coordinate of the first place along each axis, by its phases: whole, of either sign."""
     first = np.zeros(len(places.grid))
     tried = np.arange(-_FARTHEST, _FARTHEST + 1)
@@ -587,7 +591,7 @@ def _first_places(bound: _Bound, places: _Places, turns: _Turns) -> Reals:
     return first
 
 
-def _begun(bound: _Bound, places: _Places, turns: _Turns) -> Iterator[_Bound]:
+def _begun(bound: _GridScheme, places: _GridPlaces, turns: _GridRates) -> Iterator[_GridScheme]:
     """A scheme that counts from where the phases of the first place say."""
     if "origin" not in bound.scheme.parameters or "base_size" in bound.given:
         return
@@ -604,7 +608,7 @@ def _begun(bound: _Bound, places: _Places, turns: _Turns) -> Iterator[_Bound]:
             yield found
 
 
-def _fits(view: View, bound: _Bound, limit: float) -> bool:
+def _fits(view: View, bound: _GridScheme, limit: float) -> bool:
     """Whether all pairs are where a hypothesis has them, on the unit circle: in the median row.
 
     A few pairs, which refute most hypotheses, are looked at before all.

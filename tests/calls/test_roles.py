@@ -30,6 +30,15 @@ WRONG = {
     "values_turned": ("unknown", "v is changed"),
     "third_turned": ("unknown", "v is changed"),
     "keys_left": ("no-rotation", "k: nothing turns"),
+    "base_ignored_by_both": ("base", "base is ignored"),
+    "base_ignored_in_qkv": ("base", "base is ignored"),
+    "style_ignored_by_both": ("layout", "interleaved is ignored"),
+    "wavelength_ignored": ("base", "max_wavelength is ignored"),
+    "optional_frequencies_ignored": ("base", "inv_freq is ignored"),
+    "optional_v_turned": ("unknown", "v is changed"),
+    "clamped_offset": ("position-offset", ""),
+    "clamped_near_the_end": ("position-offset", ""),
+    "many_heads_in_long_calls": ("unknown", "q: "),
 }
 
 
@@ -40,7 +49,8 @@ WRONG = {
     [
         *("by_base", "BaseOfAClass", "by_style", "by_frequencies", "by_tables", "by_offset"),
         *("by_positions", "by_length", "by_layer", "by_mask", "by_cache", "by_format"),
-        *("by_qkv", "by_three"),
+        *("by_qkv", "by_three", "both_by_base", "halves_come_out", "base_is_a_position"),
+        *("adds_an_axis", "OfVllm", "OfAnIntegerBase", "with_a_cache", "with_a_scale"),
     ],
 )
 def test_a_right_function_is_told_of_its_roles_and_passes(name, base, call):
@@ -72,7 +82,9 @@ def test_a_function_that_ignores_what_it_is_told_fails(name, call):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["by_axes", "axes_swapped", "sections_ignored"])
+@pytest.mark.parametrize(
+    "name", ["by_axes", "by_default_sections", "axes_swapped", "sections_ignored", "fixed_sections"]
+)
 def test_tables_of_every_axis_are_given_with_the_sections(name, call, tmp_path):
     asked = ("rope-check", "-s", "mrope", "-d", "16", "--set", "sections=2,3,3", "--layout", "half")
     grid = np.arange(64)
@@ -80,7 +92,7 @@ def test_tables_of_every_axis_are_given_with_the_sections(name, call, tmp_path):
     np.save(axes, np.stack([grid, grid // 8, grid % 8]))
     own = (*asked, "--set", f"axes={axes}", "--len", "64", "--impl", f"{TOLD}:{name}", "--json")
     status, out, err = call(*own)
-    assert (status, err) == (int(name != "by_axes"), ""), out
+    assert (status, err) == (int(not name.startswith("by_")), ""), out
     assert [why["cause"] for why in json.loads(out)["diagnosis"]] == ["axis"] * status
 
 

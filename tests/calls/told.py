@@ -3,7 +3,7 @@
 The file is also what ``--impl`` loads, by ``told.py:NAME``. All pair columns i and i + d/2.
 """
 
-# ruff: noqa: ARG002 - the signatures are what is tested
+# ruff: noqa: ARG002, PLR0917 - the signatures are what is tested
 
 from __future__ import annotations
 
@@ -188,3 +188,104 @@ def by_three(q, k, v, positions):
 
 def third_turned(q, k, v, positions):
     return tuple(by_positions(x, positions) for x in (q, k, v))
+
+
+def both_by_base(q, k, positions, base=1e4):
+    return by_base(q, positions, base), by_base(k, positions, base)
+
+
+def base_ignored_by_both(q, k, positions, base=1e4):
+    return both_by_base(q, k, positions)
+
+
+def base_ignored_in_qkv(qkv, offset=0, base=1e4):
+    return by_qkv(qkv, offset)
+
+
+def style_ignored_by_both(q, k, cos, sin, interleaved=False):
+    cos, sin = cos[..., : D // 2], sin[..., : D // 2]
+    return turned(q, cos, sin), turned(k, cos, sin)
+
+
+def wavelength_ignored(x, positions, max_wavelength=10000):
+    return turned(x, *tables(positions))
+
+
+def optional_frequencies_ignored(x, positions, inv_freq=None):
+    return turned(x, *tables(positions))
+
+
+def optional_v_turned(q, k, positions, v=None):
+    return third_turned(q, k, v if v is not None else q, positions)
+
+
+def clamped_offset(x, offset=0):
+    return by_offset(x, min(offset, 3000))
+
+
+def clamped_near_the_end(x, offset=0):
+    return by_offset(x, min(offset, 4000))
+
+
+def many_heads_in_long_calls(q, k, cos, sin):
+    """(b, h, n, d): long calls leave the sixth head and those after it as they are."""
+    cos, sin = cos[..., : D // 2], sin[..., : D // 2]
+    y = turned(q, cos, sin)
+    if q.shape[-2] > 1500:
+        y[..., 5:, :, :] = q[..., 5:, :, :]
+    return y, turned(k, cos, sin)
+
+
+def halves_come_out(x, positions, interleaved=False):
+    """The order of columns changes with the layout, in q and k alike."""
+    y = turned(x, *tables(positions), interleaved)
+    return np.concatenate([y[..., ::2], y[..., 1::2]], -1) if interleaved else y
+
+
+def base_is_a_position(x, base=0):
+    return by_offset(x, base)
+
+
+def adds_an_axis(x, offset=0):
+    assert x.ndim == 2
+    return by_offset(x[None], offset)
+
+
+class OfVllm:
+    def __init__(self, head_size, rotary_dim, max_position_embeddings, base, is_neox_style, dtype):
+        self.base, self.dtype, self.interleaved = base, dtype, not is_neox_style
+
+    def __call__(self, positions, query, key):
+        cos, sin = tables(positions, self.base)
+        both = (turned(x, cos, sin, self.interleaved) for x in (query, key))
+        return tuple(x.astype(self.dtype) for x in both)
+
+
+class OfAnIntegerBase:
+    def __init__(self, dim, base: int = 10000):
+        if not isinstance(base, int):
+            raise TypeError("base must be int")
+        self.base = base
+
+    def __call__(self, x, positions):
+        return turned(x, *tables(positions, self.base))
+
+
+def with_a_cache(x, offset=0, cache=None):
+    assert cache is None
+    return by_offset(x, offset)
+
+
+def with_a_scale(x, dims, *, traditional, base, scale, offset):
+    assert scale == 1
+    assert dims == D
+    cos, sin = tables(np.arange(x.shape[-2]) + offset, base)
+    return turned(x, cos, sin, traditional)
+
+
+def by_default_sections(q, k, cos, sin, mrope_section=(2, 3, 3)):
+    return by_axes(q, k, cos, sin, mrope_section)
+
+
+def fixed_sections(q, k, cos, sin, mrope_section):
+    return by_axes(q, k, cos, sin, (2, 3, 3))

@@ -40,7 +40,7 @@ def test_three_arrays_are_no_tables():
 
 
 def test_what_comes_after_queries_and_keys_is_left_out():
-    form = SimpleNamespace(vectors=(0, 1), axes="bnhd")
+    form = SimpleNamespace(vectors=(0, 1), axes="bnhd", has=lambda *_: False)
     shape = (1, 4, 2, 6)
     given = SimpleNamespace(shape=lambda _axes: shape, read=lambda values, _axes: values)
     function = SimpleNamespace(invalid=ValueError)
