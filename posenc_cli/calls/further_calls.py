@@ -343,7 +343,7 @@ def _rounded_with_vectors(
 
 
 def try_boxed_offset(function: ServedFunction, differs: Differs) -> PatternReport:
-    """Give the first position as an array, as code that keeps it on a device has it."""
+    """Give the offset as an array, as callers that keep it on a device do."""
     form = function.form
     if not form.has("offset"):
         return PatternReport((), ())
@@ -360,7 +360,7 @@ def try_boxed_offset(function: ServedFunction, differs: Differs) -> PatternRepor
             )
         )
         if differs(boxed, plain):
-            known = f"{name} that is an array counts otherwise than a number"
+            known = f"{name} as an array gives other positions than as a number"
             return PatternReport((), (PatternFault(f"called with {text} it differs", known),))
     return calls.report()
 
@@ -381,7 +381,7 @@ def try_values_beside(function: ServedFunction, differs: Differs) -> PatternRepo
             return PatternReport((), (), (text,))
         if differs(left, given.astype(np.float32)):
             off = np.abs(left - given).max()
-            known = "v is changed, where q and k alone rotate"
+            known = "v is changed; only q and k rotate"
             faults.append(PatternFault(f"v comes back off by {off:.2g}", known, Cause.UNKNOWN))
     return calls.report(*faults)
 

@@ -1,4 +1,4 @@
-"""A function told of another reference: what follows from a parameter must change with it.
+"""Calls with the base, layout, tables or grid of another reference.
 
 A function that takes a base, a layout, tables or the sizes of a grid, and ignores them, is right by
 chance where they are its own. So it is called once more with those of another reference, and must
@@ -122,7 +122,7 @@ def _other(reference: Reference, varied: _Varied) -> tuple[Reference, str]:
     if name not in given:
         raise InvalidInput(f"{bound.scheme.name} has one {name}")
     if name == "grid" and given.get("axes"):
-        raise InvalidInput("the coordinates of a file have one grid")
+        raise InvalidInput("the coordinates come from a file")
     value = varied.other(given[name])
     bound = bound.scheme.bind({**given, name: value})
     own = reference.coordinates

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, NumberArray
 
 NOTHING: dict[str, Any] = {"layer": 0, "cache": None}
-"""What is given to who has no part in a rotation."""
+"""Values of parameters that have no part in a rotation."""
 
 _SHOWN = 256
 """Rows that a longer table has before those of far positions: those of positions from 0 on."""

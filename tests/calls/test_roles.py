@@ -20,7 +20,7 @@ WRONG = {
     "frequencies_ignored": ("base", "inv_freq is ignored"),
     "tables_ignored": ("position-offset", "rows are turned at other positions than theirs"),
     "offset_ignored": ("position-offset", "starts again at position 0"),
-    "offset_of_numbers": ("position-offset", "offset that is an array"),
+    "offset_of_numbers": ("position-offset", "offset as an array"),
     "positions_ignored": ("position-offset", "positions that it is given are ignored"),
     "length_ignored": ("position-offset", "999"),
     "layer_added": ("position-offset", "off by +1"),
