@@ -3,8 +3,10 @@
 Usage: python -m tools.position_ids [--check]
 
 Needs transformers 5.23.0 and torch. ``get_rope_index`` of each model with images is called as it
-stands, on a config that has what it reads; RoBERTa's own function counts for its kin, and what
-generation prepares of a mask for the others. The answers go to tests/golden/position_ids.json.
+stands, on a config that has what it reads; RoBERTa's own function counts for its kin, small
+encoders are run and asked which rows of their table they add or which ids they rotate by, and what
+generation prepares of a mask counts for the others. The answers go to
+tests/golden/position_ids.json.
 """
 
 from __future__ import annotations
@@ -39,6 +41,20 @@ CLASSES = {
     "glm_ocr": "GlmOcrModel",
     "paddleocr_vl": "PaddleOCRVLModel",
 }
+ENCODERS = {
+    "albert": "embeddings.position_embeddings",
+    "bart": "encoder.embed_positions",
+    "bert": "embeddings.position_embeddings",
+    "distilbert": "embeddings.position_embeddings",
+    "electra": "embeddings.position_embeddings",
+    "modernbert": "rotary_emb",
+    "mpnet": "embeddings.position_embeddings",
+    "mra": "embeddings.position_embeddings",
+    "nystromformer": "embeddings.position_embeddings",
+    "yoso": "embeddings.position_embeddings",
+}
+"""The module of each encoder that is called with its positions."""
+SMALL = {"vocab_size": 64, "num_hidden_layers": 1, "encoder_layers": 1, "decoder_layers": 1}
 
 
 def of_images(case: dict[str, Any]) -> list[list[int]]:
@@ -77,6 +93,37 @@ def of_images(case: dict[str, Any]) -> list[list[int]]:
     return [list(map(int, row)) for row in ids[:, 0]]
 
 
+class _SeenError(Exception):
+    """Ends a forward pass once the ids are known."""
+
+
+def of_encoder(case: dict[str, Any], mask: Sequence[int]) -> list[list[int]]:
+    """The ids that an encoder gives text with padding, (1, tokens)."""
+    auto = importlib.import_module("transformers")
+    kind, pad = case["config"]["model_type"], 1
+    config = auto.AutoConfig.for_model(kind, pad_token_id=pad, **SMALL)
+    model = auto.AutoModel.from_config(config).eval()
+    asked = model.get_submodule(ENCODERS[kind])
+
+    def rotated(_: Any, given: Any, named: Any) -> None:
+        raise _SeenError([*given, *named.values()][1])
+
+    def added(module: Any, _: Any, rows: Any) -> None:
+        same = (rows.reshape(-1, 1, rows.shape[-1]) == module.weight).all(-1)
+        raise _SeenError(same.int().argmax(-1)[None] - getattr(module, "offset", 0))
+
+    if ENCODERS[kind] == "rotary_emb":
+        asked.register_forward_pre_hook(rotated, with_kwargs=True)
+    else:
+        asked.register_forward_hook(added)
+    tokens = torch.tensor([[pad + 7 if each else pad for each in mask]])
+    try:
+        model(input_ids=tokens, attention_mask=torch.tensor([mask]))
+    except _SeenError as seen:
+        return [list(map(int, seen.args[0][0]))]
+    raise ValueError(f"{kind}: {ENCODERS[kind]} was not called")
+
+
 def of_text(case: dict[str, Any]) -> list[list[int]]:
     """The ids of text with padding, (1, tokens)."""
     (count,) = case["text"]
@@ -88,6 +135,8 @@ def of_text(case: dict[str, Any]) -> list[list[int]]:
         tokens = torch.tensor([[pad + 7 if each else pad for each in mask]])
         count_up = module.RobertaEmbeddings.create_position_ids_from_input_ids
         return [list(map(int, count_up(tokens, pad)[0]))]
+    if kind in ENCODERS:
+        return of_encoder(case, mask)
     generation = importlib.import_module("transformers.generation.utils").GenerationMixin
     model = types.SimpleNamespace(config=types.SimpleNamespace(is_encoder_decoder=False))
     given = {"attention_mask": torch.tensor([mask])}

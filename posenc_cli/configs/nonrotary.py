@@ -28,7 +28,8 @@ class NonRotaryFamily(Record):
     ``dim``, ``rows``, ``heads`` and ``layers`` name the keys, each with its default. ``offset``
     is how many rows of a learned table come before that of the first token, and whether the table
     has them beside those it is said to have (``extra``); ``padding`` stands for pad_token_id + 1.
-    ``params`` are parameters that no key holds.
+    ``in_ids`` says that the model's own position ids count from a numeric offset, which other
+    families' embeddings add to an id. ``params`` are parameters that no key holds.
     """
 
     read: str
@@ -38,6 +39,7 @@ class NonRotaryFamily(Record):
     layers: tuple[str, int] = ("num_hidden_layers", 12)
     offset: int | str = 0
     extra: bool = False
+    in_ids: bool = False
     pad: int | None = None
     params: Mapping[str, Any] | None = None
 

@@ -1,9 +1,10 @@
 """By which rule a model's own code gives ids of positions to the tokens of a prompt.
 
 Text counts from 0, and padding is skipped, as generation in transformers has it; RoBERTa and its
-kin count from the row after that of padding. Models with M-RoPE give a token three ids, of frames,
-rows and columns, by their ``get_rope_index``, read in transformers 5.23. It has one of three rules
-for the frames of a video: a step of 1, a step of seconds, or a grid of its own for each frame.
+kin count from the row after that of padding, MPNet, MRA, Nystromformer and YOSO from row 2. Models
+with M-RoPE give a token three ids, of frames, rows and columns, by their ``get_rope_index``, read
+in transformers 5.23. It has one of three rules for the frames of a video: a step of 1, a step of
+seconds, or a grid of its own for each frame.
 """
 
 from __future__ import annotations
@@ -70,9 +71,10 @@ def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> Posit
     resolved = resolve(config, name=name)
     kind = resolved.model_type
     family = nonrotary.FAMILIES.get(kind)
-    if family is None or family.offset != "padding":
+    groups = [{**group.params, **group.derived} for group in resolved.layers]
+    rows = [
+        each[key].value for each in groups for key in ("offset", "first_position") if key in each
+    ]
+    if family is None or not rows or not (family.in_ids or family.offset == "padding"):
         return PositionRule(kind)
-    (layers,) = resolved.layers
-    first = layers.derived.get("first_position")
-    start = int(first.value if first else layers.values().get("offset", 0))
-    return PositionRule(kind, start=start, padding=max(start - 1, 0))
+    return PositionRule(kind, start=rows[0], padding=rows[0] - 1)

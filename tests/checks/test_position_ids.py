@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.checks.position_ids import PatchGrid, Prompt, check_ids, position_ids
+from posenc_cli.configs.config import resolve
 from posenc_cli.configs.position_rules import SEEING, position_rule
 from posenc_cli.errors import InvalidInput
 
@@ -36,6 +37,13 @@ def test_ids_are_those_of_the_models_own_code(name):
 
 def test_every_model_type_with_axes_has_ids_of_its_own_code():
     assert {case["config"]["model_type"] for case in CASES.values() if case["grids"]} == {*SEEING}
+
+
+@pytest.mark.parametrize("kind", ["mpnet", "mra", "nystromformer", "yoso", "roberta", "ibert"])
+def test_ids_count_from_the_first_row_that_the_config_resolves_to(kind):
+    config = {"model_type": kind, "pad_token_id": 1}
+    group = resolve(config).layers[0]
+    assert position_rule(config, name="config.json").start == group.values()["offset"] == 2
 
 
 @pytest.mark.long
