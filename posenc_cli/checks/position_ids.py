@@ -63,7 +63,7 @@ class Habits(Record):
     id, or past its ``tokens``.
     """
 
-    skips_padding: bool = True
+    skips_padding: bool | None = None
     resets: bool = True
     shift: int = 0
     axes: tuple[int, ...] = (0, 1, 2)
@@ -122,6 +122,14 @@ def check_prompt(rule: PositionRule, prompt: Prompt) -> None:
             )
 
 
+def assumptions(rule: PositionRule, prompt: Prompt) -> tuple[str, ...]:
+    """What the ids of a prompt stand on that was not read in the model's own code."""
+    if rule.read or not (prompt.left or prompt.right):
+        return ()
+    what = f"whether {rule.model_type} counts padding was not read in its code"
+    return (f"{what}: assumed to be skipped, as in generation",)
+
+
 def position_ids(rule: PositionRule, prompt: Prompt, habits: Habits | None = None) -> Ids:
     """The ids of a prompt's tokens, padding among them: (3, tokens) with axes, else (1, tokens).
 
@@ -129,11 +137,13 @@ def position_ids(rule: PositionRule, prompt: Prompt, habits: Habits | None = Non
     """
     check_prompt(rule, prompt)
     habits = habits or Habits()
-    begin = rule.start + habits.shift + (0 if habits.skips_padding else prompt.left)
-    at, parts = begin, list[Any]()
+    skips = rule.skips if habits.skips_padding is None else habits.skips_padding
+    first = rule.start + habits.shift
+    begin = at = first if skips else first + prompt.left
+    parts = list[Any]()
     for index, count in enumerate(prompt.text):
         if index and not prompt.grids and habits.resets:
-            at = begin
+            at = first
         parts.append(np.broadcast_to(np.arange(at, at + count), (3, count)))
         at += count
         if index < len(prompt.grids):
@@ -146,6 +156,9 @@ def position_ids(rule: PositionRule, prompt: Prompt, habits: Habits | None = Non
     if habits.flat:
         ids = np.broadcast_to(np.arange(begin, begin + ids.shape[1]), ids.shape)
     padded = np.pad(ids, ((0, 0), (prompt.left, prompt.right)), constant_values=rule.padding)
+    if not skips:
+        padded[:, : prompt.left] = np.arange(first, begin)
+        padded[:, prompt.left + ids.shape[1] :] = np.arange(at, at + prompt.right)
     return padded if rule.frames else padded[:1]
 
 
@@ -230,7 +243,8 @@ def _causes(
 def _mistakes(rule: PositionRule, prompt: Prompt) -> Iterator[tuple[str, str, Habits]]:
     """Known mistakes that a prompt can show: each with its cause and what is said of it."""
     if prompt.left:
-        yield "padding", "left padding is counted as tokens", Habits(skips_padding=False)
+        said = "counted as tokens" if rule.skips else "skipped, the model counts it"
+        yield "padding", f"left padding is {said}", Habits(skips_padding=not rule.skips)
     if not prompt.grids:
         if len(prompt.text) > 1:
             yield "packing", "packed sequences go on, each must begin anew", Habits(resets=False)

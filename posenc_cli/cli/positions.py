@@ -100,7 +100,8 @@ def positions(
     """Print the position ids of a prompt, or check some.
 
     By the rule of the model's own code in transformers 5.23: text counts from 0 (RoBERTa's kin
-    from the row after padding), each packed sequence anew, and padding is skipped. M-RoPE gives
+    from the row after padding), each packed sequence anew. Decoders skip padding, as in
+    generation; encoders such as BERT count it, whatever the mask. M-RoPE gives
     each token of an image or a video three ids, of frames, rows and columns; text after it goes on
     past its longer side. --check takes (tokens,) or (3, tokens), padding included, which is not
     compared, and names the causes that give every id of the file.
@@ -119,6 +120,7 @@ def positions(
         AXES,
         PatchGrid,
         Prompt,
+        assumptions,
         check_ids,
         check_prompt,
         position_ids,
@@ -140,6 +142,8 @@ def positions(
     tokens = sum(prompt.text) + left + right + patches // rule.merge**2
     check_size("--text and --grid", tokens, _MOST if check else LISTED_VALUES, "tokens")
     own = position_ids(rule, prompt)
+    for assumption in assumptions(rule, prompt):
+        console.warning(assumption)
     if check is not None:
         return _report(check_ids(rule, prompt, read_ids(check, tokens)), console, as_json=as_json)
     several = bool(grids)

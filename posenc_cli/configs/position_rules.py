@@ -1,7 +1,8 @@
 """By which rule a model's own code gives ids of positions to the tokens of a prompt.
 
-Text counts from 0, and padding is skipped, as generation in transformers has it; RoBERTa and its
-kin count from the row after that of padding, MPNet, MRA, Nystromformer and YOSO from row 2. Models
+Text counts from 0. Padding is skipped by decoders, as generation in transformers has it, and is
+counted by encoders such as BERT, which ask no mask for positions. RoBERTa and its kin skip it and
+count from the row after that of padding, MPNet, MRA, Nystromformer and YOSO from row 2. Models
 with M-RoPE give a token three ids, of frames, rows and columns, by their ``get_rope_index``, read
 in transformers 5.23. It has one of three rules for the frames of a video: a step of 1, a step of
 seconds, or a grid of its own for each frame.
@@ -9,6 +10,8 @@ seconds, or a grid of its own for each frame.
 
 from __future__ import annotations
 
+import json
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs import nonrotary
@@ -16,7 +19,7 @@ from posenc_cli.configs.config import resolve
 from posenc_cli.configs.keys import Keys
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.gguf import GGUFHeader
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,11 +35,24 @@ SEEING: Mapping[str, str] = {
 _MERGE, _PER_SECOND = 2, 4
 """Patches to a side of a token, and ids to a second, of the vision configs without these keys."""
 
+PADDING: Mapping[str, frozenset[str]] = {
+    rule: frozenset(kinds)
+    for rule, kinds in json.loads(
+        (files("posenc_cli.configs") / "padding.json").read_text("utf-8")
+    ).items()
+}
+"""The model types by what their code in transformers 5.23 does with padding.
+
+``skipped``: decoders whose ``forward`` takes position_ids, which GenerationMixin makes of the mask,
+or that do so themselves (OPT, BioGPT). ``counted``: all tokens are numbered by ``torch.arange``.
+"""
+
 
 class PositionRule(Record):
     """How a model type counts.
 
-    start: the id of the first token; ``padding``: that of padding.
+    start: the id of the first token; ``padding``: that of padding that is skipped.
+    skips: whether padding is skipped; ``read`` is False where that is assumed.
     frames: the rule for the frames of a video, None of a model without axes that was read.
     merge: how many patches to a side become one token; ``per_second``: ids to a second of video.
     """
@@ -44,6 +60,8 @@ class PositionRule(Record):
     model_type: str
     start: int = 0
     padding: int = 0
+    skips: bool = True
+    read: bool = True
     frames: str | None = None
     merge: int = _MERGE
     per_second: float = _PER_SECOND
@@ -75,6 +93,9 @@ def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> Posit
     rows = [
         each[key].value for each in groups for key in ("offset", "first_position") if key in each
     ]
+    counted = kind in PADDING["counted"]
+    known = PositionRule(kind, skips=not counted, read=counted or kind in PADDING["skipped"])
     if family is None or not rows or not (family.in_ids or family.offset == "padding"):
-        return PositionRule(kind)
-    return PositionRule(kind, start=rows[0], padding=rows[0] - 1)
+        return known
+    skips = family.offset == "padding" or not counted
+    return replace(known, start=rows[0], padding=rows[0] - 1, skips=skips, read=True)

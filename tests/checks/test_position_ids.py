@@ -8,9 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posenc_cli.checks.position_ids import PatchGrid, Prompt, check_ids, position_ids
+from posenc_cli.checks.position_ids import (
+    PatchGrid,
+    Prompt,
+    assumptions,
+    check_ids,
+    position_ids,
+)
+from posenc_cli.configs import families, nonrotary
 from posenc_cli.configs.config import resolve
-from posenc_cli.configs.position_rules import SEEING, position_rule
+from posenc_cli.configs.position_rules import PADDING, SEEING, position_rule
 from posenc_cli.errors import InvalidInput
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "position_ids.json"
@@ -62,8 +69,10 @@ def test_one_wrong_id_never_passes_and_padding_is_not_compared(name):
 
 
 TEXT = rule_of("llama")
+BERT = rule_of("bert")
 ROBERTA = rule_of("roberta", pad_token_id=1)
 QWEN = rule_of("qwen2_5_vl", tokens_per_second=2)
+UNREAD = position_rule({"model_type": "csm"}, name="config.json")
 PICTURE = Prompt((3, 2), (PatchGrid(1, 4, 8),))
 VIDEO = Prompt((3, 2), (PatchGrid(4, 4, 6, video=True, seconds=1.5),))
 
@@ -89,6 +98,13 @@ def hand_made(text, grid, *, step=1, swapped=False, by_columns=False, after="sid
     ("rule", "prompt", "wrong", "cause", "words"),
     [
         (TEXT, Prompt((6,), left=3), np.arange(9)[None], "padding", "left padding is counted"),
+        (
+            BERT,
+            Prompt((6,), left=3),
+            np.array([[0, 0, 0, *range(6)]]),
+            "padding",
+            "left padding is skipped, the model counts it",
+        ),
         (TEXT, Prompt((4, 3, 2)), np.arange(9)[None], "packing", "packed sequences go on"),
         (TEXT, Prompt((5,)), np.arange(1, 6)[None], "offset", "every id is 1 too large"),
         (ROBERTA, Prompt((5,)), np.arange(5)[None], "offset", "every id is 2 too small"),
@@ -150,6 +166,19 @@ def test_a_mistake_is_named_where_it_gives_every_id(rule, prompt, wrong, cause, 
     assert [each for each, _ in found.causes] == [cause]
     assert words in found.causes[0][1]
     assert found.several is bool(prompt.grids)
+
+
+def test_what_was_assumed_of_padding_is_said_only_of_code_that_was_not_read():
+    padded = Prompt((6,), left=3)
+    assert len(assumptions(UNREAD, padded)) == 1
+    assert not [*assumptions(UNREAD, Prompt((6,))), *assumptions(TEXT, padded)]
+    assert not [*assumptions(BERT, padded), *assumptions(ROBERTA, padded)]
+
+
+def test_models_that_were_read_are_models_that_configs_are_read_of():
+    known = {*families.names(), *nonrotary.FAMILIES}
+    assert PADDING["skipped"] | PADDING["counted"] <= known
+    assert not PADDING["skipped"] & PADDING["counted"]
 
 
 def test_ids_that_no_mistake_gives_have_no_cause():

@@ -31,6 +31,16 @@ def test_text_has_one_row_which_roberta_begins_after_padding(call, model, row):
     assert call(*asked) == (0, f"{row}\n", "")
 
 
+def test_a_rule_that_was_assumed_is_said_beside_the_ids(call, tmp_path):
+    config = tmp_path / "config.json"
+    config.write_text('{"model_type": "csm"}')
+    asked = ("positions", "--config", str(config), "--text", "2")
+    assert call(*asked)[2] == ""
+    status, out, err = call(*asked, "--pad-left", "1")
+    assert (status, out) == (0, "0,0,1\n")
+    assert "whether csm counts padding was not read in its code: assumed to be skipped" in err
+
+
 def test_packed_sequences_begin_anew(call):
     assert call(*LLAMA, "--text", "3,2")[1] == "0,1,2,0,1\n"
 
