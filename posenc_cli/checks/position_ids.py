@@ -276,7 +276,7 @@ def _measured(
     found: Ids,
     mistakes: Sequence[tuple[str, str, Habits]],
 ) -> Iterator[tuple[str, str, Habits]]:
-    """An offset, alone or beside a known mistake, and the step that a video shows."""
+    """The step that a video shows, and an offset: beside a known mistake only if not alone."""
     at = 0
     for index, grid in enumerate(prompt.grids):
         at += prompt.text[index]
@@ -285,9 +285,11 @@ def _measured(
             step = float(found[0, at + each] - found[0, at])
             yield "temporal step", _stepped(step, _step(rule, grid)), Habits(step=step)
         at += each * grid.frames
-    for cause, text, habits in (("offset", "", Habits()), *mistakes):
-        own = position_ids(rule, prompt, habits)[0, prompt.left]
-        shift = int(found[0, 0] - own)
+    own = position_ids(rule, prompt)[:, prompt.left : prompt.left + found.shape[1]]
+    alone = np.all(found - own == found[0, 0] - own[0, 0])
+    for cause, text, habits in (("offset", "", Habits()), *(() if alone else mistakes)):
+        first = position_ids(rule, prompt, habits)[0, prompt.left]
+        shift = int(found[0, 0] - first)
         if shift:
             amount = f"every id is {abs(shift)} too {'large' if shift > 0 else 'small'}"
             yield cause, f"{text}, and {amount}" if text else amount, replace(habits, shift=shift)

@@ -168,6 +168,20 @@ def test_a_mistake_is_named_where_it_gives_every_id(rule, prompt, wrong, cause, 
     assert found.several is bool(prompt.grids)
 
 
+@pytest.mark.parametrize(
+    ("rule", "prompt", "wrong", "words"),
+    [
+        (TEXT, Prompt((6,), left=4), np.arange(-3, 7)[None], "every id is 1 too large"),
+        (ROBERTA, Prompt((6,), left=4), np.arange(-4, 6)[None], "every id is 2 too small"),
+        (BERT, Prompt((6,), left=4), np.arange(1, 11)[None], "every id is 1 too large"),
+        (QWEN, Prompt((3, 2), (PatchGrid(1, 4, 4),)), None, "every id is 1 too large"),
+    ],
+)
+def test_an_offset_that_gives_every_id_is_the_only_cause(rule, prompt, wrong, words):
+    wrong = position_ids(rule, prompt) + 1 if wrong is None else wrong
+    assert check_ids(rule, prompt, wrong).causes == (("offset", words),)
+
+
 def test_what_was_assumed_of_padding_is_said_only_of_code_that_was_not_read():
     padded = Prompt((6,), left=3)
     assert len(assumptions(UNREAD, padded)) == 1
