@@ -96,6 +96,7 @@ def check_prompt(rule: PositionRule, prompt: Prompt) -> None:
     Raises: InvalidInput.
     """
     if not prompt.grids:
+        _check_rows(rule, prompt)
         return
     if rule.frames is None:
         raise InvalidInput(
@@ -122,8 +123,28 @@ def check_prompt(rule: PositionRule, prompt: Prompt) -> None:
             )
 
 
+def _check_rows(rule: PositionRule, prompt: Prompt) -> None:
+    """Refuse a sequence that a learned table has too few rows for.
+
+    Raises: InvalidInput.
+    """
+    lengths = [*prompt.text]
+    if not rule.skips:
+        lengths[0] += prompt.left
+        lengths[-1] += prompt.right
+    if rule.rows is not None and max(lengths) > (room := rule.rows - rule.first_row):
+        padding = ", padding among them" if max(lengths) > max(prompt.text) else ""
+        raise InvalidInput(
+            f"--text: {max(lengths)} tokens{padding}: the table of {rule.model_type} has "
+            f"{rule.rows} rows, {room} from that of the first token"
+        )
+
+
 def assumptions(rule: PositionRule, prompt: Prompt) -> tuple[str, ...]:
-    """What the ids of a prompt stand on that was not read in the model's own code."""
+    """What the ids of a prompt stand on that is not the model's own code."""
+    if rule.unused:
+        kind = rule.model_type
+        return (f"{kind} uses no position ids ({rule.unused}): these only number its tokens",)
     if rule.read or not (prompt.left or prompt.right):
         return ()
     what = f"whether {rule.model_type} counts padding was not read in its code"

@@ -14,6 +14,7 @@ import json
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli import catalogue
 from posenc_cli.configs import nonrotary
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.keys import Keys
@@ -47,12 +48,17 @@ PADDING: Mapping[str, frozenset[str]] = {
 or that do so themselves (OPT, BioGPT). ``counted``: all tokens are numbered by ``torch.arange``.
 """
 
+_POSITIONED = ("absolute", "rotary")
+"""The kinds of encodings that use position ids."""
+
 
 class PositionRule(Record):
     """How a model type counts.
 
     start: the id of the first token; ``padding``: that of padding that is skipped.
     skips: whether padding is skipped; ``read`` is False where that is assumed.
+    rows: of a learned table, of which the first token reads row ``first_row``; None without one.
+    unused: the encodings of a model that uses no position ids, such as biases; else empty.
     frames: the rule for the frames of a video, None of a model without axes that was read.
     merge: how many patches to a side become one token; ``per_second``: ids to a second of video.
     """
@@ -62,6 +68,9 @@ class PositionRule(Record):
     padding: int = 0
     skips: bool = True
     read: bool = True
+    rows: int | None = None
+    first_row: int = 0
+    unused: str = ""
     frames: str | None = None
     merge: int = _MERGE
     per_second: float = _PER_SECOND
@@ -94,7 +103,17 @@ def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> Posit
         each[key].value for each in groups for key in ("offset", "first_position") if key in each
     ]
     counted = kind in PADDING["counted"]
-    known = PositionRule(kind, skips=not counted, read=counted or kind in PADDING["skipped"])
+    tables = [each["max_len"].value for each in groups if "max_len" in each]
+    schemes = {group.scheme: catalogue.find(group.scheme).kind for group in resolved.layers}
+    used = [name for name, each in schemes.items() if each in _POSITIONED and name != "nope"]
+    known = PositionRule(
+        kind,
+        skips=not counted,
+        read=counted or kind in PADDING["skipped"],
+        rows=min(tables, default=None),
+        first_row=rows[0] if rows else 0,
+        unused="" if used else ", ".join(schemes),
+    )
     if family is None or not rows or not (family.in_ids or family.offset == "padding"):
         return known
     skips = family.offset == "padding" or not counted

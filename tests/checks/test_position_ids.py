@@ -71,6 +71,9 @@ def test_one_wrong_id_never_passes_and_padding_is_not_compared(name):
 TEXT = rule_of("llama")
 BERT = rule_of("bert")
 ROBERTA = rule_of("roberta", pad_token_id=1)
+ROBERTA_514 = position_rule(
+    {"model_type": "roberta", "pad_token_id": 1, "max_position_embeddings": 514}, name="config.json"
+)
 QWEN = rule_of("qwen2_5_vl", tokens_per_second=2)
 UNREAD = position_rule({"model_type": "csm"}, name="config.json")
 PICTURE = Prompt((3, 2), (PatchGrid(1, 4, 8),))
@@ -180,6 +183,39 @@ def test_a_mistake_is_named_where_it_gives_every_id(rule, prompt, wrong, cause, 
 def test_an_offset_that_gives_every_id_is_the_only_cause(rule, prompt, wrong, words):
     wrong = position_ids(rule, prompt) + 1 if wrong is None else wrong
     assert check_ids(rule, prompt, wrong).causes == (("offset", words),)
+
+
+@pytest.mark.parametrize(
+    ("config", "most"),
+    [
+        ({"model_type": "xlm-roberta", "max_position_embeddings": 514, "pad_token_id": 1}, 512),
+        ({"model_type": "mpnet", "max_position_embeddings": 514}, 512),
+        ({"model_type": "bert"}, 512),
+        ({"model_type": "bart", "max_position_embeddings": 1024}, 1024),
+        ({"model_type": "gpt2", "n_positions": 1024}, 1024),
+    ],
+)
+def test_ids_past_a_learned_table_are_refused(config, most):
+    rule = position_rule(config, name="config.json")
+    assert position_ids(rule, Prompt((most, 2))).shape == (1, most + 2)
+    with pytest.raises(InvalidInput, match=rf"{most + 1} tokens: the table of .* has \d+ rows"):
+        position_ids(rule, Prompt((2, most + 1)))
+
+
+def test_padding_needs_rows_only_where_it_is_counted():
+    padded = Prompt((512,), left=1)
+    assert position_ids(ROBERTA_514, padded)[0, -1] == 513
+    with pytest.raises(InvalidInput, match="513 tokens, padding among them: the table of bert"):
+        position_ids(BERT, padded)
+
+
+@pytest.mark.parametrize(
+    ("kind", "uses"),
+    [("t5", False), ("bloom", False), ("jamba", False), ("gpt2", True), ("llama", True)],
+)
+def test_a_model_without_position_ids_gets_a_note(kind, uses):
+    said = assumptions(rule_of(kind), Prompt((3,)))
+    assert [f"{kind} uses no position ids" in each for each in said] == [True] * (not uses)
 
 
 def test_what_was_assumed_of_padding_is_said_only_of_code_that_was_not_read():
