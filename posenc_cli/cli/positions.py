@@ -13,6 +13,8 @@ from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.positions import whole_number
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from posenc_cli.checks.position_ids import PositionCheck
 
 _MOST = 1 << 20
@@ -142,23 +144,28 @@ def positions(
     tokens = sum(prompt.text) + left + right + patches // rule.merge**2
     check_size("--text and --grid", tokens, _MOST if check else LISTED_VALUES, "tokens")
     own = position_ids(rule, prompt)
-    for assumption in assumptions(rule, prompt):
-        console.warning(assumption)
+    warnings = assumptions(rule, prompt)
+    for warning in warnings:
+        console.warning(warning)
     if check is not None:
-        return _report(check_ids(rule, prompt, read_ids(check, tokens)), console, as_json=as_json)
+        found = check_ids(rule, prompt, read_ids(check, tokens))
+        return _report(found, warnings, console, as_json=as_json)
     several = bool(grids)
     rows = own if several else own[:1]
     following = int(own[:, left : tokens - right].max()) + 1
     if as_json:
         names = AXES if several else ("position_ids",)
         ids = {axis: row.tolist() for axis, row in zip(names, rows, strict=True)}
-        console.json("positions", {"model_type": rule.model_type, **ids, "next": following})
+        fields = {"model_type": rule.model_type, **ids, "next": following}
+        console.json("positions", {**fields, "warnings": list(warnings)})
     else:
         console.result("\n".join(",".join(map(str, row)) for row in rows.tolist()))
     return 0
 
 
-def _report(found: PositionCheck, console: Console, *, as_json: bool) -> int:
+def _report(
+    found: PositionCheck, warnings: Sequence[str], console: Console, *, as_json: bool
+) -> int:
     """Say how ids compare: the verdict, the cause, the first that differs."""
     if as_json:
         console.json(
@@ -168,6 +175,7 @@ def _report(found: PositionCheck, console: Console, *, as_json: bool) -> int:
                 "causes": [{"cause": cause, "text": text} for cause, text in found.causes],
                 "differing": found.count,
                 "compared": found.compared,
+                "warnings": list(warnings),
             }
             | (
                 {}

@@ -39,6 +39,10 @@ def test_a_rule_that_was_assumed_is_said_beside_the_ids(call, tmp_path):
     status, out, err = call(*asked, "--pad-left", "1")
     assert (status, out) == (0, "0,0,1\n")
     assert "whether csm counts padding was not read in its code: assumed to be skipped" in err
+    np.save(tmp_path / "ids.npy", np.array([0, 0, 1]))
+    for more in ((), ("--check", str(tmp_path / "ids.npy"))):
+        (said,) = json.loads(call(*asked, "--pad-left", "1", *more, "--json")[1])["warnings"]
+        assert said in err
 
 
 def test_packed_sequences_begin_anew(call):
