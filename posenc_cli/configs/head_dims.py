@@ -76,13 +76,18 @@ def _share_of_hidden(keys: FamilyKeys) -> Sourced:
     raise keys.error(f"{hidden.source} {hidden.value}: must be {rule} {heads.source} {heads.value}")
 
 
-def _of_layer_type(keys: FamilyKeys, group: Group, key: str, default: int) -> Sourced:
-    """The head of layers whose heads are of a size of their own."""
+def _of_layer_type(keys: FamilyKeys, group: Group, key: str, default: int | None) -> Sourced:
+    """The head of layers whose heads are of a size of their own.
+
+    Raises: InvalidInput for a null where the model type has no size to take in its place.
+    """
     head = keys.text.count(key)
     by_layer = keys.text.section("per_layer_config")
     for layer in group.layers if by_layer is not None else ():
         own = by_layer.section(str(layer)) if by_layer else None
         head = first(head, own.count(HEAD) if own else None)
+    if head is None and default is None:
+        raise keys.text.invalid(key, "must be a whole number")
     return keys.note_size(key, head or keys.default(default))
 
 

@@ -130,6 +130,9 @@ def test_mimo_v2_without_a_base_of_its_own_slides_by_that_of_all():
     assert [each.params["dim"].value for each in wide.layers] == [192, 128]
     with pytest.raises(InvalidInput, match="hybrid_layer_pattern has 2 numbers for 12 layers"):
         resolve({**MIMO_V2, "hybrid_layer_pattern": [0, 1]})
+    # Its code multiplies what stands there: None × 0.334 fails.
+    with pytest.raises(InvalidInput, match="swa_head_dim null: must be a whole number"):
+        resolve({**MIMO_V2, "swa_head_dim": None})
 
 
 SMOLLM3 = {"model_type": "smollm3", "num_hidden_layers": 8, "no_rope_layer_interval": 4}
