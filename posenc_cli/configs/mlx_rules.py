@@ -24,6 +24,7 @@ from posenc_cli.configs.runtime_rules import (
     RuntimeDifference,
     always,
     always_truncated,
+    check_fourth,
     check_interval,
     check_share,
     divided_head,
@@ -101,7 +102,8 @@ CLASSES: Mapping[str, MlxClass] = {
     "starcoder2": MlxClass(1e5, stretches=False),
 }
 """Those whose rotation was traced, by the model type that they are for."""
-
+WITHIN: Mapping[str, MlxClass] = {"llama4_text": MlxClass(None)}
+"""Those of models of text and images whose text model has a class of its own too."""
 
 HYBRID = frozenset({"qwen3_5_moe_text", "qwen3_5_text"})
 """Those that read the rope object alone, and count the layers that attend by an interval."""
@@ -137,9 +139,17 @@ _NEEDED = {
     "stablelm": (_SHARE,),
 }
 """Keys without which a class cannot be built, by its model type."""
+_NEEDED_WITHIN = {"llama4_text": ("head_dim", "max_position_embeddings", "rope_scaling")}
+"""The same of a class of `WITHIN`."""
 _LAYERS_OF_LFM2 = ("layer_types", "full_attn_idxs")
 _MINISTRAL = ("llama_4_scaling_beta", ORIGINAL)
 _PHI3 = ("long_factor", "type")
+
+
+def _class(reading: LayerReading) -> MlxClass:
+    """The class that reads a text model, alone or within another."""
+    within = WITHIN.get(reading.model_type) if reading.prefix else None
+    return within or CLASSES[reading.model_type]
 
 
 def mlx_container(reading: LayerReading) -> Changes:
@@ -147,7 +157,7 @@ def mlx_container(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput where the class fails.
     """
-    known = CLASSES[reading.model_type]
+    known = _class(reading)
     if reading.model_type in HYBRID:
         return {}
     if reading.model_type == "gptj":  # its class knows no key of a rope object
@@ -174,7 +184,8 @@ def _check_keys(reading: LayerReading, scaling: Mapping[str, Any]) -> None:
     Raises: InvalidInput.
     """
     kind, stated = reading.model_type, reading.config
-    missing = [key for key in _NEEDED.get(kind, ()) if stated and key not in stated]
+    needed = _NEEDED_WITHIN if kind in WITHIN and reading.prefix else _NEEDED
+    missing = [key for key in needed.get(kind, ()) if stated and key not in stated]
     if kind == "lfm2" and not any(stated.get(key) for key in _LAYERS_OF_LFM2):
         missing += _LAYERS_OF_LFM2
     if kind == "ministral3":
@@ -284,7 +295,17 @@ def mlx_share(reading: LayerReading) -> Changes:
 
 def mlx_plain(reading: LayerReading) -> Changes:
     """Classes that build a plain rotation leave the stretch out."""
-    return {} if CLASSES[reading.model_type].stretches else plain(reading)
+    return {} if _class(reading).stretches else plain(reading)
+
+
+def mlx_fourth(reading: LayerReading) -> Changes:
+    """The layers of a Llama 4 of text and images that are left unrotated.
+
+    Raises: InvalidInput where the file has others.
+    """
+    if reading.prefix:
+        check_fourth(reading, runtime=NAME)
+    return {}
 
 
 def mlx_yarn(reading: LayerReading) -> Changes:
@@ -405,6 +426,15 @@ DIFFERENCES = (
         f"{_MLX}/qwen3_5.py",
         mlx_hybrid,
         HYBRID,
+    ),
+    RuntimeDifference(
+        NAME,
+        "fields",
+        SCALED | {"nope"},
+        "leaves every fourth layer of a model of text and images unrotated",
+        f"{_MLX}/llama4.py",
+        mlx_fourth,
+        frozenset({"llama4_text"}),
     ),
     RuntimeDifference(
         NAME,

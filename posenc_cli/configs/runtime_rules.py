@@ -254,6 +254,20 @@ def check_interval(reading: LayerReading, *, runtime: str) -> Changes:
     return {}
 
 
+def check_fourth(reading: LayerReading, *, runtime: str) -> None:
+    """Every fourth layer of a Llama 4 is left unrotated, whatever ``no_rope_layers`` says.
+
+    Raises: InvalidInput where the file says otherwise.
+    """
+    turning = reading.config.get("no_rope_layers")
+    step = reading.config.get("no_rope_layer_interval")
+    usual = turning is None or all(
+        bool(turns) == (number % 4 != 0) for number, turns in enumerate(turning, 1)
+    )
+    if not usual or (not turning and step not in (None, 4)):
+        raise refused(runtime, "its class leaves every fourth layer unturned, whatever a file says")
+
+
 def check_share(runtime: str, source: str, share: float, columns: int) -> None:
     """Hold a share of a head's columns to one that makes pairs.
 

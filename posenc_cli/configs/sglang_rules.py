@@ -22,6 +22,7 @@ from posenc_cli.configs.runtime_rules import (
     Runtime,
     RuntimeDifference,
     always_truncated,
+    check_fourth,
     check_interval,
     check_share,
     half_share,
@@ -153,13 +154,7 @@ def sglang_llama4(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput where the file has other layers unturned.
     """
-    turning = reading.config.get("no_rope_layers")
-    step = reading.config.get("no_rope_layer_interval")
-    usual = turning is None or all(
-        bool(turns) == (number % 4 != 0) for number, turns in enumerate(turning, 1)
-    )
-    if not usual or (not turning and step not in (None, 4)):
-        raise refused(NAME, "its class leaves every fourth layer unturned, whatever a file says")
+    check_fourth(reading, runtime=NAME)
     alone = reading.config and not reading.prefix and reading.scheme != "nope"
     return {"layout": "half"} if alone else {}
 

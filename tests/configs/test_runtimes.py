@@ -597,13 +597,17 @@ def test_a_value_that_only_an_engine_makes_is_refused_by_the_name_of_the_option(
         resolve(stated, runtime="onnxruntime-genai")
 
 
+@pytest.mark.parametrize("runtime", ["sglang", "mlx-lm"])
 @pytest.mark.parametrize(
     "stated", [{"no_rope_layers": [1, 0, 1, 0]}, {"no_rope_layer_interval": 2}]
 )
-def test_sglang_leaves_every_fourth_layer_of_llama_4_unturned_and_no_other(stated):
-    config = {"model_type": "llama4_text", "num_hidden_layers": 4, **stated}
+def test_every_fourth_layer_of_llama_4_stays_unrotated_whatever_the_file_says(stated, runtime):
+    """``(layer_idx + 1) % 4 != 0`` in models/llama4.py of each."""
+    sizes = {"head_dim": 64, "max_position_embeddings": 8192}
+    rope = {"rope_theta": 5e5, "rope_scaling": None}
+    config = {"model_type": "llama4_text", "num_hidden_layers": 4, **sizes, **rope, **stated}
     with pytest.raises(InvalidInput, match="leaves every fourth layer unturned, whatever"):
-        resolve({"model_type": "llama4", "text_config": config}, runtime="sglang")
+        resolve({"model_type": "llama4", "text_config": config}, runtime=runtime)
 
 
 @pytest.mark.parametrize("runtime", ["sglang", "mlx-lm", "llama.cpp"])
