@@ -124,6 +124,16 @@ def engines() -> str:
     return _table("engine | version | model types", rows)
 
 
+def _evidence(evidence: str) -> str:
+    """A link to the file that a difference is read in, to their folder where each model has one."""
+    folder, _, file = evidence.rpartition("/")
+    if "{" not in file:
+        return f"[{file}]({evidence})"
+    return (
+        f"the model's file in [{folder.rpartition('/')[2]}]({folder.replace('/blob/', '/tree/')})"
+    )
+
+
 def departures() -> str:
     """Where each engine leaves transformers, and where that can be read."""
     rows = [
@@ -132,7 +142,7 @@ def departures() -> str:
             each.topic,
             " ".join(map(_code, sorted(each.schemes))),
             each.what,
-            f"[{each.evidence.rpartition('/')[2]}]({each.evidence})",
+            _evidence(each.evidence),
         ]
         for each in sorted(DIFFERENCES, key=lambda each: [*RUNTIMES].index(each.runtime))
     ]

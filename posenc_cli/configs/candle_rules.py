@@ -97,7 +97,9 @@ _CANDLE = (
     "candle-transformers/src/models"
 )
 
-RUNTIME = Runtime(NAME, "0.11.0", of_types(SCALED, *HEADS))
+RUNTIME = Runtime(
+    NAME, "0.11.0", of_types(SCALED, *HEADS), {"glm4": "glm4_new", "qwen3_moe": "qwen3"}
+)
 
 DIFFERENCES = (
     RuntimeDifference(
@@ -105,7 +107,7 @@ DIFFERENCES = (
         "fields",
         SCALED,
         "fails without rope_theta but in Llama, and on stretches of a Llama other than llama3",
-        f"{_CANDLE}/llama.rs",
+        f"{_CANDLE}/{{model}}.rs",
         candle_fields,
     ),
     RuntimeDifference(
@@ -114,7 +116,7 @@ DIFFERENCES = (
         SCALED,
         "takes hidden_size / num_attention_heads, or head_dim alone, and turns whole heads but "
         "where a GLM 4 has partial_rotary_factor at the top level",
-        f"{_CANDLE}/qwen2.rs",
+        f"{_CANDLE}/{{model}}.rs",
         candle_head,
     ),
     RuntimeDifference(
@@ -123,7 +125,7 @@ DIFFERENCES = (
         SCALED,
         "reads rope_theta of the top level alone, 10000 in a Llama without it, and no stretch "
         "but llama3 in Llama",
-        f"{_CANDLE}/llama.rs",
+        f"{_CANDLE}/{{model}}.rs",
         candle_base,
     ),
 )

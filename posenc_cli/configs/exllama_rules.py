@@ -323,7 +323,16 @@ def _context(reading: LayerReading) -> int:
 
 _EXLLAMA = f"{HUB}/turboderp-org/exllamav3/blob/v1.4.1/exllamav3"
 
-RUNTIME = Runtime(NAME, "1.4.1", MODEL_TYPES)
+RUNTIME = Runtime(
+    NAME,
+    "1.4.1",
+    MODEL_TYPES,
+    {
+        "gemma3_text": "gemma3",
+        "seed_oss": "seedoss",
+        "solar_open": "solar_open_moe",
+    },
+)
 
 DIFFERENCES = (
     RuntimeDifference(
@@ -347,7 +356,7 @@ DIFFERENCES = (
         "head size",
         SCALED | LONGROPE,
         "takes hidden_size over num_attention_heads where head_dim is missing, for every model",
-        f"{_EXLLAMA}/architecture/llama.py",
+        f"{_EXLLAMA}/architecture/{{model}}.py",
         exllama_head,
     ),
     RuntimeDifference(

@@ -44,6 +44,7 @@ from posenc_cli.configs.runtime_rules import (
     always,
     always_truncated,
     any_share,
+    check_fourth,
     check_interval,
     divided_head,
     no_beta_of_zero,
@@ -79,8 +80,8 @@ SEEING = frozenset({"qwen2_vl_text", "qwen2_5_vl_text", "qwen3_vl_text", "qwen3_
 """Those whose pairs follow several axes."""
 HYBRID = frozenset({"qwen3_5_moe_text", "qwen3_5_text"})
 """Those whose axes its graph knows, and whose layers that attend its loader counts."""
-EVERY_FOURTH = frozenset({"llama4_text", "smollm3"})
-"""Those whose graph leaves every fourth layer unturned, whatever a file says."""
+EVERY_FOURTH = {"llama4_text": "llama4", "smollm3": "smollm3"}
+"""Those whose graph, in a file of that name, leaves every fourth layer unturned."""
 SOME_STILL = frozenset({"cohere2", "exaone4"})
 """Those that turn sliding layers alone, where any slide."""
 WRITING_SHARES = frozenset({"glm4", "glm4_moe", "gpt_neox", "minimax_m2", "nemotron"}) | {
@@ -121,15 +122,7 @@ def llama_cpp_layers(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput where the file has it otherwise.
     """
-    turning = reading.config.get("no_rope_layers")
-    step = reading.config.get("no_rope_layer_interval")
-    usual = turning is None or all(
-        bool(turns) == (number % 4 != 0) for number, turns in enumerate(turning, 1)
-    )
-    if not usual or (not turning and step not in (None, 4)):
-        raise refused(
-            NAME, "its graph leaves every fourth layer unturned, whatever no_rope_layers says"
-        )
+    check_fourth(reading, runtime=NAME)
     return {}
 
 
@@ -215,6 +208,23 @@ RUNTIME = Runtime(
         **of_types(frozenset({"rope-yarn"}), "gpt_oss"),
         **of_types(frozenset({"rope", "rope-longrope"}), "phi3", "phimoe"),
     },
+    {
+        **dict.fromkeys(("apertus", "arcee", "mistral", "mixtral", "smollm3"), "llama"),
+        **dict.fromkeys(("cohere", "cohere2"), "command_r"),
+        **dict.fromkeys(DEEPSEEK, "deepseek"),
+        **dict.fromkeys(("gemma2", "gemma3_text"), "gemma"),
+        **dict.fromkeys(("glm4", "glm4_moe"), "glm"),
+        **dict.fromkeys(("granite_swa", "granitemoe"), "granite"),
+        **dict.fromkeys(("olmo2", "olmo3", "olmoe", "seed_oss"), "olmo"),
+        **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"), "qwen"),
+        "ernie4_5": "ernie",
+        "exaone4": "exaone",
+        "gpt_neox": "gptneox",
+        "llama4_text": "llama4",
+        "minimax_m2": "minimax",
+        "ministral3": "mistral3",
+        "starcoder2": "starcoder",
+    },
 )
 
 DIFFERENCES = (
@@ -223,7 +233,7 @@ DIFFERENCES = (
         "partial rotation",
         SCALED,
         "turns whole heads: its converter writes the columns that turn of other models alone",
-        f"{_LLAMA_CPP}/blob/master/conversion/llama.py",
+        f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
         always(partial=None),
         _WITHOUT_SHARE,
         converted=True,
@@ -233,19 +243,22 @@ DIFFERENCES = (
         "head size",
         SCALED,
         "takes hidden_size / num_attention_heads in place of head_dim",
-        f"{_LLAMA_CPP}/blob/master/conversion/gptneox.py",
+        f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
         divided_head,
         DIVIDED,
         converted=True,
     ),
-    RuntimeDifference(
-        NAME,
-        "fields",
-        SCALED | {"nope"},
-        "leaves every fourth layer unturned, whatever no_rope_layers says",
-        f"{_LLAMA_CPP}/blob/master/src/models/smollm3.cpp",
-        llama_cpp_layers,
-        EVERY_FOURTH,
+    *(
+        RuntimeDifference(
+            NAME,
+            "fields",
+            SCALED | {"nope"},
+            "leaves every fourth layer unturned, whatever no_rope_layers says",
+            f"{_LLAMA_CPP}/blob/master/src/models/{file}.cpp",
+            llama_cpp_layers,
+            frozenset({kind}),
+        )
+        for kind, file in EVERY_FOURTH.items()
     ),
     RuntimeDifference(
         NAME,
@@ -290,7 +303,7 @@ DIFFERENCES = (
         "base",
         SCALED,
         "takes base 10000 and no stretch: its converter writes neither of this model",
-        f"{_LLAMA_CPP}/blob/master/conversion/gemma.py",
+        f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
         llama_cpp_lost,
         LOST,
         converted=True,
@@ -381,7 +394,7 @@ DIFFERENCES = (
         "stretch",
         frozenset({"rope-llama3"}),
         "does not stretch: its converter writes the divisors of Llama's kin alone",
-        f"{_LLAMA_CPP}/blob/master/conversion/llama.py",
+        f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
         llama_cpp_llama3,
         STRETCHED | GRANITE,
         converted=True,
@@ -476,7 +489,7 @@ DIFFERENCES = (
         YARN,
         "ramps from 32 to 1 turns whatever beta_fast and beta_slow say, but in Ministral 3: its "
         "loader of no other model reads their keys",
-        f"{_LLAMA_CPP}/blob/master/src/models/mistral3.cpp",
+        f"{_LLAMA_CPP}/blob/master/src/llama-hparams.h",
         llama_cpp_betas,
         OF_LLAMA | STRETCHED | GRANITE | DEEPSEEK | {"glm_moe_dsa", "gpt_oss", "olmo3"},
     ),

@@ -387,6 +387,12 @@ RUNTIME = Runtime(
         else SCALED
         for model_type in CLASSES
     },
+    {
+        "mistral": "llama",
+        "text_config.llama4_text": "llama4",
+        **dict.fromkeys(SEEING, "qwen2"),
+        **dict.fromkeys(HYBRID, "qwen3_5"),
+    },
 )
 
 DIFFERENCES = (
@@ -403,7 +409,7 @@ DIFFERENCES = (
         "head size",
         SCALED | LONGROPE | {"mrope"},
         "takes hidden_size / num_attention_heads in place of head_dim",
-        f"{_MLX}/qwen2.py",
+        f"{_MLX}/{{model}}.py",
         divided_head,
         DIVIDED,
     ),
@@ -441,7 +447,7 @@ DIFFERENCES = (
         "partial rotation",
         SCALED,
         "turns whole heads: its class of this model does not know partial_rotary_factor",
-        f"{_MLX}/llama.py",
+        f"{_MLX}/{{model}}.py",
         always(partial=None),
         frozenset(CLASSES) - READING_SHARES - SEEING,
     ),
@@ -460,7 +466,7 @@ DIFFERENCES = (
         SCALED | LONGROPE,
         "reads the keys that its model class names, most of them rope_theta and rope_scaling "
         "alone, and takes the base of that class where it finds none",
-        f"{_MLX}/llama.py",
+        f"{_MLX}/{{model}}.py",
         mlx_container,
     ),
     RuntimeDifference(
@@ -468,7 +474,7 @@ DIFFERENCES = (
         "stretch",
         SCALED - {"rope"},
         "builds a plain rotation for this model, whatever rope_scaling says",
-        f"{_MLX}/qwen3_moe.py",
+        f"{_MLX}/{{model}}.py",
         mlx_plain,
     ),
     RuntimeDifference(

@@ -93,20 +93,37 @@ class Runtime(Record):
     """A runtime at the version whose code was read.
 
     ``model_types`` are those whose rotary embedding was traced through its code, each with the
-    schemes for which that was done; elsewhere it is not known what the runtime does.
+    schemes for which that was done; elsewhere it is not known what the runtime does. ``files`` are
+    the files of their classes, where these are not called as the model type is (one within another
+    model goes by its path in the config too).
     """
 
     name: str
     version: str
     model_types: Mapping[str, frozenset[str]]
+    files: Mapping[str, str] = fresh(dict)
+
+    def place(self, evidence: str, reading: LayerReading) -> str:
+        """Where a difference can be read for this model.
+
+        ``{model}`` is the file of its class, and ``{type}`` its model type.
+
+        >>> mistral = LayerReading("mistral", "rope", {})
+        >>> Runtime("engine", "1", {}, {"mistral": "llama"}).place("models/{model}.py", mistral)
+        'models/llama.py'
+        """
+        kind = reading.model_type
+        name = self.files.get(reading.prefix + kind) or self.files.get(kind, kind)
+        return evidence.replace("{model}", name).replace("{type}", kind)
 
 
 class RuntimeDifference(Record):
     """One point at which a runtime differs from transformers 5.
 
-    ``evidence`` is where that can be read. ``rule(reading)`` gives the changes, empty where the
-    difference makes none for this config. ``model_types`` limits it, empty to none. ``converted``
-    says that it comes of the converter to the runtime's own files, which could hold what is lost.
+    ``evidence`` is where that can be read, as `Runtime.place` takes it. ``rule(reading)`` gives the
+    changes, empty where the difference makes none for this config. ``model_types`` limits it, empty
+    to none. ``converted`` says that it comes of the converter to the runtime's own files, which
+    could hold what is lost.
     """
 
     runtime: str

@@ -159,7 +159,13 @@ def adjust(
         for name, value in result.params.items()
     }
     departures = dict.fromkeys(
-        Departure(runtime, known.version, reason.topic, reason.what, reason.evidence)
+        Departure(
+            runtime,
+            known.version,
+            reason.topic,
+            reason.what,
+            known.place(reason.evidence, reading),
+        )
         for reason in result.reasons.values()
     )
     read = result.read if departures else frozenset()

@@ -333,6 +333,16 @@ RUNTIME = Runtime(
         **of_types(frozenset({"mrope"}), *SEEING),
         **of_types(frozenset({"rope"}), "gptj"),
     },
+    {
+        **dict.fromkeys(("cohere", "cohere2"), "commandr"),
+        **dict.fromkeys(("ernie4_5", "ernie4_5_moe"), "ernie4"),
+        **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe"), "hunyuan"),
+        "gemma3_text": "gemma3_causal",
+        "granite_swa": "granite",
+        "llama4_text": "llama4",
+        "olmo3": "olmo2",
+        "phi3": "llama",
+    },
 )
 
 DIFFERENCES = (
@@ -391,7 +401,7 @@ DIFFERENCES = (
         SCALED | LONGROPE,
         "takes the columns of a head from hidden_size / num_attention_heads in some models, and "
         "from head_dim alone in others",
-        f"{_SGLANG}/models/olmoe.py",
+        f"{_SGLANG}/models/{{model}}.py",
         sglang_keys,
     ),
     RuntimeDifference(
@@ -400,7 +410,7 @@ DIFFERENCES = (
         SCALED,
         "reads this model by a config class of its own, which knows rope_theta and rope_scaling "
         "alone",
-        f"{_SGLANG}/configs/olmo3.py",
+        f"{_SGLANG}/configs/{{type}}.py",
         sglang_own_class,
         OWN_CLASS,
     ),
@@ -419,7 +429,7 @@ DIFFERENCES = (
         "base",
         SCALED | LONGROPE,
         "cuts the base to a whole number",
-        f"{_SGLANG}/models/mixtral.py",
+        f"{_SGLANG}/models/{{model}}.py",
         sglang_base,
         WHOLE_BASE,
     ),
@@ -429,7 +439,7 @@ DIFFERENCES = (
         SCALED | LONGROPE,
         "turns the share that its model class looks for: partial_rotary_factor of the top level, "
         "in some models none",
-        f"{_SGLANG}/models/llama.py",
+        f"{_SGLANG}/models/{{model}}.py",
         sglang_share,
         (STRETCHED | PLAIN | frozenset({"gemma3_text", "phi3", "phimoe"})) - NESTED_SHARE,
     ),
@@ -438,7 +448,7 @@ DIFFERENCES = (
         "stretch",
         SCALED - {"rope"},
         "builds a plain rotation for this model, whatever rope_scaling says",
-        f"{_SGLANG}/models/mixtral.py",
+        f"{_SGLANG}/models/{{model}}.py",
         plain,
         PLAIN,
     ),
@@ -457,7 +467,7 @@ DIFFERENCES = (
         YARN | {"rope-llama3"},
         "takes the original length of the rope object, then max_position_embeddings, and the one "
         "beside the object in models that follow its Llama alone",
-        f"{_SGLANG}/models/llama.py",
+        f"{_SGLANG}/layers/rotary_embedding/factory.py",
         sglang_original,
     ),
     RuntimeDifference(
@@ -465,7 +475,7 @@ DIFFERENCES = (
         "truncate",
         YARN,
         "honours truncate of nested rope_parameters too",
-        f"{_SGLANG}/models/gemma3_causal.py",
+        f"{_SGLANG}/layers/rotary_embedding/factory.py",
         nested_truncate,
         frozenset({"gemma3_text", "olmo3"}),
     ),

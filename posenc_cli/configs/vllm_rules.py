@@ -257,6 +257,7 @@ RUNTIMES = (
             **of_types(PLAIN_ROPE | {"rope-yarn"}, *DEEPSEEK),
             **of_types(frozenset({"rope-yarn"}), "gpt_oss"),
         },
+        {"mistral": "llama", "gemma3_text": "gemma3", "deepseek_v3": "deepseek_v2"},
     ),
 )
 
@@ -276,7 +277,7 @@ DIFFERENCES = (
         "head size",
         SCALED,
         "takes hidden_size / num_attention_heads in place of head_dim",
-        f"{_VLLM}/models/qwen2.py",
+        f"{_VLLM}/models/{{model}}.py",
         divided_head,
         DIVIDED,
     ),
@@ -400,7 +401,7 @@ DIFFERENCES = (
         "container",
         SCALED,
         "reads rope_theta and rope_scaling only",
-        f"{_VLLM_11}/models/llama.py",
+        f"{_VLLM_11}/models/{{model}}.py",
         vllm11_container,
     ),
     RuntimeDifference(

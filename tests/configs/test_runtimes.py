@@ -90,6 +90,45 @@ def test_every_difference_names_its_evidence(difference):
     assert difference.what
 
 
+# The file that has the class of a model type, by each engine's own registry: EntryClass of sglang,
+# ModelBase.register of llama.cpp's converters, architectures.py of exllamav3, mod.rs of candle.
+OF_A_CLASS = "/models/", "/architecture/", "/conversion/", "/configs/"
+FILES = {
+    "candle": {"glm4": "glm4_new", "qwen3_moe": "qwen3"},
+    "llama.cpp": {
+        **dict.fromkeys(("apertus", "arcee", "mistral", "mixtral", "smollm3"), "llama"),
+        **dict.fromkeys(("cohere", "cohere2"), "command_r"),
+        "seed_oss": "olmo",
+    },
+    "mlx-lm": {"mistral": "llama"},
+    "sglang": {
+        **dict.fromkeys(("cohere", "cohere2"), "commandr"),
+        "glm_moe_dsa": "deepseek_v2",
+        "phi3": "llama",
+    },
+    "vllm": {"glm_moe_dsa": "deepseek_v2", "glm_ocr_text": "glm4"},
+    "vllm-0.11": {"mistral": "llama"},
+}
+SHARED = {"base.py", "rope_utils.py"}
+
+
+@pytest.mark.long
+def test_a_difference_is_shown_in_the_file_of_the_model_that_it_is_said_of():
+    """Starcoder2 is not read in mixtral.py, nor Qwen3 in llama.rs."""
+    wrong = set()
+    for case in ENGINE_CASES:
+        text = case["config"].get("text_config", case["config"])["model_type"]
+        known = FILES.get(case["engine"], {}).get(text, text)
+        for each in departures(case):
+            folder, file = f"/{each.evidence}".rsplit("/", 1)
+            of_a_class = f"{folder}/".endswith(OF_A_CLASS) and file not in SHARED
+            stem = file.partition(".")[0].removeprefix("modeling_")
+            alike = known.replace("_", "").startswith(stem.replace("_", "")[:4])
+            wrong |= {(case["engine"], text, file)} if of_a_class and not alike else set()
+            assert "{" not in each.evidence
+    assert wrong == set()
+
+
 def test_transformers_is_left_as_it_is():
     reading = LayerReading("anything", "alibi", {"heads": 3})
     found = read_as("transformers", reading)
