@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
 from posenc_cli.checks.compare import RotationComparison, Side
+from posenc_cli.configs import families
 from posenc_cli.configs.config import resolve_with
 from posenc_cli.configs.resolved import ALL, TRANSFORMERS
-from posenc_cli.configs.runtimes import RUNTIMES, Runtime, UnknownReading
+from posenc_cli.configs.runtimes import RUNTIMES, OtherLayers, Runtime, UnknownReading
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.gguf import GGUFHeader
 from posenc_cli.records import Record, replace
@@ -37,13 +38,15 @@ COMPARED = ("frequencies", "amplitude", "layout", "softmax-factor")
 class EngineReading(Record):
     """What an engine makes of a config: its reading, else why there is none.
 
-    The engine is ``traced`` unless its code was not read for this config.
+    The engine is ``traced`` unless its code was not read for this config; ``otherwise`` says that
+    it runs the model with other layers rotated than the config says.
     """
 
     runtime: Runtime
     resolved: Resolved | None
     refusal: str = ""
     traced: bool = True
+    otherwise: bool = False
 
     @property
     def departures(self) -> tuple[Departure, ...]:
@@ -79,7 +82,7 @@ class EngineViews(Record):
 
     @property
     def own(self) -> Resolved:
-        """What transformers makes of it."""
+        """What transformers makes of it, or posenc where that has no such model type."""
         resolved = self.readings[0].resolved
         assert resolved is not None
         return resolved
@@ -87,6 +90,8 @@ class EngineViews(Record):
     @property
     def agree(self) -> bool | None:
         """Whether all engines that read it make the same of it; None where one alone does."""
+        if any(reading.otherwise for reading in self.readings):
+            return False
         if sum(reading.resolved is not None for reading in self.readings) == 1:
             return None
         return all(len(kind.views) == 1 for kind in self.kinds)
@@ -104,7 +109,7 @@ def engine_views(
     own = resolve_with(given, config, name=name)
     if own.noun == "class":
         raise InvalidInput(f"--as {ALL}: {name} is of diffusers, which no engine known here reads")
-    readings = [EngineReading(RUNTIMES[TRANSFORMERS], own)]
+    readings = [EngineReading(_first(own), own)]
     for runtime in RUNTIMES.values():
         if runtime.name == TRANSFORMERS:
             continue
@@ -113,10 +118,20 @@ def engine_views(
         except InvalidInput as error:
             reason = error.message.removeprefix(f"--as {runtime.name}: ")
             traced = not isinstance(error, UnknownReading)
-            readings.append(EngineReading(runtime, None, reason, traced))
+            otherwise = isinstance(error, OtherLayers)
+            readings.append(EngineReading(runtime, None, reason, traced, otherwise))
         else:
             readings.append(EngineReading(runtime, resolved))
     return EngineViews(tuple(readings), tuple(_kinds(readings)))
+
+
+def _first(own: Resolved) -> Runtime:
+    """Whose reading posenc's own is: transformers', unless that has no such model type."""
+    if own.model_type in families.remotes():
+        return Runtime("the model's own code", "as posenc read it", {})
+    if "model_type" in own.defaulted:
+        return Runtime("posenc", "as assumed", {})
+    return RUNTIMES[TRANSFORMERS]
 
 
 def _kinds(readings: Sequence[EngineReading]) -> Iterator[LayerViews]:

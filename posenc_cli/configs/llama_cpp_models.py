@@ -9,6 +9,7 @@ from posenc_cli.configs.runtime_rules import (
     ORIGINAL,
     check_share,
     not_read,
+    other_layers,
     plain,
     refused,
 )
@@ -193,11 +194,11 @@ def llama_cpp_exaone4(reading: LayerReading) -> Changes:
     layers = stated.value if stated else _LAYERS_OF_EXAONE4
     slides = reading.config.get("sliding_window", True) is not None
     if layers == _WINDOWED_EXAONE4 and not slides:
-        raise refused(
+        raise other_layers(
             NAME, "its graph leaves every fourth of 64 layers unturned, whatever layer_types says"
         )
     if layers != _WINDOWED_EXAONE4 and reading.scheme == "nope":
-        raise refused(
+        raise other_layers(
             NAME,
             "its graph turns every layer of an EXAONE 4 that has not 64 of them, whatever "
             "layer_types says",
@@ -236,7 +237,9 @@ def _check_full_layers(reading: LayerReading, step: int, name: str) -> None:
     every = reading.config.get("sliding_window_pattern")
     usual = all((kind == "full_attention") == (n % step == 0) for n, kind in enumerate(kinds, 1))
     if not usual or (not kinds and every not in (None, step)):
-        raise refused(NAME, f"its graph has every {name} layer full, whatever layer_types says")
+        raise other_layers(
+            NAME, f"its graph has every {name} layer full, whatever layer_types says"
+        )
 
 
 def llama_cpp_qwen3_vl(reading: LayerReading) -> Changes:

@@ -50,6 +50,7 @@ from posenc_cli.configs.runtime_rules import (
     no_beta_of_zero,
     not_read,
     of_types,
+    other_layers,
     plain,
     refused,
 )
@@ -143,7 +144,9 @@ def llama_cpp_layer_bases(reading: LayerReading) -> Changes:
     """
     bases = reading.config.get("layer_rope_theta") or ()
     if not all(bases):
-        raise refused(NAME, "it turns every layer by rope_theta, whatever layer_rope_theta says")
+        raise other_layers(
+            NAME, "it turns every layer by rope_theta, whatever layer_rope_theta says"
+        )
     nested = replace(reading, rope=reading.config.get("rope_parameters") or {})
     stated = first(nested.entry.number("rope_theta"), reading.top.number("rope_theta"))
     return {"base": float(stated.value) if stated else BASE} if bases else {}

@@ -34,6 +34,10 @@ class UnknownReading(InvalidInput):
     """It is not known what a runtime makes of layers: its code was not read for these."""
 
 
+class OtherLayers(InvalidInput):
+    """A runtime rotates, or windows, other layers than the file says, and runs so."""
+
+
 class LayerReading(Record):
     """One kind of layer as transformers reads it.
 
@@ -164,6 +168,11 @@ def refused(runtime: str, why: str) -> InvalidInput:
     return InvalidInput(f"--as {runtime}: {why}")
 
 
+def other_layers(runtime: str, why: str) -> OtherLayers:
+    """The error that a runtime has other layers than the file says, and why."""
+    return OtherLayers(f"--as {runtime}: {why}")
+
+
 _KEPT = frozenset({"dim", "base", "layout", "partial"})
 """The parameters of a plain rotation."""
 
@@ -267,7 +276,7 @@ def check_interval(reading: LayerReading, *, runtime: str) -> Changes:
     kinds, stated = reading.config.get("layer_types") or (), reading.top.count(INTERVAL)
     step = stated.value if stated else 4
     if any((kind == "full_attention") != (n % step == 0) for n, kind in enumerate(kinds, 1)):
-        raise refused(runtime, f"it goes by {INTERVAL} {step}, whatever layer_types says")
+        raise other_layers(runtime, f"it goes by {INTERVAL} {step}, whatever layer_types says")
     return {}
 
 
@@ -282,7 +291,9 @@ def check_fourth(reading: LayerReading, *, runtime: str) -> None:
         bool(turns) == (number % 4 != 0) for number, turns in enumerate(turning, 1)
     )
     if not usual or (not turning and step not in (None, 4)):
-        raise refused(runtime, "its class leaves every fourth layer unturned, whatever a file says")
+        raise other_layers(
+            runtime, "its graph leaves every fourth layer unturned, whatever no_rope_layers says"
+        )
 
 
 def check_share(runtime: str, source: str, share: float, columns: int) -> None:

@@ -25,6 +25,7 @@ from posenc_cli.configs import (
 from posenc_cli.configs.resolved import TRANSFORMERS, Departure, Sourced
 from posenc_cli.configs.runtime_rules import (
     LayerReading,
+    OtherLayers,
     Runtime,
     RuntimeDifference,
     UnknownReading,
@@ -42,6 +43,7 @@ __all__ = [
     "RUNTIMES",
     "Adjusted",
     "LayerReading",
+    "OtherLayers",
     "Runtime",
     "RuntimeDifference",
     "UnknownReading",
@@ -131,10 +133,10 @@ def adjust(
     known = find(runtime)
     known_schemes = known.model_types.get(model.model_type, frozenset())
     if rope is None and layers.scheme not in known_schemes:
-        if layers.scheme != "nope":
+        if layers.scheme != "nope" or not known_schemes:
             raise UnknownReading(
-                f"--as {runtime}: what {runtime} {known.version} makes of {layers.scheme} was not "
-                "read in its code, and is not guessed"
+                f"--as {runtime}: what {runtime} {known.version} makes of {layers.scheme} in "
+                f"{model.model_type} was not read in its code, and is not guessed"
             )
         return layers, (), frozenset()
     context, top = layers.derived.get("context"), model.keys

@@ -28,6 +28,7 @@ from posenc_cli.configs.runtime_rules import (
     no_beta_of_zero,
     not_read,
     of_types,
+    other_layers,
     plain,
     refused,
 )
@@ -134,7 +135,7 @@ def tensorrt_layers(reading: LayerReading) -> Changes:
     else:
         sliding = [bool(pattern and number % pattern) for number, _ in enumerate(kinds, 1)]
     if sliding != [kind == "sliding_attention" for kind in kinds]:
-        raise refused(NAME, "it goes by sliding_window_pattern, whatever layer_types says")
+        raise other_layers(NAME, "it goes by sliding_window_pattern, whatever layer_types says")
     return {}
 
 

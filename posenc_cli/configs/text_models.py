@@ -167,7 +167,7 @@ def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary
             raise InvalidInput(f"{keys.name}: {model_type} {family.refused}")
         remote = families.remotes().get(model_type)
         if remote is not None:
-            notes.warn(
+            notes.headline(
                 f"model type {model_type} is none of transformers': it is read as its own code "
                 f"reads it ({remote.evidence})"
             )

@@ -7,7 +7,6 @@ from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.checks.engine_views import COMPARED, SAME
-from posenc_cli.configs.resolved import TRANSFORMERS
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.render.comparison import factor_text
 
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from posenc_cli.configs.resolved import Layers
     from posenc_cli.render.typesetting import Typesetter
 
+_OTHERWISE = "run with other layers than the config says, and so not compared"
+_SILENT = "not read, and so not compared"
 _UNTRACED = "posenc has read no other engine's code for it"
 
 
@@ -38,9 +39,10 @@ def engine_views_text(
         for letter, view in zip(ascii_uppercase, kinds[0].views, strict=False):
             lines += _view_lines(letter, view, result, typesetter)
         parts.append("\n".join(lines))
-    if silent := list(_silent(result)):
-        paragraphs = [typesetter.paragraph(text, indent=2, hanging=4) for text in silent]
-        parts.append("\n".join(["not read, and so not compared", *paragraphs]))
+    for heading, otherwise in ((_OTHERWISE, True), (_SILENT, False)):
+        if silent := list(_silent(result, otherwise=otherwise)):
+            paragraphs = [typesetter.paragraph(text, indent=2, hanging=4) for text in silent]
+            parts.append("\n".join([heading, *paragraphs]))
     return "\n\n".join(parts)
 
 
@@ -71,7 +73,11 @@ def _summary(result: EngineViews) -> Iterator[str]:
         whose = "no other engine whose code was read takes it" if refused else _UNTRACED
         yield f"{whose}: nothing is compared"
         return
-    verdict = "they agree" if result.agree else "they part"
+    alike = all(len(kind.views) == 1 for kind in result.kinds)
+    verdict = "they agree" if alike else "they part"
+    if others := [each.runtime.name for each in result.readings if each.otherwise]:
+        rest = verdict.replace("they", "the others") if len(having) > 1 else "nothing is compared"
+        verdict = f"they part: other layers in {', '.join(others)}; {rest}"
     yield f"{verdict} (compared: {', '.join(COMPARED)}; the same within {SAME:g})"
 
 
@@ -182,18 +188,18 @@ def short_place(evidence: str) -> str:
     return evidence.removeprefix("https://github.com/")
 
 
-def _silent(result: EngineViews) -> Iterator[str]:
-    """The engines that do not read the config, by the reason."""
+def _silent(result: EngineViews, *, otherwise: bool) -> Iterator[str]:
+    """The engines that do not read the config, or read it ``otherwise``, by the reason."""
     reasons: dict[str, list[str]] = {}
     for reading in result.readings:
-        if reading.resolved is None and reading.traced:
+        if reading.resolved is None and reading.traced and reading.otherwise is otherwise:
             reasons.setdefault(reading.refusal, []).append(reading.runtime.name)
     for reason, names in reasons.items():
         yield f"{', '.join(names)}: {reason}"
     if names := [
         reading.runtime.name
         for reading in result.readings
-        if reading.resolved is None and not reading.traced
+        if reading.resolved is None and not reading.traced and not otherwise
     ]:
         yield f"{', '.join(names)}: what the code makes of this was not read, and is not guessed"
 
@@ -223,6 +229,7 @@ def _reading_fields(reading: EngineReading) -> dict[str, Any]:
         "version": reading.runtime.version,
         "read": resolved is not None,
         "traced": reading.traced,
+        "otherwise": reading.otherwise,
         "reason": reading.refusal or None,
         "departures": [
             {"topic": each.topic, "what": each.what, "evidence": each.evidence}
@@ -255,7 +262,7 @@ def _apart_fields(apart: RotationComparison) -> dict[str, Any]:
     worst = apart.worst
     pair = worst.difference.worst
     return {
-        "of": TRANSFORMERS,
+        "of": apart.sides[0].runtime,
         "params": changed(apart),
         "seq_len": worst.seq_len,
         "all_lengths": not apart.goes_on,

@@ -9,8 +9,9 @@ import pytest
 from posenc_cli.checks.compare import RotationComparison
 from posenc_cli.checks.engine_views import SAME, EngineView, _agree, engine_views
 from posenc_cli.configs import library
+from posenc_cli.configs.config import resolve
 from posenc_cli.configs.resolved import Layers, Sourced
-from posenc_cli.configs.runtimes import RUNTIMES
+from posenc_cli.configs.runtimes import RUNTIMES, UnknownReading
 from posenc_cli.errors import InvalidInput
 from posenc_cli.render.engine_views import engine_views_fields, engine_views_text
 from posenc_cli.render.typesetting import Typesetter
@@ -216,3 +217,45 @@ def test_one_position_and_three_axes_are_apart_though_text_alone_hides_it():
     assert second.engines == ("mlx-lm",)
     assert second.why_not == "one of the two follows three axes"
     assert result.agree is False
+
+
+def test_engines_that_do_not_have_a_model_are_not_said_to_read_it():
+    """candle has no Jamba, nor any engine here a number of one: unrotated layers are no proof."""
+    result = views({"model_type": "jamba", "num_hidden_layers": 8})
+    assert [each.runtime.name for each in result.readings if each.resolved] == ["transformers"]
+    assert result.agree is None
+    with pytest.raises(UnknownReading, match="candle 0.11.0 makes of nope in jamba was not read"):
+        resolve({"model_type": "jamba", "num_hidden_layers": 8}, runtime="candle")
+
+
+@pytest.mark.parametrize(
+    ("model_type", "reader", "warning"),
+    [
+        ("internlm2", "the model's own code (as posenc read it)", "is none of transformers'"),
+        ("my_llama", "posenc (as assumed)", "is unknown: it is read as if it were like Llama"),
+    ],
+)
+def test_transformers_is_not_said_to_read_a_type_that_it_does_not_have(model_type, reader, warning):
+    result = views(config(model_type))
+    shown = " ".join(text(result).split())
+    assert f"read by {reader} " in shown
+    assert "transformers (" not in shown
+    assert f"Warning: model type {model_type}" in shown.replace("'my_llama'", "my_llama")
+    assert warning in shown
+    assert engine_views_fields(result)["engines"][0]["name"] == reader.partition(" (")[0]
+
+
+def test_an_engine_that_rotates_other_layers_than_the_config_says_does_not_agree():
+    """llama.cpp's smollm3.cpp: ``(il + 1) % n_no_rope_layer_step != 0``, whatever the file says."""
+    usual = config("smollm3", num_hidden_layers=4, no_rope_layers=[1, 1, 1, 0])
+    assert views(usual).agree is True
+    result = views({**usual, "no_rope_layers": [0, 0, 0, 1]})
+    assert result.agree is False
+    shown = " ".join(text(result).split())
+    assert "they part: other layers in llama.cpp; the others agree" in shown
+    assert (
+        "llama.cpp: its graph leaves every fourth layer unturned, whatever no_rope_layers says"
+        in shown
+    )
+    own = {each["name"]: each["otherwise"] for each in engine_views_fields(result)["engines"]}
+    assert [name for name, otherwise in own.items() if otherwise] == ["llama.cpp"]
