@@ -91,11 +91,14 @@ def foreign_classes(keys: Keys, own: Sequence[str]) -> Iterator[tuple[str, str]]
     Where each stands, and its name. Raises: InvalidInput where architectures is no list of texts.
     """
     listed = keys.texts(KEY)
+    initials = ["".join(word[:1] for word in re.split("[-_]", name)) for name in own]
     types = list(map(_plain, own))
     for i, name in enumerate(listed.value if listed else ()):
         stem = _plain(_WHAT_FOR.sub("", name))
-        alike = any(stem[:_ALIKE] == own[:_ALIKE] or own in stem or stem in own for own in types)
-        if len(stem) >= _ALIKE and not alike and family_of(name) is None:
+        alike = any(
+            stem[:_ALIKE] == own[:_ALIKE] or stem.startswith(own) or stem in own for own in types
+        )
+        if not alike and stem not in initials and family_of(name) is None:
             yield f"{keys.path(KEY)}.{i}", name
 
 

@@ -22,6 +22,7 @@ from posenc_cli.configs.family_keys import FamilyKeys
 from posenc_cli.configs.keys import Keys
 from posenc_cli.configs.other_formats import check_format
 from posenc_cli.configs.resolved import (
+    BIAS_TABLES,
     TRANSFORMERS,
     Departure,
     Layers,
@@ -249,7 +250,12 @@ def _note_other_classes(
             alike = False
         else:
             alike = _encodings(other.layers) == _encodings(layers)
-        if not alike:
+        if alike:
+            notes.warn(
+                f"{class_.text()} is a class of {class_.model_type}, and not of model type "
+                f"{model_type}: what is read here is the same for both"
+            )
+        else:
             notes.headline(
                 f"{class_.text()} is a class of {class_.model_type}, and model type {model_type} "
                 "is read otherwise: transformers goes by the model type, as is done here, and "
@@ -270,7 +276,11 @@ def _note_other_classes(
 
 def _encodings(layers: Iterable[Layers]) -> list[tuple[object, ...]]:
     """What layers have, whatever they are called and wherever it was read."""
-    return [(group.layers, group.scheme, group.values()) for group in layers]
+    found = [(group, group.derived.get(BIAS_TABLES)) for group in layers]
+    return [
+        (group.layers, group.scheme, group.values(), tables and tables.value)
+        for group, tables in found
+    ]
 
 
 def _not_rotary(model: TextModel, notes: Notes) -> Iterable[Layers]:

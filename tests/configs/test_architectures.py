@@ -93,6 +93,7 @@ def test_classes_of_two_families_say_nothing_of_an_unknown_type():
         ({"architectures": ["LlamaForCausalLMEagle3", "MyOwnModel"]}, ()),
         # Other classes that turn by the very same angles.
         ({"architectures": ["MistralForCausalLM"]}, ()),
+        ({"architectures": ["FooForCausalLM"]}, ("architectures.0",)),
         ({"architectures": ["CohereForCausalLM"]}, ("architectures.0",)),
         ({"architectures": ["DeepseekV4ForCausalLM"]}, ("architectures.0",)),
         ({"architectures": ["BertModel"]}, ("architectures.0",)),
@@ -106,7 +107,9 @@ def test_a_class_that_is_read_otherwise_than_the_type_is_said_first_and_counts(
     assert resolved.contradicted == contradicted
     assert len(resolved.headlines) == len(contradicted)
     if contradicted:
-        assert "transformers goes by the model type, as is done here" in resolved.headlines[0]
+        assert repr(changed["architectures"][0]) in resolved.headlines[0]
+        named = "as is done here", "is no class of llama that posenc knows"
+        assert any(words in resolved.headlines[0] for words in named)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +159,31 @@ def test_a_class_that_does_not_belong_to_the_model_type_is_told_by_name():
     assert (own.headlines, own.contradicted) == ((), ())
     drafter = {**LLAMA, "architectures": ["DFlashDraftModel"]}
     assert resolve(drafter).contradicted == ()
+
+
+def test_a_class_of_another_family_that_turns_alike_is_named_too():
+    said = resolve({**LLAMA, "architectures": ["MistralForCausalLM"]}).warnings
+    assert len(said) == 1
+    assert said[0] == (
+        "architectures.0 'MistralForCausalLM' is a class of mistral, and not of model type llama: "
+        "what is read here is the same for both"
+    )
+    assert resolve({**LLAMA, "architectures": ["LlamaForCausalLM"]}).warnings == ()
+
+
+def test_a_class_whose_tables_of_biases_are_each_layers_own_is_another_model():
+    """UMT5Stack builds each layer with has_relative_attention_bias, T5Stack the first alone."""
+    found = resolve({"model_type": "t5", "architectures": ["UMT5ForConditionalGeneration"]})
+    assert "is a class of umt5, and model type t5 is read otherwise" in found.headlines[0]
+    assert found.contradicted == ("architectures.0",)
+
+
+def test_a_class_that_ends_in_the_name_of_its_model_type_is_another_model():
+    """jinaai/jina-embeddings-v2: ALiBi, by code of its own, under BERT's model type."""
+    stated = {"model_type": "bert", "position_embedding_type": "alibi"}
+    found = resolve({**stated, "architectures": ["JinaBertForMaskedLM"]})
+    assert "architectures.0 'JinaBertForMaskedLM' is no class of bert" in found.headlines[0]
+    assert found.contradicted == ("position_embedding_type", "architectures.0")
 
 
 def test_no_class_of_transformers_is_foreign_to_its_own_model_type():
