@@ -19,7 +19,7 @@ from posenc_cli.configs.gguf import NOUN
 from posenc_cli.configs.gguf_architectures import FREQS, OF_MODEL_TYPES
 from posenc_cli.configs.resolved import BIAS_TABLES, Sourced
 from posenc_cli.configs.scores import SCORES
-from posenc_cli.records import Record
+from posenc_cli.records import Record, fresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -148,13 +148,24 @@ class Model(Record):
     drafter: bool = False
 
 
+_CUT = (
+    "one table has {} rows fewer, the first ones if a converter cut it: the values of the rows "
+    "were not compared"
+)
+"""Why the first row of a cut table is not known."""
+
+
 class ModelComparison(Record):
-    """Which values two models share, by name, and which they do not."""
+    """Which values two models share, by name, and which they do not.
+
+    ``unknown`` are those that no key tells and that no values were compared for, with why.
+    """
 
     models: Sequence[Model]
     compared: tuple[str, ...]
     losses: tuple[Loss, ...]
     tolerance: float
+    unknown: Mapping[str, str] = fresh(dict)
 
     @property
     def ok(self) -> bool:
@@ -174,7 +185,7 @@ def compare_models(a: Model, b: Model, *, tolerance: float = 0.0) -> ModelCompar
         comparing.models(a, b)
     losses = sorted(comparing.losses, key=lambda loss: [*NAMES].index(loss.name))
     compared = tuple(name for name in NAMES if name in comparing.compared)
-    return ModelComparison((a, b), compared, tuple(losses), comparing.tolerance)
+    return ModelComparison((a, b), compared, tuple(losses), comparing.tolerance, comparing.unknown)
 
 
 class Comparing:
@@ -184,6 +195,7 @@ class Comparing:
         self.tolerance = tolerance
         self.compared: set[str] = set()
         self.losses: list[Loss] = []
+        self.unknown: dict[str, str] = {}
         self.converted = False
 
     def models(self, a: Model, b: Model) -> None:
@@ -318,7 +330,10 @@ class Comparing:
         if not self.converted or (whole and not shifted):
             self.value("first-row", label, *offsets)
         elif shifted:
-            self.compared.add("first-row")
+            if whole:
+                self.compared.add("first-row")
+            else:
+                self.unknown["first-row"] = _CUT.format(abs(tables[0].value - tables[1].value))
 
     def scores(self, one: Layers, other: Layers) -> None:
         """Compare what scores are multiplied by and capped at, where either says it."""

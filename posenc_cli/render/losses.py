@@ -27,14 +27,18 @@ def losses_text(result: ModelComparison, typesetter: Typesetter) -> str:
         for key, model in zip("AB", result.models, strict=True)
     ]
     compared = ", ".join(result.compared)
+    unknown = [
+        typesetter.paragraph(f"not checked: {name}: {why}", hanging=2)
+        for name, why in result.unknown.items()
+    ]
     if result.ok:
         lines.append(f"ok: nothing is lost of {compared}")
-        return "\n".join(map(typesetter.line, lines))
+        return "\n".join([*map(typesetter.line, lines), *unknown])
     names = list(dict.fromkeys(loss.name for loss in result.losses))
     lines.append(
         f"DIFFERENT: {', '.join(names)} ({len(names)} of the {len(result.compared)} compared)"
     )
-    text = "\n".join(map(typesetter.line, lines))
+    text = "\n".join([*map(typesetter.line, lines), *unknown])
     rows = list(map(_row, result.losses))
     return f"{text}\n\n{typesetter.table(['lost', 'A', 'B'], rows)}"
 
@@ -46,6 +50,7 @@ def losses_fields(result: ModelComparison) -> dict[str, Any]:
         "ok": result.ok,
         "tolerance": result.tolerance,
         "compared": list(result.compared),
+        "unknown": dict(result.unknown),
         "losses": [
             {"name": loss.name, "layers": loss.layers, "a": loss.a.as_dict(), "b": loss.b.as_dict()}
             for loss in result.losses
