@@ -266,7 +266,7 @@ def test_a_parameter_given_on_the_command_line_says_so(call):
     ("arguments", "status", "message"),
     [
         ("gemma-3-4b rope", 2, "the layers of gemma3_text differ"),
-        ("bloom-560m --as vllm", 2, "what vllm 0.33.0 makes of alibi was not read"),
+        ("bloom-560m --as vllm", 2, "what vllm 0.33.0 makes of alibi in bloom was not read"),
         ("rope+alibi rope", 2, "is several encodings"),
         ("a.npy", 2, "B is missing"),
         ("a.npy missing.npy", 3, "missing.npy"),
