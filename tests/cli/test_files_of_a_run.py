@@ -282,6 +282,7 @@ OWN = {
     "configs/library.py",
     "configs/refusals.py",
     "configs/nonrotary.py",
+    "configs/position_rules.py",
     "render/colors.py",  # data of posenc's own
     "render/graphics.py",  # a picture in memory
     "loading.py",  # code, here and in the process of a function
