@@ -282,7 +282,7 @@ class CalledFunction(ABC):
             # k with fewer heads than q may come back with as many.
             shapes = {given.shape(form.axes): given for given in (vectors[0], own)}
             values = result.values
-            if values.shape[:1] == (1,) and values.shape[1:] in shapes:
+            if "b" not in form.axes and values.shape[:1] == (1,) and values.shape[1:] in shapes:
                 values = values[0]  # who takes one sequence may add an axis of sequences
             if values.shape not in shapes:
                 raise self.invalid(

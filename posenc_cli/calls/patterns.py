@@ -148,11 +148,16 @@ def try_patterns(
     faults = [*_faults_of_pieces(in_pieces, rows, differs, context), *filter(None, [other])]
     if not faults and context > _FIRST_FAR:
         with calls.planned("single rows far from the first"):
-            faults += _far_steps(rows, differs, context)
+            powers = range(8, context.bit_length())
+            firsts = [1 << power for power in powers if (1 << power) + 1 < context]
+            faults += _far_steps(rows, differs, firsts)
     if form.any_rows:
         with calls.planned("packed sequences"):
             faults += filter(None, [_packed_fault(whole, chunk, rows, differs)])
     faults += _long_faults(calls, whole, rows, differs, context, slow=slow, repeats=form.any_rows)
+    if not faults and context > _FIRST_FAR and form.has("offset"):
+        with calls.planned("the last row alone"):  # last: it grows a cache to its end
+            faults += _far_steps(rows, differs, [context - 2])
     return calls.report(*faults)
 
 
@@ -216,13 +221,12 @@ def _long_faults(
     return [fault for fault in faults if fault]
 
 
-def _far_steps(rows: Rows, differs: Differs, context: int) -> tuple[PatternFault, ...]:
+def _far_steps(rows: Rows, differs: Differs, firsts: Sequence[int]) -> tuple[PatternFault, ...]:
     """What is wrong where a row far from the first comes alone.
 
-    It is compared with itself behind the one before it.
+    It is compared with itself behind the one before it, which is at each of ``firsts``.
     """
-    firsts = [1 << power for power in range(8, context.bit_length()) if (1 << power) + 1 < context]
-    for first in (*firsts, context - 2):
+    for first in firsts:
         where = np.arange(first, first + 2)
         both, alone = rows(where, where), rows(where[1:], where[1:])
         if differs(both[1:], alone):

@@ -197,8 +197,13 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
     attempts += _wave_and_row_attempts(evidence)
     if not _is_settled(attempts):
         attempts += _attempt_all(fallback_hypotheses(evidence), evidence, None)
-    # Columns that fit may be those in which two rules hardly differ.
-    if not any(each.trial.fits_most_rows and not each.trial.strained for each in attempts):
+    # Columns that fit may be those in which two rules hardly differ, and a grid of one axis a line.
+    if not any(
+        each.trial.fits_most_rows
+        and not each.trial.strained
+        and (each.trial.fits or each.trial.hypothesis.cost < _MUCH_DEARER)
+        for each in attempts
+    ):
         attempts += _attempts_of_parts(evidence)
     if not any(attempt.trial.fits_most for attempt in attempts):
         attempts += _attempt_all(hypotheses_of_most_pairs(evidence), evidence, None)

@@ -418,6 +418,8 @@ def _of_vectors(
     alike = len(readers) > 1 and reference.symmetric and readers[0].like(readers[1])
     kept = readers[:1] if alike else readers
     subjects = [reader.subject(function.target, both=len(readers) > 1) for reader in kept]
+    if any(one.irregular for one in subjects):  # which says more
+        return subjects
     return [replace(subjects[0], other_calls=unlike), *subjects[1:]]
 
 

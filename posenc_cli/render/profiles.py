@@ -162,7 +162,8 @@ def _curves_of_draws(
         )
     else:
         assert draws is not None
-        mean, (low, high) = draws.mean(axis=0), np.quantile(draws, DRAWN_SHARES, axis=0)
+        with np.errstate(invalid="ignore"):  # between infinite ones there is no share
+            mean, (low, high) = draws.mean(axis=0), np.quantile(draws, DRAWN_SHARES, axis=0)
         between = f"5–95 % of {DRAWS} draws"
         if not label:
             first = [replace(Curve.of(offsets, draws[0], f"one draw, seed {SEED}"), thin=True)]

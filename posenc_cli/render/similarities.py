@@ -265,7 +265,8 @@ def _draws_fields(similarity: Similarity, verdict: Verdict) -> dict[str, Any] | 
     draws = similarity.draws(offsets)
     if draws is None:
         return None
-    low, high = np.quantile(draws, DRAWN_SHARES, axis=0)
+    with np.errstate(invalid="ignore"):  # between infinite ones there is no share
+        low, high = np.quantile(draws, DRAWN_SHARES, axis=0)
     return {
         "count": len(draws),
         "seed": SEED,

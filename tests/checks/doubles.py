@@ -219,6 +219,8 @@ class RotaryDim:
     """RotaryEmbedding of vLLM: the dimensions of the whole head, and how many of them rotate."""
 
     def __init__(self, head_size, rotary_dim, max_position_embeddings, base, is_neox_style=True):
+        if not is_neox_style:
+            raise NotImplementedError("pairs of neighbours")
         self.head_size, self.rotary_dim = head_size, rotary_dim
         self.inv_freq = base ** -(np.arange(0, rotary_dim, 2) / rotary_dim)
 

@@ -511,7 +511,7 @@ def test_rendered_help_is_what_would_be_rendered(columns, call, monkeypatch):
         ),
         (
             [*SMALL, "-o", "/dev/null", "--format", "npy"],
-            "matplotlib torch plotext rich orjson dataclasses fractions",
+            "matplotlib torch plotext rich orjson fractions",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
