@@ -23,14 +23,14 @@ from PIL import Image
 from benchmarks.report import performance_markdown, truths
 from posenc_cli.backends import native, registry
 from posenc_cli.catalogue import BUILT_IN
-from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.cli.app import GROUPS, function_of
 from posenc_cli.configs import library
 from posenc_cli.configs.runtimes import DIFFERENCES, RUNTIMES
 from posenc_cli.files.formats import FORMATS
 from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.inference.causes import Cause
-from tests.checks.mutants_table import caught, mutants_markdown, passing_markdown
+from posenc_cli.rotary.codes import FindingName, SubjectKind
+from tests.diagnosis.mutants_table import caught, mutants_markdown, passing_markdown
 from tools import gallery, ledger, screenshot
 
 if TYPE_CHECKING:

@@ -27,22 +27,22 @@ from posenc_cli.calls.call_request import CallRequest
 from posenc_cli.calls.roles import CALL_AXES, CALL_ROLES
 from posenc_cli.catalogue import adopting
 from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
-from posenc_cli.checks.compare import ArrayComparison, RotationComparison, Side, comparison
-from posenc_cli.checks.identify import identify_files
-from posenc_cli.checks.verdict import Report
+from posenc_cli.comparison.compare import ArrayComparison, RotationComparison, Side, comparison
 from posenc_cli.files.reading import Loaded, read_array
 from posenc_cli.frameworks import as_numpy
+from posenc_cli.identification.search import identify_files
 from posenc_cli.inference.tolerance import RULES
 from posenc_cli.render.comparison import comparison_fields, comparison_text
 from posenc_cli.render.report import fields
 from posenc_cli.render.report_text import report_text
 from posenc_cli.render.typesetting import Typesetter
+from posenc_cli.rotary.verdict import Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from posenc_cli.api.arguments import EncodingLike, PositionsLike
-    from posenc_cli.checks.identify import Identification
+    from posenc_cli.identification.search import Identification
     from posenc_cli.inference.causes import Cause
     from posenc_cli.inference.tolerance import ToleranceRule
 

@@ -26,14 +26,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.codes import FindingName, SubjectKind
-from posenc_cli.checks.rope import Finding
-from posenc_cli.checks.verdict import Report
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.scores import score_indices, score_rule, scores_of_heads
 from posenc_cli.formulas.declare import BucketBias, PairRule
 from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.rotary.codes import FindingName, SubjectKind
+from posenc_cli.rotary.findings import Finding
+from posenc_cli.rotary.verdict import Report
 
 if TYPE_CHECKING:
     from posenc_cli.encoding.request import Request

@@ -58,16 +58,16 @@ from posenc_cli.calls.patterns import (
 from posenc_cli.calls.serving import CELLS, ServedFunction
 from posenc_cli.calls.shorter_queries import try_shorter_queries
 from posenc_cli.calls.unlike_heads import unlike_heads
-from posenc_cli.checks.codes import SubjectKind
-from posenc_cli.checks.lengths import depends_on_length
-from posenc_cli.checks.result_reader import Conduct, ResultReader
 from posenc_cli.checks.row_causes import row_causes
-from posenc_cli.checks.subject import Subject, frequency_subject, table_subject
-from posenc_cli.checks.unit_pairings import PairProbes
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.turning import RETAINED, PositionRows
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
+from posenc_cli.rotary.codes import SubjectKind
+from posenc_cli.rotary.lengths import depends_on_length
+from posenc_cli.rotary.result_reader import Conduct, ResultReader
+from posenc_cli.rotary.subject import Subject, frequency_subject, table_subject
+from posenc_cli.rotary.unit_pairings import PairProbes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

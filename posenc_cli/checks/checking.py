@@ -13,21 +13,8 @@ import numpy as np
 from posenc_cli.budget import COMPUTED_CELLS, check_size
 from posenc_cli.calls.call_request import CallRequest
 from posenc_cli.calls.roles import TABLES
-from posenc_cli.checks import subject as subjects
-from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.heads import matrices_of_heads, report_of_heads
 from posenc_cli.checks.keys import report_of_both
-from posenc_cli.checks.lengths import length_rule
-from posenc_cli.checks.rotated import vectors
-from posenc_cli.checks.verdict import (
-    Examination,
-    Explanation,
-    Report,
-    accepting_rule,
-    examine,
-    merge_reports,
-    order_notes,
-)
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
@@ -41,17 +28,30 @@ from posenc_cli.inference.reference import (
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
+from posenc_cli.rotary import subject as subjects
+from posenc_cli.rotary.codes import FindingName, SubjectKind
+from posenc_cli.rotary.lengths import length_rule
+from posenc_cli.rotary.rotated import vectors
+from posenc_cli.rotary.verdict import (
+    Examination,
+    Explanation,
+    Report,
+    accepting_rule,
+    examine,
+    merge_reports,
+    order_notes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from posenc_cli.calls.serving import FunctionTarget
     from posenc_cli.checks.definition import SourcePlace
-    from posenc_cli.checks.subject import GivenArray, Subject
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.formulas.declare import Bound
     from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.inference.turning import PositionRows, Progress
+    from posenc_cli.rotary.subject import GivenArray, Subject
 
 CONTEXT = 131072
 """Positions that are probed where nothing says how long the context is."""
@@ -513,7 +513,7 @@ class Check(Record):
 
 def _diagnosis(examination: Examination) -> tuple[Explanation, ...]:
     """The causes of findings that fail."""
-    from posenc_cli.checks.diagnosis import diagnose  # slow to import, and most checks hold
+    from posenc_cli.diagnosis.diagnose import diagnose  # slow to import, and most checks hold
 
     return diagnose(examination)
 

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.subject import name_of
-from posenc_cli.checks.verdict import MOST, Explanation, Report, Where, merge_reports
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import FileStack
 from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
+from posenc_cli.rotary.subject import name_of
+from posenc_cli.rotary.verdict import MOST, Explanation, Report, Where, merge_reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.checks.subject import GivenArray, Matrices
     from posenc_cli.positions import Positions
+    from posenc_cli.rotary.subject import GivenArray, Matrices
 
     _Head = tuple[int, ...]
     """Its number, after that of its sequence where there are several."""
@@ -103,7 +103,7 @@ def _worst_text(finding: object, reports: dict[_Head, Report]) -> str:
 
 def _causes(reports: dict[_Head, Report], wrong: list[_Head]) -> tuple[Explanation, ...]:
     """The causes, each with the heads that have it; those of most heads first."""
-    from posenc_cli.checks.regimes import (
+    from posenc_cli.diagnosis.row_ranges import (
         joined_residual,  # slow to import, and most heads are right
     )
 
@@ -171,7 +171,7 @@ def heads_text(heads: list[_Head], every: list[_Head]) -> str:
 
 def _heads_spec(heads: list[_Head], every: list[_Head]) -> str | None:
     """The heads as --positions takes numbers; None where sequences differ."""
-    from posenc_cli.checks.wording import spec
+    from posenc_cli.diagnosis.wording import spec
 
     sequences = _by_sequence(heads)
     if len(sequences) != len(_by_sequence(every)):

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.codes import FindingName
-from posenc_cli.checks.rope import Finding
-from posenc_cli.checks.verdict import Explanation, Report, merge_reports, order_notes
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import replace
+from posenc_cli.rotary.codes import FindingName
+from posenc_cli.rotary.findings import Finding
+from posenc_cli.rotary.verdict import Explanation, Report, merge_reports, order_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.checks.subject import Subject
     from posenc_cli.inference.turning import ColumnPairing, SubjectBlock, Turning
     from posenc_cli.numerics.arrays import ComplexRows, Integers
+    from posenc_cli.rotary.subject import Subject
 
 _ALIKE = 1e-3
 """Of two factors of one pair: what float32 positions and half precisions leave between them near

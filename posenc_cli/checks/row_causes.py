@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.checks.diagnosis import diagnose
-from posenc_cli.checks.rotated import rotated_subject
-from posenc_cli.checks.verdict import examine
+from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import Positions
+from posenc_cli.rotary.rotated import rotated_subject
+from posenc_cli.rotary.verdict import examine
 
 if TYPE_CHECKING:
-    from posenc_cli.checks.verdict import Explanation
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers, NumberArray
+    from posenc_cli.rotary.verdict import Explanation
 
 
 def row_causes(

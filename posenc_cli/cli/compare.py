@@ -27,7 +27,7 @@ from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.checks.losses import Model
+    from posenc_cli.comparison.losses import Model
 
 _TOLERANCE = parameter("tol", Annotated[float, Param("tolerance", minimum=0)], default=0.0)
 
@@ -45,12 +45,12 @@ def _compare_models(
     models: Sequence[Model], tol: float, output: PlotOutput, console: Console
 ) -> int:
     """Say what of one model the other has lost."""
-    from posenc_cli.checks.losses import compare_models
+    from posenc_cli.comparison.losses import compare_models
     from posenc_cli.render.losses import losses_fields, losses_text
 
     first, second = models
     if first.stored or second.stored:
-        from posenc_cli.checks.stored_frequencies import compare_stored
+        from posenc_cli.comparison.stored_frequencies import compare_stored
 
         result = compare_stored(first, second, tolerance=tol)
     else:
@@ -161,8 +161,8 @@ def compare(
         models = models_of((a, b), runtimes or [])
         if models is not None:
             return _compare_models(models, tol, output, console)
-    from posenc_cli.checks.compare import ArrayComparison, Identities, comparison
     from posenc_cli.cli.operands import sides_of
+    from posenc_cli.comparison.compare import ArrayComparison, Identities, comparison
     from posenc_cli.render.comparison import comparison_fields, comparison_text
 
     sides = sides_of(

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posenc_cli.checks.pack_readers import READERS
 from posenc_cli.choice import Choice
 from posenc_cli.cli.choosing import required_choice
 from posenc_cli.cli.console import Console
@@ -14,12 +13,13 @@ from posenc_cli.cli.options import Json, completed_from, one_of, option, whole_o
 from posenc_cli.cli.rope_check import TOLERANCE
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
+from posenc_cli.vectors.pack_readers import READERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.checks.golden_pack import GoldenPack
-    from posenc_cli.checks.pack_folder import PackComparison
+    from posenc_cli.vectors.pack import GoldenPack
+    from posenc_cli.vectors.pack_folder import PackComparison
 
 FORMATS = {dtype.name: dtype for dtype in (FLOAT32, BFLOAT16, FLOAT16)}
 _LARGEST_SEED = 2**64 - 1
@@ -99,8 +99,8 @@ def emit(
         raise InvalidInput("--out: is missing: the folder that the pack goes to")
     if seed > _LARGEST_SEED:
         raise InvalidInput(f"--seed {seed}: must be at most {_LARGEST_SEED}")
-    from posenc_cli.checks.golden_pack import GoldenPack
-    from posenc_cli.checks.pack_folder import write_pack
+    from posenc_cli.vectors.pack import GoldenPack
+    from posenc_cli.vectors.pack_folder import write_pack
 
     pack = GoldenPack.of(chosen, seed=seed, dtype=FORMATS[dtype], rule=tol)
     for part in pack.content.left_out:
@@ -150,7 +150,7 @@ def _check(
             "--check: needs the file of what your code makes of x.npy",
             hint=f"posenc emit --check {pack} FILE",
         )
-    from posenc_cli.checks.pack_folder import compare_with_pack
+    from posenc_cli.vectors.pack_folder import compare_with_pack
 
     comparison = compare_with_pack(pack, result)
     if as_json:

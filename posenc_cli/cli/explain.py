@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from posenc_cli.catalogue import find as find_scheme
-from posenc_cli.checks.model_folder import folder_conclusions
 from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
 from posenc_cli.cli.listing import parameters_text
 from posenc_cli.cli.options import Json, Setting, one_of, option, settings_of, settings_option
+from posenc_cli.comparison.model_folder import folder_conclusions
 from posenc_cli.configs import library
 from posenc_cli.configs.conclusions import JUDGED, ConclusionCode, conclusions
 from posenc_cli.configs.config import read_config, resolve_with
@@ -166,7 +166,7 @@ def _of_all_engines(
 
     Raises: InvalidInput.
     """
-    from posenc_cli.checks.engine_views import engine_views
+    from posenc_cli.comparison.engine_views import engine_views
     from posenc_cli.render.engine_views import engine_views_fields, engine_views_text
 
     result = engine_views(config, name=source, given=given)

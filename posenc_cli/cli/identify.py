@@ -16,10 +16,10 @@ from posenc_cli.formulas.parameters import as_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.checks.gguf_frequencies import GGUFFrequencies
-    from posenc_cli.checks.identify import Candidate, Identification
+    from posenc_cli.comparison.gguf_frequencies import GGUFFrequencies
     from posenc_cli.files.reading import Loaded
-    from posenc_cli.inference.census import Census
+    from posenc_cli.identification.exhaustive_check import Census
+    from posenc_cli.identification.search import Candidate, Identification
 
 _RUNNERS_UP = ["scheme", "parameters", "residual", "verdict"]
 _AXES_OF_TABLES = 2
@@ -60,8 +60,8 @@ def identify(
       posenc identify table.npy
       posenc identify model.gguf
     """
-    from posenc_cli.checks.gguf_frequencies import gguf_frequencies
-    from posenc_cli.checks.identify import identify_files
+    from posenc_cli.comparison.gguf_frequencies import gguf_frequencies
+    from posenc_cli.identification.search import identify_files
 
     paths = [file] if sines is None else [file, sines]
     with adopting(schemes or ()):
@@ -310,7 +310,7 @@ def _rows_named(best: Candidate) -> tuple[str, str]:
 
 def _place(census: Census, names: list[str]) -> str:
     """The cell of the largest difference, what it holds and what belongs there."""
-    from posenc_cli.checks.verdict import distinct_digits
+    from posenc_cli.rotary.verdict import distinct_digits
 
     largest = census.largest
     assert largest is not None

@@ -19,7 +19,7 @@ from posenc_cli.files.gguf import GGUFHeader
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from posenc_cli.checks.losses import Model
+    from posenc_cli.comparison.losses import Model
 
 _LLAMA_CPP = "llama.cpp"
 
@@ -61,7 +61,7 @@ def models_of(names: tuple[str, str | None], runtimes: Sequence[str]) -> list[Mo
 
 
 def _model(name: str, runtime: str | None) -> Model:
-    from posenc_cli.checks.losses import Model, config_window
+    from posenc_cli.comparison.losses import Model, config_window
 
     config = _config_of(name)
     if isinstance(config, GGUFHeader):
@@ -79,7 +79,7 @@ def _model(name: str, runtime: str | None) -> Model:
 
 def _are_told_by_name(names: Sequence[str]) -> bool:
     """Whether a model is no one rotation, or two scale, cap or temper scores otherwise."""
-    from posenc_cli.checks.losses import WITHOUT_ROTATION
+    from posenc_cli.comparison.losses import WITHOUT_ROTATION
 
     scores = []
     for name in names:
@@ -117,8 +117,8 @@ def _is_drafter(name: str) -> bool:
 
 
 def _checkpoint(name: str) -> Model:
-    from posenc_cli.checks.stored_frequencies import stored_model
-    from posenc_cli.inference.stored import stored_names
+    from posenc_cli.comparison.stored_frequencies import stored_model
+    from posenc_cli.comparison.stored_tensors import stored_names
 
     names = stored_names(checkpoint_files(name))
     if not names:
@@ -146,7 +146,7 @@ def _is_checkpoint(text: str) -> bool:
 
 def _stores_frequencies(path: str) -> bool:
     """Whether a .safetensors file is a checkpoint to be compared, and no array of numbers."""
-    from posenc_cli.inference.stored import stored_names
+    from posenc_cli.comparison.stored_tensors import stored_names
 
     return bool(stored_names([path]))
 

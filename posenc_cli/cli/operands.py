@@ -6,8 +6,8 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
-from posenc_cli.checks.compare import Side
 from posenc_cli.cli.model_files import engines_of
+from posenc_cli.comparison.compare import Side
 from posenc_cli.configs import library
 from posenc_cli.configs.config import read_config, resolve
 from posenc_cli.configs.gguf_file import begins_a_gguf

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.checking import CheckRequest
     from posenc_cli.checks.definition import SourcePlace
-    from posenc_cli.checks.verdict import Report
+    from posenc_cli.rotary.verdict import Report
 
 _WORKSPACES = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
 """Where GitHub and GitLab say that the repository is checked out."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.checks.compare import ArrayComparison
-from posenc_cli.checks.difference import shape_text
-from posenc_cli.checks.verdict import distinct_digits
+from posenc_cli.comparison.compare import ArrayComparison
+from posenc_cli.comparison.difference import shape_text
 from posenc_cli.formulas.parameters import as_text
+from posenc_cli.rotary.verdict import distinct_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from posenc_cli.checks.compare import RotationComparison, Side
-    from posenc_cli.checks.rotations import Pair
+    from posenc_cli.comparison.compare import RotationComparison, Side
+    from posenc_cli.comparison.rotations import Pair
     from posenc_cli.render.typesetting import Typesetter
 
 _SHOWN_PAIRS = 12

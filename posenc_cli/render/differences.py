@@ -12,8 +12,8 @@ import numpy as np
 
 from posenc_cli.analysis.sampling import PositionAxis, spread
 from posenc_cli.budget import check_size
-from posenc_cli.checks.compare import ArrayComparison
-from posenc_cli.checks.difference import aligned_blocks
+from posenc_cli.comparison.compare import ArrayComparison
+from posenc_cli.comparison.difference import aligned_blocks
 from posenc_cli.records import Record
 from posenc_cli.render.comparison import factor_text, place_text, size_text
 from posenc_cli.render.encoded import parameters_text
@@ -22,8 +22,8 @@ from posenc_cli.render.figure import FARTHEST_NOTE, MOST_POINTS, Axis, Curve, Cu
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.checks.compare import RotationComparison, Side
-    from posenc_cli.checks.difference import Operand
+    from posenc_cli.comparison.compare import RotationComparison, Side
+    from posenc_cli.comparison.difference import Operand
     from posenc_cli.numerics.arrays import NumberArray, RealRows, Reals
     from posenc_cli.render.figure import Figure
 

@@ -12,7 +12,7 @@ from posenc_cli.positions import range_texts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.checks.losses import Loss, Model, ModelComparison
+    from posenc_cli.comparison.losses import Loss, Model, ModelComparison
     from posenc_cli.configs.resolved import Sourced
     from posenc_cli.render.typesetting import Typesetter
 

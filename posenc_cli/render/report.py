@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.records import Record
 from posenc_cli.render.ci_forms import JunitCase, annotation, junit_document, markdown_cell
+from posenc_cli.rotary.codes import FindingName, SubjectKind
 
 if TYPE_CHECKING:
     from posenc_cli.checks.definition import SourcePlace
-    from posenc_cli.checks.rope import Finding
-    from posenc_cli.checks.verdict import Report
     from posenc_cli.errors import PosencError
+    from posenc_cli.rotary.findings import Finding
+    from posenc_cli.rotary.verdict import Report
 
 _COMMAND = "rope-check"
 
@@ -69,8 +69,8 @@ def rows(report: Report) -> list[list[str]]:
 def place(finding: Finding) -> str:
     """Where a finding is worst, in words.
 
-    >>> from posenc_cli.checks.codes import FindingName
-    >>> from posenc_cli.checks.rope import Finding
+    >>> from posenc_cli.rotary.codes import FindingName
+    >>> from posenc_cli.rotary.findings import Finding
     >>> place(Finding(FindingName.NORM, True, 0.0, 1e-6, {"position": 3, "pair": 0}, ""))
     'position 3, pair 0'
     """

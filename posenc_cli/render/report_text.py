@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.checks.codes import FindingName
 from posenc_cli.render.report import farthest_text, rows, scope, verdict
+from posenc_cli.rotary.codes import FindingName
 
 if TYPE_CHECKING:
-    from posenc_cli.checks.verdict import Report
     from posenc_cli.render.blocks import Medium
     from posenc_cli.render.figure import Curves
     from posenc_cli.render.typesetting import Typesetter
+    from posenc_cli.rotary.verdict import Report
 
 _HEIGHT = 14
 """Lines of the curve, where there is room for so many."""

@@ -12,9 +12,9 @@ import pytest
 
 from posenc_cli.calls import function_process
 from posenc_cli.checks.calling import implementation
-from posenc_cli.checks.verdict import examine
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import Positions
+from posenc_cli.rotary.verdict import examine
 from tests.checks import rope
 from tests.processes import PATIENCE
 

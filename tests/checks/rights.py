@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.records import Record
-from tests.checks.textbook import CASES, ladder
+from tests.diagnosis.textbook import CASES, ladder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

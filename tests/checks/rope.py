@@ -10,12 +10,12 @@ import pytest
 
 from posenc_cli import catalogue
 from posenc_cli.checks.calling import implementation
-from posenc_cli.checks.rotated import rotated_subject
-from posenc_cli.checks.subject import frequency_subject, table_subject
-from posenc_cli.checks.verdict import Examination, examine
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.inference.reference import Reference
 from posenc_cli.positions import Positions
+from posenc_cli.rotary.rotated import rotated_subject
+from posenc_cli.rotary.subject import frequency_subject, table_subject
+from posenc_cli.rotary.verdict import Examination, examine
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 

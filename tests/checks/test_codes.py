@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import posenc_cli
-from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.inference.causes import Cause
-from tests.checks.mutants import MUTANTS
+from posenc_cli.rotary.codes import FindingName, SubjectKind
+from tests.diagnosis.mutants import MUTANTS
 
 PROMISED_CAUSES = (
     "layout", "direction", "base", "scaling-missing", "attention-factor", "rotary-dim",

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from posenc_cli.checks import nearly
-from posenc_cli.checks.diagnosis import diagnose
-from posenc_cli.checks.drift import ALIKE, Drift
+from posenc_cli.diagnosis import rounding as nearly
+from posenc_cli.diagnosis.diagnose import diagnose
+from posenc_cli.rotary.drift import ALIKE, Drift
 from tests.checks import rope
-from tests.checks.textbook import ladder
+from tests.diagnosis.textbook import ladder
 
 FAR = "1000000:1002048"
 WIDE = "0:1000000:97"

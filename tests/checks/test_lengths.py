@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from posenc_cli.catalogue import find
-from posenc_cli.checks.lengths import LengthRule, length_rule
 from posenc_cli.formulas.declare import Rotation, Waves, rotary
 from posenc_cli.formulas.parameters import SequenceLength  # noqa: TC001 - read by the decorator
+from posenc_cli.rotary.lengths import LengthRule, length_rule
 
 LISTS = {"dim": 8, "short_factor": (1.0,) * 4, "long_factor": (2.0,) * 4}
 

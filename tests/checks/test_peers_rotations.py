@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from posenc_cli.checks.diagnosis import diagnose
+from posenc_cli.diagnosis.diagnose import diagnose
 from tests.checks import rope
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")

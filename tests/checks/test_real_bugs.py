@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import posenc_cli as posenc
-from tests.checks import test_losses as losses
-from tests.checks import test_score_losses as scores
+from tests.comparison import test_losses as losses
+from tests.comparison import test_score_losses as scores
 from tests.gguf_files import converted, gguf_bytes, parsed
 
 PAGE = Path(__file__).parents[2] / "docs" / "bugs.md"
@@ -376,7 +376,7 @@ def b38(desk):
 
 def b50(desk):
     """A checkpoint was trained stretched, and its config does not say so."""
-    from tests.checks import test_stored_frequencies as stored
+    from tests.comparison import test_stored_frequencies as stored
 
     config = {**converted("llama-2-7b")[0]}
     path = desk.folder / "model.safetensors"

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc_cli.checks import diagnosis
-from posenc_cli.checks import rope as rope_findings
-from posenc_cli.checks.diagnosis import diagnose
-from posenc_cli.checks.subject import row_positions, table_subject
-from posenc_cli.checks.verdict import examine
+from posenc_cli.diagnosis import diagnose as diagnosis
+from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.reference import Turns
 from posenc_cli.inference.turning import Turning
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
+from posenc_cli.rotary import findings as rope_findings
+from posenc_cli.rotary.subject import row_positions, table_subject
+from posenc_cli.rotary.verdict import examine
 from tests.checks import rope
-from tests.checks.textbook import CASES, Rope, ladder, llama3, ntk, yarn
+from tests.diagnosis.textbook import CASES, Rope, ladder, llama3, ntk, yarn
 
 COUNT, PAIRS = 24, 3
 RIGHT = rope.reference("rope", dim=2 * PAIRS, layout="half")

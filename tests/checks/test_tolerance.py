@@ -9,10 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from posenc_cli.checks.diagnosis import diagnose
-from posenc_cli.checks.rotated import rotated_subject
-from posenc_cli.checks.subject import frequency_subject, table_subject
-from posenc_cli.checks.verdict import examine
+from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.inference.tolerance import (
     DOUBLE_ANGLE,
     HALF_RULES,
@@ -21,6 +18,9 @@ from posenc_cli.inference.tolerance import (
     Tolerance,
 )
 from posenc_cli.positions import Positions
+from posenc_cli.rotary.rotated import rotated_subject
+from posenc_cli.rotary.subject import frequency_subject, table_subject
+from posenc_cli.rotary.verdict import examine
 from tests.checks import rope
 
 RANGES = ("0:16", "500:516", "131056:131072", "999984:1000000")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from posenc_cli.checks.calling import implementation
-from posenc_cli.checks.unit_pairings import PairProbes, read_as
-from posenc_cli.checks.verdict import examine
 from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.positions import Positions
+from posenc_cli.rotary.unit_pairings import PairProbes, read_as
+from posenc_cli.rotary.verdict import examine
 from tests.checks import rope
 
 WIDTH = 12

@@ -179,7 +179,7 @@ def test_an_empty_folder_is_filled_and_another_is_left_alone(call):
 
 @pytest.mark.long
 def test_a_run_that_fails_leaves_no_folder(call, monkeypatch):
-    from posenc_cli.checks import pack_folder
+    from posenc_cli.vectors import pack_folder
 
     monkeypatch.setattr(pack_folder, "_manifest", lambda *_: 1 / 0)
     assert call("emit", "-s", "rope", "-d", "4", "-o", "pack")[0] == 70

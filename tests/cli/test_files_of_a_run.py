@@ -286,7 +286,7 @@ OWN = {
     "render/colors.py",  # data of posenc's own
     "render/graphics.py",  # a picture in memory
     "loading.py",  # code, here and in the process of a function
-    "checks/pack_readers.py",  # programs of posenc's own
+    "vectors/pack_readers.py",  # programs of posenc's own
     "experiments/corpus.py",  # a text of posenc's own
     "experiments/folder.py",  # what runs keep
     "experiments/worker.py",  # another process

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import posenc_cli as posenc
-from tests.checks.textbook import ladder, yarn, yarn_scale
+from tests.diagnosis.textbook import ladder, yarn, yarn_scale
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 

@@ -19,7 +19,7 @@ import posenc_cli as posenc
 from posenc_cli.checks.checking import CONTEXT, probing_positions
 from posenc_cli.records import replace
 from tests.checks.rope import MUTANTS, vectors
-from tests.checks.textbook import CASES, ladder
+from tests.diagnosis.textbook import CASES, ladder
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")

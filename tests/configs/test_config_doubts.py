@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from posenc_cli.checks.losses import turning_frequencies
+from posenc_cli.comparison.losses import turning_frequencies
 from posenc_cli.configs.config import resolve
 from posenc_cli.errors import InvalidInput
 

@@ -16,7 +16,7 @@ import pytest
 from posenc_cli import __version__
 from posenc_cli.records import replace
 from tests.checks.rope import MUTANTS, vectors
-from tests.checks.textbook import CASES, ladder
+from tests.diagnosis.textbook import CASES, ladder
 
 PAGE = Path(__file__).parents[2] / "docs" / "ci.md"
 SNIPPETS = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(), re.DOTALL)

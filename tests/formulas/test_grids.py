@@ -18,7 +18,7 @@ CONVENTIONS = [
 ]
 VIDEO = ("wan", "hunyuan-video", "cogvideox")
 BY_RULE = ("eva", "eva-pixels", "lucidrains-pixel", "flux2")
-"""Those that tests/checks/library_tables.py has by their libraries' rules."""
+"""Those that tests/identification/library_tables.py has by their libraries' rules."""
 MODELS = [
     model
     for model in BUILT_IN["rope-axial"].parameters["convention"].choices

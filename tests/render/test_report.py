@@ -8,10 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.definition import SourcePlace
-from posenc_cli.checks.rope import Finding
-from posenc_cli.checks.verdict import Explanation, Farthest, Report
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import replace
@@ -22,6 +19,9 @@ from posenc_cli.render.report_text import deviation_figure, report_text
 from posenc_cli.render.style import Style
 from posenc_cli.render.terminal import curves_text
 from posenc_cli.render.typesetting import Typesetter
+from posenc_cli.rotary.codes import FindingName, SubjectKind
+from posenc_cli.rotary.findings import Finding
+from posenc_cli.rotary.verdict import Explanation, Farthest, Report
 
 FINDINGS = (
     Finding(FindingName.RELATIVE, True, 1e-7, 2e-6, {"m": 3, "n": 5, "pair": 0}, "holds"),

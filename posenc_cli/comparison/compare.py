@@ -1,0 +1,383 @@
+"""Two arrays or encodings side by side: what of them is compared, and at which lengths.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from posenc_cli import catalogue
+from posenc_cli.backends import registry
+from posenc_cli.budget import COMPUTED_CELLS, check_size
+from posenc_cli.comparison.difference import Operand, difference
+from posenc_cli.comparison.rotations import rotation_difference
+from posenc_cli.configs import library
+from posenc_cli.encoding.engine import Engine, threads_for
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.request import Encoding, Request
+from posenc_cli.errors import quoted_name
+from posenc_cli.inference.tolerance import real_format
+from posenc_cli.positions import Positions
+from posenc_cli.records import Record, fresh, replace
+from posenc_cli.rotary.lengths import LengthRule, depends_on_length, length_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from posenc_cli.comparison.difference import Difference
+    from posenc_cli.comparison.rotations import RotationDifference
+    from posenc_cli.configs.resolved import Sourced
+    from posenc_cli.encoding.request import Plan
+    from posenc_cli.files.reading import Loaded
+    from posenc_cli.formulas.declare import Bound, Scheme
+    from posenc_cli.numerics.dtypes import DType
+
+
+_OF_AXES = ("sections", "interleaved", "order")
+"""Parameters of schemes of several axes that say which pairs follow which."""
+_IDENTIFIED = 1 << 20
+"""Values of a file that is identified, without being asked to, where it differs: a second."""
+_ROUNDING = 1e-12  # what two ways of writing one factor leave
+
+
+class Side(Record):
+    """One side of a comparison: an array that was read, or an encoding to compute.
+
+    ``given`` are the parameters of the encoding. ``sources`` says of those of a config where each
+    comes from, ``layer_type`` which of its layers were chosen, if they are of several types.
+    ``softmax`` is what multiplies the scores of these beside the rotation.
+    """
+
+    name: str
+    loaded: Loaded | None = None
+    scheme: Scheme | None = None
+    given: Mapping[str, Any] = fresh(dict)
+    positions: Positions | None = None
+    runtime: str | None = None
+    sources: Mapping[str, str] = fresh(dict)
+    warnings: tuple[str, ...] = ()
+    layer_type: str | None = None
+    softmax: Sourced | None = None
+
+    @property
+    def title(self) -> str:
+        """What the side is, for a reader."""
+        known = self.name in catalogue.BUILT_IN or self.name in library.names()
+        name = self.name if known else quoted_name(self.name)
+        return name if self.runtime is None else f"{name} as {self.runtime}"
+
+    @property
+    def is_rotary(self) -> bool:
+        """Whether it is a rotary encoding, which has frequencies to compare."""
+        return self.scheme is not None and self.scheme.kind == "rotary"
+
+    @property
+    def seq_len(self) -> int | None:
+        """The length of the sequence that its positions need."""
+        return self.positions.length if self.positions else None
+
+    def encoding(self, seq_len: int | None) -> Encoding:
+        """The encoding for a sequence of a length; one that was given stays."""
+        assert self.scheme is not None
+        return Encoding.of(self.scheme, self.given, seq_len=seq_len)
+
+    @property
+    def random_weights(self) -> str | None:
+        """Which weights were drawn for lack of a file; None where none were."""
+        if self.scheme is None:
+            return None
+        last = self.positions.length - 1 if self.positions else None
+        return self.encoding(self.seq_len).bound.random_weights(last)
+
+    def length_rule(self) -> LengthRule:
+        """At which lengths the frequencies of a rotation change; never those of anything else."""
+        if self.scheme is None or not self.is_rotary:
+            return LengthRule()
+        return length_rule(self.scheme, self.given)
+
+    def at(self, positions: Positions | None, other: Side, head: int | None) -> Side:
+        """The side at some positions, else at as many as the file of the other side holds."""
+        loaded = other.loaded
+        if self.scheme is None:
+            return self
+        if positions is None and loaded is not None and loaded.values.ndim > 1:
+            by_key = self.scheme.kind == "bias" and head is None
+            rows = loaded.values.shape[-1 if by_key else 0]
+            if self.scheme.kind == "relative":
+                rows = (rows + 1) // 2
+            positions = Positions.contiguous(0, rows)
+        return replace(self, positions=positions)
+
+    def operand(
+        self, other: Side, *, table: str | None, head: int | None, dtype: DType | None
+    ) -> Operand:
+        """The array of the side, which is computed while it is compared unless it was read.
+
+        What is computed is rounded to ``dtype``: by default to the number format of the other
+        side's file, so that a right file differs in nothing, and float64 beside another encoding.
+
+        Raises: InvalidInput when its parts do not go together.
+        """
+        if self.loaded is not None:
+            return Operand.of_array(self.loaded.values, self.loaded.dtype)
+        stored = other.loaded.dtype if other.loaded else "float64"
+        request = Request(
+            encoding=self.encoding(self.seq_len),
+            positions=self.positions,
+            precision=Precision.of(dtype or real_format(stored), None),
+            table=table or (_table_of(other.loaded) if self.is_rotary else None),
+            head=head,
+        )
+        plan = request.plan()
+        check_size(
+            self.title, plan.values, COMPUTED_CELLS, "values", hint="--positions start:stop:step"
+        )
+        return Operand.of_matrix(plan.matrix(_engine(plan)))
+
+
+class Identities(Record):
+    """What the files of a comparison are, by side, and the settings in which A and B differ.
+
+    ``differing`` has the text of each side, where both show the setting.
+    """
+
+    summaries: Mapping[str, str]
+    differing: Mapping[str, tuple[str, str]]
+
+    @property
+    def lines(self) -> list[str]:
+        """What differs, in words.
+
+        >>> Identities({}, {"layout": ("concat", "interleaved")}).lines
+        ['A and B differ in layout: concat in A, interleaved in B']
+        """
+        return [
+            f"A and B differ in {name}: {a} in A, {b} in B"
+            for name, (a, b) in self.differing.items()
+        ]
+
+
+class ArrayComparison(Record):
+    """How two arrays differ.
+
+    ``not_compared`` says of sides that change with the length of a sequence at which it was.
+    """
+
+    kind: ClassVar[str] = "arrays"
+
+    sides: Sequence[Side]
+    operands: Sequence[Operand]
+    difference: Difference
+    tolerance: float
+    not_compared: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether they are no further apart than allowed."""
+        return self.difference.within(self.tolerance)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one side is a file, of so few values that it is identified beside an encoding."""
+        files = [side.loaded for side in self.sides if side.loaded is not None]
+        return len(files) == 1 and files[0].values.size <= _IDENTIFIED
+
+    @cached_property
+    def identities(self) -> Identities:
+        """What each file is, compared with every value of it, and in what the sides differ."""
+        from posenc_cli.identification.search import identify_files, settings_of
+
+        summaries: dict[str, str] = {}
+        known: list[Mapping[str, str]] = []
+        for key, side in zip("AB", self.sides, strict=True):
+            if side.loaded is not None:
+                found = identify_files([side.loaded])
+                summaries[key] = found.summary
+                known.append(found.settings)
+            else:
+                bound = side.encoding(side.seq_len).bound
+                known.append({"scheme": bound.scheme.name, **settings_of(bound.params)})
+        first, second = known
+        shown = [name for name in first if first[name] and second.get(name)]
+        names = [name for name in shown if first[name] != second[name]]
+        if "scheme" in names:  # whose parameters mean other things
+            names = ["scheme"]
+        return Identities(summaries, {name: (first[name], second[name]) for name in names})
+
+    @property
+    def position(self) -> float | None:
+        """The position that the row of the difference stands for, if a side knows it."""
+        at = self.difference.at
+        for side in self.sides:
+            if side.scheme is None or side.positions is None or at is None or len(at) != 2:
+                continue
+            if side.scheme.kind in ("absolute", "rotary"):
+                number, parts = _nth(side.positions, at[0]), side.positions.denominator
+                return number / parts if number % parts else number // parts
+        return None
+
+
+class LengthDifference(Record):
+    """How two rotary encodings differ for sequences of a length; None where none was settled."""
+
+    seq_len: int | None
+    bounds: Sequence[Bound]
+    difference: RotationDifference
+
+    @classmethod
+    def of(cls, sides: Sequence[Side], seq_len: int | None) -> LengthDifference:
+        """The difference at one length.
+
+        Raises: InvalidInput when they have different numbers of pairs.
+        """
+        bounds = [side.encoding(seq_len).bound for side in sides]
+        return cls(seq_len, bounds, rotation_difference(*(bound.rotation for bound in bounds)))
+
+    @property
+    def far(self) -> tuple[bool, float, int]:
+        """What sorts lengths: the largest factor by which pairs differ, then how many do."""
+        difference = self.difference
+        scales = difference.scales[0] != difference.scales[1] or not difference.alike
+        factor = difference.worst.apart if difference.worst else 1.0
+        return scales, factor, len(difference.pairs)
+
+
+class RotationComparison(Record):
+    """How two rotary encodings differ, whatever the position, at each length that matters.
+
+    A rule that ``goes_on`` may have other frequencies at lengths that were not compared.
+    """
+
+    kind: ClassVar[str] = "rotations"
+
+    sides: Sequence[Side]
+    lengths: Sequence[LengthDifference]
+    goes_on: bool
+    tolerance: float
+
+    @classmethod
+    def of(cls, sides: Sequence[Side], tolerance: float) -> RotationComparison:
+        """The comparison of two rotary encodings, on both sides of each switch of their rules.
+
+        Raises: InvalidInput when they have different numbers of pairs.
+        """
+        rules = [] if _same_encoding(sides) else [side.length_rule() for side in sides]
+        switched = sorted({length for rule in rules for length in rule.lengths})
+        lengths = [LengthDifference.of(sides, length) for length in switched or (None,)]
+        return cls(sides, lengths, any(rule.goes_on for rule in rules), tolerance)
+
+    @property
+    def worst(self) -> LengthDifference:
+        """The length at which they differ most."""
+        return max(self.lengths, key=lambda length: length.far)
+
+    @property
+    def softmax_factors(self) -> tuple[float, float]:
+        """What multiplies scores beside the rotation: mscale² of latent attention, else 1."""
+        first, second = (side.softmax.value if side.softmax else 1.0 for side in self.sides)
+        return first, second
+
+    @property
+    def same_softmax(self) -> bool:
+        """Whether those are no further apart than allowed."""
+        return math.isclose(*self.softmax_factors, rel_tol=max(self.tolerance, _ROUNDING))
+
+    @property
+    def same_axes(self) -> bool:
+        """Whether pairs follow the same axes, which text, with one position on all, hides."""
+        first, second = self.worst.bounds
+        if first.scheme is not second.scheme:
+            return True
+        return all(first.params.get(name) == second.params.get(name) for name in _OF_AXES)
+
+    @property
+    def ok(self) -> bool:
+        """Whether they are no further apart than allowed at every length, and pair alike."""
+        alike = all(length.difference.within(self.tolerance) for length in self.lengths)
+        return alike and self.same_softmax and self.same_axes
+
+
+def comparison(
+    sides: Sequence[Side],
+    positions: Positions | None,
+    *,
+    table: str | None,
+    head: int | None,
+    dtype: DType | None,
+    tolerance: float,
+) -> ArrayComparison | RotationComparison:
+    """How two sides differ: their arrays, or the rotations that both are where nothing says where.
+
+    Raises: InvalidInput where they cannot be compared.
+    """
+    first, second = sides
+    placed = first.at(positions, second, head), second.at(positions, first, head)
+    if table is None and all(side.is_rotary for side in sides):
+        if positions is None:
+            return RotationComparison.of(placed, tolerance)
+        rotations = [side.encoding(side.seq_len).bound.rotation for side in placed]
+        if len({rotation.layout for rotation in rotations}) > 1:
+            table = "cos-full"  # which follows the layout; cos-sin is the same in any
+    operands = [
+        side.operand(other, table=table, head=head, dtype=dtype)
+        for side, other in zip(placed, placed[::-1], strict=True)
+    ]
+    return ArrayComparison(
+        placed, operands, difference(*operands), tolerance, tuple(_not_compared(placed))
+    )
+
+
+def _same_encoding(sides: Sequence[Side]) -> bool:
+    """Whether both sides are one scheme with the same parameters, and so the same at any length."""
+    first, second = sides
+    if first.scheme is None or first.scheme is not second.scheme:
+        return False
+    return first.encoding(None).bound.params == second.encoding(None).bound.params
+
+
+def _not_compared(sides: Sequence[Side]) -> Iterator[str]:
+    """What arrays at some positions do not show: that sides change with the length."""
+    if _same_encoding(sides):
+        return
+    for key, side in zip("AB", sides, strict=True):
+        if side.scheme is None or side.positions is None:
+            continue
+        rule = side.length_rule()
+        if rule.switches:
+            switches = ", ".join(f"from {switch} on" for switch in rule.switches)
+            more = ", and again with further positions" if rule.goes_on else ""
+            change = f"it changes with the length: {switches}{more}"
+        elif depends_on_length(side.scheme, side.given):
+            change = "its values follow the length, and those of other lengths were not compared"
+        else:
+            continue
+        yield (
+            f"{key} was computed for a sequence of {side.seq_len}, the last position + 1; {change}"
+        )
+
+
+def _engine(plan: Plan) -> Engine:
+    """What suits a plan: exact values are the same bytes on every engine."""
+    backend = registry.choose("auto", device=None, values=plan.kernel_values).backend
+    return Engine(backend=backend, threads=threads_for(plan.values, None))
+
+
+def _table_of(loaded: Loaded | None) -> str | None:
+    """The rotary table that a file seems to hold, where its numbers tell."""
+    if loaded is None:
+        return None
+    if loaded.values.ndim == 1:
+        return "inv-freq"
+    return "complex" if loaded.values.dtype.kind == "c" else None
+
+
+def _nth(positions: Positions, row: int) -> int:
+    """The position of a row, in parts of 1."""
+    for run in positions.ranges:
+        if row < len(run):
+            return run[row]
+        row -= len(run)
+    raise IndexError(row)

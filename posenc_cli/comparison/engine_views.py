@@ -1,0 +1,201 @@
+"""Where engines part: what each makes of one config, held against the others pair by pair.
+
+Engines that agree share a view. They are said to agree only where their rotations were compared,
+at every length at which either changes, or are one rule with the same parameters; two that follow
+the length for ever are kept apart though no compared length shows a difference.
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli import catalogue
+from posenc_cli.comparison.compare import RotationComparison, Side
+from posenc_cli.configs import families
+from posenc_cli.configs.config import resolve_with
+from posenc_cli.configs.resolved import ALL, TRANSFORMERS
+from posenc_cli.configs.runtimes import RUNTIMES, OtherLayers, Runtime, UnknownReading
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files.gguf import GGUFHeader
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from posenc_cli.configs.resolved import Departure, Layers, Resolved
+
+SAME = 1e-12
+"""How far frequencies and amplitudes may be apart, relatively, and be the same: what is left where
+two formulas for one number are each rounded to float64."""
+
+_SEEING = "mrope"  # its pairs follow several axes, which positions of text alone hide
+
+COMPARED = ("frequencies", "amplitude", "layout", "softmax-factor")
+"""What of two rotations is compared."""
+
+
+class EngineReading(Record):
+    """What an engine makes of a config: its reading, else why there is none.
+
+    The engine is ``traced`` unless its code was not read for this config; ``otherwise`` says that
+    it runs the model with other layers rotated than the config says.
+    """
+
+    runtime: Runtime
+    resolved: Resolved | None
+    refusal: str = ""
+    traced: bool = True
+    otherwise: bool = False
+
+    @property
+    def departures(self) -> tuple[Departure, ...]:
+        """Where the reading leaves transformers'."""
+        return self.resolved.departures if self.resolved else ()
+
+
+class EngineView(Record):
+    """What engines that agree make of some layers: ``layers`` as the first of them has these.
+
+    ``apart`` is how they turn beside the first view, None of that itself; where they cannot be
+    held against each other, ``why_not`` says why.
+    """
+
+    engines: tuple[str, ...]
+    layers: Layers
+    apart: RotationComparison | None = None
+    why_not: str = ""
+
+
+class LayerViews(Record):
+    """The views of the layers of one kind, that of transformers first."""
+
+    layers: Layers
+    views: tuple[EngineView, ...]
+
+
+class EngineViews(Record):
+    """What every engine makes of a config, that of transformers first."""
+
+    readings: tuple[EngineReading, ...]
+    kinds: tuple[LayerViews, ...]
+
+    @property
+    def own(self) -> Resolved:
+        """What transformers makes of it, or posenc where that has no such model type."""
+        resolved = self.readings[0].resolved
+        assert resolved is not None
+        return resolved
+
+    @property
+    def agree(self) -> bool | None:
+        """Whether all engines that read it make the same of it; None where one alone does."""
+        if any(reading.otherwise for reading in self.readings):
+            return False
+        if sum(reading.resolved is not None for reading in self.readings) == 1:
+            return None
+        return all(len(kind.views) == 1 for kind in self.kinds)
+
+
+def engine_views(
+    config: Mapping[str, Any] | GGUFHeader, *, name: str, given: Mapping[str, object]
+) -> EngineViews:
+    """What every engine makes of a config, with the parameters ``given`` in place of its own.
+
+    Raises: InvalidInput where transformers cannot read it, or one engine alone could.
+    """
+    if isinstance(config, GGUFHeader):
+        raise InvalidInput(f"--as {ALL}: {name} is a GGUF file, which llama.cpp alone reads")
+    own = resolve_with(given, config, name=name)
+    if own.noun == "class":
+        raise InvalidInput(f"--as {ALL}: {name} is of diffusers, which no engine known here reads")
+    readings = [EngineReading(_first(own), own)]
+    for runtime in RUNTIMES.values():
+        if runtime.name == TRANSFORMERS:
+            continue
+        try:
+            resolved = resolve_with(given, config, runtime=runtime.name, name=name)
+        except InvalidInput as error:
+            reason = error.message.removeprefix(f"--as {runtime.name}: ")
+            traced = not isinstance(error, UnknownReading)
+            otherwise = isinstance(error, OtherLayers)
+            readings.append(EngineReading(runtime, None, reason, traced, otherwise))
+        else:
+            readings.append(EngineReading(runtime, resolved))
+    return EngineViews(tuple(readings), tuple(_kinds(readings)))
+
+
+def _first(own: Resolved) -> Runtime:
+    """Whose reading posenc's own is: transformers', unless that has no such model type."""
+    if own.model_type in families.remotes():
+        return Runtime("the model's own code", "as posenc read it", {})
+    if "model_type" in own.defaulted:
+        return Runtime("posenc", "as assumed", {})
+    return RUNTIMES[TRANSFORMERS]
+
+
+def _kinds(readings: Sequence[EngineReading]) -> Iterator[LayerViews]:
+    """The views of each kind of layers, which every reading has in the same order."""
+    having = [(each.runtime.name, each.resolved.layers) for each in readings if each.resolved]
+    for index, layers in enumerate(having[0][1]):
+        views: list[EngineView] = []
+        for engine, kinds in having:
+            place = _place(views, engine, kinds[index])
+            if place is None:
+                views.append(_view(views, engine, kinds[index]))
+            else:
+                view = views[place]
+                views[place] = replace(view, engines=(*view.engines, engine))
+        yield LayerViews(layers, tuple(views))
+
+
+def _place(views: Sequence[EngineView], engine: str, layers: Layers) -> int | None:
+    """The view that an engine's layers share, None where they share none."""
+    return next((i for i, view in enumerate(views) if _agree(view, engine, layers)), None)
+
+
+def _agree(view: EngineView, engine: str, layers: Layers) -> bool:
+    """Whether layers are the same as a view's: as was compared, at every length that matters."""
+    if (view.layers.scheme == _SEEING) != (layers.scheme == _SEEING):
+        return False
+    if not all(map(_turns, (view.layers, layers))):
+        return view.layers.same_encoding(layers)
+    try:
+        result = RotationComparison.of(_sides(view, engine, layers), SAME)
+    except InvalidInput:
+        return False
+    return result.ok and not result.goes_on
+
+
+def _view(views: Sequence[EngineView], engine: str, layers: Layers) -> EngineView:
+    """A view of its own, held against the first."""
+    if not views:
+        return EngineView((engine,), layers)
+    if not all(map(_turns, (views[0].layers, layers))):
+        return EngineView((engine,), layers, why_not="one of the two does not turn")
+    if (views[0].layers.scheme == _SEEING) != (layers.scheme == _SEEING):
+        return EngineView((engine,), layers, why_not="one of the two follows three axes")
+    try:
+        result = RotationComparison.of(_sides(views[0], engine, layers), SAME)
+    except InvalidInput as error:
+        return EngineView((engine,), layers, why_not=error.message)
+    return EngineView((engine,), layers, result)
+
+
+def _turns(layers: Layers) -> bool:
+    return catalogue.find(layers.scheme).kind == "rotary"
+
+
+def _sides(view: EngineView, engine: str, layers: Layers) -> tuple[Side, Side]:
+    return _side(view.engines[0], view.layers), _side(engine, layers)
+
+
+def _side(engine: str, layers: Layers) -> Side:
+    return Side(
+        layers.scheme,
+        scheme=catalogue.find(layers.scheme),
+        given=layers.values(),
+        runtime=engine,
+        sources={name: value.source for name, value in layers.params.items()},
+        softmax=layers.derived.get("softmax_multiplier"),
+    )

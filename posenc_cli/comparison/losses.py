@@ -1,0 +1,615 @@
+"""What a model file has lost of what a config, or another file, says of positions: by name.
+
+Two readings are held against each other layer by layer. Frequencies and amplitude decide whether a
+rotation is the same, whatever its spelling; where they are not, the parameters that differ are
+named. GGUF keeps numbers in float32, which is why numbers agree within :data:`CLOSE`.
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli import catalogue
+from posenc_cli.configs.gguf import NOUN
+from posenc_cli.configs.gguf_architectures import FREQS, OF_MODEL_TYPES
+from posenc_cli.configs.resolved import BIAS_TABLES, Sourced
+from posenc_cli.configs.scores import SCORES
+from posenc_cli.records import Record, fresh
+from posenc_cli.rotary.lengths import length_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from posenc_cli.comparison.stored_tensors import StoredFrequencies
+    from posenc_cli.configs.resolved import Layers, Resolved
+
+CLOSE = 1e-5
+"""The relative error that float32 leaves: of a factor 6e-8, of divisors that the converter computes
+from a power of the base in float32 up to 1e-5."""
+
+NAMES = {
+    "architecture": "the model's code, and so whether q and k were permuted",
+    "encoding": "the kind of encoding",
+    "layers": "how many layers there are",
+    "sliding-layers": "which layers see a window only",
+    "unturned-layers": "which layers do not turn",
+    "window": "how many positions sliding layers see",
+    "context": "how many positions the model takes",
+    "head-dim": "the columns of a head",
+    "rotary-width": "how many columns turn",
+    "layout": "which columns turn together",
+    "base": "the base of the wavelengths",
+    "sliding-base": "that of the sliding layers",
+    "scaling-type": "the rule that stretches frequencies",
+    "factor": "by how much",
+    "original-length": "the length that the model was trained on first",
+    "beta-fast": "where YaRN's ramp begins, in turns",
+    "beta-slow": "where it ends",
+    "truncate": "whether its ends are whole pairs",
+    "llama3-factors": "the blend of Llama 3.1",
+    "low-freq-factor": "where that begins",
+    "high-freq-factor": "where it ends",
+    "short-factors": "LongRoPE's factors for short texts",
+    "long-factors": "those for long texts",
+    "taken-factors": "which of the two the context chooses",
+    "attention-factor": "what cosines and sines are multiplied by",
+    "softmax-factor": "what scores are multiplied by beside the rotation",
+    "attention-scale": "what scores are multiplied by, mostly 1/√d",
+    "softcap": "the value that scores are capped at",
+    "temperature-scale": "how much scores grow with the position of the query",
+    "temperature-length": "after how many positions they grow first",
+    "sections": "which pairs turn by which axis",
+    "axes-order": "whether axes alternate pair by pair",
+    "heads": "how many slopes ALiBi has, or columns T5's table",
+    "max-bias": "the largest of them",
+    "buckets": "how many rows T5's table has",
+    "farthest": "the distance from which on its buckets are one",
+    "bias-tables": "whether all layers share one table of biases, or each has its own",
+    "rows": "how many positions have a row in a trained table",
+    "first-row": "which row of that table the first position reads",
+    "columns": "how many columns",
+    "frequencies": "frequencies, for a reason that is none of these",
+    "other-keys": "rotary keys of two GGUF files that llama.cpp does not read, or without effect",
+}
+"""Every name of a loss, and what it is of."""
+
+_PARAMETERS = {
+    "factor": "factor",
+    "original_max_position_embeddings": "original-length",
+    "low_freq_factor": "low-freq-factor",
+    "high_freq_factor": "high-freq-factor",
+    "short_factor": "short-factors",
+    "long_factor": "long-factors",
+    "beta_fast": "beta-fast",
+    "beta_slow": "beta-slow",
+    "truncate": "truncate",
+    "sections": "sections",
+    "interleaved": "axes-order",
+}
+"""By a parameter of rotary schemes, the name of its loss."""
+
+WITHOUT_ROTATION = {
+    "alibi": {"heads": "heads", "max_bias": "max-bias"},
+    "learned": {"dim": "columns"},
+    "sinusoidal": {
+        "dim": "columns",
+        "base": "base",
+        "spacing": "frequencies",
+        **dict.fromkeys(("layout", "order", "odd"), "layout"),
+    },
+    "t5": {"heads": "heads", "num_buckets": "buckets", "max_distance": "farthest"},
+    "nope": {},
+}
+"""The parameters of schemes that do not rotate; ALiBi's form is the same to every softmax."""
+
+_LATENT = (
+    *("short_factor", "long_factor", "original_max_position_embeddings"),
+    *("sections", "interleaved"),
+)
+"""Parameters that may wait for another length than was compared, or for images."""
+
+_OWN_OF_DRAFTERS = {"head-dim", "layout", "softmax-factor"}
+"""What a drafter has of its own: its weights were trained with these."""
+
+_LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+_SLIDING = ("sliding_attention", "chunked_attention")
+_ABSENT = Sourced(None, "not there")
+
+
+class Loss(Record):
+    """A value that two readings do not share: its name, of which layers, and both of it.
+
+    ``layers`` is the label of the layers, None where all are alike.
+    """
+
+    name: str
+    layers: str | None
+    a: Sourced
+    b: Sourced
+
+
+class Model(Record):
+    """A reading to be compared, and what messages call it.
+
+    ``window`` is what a config says of its sliding layers, which its reading has no place for;
+    ``stored`` are the frequencies that a checkpoint stores, which has nothing else. A ``drafter``
+    proposes tokens to another model, at that one's positions.
+    """
+
+    name: str
+    reading: Resolved
+    runtime: str | None = None
+    window: Sourced | None = None
+    stored: tuple[StoredFrequencies, ...] = ()
+    drafter: bool = False
+
+
+_CUT = (
+    "one table has {} rows fewer, the first ones if a converter cut it: the values of the rows "
+    "were not compared"
+)
+"""Why the first row of a cut table is not known."""
+
+
+class ModelComparison(Record):
+    """Which values two models share, by name, and which they do not.
+
+    ``unknown`` are those that no key tells and that no values were compared for, with why.
+    """
+
+    models: Sequence[Model]
+    compared: tuple[str, ...]
+    losses: tuple[Loss, ...]
+    tolerance: float
+    unknown: Mapping[str, str] = fresh(dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is lost."""
+        return not self.losses
+
+
+def compare_models(a: Model, b: Model, *, tolerance: float = 0.0) -> ModelComparison:
+    """What two models share and do not.
+
+    Numbers may differ by the relative ``tolerance``, and by what float32 leaves.
+    """
+    comparing = Comparing(max(tolerance, CLOSE))
+    if a.drafter or b.drafter:
+        comparing.drafters(a, b)
+    else:
+        comparing.models(a, b)
+    losses = sorted(comparing.losses, key=lambda loss: [*NAMES].index(loss.name))
+    compared = tuple(name for name in NAMES if name in comparing.compared)
+    return ModelComparison((a, b), compared, tuple(losses), comparing.tolerance, comparing.unknown)
+
+
+class Comparing:
+    """A comparison as it goes on: what was compared, and what was lost."""
+
+    def __init__(self, tolerance: float) -> None:
+        self.tolerance = tolerance
+        self.compared: set[str] = set()
+        self.losses: list[Loss] = []
+        self.unknown: dict[str, str] = {}
+        self.converted = False
+
+    def models(self, a: Model, b: Model) -> None:
+        """Compare the layers of two models."""
+        first, second = a.reading.layers, b.reading.layers
+        self.converted = len({each.reading.noun == NOUN for each in (a, b)}) == 2
+        self.known("context", None, *(_derived(group[0], "context") for group in (first, second)))
+        pairs = list(_pairs(first, second))
+        self.architectures(a, b)
+        self.layer_sets(first, second)
+        self.windows(a, b)
+        self.latent(a.reading.latent, b.reading.latent)
+        for one, other in pairs:
+            self.groups(one, other)
+
+    def drafters(self, a: Model, b: Model) -> None:
+        """Compare rotations alone: a drafter has layers, heads and weights of its own.
+
+        It turns alike where it turns as any of its verifier's layers do; where it does not, it is
+        held against those that see everything.
+        """
+        first, second = ([group for group in m.reading.layers if _turns(group)] for m in (a, b))
+        if not first or not second:
+            self.value("encoding", None, *(_scheme(m.reading.layers[0]) for m in (a, b)))
+            return
+        pairs = [
+            (one, other)
+            for one in sorted(first, key=_slides)
+            for other in sorted(second, key=_slides)
+        ]
+        trials = [self._drafted(one, other) for one, other in pairs]
+        nearest = next((trial for trial in trials if not trial.losses), trials[0])
+        self.compared |= nearest.compared
+        self.losses += nearest.losses
+
+    def _drafted(self, one: Layers, other: Layers) -> Comparing:
+        trial = Comparing(self.tolerance)
+        trial.rotations(one, other)
+        trial.compared -= _OWN_OF_DRAFTERS
+        trial.losses = [loss for loss in trial.losses if loss.name not in _OWN_OF_DRAFTERS]
+        return trial
+
+    def architectures(self, a: Model, b: Model) -> None:
+        """Compare the architecture of a file with the model type of a config, where it is known."""
+        one, other = a.reading.model_type, b.reading.model_type
+        expected = OF_MODEL_TYPES.get(one if a.reading.noun != NOUN else other)
+        files = [model.reading for model in (a, b) if model.reading.noun == NOUN]
+        if expected is None or len(files) != 1:
+            return
+        stated = files[0].model_type
+        self.compared.add("architecture")
+        if stated not in expected:
+            values = [
+                Sourced(
+                    each.model_type, "general.architecture" if each.noun == NOUN else "model_type"
+                )
+                for each in (a.reading, b.reading)
+            ]
+            self.losses.append(Loss("architecture", None, *values))
+
+    def layer_sets(self, first: Sequence[Layers], second: Sequence[Layers]) -> None:
+        """Compare which layers there are, which slide and which do not turn."""
+        counts = [sum(len(group.layers) for group in groups) for groups in (first, second)]
+        if not all(counts):
+            return
+        self.value(
+            "layers", None, *(Sourced(count, "the layers with attention") for count in counts)
+        )
+        if counts[0] != counts[1]:
+            return
+        for name, member in (("sliding-layers", _slides), ("unturned-layers", _stands)):
+            if member is _stands and not all(any(map(_turns, each)) for each in (first, second)):
+                continue
+            a, b = (
+                tuple(sorted(layer for group in groups if member(group) for layer in group.layers))
+                for groups in (first, second)
+            )
+            if a or b:
+                self.value(name, None, Sourced(a, "its layers"), Sourced(b, "its layers"))
+
+    def windows(self, a: Model, b: Model) -> None:
+        """Compare how many positions sliding layers see, where both say it."""
+        self.known("window", "sliding_attention", _window(a), _window(b))
+
+    def latent(self, first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
+        """Compare the rotary keys of two GGUF files that change nothing in llama.cpp."""
+        for key in dict.fromkeys((*first, *second)) if not self.converted else ():
+            self.value(
+                "other-keys", None, *(Sourced(keys.get(key), key) for keys in (first, second))
+            )
+
+    def groups(self, one: Layers, other: Layers) -> None:
+        """Compare the layers of one kind in both."""
+        kinds = [catalogue.find(group.scheme).kind for group in (one, other)]
+        label = one.layer_type or other.layer_type
+        self.scores(one, other)
+        if kinds == ["rotary", "rotary"]:
+            self.rotations(one, other)
+        elif one.scheme != other.scheme:
+            if "unturned-layers" not in {loss.name for loss in self.losses}:
+                self.value("encoding", label, _scheme(one), _scheme(other))
+        else:
+            if one.scheme == "learned":
+                self.tables(one, other)
+            elif one.scheme == "sinusoidal":
+                first = (_derived(group, "first_position", 0) for group in (one, other))
+                self.value("first-row", label, *first)
+            elif one.scheme == "t5":
+                self.known("bias-tables", label, *(_derived(g, BIAS_TABLES) for g in (one, other)))
+            for parameter, name in WITHOUT_ROTATION.get(one.scheme, {}).items():
+                self.value(name, label, *(_settled(group, parameter) for group in (one, other)))
+
+    def tables(self, one: Layers, other: Layers) -> None:
+        """Compare which rows of trained tables positions read.
+
+        llama.cpp's converter drops the rows before the first position's: a GGUF file with as many
+        rows as the config has positions begins at that row, and one with all rows at row 0.
+        """
+        label, both = one.layer_type, (one, other)
+        offsets = [_settled(group, "offset") for group in both]
+        tables = [group.params["max_len"] for group in both]
+        usable = [
+            Sourced(
+                rows.value - offset.value,
+                rows.source if not offset.value else f"{rows.source} − {offset.value}",
+            )
+            for rows, offset in zip(tables, offsets, strict=True)
+        ]
+        self.value("rows", label, *usable)
+        shifted = usable[0].value == usable[1].value
+        whole = tables[0].value == tables[1].value
+        if not self.converted or (whole and not shifted):
+            self.value("first-row", label, *offsets)
+        elif shifted:
+            if whole:
+                self.compared.add("first-row")
+            else:
+                self.unknown["first-row"] = _CUT.format(abs(tables[0].value - tables[1].value))
+
+    def scores(self, one: Layers, other: Layers) -> None:
+        """Compare what scores are multiplied by and capped at, where either says it."""
+        both = one, other
+        for derived in SCORES:
+            if any(derived in group.derived for group in both):
+                a, b = (_score(group, derived) for group in both)
+                if derived != "attention_scale" or None not in (a.value, b.value):
+                    self.value(derived.replace("_", "-"), one.layer_type, a, b)
+
+    def rotations(self, one: Layers, other: Layers) -> None:
+        """Compare two rotations: whether they are the same, and what differs if they are not."""
+        label, both = one.layer_type, (one, other)
+        before = len(self.losses)
+        for derived, name in (
+            ("attention_factor", "attention-factor"),
+            ("softmax_multiplier", "softmax-factor"),
+        ):
+            self.value(name, label, *(_derived(group, derived, 1.0) for group in both))
+        self.value("layout", label, *map(_layout, both))
+        self.known("head-dim", label, *map(_head, both))
+        self.value("rotary-width", label, *(_width(group) for group in both))
+        same = self.same_frequencies(one, other)
+        self.compared |= {"frequencies", "base", "scaling-type"}
+        if same:
+            if one.scheme == other.scheme:
+                self.parameters(one, other, _LATENT)
+            elif "mrope" in (one.scheme, other.scheme):
+                self.value("sections", label, _sections(one), _sections(other))
+            return
+        if len(self.losses) > before and self.losses[-1].name == "rotary-width":
+            before -= 1  # frequencies of other widths differ for that reason alone
+        self.causes(one, other)
+        if len(self.losses) == before and all(_chooses_once(group) for group in both):
+            self.value("taken-factors", label, *(_taken(group) for group in both))
+        if len(self.losses) == before:
+            self.losses.append(Loss("frequencies", label, _scheme(one), _scheme(other)))
+
+    def causes(self, one: Layers, other: Layers) -> None:
+        """Name the parameters for which frequencies differ."""
+        first, second = (group.params.get("base") for group in (one, other))
+        if first is not None and second is not None:  # what turns along axes may have several
+            self.value("sliding-base" if _slides(one) else "base", one.layer_type, first, second)
+        if one.scheme == other.scheme:
+            self.parameters(one, other, tuple(_PARAMETERS))
+        # By another base the same divisors are those of no rule.
+        elif not self.alike(_divided_by(one), _divided_by(other)):
+            self.schemes(one, other)
+
+    def parameters(self, one: Layers, other: Layers, names: Sequence[str]) -> None:
+        """Compare the parameters that both have."""
+        known = catalogue.find(one.scheme).parameters
+        for parameter in names:
+            if parameter in known:
+                a, b = (_settled(group, parameter) for group in (one, other))
+                self.value(_PARAMETERS[parameter], one.layer_type, a, b)
+
+    def schemes(self, one: Layers, other: Layers) -> None:
+        """Say what two schemes do not share."""
+        label = one.layer_type
+        a, b = _scheme(one), _scheme(other)
+        schemes = {one.scheme, other.scheme}
+        named: tuple[str, ...] = ()
+        if "rope-llama3" in schemes or any(value.source == FREQS for value in (a, b)):
+            named, a, b = ("llama3-factors",), _divisors(one), _divisors(other)
+        elif "rope-longrope" in schemes:
+            named = "short-factors", "long-factors"
+        if "mrope" in schemes:
+            self.value("sections", label, _sections(one), _sections(other))
+        for name in named:
+            self.value(name, label, a, b)
+        if named:
+            return
+        self.value("scaling-type", label, a, b)
+        for parameter, name in _PARAMETERS.items():
+            if parameter in one.params and name in ("factor", "original-length"):
+                found = other.params.get(parameter) or (
+                    _unstretched(other) if name == "factor" else None
+                )
+                if found is not None:
+                    self.value(name, label, one.params[parameter], found)
+            elif parameter == "factor" and parameter in other.params:
+                self.value(name, label, _unstretched(one), other.params[parameter])
+
+    def same_frequencies(self, one: Layers, other: Layers) -> bool:
+        """Whether frequencies agree at every length at which either changes."""
+        rules = [
+            length_rule(catalogue.find(group.scheme), group.values()) for group in (one, other)
+        ]
+        lengths = sorted({length for rule in rules for length in rule.lengths})
+        for length in lengths or (None,):
+            a, b = (turning_frequencies(group, length) for group in (one, other))
+            if a.shape != b.shape or not np.allclose(a, b, rtol=self.tolerance, atol=0):
+                return False
+        return True
+
+    def known(self, name: str, label: str | None, a: Sourced, b: Sourced) -> None:
+        """Compare a value where both say it."""
+        if a.value is not None and b.value is not None:
+            self.value(name, label, a, b)
+
+    def value(self, name: str, label: str | None, a: Sourced, b: Sourced) -> None:
+        """Compare a value of both."""
+        self.compared.add(name)
+        if not self.alike(a.value, b.value):
+            loss = Loss(name, label, a, b)
+            if loss not in self.losses:
+                self.losses.append(loss)
+
+    def alike(self, a: Any, b: Any) -> bool:
+        """Whether two values are the same, or numbers that are close."""
+        if isinstance(a, tuple | list) and isinstance(b, tuple | list):
+            return len(a) == len(b) and all(map(self.alike, a, b))
+        if isinstance(a, float | int) and isinstance(b, float | int):
+            exact = isinstance(a, int) and isinstance(b, int)
+            return a == b if exact else math.isclose(a, b, rel_tol=self.tolerance)
+        return bool(a == b)
+
+
+def _pairs(first: Sequence[Layers], second: Sequence[Layers]) -> Iterator[tuple[Layers, Layers]]:
+    """The kinds of layers that stand for each other: of the same layers, else of one label."""
+    labels = [{group.layer_type for group in groups} for groups in (first, second)]
+    if labels[0] == labels[1] == {"encoder", "decoder"}:
+        for group in first:
+            yield from ((group, other) for other in second if other.layer_type == group.layer_type)
+        return
+    places: dict[int, Layers] = {layer: group for group in second for layer in group.layers}
+    for group in first:
+        if group.layers and places:
+            others = {id(places[i]): places[i] for i in group.layers if i in places}
+            yield from ((group, other) for other in others.values())
+            continue
+        alike = [other for other in second if other.layer_type == group.layer_type]
+        for other in alike or second:
+            yield group, other
+
+
+def _divisors(group: Layers) -> Sourced:
+    """What divides frequencies: the numbers of Llama 3.1's rule, or factors, or nothing."""
+    if group.scheme == "rope-llama3":
+        numbers = [group.params[name] for name in _LLAMA3]
+        return Sourced(tuple(number.value for number in numbers), numbers[0].source)
+    return group.params.get("short_factor") or group.derived.get("divisors") or _scheme(group)
+
+
+def _divided_by(group: Layers) -> object:
+    """The numbers that divide frequencies, pair by pair, of Llama 3.1's rule too."""
+    if group.scheme != "rope-llama3":
+        return _divisors(group).value
+    frequencies = turning_frequencies(group, None)  # (pairs,)
+    exponents = np.arange(frequencies.size) / frequencies.size
+    return tuple((float(group.params["base"].value) ** -exponents / frequencies).tolist())
+
+
+def _chooses_once(group: Layers) -> bool:
+    """Whether an engine chooses between LongRoPE's factors by its context, not by the text."""
+    return group.scheme == "rope-longrope" and "seq_len" in group.params
+
+
+def _taken(group: Layers) -> Sourced:
+    length = group.params["seq_len"]
+    longer = length.value > _settled(group, "original_max_position_embeddings").value
+    factors = _settled(group, "long_factor" if longer else "short_factor")
+    return Sourced(factors.value, f"{factors.source} at {length.value} positions")
+
+
+def _unstretched(group: Layers) -> Sourced:
+    stated = group.derived.get("scaling_factor")
+    return Sourced(1.0, stated.source if stated else "by default")
+
+
+def _scheme(group: Layers) -> Sourced:
+    """The scheme, and the key that states it."""
+    source = (
+        group.derived.get("rope_type")
+        or group.derived.get("scaling_type")
+        or group.params.get("short_factor")
+        or group.params.get("factor")
+    )
+    return Sourced(group.scheme, source.source if source else "")
+
+
+def _derived(group: Layers, name: str, usual: Any = None) -> Sourced:
+    return group.derived.get(name) or (_ABSENT if usual is None else Sourced(usual, "by default"))
+
+
+def _score(group: Layers, derived: str) -> Sourced:
+    """What is said of scores; their scale is 1/√d where nothing is."""
+    if derived != "attention_scale" or derived in group.derived or not _turns(group):
+        return _derived(group, derived)
+    head = _head(group)
+    return Sourced(head.value and head.value**-0.5, f"1/√d of {head.source}")
+
+
+def _settled(group: Layers, parameter: str) -> Sourced:
+    """A parameter as it holds: as it is given, else by default."""
+    if parameter in group.params:
+        return group.params[parameter]
+    bound = catalogue.find(group.scheme).bind(group.values())
+    return Sourced(bound.params.get(parameter), "by default")
+
+
+def _turns(group: Layers) -> bool:
+    return catalogue.find(group.scheme).kind == "rotary"
+
+
+def _stands(group: Layers) -> bool:
+    return group.scheme == "nope"
+
+
+def _sections(group: Layers) -> Sourced:
+    return group.params.get("sections") or Sourced(None, group.scheme)
+
+
+def _slides(group: Layers) -> bool:
+    return group.layer_type in _SLIDING or "window" in group.derived
+
+
+def _layout(group: Layers) -> Sourced:
+    """The pairs as the checkpoint had them, before a converter permuted q and k."""
+    layout = _settled(group, "layout")
+    if "permuted" not in group.derived:
+        return layout
+    before = "half" if layout.value == "interleaved" else "interleaved"
+    return Sourced(before, f"{layout.source}, permuted")
+
+
+def _head(group: Layers) -> Sourced:
+    """The columns of a head; of latent attention those of the slice and beside it."""
+    beside, dim = group.derived.get("beside_slice"), group.params["dim"]
+    if beside is None:
+        return dim
+    if beside.value is None:
+        return beside
+    return Sourced(dim.value + beside.value, f"{dim.source} + {beside.source}")
+
+
+def _width(group: Layers) -> Sourced:
+    """How many columns turn."""
+    dim = group.params["dim"]
+    share = group.params.get("partial")
+    if share is None:
+        return dim
+    return Sourced(2 * int(dim.value * share.value / 2 + 1e-9), share.source)
+
+
+def turning_frequencies(group: Layers, seq_len: int | None) -> np.ndarray[Any, Any]:
+    """The frequencies of the turning pairs at a length, (pairs,)."""
+    bound = catalogue.find(group.scheme).bind(group.values(), seq_len=seq_len)
+    frequencies: np.ndarray[Any, Any] = np.asarray(bound.rotation.waves.frequencies(np))
+    turning: np.ndarray[Any, Any] = frequencies[frequencies != 0]
+    return turning
+
+
+def _window(model: Model) -> Sourced:
+    """The window of the sliding layers, of the value None where the model does not say it."""
+    for group in model.reading.layers:
+        if "window" in group.derived:
+            return group.derived["window"]
+    if model.window is not None and any(_slides(group) for group in model.reading.layers):
+        return model.window
+    return _ABSENT
+
+
+def config_window(config: Mapping[str, Any]) -> Sourced | None:
+    """The window that a config states, None where it states none.
+
+    >>> config_window({"text_config": {"sliding_window": 512}}).source
+    'text_config.sliding_window'
+    """
+    nested = config.get("text_config")
+    for values, prefix in ((config, ""), (nested, "text_config.")):
+        if not isinstance(values, dict):
+            continue
+        for key in ("sliding_window", "local_attention", "attention_chunk_size"):
+            value = values.get(key)
+            if type(value) is int and value > 0:
+                return Sourced(value, f"{prefix}{key}")
+    return None

@@ -1,0 +1,243 @@
+"""Frequencies that a checkpoint stores, held against those of a config: by name what differs.
+
+What a number format leaves is no difference, but it is said: float16 and bfloat16 move slow pairs
+by a percent. What is one is identified, so that its name is that of the parameter which made it.
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli import catalogue
+from posenc_cli.comparison.losses import (
+    CLOSE,
+    Comparing,
+    Loss,
+    Model,
+    ModelComparison,
+    turning_frequencies,
+)
+from posenc_cli.comparison.stored_tensors import StoredFrequencies
+from posenc_cli.configs.resolved import Layers, Resolved, Sourced
+from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.files.reading import Loaded, read_members
+from posenc_cli.identification.search import identify_files
+from posenc_cli.inference.tolerance import smallest, unit
+from posenc_cli.positions import range_texts
+from posenc_cli.records import replace
+from posenc_cli.rotary.lengths import length_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from posenc_cli.comparison.stored_tensors import StoredName
+    from posenc_cli.numerics.arrays import Reals
+
+NOUN = "stored frequencies"
+
+
+def stored_model(path: str, names: Sequence[StoredName]) -> Model:
+    """A checkpoint as a model to be compared, of the frequencies that were found in its headers.
+
+    Raises: InvalidInput, Unavailable: a tensor cannot be read.
+    """
+    shared: dict[tuple[str | None, str, bytes], list[tuple[StoredName, Loaded]]] = {}
+    for file in dict.fromkeys(name.file for name in names):
+        own = [name for name in names if name.file == file]
+        for name, loaded in zip(own, read_members(file, [each.name for each in own]), strict=True):
+            alike = name.layer_type, loaded.dtype, loaded.values.tobytes()
+            shared.setdefault(alike, []).append((name, loaded))
+    stored = tuple(
+        StoredFrequencies(
+            members[0][0].name,
+            tuple(sorted({name.layer for name, _ in members if name.layer is not None})),
+            layer_type,
+            members[0][1],
+        )
+        for (layer_type, _, _), members in shared.items()
+    )
+    of = f"of {len(names)} tensor{'s' * (len(names) > 1)} in {', '.join(_formats(stored))}"
+    return Model(path, Resolved(of, (), noun=NOUN), stored=stored)
+
+
+def _formats(stored: Sequence[StoredFrequencies]) -> list[str]:
+    return list(dict.fromkeys(each.loaded.dtype for each in stored))
+
+
+def compare_stored(a: Model, b: Model, *, tolerance: float = 0.0) -> ModelComparison:
+    """What the frequencies of a checkpoint, one of the models, do not share with the other's.
+
+    Raises: InvalidInput where that has no rotation, or both are checkpoints.
+    """
+    if a.stored and b.stored:
+        raise InvalidInput(
+            "both sides are checkpoints",
+            hint="name a config on one side, or a tensor of each: FILE:TENSOR",
+        )
+    model, checkpoint = (b, a) if a.stored else (a, b)
+    rotary = [group for group in model.reading.layers if _is_rotary(group)]
+    if not rotary:
+        raise InvalidInput(
+            f"{quoted_name(model.name)}: has no rotation, and the checkpoint stores frequencies"
+        )
+    comparing = _ComparingStored(max(tolerance, CLOSE), swapped=model is b)
+    for stored in checkpoint.stored:
+        comparing.stored(rotary, stored)
+    reading = replace(
+        checkpoint.reading,
+        layers=tuple(comparing.identified),
+        warnings=tuple(comparing.warnings),
+    )
+    models = (model, replace(checkpoint, reading=reading))
+    return ModelComparison(
+        models if model is a else models[::-1],
+        tuple(comparing.compared),
+        tuple(comparing.losses),
+        comparing.tolerance,
+    )
+
+
+def _is_rotary(group: Layers) -> bool:
+    return catalogue.find(group.scheme).kind == "rotary"
+
+
+class _ComparingStored:
+    """A comparison with a checkpoint as it goes on."""
+
+    def __init__(self, tolerance: float, *, swapped: bool) -> None:
+        self.tolerance, self.swapped = tolerance, swapped
+        self.compared = {"frequencies": None, "rotary-width": None}
+        self.losses: list[Loss] = []
+        self.warnings: list[str] = []
+        self.identified: list[Layers] = []
+
+    def stored(self, rotary: Sequence[Layers], stored: StoredFrequencies) -> None:
+        """Compare what some layers store with what the config gives these."""
+        groups = _of_layers(rotary, stored)
+        if any(self.same(group, stored) for group in groups):
+            return
+        groups = groups if stored.layers else groups[:1]
+        for group in groups:
+            self.different(group, stored)
+
+    def same(self, group: Layers, stored: StoredFrequencies) -> bool:
+        """Whether these are the frequencies of a group, at a length; notes what rounding left."""
+        values, dtype = stored.values, stored.loaded.dtype
+        relative = max(self.tolerance, unit(dtype) * (1 + self.tolerance))
+        for expected in _expected(group):
+            if expected.shape != values.shape:
+                continue
+            if np.allclose(values, expected, rtol=relative, atol=smallest(dtype)):
+                self.identified.append(group)
+                self.note_format(expected, stored)
+                return True
+        return False
+
+    def note_format(self, expected: Reals, stored: StoredFrequencies) -> None:
+        """Warn of frequencies that a narrow format moved."""
+        turning = expected != 0
+        apart = np.abs(stored.values[turning] / expected[turning] - 1)
+        if apart.max() > self.tolerance:
+            pair = int(np.flatnonzero(turning)[int(apart.argmax())])
+            text = (
+                f"{stored.label}: {stored.loaded.dtype} keeps the frequencies, which moves that of "
+                f"pair {pair} by {100 * apart.max():.2g} %; code that loads them turns by that"
+            )
+            if text not in self.warnings:
+                self.warnings.append(text)
+
+    def different(self, group: Layers, stored: StoredFrequencies) -> None:
+        """Say by name how stored frequencies differ from those of a group."""
+        expected = min(_expected(group), key=lambda each: _apart(each, stored.values))
+        comparing = Comparing(max(self.tolerance, unit(stored.loaded.dtype)))
+        label = self.label(group, stored)
+        if stored.values.size != expected.size:
+            widths = (
+                Sourced(2 * expected.size, f"the rotation of {group.scheme}"),
+                Sourced(2 * stored.values.size, stored.name),
+            )
+            comparing.value("rotary-width", label, *widths)
+        other = _identified(group, stored)
+        if other is not None:
+            self.identified.append(other)
+            comparing.causes(replace(group, layer_type=label), other)
+        if not comparing.losses:
+            count = _count_text(expected, stored.values)
+            comparing.losses.append(
+                Loss(
+                    "frequencies",
+                    label,
+                    Sourced(group.scheme, "as the config has it"),
+                    Sourced(count, stored.name),
+                )
+            )
+        self.compared |= dict.fromkeys(comparing.compared)
+        for loss in comparing.losses:
+            self.losses.append(replace(loss, a=loss.b, b=loss.a) if self.swapped else loss)
+
+    def label(self, group: Layers, stored: StoredFrequencies) -> str | None:
+        """Which layers a loss is of; None where it is all of them."""
+        if stored.layers and set(stored.layers) < set(group.layers):
+            return stored.label
+        return group.layer_type
+
+
+def _of_layers(rotary: Sequence[Layers], stored: StoredFrequencies) -> list[Layers]:
+    """The kinds of layers that stored frequencies may be of."""
+    named = [group for group in rotary if group.layer_type == stored.layer_type]
+    if named and stored.layer_type is not None:
+        return named
+    if stored.layers:
+        numbered = [group for group in rotary if set(group.layers) & set(stored.layers)]
+        if numbered:
+            return numbered
+    if stored.layer_type is None:
+        full = [group for group in rotary if "sliding" not in (group.layer_type or "")]
+        return [*full, *(group for group in rotary if group not in full)]
+    return list(rotary)
+
+
+def _expected(group: Layers) -> Iterator[Reals]:
+    """The frequencies of a group at each length at which they change, with those that are 0."""
+    scheme = catalogue.find(group.scheme)
+    rule = length_rule(scheme, group.values())
+    for length in rule.lengths or (None,):
+        waves = scheme.bind(group.values(), seq_len=length).rotation.waves
+        yield np.asarray(waves.frequencies(np), np.float64)
+        yield turning_frequencies(group, length)
+
+
+def _apart(expected: Reals, values: Reals) -> float:
+    """How far numbers are from what they should be; of other counts, farthest."""
+    if expected.shape != values.shape:
+        return float("inf")
+    return float(np.abs(np.nan_to_num(values) - expected).sum())
+
+
+def _identified(group: Layers, stored: StoredFrequencies) -> Layers | None:
+    """What stored frequencies are by themselves, None where nothing fits."""
+    if stored.values.size < 2 or not np.isfinite(stored.values).all():
+        return None
+    match = identify_files([stored.loaded]).match
+    if match is None or match.forms or match.multiplied != 1 or "base" not in match.params:
+        return None
+    known = catalogue.find(match.scheme)
+    if known.kind != "rotary":
+        return None
+    params = {name: Sourced(value, stored.name) for name, value in match.params.items()}
+    return Layers(group.layer_type, stored.layers, match.scheme, params)
+
+
+def _count_text(expected: Reals, values: Reals) -> str:
+    """How many pairs differ, for a reader."""
+    if expected.shape != values.shape:
+        return f"{values.size} numbers"
+    if not np.isfinite(values).all():
+        return "not all numbers are finite"
+    differing = np.flatnonzero(~np.isclose(values, expected, rtol=1e-2, atol=0))
+    places = ", ".join(range_texts(differing.tolist())[:3])
+    what = " are 0" if differing.size and not values[differing].any() else " differ"
+    return f"pairs {places}{what}"

@@ -1,0 +1,580 @@
+"""Why a subject differs from the reference: what it is claimed to be, held against every cell.
+
+Each claim says what the factors of the pairs would be if it held. It is found on a sample of
+positions, at every scale and around the first and the worst that are wrong; then it is held against
+all rows, and printed with its residual. Claims are tried from the simplest on: one mistake before
+two, the whole before parts. Of what no claim explains wholly, parts are looked for: rows from some
+position on, some of the pairs. What is left is called unknown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.diagnosis.claims import (
+    ALIKE,
+    Claim,
+    amplitude_of,
+    claims_that_hold,
+    nearest_rotations,
+    suspected_defects,
+)
+from posenc_cli.diagnosis.defects import ENOUGH, Defect, nearly_holds
+from posenc_cli.diagnosis.float32_errors import lack_of_precision
+from posenc_cli.diagnosis.grid_orders import grid_cause
+from posenc_cli.diagnosis.growing_lengths import growth_cause
+from posenc_cli.diagnosis.localise import Whole
+from posenc_cli.diagnosis.misplaced_values import mirror_cause, mirrored_rows_cause
+from posenc_cli.diagnosis.missing import missing_cause, missing_values
+from posenc_cli.diagnosis.own_lengths import own_length_cause
+from posenc_cli.diagnosis.rounding import (
+    common_error_causes,
+    held_to_roundings,
+    neighbour_cause,
+    precision_cause,
+    rounded_powers_cause,
+    rounded_vectors_cause,
+    unexplained_drift,
+)
+from posenc_cli.diagnosis.row_ranges import regime_causes
+from posenc_cli.diagnosis.some_cells import (
+    empty_pairs_cause,
+    pairs_cause,
+    position_cause,
+    standstill_cause,
+)
+from posenc_cli.diagnosis.stretched_axes import stretched_cause
+from posenc_cli.diagnosis.swapped_axes import axis_cause
+from posenc_cli.diagnosis.uninitialised_rows import (
+    unwritten_cause,
+    unwritten_rates_cause,
+)
+from posenc_cli.diagnosis.uninitialised_values import garbage_of, outrageous_of, zeros_of
+from posenc_cli.diagnosis.wording import (
+    Suspect,
+    amplitude_cause,
+    either,
+    pairs_text,
+    together,
+    with_residual,
+    words_of,
+)
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.fitting import fit
+from posenc_cli.inference.frequency_rules import likely_alternatives
+from posenc_cli.inference.measured_rules import same_by_other_numbers
+from posenc_cli.inference.rules import base_of, ladder
+from posenc_cli.inference.sample import Sample
+from posenc_cli.inference.tolerance import Tolerance
+from posenc_cli.inference.turning import ROWS
+from posenc_cli.records import replace
+from posenc_cli.rotary.codes import FindingName
+from posenc_cli.rotary.findings import without_growth
+from posenc_cli.rotary.verdict import MOST, Explanation, examine, offset_text, zeros_text
+from posenc_cli.rotary.widths import fits, of_width, transposed_residual
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.calls.function_trial import Irregularity
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.turning import ColumnPairing, SomeRows, SubjectBlock
+    from posenc_cli.numerics.arrays import Integers
+    from posenc_cli.rotary.findings import Survey
+    from posenc_cli.rotary.residual import Residual
+    from posenc_cli.rotary.subject import Subject
+    from posenc_cli.rotary.verdict import Examination
+
+_FLOAT32_NUMBER = 2.0**-22
+"""Of a number: what float32 may err where it is computed in a step or two."""
+
+_CHECK_WIDTH = "check the head dim and the share of it that turns (partial)"
+"""What is said of a width that nothing explains."""
+
+_FEWER = 2
+"""Times as many cells that one rounding leaves over as another: it was the other."""
+
+_FEW_EXCEPTIONS = 0.03
+"""Of the positions: where more are otherwise, they are wrong in a way of their own."""
+
+
+def diagnose(examination: Examination) -> tuple[Explanation, ...]:
+    """At most three causes for what the findings found, the likeliest first; none if all hold."""
+    if examination.ok:
+        return ()
+    subject = examination.subject
+    survey = examination.survey
+    if subject.irregular:
+        return _irregular_causes(subject.irregular)
+    if examination.otherwise:
+        return _irregular_causes(subject.other_calls)
+    if subject.as_reference is None:
+        return _width_causes(subject, examination.reference)
+    suspect = _suspect(examination)
+    if survey is not None and survey.reference.missing_at is not None:
+        return _causes_beside_missing(suspect, survey)
+    return _distinct(_all_causes(suspect)) or (_unknown_cause(suspect),)
+
+
+def _distinct(explanations: list[Explanation]) -> tuple[Explanation, ...]:
+    """The explanations that differ in their cause or their place, at most three."""
+    kept: list[Explanation] = []
+    for explanation in explanations:
+        if not any(
+            (explanation.cause, explanation.where) == (other.cause, other.where) for other in kept
+        ):
+            kept.append(explanation)
+    return tuple(kept[:MOST])
+
+
+def _all_causes(suspect: Suspect) -> list[Explanation]:
+    """The causes of a subject all of whose values are numbers; none if nothing explains it."""
+    if not suspect.sample.stray.any():
+        return _causes_of_pairs(suspect)
+    within = _suspect(suspect.examination, of_pairs=True)
+    beside = suspect.sample.stray - within.sample.stray  # of columns outside the pairs
+    if not (beside > 2 * suspect.examination.tolerance.floor).any():
+        return _causes_of_pairs(suspect)
+    reference = suspect.examination.reference
+    columns = reference.head - 2 * reference.pairs
+    message = f"{columns} unrotated dimensions change"
+    changed = Explanation(Cause.ROTARY_DIM, message, "the pairs rotate as they should")
+    residual = within.residual(Defect())
+    if residual.whole and _layout_cause(within) is None:
+        return [with_residual(changed, residual), *_one_of(amplitude_cause(within.sample))]
+    others = [why for why in _causes_of_pairs(within) if why.cause != Cause.UNKNOWN]
+    evidence = (
+        "the pairs: see the other causes" if others else "the rotated pairs are wrong as well"
+    )
+    return [replace(changed, evidence=evidence), *others]
+
+
+def _causes_of_pairs(suspect: Suspect) -> list[Explanation]:
+    """The causes of what becomes of the pairs of columns."""
+    layout = _layout_cause(suspect)
+    if layout is None:
+        rounding = _causes_within_tolerance(suspect)
+        return rounding or _explanations(suspect)
+    if suspect.residual(Defect()).whole:
+        return [layout, *_one_of(amplitude_cause(suspect.sample))]
+    others = [why for why in _explanations(suspect) if why.cause not in (Cause.LAYOUT,)]
+    return [layout, *(why for why in others if why.cause != Cause.UNKNOWN)]
+
+
+def _irregular_causes(irregular: tuple[Irregularity, ...]) -> tuple[Explanation, ...]:
+    """The causes of a function that is no map of each row by its position, each once."""
+    evidence: dict[tuple[Cause, str], list[str]] = {}
+    for one in irregular:
+        evidence.setdefault((one.cause, one.message), []).append(one.evidence)
+    return tuple(
+        Explanation(cause, message, "; ".join(filter(None, texts)))
+        for (cause, message), texts in evidence.items()
+    )[:MOST]
+
+
+def _causes_beside_missing(suspect: Suspect, survey: Survey) -> tuple[Explanation, ...]:
+    """The causes of a subject of which some values are no numbers: of these, and of the others."""
+    known = missing_cause(suspect)
+    if known is not None:
+        return (known,)
+    missing = missing_values(suspect, survey)
+    evidence = missing.evidence
+    if survey.reference.missing == survey.reference.rows * suspect.examination.reference.pairs:
+        return (missing,)
+
+    def finite_part(sample: Sample) -> Sample:
+        finite = np.isfinite(sample.factors) & np.isfinite(sample.stray)
+        return replace(
+            sample,
+            factors=np.where(finite, sample.factors, sample.amplitude),
+            stray=np.where(np.isfinite(sample.stray), sample.stray, 0.0),
+            seen=sample.seen & finite,
+        )
+
+    sample = finite_part(suspect.sample)
+    sample = replace(
+        sample, amplitude=amplitude_of(sample, floor=suspect.examination.tolerance.floor)
+    )
+    rest = replace(
+        suspect,
+        sample=sample,
+        whole=suspect.whole.changed(
+            lambda piece: replace(finite_part(piece), amplitude=sample.amplitude)
+        ),
+        rotations=nearest_rotations(sample),
+    )
+    residual = rest.whole.residual(Claim(Defect(), sample.reference.scale))
+    if residual.whole:
+        near = f"the others are right, to {residual.within:.2g}"
+        return (replace(missing, evidence=f"{evidence}; {near}"),)
+    others = [why for why in _causes_of_pairs(rest) if why.cause != Cause.UNKNOWN]
+    told = "no known mistake gives the others"
+    if others:
+        told = "of the others: see the other causes"
+    return _distinct([*others[: MOST - 1], replace(missing, evidence=f"{evidence}; {told}")])
+
+
+def _inverse_cause(suspect: Suspect) -> Explanation | None:
+    """The cause where what was given is the inverse of frequencies."""
+    examination = suspect.examination
+    given, right = examination.subject.frequencies, examination.reference.frequencies
+    if given is None or given.size != right.size or not (right > 0).all():
+        return None
+    tried = [("1/frequency", 1 / right), ("wavelengths", 2 * np.pi / right)]
+    base = base_of(examination.reference)
+    if base is not None and examination.reference.coordinates is None:
+        plain = ladder(base, np.arange(right.size) / right.size)
+        if not np.allclose(plain, right, rtol=1e-3, atol=0):
+            tried.append(("the numbers that scaling divides frequencies by", plain / right))
+    for what, values in tried:
+        if np.allclose(given, values, rtol=1e-5, atol=0):
+            inverse = np.isclose(given, values, rtol=_FLOAT32_NUMBER, atol=0)
+            if 2 * np.count_nonzero(inverse) < inverse.size:
+                return None
+            message = f"{what} were given, not frequencies"
+            evidence = f"pair {right.size - 1} is {given[-1]:.6g}, not {right[-1]:.6g}"
+            if not inverse.all():
+                few = pairs_text(np.flatnonzero(~inverse).tolist(), right.size)
+                evidence += f"; {few}: near that, and off by more than float32 rounds"
+            return Explanation(Cause.FREQUENCY_RULE, message, evidence)
+    return None
+
+
+def _causes_within_tolerance(suspect: Suspect) -> list[Explanation]:
+    """The causes where every cell is right to what float32 code can show, none where not."""
+    fault = suspect.examination.fault
+    if fault is None:
+        return _one_of(lack_of_precision(suspect))
+    strict = held_to_roundings(suspect)
+    return (
+        common_error_causes(strict)
+        or [why for why in _explanations(strict) if why.cause != Cause.UNKNOWN]
+        or [unexplained_drift(fault)]
+    )
+
+
+def _suspect(examination: Examination, *, of_pairs: bool = False) -> Suspect:
+    """The subject as it pairs columns itself: a sample of its rows, and all of them in pieces.
+
+    With ``of_pairs`` without the columns that no pair has.
+    """
+    subject, reference = examination.subject, examination.reference
+    tolerance = examination.tolerance
+    if tolerance.fixed is not None or tolerance.finer:
+        tolerance = Tolerance.of(
+            "auto",
+            dtype=subject.dtype,
+            roundings=subject.own.roundings,
+            amplitude=reference.scale,
+            of_frequencies=subject.frequencies is not None,
+        )
+
+    def piece(block: SubjectBlock, amplitude: float) -> Sample:
+        stray = (block.without_passed() if of_pairs else block).stray()
+        return Sample(
+            block.positions,
+            without_growth(block, reference),
+            np.ones(block.turned.shape, bool) if block.seen is None else block.seen,
+            np.zeros((block.positions.size, 1)) if stray is None else stray,
+            tolerance,
+            amplitude,
+            reference,
+        )
+
+    sample = piece(subject.own.read(_telling_rows(examination)), reference.scale)
+    amplitude = amplitude_of(sample, floor=examination.tolerance.floor)
+
+    def read(rows: SomeRows) -> Sample:
+        return piece(subject.own.read(rows), amplitude)
+
+    rotations = examination.consistency.rotations if examination.consistency else None
+    return Suspect(
+        examination,
+        replace(sample, amplitude=amplitude),
+        Whole(subject.own.places.count, read, ROWS),
+        rotations,
+    )
+
+
+def _telling_rows(examination: Examination) -> Integers:
+    """Rows at every scale, and those around the first and the worst that are wrong."""
+    places = examination.subject.own.places
+    survey = examination.survey
+    if survey is None or survey.reference.first_wrong is None:
+        return places.sample()
+    return places.sample_around(survey.reference.first_wrong, survey.reference.row)
+
+
+def _layout_cause(suspect: Suspect) -> Explanation | None:
+    """The cause where a subject does not pair columns as the reference does."""
+    subject = suspect.examination.subject
+    own, right = subject.own.pairing, suspect.examination.reference.pairing
+    if subject.own is subject.as_reference or own is None:
+        return None
+    if (own.first, own.second) == (right.first, right.second):
+        return _order_cause(suspect, own)
+    takes_layout = "layout" in suspect.examination.reference.encoding.bound.params
+    named = f" (--layout {own.layout})" if own.layout and takes_layout else ""
+    residual = suspect.residual(Defect())
+    evidence = f"matches when columns are paired {own.text}{named}; {residual.text}"
+    if 2 * residual.rows > residual.of_rows:
+        evidence = f"columns that are paired {own.text}{named} turn together"
+    return Explanation(
+        Cause.LAYOUT,
+        f"columns are paired {own.text}; the reference pairs {right.text}",
+        evidence,
+        residual=residual,
+    )
+
+
+def _order_cause(suspect: Suspect, own: ColumnPairing) -> Explanation | None:
+    """The cause where columns that are paired rightly come out in another order."""
+    going_in, coming_out = (*own.first, *own.second), (*own.out_first, *own.out_second)
+    moved = [(a, b) for a, b in zip(going_in, coming_out, strict=True) if a != b]
+    if not moved:
+        return None
+    shown = ", ".join(f"{a} as {b}" for a, b in sorted(moved)[:3])
+    more = ", …" if len(moved) > 3 else ""
+    residual = suspect.residual(Defect())
+    evidence = f"with them in their places: {residual.text}"
+    message = f"columns come out in another order: {shown}{more}"
+    return Explanation(Cause.LAYOUT, message, evidence, residual=residual)
+
+
+def _explanations(suspect: Suspect) -> list[Explanation]:
+    """The causes of what explains the subject, if anything does."""
+    examination, sample = suspect.examination, suspect.sample
+    if examination.survey is not None and examination.survey.longest == 0:
+        if examination.subject.is_tables:
+            message = "all values are 0, as where nothing was written"
+            return [Explanation(Cause.UNINITIALISED, message, "at every position, in every pair")]
+        return [_zeros_cause(examination.reference)]
+    amplitude = amplitude_cause(sample)
+    if amplitude is not None and nearly_holds(sample, Defect()):
+        residual = suspect.residual(Defect())
+        if residual.rows <= _FEW_EXCEPTIONS * residual.of_rows:
+            return [with_residual(amplitude, residual)]
+    with_amplitude = [] if amplitude is None else [amplitude]
+    one_cause = mirror_cause(examination) or growth_cause(suspect)
+    if one_cause is not None:
+        return [one_cause]
+    explanation = (
+        _inverse_cause(suspect)
+        or _transposed_cause(examination.subject, examination.reference)
+        or _outrageous_cause(suspect)
+        or standstill_cause(suspect)
+        or empty_pairs_cause(suspect)
+        or axis_cause(suspect)
+        or grid_cause(suspect)
+    )
+    zeros = _one_of(unwritten_cause(examination, zeros_of))
+    explanation = explanation or rounded_powers_cause(suspect)
+    explanations = _one_of(explanation) or _causes_of_whole(suspect)
+    if explanations:
+        return [*_beside_zeros(explanations, zeros), *with_amplitude]
+    return (
+        _one_of(rounded_vectors_cause(suspect))
+        or _one_of(own_length_cause(suspect))
+        or _causes_of_rows(suspect)
+        or _one_of(stretched_cause(suspect))
+        or _one_of(precision_cause(suspect))
+        or _one_of(neighbour_cause(suspect))
+        or _one_of(unwritten_cause(examination, garbage_of))
+        or _one_of(unwritten_rates_cause(suspect))
+        or _one_of(pairs_cause(suspect))
+    )
+
+
+def _zeros_cause(reference: Reference) -> Explanation:
+    message = zeros_text(reference, "everything becomes 0")
+    return Explanation(Cause.UNKNOWN, message, "nothing is left to compare")
+
+
+def _outrageous_cause(suspect: Suspect) -> Explanation | None:
+    """The cause of frequencies that no rule may seem to give: one that does, or memory."""
+    garbage = unwritten_cause(suspect.examination, outrageous_of)
+    if garbage is None:
+        return None
+    rules = likely_alternatives(suspect.sample.reference)
+    for claim in claims_that_hold(suspect.sample, (Defect(frequencies=rule) for rule in rules)):
+        residual = suspect.whole.residual(claim)
+        if residual.whole:
+            return next(words_of(claim, suspect, residual))
+    return garbage
+
+
+def _causes_of_rows(suspect: Suspect) -> list[Explanation]:
+    """The causes of rows, or pairs, that are wrong in ways of their own.
+
+    What says of every row as which position it is turned comes before parts that leave rows over.
+    """
+    parts = regime_causes(suspect)
+    if parts and all(part.cause != Cause.UNKNOWN for part in parts):
+        return parts
+    moved = position_cause(suspect)
+    if moved is not None and moved.residual is not None and (moved.residual.whole or not parts):
+        return [moved]
+    mirrored = mirrored_rows_cause(suspect.examination)
+    return parts if mirrored is None else [mirrored]
+
+
+def _beside_zeros(causes: list[Explanation], zeros: list[Explanation]) -> list[Explanation]:
+    """Causes, and that some frequencies are 0: the reason in their place where they explain all."""
+    whole = causes[0].residual is not None and causes[0].residual.whole
+    return either(causes, zeros) if zeros and whole else [*causes, *zeros]
+
+
+def _one_of(explanation: Explanation | None) -> list[Explanation]:
+    return [] if explanation is None else [explanation]
+
+
+def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
+    """The causes of what explains the whole subject, but for a few positions at most.
+
+    What explains it as well is named beside the first.
+    """
+    sample = suspect.sample
+    defects = suspected_defects(sample, suspect.rotations)
+    claims = claims_that_hold(sample, defects, nearly=True)
+    held = [(claim, suspect.whole.residual(claim)) for claim in claims if claim.parts]
+    held = [
+        (claim, residual)
+        for claim, residual in held
+        if (claim.defect.rounds and residual.cells <= (1 - ENOUGH) * residual.of_cells)
+        or (not claim.defect.rounds and residual.rows <= max(1, _FEW_EXCEPTIONS * residual.of_rows))
+    ]
+    held = _that_mend(held, suspect)
+    if not held:
+        return []
+    if held[0][0].defect.rounds:
+        least = min(left.cells for _, left in held)
+        held.sort(key=lambda one: one[1].cells > _FEWER * least + 1)
+    claim, residual = held[0]
+    if claim.defect.moved is not None and not residual.whole:
+        # A rule with exceptions may be another rule: parts, or rows one by one, may have none.
+        for other_causes in (regime_causes(suspect), _one_of(position_cause(suspect))):
+            if other_causes and all(one.residual and one.residual.whole for one in other_causes):
+                return other_causes
+    causes = list(words_of(claim, suspect, residual))
+    others = [
+        together(other, suspect, its_residual)
+        for other, its_residual in held[1:]
+        if its_residual.rows == residual.rows and its_residual.within <= ALIKE * residual.within
+        if not _is_plain(claim) and other.parts == claim.parts
+    ]
+    return either(causes, [*others, *_in_other_numbers(claim, suspect, residual)])
+
+
+def _that_mend(
+    held: list[tuple[Claim, Residual]], suspect: Suspect
+) -> list[tuple[Claim, Residual]]:
+    """The claims that leave fewer rows over than the right factors do, if these leave any."""
+    wrong = suspect.residual(Defect()).rows if held else 0
+    return [
+        (claim, residual)
+        for claim, residual in held
+        if claim.defect.rounds or not wrong or residual.rows < wrong
+    ]
+
+
+def _in_other_numbers(claim: Claim, suspect: Suspect, residual: Residual) -> Iterator[Explanation]:
+    """A rule alone that explains the whole subject, in other numbers that come to the same."""
+    rule = claim.defect.frequencies
+    if rule is None or claim.parts > 1 or _is_plain(claim):
+        return
+    for other in same_by_other_numbers(suspect.sample.reference, rule):
+        defect = Defect(frequencies=other)
+        yield together(Claim(defect, claim.amplitude), suspect, residual)
+
+
+def _is_plain(claim: Claim) -> bool:
+    """Whether a claim is that a rule is left out: what gives the same table leaves it out, too."""
+    rule = claim.defect.frequencies
+    return rule is not None and rule.cause == Cause.SCALING_MISSING
+
+
+def _width_causes(subject: Subject, reference: Reference) -> tuple[Explanation, ...]:
+    """A subject that turns more or fewer columns than the reference, or whose pairs come twice."""
+    (width,) = _width_cause(subject, reference)
+    if subject.as_pairs is None:
+        return (width,)
+    half_table = replace(
+        subject, own=subject.as_pairs, as_reference=subject.as_pairs, mismatch=None, as_pairs=None
+    )
+    first, *others = diagnose(examine(half_table, reference, "auto"))
+    if first.residual is None or not first.residual.whole or others:
+        return (width,)
+    if width.evidence.startswith(_CHECK_WIDTH):
+        return tuple(either([first], [width]))
+    return tuple(either([width], [first]))
+
+
+def _width_cause(subject: Subject, reference: Reference) -> tuple[Explanation, ...]:
+    """A subject that turns more or fewer columns than the reference."""
+    own = subject.own
+    transposed = _transposed_cause(subject, reference)
+    if transposed is not None:
+        return (transposed,)
+    base = base_of(reference) or 0.0
+    evidence = ""
+    given, right = subject.frequencies, reference.frequencies
+    if given is not None and any(
+        given.size == twice.size and np.allclose(given, twice, rtol=1e-5, atol=0)
+        for twice in (np.tile(right, 2), np.repeat(right, 2))
+    ):
+        evidence = "each frequency is given twice, as for columns: one a pair is right"
+    elif subject.far_wider(reference):
+        pass
+    elif (wider := of_width(reference, own.pairs)) and fits(own, wider.reference):
+        evidence = f"with {wider.options} every cell is right"
+    elif base and own.pairs:
+        block = own.read(own.places.sample())
+        rotations = fit(block.positions, block.turned)
+        plain = ladder(base, np.arange(own.pairs) / own.pairs)
+        if np.allclose(np.abs(rotations.frequencies), plain, rtol=1e-3, atol=1e-7):
+            evidence = (
+                f"its frequencies are those of {2 * own.pairs} columns at base {base:g}, to 0.1 %"
+            )
+        elif own.pairs < reference.pairs and np.allclose(
+            np.abs(rotations.frequencies), reference.frequencies[: own.pairs], rtol=1e-3, atol=1e-7
+        ):
+            evidence = f"its frequencies are the first {own.pairs} of the reference's, to 0.1 %"
+    evidence = evidence or _CHECK_WIDTH
+    if own.pairing is not None and own.pairing.first[0]:
+        evidence += f"; columns are paired {own.pairing.text}"
+    return (Explanation(Cause.ROTARY_DIM, subject.mismatch or "", evidence),)
+
+
+def _transposed_cause(subject: Subject, reference: Reference) -> Explanation | None:
+    """The cause of tables whose rows should be columns."""
+    if not subject.is_tables or subject.own.pairing is not None:
+        return None
+    residual = transposed_residual(subject.own, reference)
+    if residual is None or not residual.whole:
+        return None
+    rows, columns = subject.own.places.count, subject.own.pairs
+    of = "pair" if rows == reference.pairs else "column"
+    cause = Explanation(
+        Cause.LAYOUT,
+        f"the tables are transposed: they have a row for each {of} and a column for each position",
+        f"of shape {rows}×{columns}; as {columns}×{rows} they are right",
+        "transposed",
+    )
+    return with_residual(cause, residual)
+
+
+def _unknown_cause(suspect: Suspect) -> Explanation:
+    examination, survey = suspect.examination, suspect.examination.survey
+    relative = next(f for f in examination.findings if f.check == FindingName.RELATIVE)
+    alone = f"its scores depend on {offset_text(examination.reference)} alone"
+    consistent = alone if relative.ok else "its scores are inconsistent"
+    place = (
+        ""
+        if survey is None
+        else (f"; first look at position {survey.reference.position}, pair {survey.reference.pair}")
+    )
+    if survey is not None and survey.stray > suspect.sample.tolerance.floor:
+        consistent += f"; a part of size {survey.stray:.2g} turns no pair of columns"
+    return Explanation(Cause.UNKNOWN, "no known mistake gives these values", f"{consistent}{place}")

@@ -1,0 +1,291 @@
+"""Mistakes that turn no pair as one: cosines and sines that stand at the wrong places.
+
+Owns the hypotheses on the four entries of a pair's matrix ((c, −s), (s, c)): the wrong layout in
+one of the tables, a missing sign, a sine of another pair.
+"""
+
+from __future__ import annotations
+
+from itertools import islice, product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.diagnosis.wording import pairs_text, spec
+from posenc_cli.formulas.tables import paired_columns
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.turning import LAYOUTS
+from posenc_cli.rotary.findings import without_growth
+from posenc_cli.rotary.residual import Residual
+from posenc_cli.rotary.verdict import Explanation, Where
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.turning import SubjectBlock
+    from posenc_cli.numerics.arrays import Flags, Integers, RealRows, Reals
+    from posenc_cli.rotary.verdict import Examination
+
+    _Entries = tuple[RealRows, RealRows, RealRows, RealRows]
+    """a, b, c and d of the matrices ((a, b), (c, d)) of pairs."""
+
+
+def mirror_cause(examination: Examination) -> Explanation | None:
+    """The cause where cosines and sines stand at wrong places, None where that is not it."""
+    turning = examination.subject.as_reference
+    if turning is None:
+        return None
+    block = turning.read(turning.places.sample(96))
+    if block.rest is not None and block.rest.max() > examination.tolerance.floor:
+        return None
+    (_, _, explained), *mistakes = _explained_cells(block, examination)
+    wrong: Flags = np.asarray(~explained.all(axis=0))  # (pairs,)
+    for of_some in (np.ones_like(wrong), wrong):
+        for place, (message, _, explained) in enumerate(mistakes, 1):
+            if explained[:, of_some].all() and of_some.any():
+                return _cause(examination, place, message, of_some)
+    return None
+
+
+def mirrored_rows_cause(examination: Examination) -> Explanation | None:
+    """The cause where cosines and sines stand at wrong places in some rows, the others being right.
+
+    None where no one mistake explains all of them.
+    """
+    turning, survey = examination.subject.as_reference, examination.survey
+    if turning is None or survey is None or survey.reference.first_wrong is None:
+        return None
+    block = turning.read(
+        turning.places.sample_around(survey.reference.first_wrong, survey.reference.row)
+    )
+    if block.rest is not None and block.rest.max() > examination.tolerance.floor:
+        return None
+    (_, _, explained), *mistakes = _explained_cells(block, examination)
+    wrong: Flags = np.asarray(~explained.all(axis=1))  # (n,)
+    every = np.ones(explained.shape[1], bool)
+    for place, (message, _, explained) in enumerate(mistakes, 1):
+        if wrong.any() and not wrong.all() and explained[wrong].all():
+            residual = _residual(examination, place, every, of_rows=True)
+            if residual.whole:
+                return _cause_of_rows(examination, message, residual)
+    return None
+
+
+def _cause_of_rows(examination: Examination, message: str, residual: Residual) -> Explanation:
+    """The mistake in the rows that are not right."""
+    turning = examination.subject.as_reference
+    assert turning is not None
+    right = [
+        next(iter(_explained_cells(block, examination)))[2].all(axis=1)
+        for block in turning.blocks()
+    ]
+    rows = np.flatnonzero(~np.concatenate(right))
+    positions = turning.places.at(rows)
+    runs = np.split(positions, np.flatnonzero(np.diff(rows) != 1) + 1)
+    texts = [f"{run[0]}–{run[-1]}" if run.size > 1 else f"{run[0]}" for run in runs]
+    if len(texts) <= _LISTED:
+        which = f"position{'s' * (rows.size > 1)} {', '.join(texts)}"
+        sparse = any(run[-1] - run[0] >= run.size for run in runs)
+        which += " of those tried" if sparse else ""
+    else:
+        which = f"{rows.size} of {turning.places.count} positions, the first of them {texts[0]}"
+    evidence = f"these mended, matches in every pair; all other rows are right; {residual.text}"
+    where = Where(spec(positions), None)
+    text = f"in {which}, {message}"
+    return Explanation(Cause.COS_SIN_MISPAIRED, text, evidence, where=where, residual=residual)
+
+
+_LISTED = 6
+"""Runs of rows that are listed one by one."""
+
+
+def _cause(examination: Examination, place: int, message: str, pairs: Flags) -> Explanation:
+    """The mistake at this place of the list, in some of the pairs."""
+    residual = _residual(examination, place, pairs)
+    evidence = f"matches in every pair once this is mended; {residual.text}"
+    where = None
+    if not pairs.all():
+        wrong = np.flatnonzero(pairs)
+        message = f"in {pairs_text(wrong.tolist(), pairs.size)}, {message}"
+        where = Where(None, spec(wrong))
+    cause = Cause.COS_SIN_MISPAIRED
+    return Explanation(cause, message, evidence, where=where, residual=residual)
+
+
+def _explained_cells(
+    block: SubjectBlock, examination: Examination
+) -> Iterator[tuple[str, RealRows, Flags]]:
+    """What may stand at wrong places, by how much it misses a block, and which cells it explains.
+
+    The first is what is right. Shape: both (n, pairs).
+    """
+    reference = examination.reference
+    turned = without_growth(block, reference)  # (n, pairs)
+    mirrored = np.zeros_like(turned) if block.mirrored is None else block.mirrored
+    size = reference.scale
+    unit = reference.turns.at(block.positions) / size  # (n, pairs)
+    seen = np.ones(turned.shape, bool) if block.seen is None else block.seen
+    followed = reference.angle_positions(block.positions)
+    right = "", (unit.real, -unit.imag, unit.imag, unit.real), reference.frequencies
+    mistakes = wrong_places(reference, unit.real, unit.imag)
+    for message, (a, b, c, d), fastest in (right, *mistakes):
+        allowed = 2 * examination.tolerance.cells(followed, fastest)
+        z = size * ((a + d) + 1j * (c - b)) / 2
+        w = size * ((a - d) + 1j * (c + b)) / 2
+        if block.twist is None:
+            missed = np.abs(turned - z) + np.abs(mirrored - w)
+        else:
+            missed = np.abs(turned - z - w * block.twist)
+        yield message, np.where(seen, missed, 0.0), (missed <= allowed) | ~seen
+
+
+def _residual(
+    examination: Examination, place: int, pairs: Flags, *, of_rows: bool = False
+) -> Residual:
+    """What the mistake at this place of the list, in some pairs, leaves over at all positions.
+
+    With ``of_rows`` it is made in the rows alone that are not right.
+    """
+    turning = examination.subject.as_reference
+    assert turning is not None
+
+    def held() -> Iterator[tuple[Integers, RealRows, Flags]]:
+        for block in turning.blocks():
+            right, *_, wrong = islice(_explained_cells(block, examination), place + 1)
+            cells = pairs & ~right[2].all(axis=1, keepdims=True) if of_rows else pairs
+            missed, explained = (
+                np.where(cells, of_wrong, of_right)
+                for of_right, of_wrong in zip(right[1:], wrong[1:], strict=True)
+            )
+            yield block.positions, missed, explained
+
+    return Residual.measure(held())
+
+
+def wrong_places(
+    reference: Reference, cos: RealRows, sin: RealRows
+) -> Iterator[tuple[str, _Entries, Reals]]:
+    """What may stand in the matrices ((a, b), (c, d)) of the pairs instead.
+
+    With each comes the fastest frequency that a pair's entries have, which the tolerance follows.
+    """
+    own = reference.frequencies
+    none, same = 0 * cos, np.full_like(cos, 1 / reference.scale)
+    yield from _wrong_layouts(reference, cos, sin)
+    for message, entries in (
+        (
+            "both sines have the sign +: a minus is missing, or stands in half of the table too",
+            (cos, sin, sin, cos),
+        ),
+        ("both sines have the sign −: one minus too many", (cos, -sin, -sin, cos)),
+        ("the second columns have the wrong sign", (cos, -sin, -sin, -cos)),
+        ("a cosine has the wrong sign: pairs are mirrored", (cos, sin, sin, -cos)),
+        ("the first columns have the wrong sign", (-cos, sin, sin, cos)),
+        ("the sine is missing in the first column", (cos, none, sin, cos)),
+        ("the sine is missing in the second column", (cos, -sin, none, cos)),
+        ("the cosine is missing in the first column", (same, -sin, sin, cos)),
+        ("the cosine is missing in the second column", (cos, -sin, sin, same)),
+        ("the cosine stands for the sine in the first column", (cos, -cos, sin, cos)),
+        ("the cosine stands for the sine in the second column", (cos, -sin, cos, cos)),
+        ("the sine stands for the cosine in the first column", (sin, -sin, sin, cos)),
+        ("the sine stands for the cosine in the second column", (cos, -sin, sin, sin)),
+        (
+            "the vector itself is multiplied by the sines: nothing is rotated by a quarter",
+            (cos + sin, none, none, cos + sin),
+        ),
+        ("the two columns come out exchanged", (sin, cos, cos, -sin)),
+        (
+            "the vectors are added to what they are turned to, as to a residual",
+            (same + cos, -sin, sin, same + cos),
+        ),
+        ("there are cosines only", (cos, none, none, cos)),
+        ("there are sines only", (none, -sin, sin, none)),
+        ("only the first column is turned: the second stays as it is", (cos, -sin, none, same)),
+        ("only the second column is turned: the first stays as it is", (same, none, sin, cos)),
+        ("the first column becomes 0", (none, none, sin, cos)),
+        ("the second column becomes 0", (cos, -sin, none, none)),
+        ("the first column is put into both", (cos, -sin, cos, -sin)),
+        ("the second column is put into both", (sin, cos, sin, cos)),
+        ("the cosines have lost their sign: none is negative", (abs(cos), -sin, sin, abs(cos))),
+        ("the table of cosines stands for both", (cos, -cos, cos, cos)),
+        ("the table of sines stands for both", (sin, -sin, sin, sin)),
+        (
+            "the second columns are turned by the already turned first",
+            (cos, -sin, sin * cos, cos - sin * sin),
+        ),
+    ):
+        yield message, entries, own
+    for message, order in (
+        ("the sines are in reverse order of pairs", np.arange(own.size)[::-1]),
+        ("the sines are those of the pair before", np.roll(np.arange(own.size), 1)),
+        ("the sines are those of the pair after", np.roll(np.arange(own.size), -1)),
+    ):
+        other, fastest = sin[:, order], np.maximum(own, own[order])
+        yield message, (cos, -other, other, cos), fastest
+        other = cos[:, order]
+        yield message.replace("sines", "cosines"), (other, -sin, sin, other), fastest
+    yield from _wrong_halves(own, cos, sin)
+    if reference.scale != 1:
+        size = reference.scale
+        cosines, sines = "only the cosines carry", "only the sines carry"
+        yield f"{cosines} the attention factor", (cos, -sin / size, sin / size, cos), own
+        yield f"{sines} the attention factor", (cos / size, -sin, sin, cos / size), own
+        twice = "the attention factor is applied twice to the {}, and once to the {}"
+        yield twice.format("cosines", "sines"), (cos * size, -sin, sin, cos * size), own
+        yield twice.format("sines", "cosines"), (cos, -sin * size, sin * size, cos), own
+
+
+def _wrong_halves(
+    own: Reals, cos: RealRows, sin: RealRows
+) -> Iterator[tuple[str, _Entries, Reals]]:
+    """Cosines and sines in one table, which is cut into the two otherwise than it was put together.
+
+    Shape: (n, pairs) each, of a table (n, 2 pairs).
+    """
+    pairs = own.size
+    if pairs < 2:
+        return
+    beside, in_turn = np.concatenate([cos, sin], axis=1), np.stack([cos, sin], 2)
+    rates = np.concatenate([own, own])
+    for message, (c, s), fastest in (
+        (
+            "cosines stand before sines in one table, whose columns are taken in turn",
+            (beside[:, 0::2], beside[:, 1::2]),
+            np.maximum(rates[0::2], rates[1::2]),
+        ),
+        (
+            "cosines and sines stand in turn in one table, which is cut into halves",
+            np.split(in_turn.reshape(len(cos), 2 * pairs), 2, axis=1),
+            np.maximum(*np.split(np.repeat(own, 2), 2)),
+        ),
+    ):
+        yield message, (c, -s, s, c), fastest
+
+
+def _wrong_layouts(
+    reference: Reference, cos: RealRows, sin: RealRows
+) -> Iterator[tuple[str, _Entries, Reals]]:
+    """Full tables whose columns are not in the order in which columns are paired."""
+    right, pairs = reference.content.layout, reference.pairs
+    first, second = (
+        list(columns) for columns in paired_columns(right, pairs, reference.content.blocks)
+    )
+    frequencies = reference.frequencies[None]
+    for of_cos, of_sin in product(LAYOUTS, LAYOUTS):
+        if of_cos == of_sin == right or pairs < 2:
+            continue
+        c, s = _repeated(cos, of_cos), _repeated(sin, of_sin)
+        rates = [_repeated(frequencies, of_cos)[0], _repeated(frequencies, of_sin)[0]]
+        fastest = np.maximum.reduce(
+            [table_rates[columns] for table_rates in rates for columns in (first, second)]
+        )
+        message = (
+            f"the table of cosines is laid out as {of_cos}, that of sines as {of_sin}, and "
+            f"columns are paired as {right}"
+        )
+        yield message, (c[:, first], -s[:, first], s[:, second], c[:, second]), fastest
+
+
+def _repeated(values: RealRows, layout: str) -> RealRows:
+    return np.repeat(values, 2, axis=1) if layout == "interleaved" else np.tile(values, (1, 2))

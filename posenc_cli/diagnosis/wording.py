@@ -1,0 +1,398 @@
+"""Causes in words: what a claim says of a subject, with the residual that stands behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.diagnosis.claims import Claim
+from posenc_cli.diagnosis.defects import ENOUGH, TURNS, Defect
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.formats import (
+    CUT_BFLOAT16,
+    HALVES,
+    ROUNDED,
+    TF32S,
+    round_to_half,
+    whole_codes,
+)
+from posenc_cli.inference.parameter_differences import amplitude_origin
+from posenc_cli.inference.tolerance import unit
+from posenc_cli.positions import consecutive_ranges, range_texts
+from posenc_cli.records import Record, replace
+from posenc_cli.rotary.verdict import Explanation, Where, distinct_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.diagnosis.localise import Whole
+    from posenc_cli.formulas.declare import Coordinates
+    from posenc_cli.inference.fitting import Rotations
+    from posenc_cli.inference.position_maps import PositionMap
+    from posenc_cli.inference.rules import Alternative
+    from posenc_cli.inference.sample import Sample
+    from posenc_cli.numerics.arrays import Flags, Integers, Reals
+    from posenc_cli.rotary.residual import Residual
+    from posenc_cli.rotary.verdict import Examination
+
+MOST_ALIKE = 2
+"""Explanations that are named beside one that they equal."""
+
+_MOST_RANGES = 6  # of pairs, which a sentence can hold
+
+_FEW_PAIRS = 0.25
+"""Of all pairs: where a rule changes no more of them, these are where the cause is."""
+
+
+class Suspect(Record):
+    """What is diagnosed: a sample of the rows of a subject, all of them, and its rotations."""
+
+    examination: Examination
+    sample: Sample
+    whole: Whole
+    rotations: Rotations | None
+
+    def residual(self, defect: Defect) -> Residual:
+        """What a defect leaves over of all cells."""
+        return self.whole.residual(Claim(defect, self.sample.amplitude))
+
+
+def with_residual(explanation: Explanation, residual: Residual, *, others: int = 0) -> Explanation:
+    """The explanation, its residual in its evidence too, which it may share with others."""
+    text = residual.text
+    if others:
+        text = f"together with the other cause{'s' * (others > 1)}: {text}"
+    evidence = f"{explanation.evidence}; {text}" if explanation.evidence else text
+    return replace(explanation, evidence=evidence, residual=residual)
+
+
+def either(causes: list[Explanation], others: list[Explanation]) -> list[Explanation]:
+    """The causes, the first with those beside it that may be the reason in its place."""
+    first, *rest = causes
+    distinct = {word.message: word for word in others if word.message != first.message}
+    return [replace(first, alike=tuple(distinct.values())[:MOST_ALIKE]), *rest]
+
+
+def words_of(
+    claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool = False
+) -> Iterator[Explanation]:
+    """The causes of a claim, in words, each with the residual of all together."""
+    words = list(_words_of_claim(claim, suspect, residual, in_part=in_part))
+    for explanation in words:
+        yield with_residual(explanation, residual, others=len(words) - 1)
+
+
+def together(
+    claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool = False
+) -> Explanation:
+    """The causes of a claim, in words, as one."""
+    first, *others = _words_of_claim(claim, suspect, residual, in_part=in_part)
+    message = " and ".join(word.message for word in (first, *others))
+    return with_residual(replace(first, message=message), residual)
+
+
+def _words_of_claim(
+    claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool
+) -> Iterator[Explanation]:
+    """The causes of a claim, in words, without what it leaves over."""
+    if claim.amplitude != 0:
+        yield from _words_of_defect(claim, suspect, residual, in_part=in_part)
+        return
+    # Of some of the pairs zeros may be what was put there.
+    rows = in_part and claim.pairs is None
+    cause = Cause.UNINITIALISED if rows else Cause.UNKNOWN
+    yield Explanation(
+        cause, f"all values are 0{', as where nothing was written' if rows else ''}", ""
+    )
+
+
+def _words_of_defect(
+    claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool
+) -> Iterator[Explanation]:
+    """The causes of the parts of a defect, in words."""
+    defect, sample = claim.defect, suspect.sample
+    if in_part and claim.amplitude != sample.reference.scale:
+        amplitude = amplitude_cause(sample)
+        if amplitude is not None:
+            yield amplitude
+    if defect.turn != "right":
+        _, cause, message = TURNS[defect.turn]
+        yield Explanation(cause, message, "matches in every pair once this is mended")
+    if defect.frequencies is not None:
+        yield _frequency_cause(defect.frequencies, sample, claim.pairs)
+    along = sample.reference.coordinates
+    if defect.offset and along is not None:
+        followed = (
+            np.array(along.axes) if claim.pairs is None else np.array(along.axes)[claim.pairs]
+        )
+        message = f"coordinates are {offsets_text(along, defect.offset, followed)}"
+        yield Explanation(Cause.POSITION_OFFSET, message, "")
+    elif defect.offset:
+        explained = claim.missed(sample)[1].all(axis=1)
+        first = int(sample.positions[int(np.argmax(explained))])
+        yield Explanation(
+            Cause.POSITION_OFFSET,
+            f"positions are off by {defect.offset:+g}",
+            f"what stands at position {first} is the rotation of {first + defect.offset:.12g}",
+        )
+    if defect.moved is not None:
+        yield _moved_cause(claim, defect.moved, suspect)
+    yield from _words_of_roundings(defect, suspect, residual)
+    for cause, message, evidence in defect.words_of_one_table:
+        yield Explanation(cause, message, evidence)
+
+
+def _words_of_roundings(
+    defect: Defect, suspect: Suspect, residual: Residual
+) -> Iterator[Explanation]:
+    """The causes of what was rounded, in words."""
+    sample = suspect.sample
+    if defect.positions:
+        yield _collision_cause(defect.positions, both=defect.positions == defect.rates)
+    if defect.rates:
+        yield Explanation(
+            Cause.INV_FREQ_PRECISION,
+            f"the frequencies were rounded to {defect.rates}",
+            ratio_text(round_to_half(sample.reference.frequencies, defect.rates), sample)
+            if defect.frequencies is None and defect.rates != "float32"
+            else "",
+        )
+    if defect.angles:
+        yield Explanation(
+            Cause.POSITION_PRECISION,
+            f"the angles, position times frequency, were rounded to {defect.angles}",
+            f"compute angles in float{64 if defect.angles == 'float32' else 32}",
+        )
+    if defect.reduction is not None:
+        right = residual.of_cells - residual.cells
+        yield Explanation(
+            Cause.POSITION_PRECISION,
+            f"the angles, position times frequency, were {defect.reduction.name}",
+            f"{right} of {residual.of_cells} pairs of cells are those of such angles",
+        )
+    if defect.cells:
+        right = residual.of_cells - residual.cells
+        last = suspect.examination.subject.returned_half == defect.cells.name
+        rounded = "all values returned" if last else "cosines and sines"
+        wider = (
+            "" if suspect.examination.subject.dtype == defect.cells.name else ", and stored wider"
+        )
+        message = f"{rounded} were {defect.cells.done}{wider}"
+        if whole_codes(sample.factors):
+            cut = "" if defect.cells.how == ROUNDED else f", {defect.cells.how}"
+            message = (
+                f"cosines and sines are whole numbers: {sample.amplitude:g} times the right "
+                f"ones{cut}"
+            )
+        if defect.cells.factor is not None:
+            yield from _factor_of_product(defect.cells.factor, sample.reference.scale)
+        so = "so rounded" if defect.cells.how == ROUNDED else "so cut"
+        yield Explanation(
+            Cause.TABLE_PRECISION,
+            message,
+            f"{right} of {residual.of_cells} pairs of cells are the exact ones, {so}",
+            defect.cells.name
+            if defect.cells.how == ROUNDED and defect.cells.name in HALVES
+            else None,
+        )
+
+
+def _factor_of_product(factor: float, right: float) -> Iterator[Explanation]:
+    """The cause of a factor of finished cells, where it is another than the right one."""
+    applied, wanted = distinct_digits(factor, right)
+    if abs(factor - right) <= 2 * unit("float32") * right:
+        return
+    rounded = next((half for half in HALVES if factor == _rounded(right, half)), None)
+    message = f"the attention factor is {applied}, not {wanted}"
+    if rounded:
+        message = f"the attention factor {wanted} was rounded to {rounded}: {factor:.9g}"
+    yield Explanation(Cause.ATTENTION_FACTOR, message, f"cos and sin are multiplied by {applied}")
+
+
+def _rounded(number: float, half: str) -> float:
+    return float(round_to_half(np.array(number), half))
+
+
+def _moved_cause(claim: Claim, moved: PositionMap, suspect: Suspect) -> Explanation:
+    """Positions that are turned as others: how many of all are, and the first of them.
+
+    Where these begin past as many as the first call of a function had, that may be why.
+    """
+    count = rows = 0
+    shown: list[str] = []
+    ends: list[int] = []
+    for _, piece in suspect.whole.pieces():
+        turned_as = moved.at(piece.positions)
+        so = claim.missed(piece)[1].all(axis=1) | claim.defect.rounds  # (n,)
+        others = np.flatnonzero((turned_as != piece.positions) & so)
+        shown += [f"{piece.positions[row]} as {turned_as[row]}" for row in others[: 3 - len(shown)]]
+        ends += piece.positions[others[[0, -1]]].tolist() if others.size else []
+        count += others.size
+        rows += piece.positions.size
+    evidence = f"{count} of {rows} positions are turned as others are: {', '.join(shown)}"
+    first_rows = (suspect.examination.subject.call or {}).get("rows_of_first_call")
+    if ends and first_rows == min(ends):
+        evidence += f"; the first call had {first_rows} rows"
+    return Explanation(
+        Cause.POSITION_OFFSET,
+        moved.message,
+        evidence,
+        where=Where(f"{min(ends)}:{max(ends) + 1}", None) if ends else None,
+    )
+
+
+def _frequency_cause(rule: Alternative, sample: Sample, pairs: Flags | None) -> Explanation:
+    right = sample.reference.frequencies
+    values = rule.frequencies if pairs is None else np.where(pairs, rule.frequencies, right)
+    evidence = ratio_text(values, sample)
+    changed = np.flatnonzero(~np.isclose(values, right, rtol=1e-6, atol=0)).tolist()
+    changed = changed or np.flatnonzero(values != right).tolist()
+    message = rule.message
+    if not message:
+        has = "has another frequency" if len(changed) == 1 else "have other frequencies"
+        message = f"{pairs_text(changed, right.size)} {has}, by no known rule"
+    if rule.cause == Cause.SCALING_MISSING:
+        are = "is" if len(changed) == 1 else "are"
+        evidence = f"{pairs_text(changed, right.size)} {are} not scaled: {evidence}"
+    few = pairs is None and 0 < len(changed) <= _FEW_PAIRS * right.size
+    where = Where(None, spec(np.array(changed))) if few else None
+    return Explanation(rule.cause, message, evidence, rule.detail, where)
+
+
+def ratio_text(frequencies: Reals, sample: Sample) -> str:
+    """The pair whose frequency is farthest from the right one, in numbers."""
+    right = sample.reference.frequencies
+    changed = ~np.isclose(frequencies, right, rtol=1e-12, atol=0)
+    with np.errstate(all="ignore"):
+        ratios = np.abs(np.log(np.abs(frequencies / right)))
+    ratios = np.where(np.isfinite(ratios) & changed, ratios, -1)
+    pair = int(np.argmax(ratios))
+    if ratios[pair] < 0 and changed.any():
+        pair = int(np.argmax(changed))
+        return f"frequency of pair {pair}: {frequencies[pair]:.6g}, not {right[pair]:.6g}"
+    ratio = frequencies[pair] / right[pair] if right[pair] else float("inf")
+    times = f"{ratio:.4g}"
+    if times == "1":
+        times = distinct_digits(float(ratio), 1.0)[0]
+    frequency = distinct_digits(float(frequencies[pair]), float(right[pair]))[0]
+    return f"frequency of pair {pair}: {frequency}, {times} times the right one"
+
+
+_FIRST_LOST = {
+    "bfloat16": 257,
+    CUT_BFLOAT16: 257,
+    "float16": 2049,
+    **dict.fromkeys(TF32S, 2049),
+    "float32": 16777217,
+}
+"""The first whole number that a format has not."""
+
+
+def _collision_cause(dtype: str, *, both: bool) -> Explanation:
+    """The cause of positions in a format; ``both`` says that frequencies are in it as well."""
+    first = _FIRST_LOST[dtype]
+    evidence = f"positions collide from {first} on: {dtype} has no {first}"
+    if both:
+        evidence += "; so both factors of each angle were, as where matrices are multiplied so"
+    return Explanation(Cause.POSITION_PRECISION, f"positions were {dtype}", evidence)
+
+
+def amplitude_cause(sample: Sample) -> Explanation | None:
+    """The attention factor, where it is another and the size of all factors."""
+    amplitude, right = sample.amplitude, sample.reference.scale
+    if amplitude in (right, 0.0):
+        return None
+    missed = np.abs(np.abs(sample.factors[sample.seen]) - amplitude)
+    # One size, within some roundings of cosine, sine and factor each.
+    if np.mean(missed <= 8 * sample.tolerance.floor) < ENOUGH:
+        return None
+    known = [
+        (1.0, "is not applied"),
+        (right * right, "is applied twice"),
+        (right**0.5, "is applied by its square root"),
+        (1 / right, "divides, not multiplies"),
+    ]
+    how = next(
+        (text for value, text in known if right != 1 and abs(amplitude - value) < 1e-4 * value),
+        None,
+    ) or next(
+        (
+            f"was rounded to {half}: {amplitude:.9g}"
+            for half in HALVES
+            if abs(amplitude - _rounded(right, half)) <= sample.tolerance.floor
+        ),
+        None,
+    )
+    origin = "" if how else amplitude_origin(sample.reference, amplitude, sample.tolerance.floor)
+    applied, wanted = distinct_digits(amplitude, right)
+    scores = distinct_digits(amplitude * amplitude, right * right)
+    message = (
+        f"the attention factor {right:.6g} {how}"
+        if how
+        else f"the attention factor is {applied}, not {wanted}{origin}"
+    )
+    return Explanation(
+        Cause.ATTENTION_FACTOR,
+        message,
+        f"cos and sin are multiplied by {applied}: where those of q and k are, scores by "
+        f"{scores[0]}, not {scores[1]}",
+    )
+
+
+def coordinate_offset(along: Coordinates, offset: float, axis: int) -> str:
+    """By how much coordinates are off on an axis: as a file has them, else in patches of a grid.
+
+    Where a patch is one coordinate from the next, its number says that.
+    """
+    step = 1 if along.steps is None else along.steps[axis]
+    number = offset / step
+    if step in (1, along.denominator):
+        return f"{number:+.7g}"
+    return f"{number:+.7g} patch{'' if abs(number) == 1 else 'es'}"
+
+
+def offsets_text(along: Coordinates, offset: float, followed: Integers) -> str:
+    """That coordinates are off, on the axes that some pairs follow, in words that follow "are"."""
+    texts: dict[str, list[int]] = {}
+    for axis in np.unique(followed).tolist():
+        texts.setdefault(coordinate_offset(along, offset, axis), []).append(axis)
+    every = len(texts) == 1 and {*followed.tolist()} == {*along.axes}
+    return ", and ".join(
+        f"off by {text} on {'every axis' if every else axes_text(axes)}"
+        for text, axes in texts.items()
+    )
+
+
+def axes_text(axes: list[int]) -> str:
+    """Some axes by their numbers.
+
+    >>> axes_text([1]), axes_text([0, 2])
+    ('axis 1', 'axes 0, 2')
+    """
+    return f"ax{'i' if len(axes) == 1 else 'e'}s {', '.join(map(str, axes))}"
+
+
+def spec(numbers: Integers) -> str:
+    """Some numbers as --positions takes them.
+
+    >>> spec(np.array([1, 2, 3, 7]))
+    '1:4,7'
+    """
+    return ",".join(
+        str(run.start) if len(run) == 1 else f"{run.start}:{run.stop}"
+        for run in consecutive_ranges(numbers.tolist())
+    )
+
+
+def pairs_text(pairs: list[int], count: int) -> str:
+    """Some of so many pairs, as the subject of a sentence.
+
+    >>> pairs_text([7], 32), pairs_text([1, 2], 32)
+    ('pair 7 of 32', 'pairs 1–2 of 32')
+    """
+    texts = range_texts(pairs)
+    more = ["…"] * (len(texts) > _MOST_RANGES)
+    return (
+        f"pair{'' if len(pairs) == 1 else 's'} {', '.join(texts[:_MOST_RANGES] + more)} of {count}"
+    )

@@ -1,0 +1,391 @@
+"""What is tried of an array: in each form that it may be in, the likeliest hypotheses first.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.parameters import as_text
+from posenc_cli.identification.coarse_trials import coarse_hypotheses
+from posenc_cli.identification.exhaustive_check import census, row_positions
+from posenc_cli.identification.grids import MOST_PLACES, grid_hypotheses
+from posenc_cli.identification.matrix_forms import (
+    certain_forms,
+    frequencies_in_other_words,
+    possible_forms,
+    repeated_frequencies,
+)
+from posenc_cli.identification.other_matrices import row_hypotheses
+from posenc_cli.identification.score_profiles import BiasProfile, profiles_of
+from posenc_cli.identification.score_trials import score_census, try_scores
+from posenc_cli.identification.scores import bias_hypotheses, slope_hypotheses
+from posenc_cli.identification.sharpening import sharpened
+from posenc_cli.identification.waves import (
+    angle_hypotheses,
+    fallback_hypotheses,
+    frequency_hypotheses,
+    function_hypotheses,
+    hypotheses_of_most_pairs,
+    is_usual,
+    placed_hypotheses,
+    wave_hypotheses,
+)
+from posenc_cli.inference.trial import Hypothesis, Trial, try_hypothesis
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from posenc_cli.identification.exhaustive_check import Census
+    from posenc_cli.inference.evidence import Evidence
+    from posenc_cli.numerics.arrays import NumberArray
+
+MOST_TRIALS = 48
+"""Of one way to read an array: judgement, for a trial takes milliseconds, and the dearest fit by
+chance if any does."""
+MORE_TRIALS = 5
+"""After the first that fits: of plain ones that fit, some leave less over."""
+OTHER_READINGS = 1
+"""Trials of another way to read the array once something fits."""
+_MANY_CELLS, _MOSTLY_RIGHT = 16, 0.75
+"""So many cells, and of them the share that a written number gives, where low precision may be why
+it does not give all: one cell in many that is at a tie a fitted number gives by chance."""
+_MUCH_DEARER = 2.0
+"""Of the cost: judgement, what costs so much more is not believed in place of what fits."""
+_PLAIN = 4.0
+"""What a hypothesis costs that other forms of the array need not be tried beside: judgement, more
+than any rule with numbers that people use, and as much as the plainest with a mistake."""
+_NOTHING = (True, True, sys.maxsize, 0.0, math.inf, math.inf)
+"""The rank of no trial, behind all others."""
+_LEAST_NUMBERS = 3
+"""In a row: any two are a ladder of some base, and slopes of some largest bias."""
+_AXES_OF_IMAGES = 3
+"""Rows, columns and channels."""
+_LEAST_ROWS = 12
+"""Rows of which a half still shows the rates of waves."""
+
+
+class Attempt(Record):
+    """A trial, and what it takes to hold it against every cell."""
+
+    trial: Trial
+    evidence: Evidence
+    profile: BiasProfile | None = None
+
+    def census(self) -> Census | None:
+        """What the hypothesis leaves over of all cells, None where that cannot be known."""
+        slopes = self.trial.hypothesis.tables == ("slopes",)
+        if self.profile is not None or slopes:
+            return score_census(self.trial, self.profile, self.evidence)
+        return census(self.trial, self.evidence)
+
+
+def attempts_of_forms(evidence: Evidence, notes: list[str]) -> list[Attempt]:
+    """What was tried of an array and of the matrices that may be in it, the best first."""
+    known: list[list[Attempt]] = []
+    for inner in certain_forms(evidence):
+        known.append(attempts_of_forms(inner, notes))
+        if _is_plain(known[-1]):
+            return known[-1]
+    known.append(_attempts(evidence, notes))
+    fits_most = any(attempt.trial.fits_most for attempt in known[-1])
+    for inner in () if fits_most else possible_forms(evidence):
+        known.append(attempts_of_forms(inner, notes))
+        if _is_plain(known[-1]):
+            break
+    return min(known, key=lambda attempts: attempts[0].trial.rank if attempts else _NOTHING)
+
+
+def _is_plain(attempts: Sequence[Attempt]) -> bool:
+    """Whether something fits with numbers that people use, and nothing wrong."""
+    return any(a.trial.fits and a.trial.hypothesis.cost < _PLAIN for a in attempts)
+
+
+def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
+    """What was tried, the best first."""
+    if len(evidence.shape) == 1:
+        return _row_attempts(evidence, notes) if evidence.moderate else []
+    if len(evidence.shape) > 2:
+        return _cube_attempts(evidence, notes)
+    attempts = _matrix_attempts(evidence)
+    if evidence.blank_rows == (0,) and not any(attempt.trial.fits for attempt in attempts):
+        rest = replace(
+            evidence, arrays=tuple(a[1:] for a in evidence.arrays), skipped=evidence.skipped + 1
+        )
+        without = _matrix_attempts(rest)
+        if without and without[0].trial.fits:
+            return without
+    return attempts
+
+
+def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
+    """One row of numbers: frequencies, slopes, frequencies in other words, or a row of a table."""
+    if evidence.count < _LEAST_NUMBERS:
+        usual = [slopes for slopes in slope_hypotheses(evidence) if slopes.cost < 1]
+        if not usual:
+            notes.append("two numbers show too little to choose: they may be of any ladder")
+        return _attempt_all(usual, evidence, None)
+    if len(evidence.arrays) > 1:
+        return _placed_row_attempts(evidence, notes) or []
+    hypotheses = [*frequency_hypotheses(evidence), *slope_hypotheses(evidence)]
+    attempts = _attempt_all(hypotheses, evidence, None)
+    if attempts and attempts[0].trial.fits:
+        if attempts[0].trial.hypothesis.uncertainty:
+            return _attempts_in_other_words(evidence, attempts)
+        return attempts
+    for repeated in repeated_frequencies(evidence):
+        of_half = _attempt_all(frequency_hypotheses(repeated), repeated, None)
+        if of_half and of_half[0].trial.fits:
+            return of_half
+    placed = _placed_row_attempts(evidence, notes)
+    return _attempts_in_other_words(evidence, attempts) if placed is None else placed
+
+
+def _placed_row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt] | None:
+    """One row of a table, wherever it stands; none where several fit, None where nothing does."""
+    row = replace(evidence, arrays=tuple(array[None] for array in evidence.arrays))
+    placed = _attempt_all(placed_hypotheses(row), row, None)
+    fitting = [attempt.trial for attempt in placed if attempt.trial.fits]
+    if not fitting:
+        return None
+    if all(_same_rates(fitting[0], trial) for trial in fitting[1:]):
+        return placed
+    texts = list(dict.fromkeys(_row_text(trial) for trial in fitting))
+    notes.append(f"one row shows too little to choose: {' and '.join(texts[:2])} fit it")
+    return []
+
+
+def _attempts_in_other_words(evidence: Evidence, attempts: list[Attempt]) -> list[Attempt]:
+    """Usual frequencies as periods or logarithms; other attempts where they are none."""
+    for inner in frequencies_in_other_words(evidence):
+        hypotheses = [each for each in frequency_hypotheses(inner) if is_usual(each)]
+        of_words = _attempt_all(hypotheses, inner, None)
+        if of_words and of_words[0].trial.fits:
+            return of_words
+    return attempts
+
+
+def _same_rates(a: Trial, b: Trial) -> bool:
+    """Whether two trials put the same waves at the same positions."""
+    first, second = a.bound.content.waves, b.bound.content.waves
+    where, there = a.hypothesis.positions, b.hypothesis.positions
+    if first is None or second is None or where is None or there is None:
+        return False
+    same = np.array_equal(np.asarray(first.frequencies(np)), np.asarray(second.frequencies(np)))
+    return same and np.array_equal(where, there)
+
+
+def _row_text(trial: Trial) -> str:
+    """A trial of one row, as a note names it."""
+    assert trial.hypothesis.positions is not None
+    base = trial.bound.params.get("base")
+    of_base = "" if base is None else f" of base {as_text(base)}"
+    return f"{trial.bound.scheme.name}{of_base} at position {trial.hypothesis.positions[0]}"
+
+
+def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
+    attempts = _bias_attempts(evidence)
+    if not evidence.moderate:
+        return attempts
+    attempts += _wave_and_row_attempts(evidence)
+    if not _is_settled(attempts):
+        attempts += _attempt_all(fallback_hypotheses(evidence), evidence, None)
+    # Columns that fit may be those in which two rules hardly differ, and a grid of one axis a line.
+    if not any(
+        each.trial.fits_most_rows
+        and not each.trial.strained
+        and (each.trial.fits or each.trial.hypothesis.cost < _MUCH_DEARER)
+        for each in attempts
+    ):
+        attempts += _attempts_of_parts(evidence)
+    if not any(attempt.trial.fits_most for attempt in attempts):
+        attempts += _attempt_all(hypotheses_of_most_pairs(evidence), evidence, None)
+    if not any(attempt.trial.fits_most for attempt in attempts):
+        nearest = [attempt.trial for attempt in sorted(attempts, key=_rank)]
+        attempts += _attempt_all(coarse_hypotheses(nearest, evidence), evidence, None)
+    if not _is_plain(attempts):
+        attempts += _attempt_all(placed_hypotheses(evidence), evidence, None)
+    return sorted(attempts, key=_rank)
+
+
+def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
+    attempts = _attempt_all(row_hypotheses(evidence), evidence, None)
+    attempts += _attempt_all(angle_hypotheses(evidence), evidence, None)
+    if any(attempt.trial.fits and attempt.trial.equal == 1 for attempt in attempts):
+        return attempts
+    for groups in (
+        wave_hypotheses(evidence),
+        (grid_hypotheses(evidence),),
+        function_hypotheses(evidence),
+    ):
+        for group in groups:
+            more = OTHER_READINGS if _is_settled(attempts) else MORE_TRIALS
+            attempts += _attempt_all(group, evidence, None, ordered=True, more=more)
+        if _is_settled(attempts):
+            break  # what pairs of columns explain, no column does alone
+    return attempts
+
+
+def _is_settled(attempts: Sequence[Attempt]) -> bool:
+    """Whether something fits that needs no fitted number and tolerance at once."""
+    return any(attempt.trial.fits and not attempt.trial.strained for attempt in attempts)
+
+
+def _attempts_of_parts(evidence: Evidence) -> list[Attempt]:
+    """Attempts that some of the rows suggest, for others may be damaged."""
+    rows = evidence.rows
+    if rows.size < _LEAST_ROWS:
+        return []
+    half = rows.size // 2
+    for half_rows in (rows[:half], rows[half:]):
+        part = replace(evidence, only=half_rows)
+        trials = [attempt.trial for attempt in _wave_and_row_attempts(part)]
+        fitting = [trial for trial in trials if trial.fits]
+        hypotheses = []
+        for hypothesis in (trial.hypothesis for trial in fitting):
+            where = row_positions(hypothesis, part)
+            if where is not None:
+                hypotheses.append(replace(hypothesis, positions=where(rows)))
+        attempts = _attempt_all(hypotheses, evidence, None)
+        if any(attempt.trial.fits_most for attempt in attempts):
+            return attempts
+    return []
+
+
+def _bias_attempts(evidence: Evidence) -> list[Attempt]:
+    attempts: list[Attempt] = []
+    for profile in profiles_of(evidence):
+        attempts += _attempt_all(bias_hypotheses(profile, evidence), evidence, profile)
+    return sorted(attempts, key=_rank)
+
+
+def _cube_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
+    """Three axes or more: rows of a batch of one, heads of a bias, or a grid of vectors."""
+    attempts = []
+    batch = evidence.shape[1] == 1
+    if batch:
+        rows = tuple(array[:, 0] for array in evidence.arrays)
+        attempts = _attempts(replace(evidence, arrays=rows), notes)
+        if any(attempt.trial.fits_most for attempt in attempts):
+            return attempts
+    attempts = sorted([*attempts, *_bias_attempts(evidence)], key=_rank)
+    if any(attempt.trial.fits for attempt in attempts) or batch:
+        return attempts
+    for text, flat in _flattened(evidence):
+        attempts_of_grid = _matrix_attempts(replace(evidence, arrays=flat))
+        if attempts_of_grid and attempts_of_grid[0].trial.fits_most:
+            notes.append(f"the axes are {text}; rows are counted along the first two of these")
+            return attempts_of_grid
+    return attempts
+
+
+def _flattened(evidence: Evidence) -> Iterator[tuple[str, tuple[NumberArray, ...]]]:
+    """The matrices of a grid of vectors, whose places are counted along its axes in turn."""
+    axes = len(evidence.shape)
+    grid = "rows and columns" if axes == _AXES_OF_IMAGES else "those of the grid"
+    ways = [(f"{grid.replace(' and', ',')} and channels", axes - 1)]
+    ways += [("rows, columns and two of channels", axes - 2)] if axes > _AXES_OF_IMAGES else []
+    for text, kept in ways:
+        places = math.prod(evidence.shape[:kept])
+        if places <= MOST_PLACES:
+            yield text, tuple(array.reshape(places, -1) for array in evidence.arrays)
+    first, rest = evidence.shape[0], math.prod(evidence.shape[1:])
+    if rest <= MOST_PLACES:
+        turned = tuple(np.ascontiguousarray(a.reshape(first, -1).T) for a in evidence.arrays)
+        yield f"channels, {grid}", turned
+
+
+def _attempt_all(
+    hypotheses: Iterable[Hypothesis],
+    evidence: Evidence,
+    profile: BiasProfile | None,
+    *,
+    ordered: bool = False,
+    more: int = MORE_TRIALS,
+) -> list[Attempt]:
+    """The trials of hypotheses from the plainest on, until one fits and ``more`` were tried.
+
+    ``ordered`` hypotheses come so; others are sorted.
+    """
+    if not ordered:
+        hypotheses = sorted(hypotheses, key=lambda hypothesis: hypothesis.cost)
+    trials: list[Trial] = []
+    best: Trial | None = None
+    left = more
+    for hypothesis in _distinct_hypotheses(hypotheses):
+        if len(trials) >= MOST_TRIALS or (best is not None and _is_enough(best, hypothesis, left)):
+            break
+        try:
+            if profile is not None or hypothesis.tables == ("slopes",):
+                trial = try_scores(hypothesis, profile, evidence)
+            else:
+                trial = try_hypothesis(hypothesis, evidence)
+                if best is None or best.equal < 1 or best.hypothesis.cost >= _PLAIN:
+                    trial = sharpened(trial, evidence)
+        except InvalidInput:
+            continue
+        trials.append(trial)
+        left -= best is not None
+        if trial.fits and (best is None or trial.rank < best.rank):
+            best, left = trial, more
+    if best is not None and not ordered:
+        trials += _with_all_right(best, hypotheses, evidence)
+    return [
+        Attempt(trial, evidence, profile) for trial in sorted(trials, key=lambda trial: trial.rank)
+    ]
+
+
+def _with_all_right(
+    best: Trial, hypotheses: Iterable[Hypothesis], evidence: Evidence
+) -> Iterator[Trial]:
+    """The trial of a fitted number that gives all of many cells, where one people write does not.
+
+    What code in low precision rounds otherwise no single number gives.
+    """
+    written = best.hypothesis
+    if best.equal > _MOSTLY_RIGHT or written.uncertainty or evidence.count < _MANY_CELLS:
+        return
+    for hypothesis in hypotheses:
+        others = {k: v for k, v in written.given.items() if k not in hypothesis.uncertainty}
+        alike = (hypothesis.scheme, hypothesis.tables) == (written.scheme, written.tables)
+        if hypothesis.uncertainty and alike and hypothesis.given.items() >= others.items():
+            trial = sharpened(try_hypothesis(hypothesis, evidence), evidence)
+            if trial.fits and trial.equal == 1:
+                yield trial
+
+
+def _rank(attempt: Attempt) -> tuple[object, ...]:
+    return attempt.trial.rank
+
+
+def _is_enough(best: Trial, following: Hypothesis, more: int) -> bool:
+    """Whether what follows is too special to be believed in place of what fits."""
+    dearer = following.cost - best.hypothesis.cost
+    return more <= 0 or dearer > _MUCH_DEARER or (best.equal == 1 and dearer >= 1)
+
+
+def _distinct_hypotheses(hypotheses: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
+    """Hypotheses in their order, none of them twice."""
+    seen = set()
+    for hypothesis in hypotheses:
+        where = None if hypothesis.positions is None else hypothesis.positions.tobytes()
+        key = (
+            hypothesis.scheme,
+            repr(sorted(hypothesis.given.items())),
+            hypothesis.tables,
+            where,
+            hypothesis.wrong,
+            hypothesis.denominator,
+            hypothesis.multiplier,
+            hypothesis.cells and hypothesis.cells.done,
+        )
+        if key not in seen:
+            seen.add(key)
+            yield hypothesis

@@ -1,0 +1,512 @@
+"""Which encoding an array is: hypotheses tried, the one that leaves least over believed.
+
+Owns the choice among hypotheses and what is said of the one that fits: its parameters, the model it
+belongs to, the positions of its rows, and the command that writes the same array. What leaves more
+over than the number format explains is not identified, however near it comes.
+
+Hypotheses stand in the order of what they leave to be said: the bits that all cells are off by
+together (``bits_of_difference``), a cell that is wrong being 64 at most. One that leaves more than
+twice the least, and what a fitted number takes besides, is outdone: a table that equals an encoding
+but for a row is that encoding, damaged, and not another which comes within the tolerance of float32
+code everywhere. Of those that are not outdone what fits comes first, then what is plain.
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.analysis.sampling import positions_of
+from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.formulas.parameters import brief_text
+from posenc_cli.identification.attempts import attempts_of_forms
+from posenc_cli.identification.commands import commands_of
+from posenc_cli.identification.exhaustive_check import position_rounding
+from posenc_cli.inference.candidates import wider_ladders
+from posenc_cli.inference.evidence import Evidence
+from posenc_cli.inference.presets import models_of, same_cells
+from posenc_cli.inference.trial import (
+    MOST_BITS,
+    MOST_COLUMNS,
+    UNREDUCED_TABLES,
+    Hypothesis,
+)
+from posenc_cli.positions import FALLING_POSITIONS, Positions
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from posenc_cli.files.reading import Loaded
+    from posenc_cli.identification.attempts import Attempt
+    from posenc_cli.identification.exhaustive_check import Census
+    from posenc_cli.inference.evidence import StatedEncoding
+
+SHOWN = 5
+"""Candidates in a report."""
+_OUTDONE, _ALLOWED_BITS = 2.0, MOST_BITS
+"""Times the least bits, and bits besides: noise differs less, and a number more is a fitted one."""
+_GIVEN = 0.97
+"""Of the cells: a fitted number gives so many of a table that is correctly rounded."""
+_ROWS_AT_ONCE = 1 << 16
+"""Rows whose rounded positions are looked at together: half a mebibyte."""
+_MOST_CELLS = 1 << 26
+"""Cells that are read again for candidates but the first, which is always held against all."""
+
+
+class Candidate(Record):
+    """One hypothesis in words and numbers; ``params`` are those that the array shows.
+
+    ``census`` is what it leaves over of all cells, None where only the sample was compared; the
+    numbers then are the sample's, of ``compared`` rows. ``exact`` says that every cell is the
+    correctly rounded value. ``positions`` are those of all rows, None where they are not regular
+    and too many to list. ``uncertainty`` says how far a fitted parameter may be off. ``models``
+    are those whose own table every cell equals, but in rows that do not fit; ``fitting_models``
+    those whose table fits as this does.
+    ``bits`` are what all cells are off by together, as far as they were compared; a candidate that
+    leaves far more of them than another that fits, or does but for some rows, is ``outdone``.
+    ``commands`` write what the cells were compared with, one for each file; empty where posenc
+    has no command for it. Where the file holds it in other ``forms``, or ``multiplied`` by a
+    number, they write what stands behind these. ``coarse`` says that one of the forms is a format
+    that cells are kept in. ``wrong_pairs`` of its ``pairs`` of columns hold
+    the cells that do not fit, where those of all others fit.
+    """
+
+    scheme: str
+    params: dict[str, Any]
+    tables: tuple[str | None, ...]
+    layout: str | None
+    positions: Positions | None
+    head: int | None
+    residual: float
+    ratio: float
+    equal: float
+    arithmetic: str | None
+    rounded: str
+    attention_factor: float | None
+    uncertainty: dict[str, float]
+    notes: tuple[str, ...]
+    wrong: tuple[str, ...]
+    models: tuple[str, ...]
+    fitting_models: tuple[str, ...]
+    commands: tuple[str, ...]
+    compared: int
+    fits_sample: bool
+    census: Census | None
+    bits: float
+    forms: tuple[str, ...] = ()
+    multiplied: float = 1.0
+    outdone: bool = False
+    wrong_pairs: tuple[int, ...] = ()
+    pairs: int = 0
+    coarse: bool = False
+
+    @property
+    def as_written(self) -> bool:
+        """Whether posenc writes the array in this form."""
+        return not self.forms and self.multiplied == 1 and self.tables[0] not in UNREDUCED_TABLES
+
+    @property
+    def fits(self) -> bool:
+        """Whether no cell is farther off than the number format and right code explain."""
+        return self.census is not None and self.fits_sample and self.census.fits
+
+    @property
+    def exact(self) -> bool:
+        """Whether every cell is the correctly rounded value."""
+        return (
+            self.fits
+            and self.arithmetic == "exact"
+            and self.as_written
+            and not self.wrong
+            and self.census is not None
+            and self.census.all_equal
+        )
+
+    @property
+    def fits_rows(self) -> bool:
+        """Whether it fits but for some rows, and not by chance in the others."""
+        tally = self.census
+        return tally is not None and not self.fits and tally.fits_many
+
+    @property
+    def fits_pairs(self) -> bool:
+        """Whether it fits in every row but for some pairs of columns."""
+        return not self.fits and not self.fits_rows and bool(self.wrong_pairs)
+
+
+class Identification(Record):
+    """What an array is, as far as hypotheses go.
+
+    ``candidates`` are what was tried and came nearest, the best first; the first is what the array
+    is if it fits.
+    """
+
+    stored: str
+    shape: tuple[int, ...]
+    candidates: tuple[Candidate, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def match(self) -> Candidate | None:
+        """What the array is; None where nothing fits."""
+        return self.candidates[0] if self.candidates and self.candidates[0].fits else None
+
+    @property
+    def nearest(self) -> Candidate | None:
+        """What the array would be but for some rows or pairs; None where nothing is."""
+        best = self.candidates[0] if self.candidates else None
+        return best if best and (best.fits_rows or best.fits_pairs) else None
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What tells an encoding from others, as texts: its scheme, parameters and table.
+
+        Empty where the array is none; a setting is where it is not shown, or is the usual one.
+        """
+        best = self.match or self.nearest
+        if best is None:
+            return {}
+        positions = best.positions
+        evenly = positions is not None and len(positions.ranges) == 1
+        return {
+            "scheme": best.scheme,
+            **settings_of({k: v for k, v in best.params.items() if k != "layout"}),
+            "layout": best.layout or "",
+            "table": " and ".join(table for table in best.tables if table),
+            "head": "" if best.head is None else str(best.head),
+            "positions": str(positions) if evenly else "",
+            "arithmetic": "" if best.arithmetic in ("exact", None) else best.arithmetic,
+        }
+
+    @property
+    def summary(self) -> str:
+        """What the array is in one line, with what it leaves over of all rows."""
+        best = self.match or self.nearest
+        if best is None or best.census is None:
+            return "no encoding that posenc knows"
+        multiplied = [] if best.multiplied == 1 else [f"multiplied by {best.multiplied:.9g}"]
+        misfits = best.census.misfits
+        but = "" if best.fits else f", {misfits} of which do not fit"
+        if best.fits_pairs:
+            but = f", {len(best.wrong_pairs)} of {best.pairs} pairs of columns do not fit"
+        said = self.settings.items()
+        texts = [f"{name} {value}" for name, value in said if name != "scheme" and value]
+        name = ", ".join([best.scheme, *texts, *best.forms, *multiplied, *best.wrong])
+        compared = f"all {best.compared} rows compared{but}"
+        as_well = [c.scheme for c in self.candidates if c.fits and c.bits == best.bits]
+        others = [other for other in dict.fromkeys(as_well) if other != best.scheme]
+        do = "fits" if len(others) == 1 else "fit"
+        alike = f"; {' and '.join(others)} {do} as well" if best.fits and others else ""
+        return f"{name} ({compared}; largest difference {best.residual:.3g}){alike}"
+
+
+def settings_of(params: Mapping[str, Any]) -> dict[str, str]:
+    """Parameters as texts, empty where they have no value."""
+    return {name: "" if value is None else brief_text(value) for name, value in params.items()}
+
+
+def identify_files(
+    loaded: Sequence[Loaded], *, stated: tuple[StatedEncoding, ...] = ()
+) -> Identification:
+    """What one array, or a table of cosines and one of sines, is; ``stated`` is tried first.
+
+    Raises: InvalidInput for two arrays of different shapes, or of complex numbers.
+    """
+    shapes = {file.values.shape for file in loaded}
+    if len(shapes) > 1:
+        texts = ["×".join(map(str, file.values.shape)) for file in loaded]
+        raise InvalidInput(
+            f"FILE and FILE2 must have one shape, not {' and '.join(texts)}",
+            hint="FILE2 is the table of sines of FILE",
+        )
+    for file in loaded if len(loaded) > 1 else ():
+        if file.values.dtype.kind == "c":
+            raise InvalidInput(
+                f"{quoted_name(file.path)}: holds complex numbers, which are cosines and sines in "
+                "one",
+                hint="FILE2 is the table of sines of FILE",
+            )
+    identification = identify(Evidence.of(loaded, stated=stated))
+    return replace(identification, shape=loaded[0].values.shape)
+
+
+def identify(evidence: Evidence) -> Identification:
+    """What the arrays of some evidence are.
+
+    >>> rows = np.arange(64)[:, None] * 10_000.0 ** -(np.arange(8) / 8)
+    >>> table = np.concatenate([np.cos(rows), np.sin(rows)], axis=1).astype(np.float32)
+    >>> found = identify(Evidence.of_arrays(table)).match
+    >>> found.scheme, found.params["base"], found.tables
+    ('rope', 10000.0, ('cos-sin',))
+    """
+    notes: list[str] = []
+    # Hypotheses that are far off divide by nothing and overflow; what they leave over tells.
+    with np.errstate(all="ignore"):
+        if 0 in evidence.shape:
+            return Identification(evidence.stored, evidence.shape, (), ("it holds no numbers",))
+        if not any(np.isfinite(sample).any() for sample in evidence.sample):
+            note = "all that was looked at is NaN or infinite: it holds no numbers"
+            return Identification(evidence.stored, evidence.shape, (), (note,))
+        if _is_constant(evidence):
+            notes.append("the numbers looked at are one and the same, which shows no rule")
+            return Identification(evidence.stored, evidence.shape, (), tuple(notes))
+        attempts = attempts_of_forms(evidence, notes)
+        candidates = _candidates(attempts)
+    return Identification(evidence.stored, evidence.shape, tuple(candidates), tuple(notes))
+
+
+def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
+    """The best attempts, each held against every cell where that is not too much, best first."""
+    candidates: list[Candidate] = []
+    counts: list[tuple[Attempt, Census | None]] = []
+    left = _MOST_CELLS
+    for attempt in _distinct_attempts(_sort_by_evidence(attempts))[:SHOWN]:
+        tally = None
+        if attempt.trial.fits_most:
+            alike = [count for other, count in counts if same_cells(other.trial, attempt.trial)]
+            cells = sum(array.size for array in attempt.evidence.arrays)
+            if alike:
+                tally = alike[0]
+            elif not counts or cells <= left:
+                tally = attempt.census()
+                left -= cells
+            counts.append((attempt, tally))
+        candidates.append(_candidate(attempt, tally))
+    believed = [
+        c.bits
+        for c in candidates
+        if (c.fits or c.fits_rows or c.fits_pairs)
+        and not _is_fitted_roughly(c.uncertainty, c.equal)
+    ]
+    judged = [
+        replace(candidate, outdone=_is_outdone(candidate.bits, believed))
+        for candidate in candidates
+    ]
+    judged.sort(key=_standing)
+    plain = bool(judged) and judged[0].fits and not judged[0].wrong
+    return [each for each in judged if not (plain and each.fits and each.wrong)]
+
+
+def _is_outdone(bits: float, others: Sequence[float]) -> bool:
+    """Whether one of others leaves so much less to be said that chance does not explain it."""
+    return bits > _OUTDONE * min(others, default=bits) + _ALLOWED_BITS
+
+
+def _is_fitted_roughly(uncertainty: Mapping[str, float], equal: float) -> bool:
+    """Whether a number was fitted that does not give the cells: it outdoes no plain one."""
+    return bool(uncertainty) and equal < _GIVEN
+
+
+def _sort_by_evidence(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Attempts as they stand by the sample: outdone ones behind those that are not."""
+    trials = [attempt.trial for attempt in attempts]
+    believed = [
+        trial.bits
+        for trial in trials
+        if trial.fits_most
+        and trial.read_off is None
+        and not _is_fitted_roughly(trial.hypothesis.uncertainty, trial.equal)
+    ]
+
+    def standing(attempt: Attempt) -> bool:
+        return not attempt.trial.fits_most or _is_outdone(attempt.trial.bits, believed)
+
+    return sorted(attempts, key=standing)
+
+
+def _standing(candidate: Candidate) -> tuple[bool, bool, bool, bool, int, bool]:
+    """What sorts candidates: those not outdone, those that fit, those but for the fewest rows.
+
+    Of those that fit come first the ones that call no values misplaced, then those that give
+    every cell.
+    """
+    misfits = candidate.census.misfits if candidate.census and candidate.fits_rows else 0
+    believed = candidate.fits or candidate.fits_rows or candidate.fits_pairs
+    nearly = not candidate.fits or candidate.bits > 0
+    doubted, wrong = not believed or candidate.outdone, bool(candidate.wrong)
+    return doubted, not believed, not candidate.fits, wrong, misfits, nearly
+
+
+def _is_constant(evidence: Evidence) -> bool:
+    """Whether all that was looked at is one number, which any table may hold, but zero."""
+    first = evidence.sample[0].reshape(-1)[:1]
+    return bool(first.all() and all((sample == first).all() for sample in evidence.sample))
+
+
+def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Attempts without those that say the same again."""
+    distinct, seen = [], set()
+    for attempt in attempts:
+        trial = attempt.trial
+        bound, hypothesis = trial.bound, trial.hypothesis
+        shown = {k: v for k, v in bound.params.items() if k not in hypothesis.hidden}
+        where = None if hypothesis.positions is None else hypothesis.positions.tobytes()
+        key = (
+            *(bound.scheme.name, repr(shown), hypothesis.tables, hypothesis.wrong),
+            *(
+                hypothesis.denominator,
+                hypothesis.multiplier,
+                _format_text(hypothesis),
+                where if attempt.evidence.count == 1 else None,
+            ),
+        )
+        if key not in seen:
+            seen.add(key)
+            distinct.append(attempt)
+    return distinct
+
+
+def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
+    trial, evidence = attempt.trial, attempt.evidence
+    hypothesis, bound = trial.hypothesis, trial.bound
+    content, rotary = bound.content, bound.scheme.kind == "rotary"
+    params = {name: v for name, v in bound.params.items() if name not in hypothesis.hidden}
+    positions = _positions(hypothesis, evidence)
+    scale = None
+    columns = content.waves is not None
+    if content.waves is not None and rotary and hypothesis.tables != ("inv-freq",):
+        scale = float(content.waves.scale)
+    equal_models, fitting_models = _models(attempt, tally)
+    wrong_pairs = _wrong_pairs(attempt, tally)
+    return Candidate(
+        scheme=bound.scheme.name,
+        params=params,
+        tables=hypothesis.tables,
+        layout=params.get("layout") if columns else None,
+        positions=positions,
+        head=hypothesis.head,
+        residual=trial.residual if tally is None else tally.residual,
+        ratio=trial.ratio if tally is None else tally.ratio,
+        equal=trial.equal if tally is None else tally.equal / max(tally.cells, 1),
+        arithmetic=trial.arithmetic if trial.read_off is None else None,
+        rounded=trial.rounded.name,
+        attention_factor=scale,
+        uncertainty={k: float(v) for k, v in hypothesis.uncertainty.items() if v},
+        notes=(
+            *hypothesis.notes,
+            *wider_ladders(bound),
+            *_irregularity_notes(hypothesis, evidence, positions),
+            *_progression_notes(bound.scheme.kind, positions),
+            *_omissions(attempt, tally),
+        ),
+        wrong=hypothesis.wrong,
+        models=equal_models,
+        fitting_models=fitting_models,
+        commands=commands_of(trial, evidence, positions),
+        compared=int(evidence.rows.size) if tally is None else tally.rows,
+        fits_sample=trial.fits,
+        census=tally,
+        bits=trial.bits if tally is None else tally.bits,
+        forms=(*evidence.forms, *_format_text(hypothesis)),
+        multiplied=hypothesis.multiplier,
+        coarse=hypothesis.cells is not None,
+        wrong_pairs=wrong_pairs,
+        pairs=content.waves.count if content.waves is not None else 0,
+    )
+
+
+def _format_text(hypothesis: Hypothesis) -> tuple[str, ...]:
+    """The coarse format that cells are kept in, in words."""
+    return () if hypothesis.cells is None else (hypothesis.cells.done,)
+
+
+def _wrong_pairs(attempt: Attempt, tally: Census | None) -> tuple[int, ...]:
+    """The pairs that hold all cells that do not fit, where most pairs hold none."""
+    content, tables = attempt.trial.bound.content, attempt.trial.hypothesis.tables
+    if tally is None or tally.fits or content.waves is None:
+        return ()
+    if not content.columns(tables[0]).placements:
+        return ()
+    wrong = tally.wrong_pairs(content, tables)
+    return wrong if len(wrong) <= (1 - MOST_COLUMNS) * content.waves.count else ()
+
+
+def _models(attempt: Attempt, tally: Census | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The models whose own table all rows that fit equal, and those whose table these fit."""
+    trial = attempt.trial
+    if tally is None or trial.hypothesis.wrong or trial.hypothesis.cells or not tally.fits_many:
+        return (), ()
+    names = models_of(trial)
+    if tally.loose == 0 and trial.read_off is None:
+        return names, ()
+    return (), names
+
+
+def _omissions(attempt: Attempt, tally: Census | None) -> Iterator[str]:
+    """What was not compared with the hypothesis, each with how much it is."""
+    blank = [] if attempt.evidence.forms else [*range(attempt.evidence.skipped)]
+    blank += tally.padding if tally else ()
+    if blank:
+        rows = " and ".join(f"row {row}" for row in blank)
+        holds = "holds" if len(blank) == 1 else "hold"
+        yield f"{rows} {holds} zeros, as of a class or padding token; the others were compared"
+    if tally is not None and tally.hidden:
+        hides = "1 cell" if tally.hidden == 1 else f"{tally.hidden} cells"
+        yield f"a mask hides {hides}; the other {tally.cells} were compared"
+    if attempt.profile is not None and attempt.profile.causal:
+        yield "keys to the right have 0, as behind a causal mask"
+
+
+def _positions(hypothesis: Hypothesis, evidence: Evidence) -> Positions | None:
+    """The positions of all rows: evenly spaced, or as many as can be listed.
+
+    Of a bias they are those of queries and keys; of a relative scheme offsets.
+    """
+    where = hypothesis.positions
+    if where is None:
+        return None
+    if (hypothesis.tables == (None,) and len(evidence.shape) == 3) or hypothesis.head is not None:
+        return Positions.contiguous(0, evidence.shape[-1])
+    rows, count = evidence.rows, evidence.count
+    if where.size != rows.size:
+        rows, count = np.arange(where.size), where.size
+    if where.size == 1:
+        return Positions.contiguous(int(where[0]), 1)
+    step = (int(where[1]) - int(where[0])) // max(int(rows[1] - rows[0]), 1)
+    first = int(where[0]) - step * int(rows[0])
+    if step != 0 and np.array_equal(where, first + step * rows):
+        evenly = Positions.evenly(first, step, count, hypothesis.denominator)
+        return evenly if step > 0 or count <= FALLING_POSITIONS else None
+    if rows.size == count and where.min() >= 0:
+        return positions_of(where.tolist())
+    return None
+
+
+def _progression_notes(kind: str, positions: Positions | None) -> Iterator[str]:
+    """At which positions rows stand, where these are not whole numbers that rise by 1."""
+    if positions is None or positions.progression is None or kind in ("relative", "bias"):
+        return
+    first, step = positions.progression
+    if step == positions.denominator and first % step == 0:
+        return
+    if step == -positions.denominator and 2 * first == positions.count - 1:
+        yield (
+            f"rows are relative offsets from {first} down to {-first}, as in the tables of espnet "
+            "and Conformer models"
+        )
+        return
+    sign, size = ("-" if step < 0 else "+"), positions.name(abs(step))
+    yield f"row r is at position {positions.name(first)} {sign} {size}·r"
+
+
+def _irregularity_notes(
+    hypothesis: Hypothesis, evidence: Evidence, positions: Positions | None
+) -> tuple[str, ...]:
+    """What to know of rows that are not evenly spaced, and cannot be asked for again."""
+    where = hypothesis.positions
+    if where is None or positions is not None or where.size != evidence.rows.size:
+        return ()
+    named = position_rounding(where, evidence.rows)
+    if named is None:
+        return ("rows are at positions that are not evenly spaced",)
+    first = int(where[0]) - int(evidence.rows[0])
+    for start in range(0, evidence.count, _ROWS_AT_ONCE):
+        rows = np.arange(start, min(start + _ROWS_AT_ONCE, evidence.count))
+        moved = np.flatnonzero(named.at(rows) != rows + first)
+        if moved.size:
+            missing = int(rows[moved[0]]) + first
+            return (f"positions were rounded to {named.dtype.name}, which has no {missing}",)
+    return ()

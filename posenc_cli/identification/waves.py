@@ -1,0 +1,752 @@
+"""Hypotheses of arrays made of waves: rotary tables, frequencies, sinusoidal matrices, grids.
+
+An array is read in every way that makes waves (:mod:`posenc_cli.identification.readings`), the
+rates of the waves are found, rules that give such rates are proposed
+(:mod:`posenc_cli.inference.candidates`), and the phases then say at which positions the rows are.
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli import catalogue
+from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.growing import xpos
+from posenc_cli.formulas.inverse import KNOWN_BASES, Guess, snap
+from posenc_cli.formulas.longrope import rope_longrope
+from posenc_cli.formulas.relative import transformer_xl
+from posenc_cli.formulas.rotary import rope
+from posenc_cli.formulas.sinusoids import sinusoidal
+from posenc_cli.identification.exhaustive_check import position_rounding
+from posenc_cli.identification.readings import function_views, reads_columns, repetitions, views
+from posenc_cli.inference.candidates import (
+    FEW_OF,
+    Proposal,
+    ladders_of_most,
+    presets,
+    proposal_of,
+    proposals_at_length,
+    rotary_proposals,
+    sinusoidal_proposals,
+)
+from posenc_cli.inference.rates import Rates, positions_at, progression_of, rates_of
+from posenc_cli.inference.tolerance import UNREDUCED, UNREDUCED_FULL, unit
+from posenc_cli.inference.trial import (
+    BACKWARD,
+    SWAPPED,
+    Hypothesis,
+    distances,
+)
+from posenc_cli.positions import LARGEST_POSITION
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from posenc_cli.formulas.declare import Content
+    from posenc_cli.identification.readings import View
+    from posenc_cli.inference.evidence import Evidence
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
+
+_BETWEEN = 1e-3
+"""Mean distance on the unit circle: what float32 angles leave of whole positions, before cells are
+rounded, and no others have."""
+_MISFIT = 0.35
+"""Mean distance on the unit circle: what bfloat16 angles leave, and chance does not."""
+_MOST_MISSED = 24
+"""Encodings one after another at which rows stand nowhere: rows are no such waves, then."""
+_SOLVED = 64
+"""Rows of the sample that are asked where they stand, before all of them are."""
+_EARLY = 24
+"""First rows, where angles are small and arithmetic in bfloat16 is nearly right."""
+_PLACED = 1e-3
+"""Mean distance on the unit circle of a row whose place its phases say: what float32 leaves."""
+_FEWEST_PLACED, _FARTHEST_PLACED = 4, 1 << 17
+"""Pairs that say where a row stands, and how far: of fewer or farther some place always fits."""
+_FALLING = 0.05
+"""What positions that fall cost a sinusoidal matrix, beside Transformer-XL's, which count back."""
+_UNUSUAL = 0.5
+"""What such positions cost a rotary table: timesteps of diffusion models are rather meant."""
+_UNWRITTEN, _WRITTEN = 2.0, 10**6
+"""What positions cost that are measured alone: parts of 1 that are smaller than so many."""
+_LEAST_STEP = 0.01
+"""Of a position, from row to row; and the most is as many positions."""
+_LOOKED_UP = 2.5
+"""What an encoding costs that was tried since people use it, not since anything told it."""
+_MULTIPLIED = 1.0
+"""What a number that all cells were multiplied by costs: judgement, as three of its digits."""
+_ONE = 0.01
+"""How far from 1 the size of sinusoids may be that nobody multiplied: bfloat16 angles shift it."""
+_SLOWEST, _FASTEST = 1e-6, 64.0
+"""Radians a position of the fastest pair, which is 1 but for factors that people divide it by."""
+_USUAL = 3.0
+"""The most that a rule with numbers that people use costs."""
+_STILL = 1e-300
+"""Radians a position, in place of a pair's that does not turn: a number with a logarithm."""
+_SLIGHT = 1e-5
+"""Of an amplitude: what number formats of 24 bits leave uncertain."""
+_NEAR = 0.1
+"""Of the mean size of the cells: what such arithmetic leaves over there."""
+
+
+def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
+    """What one row of numbers may be as inverse frequencies."""
+    values = np.asarray(evidence.sample[0])
+    if len(evidence.arrays) != 1 or values.ndim != 1 or values.dtype.kind == "c":
+        return
+    if not np.isfinite(values).all() or (values < 0).any() or not values.any():
+        return
+    for stated in evidence.stated:
+        hidden = ("layout", *_unseen_amplitudes(stated.given))
+        yield Hypothesis(
+            stated.scheme, stated.given, ("inv-freq",), hidden=hidden, notes=(stated.note,)
+        )
+    errors = (2e-6 + 3 * unit(evidence.values.name)) * values + 1e-12
+    rates = Rates(values, errors, 1, complete=True)
+    for proposal in (*rotary_proposals(rates, None), *ladders_of_most(rates)):
+        yield Hypothesis(
+            proposal.scheme,
+            proposal.given,
+            ("inv-freq",),
+            cost=proposal.cost,
+            hidden=(
+                "layout",
+                *_unseen_amplitudes(proposal.given),
+                *_other_factors(proposal.given, 1),
+            ),
+            notes=proposal.notes,
+            uncertainty=proposal.uncertainty,
+        )
+
+
+def is_usual(hypothesis: Hypothesis) -> bool:
+    """Whether it has numbers that people use: no others are believed of what could be anything."""
+    return hypothesis.cost <= _USUAL and hypothesis.given.get("base") in KNOWN_BASES
+
+
+def _unseen_amplitudes(given: Mapping[str, object]) -> tuple[str, ...]:
+    """Parameters that only the amplitude shows, which frequencies do not have."""
+    names = ("attention_factor", "mscale", "mscale_all_dim")
+    return tuple(name for name in names if given.get(name) is None)
+
+
+def _other_factors(given: Mapping[str, Any], length: int) -> tuple[str, ...]:
+    """LongRoPE's list of factors that a table of this length is made without.
+
+    Of a context that nothing tells, neither.
+    """
+    if "long_factor" not in given:
+        return ()
+    name = "original_max_position_embeddings"
+    context = given.get(name, rope_longrope.parameters[name].default)
+    other = "short_factor" if length > context else "long_factor"
+    return (other,) if name in given else (other, name)
+
+
+def wave_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
+    """What a matrix, or two, may be as waves: for each way to read it, the plainest first."""
+    for view in views(evidence):
+        yield _of_view(view, evidence)
+
+
+def function_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
+    """What a matrix may be as the cosines, or the sines, of waves alone."""
+    for view in function_views(evidence):
+        yield _of_view(view, evidence)
+
+
+def _of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
+    rounding = 2 * unit(evidence.values.name)
+    rates = rates_of(view.pairs, evidence.rows[: view.pairs.shape[0]], rounding)
+    if rates is None:
+        return
+    if view.errors is not None:
+        rates = replace(rates, errors=view.errors)
+    backward = bool(np.median(np.sign(rates.values[rates.values.size // 2 :])) < 0)
+    if backward:
+        rates = replace(rates, values=-rates.values)
+    if view.kind == "sinusoidal":
+        yield from _sinusoidal(view, evidence, rates, backward=backward)
+    elif view.growth is not None:
+        yield from _growing_hypotheses(view, evidence, rates)
+    else:
+        yield from _rotary(view, evidence, rates, backward=backward)
+
+
+def angle_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
+    """What a matrix may be as position × frequency, not reduced to a turn.
+
+    All its rows are then multiples of one, the frequencies, at whole positions in any order.
+    """
+    values, rows = evidence.sample[0], evidence.rows
+    if len(evidence.arrays) != 1 or values.ndim != 2 or values.dtype.kind == "c" or rows.size < 2:
+        return
+    if not np.isfinite(values).all() or not values.any():
+        return
+    ways: list[tuple[str, str | None, RealRows]] = [
+        (UNREDUCED_FULL, layout, pairs)
+        for layout, parts, pairs in repetitions(values, evidence)
+        if parts == 1
+    ]
+    for table, layout, angles in [*ways, (UNREDUCED, None, values)]:
+        farthest, fastest = np.unravel_index(int(np.argmax(np.abs(angles))), angles.shape)
+        shape = angles[farthest] / angles[farthest, fastest]  # (pairs,)
+        along = angles[:, fastest]  # (rows,)
+        rounding = 4 * unit(evidence.values.name) + 2e-6
+        apart = np.abs(angles - np.multiply.outer(along, shape))
+        if (apart > rounding * np.abs(np.multiply.outer(along, shape)) + 1e-30).any():
+            continue
+        steps = np.abs(np.diff(along)) / np.diff(rows)
+        for unit_angle in dict.fromkeys((1.0, float(steps[steps > 0].min(initial=np.inf)))):
+            places = along / unit_angle
+            whole = np.round(places)
+            limit = 1e-3 + rounding * np.abs(places)
+            if np.any(np.abs(places - whole) > limit) or whole.min() < 0 or np.ptp(whole) == 0:
+                continue
+            positions = whole.astype(np.int64)
+            frequencies = along @ angles / (along @ along) * (along @ whole / (whole @ whole))
+            if not _SLOWEST <= frequencies.max() <= _FASTEST:
+                continue
+            rates = Rates(frequencies, rounding * frequencies + 1e-12, 1, complete=True)
+            for proposal in rotary_proposals(rates, None):
+                given = dict(proposal.given) | ({} if layout is None else {"layout": layout})
+                yield Hypothesis(
+                    proposal.scheme,
+                    given,
+                    (table,),
+                    positions,
+                    cost=proposal.cost,
+                    hidden=(*(() if layout else ("layout",)), *_unseen_amplitudes(proposal.given)),
+                    notes=proposal.notes,
+                    uncertainty=proposal.uncertainty,
+                )
+
+
+def hypotheses_of_most_pairs(evidence: Evidence) -> Iterator[Hypothesis]:
+    """Ladders that most pairs of columns turn by; others have rates, or values, of their own."""
+    for view in views(replace(evidence, wrong_pairs=1 / FEW_OF)):
+        rates = rates_of(view.pairs, evidence.rows, 2 * unit(evidence.values.name))
+        if rates is None or view.axes > 1 or view.tables == ("angles",):
+            continue
+        if FEW_OF * np.count_nonzero(rates.values <= 0) > rates.values.size:
+            continue
+        turning = np.where(rates.values > 0, rates.values, _STILL)
+        for ladder in ladders_of_most(replace(rates, values=turning)):
+            right = np.abs(rates.values - ladder.frequencies) <= rates.errors  # (pairs,)
+            of_right = replace(ladder, frequencies=ladder.frequencies[right])
+            for places in _row_positions(view.pairs[:, right], evidence, rates, of_right):
+                multiplier = _multiplier(view, evidence)
+                if view.kind == "rotary":
+                    wrong = (SWAPPED,) if view.swapped else ()
+                    yield _rotary_hypothesis(view, ladder, places, wrong, multiplier)
+                elif view.odd == "error" and ladder.scheme == rope.name:
+                    given = {"dim": evidence.shape[1], "base": ladder.given["base"]}
+                    given |= {"layout": view.columns, "order": view.order}
+                    yield Hypothesis(
+                        sinusoidal.name,
+                        given,
+                        (None,),
+                        places.positions,
+                        cost=ladder.cost,
+                        hidden=("odd",),
+                        multiplier=multiplier,
+                        denominator=places.denominator,
+                    )
+
+
+def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
+    """Known encodings at whatever positions the phases of each row say, in any order.
+
+    Rows that do not follow one another show no rate: only what is known already can be tried.
+    """
+    few = np.unique(np.linspace(0, evidence.rows.size - 1, _EARLY).astype(np.int64))
+    limit = _PLACED + 8 * unit(evidence.values.name)
+    find = partial(positions_at, farthest=_FARTHEST_PLACED)
+    for view in views(evidence):
+        if view.count < _FEWEST_PLACED or view.growth is not None or view.axes > 1:
+            continue
+        if view.parts > 1 or view.pairs.shape[0] != evidence.rows.size:
+            continue
+        if view.tables == ("angles",) and evidence.rows.size == 1:
+            continue  # any frequencies are angles, at position 1
+        multiplier = _multiplier(view, evidence)
+        for scheme, given, frequencies, cost in _placeable(view, evidence.shape[1]):
+            if any(find(view.pairs[r], frequencies)[1].max() > limit for r in (few[-2:], few)):
+                continue
+            positions, misfits = find(view.pairs, frequencies)
+            if misfits.max() > limit or positions.max() > _FARTHEST_PLACED:
+                continue
+            if _is_damaged_line(positions, evidence.rows):
+                continue
+            yield Hypothesis(
+                scheme,
+                given if view.layout is None else {**given, "layout": view.layout},
+                (None,) if view.kind == "sinusoidal" else view.tables,
+                positions,
+                cost=cost + 3 * view.swapped,
+                hidden=_hidden(view, evidence.shape[1]),
+                wrong=(SWAPPED,) if view.swapped else (),
+                multiplier=multiplier,
+            )
+
+
+def _hidden(view: View, dim: int) -> tuple[str, ...]:
+    """The parameter that a view does not show."""
+    if view.kind == "sinusoidal":
+        return ("odd",) if dim % 2 == 0 else ()
+    return ("layout",) if view.layout is None else ()
+
+
+def _is_damaged_line(positions: Integers, rows: Integers) -> bool:
+    """Whether most rows, but not all, stand at evenly spaced positions: the others are damaged."""
+    if rows.size < 3:
+        return False  # two rows are always on a line
+    step = int(np.median(np.diff(positions) / np.diff(rows)))
+    _, times = np.unique(positions - step * rows, return_counts=True)
+    return rows.size < 2 * int(times.max()) < 2 * rows.size
+
+
+def _placeable(view: View, dim: int) -> Iterator[tuple[str, dict[str, Any], Reals, float]]:
+    """Encodings that people use, whose columns are a view's: frequencies and cost of each."""
+    proposals: Iterable[Proposal]
+    if view.kind == "sinusoidal":
+        proposals = _usual_sinusoids(dim, view.columns, view.order, view.odd)
+    else:
+        models = (preset.proposal for preset in presets())
+        proposals = (*_usual_ropes(view.count), *(m for m in models if _is_rotary(m)))
+    for proposal in proposals:
+        spare = proposal.frequencies.size - view.count
+        if spare == 0 or (spare > 0 and view.kind == "sinusoidal"):  # its last, of odd columns
+            frequencies = proposal.frequencies[: view.count]
+            yield proposal.scheme, dict(proposal.given), frequencies, proposal.cost
+
+
+def _is_rotary(proposal: Proposal) -> bool:
+    return catalogue.find(proposal.scheme).kind == "rotary"
+
+
+@lru_cache(maxsize=16)
+def _usual_ropes(pairs: int) -> tuple[Proposal, ...]:
+    """RoPE of the bases that people use."""
+    guesses = (Guess({"dim": 2 * pairs, "base": base}, cost=_LOOKED_UP) for base in KNOWN_BASES)
+    return tuple(filter(None, (proposal_of(rope, guess) for guess in guesses)))
+
+
+@lru_cache(maxsize=64)
+def _usual_sinusoids(dim: int, columns: str, order: str, odd: str) -> tuple[Proposal, ...]:
+    """Sinusoidal matrices of the bases that people use, in the columns of a view."""
+    given = {"dim": dim, "layout": columns, "order": order, "odd": odd}
+    guesses = (
+        Guess({**given, "base": base, "spacing": spacing}, cost=_LOOKED_UP)
+        for base in KNOWN_BASES
+        for spacing in ("vaswani", "tensor2tensor")
+    )
+    return tuple(filter(None, (proposal_of(sinusoidal, guess) for guess in guesses)))
+
+
+def _multiplier(view: View, evidence: Evidence) -> float:
+    """The number that cells seem to have been multiplied by: a root of a width, or a plain one."""
+    error = _SLIGHT + 2 * unit(evidence.values.name)
+    width = evidence.shape[1]
+    roots = [math.sqrt(size) for size in (width, width // 2, 2 * width)]
+    for number in (1.0, *roots, *(1 / root for root in roots)):
+        if abs(view.amplitude / number - 1) <= error:
+            return number
+    return snap(view.amplitude, error * view.amplitude)
+
+
+def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
+    """Encodings of known bases and models at positions 0, 1, …, for waves too distorted to read.
+
+    Arithmetic in bfloat16 makes such, and tables of one function whose amplitude grows.
+    """
+    if len(evidence.shape) != 2 or evidence.sample[0].dtype.kind == "c":
+        return
+    width = evidence.shape[1]
+    names: list[tuple[tuple[str | None, ...], int]] = [
+        (("cos-sin",), width // 2),
+        (("interleaved",), width // 2),
+        (("cos-full",), width // 2),
+        (("sin-full",), width // 2),
+        (("cos",), width),
+        (("sin",), width),
+        (("angles",), width),
+    ]
+    if len(evidence.arrays) == 2:
+        names = [(("cos-full", "sin-full"), width // 2), (("cos", "sin"), width)]
+    for tables, pairs in names:
+        if pairs == 0 or (width % 2 and pairs < width):
+            continue
+        layouts: tuple[str, ...] = ("interleaved",)
+        if str(tables[0]).endswith("-full"):
+            layouts = ("half", "interleaved")
+        for layout in layouts:
+            for scheme, given, cost in _known_encodings(pairs):
+                hypothesis = Hypothesis(
+                    scheme,
+                    {**given, "layout": layout},
+                    tables,
+                    evidence.rows,
+                    cost=cost,
+                    hidden=() if len(layouts) > 1 else ("layout",),
+                )
+                if _comes_near(hypothesis, evidence):
+                    yield hypothesis
+
+
+def _comes_near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
+    """Whether a hypothesis comes near the first rows, where no arithmetic is far off yet."""
+    try:
+        encoding = hypothesis.encoding()
+    except InvalidInput:  # wider than any encoding
+        return False
+    for early in (slice(0, 2), slice(0, _EARLY)):
+        for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
+            predicted = _roughly(encoding.bound.content, table, evidence.rows[early])
+            missed = distances(sample[early], predicted, table)
+            if missed.mean() > _NEAR * np.abs(predicted).mean():
+                return False
+    return True
+
+
+def _roughly(content: Content, table: str | None, positions: Integers) -> RealRows:
+    """The rows of a rotary table by float64 alone, without the digits that a trial needs."""
+    waves = content.waves
+    assert waves is not None
+    angles = np.multiply.outer(positions.astype(np.float64), waves.frequencies(np))
+    if table == "angles":
+        return np.asarray(np.remainder(angles + np.pi, 2 * np.pi) - np.pi)
+    sizes = np.full(angles.shape, float(waves.scale))
+    if waves.growth is not None:
+        exponents = (positions - waves.growth.centre) / float(waves.growth.span)
+        sizes *= waves.growth.bases(np) ** exponents[:, None]
+    columns = content.columns(table)
+    cells = np.zeros((positions.size, columns.width))
+    for placement in columns.placements:
+        function = np.cos if placement.function == "cos" else np.sin
+        cells[:, placement.columns] = (sizes * function(angles))[:, placement.waves]
+    return cells
+
+
+def _known_encodings(pairs: int) -> Iterator[tuple[str, dict[str, Any], float]]:
+    for base in KNOWN_BASES[:8]:
+        # Tried where nothing else was read, so dearer than all that is read off.
+        yield rope.name, {"dim": 2 * pairs, "base": base}, 5.0
+    for base in KNOWN_BASES[:2]:
+        for side in ("query", "key"):
+            yield xpos.name, {"dim": 2 * pairs, "base": base, "side": side}, 6.0
+    for preset in presets():
+        rotary = catalogue.BUILT_IN[preset.proposal.scheme].kind == "rotary"
+        if rotary and preset.proposal.frequencies.size == pairs:
+            yield preset.proposal.scheme, dict(preset.proposal.given), 5.5
+
+
+def _rotary(
+    view: View, evidence: Evidence, rates: Rates, *, backward: bool
+) -> Iterator[Hypothesis]:
+    precise = 3e-6 + 2 * unit(evidence.values.name)
+    amplitude = None if view.tables == ("angles",) else view.amplitude
+    if view.tables[0] in ("cos", "sin", "cos-full", "sin-full") and len(view.tables) == 1:
+        precise = 1e-3
+    swapped: tuple[str, ...] = (SWAPPED,) if view.swapped else ()
+    ways = [(view.pairs, swapped)]
+    if backward:  # or the rows run down
+        ways.append((view.pairs.conj(), (BACKWARD, *swapped)))
+    lengths: set[int | None] = {None}
+    missed = 0
+    for proposal, multiplier in _multiplied_proposals(view, evidence, rates, amplitude, precise):
+        if missed >= _MOST_MISSED:
+            return
+        missed += 1
+        for pairs, wrong in ways:
+            for places in _row_positions(pairs, evidence, rates, proposal):
+                missed = 0
+                hypothesis = _rotary_hypothesis(view, proposal, places, wrong, multiplier)
+                yield hypothesis
+                length = hypothesis.seq_len
+                if length is None or length in lengths:
+                    continue
+                lengths.add(length)
+                for at_length in proposals_at_length(rates, amplitude, length, precise=precise):
+                    yield _rotary_hypothesis(view, at_length, places, wrong)
+
+
+def _in_positions(rates: Rates) -> Rates | None:
+    """Rates a position of rows that stand any step apart, if the fastest pair turns by 1.
+
+    From the slowest on, pairs are taken to turn as often between rows as their ladder goes on.
+    """
+    values = rates.values.copy()
+    if values.size < _FEWEST_PLACED or not (values[-2:] > 0).all():
+        return None
+    for pair in range(values.size - 3, -1, -1):
+        onward = values[pair + 1] ** 2 / values[pair + 2]
+        if not 0 < onward < 2 / _LEAST_STEP:
+            return None
+        values[pair] += 2 * math.pi * round((onward - values[pair]) / (2 * math.pi))
+        if values[pair] <= 0:
+            return None
+    step = snap(float(values[0]), float(rates.errors[0]))
+    if abs(step - 1) <= rates.errors[0] or not _LEAST_STEP <= step <= 1 / _LEAST_STEP:
+        return None
+    return replace(rates, values=values / step, errors=rates.errors / step)
+
+
+def _multiplied_proposals(
+    view: View, evidence: Evidence, rates: Rates, amplitude: float | None, precise: float
+) -> Iterator[tuple[Proposal, float]]:
+    """Encodings of an amplitude, then those of amplitude 1 that all cells were multiplied of.
+
+    Where rows a position apart are none, those of rows any step apart.
+    """
+    found = False
+    for proposal in rotary_proposals(rates, amplitude, precise=precise):
+        if view.count == 1 and proposal.cost > 1:
+            continue  # one rate alone is that of some base and factor
+        found = True
+        yield proposal, 1.0
+    if not found and (by_steps := _in_positions(rates)) is not None:
+        for proposal in rotary_proposals(by_steps, amplitude, precise=precise):
+            yield proposal, 1.0
+    if amplitude is not None and abs(amplitude - 1) > 3 * precise:
+        multiplier = _multiplier(view, evidence)
+        for proposal in rotary_proposals(rates, 1.0, precise=precise):
+            yield proposal, multiplier
+
+
+def _rotary_hypothesis(
+    view: View,
+    proposal: Proposal,
+    places: PlacesOfRows,
+    wrong: tuple[str, ...],
+    multiplier: float = 1.0,
+) -> Hypothesis:
+    given = dict(proposal.given)
+    if view.layout is not None and "layout" in catalogue.find(proposal.scheme).parameters:
+        given["layout"] = view.layout
+    return Hypothesis(
+        proposal.scheme,
+        given,
+        view.tables,
+        places.positions,
+        cost=proposal.cost
+        + 3 * len(wrong)
+        + _MULTIPLIED * (multiplier != 1)
+        + _UNUSUAL * places.unusual
+        + _UNWRITTEN * places.unwritten,
+        hidden=(
+            *(() if view.layout is not None else ("layout",)),
+            *_other_factors(proposal.given, places.length),
+        ),
+        notes=proposal.notes,
+        wrong=wrong,
+        uncertainty=proposal.uncertainty,
+        multiplier=multiplier,
+        denominator=places.denominator,
+    )
+
+
+class PlacesOfRows(Record):
+    """Where the rows of the sample stand (rows,), in parts of 1 of which ``denominator`` tells."""
+
+    positions: Integers
+    denominator: int = 1
+
+    @property
+    def length(self) -> int:
+        """The length of the sequence that ends with the last."""
+        return int(self.positions.max()) // self.denominator + 1
+
+    @property
+    def scaled(self) -> bool:
+        """Whether they are multiples of a step below 1, as a factor of RoPE makes them."""
+        step = int(self.positions[1] - self.positions[0]) if self.positions.size > 1 else 1
+        return abs(step) < self.denominator and not (self.positions % step).any()
+
+    @property
+    def unwritten(self) -> bool:
+        """Whether they are parts of 1 that nobody writes."""
+        return self.denominator > _WRITTEN
+
+    @property
+    def unusual(self) -> bool:
+        """Whether they are not whole, or fall by more than 1 a row."""
+        falls = self.positions[-1] < self.positions[0]
+        return self.denominator > 1 or bool(falls and np.ptp(self.positions) >= self.positions.size)
+
+
+def _row_positions(
+    pairs: ComplexRows, evidence: Evidence, rates: Rates, proposal: Proposal
+) -> list[PlacesOfRows]:
+    """Where the rows of the sample may stand: evenly spaced, or each where its phases say."""
+    signed = catalogue.find(proposal.scheme).kind != "rotary"
+    frequencies = proposal.frequencies[: pairs.shape[1]]
+    rows = evidence.rows
+    known = pairs.shape[0]
+    few = np.unique(np.r_[0 : min(8, known), np.linspace(0, known - 1, _SOLVED).astype(int)])
+    early = few[: min(8, known)]
+    misfit = float(positions_at(pairs[early], frequencies, signed=signed)[1].mean())
+    whole = misfit <= _BETWEEN + 4 * unit(evidence.values.name)
+    places = [] if whole else _places_between(pairs, few, evidence, frequencies)
+    if places or misfit > _MISFIT:
+        return places
+    solved, apart = positions_at(pairs[few], frequencies, signed=signed)
+    # Several steps measure one better: half precision leaves a row's place uncertain.
+    spans = rows[few][1:8] - rows[few][0]
+    steps = np.round((solved[1:8] - solved[0]) / np.maximum(spans, 1)).astype(np.int64)
+    step = int(np.median(steps)) if steps.size else 1
+    most = False
+    if step != 0:
+        # Of rows that were damaged, or stand elsewhere, the first may be one.
+        starts, times = np.unique(solved - step * (rows[few] - rows[0]), return_counts=True)
+        even = int(starts[np.argmax(times)]) + step * (rows - rows[0])
+        if (signed or even.min() >= 0) and not _is_vacuous(even, frequencies):
+            places.append(PlacesOfRows(even))
+        if times.max() == few.size:
+            return places
+        most = 2 * int(times.max()) > few.size
+    if known == rows.size and rates.rows >= 1 and np.median(apart) <= _MISFIT:
+        every, misfits = positions_at(pairs, frequencies, signed=signed)
+        # Rows off the line of most are damaged, unless a rounding of positions explains them all.
+        told = np.median(misfits) <= _MISFIT and not _is_vacuous(every, frequencies)
+        if told and (not most or position_rounding(every, rows)):
+            places.append(PlacesOfRows(every))
+    return places
+
+
+def _is_vacuous(positions: Integers, frequencies: Reals) -> bool:
+    """Whether so few pairs are somewhere at any angles: so far away, or two rows of one pair."""
+    far = int(np.abs(positions).max()) > _FARTHEST_PLACED
+    return frequencies.size < (_FEWEST_PLACED if far else 2 if positions.size < 3 else 1)
+
+
+def _places_between(
+    pairs: ComplexRows, few: Integers, evidence: Evidence, frequencies: Reals
+) -> list[PlacesOfRows]:
+    """Evenly spaced positions that are not whole, where most of a few rows stand at such."""
+    found = None
+    for some in (few[:_FEWEST_PLACED], few):
+        found = progression_of(pairs[some], evidence.rows[some], frequencies)
+        if found is None:
+            return []
+    assert found is not None
+    parts = math.lcm(*(number.denominator for number in found))
+    first, step = (int(number * parts) for number in found)
+    if parts == 1 or max(abs(first), abs(first + step * evidence.count)) > LARGEST_POSITION:
+        return []
+    return [PlacesOfRows(first + step * evidence.rows, parts)]
+
+
+def _sinusoidal(
+    view: View, evidence: Evidence, rates: Rates, *, backward: bool
+) -> Iterator[Hypothesis]:
+    if view.axes > 1:
+        return
+    dim = evidence.shape[1]
+    multiplier = 1.0
+    if abs(view.amplitude - 1) > _ONE:
+        multiplier = _multiplier(view, evidence)
+    proposals = sinusoidal_proposals(
+        rates, columns=view.columns, order=view.order, odd=view.odd, dim=dim
+    )
+    for proposal in sorted(proposals, key=lambda proposal: proposal.cost):
+        scheme = catalogue.find(proposal.scheme)
+        if not reads_columns(view, scheme.bind(proposal.given).content, dim):
+            continue
+        for places in _row_positions(view.pairs, evidence, rates, proposal):
+            if places.scaled and view.order == "cos-first" and dim % 2 == 0:
+                continue  # RoPE divided by a factor has these columns
+            own = Hypothesis(
+                proposal.scheme,
+                proposal.given,
+                (None,),
+                places.positions,
+                cost=proposal.cost
+                + (0.3 if view.order == "cos-first" else 0)
+                + _MULTIPLIED * (multiplier != 1)
+                + _FALLING * backward
+                + _UNWRITTEN * places.unwritten,
+                hidden=("odd",) if dim % 2 == 0 else (),
+                uncertainty=proposal.uncertainty,
+                multiplier=multiplier,
+                denominator=places.denominator,
+            )
+            if backward and places.denominator == 1:
+                yield from _relative(own, view)
+            yield own
+
+
+def _relative(sinusoids: Hypothesis, view: View) -> Iterator[Hypothesis]:
+    """Transformer-XL's rows, where sinusoids at falling positions are these."""
+    dim, given = int(str(sinusoids.given["dim"])), sinusoids.given
+    assert sinusoids.positions is not None
+    fits = view.columns == "concat" and view.order == "sin-first"
+    if fits and given.get("spacing") == "vaswani" and dim % 2 == 0:
+        yield replace(
+            sinusoids,
+            scheme=transformer_xl.name,
+            given={"dim": dim, "base": given["base"]},
+            positions=-sinusoids.positions,
+            cost=sinusoids.cost - _FALLING,
+            hidden=(),
+        )
+
+
+def _growing_hypotheses(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesis]:
+    """xPos: the size of pair i is ζ_i^((p − c)/span)."""
+    assert view.growth is not None
+    assert view.start is not None
+    pairs = view.count
+    index = np.arange(pairs)
+    logarithms = np.log((2 * index + 0.8 * pairs) / (2.8 * pairs))
+    for plain in rotary_proposals(rates, None):
+        if plain.scheme != rope.name:
+            continue
+        for places in _row_positions(view.pairs, evidence, rates, plain):
+            positions = places.positions
+            if places.denominator > 1 or positions.size < 2 or positions[1] == positions[0]:
+                continue
+            step = (positions[1] - positions[0]) / (evidence.rows[1] - evidence.rows[0])
+            inverse = float(logarithms @ view.growth / (logarithms @ logarithms)) / step
+            if inverse == 0:
+                continue
+            span = snap(1 / inverse, max(1e-3, 1e-6 / abs(inverse)))
+            start = float(logarithms @ view.start / (logarithms @ logarithms))
+            origin = float(positions[0] - step * evidence.rows[0])
+            centre = round(origin - start * span)
+            given: dict[str, Any] = {
+                **plain.given,
+                "scale_base": abs(span),
+                "side": "query" if span > 0 else "key",
+            }
+            if view.layout is not None:
+                given["layout"] = view.layout
+            given |= _centre_parameters(centre, int(positions.max()) + 1)
+            if proposal_of(xpos, Guess(given)) is None:
+                continue
+            yield Hypothesis(
+                xpos.name,
+                given,
+                view.tables,
+                positions,
+                cost=plain.cost + 1,
+                hidden=() if view.layout is not None else ("layout",),
+                wrong=(SWAPPED,) if view.swapped else (),
+                uncertainty=plain.uncertainty,
+            )
+
+
+def _centre_parameters(centre: int, length: int) -> dict[str, Any]:
+    """The parameters of xPos that put its centre there."""
+    if centre == (length + 1) // 2:
+        return {}
+    if centre == length // 2:
+        return {"convention": "lucidrains"}
+    if centre > 0:
+        return {"seq_len": 2 * centre}
+    return {"convention": "lucidrains", "seq_len": 1}

@@ -1,0 +1,400 @@
+"""Frequencies that a subject may have in place of the right ones, whatever it was measured to have.
+
+Three kinds, by where they come from: another scheme, or other parameters, which
+:func:`difference` puts into words; a mistake of the reference's own scheme, which stands beside its
+formula; and a mistake that is made with any ladder of frequencies, which stands here. Rules are
+evaluated in float64, which tells any two of them apart that float32 code can. What only a
+measurement suggests is in :mod:`posenc_cli.inference.measured_rules`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.errors import PosencError
+from posenc_cli.formulas.inverse import COMMON_FACTORS, FACTORS, KNOWN_BASES
+from posenc_cli.formulas.rotary import rope
+from posenc_cli.inference.candidates import is_number, rotary_schemes, usual_values
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.coarse_ladders import coarse_ladders
+from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.inference.measured_rules import nearby_alternatives, plain_params
+from posenc_cli.inference.parameter_differences import (
+    SHAPE,
+    difference,
+    layer_alternatives,
+    model_alternatives,
+)
+from posenc_cli.inference.rounded_frequencies import (
+    rounded_otherwise,
+    rounded_to_float8,
+    rounded_to_formats,
+)
+from posenc_cli.inference.rules import (
+    Alternative,
+    Remembered,
+    base_of,
+    changed_frequencies,
+    frequencies_of,
+    ladder,
+    number_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from posenc_cli.formulas.declare import Scheme
+    from posenc_cli.inference.fitting import Rotations
+    from posenc_cli.inference.reference import Reference
+
+_CONTEXTS = (4096, 8192, 2048, 32768)
+"""Contexts that a scaling nobody asked for is likely to have been given."""
+_FIXED_BITS = (8, 10, 12, 14, 15, 16, 20, 24)
+"""After the point, of frequencies in fixed point."""
+
+_FAST = 4.0
+"""Radians a position: faster pairs are far round the circle, and all that their float32 leaves of
+them shows at far positions."""
+
+_RANKS = (2, 4, 8)
+"""Over how many devices heads are split, mostly."""
+_STEPS = (2.0, 0.5)
+"""Times a number that no model gives: it is doubled or halved more often than anything else."""
+
+
+def alternatives(reference: Reference, rotations: Rotations | None) -> Iterator[Alternative]:
+    """What the frequencies may be instead, the likeliest first; none equals the right ones.
+
+    ``rotations`` are those that the subject comes nearest to, which suggest others.
+    """
+    suggested: Iterable[Alternative] = ()
+    if rotations is not None:
+        suggested = itertools.chain(
+            _coarse(reference), _written(reference), nearby_alternatives(reference, rotations)
+        )
+    yield from _distinct(reference, likely_alternatives(reference), _rarer(reference), suggested)
+
+
+@lru_cache(maxsize=4)
+def likely_alternatives(reference: Reference) -> Remembered[Alternative]:
+    """The likeliest of them, few enough that none comes near a subject by chance."""
+    return Remembered(_distinct(reference, _likely(reference)))
+
+
+@lru_cache(maxsize=4)
+def _rarer(reference: Reference) -> Remembered[Alternative]:
+    """The others that no measurement suggests."""
+    return Remembered(_rare(reference))
+
+
+@lru_cache(maxsize=4)
+def _coarse(reference: Reference) -> Remembered[Alternative]:
+    """Frequencies that coarse formats leave, many of them nearly right."""
+    frequencies = reference.frequencies
+    return Remembered(itertools.chain(rounded_otherwise(frequencies), coarse_ladders(reference)))
+
+
+def _distinct(reference: Reference, *several: Iterable[Alternative]) -> Iterator[Alternative]:
+    """Alternatives without what equals the reference, is not finite, or was there before."""
+    right = reference.frequencies
+    seen = set()
+    for alternative in itertools.chain(*several):
+        values = alternative.frequencies
+        if values.shape != right.shape or not np.isfinite(values).all():
+            continue
+        key = values.tobytes()
+        if key in seen or np.allclose(values, right, rtol=1e-7, atol=0):
+            continue
+        seen.add(key)
+        yield alternative
+
+
+def _likely(reference: Reference) -> Iterator[Alternative]:
+    base = base_of(reference)
+    scaled = reference.encoding.bound.scheme is not rope and reference.coordinates is None
+    if scaled and base is not None:
+        yield from _differences(reference, rope, [plain_params(reference, base)])
+    yield from rounded_to_formats(reference.frequencies)
+    yield from layer_alternatives(reference)
+    yield from _exponents(reference)
+    known = [other for other in KNOWN_BASES if other != base]
+    if base is not None:
+        yield from _with_values(reference, "base", known)
+    yield from _mistakes(reference)
+    yield from _other_values(reference)
+    if scaled and base is not None:
+        yield from _scaled_twice(reference, base)
+    yield from _other_schemes(reference)
+    yield from _constant_ratios(reference)
+    if scaled and base is not None:
+        plain = [plain_params(reference, other) for other in known]
+        yield from _differences(reference, rope, plain)
+    yield Alternative(
+        Cause.FREQUENCY_RULE,
+        "the frequencies are in reverse order",
+        reference.frequencies[::-1].copy(),
+    )
+    yield from rounded_to_float8(reference.frequencies)
+    if (reference.frequencies > 0).all():
+        scales = 1 / reference.frequencies
+        for how, whole in (("cut", np.floor(scales)), ("rounded", np.rint(scales))):
+            message = f"the numbers that positions are divided by were {how} to whole ones"
+            yield Alternative(Cause.INV_FREQ_PRECISION, message, 1 / np.maximum(whole, 1))
+        message = "each frequency is its inverse, as of an exponent with the wrong sign"
+        yield Alternative(Cause.FREQUENCY_RULE, message, 1 / reference.frequencies)
+        message = "wavelengths, 2π/frequency, stand for frequencies"
+        yield Alternative(Cause.FREQUENCY_RULE, message, 2 * math.pi / reference.frequencies)
+
+
+def _rare(reference: Reference) -> Iterator[Alternative]:
+    base = base_of(reference)
+    yield from _needless_scalings(reference)
+    yield from _split_among_ranks(reference)
+    if base is not None:
+        yield from _rounded(reference, base)
+    yield from model_alternatives(reference)
+
+
+def _written(reference: Reference) -> Iterator[Alternative]:
+    """Frequencies of a few digits, as they are printed and copied, and in fixed point."""
+    frequencies = reference.frequencies
+    sizes = np.abs(np.where(frequencies == 0, 1.0, frequencies))
+    orders = np.floor(np.log10(sizes)).astype(int)
+    for digits in range(2, 9):
+        rounded = np.round(frequencies, digits)
+        message = f"the frequencies were rounded to {digits} decimal places"
+        yield Alternative(Cause.INV_FREQ_PRECISION, message, rounded)
+        message = f"the frequencies were cut to {digits} decimal places"
+        cut = np.floor(frequencies * 10.0**digits) / 10.0**digits
+        yield Alternative(Cause.INV_FREQ_PRECISION, message, cut)
+        numbers = zip(frequencies.tolist(), (digits - 1 - orders).tolist(), strict=True)
+        rounded = np.array([round(number, places) for number, places in numbers])
+        message = f"the frequencies were rounded to {digits} significant digits"
+        yield Alternative(Cause.INV_FREQ_PRECISION, message, rounded)
+    for bits in _FIXED_BITS:
+        for how, whole in (("rounded", np.rint), ("cut", np.floor)):
+            message = f"the frequencies were {how} to {bits} bits after the point, in fixed point"
+            values = whole(frequencies * 2.0**bits) / 2.0**bits
+            yield Alternative(Cause.INV_FREQ_PRECISION, message, values)
+
+
+def _rounded(reference: Reference, base: float) -> Iterator[Alternative]:
+    """Exponents that were rounded, or frequencies that were, with the scaling left out."""
+    exponents = np.arange(reference.pairs) / reference.pairs
+    plain = difference(reference, rope, plain_params(reference, base))
+    if reference.encoding.bound.scheme is rope or reference.coordinates is not None:
+        plain = None
+    for dtype in HALVES:
+        coarse = round_to_half(exponents, dtype)
+        if not np.array_equal(coarse, exponents):
+            message = f"the exponents 2i/d were rounded to {dtype}"
+            yield Alternative(Cause.INV_FREQ_PRECISION, message, ladder(base, coarse))
+        if plain is not None:
+            rounded = round_to_half(plain.frequencies, dtype)
+            message = f"{plain.message}, and the frequencies were rounded to {dtype}"
+            yield Alternative(plain.cause, message, rounded)
+
+
+def _scaled_twice(reference: Reference, base: float) -> Iterator[Alternative]:
+    """Each pair slowed twice by what it should be slowed by once."""
+    plain = frequencies_of(rope, plain_params(reference, base))
+    if plain is not None and plain.shape == reference.frequencies.shape:
+        twice = reference.frequencies**2 / plain
+        yield Alternative(Cause.FREQUENCY_RULE, "the scaling is applied twice", twice)
+
+
+def _differences(
+    reference: Reference, scheme: Scheme, given: Iterable[Mapping[str, Any]]
+) -> Iterator[Alternative]:
+    """A scheme with each of these parameters."""
+    for params in given:
+        alternative = difference(reference, scheme, params)
+        if alternative is not None:
+            yield alternative
+
+
+def _with_values(
+    reference: Reference, name: str, values: Iterable[object]
+) -> Iterator[Alternative]:
+    """The reference's own scheme with other values of one parameter."""
+    given = {key: value for key, value in reference.params.items() if value is not None}
+    others = ({**given, name: value} for value in values if value != given.get(name))
+    yield from _differences(reference, reference.encoding.bound.scheme, others)
+
+
+def _mistakes(reference: Reference) -> Iterator[Alternative]:
+    """What goes wrong where the reference's own scheme is written again."""
+    scheme = reference.encoding.bound.scheme
+    if scheme.mistakes is None:
+        return
+    messages: dict[bytes, list[str]] = {}
+    try:
+        with scheme.answerable(), np.errstate(all="ignore"):
+            for mistake in scheme.mistakes(np, reference.params):
+                values = np.asarray(mistake.frequencies, np.float64)
+                single = values.astype(np.float32)
+                values = np.where(np.abs(values) > _FAST, single.astype(np.float64), values)
+                messages.setdefault(values.tobytes(), []).append(mistake.message)
+    except (PosencError, ArithmeticError, ValueError):
+        pass  # parameters as large as float64 holds, of which a mistake makes larger ones
+    for content, alike in messages.items():
+        message = ", or ".join(alike)
+        yield Alternative(Cause.FREQUENCY_RULE, message, np.frombuffer(content))
+
+
+def _other_values(reference: Reference) -> Iterator[Alternative]:
+    """Other values of the scheme's parameters but the base: those that models have come first."""
+    scheme, params = reference.encoding.bound.scheme, reference.params
+    for name, parameter in scheme.parameters.items():
+        right = params.get(name)
+        if name == "base" or name in SHAPE or right is None or parameter.is_list:
+            continue
+        values: list[object] = []
+        if parameter.type is bool:
+            values = [not right]
+        elif parameter.choices:
+            values = list(parameter.choices)
+        elif is_number(parameter):
+            near = [parameter.type(right * step) for step in _STEPS]
+            values = [*usual_values(parameter), *near]
+        yield from _with_values(reference, name, dict.fromkeys(values))
+        if name == "factor":
+            values_twice = changed_frequencies(reference, factor=right * right)
+            if values_twice is not None:
+                yield Alternative(Cause.FREQUENCY_RULE, "the factor is applied twice", values_twice)
+
+
+def _other_schemes(reference: Reference) -> Iterator[Alternative]:
+    """Other schemes with the parameters that they share with the reference."""
+    own, params = reference.encoding.bound.scheme, reference.params
+    if reference.coordinates is not None:
+        return
+    for scheme in rotary_schemes():
+        if scheme.build in (own.build, rope.build):
+            continue
+        shared = {
+            name: value
+            for name, value in params.items()
+            if name in scheme.parameters and value is not None
+        }
+        yield from _differences(reference, scheme, [shared])
+
+
+def _needless_scalings(reference: Reference) -> Iterator[Alternative]:
+    """Scalings of a scheme that has none."""
+    if reference.encoding.bound.scheme is not rope:
+        return
+    right = reference.frequencies
+    for scheme in rotary_schemes():
+        parameters = scheme.parameters
+        follows_length = any(parameter.rules.follows_length for parameter in parameters.values())
+        if "factor" not in parameters or follows_length:
+            continue
+        shared = {name: v for name, v in reference.params.items() if name in parameters}
+        usual = frequencies_of(scheme, {**shared, "factor": FACTORS[0]}, of_position=True)
+        if usual is None or usual.shape != right.shape:
+            continue  # it turns a whole head
+        if np.allclose(usual * right[0], right * usual[0], rtol=1e-9, atol=0):
+            continue  # it divides all frequencies alike, which stands among constant ratios
+        contexts = [name for name in parameters if name == "original_max_position_embeddings"]
+        choices = (
+            {**shared, "factor": factor, **dict.fromkeys(contexts, context)}
+            for context in (_CONTEXTS if contexts else _CONTEXTS[:1])
+            for factor in (COMMON_FACTORS if contexts else FACTORS)
+        )
+        yield from _differences(reference, scheme, choices)
+
+
+def _exponents(reference: Reference) -> Iterator[Alternative]:
+    """Ladders whose exponents are counted otherwise: base^(−2i/d) is right."""
+    base = base_of(reference)
+    if base is None:
+        return
+    pairs = np.arange(reference.pairs, dtype=np.float64)
+    rotated, head = 2 * reference.pairs, reference.head
+    counted = [
+        ("the exponents are i/(d/2 − 1), not 2i/d", pairs / max(reference.pairs - 1, 1)),
+        ("the exponents are i/d, not 2i/d", pairs / rotated),
+        ("the exponents are 4i/d, not 2i/d", 4 * pairs / rotated),
+        ("the exponents start at 2/d, not at 0", 2 * (pairs + 1) / rotated),
+        ("the exponents are 2i/(d − 2), not 2i/d", 2 * pairs / max(rotated - 2, 1)),
+        ("the exponents are (2i + 1)/d, not 2i/d", (2 * pairs + 1) / rotated),
+        ("the exponents are whole numbers: 2i // d is 0", 0 * pairs),
+        ("the exponents are whole numbers: −2i // d is −1 from pair 1 on", np.minimum(pairs, 1)),
+    ]
+    if reference.coordinates is not None:
+        one = "the pairs of all axes share one ladder, base^(−2i/d), pair after pair"
+        counted.insert(0, (one, 2 * pairs / rotated))
+    if head != rotated:
+        whole = f"the exponents divide by the {head} columns of the head, not the {rotated} turning"
+        counted.insert(0, (whole, 2 * pairs / head))
+    for message, exponents in counted:
+        yield Alternative(Cause.FREQUENCY_RULE, message, ladder(base, exponents))
+    yield Alternative(
+        Cause.FREQUENCY_RULE,
+        "each frequency is that of a column, base^(−2⌊i/2⌋/d), not of a pair",
+        ladder(base, 2 * (pairs // 2) / rotated),
+    )
+
+
+def _constant_ratios(reference: Reference) -> Iterator[Alternative]:
+    """All frequencies times one number."""
+    right = reference.frequencies
+    known = [(math.pi / 180, "degrees, not radians"), (2 * math.pi, "times 2π"),
+             (1 / (2 * math.pi), "divided by 2π: turns, not radians"),
+             (math.pi, "times π"), (2.0, "times 2"), (0.5, "divided by 2")]  # fmt: skip
+    known += [(1 / factor, f"divided by {number_text(factor)}") for factor in FACTORS[1:]]
+    for ratio, text in known:
+        yield Alternative(Cause.FREQUENCY_RULE, f"all frequencies are {text}", right * ratio)
+
+
+def _split_among_ranks(reference: Reference) -> Iterator[Alternative]:
+    """Ladders that tensor parallelism, or axes, restarted or split wrongly."""
+    right, pairs = reference.frequencies, reference.pairs
+    base = base_of(reference)
+    for ranks in (count for count in _RANKS if pairs % count == 0 and pairs > count):
+        width = pairs // ranks
+        slices = right.reshape(ranks, width)
+        ordinal = {2: "second", 4: "fourth", 8: "eighth"}[ranks]
+        restarts = f"the ladder restarts every {width} pairs"
+        tried = [
+            (
+                f"{restarts}, as where all {ranks} ranks have the frequencies of rank {rank}",
+                np.tile(slices[rank], ranks),
+            )
+            for rank in range(ranks)
+        ]
+        narrow = changed_frequencies(reference, dim=2 * width, partial=1.0)
+        if narrow is not None and narrow.size == width:
+            message = f"{restarts}, as where each of {ranks} ranks makes one of its own"
+            tried.insert(0, (message, np.tile(narrow, ranks)))
+        if base is not None:
+            plain = np.tile(ladder(base, np.arange(width) / width), ranks)
+            message = f"{restarts}, as where each of {ranks} ranks makes one of its own, unscaled"
+            tried.append((message, plain))
+            message = (
+                f"the exponents divide by {2 * width} columns, as those of one of {ranks} ranks"
+            )
+            tried.append((message, ladder(base, np.arange(pairs) / width)))
+        dealt = right.reshape(width, ranks).T.reshape(-1)
+        tried += [
+            (
+                f"{ranks} slices of the ladder stand in reverse order, as those of ranks may",
+                slices[::-1].reshape(-1),
+            ),
+            (
+                f"slices are every {ordinal} frequency, as where {ranks} ranks are dealt them",
+                dealt,
+            ),
+            (
+                f"{ranks} slices of the ladder take turns, pair by pair, as those of ranks may",
+                slices.T.reshape(-1),
+            ),
+        ]
+        for message, values in tried:
+            yield Alternative(Cause.FREQUENCY_RULE, message, values, detail="tensor-parallel")

@@ -1,0 +1,308 @@
+"""Frequencies that a measurement suggests: what a subject has, near what it should have.
+
+Rates that were fitted to a subject go to the inverses of schemes, as they do where an array is
+identified, and what these propose is said as the difference to the reference. Besides, a rate may
+be that of another pair, or one pair's alone. All of it is read off, so it is only a suspicion: who
+uses it holds it against the subject.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli import catalogue
+from posenc_cli.errors import PosencError
+from posenc_cli.formulas.inverse import Measured, digit_count, snap
+from posenc_cli.formulas.rotary import rope
+from posenc_cli.formulas.scaled import rope_dynamic
+from posenc_cli.inference.candidates import is_number, rotary_proposals, solved
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.parameter_differences import SHAPE, difference
+from posenc_cli.inference.rates import Rates
+from posenc_cli.inference.rounded_frequencies import multiples_of_a_step
+from posenc_cli.inference.rules import (
+    Alternative,
+    base_of,
+    changed_frequencies,
+    ladder,
+    ladder_base,
+)
+from posenc_cli.positions import range_texts
+from posenc_cli.records import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.inference.fitting import Rotations
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.numerics.arrays import Reals
+
+_NEARLY = 2e-5
+"""Nearer to the right base, it is the precision of the frequencies that lacks, not the base."""
+
+_ERRORS = ((2e-6, 1e-9), (5e-4, 1e-7))
+"""Of rates, as a share and in radians: those of float32 tables of a thousand rows, and those of
+half precision. Finer ones come first: their numbers have their own digits."""
+
+_SHORT = 3
+"""Digits of a number that somebody chose."""
+
+_MOST_PROPOSALS = 12
+"""Of all schemes together, at each precision: the dearest fit by chance."""
+
+_MOST_CHANGED = 3
+"""Numbers of the reference's own scheme that are off at once, as a ramp's context and betas are:
+with one more a ramp may be made of any frequencies."""
+
+_PLACED = 1e-3
+"""Of a frequency: neighbours of a ladder are 10^−2 apart at least, where it has 512 pairs."""
+
+_OWN_SHARE = 4
+"""At most one pair in so many is wrong in a way of its own: more are another rule."""
+
+_SAME = 1e-6
+"""Of a frequency: what differs by less is the same to float32 tables."""
+
+_APART = 1e-5
+"""Of a frequency: what differs by less is its rounding."""
+
+
+def nearby_alternatives(reference: Reference, rotations: Rotations) -> Iterator[Alternative]:
+    """What the frequencies may be by those that were measured, the likeliest first."""
+    rates = np.abs(rotations.frequencies)
+    if rates.shape != reference.frequencies.shape or not np.isfinite(rates).all():
+        return
+    alternatives = itertools.chain(
+        _constant_ratio(reference, rates),
+        _more_turning(reference, rates),
+        _placed_elsewhere(reference, rates),
+        _other_values(reference, rates, short=True),
+        _fitted_bases(reference, rates),
+        _other_values(reference, rates, short=False),
+        _other_schemes(reference, rates),
+        multiples_of_a_step(reference.frequencies, rates),
+        _own_ratios(reference, rates),
+    )
+    for alternative in alternatives:
+        yield replace(alternative, read_off=True)
+
+
+def same_by_other_numbers(reference: Reference, rule: Alternative) -> Iterator[Alternative]:
+    """What gives the frequencies of a rule as well: another value of one number of the reference's.
+
+    Numbers of few digits are meant, and lengths.
+    """
+    rates, base = rule.frequencies, base_of(reference)
+    if rates.shape != reference.frequencies.shape or not (rates > 0).all():
+        return
+    others = list(_other_values(reference, rates, short=True))
+    if base is not None and _is_ladder(rates):
+        others += _one_or_none(_of_another_length(reference, ladder_base(rates) / base))
+    for other in others:
+        if other.message.partition(" is ")[0] == rule.message.partition(" is ")[0]:
+            continue  # the same number, of which some digits do not show
+        if np.allclose(other.frequencies, rates, rtol=_SAME, atol=0):
+            yield other
+
+
+def _constant_ratio(reference: Reference, rates: Reals) -> Iterator[Alternative]:
+    """All frequencies times one number."""
+    right = reference.frequencies
+    turning = right > 0
+    if not turning.any():
+        return
+    ratio = float(np.median(rates[turning] / right[turning]))
+    if 1e-9 < ratio < 1e9 and abs(ratio - 1) > 0.01:
+        message = f"all frequencies are {ratio:.6g} times the right ones"
+        yield Alternative(Cause.FREQUENCY_RULE, message, right * ratio)
+
+
+def _more_turning(reference: Reference, rates: Reals) -> Iterator[Alternative]:
+    """Pairs that turn by the ladder, and should stand still."""
+    right, base = reference.frequencies, base_of(reference)
+    turning = int(np.count_nonzero(right))
+    if base is None or not right[0] or turning == right.size or not right[:turning].all():
+        return
+    every = right[0] * ladder(base, np.arange(right.size) / right.size)
+    near = np.abs(rates / every - 1) <= _PLACED  # (pairs,)
+    more = right.size if near.all() else int(np.argmin(near))
+    if turning < more < right.size and np.allclose(every[:turning], right[:turning], rtol=1e-6):
+        message = f"{more} pairs turn, not {turning}"
+        rates = np.where(np.arange(right.size) < more, every, 0)
+        yield Alternative(Cause.ROTARY_DIM, message, rates)
+
+
+def _placed_elsewhere(reference: Reference, rates: Reals) -> Iterator[Alternative]:
+    """Right frequencies at wrong pairs."""
+    right = reference.frequencies
+    if right.size < 2 or not (right > 0).all() or not (rates > 0).all():
+        return
+    order = np.argsort(right)
+    places = np.searchsorted(right[order], rates)
+    near = np.stack([np.clip(places - 1, 0, right.size - 1), np.clip(places, 0, right.size - 1)])
+    missed = np.abs(np.log(right[order][near] / rates))  # (2, pairs)
+    sources = order[np.take_along_axis(near, missed.argmin(axis=0)[None], axis=0)[0]]
+    if missed.min(axis=0).max() > _PLACED:
+        return
+    # A frequency that several pairs have is that of the pair itself, where it is one of them.
+    own = np.abs(rates / right - 1) <= _PLACED
+    sources = np.where(own, np.arange(right.size), sources)
+    moved = np.flatnonzero(right[sources] != right)
+    if moved.size:
+        message = _moved_text(moved.tolist(), sources[moved].tolist())
+        yield Alternative(Cause.FREQUENCY_RULE, message, right[sources])
+
+
+def _moved_text(pairs: list[int], sources: list[int]) -> str:
+    """Which pairs have the frequencies of which others.
+
+    >>> _moved_text([31], [30]), _moved_text([9, 10], [10, 9])
+    ('pair 31 has the frequency of pair 30', 'pairs 9 and 10 have the frequencies of each other')
+    """
+    if len(pairs) == 1:
+        return f"pair {pairs[0]} has the frequency of pair {sources[0]}"
+    if len(pairs) == 2 and pairs == sources[::-1]:
+        return f"pairs {pairs[0]} and {pairs[1]} have the frequencies of each other"
+    each = [f"{pair} that of {source}" for pair, source in zip(pairs, sources, strict=True)]
+    shown = ", ".join(each[:3]) + (", …" if len(each) > 3 else "")
+    return f"{len(pairs)} pairs have the frequencies of other pairs: {shown}"
+
+
+def _fitted_bases(reference: Reference, rates: Reals) -> Iterator[Alternative]:
+    """Bases read off single pairs, which no scaling changes, to as few digits as they may have."""
+    right, pairs = base_of(reference), reference.pairs
+    if right is None or pairs < 2:
+        return
+    bases: dict[float, None] = {}
+    for pair in sorted({1, 2, pairs // 4, pairs // 2, pairs - 1}):
+        if not 0 < pair < pairs or not 0 < rates[pair] < 1:
+            continue
+        logarithm = -math.log(rates[pair]) * pairs / pair
+        if 0 < logarithm < 60:
+            for digits in (1, 2, 3, 5, 7):
+                bases[float(f"{math.exp(logarithm):.{digits - 1}e}")] = None
+    others = [base for base in bases if abs(base / right - 1) > _NEARLY]
+    for base in others:
+        yield from _one_or_none(difference_of_base(reference, base))
+    if reference.encoding.bound.scheme is rope or reference.coordinates is not None:
+        return
+    # Where scaling is another base, a fitted one is that of another rule.
+    stretched = _is_ladder(reference.frequencies)
+    for base in others:
+        plain = difference(reference, rope, plain_params(reference, base))
+        if plain is not None and stretched:
+            yield from _one_or_none(_of_another_length(reference, base / right))
+            message = f"the base {right:.7g} is stretched to {base:.7g}: another rule"
+            plain = Alternative(Cause.FREQUENCY_RULE, message, plain.frequencies)
+        yield from _one_or_none(plain)
+
+
+def _of_another_length(reference: Reference, stretch: float) -> Alternative | None:
+    """Dynamic NTK for the length at which it stretches the base by so much."""
+    params, pairs = reference.params, reference.pairs
+    if reference.encoding.bound.scheme is not rope_dynamic or pairs < 2 or stretch <= 1:
+        return None
+    limit, factor = params["max_position_embeddings"], params["factor"]
+    length = round(limit / factor * (stretch ** ((pairs - 1) / pairs) + factor - 1))
+    frequencies = changed_frequencies(reference, seq_len=length) if length > limit else None
+    if frequencies is None:
+        return None
+    message = f"the base is stretched for a length of {length}"
+    return Alternative(Cause.FREQUENCY_RULE, message, frequencies)
+
+
+def _one_or_none(alternative: Alternative | None) -> Iterator[Alternative]:
+    if alternative is not None:
+        yield alternative
+
+
+def difference_of_base(reference: Reference, base: float) -> Alternative | None:
+    """The rule of the reference with another base."""
+    params = {**reference.params, "base": base}
+    return difference(reference, reference.encoding.bound.scheme, params)
+
+
+def plain_params(reference: Reference, base: float) -> dict[str, object]:
+    """The parameters of plain RoPE that turns as many of the columns as the reference."""
+    share = 2 * reference.pairs / reference.head
+    return {"dim": reference.head, "base": base, "partial": share}
+
+
+def _is_ladder(frequencies: Reals) -> bool:
+    """Whether frequencies are a geometric ladder from 1 on."""
+    pairs = frequencies.size
+    if pairs < 3 or not (frequencies > 0).all():
+        return False
+    rungs = ladder(ladder_base(frequencies), np.arange(pairs) / pairs)
+    return bool(np.allclose(frequencies, rungs, rtol=1e-9))
+
+
+def _other_values(reference: Reference, rates: Reals, *, short: bool) -> Iterator[Alternative]:
+    """Any one number of the reference's scheme solved for, the others as they should be.
+
+    Numbers of few digits are ``short``: they are believed before a base of more.
+    """
+    scheme = reference.encoding.bound.scheme
+    given = {name: value for name, value in reference.params.items() if value is not None}
+    for share, least in _ERRORS:
+        measured = Measured(rates, share * rates + least, given)
+        for name, parameter in scheme.parameters.items():
+            if name in SHAPE or not is_number(parameter) or name not in given:
+                continue
+            value = solved(scheme, given, parameter, measured)
+            if value is None or abs(value / (given[name] or 1) - 1) <= _NEARLY:
+                continue
+            if short == (digit_count(float(value)) <= _SHORT):
+                yield from _one_or_none(difference(reference, scheme, {**given, name: value}))
+
+
+def _other_schemes(reference: Reference, rates: Reals) -> Iterator[Alternative]:
+    """What the inverses of all schemes make of the rates."""
+    if reference.coordinates is not None:
+        return
+    for share, least in _ERRORS:
+        measured = Rates(rates, share * rates + least, rates.size, complete=True)
+        for proposal in itertools.islice(rotary_proposals(measured, None), _MOST_PROPOSALS):
+            try:
+                scheme = catalogue.find(proposal.scheme)
+            except PosencError:
+                continue
+            own = scheme.build is reference.encoding.bound.scheme.build
+            kept = {n: v for n, v in reference.params.items() if v is not None} if own else {}
+            changed = [name for name, value in proposal.given.items() if kept.get(name) != value]
+            if own and len(changed) > _MOST_CHANGED:
+                continue
+            alternative = difference(reference, scheme, {**kept, **proposal.given})
+            if alternative is None or alternative.frequencies.shape != rates.shape:
+                continue
+            if not np.allclose(
+                alternative.frequencies, reference.frequencies, rtol=_NEARLY, atol=0
+            ):
+                yield alternative
+
+
+def _own_ratios(reference: Reference, rates: Reals) -> Iterator[Alternative]:
+    """A few pairs whose frequencies are wrong by a number of their own."""
+    right = reference.frequencies
+    with np.errstate(all="ignore"):
+        ratios = np.where(right > 0, rates / right, 1.0)
+    wrong = np.flatnonzero(np.abs(ratios - 1) > _APART)
+    if not wrong.size or _OWN_SHARE * wrong.size > right.size:
+        return
+    for share in (1e-4, 1e-6, 0.0):
+        short = np.array([snap(float(ratio), share * float(ratio)) for ratio in ratios[wrong]])
+        frequencies = right.copy()
+        frequencies[wrong] *= short
+        if wrong.size == 1:
+            message = f"the frequency of pair {wrong[0]} is {short[0]:.7g} times the right one"
+        else:
+            which = ", ".join(range_texts(wrong.tolist()))
+            shown = ", ".join(f"{ratio:.6g}" for ratio in short[:3]) + (
+                ", …" if short.size > 3 else ""
+            )
+            message = f"the frequencies of pairs {which} are {shown} times the right ones"
+        yield Alternative(Cause.FREQUENCY_RULE, message, frequencies)

@@ -1,0 +1,140 @@
+"""What an explanation leaves over, of all values, positions and pairs that it is about."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from posenc_cli.numerics.arrays import Flags, Integers, RealRows
+
+
+class Residual(Record):
+    """What a claim leaves over, of all cells, positions and pairs that it is about.
+
+    ``largest`` is the largest difference at any cell, ``within`` at those that are reproduced;
+    ``cells`` and ``rows`` count what is not, ``first`` is the first position with such a cell, and
+    ``pairs`` says which pairs are reproduced at every position.
+    """
+
+    largest: float
+    within: float
+    cells: int
+    of_cells: int
+    rows: int
+    of_rows: int
+    first: int | None
+    pairs: Flags
+
+    @classmethod
+    def measure(cls, pieces: Iterable[tuple[Integers, RealRows, Flags]]) -> Residual:
+        """The residual of positions (n,), what is missed and what is explained, both (n, pairs)."""
+        running = RunningResidual()
+        for positions, missed, explained in pieces:
+            running.update(positions, missed, explained)
+        return running.residual()
+
+    @property
+    def whole(self) -> bool:
+        """Whether every cell is reproduced."""
+        return not self.cells
+
+    @property
+    def exceptions(self) -> str:
+        """What is left over, in words that follow others; empty if nothing.
+
+        >>> Residual(1.0, 0.0, 9, 99, 2, 40, 7, np.ones(1, bool)).exceptions
+        '; 2 of the 40 positions are otherwise, the first of them 7'
+        """
+        if self.first is None:
+            return ""
+        if self.rows == 1:
+            return f"; one of the {self.of_rows} positions is otherwise: {self.first}"
+        return (
+            f"; {self.rows} of the {self.of_rows} positions are otherwise, the first of them "
+            f"{self.first}"
+        )
+
+    @property
+    def text(self) -> str:
+        """The residual as evidence has it.
+
+        >>> Residual(3e-8, 3e-8, 0, 99, 0, 40, None, np.ones(1, bool)).text
+        'reproduced to 3e-08 at all 40 positions'
+        >>> Residual(1.0, 3e-8, 9, 99, 1, 9, 7, np.ones(1, bool)).text
+        '90 of 99 pairs of cells reproduced to 3e-08, 9 not; one of the 9 positions is otherwise: 7'
+        """
+        if self.cells == self.of_cells:
+            return "not reproduced"
+        near = f"reproduced to {self.within:.2g}"
+        if self.first is None:
+            return f"{near} at all {self.of_rows} positions" if self.of_rows > 1 else near
+        right = self.of_cells - self.cells
+        count = f"{right} of {self.of_cells} pairs of cells"
+        return f"{count} {near}, {self.cells} not{self.exceptions}"
+
+    def fields(self) -> dict[str, object]:
+        """The residual as JSON has it, finite numbers only."""
+        return {
+            "max_abs": self.largest if math.isfinite(self.largest) else None,
+            "reproduced_to": self.within if self.cells < self.of_cells else None,
+            "cells": self.of_cells,
+            "left_over": {
+                "cells": self.cells,
+                "positions": self.rows,
+                "pairs": int(np.count_nonzero(~self.pairs)),
+            },
+        }
+
+
+@dataclass
+class RunningResidual:
+    """A residual that grows piece by piece."""
+
+    largest: float = 0.0
+    within: float = 0.0
+    cells: int = 0
+    of_cells: int = 0
+    rows: int = 0
+    of_rows: int = 0
+    first: int | None = None
+    pairs: Flags | None = None
+
+    def update(self, positions: Integers, missed: RealRows, explained: Flags) -> None:
+        """Take in the next rows: what is missed and what is explained, both (n, pairs)."""
+        if not positions.size:
+            return
+        left = ~explained.all(axis=1)  # (n,)
+        if self.first is None and left.any():
+            self.first = int(positions[int(np.argmax(left))])
+        self.cells += int(np.count_nonzero(~explained))
+        self.of_cells += explained.size
+        self.rows += int(np.count_nonzero(left))
+        self.of_rows += left.size
+        high = float(missed.max())
+        self.largest = math.inf if math.isnan(high) else max(self.largest, high)
+        self.within = max(self.within, float(np.where(explained, missed, 0).max()))
+        right = np.asarray(explained.all(axis=0), bool)
+        if self.pairs is not None:
+            right = np.asarray(self.pairs & right, bool)
+        self.pairs = right
+
+    def residual(self) -> Residual:
+        """What was measured so far."""
+        return Residual(
+            self.largest,
+            self.within,
+            self.cells,
+            self.of_cells,
+            self.rows,
+            self.of_rows,
+            self.first,
+            np.ones(1, bool) if self.pairs is None else self.pairs,
+        )

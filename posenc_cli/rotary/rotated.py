@@ -1,0 +1,252 @@
+"""Vectors before and after a rotation as a subject: one complex number a pair and position."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.inference.tolerance import unit
+from posenc_cli.inference.turning import LAYOUTS, ColumnPairing, PositionRows, SubjectBlock, Turning
+from posenc_cli.rotary.codes import SubjectKind
+from posenc_cli.rotary.subject import Subject, complex_of, row_positions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.turning import SomeRows
+    from posenc_cli.numerics.arrays import Integers, NumberArray, Reals
+    from posenc_cli.positions import Positions
+    from posenc_cli.rotary.subject import GivenRows, Matrices, Vectors
+
+
+_TURNS = 1e-2
+"""Of sizes: those of pairs that turn, if not as many as they should, scatter less in any format."""
+
+
+def vectors(files: Matrices, reference: Reference, positions: Positions | None) -> Subject:
+    """Vectors before and after the rotation, (L, d) each, from files."""
+    x, y = files
+    where = row_positions(x.shape[0], positions, "--rotated")
+    name = f"{quoted_name(x.path)} {quoted_name(y.path)}"
+    return rotated_subject(x, y, y.dtype, reference, where, name=name)
+
+
+def rotated_subject(
+    x: GivenRows,
+    y: GivenRows,
+    dtype: str,
+    reference: Reference,
+    positions: Positions,
+    *,
+    name: str = "rotated",
+) -> Subject:
+    """Vectors before and after as a subject.
+
+    One vector a position shows one complex number a pair: z = y/x, if it turns pairs at all.
+
+    Raises: InvalidInput when the vectors before are not finite, or leave a pair or a position
+        unseen.
+    """
+    places = PositionRows.of(positions)
+    if not all(np.isfinite(x[rows]).all() for rows in places.row_blocks()):
+        raise InvalidInput(f"--rotated {name}: the vectors before the rotation are not finite")
+    if not any(x[rows].any() for rows in places.row_blocks()):
+        raise InvalidInput(f"--rotated {name}: the vectors before the rotation are all zero")
+
+    def turning_of(pairing: ColumnPairing) -> Turning:
+        others = pairing.others(x.shape[1])
+        reader = _rotated_reader(x, y, pairing, others, places, most=4 * reference.scale)
+        return Turning(places, pairing.pairs, dtype, 4, pairing, reader)
+
+    notes: tuple[str, ...] = (
+        "one vector a position: that pairs of columns turn is taken for granted",
+    )
+    width = x.shape[1]
+    if width not in (reference.head, 2 * reference.pairs):
+        if width < 2:
+            raise InvalidInput(f"--rotated {name}: has one column; rotary encodings turn pairs")
+        own = turning_of(ColumnPairing.named(reference.content.layout, width // 2))
+        mismatch = f"the vectors have {width} columns, a head of the reference {reference.head}"
+        return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)
+    pairings = [*reference.likely_pairings(width), *_of_fewer_columns(reference)]
+
+    def before_and_after(rows: SomeRows) -> tuple[NumberArray, NumberArray]:
+        return x[rows], y[rows]
+
+    turnings = [turning_of(pairing) for pairing in pairings]
+    own = _likeliest_turning(turnings, before_and_after)
+    if own.pairs != reference.pairs and _size_scatter(own, before_and_after) > _TURNS:
+        of_as_many = [other for other in turnings if other.pairs == reference.pairs]
+        own = _likeliest_turning(of_as_many, before_and_after)
+    notes += _observation_notes(x, own.pairing or reference.pairing, places, name)
+    if own.pairs != reference.pairs:
+        mismatch = f"{2 * own.pairs} columns turn, {2 * reference.pairs} of the reference"
+        return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)
+    alike = own.pairing is not None and own.pairing.layout == reference.content.layout
+    return Subject(
+        SubjectKind.ROTATED,
+        name,
+        own,
+        own if alike else turning_of(reference.pairing),
+        notes=notes,
+        vectors=before_and_after,
+    )
+
+
+def _of_fewer_columns(reference: Reference) -> list[ColumnPairing]:
+    """The pairings of code that turns a half or a quarter of the columns that it should."""
+    return [
+        ColumnPairing.named(layout, reference.pairs // share)
+        for share in (2, 4)
+        for layout in LAYOUTS
+        if reference.pairs % share == 0
+    ]
+
+
+def _observation_notes(
+    x: GivenRows, pairing: ColumnPairing, places: PositionRows, name: str
+) -> tuple[str, ...]:
+    """What to note of the share of pairs and positions that vectors show; a zero shows no turn.
+
+    Raises: InvalidInput when a pair or a position other than 0 is never seen: nothing that is
+        done to it could fail a check.
+    """
+    first, second = list(pairing.first), list(pairing.second)
+    pairs, rows, cells = np.zeros(pairing.pairs, bool), 0, 0
+    moving = 0
+    unseen: int | None = None
+    for rows_at_once in places.row_blocks():
+        positions = places.at(rows_at_once)
+        before = x[rows_at_once]
+        seen = (before[:, first] != 0) | (before[:, second] != 0)
+        cells += int(np.count_nonzero(seen))
+        turning = positions != 0
+        moving += int(np.count_nonzero(turning))
+        pairs |= seen[turning].any(axis=0)
+        blank = turning & ~seen.any(axis=1)
+        rows += int(np.count_nonzero(blank))
+        if unseen is None and blank.any():
+            unseen = int(positions[np.argmax(blank)])
+    total = places.count * pairing.pairs
+    counted = f"{cells} of {total} pairs are seen"
+    if moving and not pairs.all():
+        missing = int(np.argmin(pairs))
+        raise InvalidInput(
+            f"--rotated {name}: {counted}; the vectors before must not be zero in "
+            f"{int(np.count_nonzero(~pairs))} of {pairs.size} pairs of columns (pair {missing}) "
+            "at all positions"
+        )
+    if unseen is not None:
+        raise InvalidInput(
+            f"--rotated {name}: {counted}; the vectors before must not be all zero at {rows} "
+            f"positions (position {unseen})"
+        )
+    if cells == total:
+        return ()
+    # Rounded down: not all is not 100 %.
+    share = math.floor(1000 * cells / total) / 10
+    return (f"{counted} ({share:g} %), the others are zero before the rotation",)
+
+
+def _likeliest_turning(turnings: list[Turning], vectors: Vectors) -> Turning:
+    """The first pairing, unless another makes far better turns of the same vectors."""
+    best, least = turnings[0], _size_scatter(turnings[0], vectors)
+    # Sizes of right turns scatter less, in float32 or by their own rounding.
+    good = max(1e-4, 4 * unit(best.dtype))
+    for turning in turnings[1:]:
+        if least <= good:
+            break
+        unlike = _size_scatter(turning, vectors)
+        # Judgement: half is no chance, since a wrong pairing scatters many times more.
+        if unlike < 0.5 * least:
+            best, least = turning, unlike
+    return best
+
+
+def _size_scatter(turning: Turning, vectors: Vectors) -> float:
+    """How much the sizes of factors scatter, over pairs and positions: turns keep all lengths.
+
+    Columns that no pair has may be multiplied.
+    """
+    rows = turning.places.sample(256)
+    block = turning.read(rows)
+    sizes = np.abs(block.turned)
+    if block.seen is not None:
+        sizes = sizes[block.seen]
+    sizes = sizes[np.isfinite(sizes)]
+    if sizes.size == 0:
+        return 0.0
+    rest = 0.0
+    if block.rest is not None:
+        rest = float(np.mean(block.rest))
+        if block.passed is not None:
+            changed = np.minimum(block.passed, _no_multiple(turning, vectors, rows))
+            rest = float(np.mean(block.rest - block.passed + changed))
+    return float(np.mean(np.abs(sizes / max(np.median(sizes), 1e-30) - 1))) + rest
+
+
+def _no_multiple(turning: Turning, vectors: Vectors, rows: Integers) -> Reals:
+    """How far the columns that no pair has are from a multiple of themselves, each row as a share.
+
+    Shape: (n,).
+    """
+    assert turning.pairing is not None
+    before, after = (values.astype(np.float64) for values in vectors(rows))
+    others = list(turning.pairing.others(before.shape[1]))
+    size = np.linalg.norm(before, axis=1)  # (n,)
+    kept, gained = before[:, others], after[:, others]
+    products = (kept * kept).sum(axis=1)
+    times = (kept * gained).sum(axis=1) / np.where(products > 0, products, 1)
+    missed = np.linalg.norm(gained - times[:, None] * kept, axis=1)
+    return np.asarray(missed / np.where(size > 0, size, 1), np.float64)
+
+
+def _rotated_reader(
+    x: GivenRows,
+    y: GivenRows,
+    pairing: ColumnPairing,
+    others: Sequence[int],
+    places: PositionRows,
+    *,
+    most: float,
+) -> Callable[[SomeRows], SubjectBlock]:
+    """What reads factors y/x; one larger than ``most`` is cut to it, as no turn can be so large.
+
+    Of a row that is longer than before, that is as many times more. The columns ``others`` are
+    meant to stay.
+    """
+    first, second = list(pairing.first), list(pairing.second)
+    out_first, out_second = list(pairing.out_first), list(pairing.out_second)
+    others = list(others)
+
+    def read(rows: SomeRows) -> SubjectBlock:
+        before, after = x[rows].astype(np.float64), y[rows].astype(np.float64)
+        pairs = complex_of(before[:, first], before[:, second])  # (n, pairs)
+        turned = complex_of(after[:, out_first], after[:, out_second])
+        seen = pairs != 0
+        length = np.linalg.norm(before, axis=1)  # (n,)
+        length[length == 0] = 1
+        kept = after[:, others] - before[:, others]
+        lost = np.where(seen, 0, np.abs(turned))
+        passed = np.linalg.norm(kept, axis=1) / length  # (n,)
+        rest = passed + np.linalg.norm(lost, axis=1) / length
+        # Not a reciprocal: 1/x of a small x would be infinite.
+        numbers = np.where(np.isfinite(after), after, 0)
+        with np.errstate(invalid="ignore"):  # what is no number stays none, alone in its row
+            factors = np.divide(turned, pairs, out=np.full_like(turned, 1), where=seen)
+            longer = np.maximum(np.linalg.norm(numbers, axis=1) / length, 1)  # (n,)
+            factors /= np.maximum(np.abs(factors) / (most * longer[:, None]), 1)  # (n, pairs)
+        return SubjectBlock(
+            places.at(rows),
+            factors,
+            rest=rest if rest.any() else None,
+            passed=passed if passed.any() else None,
+            seen=None if seen.all() else seen,
+            twist=np.divide(pairs.conj(), pairs, out=np.ones_like(pairs), where=seen),
+        )
+
+    return read

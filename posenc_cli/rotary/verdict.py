@@ -1,0 +1,492 @@
+"""The verdict on a subject: its findings put into words, and the whole report."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.tolerance import HALF_RULES, Tolerance, rounded_to, unit
+from posenc_cli.numerics.dtypes import REAL_DTYPES
+from posenc_cli.records import Record, replace
+from posenc_cli.rotary.codes import FindingName, SubjectKind
+from posenc_cli.rotary.findings import (
+    Consistency,
+    Finding,
+    Partner,
+    Survey,
+    WorstDeviation,
+    WrongCells,
+    cell_differences,
+    consistency,
+    take_survey,
+)
+
+if TYPE_CHECKING:
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.tolerance import ToleranceRule
+    from posenc_cli.inference.turning import Progress
+    from posenc_cli.rotary.drift import Fault
+    from posenc_cli.rotary.residual import Residual
+    from posenc_cli.rotary.subject import Subject
+
+
+STORED = (SubjectKind.TABLES, SubjectKind.POSENC)
+"""Subjects whose factors are cells of tables."""
+
+
+MOST = 3
+"""Causes of one diagnosis."""
+
+
+class Where(Record):
+    """The part of a subject that a cause is about: positions and pairs as --positions has them.
+
+    None is all of them; ``axes`` are those that the pairs should follow, ``heads`` the heads.
+    """
+
+    positions: str | None
+    pairs: str | None
+    axes: tuple[int, ...] | None = None
+    heads: str | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """What it names, as JSON has it."""
+        return {name: value for name, value in self.as_dict().items() if value is not None}
+
+
+class Explanation(Record):
+    """Why a subject differs from the reference, and what shows it.
+
+    ``detail`` is a finer reason. ``where`` is the part that it is about, None for all of it, and
+    ``residual`` what the table that it implies leaves over there, None where it implies none.
+    ``alike`` are what may be the reason in its place, since the same table follows from each:
+    causes that hold together are explanations of their own.
+    """
+
+    cause: Cause
+    message: str
+    evidence: str
+    detail: str | None = None
+    where: Where | None = None
+    residual: Residual | None = None
+    alike: tuple[Explanation, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The cause in a sentence, or all that it may be."""
+        own = f"{self.cause}: {self.message}"
+        if not self.alike:
+            return own
+        return ", or ".join(
+            [f"either {own}", *(f"{why.cause}: {why.message}" for why in self.alike)]
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """The explanation as JSON has it."""
+        return {
+            "cause": self.cause,
+            "message": self.message,
+            "evidence": self.evidence,
+            "detail": self.detail,
+            "where": None if self.where is None else self.where.fields(),
+            "residual": None if self.residual is None else self.residual.fields(),
+            "alike": [
+                {"cause": why.cause, "message": why.message, "evidence": why.evidence}
+                for why in self.alike
+            ],
+        }
+
+
+class Farthest(Record):
+    """The cell that is farthest from the exact value, of all that were looked at.
+
+    ``units`` is how far it is from the correctly rounded one, in units in the last place of
+    ``dtype``; None where it is no stored cell, or farther than a number can tell.
+    """
+
+    value: float
+    position: int
+    pair: int
+    dtype: str
+    units: float | None
+
+
+class Report(Record):
+    """What a check found: the findings, why one failed, and the error by position.
+
+    ``count`` positions were looked at, 0 where the form of the scheme tells of all, or the widths
+    alone tell; where posenc chose them, they are a sample of the first ``of``. ``seconds`` is how
+    long the check took. ``farthest`` is known of a subject that equals the reference.
+    ``accepted_by`` is the tolerance rule by which one is right that only a rounding to a half
+    precision makes fail. ``unchecked`` says what a function was not asked, in a sentence.
+    """
+
+    subject: dict[str, Any]
+    reference: dict[str, Any]
+    positions: str
+    count: int
+    pairs: int
+    findings: tuple[Finding, ...]
+    diagnosis: tuple[Explanation, ...]
+    notes: tuple[str, ...]
+    tolerance: str
+    title: str
+    curve: tuple[tuple[int, float], ...] = ()
+    of: int | None = None
+    seconds: float = 0.0
+    farthest: Farthest | None = None
+    accepted_by: Literal["float16", "bfloat16"] | None = None
+    unchecked: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every finding holds."""
+        return all(finding.ok for finding in self.findings)
+
+
+class Examination(Record):
+    """The findings on a subject at its positions, and what they were made from.
+
+    ``otherwise`` says that it is right in the calls that were measured, and not in others.
+    """
+
+    subject: Subject
+    reference: Reference
+    tolerance: Tolerance
+    findings: tuple[Finding, ...]
+    survey: Survey | None
+    consistency: Consistency | None
+    errors: tuple[tuple[int, float], ...] = ()
+    fault: Fault | None = None
+    farthest: Farthest | None = None
+    otherwise: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether every finding holds."""
+        return all(finding.ok for finding in self.findings)
+
+
+def examine(
+    subject: Subject, reference: Reference, rule: ToleranceRule, *, progress: Progress | None = None
+) -> Examination:
+    """The findings on one subject.
+
+    Where the subject equals the reference within the tolerance, its rotation is the reference's
+    and one pass shows all; else the rotation that the subject comes nearest to is looked for. One
+    that is far wider than the reference is not evaluated at all: it differs.
+    """
+    turning = subject.as_reference or subject.own
+    tolerance = Tolerance.of(
+        rule,
+        dtype=turning.dtype,
+        roundings=turning.roundings,
+        amplitude=reference.scale,
+        of_frequencies=subject.frequencies is not None,
+    )
+    if subject.far_wider(reference):
+        finding = _reference(subject, None, tolerance, None)
+        return Examination(subject, reference, tolerance, (finding,), None, None)
+    survey = None
+    if subject.as_reference:
+        stored = REAL_DTYPES.get(turning.dtype)
+        cells = stored if rule == "exact" and subject.kind in STORED else None
+        survey = take_survey(turning, reference, tolerance, rounded_to=cells, progress=progress)
+    nearest: Consistency | None = None
+    if survey is None or survey.reference.ratio > 1 or tolerance.fixed is not None:
+        nearest = consistency(subject.own, reference, tolerance, progress=progress)
+    lengths = survey
+    if survey is not None and subject.own is not subject.as_reference:
+        lengths = take_survey(subject.own, reference, tolerance, progress=progress)
+    findings = [_relative(subject, reference, tolerance, survey, nearest)]
+    if lengths is not None and survey is not None:
+        of_vectors = [_norm(lengths, reference, tolerance)]
+        if survey.identity.ratio >= 0:
+            of_vectors.append(_identity(lengths, tolerance))
+        findings += [_if_measured(finding, subject) for finding in of_vectors]
+    fault = None
+    if survey is not None and survey.drift is not None and survey.reference.ratio <= 1:
+        fault = survey.drift.fault(reference.scale)
+    findings.append(_reference(subject, survey, tolerance, fault))
+    errors = tuple(survey.errors) if survey else ()
+    otherwise = bool(subject.other_calls) and all(finding.ok for finding in findings)
+    if otherwise:
+        message = "equals the reference where it was measured, and not in other calls: "
+        message += subject.other_calls[0].text
+        findings[-1] = Finding(FindingName.REFERENCE, False, None, None, None, message)
+    farthest = None
+    if survey is not None and findings[-1].ok:
+        farthest = _farthest(subject, reference, survey, rounded_to(rule, turning.dtype))
+    return Examination(
+        subject,
+        reference,
+        tolerance,
+        tuple(findings),
+        survey,
+        nearest,
+        errors,
+        fault,
+        farthest,
+        otherwise,
+    )
+
+
+def accepting_rule(
+    examination: Examination, diagnosis: tuple[Explanation, ...]
+) -> Literal["float16", "bfloat16"] | None:
+    """The rule by which a subject is right whose values were rounded to a half precision.
+
+    None where another cause was found, or the subject fails by that rule as well.
+    """
+    subject = examination.subject
+    if {why.cause for why in diagnosis} != {Cause.TABLE_PRECISION}:
+        return None
+    for rule in HALF_RULES:
+        named = all(why.detail == rule for why in diagnosis)
+        if named and unit(rule) > unit(subject.dtype):
+            return rule if examine(subject, examination.reference, rule).ok else None
+    return None
+
+
+def _farthest(subject: Subject, reference: Reference, survey: Survey, dtype: str) -> Farthest:
+    """Where a subject that equals the reference is farthest from it, in units of a format."""
+    worst, turning = survey.reference, subject.as_reference or subject.own
+    units, stored = None, REAL_DTYPES.get(dtype)
+    if stored is not None and subject.kind in STORED:
+        block = turning.read(np.array([worst.row], np.int64))
+        _, apart = cell_differences(block, reference, stored)
+        most = float(apart[0, 2 * worst.pair : 2 * worst.pair + 2].max())
+        units = most if math.isfinite(most) else None
+    return Farthest(worst.value, worst.position, worst.pair, dtype, units)
+
+
+def _relative(
+    subject: Subject,
+    reference: Reference,
+    tolerance: Tolerance,
+    survey: Survey | None,
+    nearest: Consistency | None,
+) -> Finding:
+    proofs: list[tuple[WorstDeviation, float, float, Partner | None]] = []
+    if survey is not None:
+        # The subject equals the reference, which turns with a constant rate.
+        proofs.append((survey.reference, reference.scale, math.inf, None))
+    if nearest is not None:
+        proofs.append((nearest.worst, nearest.stretch, nearest.longest, nearest.partner))
+    for proof in proofs:
+        worst, stretch, longest, partner = proof
+        value = (2 * stretch + worst.value) * worst.value
+        # Not powers: those of Python raise where a number is too large.
+        value = min(value, stretch * stretch + longest * longest)
+        allowed = (2 * stretch + worst.allowed) * worst.allowed
+        verdict = _judgement(worst.ratio, value, allowed, tolerance)
+        if verdict["ok"]:
+            break
+    if subject.no_map:
+        verdict = {"ok": False, "worst": None, "tolerance": None}
+    at = _place(worst)
+    if at is not None and partner is not None and not verdict["ok"]:
+        at = {"m": worst.position, "n": partner.position, "pair": worst.pair}
+    message = _relative_text(subject, reference, worst, value, partner, ok=verdict["ok"])
+    return Finding(FindingName.RELATIVE, at=at, message=message, worst_is="bound", **verdict)
+
+
+def _relative_text(
+    subject: Subject,
+    reference: Reference,
+    worst: WorstDeviation,
+    value: float,
+    partner: Partner | None,
+    *,
+    ok: bool,
+) -> str:
+    if subject.no_map:
+        return subject.no_map
+    if ok:
+        pairs = subject.own.places.count**2
+        if subject.kind == SubjectKind.ROTATED:
+            return (
+                f"holds for the vectors given, at all {pairs} pairs of positions: one vector a "
+                "position cannot show all q and k"
+            )
+        return f"holds for all q and k and all {pairs} pairs of positions"
+    if not math.isfinite(worst.value):
+        return f"q·k is not a number at position {worst.position}, pair {worst.pair}"
+    no_function = f"q·k is no function of {offset_text(reference)}"
+    where = f"at m = {worst.position}"
+    if partner is None or partner.change is None:
+        return (
+            f"{no_function}: {where} in pair {worst.pair} it differs from that of the rotation "
+            f"that fits by at most {_number(value)}"
+        )
+    return (
+        f"{no_function}: {where}, n = {partner.position} in pair {worst.pair} it differs from that "
+        f"of the rotation that fits by {_number(partner.change)}; worst, {_number(value)}, bounds "
+        "this for any two positions that miss the fit no more than m does"
+    )
+
+
+def offset_text(reference: Reference) -> str:
+    """What scores may depend on."""
+    return "m − n" if reference.coordinates is None else "the offsets along the axes"
+
+
+def zeros_text(reference: Reference, everything: str) -> str:
+    """That all columns become 0 that should rotate: ``everything`` where a head has no others."""
+    if reference.head == 2 * reference.pairs:
+        return everything
+    return f"the {2 * reference.pairs} columns that should rotate become 0"
+
+
+def _norm(survey: Survey, reference: Reference, tolerance: Tolerance) -> Finding:
+    verdict = _judgement(survey.norm.ratio, survey.norm.value, survey.norm.allowed, tolerance)
+    scale = reference.scale
+    times = "" if scale == 1 else f", times {scale:.6g}"
+    if verdict["ok"]:
+        message = f"lengths are kept{times}"
+    elif not math.isfinite(survey.norm.value):
+        message = f"is not a number at position {survey.norm.position}, pair {survey.norm.pair}"
+    elif survey.longest == 0:
+        message = zeros_text(reference, "every length becomes 0")
+    # All lengths are multiplied alike, within what rounding makes of either, and none as it should.
+    elif (
+        not survey.shortest <= scale <= survey.longest
+        and survey.longest - survey.shortest <= 4 * tolerance.floor * max(1.0, survey.longest)
+    ):
+        stretch, right = distinct_digits(survey.longest, scale)
+        message = f"every length is multiplied by {stretch}, not by {right}: an attention factor"
+    else:
+        least, most = distinct_digits(survey.shortest, survey.longest, digits=4)
+        message = f"lengths are multiplied by {least} to {most}"
+    return Finding(FindingName.NORM, at=_place(survey.norm), message=message, **verdict)
+
+
+def _if_measured(finding: Finding, subject: Subject) -> Finding:
+    """The finding, or why there is none: of what is no linear map unit vectors tell nothing."""
+    if not subject.unmeasured:
+        return finding
+    message = f"not measured, because {subject.unmeasured}"
+    return Finding(finding.check, False, None, None, None, message)
+
+
+def _identity(survey: Survey, tolerance: Tolerance) -> Finding:
+    worst = survey.identity
+    verdict = _judgement(worst.ratio, worst.value, worst.allowed, tolerance)
+    message = "position 0 turns nothing" if verdict["ok"] else "position 0 changes q and k"
+    return Finding(FindingName.IDENTITY, at=_place(worst), message=message, **verdict)
+
+
+def _reference(
+    subject: Subject, survey: Survey | None, tolerance: Tolerance, fault: Fault | None
+) -> Finding:
+    if survey is None:
+        return Finding(FindingName.REFERENCE, False, None, None, None, subject.mismatch or "")
+    if fault is not None and not subject.no_map:
+        place = {"position": fault.position, "pair": fault.pair}
+        message = (
+            f"differs from the reference by up to {_number(survey.largest)}: less than frequencies "
+            "in float32 may, but not as their roundings do"
+        )
+        return Finding(FindingName.REFERENCE, False, fault.value, fault.allowed, place, message)
+    worst = survey.reference
+    # What turns no pair is added to what turns each.
+    kind: Literal["value", "bound"] = "bound" if survey.stray > worst.allowed else "value"
+    if survey.cells is not None and worst.ratio <= 1:
+        return _cells(survey.cells)
+    verdict = _judgement(worst.ratio, worst.value, worst.allowed, tolerance)
+    if subject.no_map:
+        verdict = {"ok": False, "worst": None, "tolerance": None}
+    if not math.isfinite(worst.value):
+        message = f"is not a number at position {worst.position}, pair {worst.pair}"
+    elif subject.no_map:
+        message = "cannot equal the reference"
+    elif verdict["ok"]:
+        message = "; ".join(("equals the reference", *order_notes(subject)))
+    else:
+        reach = "at most" if kind == "bound" else "up to"
+        message = f"differs from the reference by {reach} {_number(survey.largest)}"
+    return Finding(
+        FindingName.REFERENCE, at=_place(worst), message=message, worst_is=kind, **verdict
+    )
+
+
+def order_notes(subject: Subject) -> tuple[str, ...]:
+    """In what order the columns of a right subject come out, where it is not that going in."""
+    pairing = (subject.as_reference or subject.own).pairing
+    if pairing is None or pairing.out_layout == pairing.layout:
+        return ()
+    return (f"columns come out as {pairing.out_layout}, which no score of q and k alike can tell",)
+
+
+def _cells(cells: WrongCells) -> Finding:
+    message = "every cell is the correctly rounded one of the reference"
+    if cells.wrong:
+        message = (
+            f"{cells.wrong} of {cells.total} cells are not the correctly rounded ones, by up to "
+            f"{cells.units:.3g} units in the last place"
+        )
+    place = _place(cells.worst)
+    return Finding(FindingName.REFERENCE, not cells.wrong, cells.worst.value, 0.0, place, message)
+
+
+def _judgement(ratio: float, value: float, allowed: float, tolerance: Tolerance) -> dict[str, Any]:
+    """What a finding says of a reported value: by its ratio, or by the number the user gave."""
+    worst = value if math.isfinite(value) else None
+    if tolerance.fixed is not None:
+        ok = worst is not None and worst <= tolerance.fixed
+        return {"ok": ok, "worst": worst, "tolerance": tolerance.fixed}
+    limit = allowed if math.isfinite(allowed) else None
+    return {"ok": ratio <= 1, "worst": worst, "tolerance": limit}
+
+
+def _place(worst: WorstDeviation) -> dict[str, int] | None:
+    if worst.ratio < 0:
+        return None
+    return {"position": worst.position, "pair": worst.pair}
+
+
+def distinct_digits(value: float, right: float, *, digits: int = 6) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to see that they differ, from so many on.
+
+    >>> distinct_digits(1.25, 1.0), distinct_digits(1.000002, 1.0)
+    (('1.25', '1'), ('1.000002', '1'))
+    """
+    for count in range(digits, 18):  # 17 tell any two numbers of float64 apart
+        texts = f"{value:.{count}g}", f"{right:.{count}g}"
+        if texts[0] != texts[1]:
+            break
+    return texts
+
+
+def _number(value: float) -> str:
+    return f"{value:.2g}" if math.isfinite(value) else "no number"
+
+
+def merge_reports(reports: list[Report]) -> Report:
+    """One report of several lengths of sequence: of each check the finding nearest to failing."""
+    first = reports[0]
+    findings = []
+    for check in (finding.check for finding in first.findings):
+        findings_of_check = [f for report in reports for f in report.findings if f.check == check]
+        findings.append(max(findings_of_check, key=_severity))
+    failed = next((report for report in reports if not report.ok), reports[-1])
+    rules = {report.accepted_by for report in reports if not report.ok}
+    farthest = [report.farthest for report in reports if report.farthest is not None]
+    return replace(
+        failed,
+        findings=tuple(findings),
+        farthest=max(farthest, key=lambda one: one.value)
+        if len(farthest) == len(reports)
+        else None,
+        positions=first.positions if len(reports) == 1 else failed.positions,
+        accepted_by=failed.accepted_by if len(rules) == 1 else None,
+    )
+
+
+def _severity(finding: Finding) -> tuple[bool, float]:
+    if finding.worst is None or not finding.tolerance:
+        return not finding.ok, math.inf
+    return not finding.ok, finding.worst / finding.tolerance

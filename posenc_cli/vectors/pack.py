@@ -1,0 +1,235 @@
+"""A golden pack and its mutation score: what becomes of every known mistake.
+
+Each known mistake is made of the pack's own content, and is killed where a value differs by more
+than the tolerance there. Of each mistake the pack keeps some cells, chosen so that they tell it
+from all others that can be told apart.
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.records import Record, replace
+from posenc_cli.vectors.known_mistakes import WrongValues
+from posenc_cli.vectors.pack_content import pack_content, single
+
+if TYPE_CHECKING:
+    from posenc_cli.choice import Choice
+    from posenc_cli.inference.tolerance import ToleranceRule
+    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, RealRows
+    from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.vectors.known_mistakes import KnownMistake
+    from posenc_cli.vectors.pack_content import PackContent
+
+_SAME = 1e-3
+"""Of the tolerance: what the values of one mistake may differ by that is made in two ways."""
+_COMPARED = 1 << 13
+"""Cells that mistakes are told apart by."""
+_MOST_CELLS, _SPREAD_CELLS = 16, 8
+"""That a pack keeps of a mistake, and those of them that lie in all parts of the columns."""
+
+
+class Cell(Record):
+    """One value of a wrong y, and what code in float32 may err by that makes it."""
+
+    row: int
+    column: int
+    value: float
+    tolerance: float
+
+
+class Outcome(Record):
+    """What became of a mistake: killed by a pack, alive, or None where it cannot be made.
+
+    ``margin`` is the largest difference, in tolerances. ``alike`` are the numbers of the mistakes
+    that its ``cells`` do not tell it from.
+    """
+
+    cause: str
+    message: str
+    killed: bool | None
+    margin: float | None = None
+    reason: str = ""
+    cells: tuple[Cell, ...] = ()
+    alike: tuple[int, ...] = ()
+
+
+class GoldenPack(Record):
+    """What an encoding makes of things at positions, what code may err by, and what it kills."""
+
+    content: PackContent
+    seed: int
+    outcomes: tuple[Outcome, ...]
+
+    @classmethod
+    def of(cls, choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule) -> GoldenPack:
+        """The pack of a choice, at its positions or those that show most.
+
+        Raises: InvalidInput where there are none of it, or it would be too large.
+        """
+        content = pack_content(choice, seed=seed, dtype=dtype, rule=rule)
+        return cls(content, seed, _outcomes(content))
+
+    @property
+    def known(self) -> tuple[Outcome, ...]:
+        """The mistakes that can be made of the encoding."""
+        return tuple(outcome for outcome in self.outcomes if outcome.killed is not None)
+
+    @property
+    def killed(self) -> int:
+        """How many of them the pack kills."""
+        return sum(bool(outcome.killed) for outcome in self.known)
+
+    @property
+    def score(self) -> str:
+        """The mutation score, in words."""
+        return f"kills {self.killed} of {len(self.known)} known mistakes"
+
+
+def _outcomes(content: PackContent) -> tuple[Outcome, ...]:
+    """What becomes of each mistake."""
+    y, allowed, complete = content.y, content.tolerance, content.complete
+    rows = np.unique(np.linspace(0, y.shape[0] - 1, max(1, _COMPARED // y.shape[1])).astype(int))
+    outcomes: list[Outcome] = []
+    killed: dict[int, _Killed] = {}
+    for mistake in content.mistakes():
+        outcome, wrong = _outcome(mistake, y, allowed, complete=complete)
+        if wrong is not None:
+            kept = _Killed.of(wrong, outcome, rows)
+            same = next((n for n, other in killed.items() if kept.is_like(other)), None)
+            if same is not None:  # one thing, by another name
+                message = f"{outcomes[same].message}, or {outcome.message}"
+                outcomes[same] = replace(outcomes[same], message=message)
+                continue
+            killed[len(outcomes)] = kept
+        outcomes.append(outcome)
+    return _told_apart(outcomes, {number: one.wrong for number, one in killed.items()}, rows)
+
+
+class _Killed(Record):
+    """Some rows of what a mistake makes, and of all of them the margin and the sum."""
+
+    wrong: WrongValues
+    margin: float
+    total: float
+    allowed: float
+
+    @classmethod
+    def of(cls, wrong: WrongValues, outcome: Outcome, rows: Integers) -> _Killed:
+        assert outcome.margin is not None
+        some = WrongValues(wrong.values[rows], wrong.tolerance[rows])
+        with np.errstate(invalid="ignore", over="ignore"):
+            total, allowed = float(wrong.values.sum()), float(wrong.tolerance.mean())
+        return cls(some, outcome.margin, total, allowed)
+
+    def is_like(self, other: _Killed) -> bool:
+        """Whether another mistake gives the same values, but for the rounding of float64."""
+        mine, others = self.wrong, other.wrong
+        if abs(self.margin - other.margin) > _SAME * self.margin:
+            return False
+        if abs(self.total - other.total) > _SAME * self.allowed * mine.values.size:
+            return False
+        with np.errstate(invalid="ignore"):
+            missed = np.abs(mine.values - others.values)
+        return bool((missed <= _SAME * mine.tolerance).all())
+
+
+def _outcome(
+    mistake: KnownMistake, y: RealRows, allowed: RealRows, *, complete: bool
+) -> tuple[Outcome, WrongValues | None]:
+    """What becomes of a mistake, with the cells that show it best; and its values where killed."""
+    cause, message, wrong = mistake.cause, mistake.message, mistake.wrong
+    if wrong is None:
+        return Outcome(cause, message, None, reason=mistake.reason), None
+    with np.errstate(invalid="ignore", over="ignore"):
+        wrong = WrongValues(single(wrong.values), single(wrong.tolerance))
+        missed = np.abs(wrong.values - y)
+        finite = np.isfinite(missed + wrong.tolerance)
+        shown = np.where(finite, missed / (allowed + wrong.tolerance), -1.0)
+        margin = float(np.nan_to_num(missed / allowed, nan=np.inf, posinf=np.inf).max())
+    if margin <= 1:
+        if complete and np.array_equal(wrong.values, y):
+            reason = "it changes no value at any position that there is"
+            return Outcome(cause, message, None, reason=reason), None
+        reason = f"no value differs by more than {margin:.2g} of the tolerance"
+        if np.array_equal(wrong.values, y):
+            reason = "it changes no value of this pack"
+        return Outcome(cause, message, False, margin, reason), None
+    cells = _spread_cells(wrong, shown)
+    return Outcome(cause, message, True, margin, cells=cells), wrong
+
+
+def _spread_cells(wrong: WrongValues, shown: RealRows) -> tuple[Cell, ...]:
+    """Cells of rows and columns of all parts, in each the one that shows the mistake best.
+
+    The best of all is the first. Where nothing is shown, that this stays right is a sign, too.
+    """
+    left = shown.copy()
+    cells = []
+    parts = np.array_split(np.arange(shown.shape[1]), min(_SPREAD_CELLS, shown.shape[1]))
+    for part in sorted(parts, key=lambda columns: -shown[:, columns].max()):
+        values = left[:, part] if left[:, part].max() >= 0 else shown[:, part]
+        row, column = divmod(int(np.argmax(values)), part.size)
+        if values[row, column] < 0:
+            continue  # no number is there
+        left[row] = -1.0  # each row once, where there are enough
+        cells.append(_cell(wrong, row, int(part[column])))
+    return tuple(cells)
+
+
+def _cell(wrong: WrongValues, row: int, column: int, named: int | None = None) -> Cell:
+    """A cell of wrong vectors, whose row the pack may number otherwise."""
+    return Cell(
+        row if named is None else named,
+        column,
+        float(wrong.values[row, column]),
+        float(wrong.tolerance[row, column]),
+    )
+
+
+def _told_apart(
+    outcomes: list[Outcome], killed: dict[int, WrongValues], rows: Integers
+) -> tuple[Outcome, ...]:
+    """The outcomes, each with cells that tell it from the others.
+
+    ``killed`` are the wrong vectors at ``rows``, by the numbers of the outcomes.
+    """
+    if not killed:
+        return tuple(outcomes)
+    numbers = list(killed)
+    values = np.stack([wrong.values for wrong in killed.values()]).astype(np.float32)
+    allowed = np.stack([wrong.tolerance for wrong in killed.values()]).astype(np.float32)
+    finite = np.isfinite(values) & np.isfinite(allowed)
+    for place, (number, wrong) in enumerate(killed.items()):
+        cells = list(outcomes[number].cells)
+        others = np.array([other for other in range(len(numbers)) if other != place], np.int64)
+        for cell in cells:
+            row = int(np.searchsorted(rows, cell.row))
+            if row < rows.size and rows[row] == cell.row:
+                apart = _apart(values[:, row], allowed[:, row], place, others)
+                others = others[~apart[:, cell.column]]
+        while others.size and len(cells) < _MOST_CELLS:
+            apart = _apart(values, allowed, place, others) & finite[place]
+            counts = apart.sum(axis=0)
+            if not counts.max():
+                break
+            row, column = (int(index) for index in np.unravel_index(counts.argmax(), counts.shape))
+            cells.append(_cell(wrong, row, column, int(rows[row])))
+            others = others[~apart[:, row, column]]
+        alike = tuple(numbers[other] for other in others)
+        outcomes[number] = replace(outcomes[number], cells=tuple(cells), alike=alike)
+    return tuple(outcomes)
+
+
+def _apart(values: NumberArray, allowed: NumberArray, place: int, others: Integers) -> Flags:
+    """Where others differ from one by more than code with either mistake may err.
+
+    Shape: (others, …), of values (mistakes, …).
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart: Flags = np.abs(values[others] - values[place]) > allowed[others] + allowed[place]
+        apart |= np.isfinite(values[place]) & ~np.isfinite(values[others])
+    return apart

@@ -1,0 +1,386 @@
+"""A golden pack as a folder that other languages read, and a port's result held against it.
+
+The arrays are .npy files of little-endian float32, positions of int64: ten bytes, of which the last
+two say how long the header is that follows, then the values. ``pack.json`` says what they are;
+``mistakes.json`` what each known mistake makes of a few cells. The same request gives the same
+bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
+from posenc_cli.files.atomic import replacing
+from posenc_cli.files.folder import new_folder
+from posenc_cli.files.matrix import Matrix
+from posenc_cli.files.npy import FORMAT
+from posenc_cli.files.reading import NoMatrix, read_array
+from posenc_cli.files.save import save
+from posenc_cli.numerics.dtypes import FLOAT32, INT64
+from posenc_cli.numerics.rounding import narrow
+from posenc_cli.records import Record
+from posenc_cli.transaction import open_input
+from posenc_cli.vectors.pack_readers import READERS, reader_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from posenc_cli.numerics.arrays import NumberArray, RealRows
+    from posenc_cli.vectors.pack import Cell, GoldenPack, Outcome
+
+MANIFEST, MISTAKES = "pack.json", "mistakes.json"
+_SCHEMA = "posenc/pack/1"
+_ARRAYS = {
+    "positions": "(n,) int64: the position of each vector, or of each query and key",
+    "x": "(n, columns): vectors; odd multiples of 1/32, exact in float16 and bfloat16 too",
+    "y": "what the encoding makes of x, or the scores, each value {rounded}",
+    "tolerance": "what each value of y may be off by",
+    "cos": "(n, pairs): cosines, the attention factor in them, {rounded}",
+    "sin": "(n, pairs): sines, the attention factor in them, {rounded}",
+    "inv_freq": "(pairs,): frequencies in radians a position, {rounded}",
+    "rows": "(n, columns): what is added to x, {rounded}",
+}
+_LARGEST_FILE = 64 << 20
+"""Bytes of a JSON file of a pack, of which one has some hundred thousand."""
+_MOST_CAUSES = 3
+_MOSTLY = 0.75
+"""Of the cells of a rounding, which may fall otherwise at ties; others must agree in all."""
+
+
+def write_pack(pack: GoldenPack, path: str, readers: Iterable[str] = ()) -> dict[str, Any]:
+    """Write a pack to a new or empty folder, whole or not at all; return its manifest.
+
+    Raises: InvalidInput where ``path`` is no such folder; Unavailable where it cannot be written.
+    """
+    content = pack.content
+    arrays = {
+        "positions": content.positions,
+        "y": content.y.reshape(content.shape),
+        "tolerance": content.tolerance.reshape(content.shape),
+        **content.arrays,
+    }
+    readers = tuple(readers)
+    if readers and "x" not in arrays:
+        raise InvalidInput(
+            f"--reader {','.join(readers)}: readers call a function of one vector, and "
+            f"{content.request.scheme.name} adds to scores"
+        )
+    scheme = content.request.scheme
+    rounded = f"as {scheme.name} gives it, rounded once" if scheme.as_given else "correctly rounded"
+    files: dict[str, dict[str, Any]] = {}
+    with new_folder(path, option="--out", last=MANIFEST) as folder:
+        for name, values in arrays.items():
+            place = f"{name}.npy"
+            saved = save(_matrix(values), str(folder / place), format=FORMAT, digest=True)
+            files[place] = {
+                "what": _ARRAYS[name].format(rounded=rounded),
+                "shape": list(values.shape),
+                "dtype": _stored(values).name,
+                "sha256": saved.sha256,
+            }
+        texts = {MISTAKES: _json_bytes(_mistake_fields(pack))}
+        texts |= {READERS[language]: reader_text(language) for language in readers}
+        for place, text in texts.items():
+            what = "known mistakes" if place == MISTAKES else "a reader to be compiled with yours"
+            files[place] = {"what": what, "sha256": _write(folder / place, text)}
+        manifest = _manifest(pack, files)
+        _write(folder / MANIFEST, _json_bytes(manifest))
+    return manifest
+
+
+def _stored(values: NumberArray) -> Any:
+    return INT64 if values.dtype.kind == "i" else FLOAT32
+
+
+def _matrix(values: NumberArray) -> Matrix:
+    stored = values if values.dtype.kind == "i" else narrow(values, None, FLOAT32)
+    return Matrix(values.shape, _stored(values), lambda: iter([stored]), {})
+
+
+def _json_bytes(fields: Mapping[str, Any]) -> bytes:
+    """Strict JSON, in which a row of numbers is a line."""
+    text = json.dumps(fields, indent=1, allow_nan=False, ensure_ascii=False)
+    text = re.sub(r"\[[-+\d.e,\s]+\]", _on_one_line, text)
+    return f"{text}\n".encode()
+
+
+def _on_one_line(row: re.Match[str]) -> str:
+    return "[" + " ".join(row[0][1:-1].split()) + "]"
+
+
+def _write(path: Path, content: bytes) -> str:
+    from hashlib import sha256
+
+    with replacing(path) as stream:
+        stream.write(content)
+    return sha256(content).hexdigest()
+
+
+def _manifest(pack: GoldenPack, files: Mapping[str, Any]) -> dict[str, Any]:
+    """What pack.json says."""
+    content = pack.content
+    description = content.request.description()
+    return {
+        "schema": _SCHEMA,
+        "summary": f"{content.text}: {pack.score}",
+        "encoding": {
+            **{name: description[name] for name in ("scheme", "params", "positions", "weights")},
+            **content.choice.origin,
+            "context": content.context[0],
+            "context_source": content.context[1],
+            "warnings": list(content.choice.warnings),
+        },
+        "conventions": {
+            **content.conventions,
+            "dtype": content.dtype.name,
+            "stored": "little-endian float32, rows one after another",
+            "tolerance": {
+                "rule": content.rule,
+                "reason": content.reason,
+                "largest": float(content.tolerance.max()),
+            },
+            "x": f"seed {pack.seed}" if "x" in content.arrays else None,
+        },
+        "score": {
+            "killed": pack.killed,
+            "known": len(pack.known),
+            "survivors": [_named(outcome) for outcome in pack.known if not outcome.killed],
+            "not_applicable": [_named(one) for one in pack.outcomes if one.killed is None],
+        },
+        "files": files,
+    }
+
+
+def _named(outcome: Outcome) -> dict[str, str]:
+    return {"cause": outcome.cause, "message": outcome.message, "reason": outcome.reason}
+
+
+def _mistake_fields(pack: GoldenPack) -> dict[str, Any]:
+    """What mistakes.json says: of each mistake that is killed, cells of the y that it gives."""
+    numbers = [number for number, one in enumerate(pack.outcomes) if one.killed]
+    place_of = {number: place for place, number in enumerate(numbers)}
+    return {
+        "schema": "posenc/pack-mistakes/1",
+        "cells": "row, column, the value that the mistake gives, and what code may be off by",
+        "mistakes": [
+            {
+                "cause": outcome.cause,
+                "message": outcome.message,
+                "margin": _short(outcome.margin or 0.0),
+                "cells": [_cell_fields(cell) for cell in outcome.cells],
+                "alike": [place_of[number] for number in outcome.alike],
+            }
+            for outcome in map(pack.outcomes.__getitem__, numbers)
+        ],
+    }
+
+
+def _cell_fields(cell: Cell) -> list[float]:
+    value, tolerance = (float(str(np.float32(number))) for number in (cell.value, cell.tolerance))
+    return [cell.row, cell.column, value, tolerance]
+
+
+def _short(number: float) -> float | None:
+    return float(f"{number:.3g}") if np.isfinite(number) else None
+
+
+class LikelyMistake(Record):
+    """A known mistake whose cells a result has: so many of those that the pack keeps of it."""
+
+    cause: str
+    message: str
+    cells: int
+    of_cells: int
+
+
+class PackComparison(Record):
+    """A port's result beside a pack: how many values are wrong, the farthest of them, and why.
+
+    ``worst`` is in tolerances, infinite for what is no number.
+    """
+
+    pack: str
+    path: str
+    values: int
+    wrong: int
+    worst: float
+    row: int
+    column: int
+    position: int
+    given: float
+    right: float
+    tolerance: float
+    causes: tuple[LikelyMistake, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every value is within the tolerance."""
+        return self.wrong == 0
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """It as JSON."""
+        return {
+            "ok": self.ok,
+            "pack": self.pack,
+            "path": self.path,
+            "values": self.values,
+            "wrong": self.wrong,
+            "worst": self.worst if np.isfinite(self.worst) else None,
+            "at": {"row": self.row, "column": self.column, "position": self.position},
+            "given": self.given if np.isfinite(self.given) else None,
+            "right": self.right,
+            "tolerance": self.tolerance,
+            "diagnosis": [
+                {
+                    "cause": cause.cause,
+                    "message": cause.message,
+                    "cells": cause.cells,
+                    "of_cells": cause.of_cells,
+                }
+                for cause in self.causes
+            ],
+        }
+
+
+def compare_with_pack(pack: str, path: str) -> PackComparison:
+    """The array of a file beside the y of a pack.
+
+    Raises: InvalidInput where the pack is not as posenc wrote it, or the array has another shape;
+        Unavailable where a file cannot be read.
+    """
+    folder = Path(pack)
+    manifest = _json(folder / MANIFEST)
+    try:
+        if manifest["schema"] != _SCHEMA:
+            raise _no_pack(folder / MANIFEST)
+        digests = {str(name): str(file["sha256"]) for name, file in manifest["files"].items()}
+    except (KeyError, TypeError, AttributeError):
+        raise _no_pack(folder / MANIFEST) from None
+    names = ["positions.npy", "y.npy", "tolerance.npy"]
+    for name in (*names, MISTAKES):
+        _check_digest(folder / name, digests.get(name))
+    positions, y, tolerance = (read_array(str(folder / name)).values for name in names)
+    loaded = read_array(path)
+    given = loaded.values
+    if given.dtype.kind == "c":
+        raise NoMatrix(quoted_name(path), "complex numbers")
+    if given.size != y.size or given.shape[-y.ndim :] != y.shape:
+        raise InvalidInput(
+            f"{quoted_name(path)}: has the shape {given.shape}, and y of the pack {y.shape}"
+        )
+    kinds = {positions.dtype.kind, y.dtype.kind, tolerance.dtype.kind}
+    if y.shape != tolerance.shape or not (y.ndim and y.size and positions.size) or "c" in kinds:
+        raise _no_pack(folder)
+    if not np.isfinite(positions).all():
+        raise _no_pack(folder)
+    y, tolerance = y.reshape(-1, y.shape[-1]), tolerance.reshape(-1, y.shape[-1])
+    given = given.reshape(y.shape).astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        missed = np.abs(given - y) / tolerance
+    missed = np.where(np.isnan(missed), np.inf, missed)
+    row, column = (int(index) for index in np.unravel_index(int(np.argmax(missed)), y.shape))
+    position = int(positions[row % positions.size])
+    wrong = int(np.count_nonzero(missed > 1))
+    mistakes = _mistakes(folder / MISTAKES, y.shape) if wrong else ()
+    causes = _causes(mistakes, given, y, tolerance)
+    return PackComparison(
+        pack, path, y.size, wrong, float(missed[row, column]), row, column, position,
+        float(given[row, column]), float(y[row, column]), float(tolerance[row, column]), causes,
+    )  # fmt: skip
+
+
+class _WrittenMistake(Record):
+    """A mistake of a pack: in ``cells`` (cells, 4) the row, the column, its value and how close."""
+
+    cause: str
+    message: str
+    cells: RealRows
+
+
+def _causes(
+    mistakes: Sequence[_WrittenMistake], given: RealRows, y: RealRows, tolerance: RealRows
+) -> tuple[LikelyMistake, ...]:
+    """The mistakes whose cells a result has, of roundings also those whose cells it mostly has.
+
+    Where roundings have some, a mistake that has all comes before them.
+    """
+    likely = []
+    for mistake in mistakes:
+        cause, message, cells = mistake.cause, mistake.message, mistake.cells
+        places = cells[:, 0].astype(int), cells[:, 1].astype(int)
+        values, allowed = cells[:, 2], cells[:, 3]
+        with np.errstate(invalid="ignore"):
+            there = np.abs(given[places] - values) <= allowed
+            telling = np.abs(values - y[places]) > allowed + tolerance[places]
+        precise = cause.endswith("-precision") and telling.any()
+        mostly = precise and there[telling].mean() >= _MOSTLY
+        if there.size and (there.all() or mostly):
+            count = int(np.count_nonzero(there))
+            likely.append(LikelyMistake(cause, message, count, there.size))
+    whole = [mistake for mistake in likely if mistake.cells == mistake.of_cells]
+    likely.sort(key=lambda mistake: -mistake.cells / mistake.of_cells)
+    return tuple((whole or likely)[:_MOST_CAUSES])
+
+
+def _mistakes(path: Path, shape: tuple[int, ...]) -> Sequence[_WrittenMistake]:
+    """The mistakes of a pack, whose cells lie within y.
+
+    Raises: InvalidInput where they are not as posenc wrote them.
+    """
+    try:
+        return [_mistake(**each, shape=shape) for each in _json(path)["mistakes"]]
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise _no_pack(path) from None
+
+
+def _mistake(
+    *, cause: str, message: str, cells: Any, shape: tuple[int, ...], **_: Any
+) -> _WrittenMistake:
+    numbers = np.array(cells, np.float64).reshape(-1, 4)
+    rows_and_columns = numbers[:, :2]
+    within = (rows_and_columns >= 0) & (rows_and_columns < shape)
+    if not within.all() or (rows_and_columns % 1).any():
+        raise ValueError
+    return _WrittenMistake(str(cause), str(message), numbers)
+
+
+def _check_digest(path: Path, digest: str | None) -> None:
+    from hashlib import sha256
+
+    if sha256(_content(path)).hexdigest() != digest:
+        raise InvalidInput(
+            f"{quoted_name(path)}: is not the file that the pack was written with",
+            hint="write the pack again",
+        )
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(_content(path))
+    except (ValueError, RecursionError):
+        raise _no_pack(path) from None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with open_input(path) as file:
+            content = file.read(_LARGEST_FILE + 1)
+    except OSError as error:
+        raise Unavailable(f"--check {quoted_name(path)}: {error.strerror}") from error
+    if len(content) > _LARGEST_FILE:
+        raise InvalidInput(f"{quoted_name(path)}: is larger than {_LARGEST_FILE >> 20} MiB")
+    return content
+
+
+def _no_pack(path: Path) -> InvalidInput:
+    return InvalidInput(
+        f"{quoted_name(path)}: is of no pack that posenc emit wrote",
+        hint="--check takes the folder of a pack",
+    )

@@ -1,0 +1,204 @@
+"""Batches, heads and positions beside tables: what shows in some calls alone is seen."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+
+from posenc_cli.calls.patterns import SLOW
+from tests.diagnosis import mutants_calls
+from tests.diagnosis.mutants_calls import HALVES, MUTANTS
+
+WRONG, RIGHT = (Path(__file__).with_name(name) for name in ("mutants_calls.py", "rights_calls.py"))
+HALF = ("rope-check", "-s", "rope", "-d", "32", "--layout", "half", "--json")
+NEIGHBOURS = ("rope-check", "-s", "rope", "-d", "32", "--json")
+PAIRED_BESIDE = ("first_returned", "first_of_cache", "heads_of_q")
+
+
+def signature(name):
+    """The class of a mutant: `make test` runs the first of each."""
+    return [str(inspect.signature(getattr(mutants_calls, name)))]
+
+
+@pytest.mark.sweep(len(MUTANTS), of=signature)
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mistake_that_some_calls_alone_show_is_named(name, call):
+    cause, words = MUTANTS[name]
+    asked = NEIGHBOURS if name in PAIRED_BESIDE else HALF
+    status, out, err = call(*asked, "--impl", f"{WRONG}:{name}")
+    assert (status, err) == (1, "")
+    why = json.loads(out)["diagnosis"]
+    assert [each["cause"] for each in why] == [cause]
+    assert words in f"{why[0]['message']}; {why[0]['evidence']}"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "name",
+    [
+        "moving",
+        "as_long_as_the_call",
+        "in_two_parts",
+        "GrowsRightly",
+        "EndsWithItsLength",
+        "EmptyAtFirst",
+    ],
+)
+def test_what_follows_its_calls_in_a_right_way_passes(name, call):
+    assert call(*HALF, "--impl", f"{WRONG}:{name}")[0] == 0
+
+
+LONGER = "longer tables, whose rows {} chooses"
+OWN = "sequences at positions of their own"
+UNTRIED = {
+    "gathered": [LONGER.format("position_ids")],
+    "one_table_for_all": [LONGER.format("position_ids"), OWN],
+    "falcon": [OWN],
+    "neox": [OWN],
+    "flash": [OWN],
+    "llama": [OWN],
+    "llama_sliced": [LONGER.format("start_pos"), OWN],
+    "llama_slicing": [OWN],
+    "lucidrains": [LONGER.format("start_index")],
+    "of_first_only": [OWN],
+    "in_half_precision": [OWN],
+    "through_float32": [OWN],
+    "scripted_module": [OWN],
+    "traced": ["several sequences or heads in one call"],
+    "rows_alone": ["several sequences or heads in one call"],
+    "equal_heads": [OWN, "fewer heads of k than of q"],
+    "one_sequence": ["batches of more than one sequence"],
+    "gathered_required": ["rows chosen by position_ids, which changes nothing"],
+}
+"""What calls of the others do, and none of these: their convention has it not, or hides it."""
+
+REFUSED = ("q shorter than k", "not contiguous", "6 heads of q and 1 of k", " in the axes ")
+"""What most of them, or some, refuse: it is said with their reason, whatever its words."""
+
+
+def conventions():
+    """The functions of the file, which needs torch, and how each pairs columns."""
+    for node in ast.parse(RIGHT.read_text()).body:
+        if isinstance(node, ast.FunctionDef) and node.decorator_list:
+            yield node.name, node.decorator_list[0].id == "half"
+    yield "cached", False
+    for name in ("embedding", "unreadable", "scripted", "scripted_module", "traced"):
+        yield name, True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "half"), [*conventions()])
+def test_right_functions_of_every_convention_pass_and_what_is_not_tried_is_said(name, half, call):
+    pytest.importorskip("torch", reason="torch is not installed")
+    status, out, err = call(*(HALF if half else NEIGHBOURS), "--impl", f"{RIGHT}:{name}")
+    assert (status, err) == (0, ""), out
+    document = json.loads(out)
+    untried = document["subject"]["call"]["untried"]
+    kept = [text.partition(" (")[0] for text in untried]
+    assert [text for text in kept if not any(map(text.count, REFUSED))] == UNTRIED.get(name, [])
+    assert all(" (" in text for text in untried if any(map(text.count, REFUSED)))
+    assert any(note.startswith("not tried: ") for note in document["notes"]) == bool(untried)
+    patterns = document["subject"]["call"]["patterns"]
+    assert {"vectors of bfloat16", "vectors of float16"} <= {*patterns}
+
+
+@pytest.mark.long
+def test_calls_that_would_take_long_are_said_not_to_be_tried(call, monkeypatch):
+    monkeypatch.setattr("posenc_cli.calls.patterns.SLOW_SECONDS", 0)
+    document = json.loads(call(*HALF, "--impl", f"{WRONG}:moving")[1])
+    untried = document["subject"]["call"]["untried"]
+    assert {f"65600 rows in one call ({SLOW})"} <= {*untried}
+
+
+DYNAMIC = ("rope-check", "-s", "rope-dynamic", *HALF[3:], "--set", "factor=4")
+
+
+@pytest.mark.long
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [(DYNAMIC, "never_reset"), (DYNAMIC, "tables_never_reset"), (HALF, "left_once")],
+)
+def test_what_a_longer_call_leaves_behind_is_found(asked, name, call):
+    status, out, _ = call(*asked, "--impl", f"{WRONG}:{name}")
+    (why,) = json.loads(out)["diagnosis"]
+    assert status == 1
+    if name == "left_once":  # what it gives then is no call's
+        assert (why["cause"], why["message"]) == (
+            "unknown",
+            "the function gives other values when it is called again with the same arguments",
+        )
+    else:
+        assert why["cause"] == "frequency-rule"
+        assert "a longer call leaves its rotation behind" in why["message"]
+        assert "they are those that a call up to 2048 has" in why["evidence"]
+    assert "give other values than before" in why["evidence"]
+
+
+@pytest.mark.long
+def test_what_goes_back_after_a_longer_call_passes(call):
+    assert call(*DYNAMIC, "--impl", f"{WRONG}:always_reset")[0] == 0
+
+
+@pytest.mark.slow
+def test_a_longer_call_may_stretch_those_that_leave_the_original_context(call):
+    status, out, _ = call(*DYNAMIC, "--len", "8192", "--impl", f"{WRONG}:kept_until_short")
+    assert (status, json.loads(out)["diagnosis"]) == (0, [])
+
+
+@pytest.mark.slow
+def test_a_cache_that_is_cast_as_it_grows_is_no_rotation_left_behind(call):
+    status, out, _ = call(*HALF, "--impl", f"{WRONG}:cast_as_it_grows")
+    assert status == 1
+    assert json.loads(out)["diagnosis"][0]["cause"] == "table-precision"
+
+
+@pytest.mark.long
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize(
+    ("name", "length", "status"),
+    [
+        ("dies_after_a_far_call", (), 1),
+        ("longer_than_before", ("--len", "2"), 1),
+        ("dies_of_fifty_rows", ("--len", "51"), 0),
+    ],
+)
+def test_a_short_call_again_is_tried_as_far_as_it_can_be(name, length, status, call):
+    got, out, err = call(*HALF, *length, "--impl", f"{WRONG}:{name}")
+    document = json.loads(out)
+    assert (got, err) == (status, "")
+    untried = [note for note in document["notes"] if note.startswith("not tried: ")]
+    assert ("a short call again" in "".join(untried)) == (name == "dies_of_fifty_rows")
+
+
+@pytest.mark.long
+def test_what_goes_wrong_in_other_calls_besides_hides_no_cause(call):
+    wrong = f"{WRONG}:another_base_and_left_once"
+    document = json.loads(call(*HALF, "--impl", wrong)[1])
+    assert [why["cause"] for why in document["diagnosis"]] == ["base"]
+    (note,) = (note for note in document["notes"] if note.startswith("besides: "))
+    assert "give other values than before" in note
+
+
+@pytest.mark.long
+@pytest.mark.sweep(len(HALVES))
+@pytest.mark.parametrize("name", HALVES)
+def test_what_goes_wrong_in_half_precision_alone_is_found(name, call):
+    pytest.importorskip("torch", reason="torch is not installed")
+    status, out, err = call(*HALF, "--impl", f"{WRONG.with_name('mutants_halves.py')}:{name}")
+    assert (status, err) == (1, "")
+    (why,) = json.loads(out)["diagnosis"]
+    assert why["cause"] == HALVES[name][0]
+    assert HALVES[name][1] in why["message"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("length", ["2050", "4096"])
+def test_positions_that_float16_lacks_are_tried_up_to_any_length(length, call):
+    pytest.importorskip("torch", reason="torch is not installed")
+    wrong = f"{WRONG.with_name('mutants_halves.py')}:rounded_positions_in_float16"
+    assert call(*HALF, "--len", length, "--impl", wrong)[0] == 1

@@ -1,0 +1,493 @@
+"""The signatures that people have: the form is found and said, and what is wrong is named by it."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from posenc_cli.calls.call_form import MOST_FORMS, forms
+from posenc_cli.calls.serving import ServedFunction
+from posenc_cli.calls.signature import NamedParameter, Signature
+from tests.checks import rope
+
+DOUBLES = Path(__file__).with_name("doubles.py")
+HALF, NEIGHBOURS = ("-s", "rope", "-d", "32", "--layout", "half"), ("-s", "rope", "-d", "32")
+
+
+def signature(text, library="numpy"):
+    """The signature that a text declares."""
+    parameters = []
+    for part in text.split(", "):
+        name, equals, default = part.partition("=")
+        kind = "KEYWORD_ONLY" if name.startswith("!") else "POSITIONAL_OR_KEYWORD"
+        parameters.append(NamedParameter(name.lstrip("!"), kind, default if equals else None))
+    return Signature("f", False, tuple(parameters), (library,))
+
+
+@pytest.mark.parametrize(
+    ("declared", "roles", "axes"),
+    [
+        ("x, positions", "x, positions", "nd"),
+        ("x, p", "x, positions", "nd"),
+        ("a, b", "x, positions", "nd"),
+        ("q, k, cos, sin, unsqueeze_dim=1", "q, k, cos, sin", "bhnd"),
+        ("q, k, cos, sin, unsqueeze_dim=2", "q, k, cos, sin", "bnhd"),
+        ("q, k, cos, sin, position_ids", "q, k, cos, sin, positions", "bhnd"),
+        ("q, k, cos, sin, offset", "q, k, cos, sin, offset", "bhnd"),
+        ("xq, xk, freqs_cis", "q, k, freqs_cis", "bnhd"),
+        ("positions, query, key", "positions, q, k", "bhnd"),
+        ("query, key, position_ids", "q, k, positions", "bhnd"),
+        ("x, cos, sin, interleaved=False", "x, cos, sin, style", "bnhd"),
+        ("x, !input_pos=None", "x, positions", "bnhd"),
+        ("x, offset=0", "x, offset", "bhnd"),
+        ("x, offset", "x, offset", "bhnd"),
+        ("x", "x", "bhnd"),
+        ("x, position_embeddings", "x, cos_sin", "bhnd"),
+        ("position_ids", "positions", ""),
+        ("dim, end, theta=10000.0", "dim, length, base", ""),
+        ("a, b, c, d", "q, k, cos, sin", "bhnd"),
+        ("q, k, v, positions", "q, k, v, positions", "bhnd"),
+        ("positions, query, key, cos_sin_cache", "positions, q, k, freqs_cis", "bnhd"),
+        ("freqs, t, start_index=0", "freqs_cis, x", "bnhd"),
+    ],
+)
+def test_the_form_that_a_signature_names_comes_first(declared, roles, axes):
+    first = forms(signature(declared), rope.reference("rope", dim=32))[0]
+    assert (first.roles_text, first.axes) == (roles, axes)
+
+
+def test_of_unknown_parameters_the_usual_form_of_each_number_comes_first():
+    unknown = Signature("f", False, None, ("torch", "numpy"))
+    found = forms(unknown, rope.reference("rope", dim=32))
+    roles = {(form.roles_text, form.library) for form in found[:40]}
+    for usual in ("x, positions", "x, freqs_cis", "q, k, cos, sin", "q, k, positions"):
+        assert {(usual, "numpy"), (usual, "torch")} <= roles
+
+
+def test_a_name_that_says_what_it_is_for_is_given_nothing_else():
+    right = rope.reference("rope", dim=32)
+    for declared in ("q, k, anything, positions", "x, cos, anything, offset"):
+        assert forms(signature(declared), right) == []
+
+
+@pytest.mark.long
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize(("most", "said"), [(1, "the first 1 of 234 ways"), (234, "; 234 ways")])
+def test_how_many_ways_were_left_out_is_said(most, said, monkeypatch, call, tmp_path):
+    monkeypatch.setattr("posenc_cli.calls.form_choice.MOST_FORMS", most)
+    (tmp_path / "f.py").write_text("import numpy\ndef f(a, b): raise ValueError\n")
+    status, _, err = call("rope-check", "-s", "rope", "--impl", "f.py:f")
+    assert status == 2
+    assert said in err
+
+
+def test_no_signature_is_tried_in_more_ways_than_tenths_of_a_second_take():
+    right = rope.reference("rope", dim=32, partial=0.5)
+    for declared in ("a, b", "a, b, c", "a, b, c, d", "a, b, c, d, e"):
+        assert 0 < len(forms(signature(declared), right)) <= MOST_FORMS
+
+
+RIGHT = {
+    "transformers": (HALF, "q, k, cos, sin", "(1, n, 32), each value twice, in halves"),
+    "transformers_4": (HALF, "q, k, cos, sin, positions", "float32, rows chosen by position_ids"),
+    "transformers_2": (HALF, "q, k, cos, sin", "(1, n, heads, 32)"),
+    "flash_attention": (HALF, "x, cos, sin, style", "(n, 16), a value for each pair"),
+    "gpt_neox": (HALF, "q, k, cos, sin, offset", "float32, rows chosen by offset"),
+    "mlx": (HALF, "x, offset", "x (1, heads, n, 32)"),
+    "unnamed": (HALF, "x, offset", "t the first position"),
+    "with_values": (HALF, "q, k, v, positions", "q, k, v (1, heads, n, 32)"),
+    "keras": (HALF, "x, offset", "inputs (1, n, heads, 32)"),
+    "whole": (HALF, "x", "x (1, n, heads, 32)"),
+    "keras_layer": (HALF, "x, positions", "inputs (1, n, heads, 32)"),
+    "one_sequence": (HALF, "x, offset", "x (n, 32)"),
+    "one_sequence_from_zero": (HALF, "x", "x (n, 32)"),
+    "first_position": (HALF, "x, offset", "pos the first position"),
+    "with_dropout": (HALF, "q, k, offset", "offset the first position"),
+    "llama_if_asked": (NEIGHBOURS, "x, freqs_cis", "freqs_cis (n, 16), complex"),
+    "llama_tables": (HALF, "x, positions", "position_ids (1, n)"),
+    "placed_either_way": (HALF, "q, k, positions", "positions (n,)"),
+    "placed_one_way": (HALF, "q, k, positions", "positions (n,)"),
+    "rows_from": (HALF, "x, length, offset", "seq_len how many rows the call has"),
+    "rows_until": (HALF, "q, k, length, offset", "seq_len how many positions there are"),
+    "tables_from": (HALF, "length, offset", "seq_len how many rows the call has"),
+    "left_at_default": (HALF, "x, offset", "index (left at 0)"),
+    "tables_of_length": (HALF, "x, length", "seq_len how many positions"),
+    "llama": (NEIGHBOURS, "q, k, freqs_cis", "xk (1, n, heads, 32); freqs_cis (n, 16), complex"),
+    "gpt_fast": (NEIGHBOURS, "x, freqs_cis", "(n, 16, 2), cosine and sine"),
+    "flux": (NEIGHBOURS, "x, cos_sin", "each value twice, side by side"),
+    "torchtune": (NEIGHBOURS, "x, positions", "input_pos (1, n)"),
+    "Torchtune": (NEIGHBOURS, "x, positions", "Torchtune(dim=32, max_seq_len=131072, base=10000)"),
+    "precompute_freqs_cis": (NEIGHBOURS, "dim, length, base", "theta the reference's base"),
+    "inv_freq": (NEIGHBOURS, "dim, base", "dim the rotary dimensions"),
+    "flux_matrices": (NEIGHBOURS, "q, k, freqs_cis", "16, 2, 2), the 2 × 2 matrix of each pair"),
+    "flux_rope": (NEIGHBOURS, "positions, dim, base", "dim the rotary dimensions"),
+    "roformer": (NEIGHBOURS, "freqs_cis, q, k", "sines of all pairs, then cosines"),
+    "sines_first": (HALF, "x, cos_sin", "each value twice, in halves"),
+    "any_number": (HALF, "q, k, cos, sin", "each value twice, in halves"),
+    "handed_on": (HALF, "q, k, cos, sin", "each value twice, in halves"),
+    "given_frequencies": (HALF, "x, positions, inv_freq", "(16,), the reference's frequencies"),
+    "unsaid": (HALF, "x, positions", "x (n, 32)"),
+    "vllm": ((*HALF, "--in-place"), "positions, q, k", "left in place"),
+    "sequence_first": (NEIGHBOURS, "q, k", "query_layer, key_layer (n, 1, heads, 32)"),
+    "glm": (
+        (*NEIGHBOURS, "--set", "partial=0.5"),
+        "q, k, cos, sin",
+        "cos, sin (1, n, 16), each value twice, in halves",
+    ),
+    "RotaryDim": (
+        (*HALF, "--set", "partial=0.5"),
+        "positions, q, k",
+        (
+            "RotaryDim(head_size=32, rotary_dim=16, max_position_embeddings=131072, base=10000, "
+            "is_neox_style=True)"
+        ),
+    ),
+    "Share": (
+        (*HALF, "--set", "partial=0.5"),
+        "positions, q, k",
+        "Share(head_dim=32, rotary_pct=0.5, base=10000)",
+    ),
+    "left_in_place": ((*HALF, "--in-place"), "x, positions", "left in place"),
+}
+
+
+@pytest.mark.sweep(len(RIGHT), of=lambda name: RIGHT[name][1:2])
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_functions_of_every_shape_pass_and_their_form_is_said(name, call):
+    given, form, words = RIGHT[name]
+    status, out, err = call("rope-check", *given, "--impl", f"{DOUBLES}:{name}", "--json")
+    assert (status, err) == (0, ""), out
+    document = json.loads(out)
+    assert document["subject"]["call"]["form"] == form
+    assert words in " ".join(document["notes"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "scheme", "params", "made"),
+    [
+        ("LinearScaling", "rope-linear", ("factor=8",), "scaling_factor=8"),
+        (
+            "DynamicNTKScaling",
+            "rope-dynamic",
+            ("factor=2", "max_position_embeddings=300"),
+            "max_position_embeddings=300, base=10000, scaling_factor=2",
+        ),
+        (
+            "LongRopeScaling",
+            "rope-longrope",
+            (
+                *("original_max_position_embeddings=300", "max_position_embeddings=9600"),
+                "short_factor=" + ",".join(str(1 + 0.125 * i) for i in range(16)),
+                "long_factor=" + ",".join(str(1 + 2.0 * i) for i in range(16)),
+            ),
+            "max_position_embeddings=9600, original_max_position_embeddings=300, base=10000)",
+        ),
+        (
+            "YarnScaling",
+            "rope-yarn",
+            (
+                *("factor=16", "original_max_position_embeddings=512"),
+                *("beta_slow=2", "attention_factor=1"),
+            ),
+            "beta_fast=32, beta_slow=2) with extrapolation_factor=1, rope_scaling=None by default",
+        ),
+    ],
+)
+def test_a_class_is_made_with_the_numbers_of_the_reference(name, scheme, params, made, call):
+    asked = ["rope-check", "-s", scheme, "-d", "32", "--layout", "half", "--json"]
+    for param in params:
+        asked += ["--set", param]
+    for length in ((), ("--len", "1200")):
+        status, out, err = call(*asked, *length, "--impl", f"{DOUBLES}:{name}")
+        assert (status, err) == (0, ""), out
+        assert made in " ".join(json.loads(out)["notes"])
+    other = "LinearScaling" if name == "DynamicNTKScaling" else "DynamicNTKScaling"
+    assert call(*asked, "--impl", f"{DOUBLES}:{other}")[0] == 1
+
+
+@pytest.mark.slow
+def test_tables_of_a_value_a_pair_are_found_where_half_of_a_head_turns(call):
+    """Repeated ones turn twice as many columns, and keep lengths."""
+    asked = ("rope-check", *HALF, "--set", "partial=0.5", "--json")
+    status, out, _ = call(*asked, "--impl", f"{DOUBLES}:flash_attention")
+    assert status == 0
+    assert "(n, 8), a value for each pair" in json.loads(out)["subject"]["call"]["text"]
+
+
+TURNS_V = """
+from tests.diagnosis.doubles import *
+def f(q, k, v, positions):
+    return with_values(v, k, q, positions)
+def g(q, k, v, positions):
+    return with_values(q, k, v, positions)
+"""
+
+
+@pytest.mark.long
+def test_v_is_not_taken_for_q_and_comes_back_as_it_was(call, tmp_path):
+    (tmp_path / "mine.py").write_text(TURNS_V)
+    for name, expected in (("f", 1), ("g", 0)):
+        asked = (
+            "rope-check",
+            *HALF,
+            "--len",
+            "40",
+            "--json",
+            "--impl",
+            f"{tmp_path}/mine.py:{name}",
+        )
+        status, out, _ = call(*asked)
+        assert status == expected
+        own = json.loads(out)["subject"]["call"]
+        assert ("whether v comes back as it was" in own["patterns"]) == (name == "g")
+
+
+AXES = [
+    ("transformers", "bhnd", 0, ""),
+    ("transformers_2", "bhnd", 1, "vectors are taken in the axes bnhd, not bhnd"),
+    ("transformers_2", "bnhd", 0, ""),
+    ("transformers", "bnhd", 1, "vectors are taken in the axes bhnd, not bnhd"),
+    ("mlx", "bhnd", 0, ""),
+    ("keras", "bhnd", 1, "two heads with the same values give different results"),
+    ("gpt_neox", "nbhd", 0, ""),
+    ("one_sequence", "nd", 0, ""),
+    ("one_sequence", "bhnd", 1, "vectors are taken in the axes nd, not bhnd"),
+    ("q_alone", "bnhd", 1, "nothing turns"),
+]
+
+
+@pytest.mark.long
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize(("name", "axes", "status", "words"), AXES)
+def test_a_function_takes_the_axes_that_are_required_or_fails(name, axes, status, words, call):
+    asked = ("rope-check", *HALF, "--len", "40", "--json", "--axes", axes)
+    found, out, err = call(*asked, "--impl", f"{DOUBLES}:{name}")
+    document = json.loads(out)
+    assert (found, err) == (status, "")
+    told = " ".join(f"{why['message']}; {why['evidence']}" for why in document["diagnosis"])
+    assert words in told
+    causes = {why["cause"] for why in document["diagnosis"]}
+    assert ("axis" in causes) == ("vectors are taken" in told)
+    assert document["subject"]["call"]["usual_axes"] is None
+
+
+@pytest.mark.long
+def test_axes_that_are_not_the_usual_are_said_where_a_function_passes(call):
+    asked = ("rope-check", *HALF, "--len", "40", "--impl")
+    said = "; its axes are bnhd, not the usual bhnd (--axes bhnd requires those)"
+    for name, is_said in (("transformers_2", True), ("transformers", False), ("vllm", False)):
+        in_place = ("--in-place",) if name == "vllm" else ()
+        status, out, _ = call(*asked, f"{DOUBLES}:{name}", *in_place)
+        assert (status, said in " ".join(out.split())) == (0, is_said)
+    status, out, _ = call(*asked, f"{DOUBLES}:transformers_2", "--json")
+    called = json.loads(out)["subject"]["call"]
+    assert (called["axes"], called["usual_axes"]) == ("bnhd", "bhnd")
+
+
+def test_an_order_of_axes_is_one_that_is_known(call):
+    status, _, err = call("rope-check", *HALF, "--impl", f"{DOUBLES}:mlx", "--axes", "bhdn")
+    assert status == 2
+    assert "--axes 'bhdn': must be one of bhnd, bnhd, hnd, nhd, nd, nbhd" in err
+
+
+def test_what_needs_more_than_positions_is_given_none_in_its_place(call):
+    status, _, err = call("rope-check", *HALF, "--impl", f"{DOUBLES}:sections")
+    assert status == 2
+    assert "which is none of the known forms" in err
+
+
+@pytest.mark.slow
+def test_heads_side_by_side_in_rows_are_looked_at(call):
+    status, out, _ = call("rope-check", *HALF, "--impl", f"{DOUBLES}:flattened", "--json")
+    (why,) = json.loads(out)["diagnosis"]
+    assert (status, why["cause"]) == (1, "no-rotation")
+    assert "heads" in why["message"]
+
+
+WRONG = {
+    "q_alone": (
+        "no-rotation",
+        "k: nothing turns",
+        "q and k are not turned alike: k does not rotate",
+    ),
+    "pairs_of_k": ("layout", "k: columns are paired 2i", "q pairs columns i and i + 16, k 2i and"),
+    "exchanged": ("unknown", "returns k where q is expected", "returns k where q is expected"),
+    "k_later": ("position-offset", "k: positions are off by +1", "holds for all q and k"),
+    "offset_ignored": ("position-offset", "", "each call starts again at position 0"),
+    "cache_ignored": ("position-offset", "are ignored: it counts rows", ""),
+    "restarted": ("position-offset", "", "each call starts again at position 0"),
+    "growing": ("base", "the base is 20000, not 10000, in some calls", ""),
+    "short_of_rows": (
+        "no-rotation",
+        "rows from 65535 on do not turn",
+        "with 65600 rows gives other values than with few, from row",
+    ),
+}
+
+
+@pytest.mark.sweep(len(WRONG), of=lambda name: WRONG[name][:1])
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_named_by_what_is_called(name, call):
+    cause, message, relative = WRONG[name]
+    status, out, _ = call("rope-check", *HALF, "--impl", f"{DOUBLES}:{name}", "--json")
+    document = json.loads(out)
+    assert status == 1
+    assert document["diagnosis"][0]["cause"] == cause
+    assert message in document["diagnosis"][0]["message"]
+    assert relative in document["findings"][0]["message"]
+
+
+@pytest.mark.slow
+def test_columns_of_q_and_k_come_out_in_one_order_or_scores_are_wrong(call):
+    asked = ("rope-check", *HALF, "--len", "40", "--json", "--impl")
+    status, out, _ = call(*asked, f"{DOUBLES}:q_reordered")
+    document = json.loads(out)
+    failed = [finding["check"] for finding in document["findings"] if not finding["ok"]]
+    assert (status, failed) == (1, ["relative", "reference"])
+    (why,) = document["diagnosis"]
+    assert (why["cause"], why["message"]) == (
+        "layout",
+        "q comes out in another order of columns than k",
+    )
+    status, out, _ = call(*asked, f"{DOUBLES}:both_reordered")
+    document = json.loads(out)
+    assert status == 0
+    assert "columns come out as interleaved" in " ".join(document["notes"])
+    subject = document["subject"]
+    assert (subject["layout"], subject["out_layout"]) == ("half", "interleaved")
+    _, out, _ = call(*(each for each in asked if each != "--json"), f"{DOUBLES}:both_reordered")
+    verdict = " ".join(out.split("\n\n")[0].split())
+    assert "; its columns go in as half and come out as interleaved" in verdict
+
+
+@pytest.mark.slow
+def test_tables_that_are_given_do_not_hide_how_columns_are_paired(call):
+    status, out, _ = call("rope-check", *NEIGHBOURS, "--impl", f"{DOUBLES}:transformers", "--json")
+    assert status == 1
+    assert [why["cause"] for why in json.loads(out)["diagnosis"]] == ["layout"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "more", "status", "words"),
+    [
+        ("five", (), 2, "takes (a, b, c, d, e, f), which is none of the known forms"),
+        ("five", (), 2, "say what each is for, as --call q,k,cos,sin"),
+        ("left_in_place", (), 2, "--in-place takes the result from its input"),
+        ("transformers", ("--in-place",), 2, "without --in-place, the result is what it returns"),
+        ("transformers", ("--call", "q,k,positions"), 2, "suggests --call q,k,cos,sin"),
+        ("transformers", ("--call", "q,k,cos,sin"), 0, "q, k (1, heads, n, 32)"),
+        ("transformers", ("--call", "q,k,cosine"), 2, "must be one of x, q, k"),
+    ],
+)
+def test_a_call_that_does_not_fit_is_answered_by_the_one_that_does(name, more, status, words, call):
+    found, out, err = call("rope-check", *HALF, "--impl", f"{DOUBLES}:{name}", *more)
+    assert found == status
+    assert words in " ".join((out + err).split())
+
+
+@pytest.mark.parametrize(
+    "flag", [("--in-place",), ("--call", "x"), ("--python", "python3"), ("--axes", "bhnd")]
+)
+def test_how_to_call_goes_with_a_function(flag, call):
+    status, _, err = call("rope-check", *HALF, *flag)
+    assert status == 2
+    assert f"{flag[0]}: goes with --impl" in err
+
+
+@pytest.mark.long
+def test_a_function_is_never_found_right_by_the_way_it_is_called(tmp_path):
+    # Which form is taken does not depend on the reference.
+    (tmp_path / "f.py").write_text("def f(x, positions): return x * 2\n")
+    chosen = []
+    for scheme in ("rope", "rope-linear"):
+        right = rope.reference(scheme, dim=32)
+        asked = ServedFunction(f"{tmp_path / 'f.py'}:f", right, _plain(), context=64)
+        with asked as function:
+            chosen.append(function.form)
+    assert chosen[0] == chosen[1]
+
+
+def _plain():
+    from posenc_cli.calls.call_request import CallRequest
+
+    return CallRequest()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("power", "status"), [("1 / growth", 0), ("growth", 1)])
+def test_amplitudes_grow_for_keys_as_they_fall_for_queries(call, tmp_path, power, status):
+    (tmp_path / "xpos.py").write_text(
+        "import numpy as np\n"
+        "def turned(x, angles, growth):\n"
+        "    z = (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angles) * growth\n"
+        "    return np.stack([z.real, z.imag], axis=-1).reshape(x.shape)\n"
+        "def q_and_k(q, k, positions):\n"
+        "    pair = np.arange(0, 64, 2)\n"
+        "    angles = np.outer(positions, 10_000.0 ** (-pair / 64))\n"
+        "    share = (pair + 0.4 * 64) / (1.4 * 64)\n"
+        "    growth = share ** ((positions[:, None] - 32) / 512)\n"
+        f"    return turned(q, angles, growth), turned(k, angles, {power})\n"
+    )
+    asked = ("rope-check", "-s", "xpos", "-l", "64", "--impl", "xpos.py:q_and_k")
+    assert call(*asked)[0] == status
+
+
+@pytest.mark.slow
+def test_tables_of_old_transformers_have_axes_before_their_rows(call, tmp_path):
+    """Its caches were (1, 1, n, d), chosen from by position_ids (1, n)."""
+    (tmp_path / "old.py").write_text(
+        "import numpy as np\n"
+        "def half(x):\n"
+        "    return np.concatenate([-x[..., 32:], x[..., :32]], -1)\n"
+        "def apply(q, k, cos, sin, position_ids):\n"
+        "    cos, sin = (t.squeeze(1).squeeze(0)[position_ids][:, None] for t in (cos, sin))\n"
+        "    return q * cos + half(q) * sin, k * cos + half(k) * sin\n"
+    )
+    asked = ("rope-check", "-s", "rope", "--layout", "half", "-l", "64", "--json")
+    status, out, err = call(*asked, "--impl", "old.py:apply")
+    assert (status, err) == (0, "")
+    asked_for = json.loads(out)["subject"]["call"]
+    (untried,) = asked_for["untried"]
+    assert untried.startswith("q shorter than k (raised ValueError: ")
+    assert "position_ids (1, n)" in asked_for["text"]
+    assert "cos, sin (1, 1, n, 64), each value twice, in halves" in asked_for["text"]
+
+
+@pytest.mark.long
+def test_a_function_without_positions_gets_no_longer_call_than_was_asked_for(call, tmp_path):
+    """Its tables end with the context, and later rows are turned as its last."""
+    code = """
+        import numpy as np
+        def rotate(x):
+            positions = np.minimum(np.arange(x.shape[-2]), 4095)
+            angles = np.outer(positions, 1e4 ** -(np.arange(16) / 16))
+            cos, sin = (np.tile(f(angles), 2).astype(np.float32) for f in (np.cos, np.sin))
+            return x * cos + np.concatenate([-x[..., 16:], x[..., :16]], -1) * sin
+    """
+    path = tmp_path / "short.py"
+    path.write_text(textwrap.dedent(code), "utf-8")
+    asked = ("rope-check", *HALF, "--impl", f"{path}:rotate")
+    assert call(*asked, "--len", "4096")[0] == 0
+    status, out, _ = call(*asked)
+    assert (status, "positions end at 4095" in " ".join(out.split())) == (1, True)
+
+
+def test_an_offset_with_which_no_call_succeeds_is_said_not_to_be_tried(call, tmp_path):
+    code = """
+        import doubles
+        def rotate(x, offset=None):
+            assert offset is None
+            return doubles.mlx(x, 0)
+    """
+    (tmp_path / "doubles.py").write_text(DOUBLES.read_text("utf-8"), "utf-8")
+    (tmp_path / "raises.py").write_text(textwrap.dedent(code), "utf-8")
+    asked = ("rope-check", *HALF, "--len", "64", "--json", "--impl")
+    status, out, _ = call(*asked, f"{tmp_path / 'raises.py'}:rotate")
+    untried = json.loads(out)["subject"]["call"]["untried"]
+    assert status == 0
+    assert "offset, because each call that gives it raised an error" in untried

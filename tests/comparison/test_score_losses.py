@@ -1,0 +1,226 @@
+"""What multiplies and caps scores: what a file lost of it is named, of a right file nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from posenc_cli.comparison.losses import compare_models
+from tests.comparison.test_losses import model, reading
+from tests.gguf_files import gguf_bytes
+
+
+def of(model_type, **more):
+    """A small config."""
+    sizes = {"hidden_size": 96, "num_attention_heads": 4, "head_dim": 16, "num_hidden_layers": 12}
+    return {
+        "model_type": model_type,
+        **sizes,
+        "max_position_embeddings": 4096,
+        "rope_theta": 10000.0,
+        **more,
+    }
+
+
+def file_of(architecture, **more):
+    """The metadata of its file; None leaves a key out."""
+    keys = {
+        "context_length": ("uint32", 4096),
+        "embedding_length": ("uint32", 96),
+        "block_count": ("uint32", 12),
+        "attention__head_count": ("uint32", 4),
+        "attention__key_length": ("uint32", 16),
+        "rope__freq_base": ("float32", 10000.0),
+        "rope__dimension_count": ("uint32", 16),
+        **more,
+    }
+    named = {
+        f"{architecture}.{key.replace('__', '.')}": value
+        for key, value in keys.items()
+        if value is not None
+    }
+    return {"general.architecture": ("string", architecture)} | named
+
+
+def number(value):
+    return ("float32", value)
+
+
+def count(value):
+    return ("uint32", value)
+
+
+GEMMA2 = {"sliding_window": 64, "query_pre_attn_scalar": 16, "attn_logit_softcapping": 50.0}
+GEMMA2_FILE = {"attention__sliding_window": count(64)}
+LLAMA4 = {
+    "no_rope_layer_interval": 4,
+    "attention_chunk_size": 8192,
+    "max_position_embeddings": 4096,
+    "rope_scaling": None,
+}
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 10000.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 1024,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "llama_4_scaling_beta": 0.1,
+}
+MINISTRAL = {"rope_parameters": YARN}
+MINISTRAL_FILE = {
+    "rope__scaling__type": ("string", "yarn"),
+    "rope__scaling__factor": number(4.0),
+    "rope__scaling__original_context_length": count(1024),
+    "rope__scaling__yarn_log_multiplier": number(1.0),
+    "rope__scaling__yarn_beta_fast": number(32.0),
+    "rope__scaling__yarn_beta_slow": number(1.0),
+    "attention__temperature_scale": number(0.1),
+}
+TWICE = {"attention_multiplier": 0.03125}
+PAIRS = {
+    "granite": (
+        of("granite", hidden_size=64, **TWICE),
+        file_of("granite", embedding_length=count(64), attention__scale=number(0.03125)),
+    ),
+    "granite by the head": (
+        of("granite", hidden_size=64, attention_multiplier=0.25),
+        file_of("granite", embedding_length=count(64)),
+    ),
+    "gemma2": (of("gemma2", **GEMMA2), file_of("gemma2", **GEMMA2_FILE)),
+    "gemma2 of 46 layers": (
+        of("gemma2", **GEMMA2 | {"query_pre_attn_scalar": 24}, num_hidden_layers=46),
+        file_of("gemma2", **GEMMA2_FILE, block_count=count(46)),
+    ),
+    "gemma2 of another cap": (
+        of("gemma2", **GEMMA2 | {"attn_logit_softcapping": 30.0}),
+        file_of("gemma2", **GEMMA2_FILE, attn_logit_softcapping=number(30.0)),
+    ),
+    "gemma3": (
+        of("gemma3_text", query_pre_attn_scalar=16, sliding_window=64, sliding_window_pattern=6),
+        file_of("gemma3", attention__sliding_window=count(64)),
+    ),
+    "llama4": (of("llama4_text", **LLAMA4), file_of("llama4")),
+    "ministral3": (of("ministral3", **MINISTRAL), file_of("mistral3", **MINISTRAL_FILE)),
+}
+"""Configs and the files that say the same."""
+
+LOSSES = {
+    "no attention scale": ("granite", {}, {"attention__scale": None}, "attention-scale"),
+    "half of it": ("granite", {}, {"attention__scale": number(0.015625)}, "attention-scale"),
+    "the default multiplier": ("granite", {"attention_multiplier": None}, {}, "attention-scale"),
+    "a scale by the head": (
+        "granite by the head",
+        {"attention_multiplier": 0.015625},
+        {},
+        "attention-scale",
+    ),
+    "a scalar that layers do not say": (
+        "gemma2",
+        {"query_pre_attn_scalar": 24},
+        {},
+        "attention-scale",
+    ),
+    "a layer fewer than 46": (
+        "gemma2 of 46 layers",
+        {"num_hidden_layers": 45},
+        {"block_count": count(45)},
+        "attention-scale",
+    ),
+    "Gemma 3's scalar": ("gemma3", {"query_pre_attn_scalar": 256}, {}, "attention-scale"),
+    "the cap of Gemma 2": (
+        "gemma2 of another cap",
+        {},
+        {"attn_logit_softcapping": None},
+        "softcap",
+    ),
+    "no cap": ("gemma2", {"attn_logit_softcapping": None}, {}, "softcap"),
+    "a cap that no Gemma 3 of llama.cpp has": (
+        "gemma3",
+        {"attn_logit_softcapping": 50.0},
+        {},
+        "softcap",
+    ),
+    "another attn_scale": ("llama4", {"attn_scale": 0.2}, {}, "temperature-scale"),
+    "another floor_scale": ("llama4", {"floor_scale": 4096}, {}, "temperature-length"),
+    "no tuning": ("llama4", {"attn_temperature_tuning": False}, {}, "temperature-scale"),
+    "no chunks": ("llama4", {}, {"attention__sliding_window": count(0)}, "temperature-scale"),
+    "no temperature": (
+        "ministral3",
+        {},
+        {"attention__temperature_scale": None},
+        "temperature-scale",
+    ),
+    "half the temperature": (
+        "ministral3",
+        {},
+        {"attention__temperature_scale": number(0.05)},
+        "temperature-scale",
+    ),
+    "another original length": (
+        "ministral3",
+        {},
+        {"rope__scaling__original_context_length": count(2048)},
+        "temperature-length",
+    ),
+}
+"""By a kind of loss: the pair, what its config and its file have otherwise, and the name."""
+
+
+def lossy(kind):
+    """The config and the metadata of a kind of loss."""
+    pair, config_changes, file_changes, _ = LOSSES[kind]
+    config, metadata = PAIRS[pair]
+    architecture = metadata["general.architecture"][1]
+    changed = {**metadata}
+    for key, value in file_changes.items():
+        changed[f"{architecture}.{key.replace('__', '.')}"] = value
+    return (
+        {**config, **config_changes},
+        {key: value for key, value in changed.items() if value is not None},
+    )
+
+
+def named(config, metadata):
+    result = compare_models(model(config), reading(gguf_bytes(metadata)))
+    return {loss.name for loss in result.losses}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_file_that_says_the_same_has_lost_nothing(pair):
+    config, metadata = PAIRS[pair]
+    assert named(config, metadata) == set()
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_a_loss_of_scores_is_found_and_named(kind):
+    assert LOSSES[kind][-1] in named(*lossy(kind))
+
+
+CONFIGS = {
+    "attention-scale": (
+        of("granite", attention_multiplier=0.015625),
+        of("granite", attention_multiplier=0.03125),
+    ),
+    "softcap": (of("gemma2", **GEMMA2), of("gemma2", **GEMMA2 | {"attn_logit_softcapping": None})),
+    "temperature-scale": (of("llama4_text", **LLAMA4), of("llama4_text", **LLAMA4, attn_scale=0.2)),
+    "temperature-length": (
+        of("llama4_text", **LLAMA4),
+        of("llama4_text", **LLAMA4, floor_scale=4096),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_two_configs_that_scale_scores_otherwise_are_told_by_name(name, tmp_path, call):
+    paths = []
+    for side, config in zip("ab", CONFIGS[name], strict=True):
+        paths.append(tmp_path / f"{side}.json")
+        paths[-1].write_text(json.dumps(config), "utf-8")
+    status, out, _ = call("compare", *map(str, paths), "--json")
+    assert status == 1
+    assert {loss["name"] for loss in json.loads(out)["losses"]} == {name}
+    assert call("compare", str(paths[0]), str(paths[0]))[0] == 0

@@ -1,0 +1,501 @@
+"""What is wrong with tables beside their frequencies is named, with the number that finds it.
+
+The tables are made here, in NumPy alone.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from posenc_cli.diagnosis.diagnose import diagnose
+from tests.checks import rope
+from tests.diagnosis.textbook import ladder, to, yarn
+
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
+
+RIGHT = rope.reference("rope", dim=32)
+INV_FREQ = ladder(32, 1e4)
+ROWS = 1500
+
+
+def angles_at(positions, rates=INV_FREQ):
+    return np.multiply.outer(np.asarray(positions, np.float64), rates)
+
+
+def tables_at(positions, rates=INV_FREQ):
+    angles = angles_at(positions, rates)
+    return np.cos(angles), np.sin(angles)
+
+
+def causes_of(cos, sin, right=RIGHT):
+    positions = f"0:{len(cos)}"
+    examined = rope.of_tables(cos.astype(np.float32), sin.astype(np.float32), right, positions)
+    assert not examined.ok
+    return diagnose(examined)
+
+
+MOVED = {
+    "uint8": (lambda p: p.astype(np.uint8), "positions wrap at 256, as uint8 does"),
+    "int8": (lambda p: p.astype(np.int8), "positions wrap as int8 does: 128 is turned as -128"),
+    "ring": (lambda p: p % 700, "positions start again at every 700th"),
+    "ring of no number": (lambda p: p % 37, "positions start again at every 37th"),
+    "one restart": (lambda p: p % 900, "positions start again at 900: counting restarts there"),
+    "last row": (lambda p: np.minimum(p, 1023), "positions end at 1023"),
+    "decode at 0": (lambda p: np.where(p < 640, p, 0), "every position from 640 on is turned as 0"),
+    "decode at 1": (lambda p: np.where(p < 640, p, 1), "every position from 640 on is turned as 1"),
+    "prompt, then anew": (
+        lambda p: np.where(p < 400, p, p - 400),
+        "counting starts again at position 400",
+    ),
+    "left padding": (
+        lambda p: np.where(p < 555, 1, p - 555),
+        "the first 555 positions are turned as 1, and every later one is off by -555",
+    ),
+    "a row more": (lambda p: np.where(p < 901, p, p + 1), "positions from 901 on are off by +1"),
+    "shared": (lambda p: p // 4, "positions are divided by 4 and rounded down"),
+    "blocks": (lambda p: p // 8 * 8, "positions are rounded down to multiples of 8"),
+    "downward": (lambda p: ROWS - 1 - p, "positions count down: p is turned as 1499 − p"),
+}
+
+
+@pytest.mark.long
+@pytest.mark.sweep(17)
+@pytest.mark.parametrize("name", MOVED)
+def test_a_rule_by_which_positions_get_lost_is_said_with_its_numbers(name):
+    moved, message = MOVED[name]
+    positions = np.arange(ROWS)
+    turned_as = moved(positions).astype(np.int64)
+    (cause, *others) = causes_of(*tables_at(turned_as))
+    assert (cause.cause, others) == ("position-offset", [])
+    assert cause.message.startswith(message)
+    wrong = positions[turned_as != positions]
+    assert cause.evidence.startswith(f"{wrong.size} of {ROWS} positions are turned as others are")
+    assert f": {wrong[0]} as {turned_as[wrong[0]]}" in cause.evidence
+    assert "otherwise" not in cause.evidence
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["int16", "uint16"])
+def test_positions_of_sixteen_bits_wrap(dtype):
+    (cause,) = causes_of(*tables_at(np.arange(70000).astype(dtype).astype(np.int64)))
+    assert cause.cause == "position-offset"
+    assert f"as {dtype} does" in cause.message
+
+
+def int8(table, scale):
+    return np.clip(np.rint(table / scale), -128, 127) * scale
+
+
+def float8(table, dtype, scale=1.0):
+    return (table / scale).astype(dtype).astype(np.float64) * scale
+
+
+EIGHT_BITS = {
+    "int8, in steps of one scale a table": [
+        lambda t: int8(t, 1 / 127),
+        lambda t: int8(t, 1 / 128),
+        lambda t: int8(t, np.abs(t).max() / 127),
+        lambda t: int8(t, 2 / 255),
+    ],
+    "int8, with a scale for each row": [
+        lambda t: int8(t, np.maximum(np.abs(t).max(axis=1, keepdims=True), 1e-9) / 127)
+    ],
+    "float8 e4m3": [lambda t: float8(t, ml_dtypes.float8_e4m3fn)],
+    "float8 e5m2": [lambda t: float8(t, ml_dtypes.float8_e5m2)],
+    "float8 e4m3, in steps of one scale a table": [
+        lambda t: float8(t, ml_dtypes.float8_e4m3fn, np.abs(t).max() / 448)
+    ],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EIGHT_BITS)
+def test_tables_of_eight_bits_are_named_with_their_format_and_scale(name):
+    for rounded in EIGHT_BITS[name]:
+        cos, sin = (rounded(table) for table in tables_at(np.arange(ROWS)))
+        (cause,) = causes_of(cos, sin)
+        assert cause.cause == "table-precision"
+        assert cause.message == f"cosines and sines were rounded to {name}, and stored wider"
+        (cause,) = causes_of(tables_at(np.arange(ROWS))[0], sin)
+        assert cause.message.startswith(f"the sines were rounded to {name}")
+
+
+@pytest.mark.long
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("half", ["bfloat16", "float16"])
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_one_table_of_two_in_a_half_precision_is_named(half, wrong):
+    tables = list(tables_at(np.arange(ROWS)))
+    tables[wrong] = np.asarray(to(tables[wrong], half), np.float64)
+    (cause,) = causes_of(*tables)
+    one, other = ("cosines", "sines") if wrong == 0 else ("sines", "cosines")
+    assert cause.cause == "table-precision"
+    assert cause.message == (f"the {one} were rounded to {half}, and stored wider; the {other} not")
+
+
+ANGLES_MADE = {
+    "reduced by multiples of π, taken for 3.14": lambda a: a - np.rint(a / 6.28) * 6.28,
+    "rounded to 4096 steps of a turn": (
+        lambda a: np.rint(a * 4096 / (2 * np.pi)) * 2 * np.pi / 4096
+    ),
+    "rounded down to 360 steps of a turn": (
+        lambda a: np.floor(a * 360 / (2 * np.pi)) * 2 * np.pi / 360
+    ),
+    "rounded to multiples of 1e-3": lambda a: np.round(a, 3),
+    "rounded down to multiples of 2^-10": lambda a: np.floor(a * 1024) / 1024,
+}
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("name", ANGLES_MADE)
+def test_what_is_done_to_angles_is_said(name):
+    angles = ANGLES_MADE[name](angles_at(np.arange(ROWS)))
+    (cause,) = causes_of(np.cos(angles), np.sin(angles))
+    assert cause.cause == "position-precision"
+    assert cause.message.startswith(f"the angles, position times frequency, were {name}")
+
+
+@pytest.mark.long
+def test_numbers_in_fixed_point_and_frequencies_of_eight_bits_are_named():
+    cos, sin = (np.rint(table * 4096) / 4096 for table in tables_at(np.arange(ROWS)))
+    (cause,) = causes_of(cos, sin)
+    assert cause.cause == "table-precision"
+    assert "rounded to multiples of 2^-12," in cause.message
+    coarse = INV_FREQ.astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
+    (cause,) = causes_of(*tables_at(np.arange(ROWS), coarse))
+    assert cause.cause == "inv-freq-precision"
+    assert cause.message == "the frequencies were rounded to float8 e4m3"
+
+
+@pytest.mark.slow
+def test_sines_of_the_next_row_are_told_from_those_of_another_table():
+    cos, sin = tables_at(np.arange(ROWS))
+    for shift, at in ((1, "p + 1"), (-1, "p − 1")):
+        (cause,) = causes_of(cos, np.sin(angles_at(np.arange(ROWS) + shift)))
+        assert cause.cause == "cos-sin-mispaired"
+        assert cause.message == f"the sines are off by {shift:+d}: row p has those of {at}"
+        assert cause.evidence.startswith("the cosines are right; reproduced to ")
+    (cause,) = causes_of(np.roll(cos, -1, axis=0), sin)
+    assert cause.message == "the cosines are off by +1: row p has those of p + 1"
+    assert cause.evidence.endswith(f"one of the {ROWS} positions is otherwise: {ROWS - 1}")
+    (cause,) = causes_of(cos, np.sin(angles_at(np.arange(ROWS), ladder(32, 5e5))))
+    assert cause.cause == "cos-sin-mispaired"
+    assert cause.message == (
+        "the sines are those of another table, in which the base is 500000, not 10000"
+    )
+
+
+@pytest.mark.slow
+def test_signs_that_change_from_pair_to_pair_are_named():
+    cos, sin = tables_at(np.arange(ROWS))
+    sign = np.where(np.arange(cos.shape[1]) % 2, -1, 1)
+    for tables, cause, which in (
+        ((cos, sin * sign), "direction", "sines .* from pair 1 on"),
+        ((cos, -sin * sign), "direction", "sines .* from pair 0 on"),
+        ((cos * sign, sin), "cos-sin-mispaired", "cosines .* from pair 1 on"),
+    ):
+        (first,) = causes_of(*tables)
+        assert first.cause == cause
+        assert re.search(which, first.message)
+
+
+GARBAGE = np.random.default_rng(5)
+UNWRITTEN = {
+    "no numbers": np.where(np.arange(16) == 3, np.nan, INV_FREQ),
+    "bits of memory": GARBAGE.integers(0, 2**31, 16, np.uint32).view(np.float32).clip(-1e30, 1e30),
+    "any numbers": GARBAGE.standard_normal(16) * 3,
+    "partly overwritten": np.where(np.arange(16) % 5 == 2, -1.7 * (np.arange(16) + 1), INV_FREQ),
+    "subnormal": np.full(16, 4.6e-41),
+}
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("name", UNWRITTEN)
+def test_frequencies_that_no_rule_gives_are_called_uninitialised(name):
+    given = UNWRITTEN[name].astype(np.float32)
+    examined = rope.of_frequencies(given, RIGHT, "0:4096")
+    (cause,) = diagnose(examined)
+    assert cause.cause == "uninitialised"
+    assert "buffer built on the meta device" in cause.message
+    pair = int(re.match(r"pair (\d+) has", cause.evidence)[1])
+    assert given[pair] != np.float32(INV_FREQ[pair])
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("name", ["no numbers", "any numbers", "partly overwritten"])
+def test_tables_of_such_frequencies_are_too(name):
+    with np.errstate(invalid="ignore"):
+        (cause,) = causes_of(*tables_at(np.arange(ROWS), UNWRITTEN[name]))
+    assert cause.cause == "uninitialised"
+    if name == "partly overwritten":
+        assert "; pairs 2, 7, 12 of 16 turn so at every position; reproduced to" in cause.evidence
+
+
+def test_frequencies_that_are_all_0_may_have_been_written_by_nobody():
+    (cause,) = diagnose(rope.of_frequencies(np.zeros(16, np.float32), RIGHT, "0:4096"))
+    assert cause.cause == "no-rotation"
+    assert [each.cause for each in cause.alike] == ["uninitialised"]
+
+
+RULES = {
+    "evenly spaced": np.linspace(1, 64, 16) * np.pi,
+    "counted": np.arange(1.0, 17),
+    "growing": 1.3 ** np.arange(16),
+    "inverse": 1e4 ** (np.arange(16) / 16),
+    "stretched at will": INV_FREQ / np.random.default_rng(1).uniform(0.6, 2, 16),
+    "shuffled": np.random.default_rng(2).permutation(ladder(32, 3e4)),
+    "two ladders": np.tile(ladder(16, 3e4), 2),
+    "one slip": np.where(np.arange(16) == 4, 1.5, INV_FREQ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("shown", ["tables", "frequencies"])
+def test_frequencies_of_a_rule_that_is_unknown_are_not(name, shown):
+    if shown == "tables":
+        causes = causes_of(*tables_at(np.arange(ROWS), RULES[name]))
+    else:
+        causes = diagnose(rope.of_frequencies(RULES[name].astype(np.float32), RIGHT, "0:1500"))
+    assert "uninitialised" not in [each.cause for each in causes]
+
+
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("twice", [False, True])
+def test_tables_of_another_width_are_told_the_dim_that_fits(twice):
+    for dim, given, options in (
+        (64, {}, "--dim 64"),
+        (16, {}, "--dim 16"),
+        (48, {"dim": 48, "partial": 0.5}, "--dim 48 --set partial=1"),
+        (24, {"dim": 96, "partial": 0.5}, "--dim 48"),
+    ):
+        cos, sin = tables_at(np.arange(300), ladder(dim, 1e4))
+        if twice:
+            cos, sin = np.tile(cos, 2), np.tile(sin, 2)
+        (cause,) = causes_of(cos, sin, rope.reference("rope", **{"dim": 32, **given}))
+        assert cause.cause == "rotary-dim"
+        assert cause.evidence == f"with {options} every cell is right"
+
+
+def test_half_tables_of_twice_the_width_are_no_full_tables_whatever_their_base():
+    cos, sin = tables_at(np.arange(300), ladder(64, 5e5))
+    (cause,) = causes_of(cos, sin, rope.reference("rope", dim=32))
+    assert cause.cause == "rotary-dim"
+    assert cause.message == "the tables turn 32 pairs (32 columns), the reference 16"
+
+
+@pytest.mark.slow
+def test_what_no_mistake_gives_is_unknown_of_a_head_that_turns_in_part_too():
+    rates = ladder(24, 1e4) * np.random.default_rng(3).uniform(0.8, 1.2, 12)
+    right = rope.reference("rope", dim=96, partial=0.25)
+    assert causes_of(*tables_at(np.arange(300), rates), right)
+
+
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("rows", [15, 700])
+@pytest.mark.parametrize("twice", [False, True])
+def test_tables_that_are_transposed_are_told_so_and_held_against_every_cell(rows, twice):
+    cos, sin = (np.tile(part, (1, 1 + twice)).T for part in tables_at(np.arange(rows)))
+    (first,) = causes_of(cos, sin)
+    assert first.cause == "layout"
+    of = "column" if twice else "pair"
+    assert first.message.startswith(f"the tables are transposed: they have a row for each {of}")
+    assert first.residual.fields()["cells"] == rows * RIGHT.pairs
+    spoiled = cos.copy()
+    spoiled[3, rows // 2] += 0.01
+    assert not any("transposed" in why.message for why in causes_of(spoiled, sin))
+
+
+def turned(x, positions):
+    cos, sin = (np.tile(part, (1, 2)) for part in tables_at(positions))
+    half = x.shape[1] // 2
+    return x * cos + np.concatenate([-x[:, half:], x[:, :half]], axis=1) * sin
+
+
+def late(values, wrong, start=600):
+    return np.where(np.arange(len(values))[:, None] < start, values, wrong)
+
+
+@pytest.mark.slow
+def test_a_size_that_no_pair_can_be_cut_to_is_told_and_one_that_grows_is_no_factor():
+    right = rope.reference("rope", dim=32, layout="half")
+    x = rope.vectors(ROWS, 32)
+    y = turned(x, np.arange(ROWS))
+    (first,) = diagnose(rope.of_rotated(x, (9 * y).astype(np.float32), right, f"0:{ROWS}"))
+    assert first.message == "the attention factor is 9, not 1"
+    growing = late(y, np.arange(ROWS)[:, None] * y).astype(np.float32)
+    (first, *_) = diagnose(rope.of_rotated(x, growing, right, f"0:{ROWS}"))
+    assert first.cause == "unknown"
+
+
+def test_columns_beyond_the_pairs_that_are_multiplied_hide_no_layout():
+    right = rope.reference("rope", dim=64, partial=0.5, layout="half")
+    x = rope.vectors(ROWS, 64)
+    cos, sin = tables_at(np.arange(ROWS))
+    pairs = (x[:, 0:32:2] + 1j * x[:, 1:32:2]) * (cos + 1j * sin)
+    y = 3 * x
+    y[:, 0:32:2], y[:, 1:32:2] = pairs.real, pairs.imag
+    first, second = diagnose(rope.of_rotated(x, y, right, f"0:{ROWS}"))
+    assert (first.cause, second.cause) == ("rotary-dim", "layout")
+    assert first.message.endswith("unrotated dimensions change")
+    assert "columns are paired 2i and 2i+1" in second.message
+
+
+@pytest.mark.slow
+def test_rows_that_hold_something_else_are_not_taken_for_memory_that_nobody_wrote():
+    right = rope.reference("rope", dim=32, layout="half")
+    at = np.arange(ROWS)
+    x = rope.vectors(ROWS, 32)
+    y = turned(x, at)
+    shuffled = np.random.default_rng(1).permutation(ROWS)
+    cos, sin = tables_at(at)
+    for examined in (
+        rope.of_rotated(x, late(y, y[shuffled]).astype(np.float32), right, f"0:{ROWS}"),
+        rope.of_rotated(x, late(y, at[:, None] * y).astype(np.float32), right, f"0:{ROWS}"),
+        rope.of_tables(
+            late(cos, at[:, None] * cos), late(sin, at[:, None] * sin), RIGHT, f"0:{ROWS}"
+        ),
+        rope.of_tables(late(cos, np.tan(angles_at(at))), sin, RIGHT, f"0:{ROWS}"),
+    ):
+        assert not examined.ok
+        assert "uninitialised" not in {why.cause for why in diagnose(examined)}
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (lambda _right: 1.0, "is not applied"),
+        (lambda right: right**2, "is applied twice"),
+        (lambda right: right**0.5, "is applied by its square root"),
+        (lambda right: 1 / right, "divides, not multiplies"),
+    ],
+)
+def test_an_attention_factor_is_told_by_what_was_done_with_it(size, message):
+    right = rope.reference("rope-yarn", dim=32, factor=16.0, layout="half")
+    angles = np.multiply.outer(np.arange(300.0), right.frequencies)
+    wrong = size(right.scale)
+    found = rope.of_tables(wrong * np.cos(angles), wrong * np.sin(angles), right, "0:300")
+    (cause,) = diagnose(found)
+    assert (cause.cause, cause.message) == (
+        "attention-factor",
+        f"the attention factor {right.scale:.6g} {message}",
+    )
+    reference = next(each for each in found.findings if each.check == "reference")
+    assert reference.message.startswith("differs from the reference by up to ")
+
+
+def test_positions_that_are_turned_as_later_ones_are_counted_too():
+    positions = np.arange(ROWS)
+    (cause,) = causes_of(*tables_at(ROWS - 1 - positions))
+    assert cause.evidence.startswith(f"{ROWS} of {ROWS} positions are turned as others are: 0 as ")
+    assert cause.where.fields() == {"positions": f"0:{ROWS}"}
+
+
+def messages_of(cos, sin, right=RIGHT):
+    return [cause.message for cause in causes_of(cos, sin, right)]
+
+
+@pytest.mark.long
+def test_what_is_said_of_a_part_of_the_rows_is_true_of_that_part_alone():
+    packed = np.arange(ROWS)
+    packed = packed - np.select([packed < 113, packed < 700, packed < 701], [0, 113, 700], 701)
+    assert messages_of(*tables_at(packed))[1] == (
+        "from position 700 on: position 700 is turned as 0, and every later one is off by -701"
+    )
+    unmasked = np.cumsum(~np.isin(np.arange(ROWS), [100, 101, 102, 900])) - 1
+    assert messages_of(*tables_at(unmasked))[0] == (
+        "positions 100–899: positions 100–102 are turned as 99, and every later one is off by -3"
+    )
+
+
+def test_rows_that_are_all_turned_as_one_are_not_taken_to_be_rounded_down():
+    *_, last = messages_of(*tables_at(np.where(np.arange(ROWS) < 999, np.arange(ROWS) + 1, 500)))
+    assert last.endswith("every position is turned as 500")
+
+
+def test_examples_of_positions_are_among_those_that_are_reproduced():
+    rows = np.arange(4 * ROWS)
+    kept = np.where(rows < 4, rows, 4 + (rows - 4) % 1020)
+    (cause,) = causes_of(*tables_at(kept))
+    assert cause.message.startswith("the first 4 rows are kept, and every 1020th position after")
+    assert "1024 as 4, 1025 as 5" in cause.evidence
+
+
+def test_rows_in_any_order_are_all_told_in_float32():
+    order = np.random.default_rng(5).permutation(512)
+    angles = order.astype(np.float32)[:, None] * INV_FREQ.astype(np.float32)
+    (cause,) = causes_of(np.cos(angles), np.sin(angles))
+    assert cause.cause == "position-offset"
+    assert cause.residual.whole
+
+
+@pytest.mark.long
+def test_pairs_that_have_the_frequencies_of_a_rule_by_chance_are_not_taken_for_it():
+    tens = 10.0 ** np.ceil(np.log10(ladder(128, 5e5)))
+    right = rope.reference("rope", dim=128, base=5e5)
+    (message,) = messages_of(*tables_at(np.arange(ROWS), tens), right)
+    assert message.endswith("have other frequencies, by no known rule")
+
+
+def test_the_pair_that_is_shown_is_one_that_is_otherwise():
+    right = rope.reference("rope-proportional", dim=32, partial=0.25)
+    rates = np.where(np.arange(16) < 6, INV_FREQ, 0)
+    (cause,) = causes_of(*tables_at(np.arange(ROWS), rates), right)
+    assert cause.message == "6 pairs turn, not 4"
+    assert cause.evidence.startswith(f"frequency of pair 4: {INV_FREQ[4]:.6g}, not 0")
+
+
+def test_columns_in_another_order_hide_no_attention_factor():
+    right = rope.reference("rope-yarn", dim=32, layout="half")
+    rates = np.asarray(right.frequencies, float)
+    layout, factor = causes_of(
+        *(np.repeat(each, 2, axis=1) for each in tables_at(np.arange(ROWS), rates)), right
+    )
+    assert layout.cause == "layout"
+    assert factor.message == "the attention factor 1.13863 is not applied"
+
+
+@pytest.mark.parametrize(("name", "number"), [("log10", 10), ("log2", 2)])
+def test_a_ramp_of_another_logarithm_is_no_ramp_of_four_other_numbers(name, number):
+    right = rope.reference("rope-yarn", dim=128, base=1e6, original_max_position_embeddings=32768)
+    rates = yarn(128, 1e6, 4, original=32768, ramp_width=128 * math.log(number))
+    cos, sin = (right.scale * each for each in tables_at(np.arange(ROWS), rates))
+    assert messages_of(cos, sin, right) == [
+        f"the ends of the ramp divide by {name} of the base, not by ln"
+    ]
+
+
+@pytest.mark.long
+def test_values_beside_the_nearest_are_told_from_noise():
+    cos, sin = tables_at(np.arange(ROWS))
+    bits = np.random.default_rng(1).integers(0, 1 << 16, cos.shape, dtype=np.uint32)
+    rounded = [
+        ((each.astype(np.float32).view(np.uint32) + bits) & np.uint32(0xFFFF0000)).view(np.float32)
+        for each in (cos, sin)
+    ]
+    (cause,) = causes_of(*rounded)
+    assert cause.message.startswith("each value is one of the two numbers of bfloat16 next to")
+    noisy = [to(each + 0.02 * np.cos(7 * np.arange(16)), "bfloat16") for each in (cos, sin)]
+    assert all("next to the right one" not in each.message for each in causes_of(*noisy))
+
+
+@pytest.mark.long
+def test_a_rule_of_positions_that_has_exceptions_gives_way_to_what_has_none():
+    rows = np.arange(4 * ROWS)
+    (cause,) = causes_of(*tables_at(rows % 512 + (rows // 512) ** 2))
+    assert cause.message == (
+        "5488 of 6000 positions are turned as others are, the first of them 512"
+    )
+    (cause,) = causes_of(*tables_at((rows + 1) % 256))
+    assert cause.message == "positions are off by +1 and wrap at 256"
+
+
+@pytest.mark.parametrize("half", ["bfloat16", "float16"])
+def test_angles_that_are_reduced_before_they_are_rounded_are_told_from_others(half):
+    angles = to(np.mod(angles_at(np.arange(ROWS)), 2 * np.pi), half).astype(float)
+    (cause,) = causes_of(np.cos(angles), np.sin(angles))
+    assert cause.message.endswith(f"were reduced by whole turns, and rounded to {half}")

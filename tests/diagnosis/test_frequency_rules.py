@@ -1,0 +1,230 @@
+"""Rules that code follows in place of the right one are named, each from its frequencies alone.
+
+The wrong frequencies are computed here, by NumPy and apart from posenc.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from posenc_cli.diagnosis.diagnose import diagnose
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.fitting import Rotations
+from posenc_cli.inference.frequency_rules import alternatives
+from posenc_cli.inference.rules import Remembered
+from tests.checks import rope
+from tests.diagnosis.textbook import ladder, llama3, ntk, yarn
+
+PAIRS = np.arange(64)
+PLAIN = ladder(128, 1e4)
+LLAMA = llama3(128, 5e5)
+YARN = yarn(128, 1e4, 16)
+KEPT = ladder(128, 5e5)
+TURNS = 8192 * KEPT / (2 * math.pi)
+"""Of Llama 3's pairs, within the original context."""
+SHARE = np.clip((TURNS - 1) / 3, 0, 1)
+
+RULE = Cause.FREQUENCY_RULE
+LLAMA_GIVEN = {"scheme": "rope-llama3", "base": 5e5, "factor": 8.0}
+YARN_GIVEN = {"scheme": "rope-yarn", "factor": 16.0, "attention_factor": 1.0}
+GEMMA_LOCAL = {"dim": 256}
+GEMMA_GLOBAL = {"scheme": "rope-linear", "dim": 256, "base": 1e6, "factor": 8.0}
+
+
+def with_ramp(low, high):
+    ramp = np.clip((PAIRS - low) / (high - low), 0, 1)
+    return PLAIN / 16 * ramp + PLAIN * (1 - ramp)
+
+
+def end(beta, *, base=1e4, width=128, context=4096):
+    return width * math.log(context / (2 * math.pi * beta)) / (2 * math.log(base))
+
+
+YARN_OF_BASE, YARN_OF_WIDTH, YARN_OF_LENGTH = (
+    with_ramp(math.floor(end(32, **other)), math.ceil(end(1, **other)))
+    for other in ({"base": 5e5}, {"width": 256}, {"context": 65536})
+)
+
+
+def changed(values, pair, number):
+    values = values.copy()
+    values[pair] = number
+    return values
+
+
+@pytest.mark.long
+@pytest.mark.sweep(100)
+@pytest.mark.parametrize(
+    ("given", "rates", "cause", "words"),
+    [
+        # Llama 3 without its blend, at any threshold.
+        (LLAMA_GIVEN, np.where(TURNS < 4, KEPT / 8, KEPT), RULE, "are slowed: there is no blend"),
+        (LLAMA_GIVEN, np.where(TURNS <= 1, KEPT / 8, KEPT), RULE, "are kept: there is no blend"),
+        (LLAMA_GIVEN, np.where(TURNS < 2.5, KEPT / 8, KEPT), RULE, "by the middle of the two"),
+        (LLAMA_GIVEN, np.where(TURNS < 2, KEPT / 8, KEPT), RULE, "by the geometric middle"),
+        (LLAMA_GIVEN, llama3(128, 5e5, 1 / 8), RULE, "multiplies slow pairs"),
+        (
+            LLAMA_GIVEN,
+            1 / (SHARE / KEPT + (1 - SHARE) * 8 / KEPT),
+            RULE,
+            "blend is one of wavelengths",
+        ),
+        (LLAMA_GIVEN, llama3(128, 5e5, original=65536), RULE, "65536"),
+        (LLAMA_GIVEN, LLAMA**2 / KEPT, RULE, "the scaling is applied twice"),
+        # YaRN's ramp, from other numbers than the rest.
+        (YARN_GIVEN, YARN_OF_BASE, RULE, "the ramp is that of base 500000, not 10000"),
+        (YARN_GIVEN, YARN_OF_WIDTH, RULE, "of a width of 256 columns, not 128"),
+        (YARN_GIVEN, YARN_OF_LENGTH, RULE, "65536"),
+        (
+            YARN_GIVEN,
+            with_ramp(math.floor(end(32)), math.floor(end(1))),
+            RULE,
+            "both ends of the ramp are rounded down",
+        ),
+        (
+            YARN_GIVEN,
+            np.where(PAIRS < 33, PLAIN, PLAIN / 16),
+            RULE,
+            "there is no ramp: pairs below 33 are kept",
+        ),
+        # Ladders that tensor parallelism split.
+        ({}, np.tile(ladder(64, 1e4), 2), RULE, "as where each of 2 ranks makes one of its own"),
+        ({}, np.tile(ladder(32, 1e4), 4), RULE, "as where each of 4 ranks makes one of its own"),
+        ({}, np.tile(PLAIN[:32], 2), RULE, "all 2 ranks have the frequencies of rank 0"),
+        ({}, np.tile(PLAIN[32:], 2), RULE, "all 2 ranks have the frequencies of rank 1"),
+        ({}, np.tile(PLAIN[16:32], 4), RULE, "all 4 ranks have the frequencies of rank 1"),
+        ({}, np.roll(PLAIN, 32), RULE, "2 slices of the ladder stand in reverse order"),
+        ({}, np.concatenate([PLAIN[::2], PLAIN[1::2]]), RULE, "slices are every second frequency"),
+        ({}, ladder(128, 1e4, 16), RULE, "those of one of 8 ranks"),
+        (LLAMA_GIVEN, np.tile(LLAMA[:32], 2), RULE, "all 2 ranks have the frequencies of rank 0"),
+        (LLAMA_GIVEN, np.tile(ladder(64, 5e5), 2), RULE, "makes one of its own, unscaled"),
+        # Exponents.
+        ({}, np.ones(64), RULE, "2i // d is 0"),
+        ({}, np.where(PAIRS > 0, 1e-4, 1.0), RULE, "−2i // d is −1"),
+        # Scaling by other means.
+        (
+            {"scheme": "rope-linear", "factor": 4.0},
+            ladder(128, 4e4),
+            RULE,
+            "the factor multiplies the base",
+        ),
+        (
+            {"scheme": "rope-linear", "factor": 4.0},
+            PLAIN * 4,
+            RULE,
+            "multiplies frequencies, not divides",
+        ),
+        (
+            {"scheme": "rope-ntk", "factor": 4.0},
+            ladder(128, 1e4 * 4 ** (126 / 128)),
+            RULE,
+            "with the exponent (d − 2)/d",
+        ),
+        (
+            {"scheme": "rope-ntk", "factor": 4.0},
+            ladder(128, 1e4 * 4 ** (64 / 62)),
+            RULE,
+            "of the pairs, not of the columns",
+        ),
+        (
+            {"scheme": "rope-ntk", "factor": 4.0},
+            ntk(128, 1e4, 7.3),
+            RULE,
+            "the factor is 7.3, not 4",
+        ),
+        # Numbers solved for.
+        (YARN_GIVEN, yarn(128, 1e4, 16, slow=1.7), RULE, "beta_slow"),
+        (LLAMA_GIVEN, llama3(128, 5e5, 8, high=5.5), RULE, "high_freq_factor is 5.5, not 4"),
+        (
+            LLAMA_GIVEN,
+            llama3(128, 5e5, 8, low=1, high=4, original=10000),
+            RULE,
+            "original_max_position_embeddings is 10000, not 8192",
+        ),
+        ({}, ladder(128, 123456.0), "base", "the base is 123456, not 10000"),
+        # One pair, or two.
+        ({}, changed(PLAIN, 63, PLAIN[62]), RULE, "pair 63 has the frequency of pair 62"),
+        (
+            {},
+            PLAIN[[*range(9), 10, 9, *range(11, 64)]],
+            RULE,
+            "pairs 9 and 10 have the frequencies of each other",
+        ),
+        (
+            {},
+            changed(PLAIN, 5, PLAIN[5] * 1.01),
+            RULE,
+            "the frequency of pair 5 is 1.01 times the right one",
+        ),
+        # What stands in for frequencies.
+        ({}, 1 / PLAIN, RULE, "each frequency is its inverse"),
+        # The layers of one model exchanged.
+        (GEMMA_LOCAL, ladder(256, 1e6) / 8, RULE, "gemma-3-4b (full_attention)"),
+        (GEMMA_GLOBAL, ladder(256, 1e4), "scaling-missing", "gemma-3-4b (sliding_attention)"),
+    ],
+)
+def test_a_wrong_rule_is_named(given, rates, cause, words):
+    given = {"dim": 128, "base": 1e4, **given}
+    right = rope.reference(given.pop("scheme", "rope"), layout="half", **given)
+    angles = np.multiply.outer(np.arange(2048), rates)
+    tables = [np.tile(part, 2).astype(np.float32) for part in (np.cos(angles), np.sin(angles))]
+    causes = diagnose(rope.of_tables(*tables, right, "0:2048"))
+    assert causes[0].cause == cause
+    assert words in causes[0].message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_exponents_of_half_precision_are_named(dtype):
+    right = rope.reference("rope", dim=96)
+    exponents = np.arange(48) / 48
+    kind = rope.ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    rates = 1e4 ** -exponents.astype(kind).astype(float)
+    (cause,) = diagnose(rope.of_frequencies(rates.astype(np.float32), right, "0:4096"))
+    assert cause.cause == Cause.INV_FREQ_PRECISION
+    assert f"the exponents 2i/d were rounded to {dtype}" in cause.message
+
+
+@pytest.mark.long
+def test_frequencies_of_several_axes_are_held_along_their_axes(tmp_path):
+    axes = np.arange(64) // np.array([[1], [4], [8]])
+    np.save(tmp_path / "axes.npy", axes)
+    right = rope.reference("mrope", dim=128, base=1e6, axes=str(tmp_path / "axes.npy"))
+    assert rope.of_frequencies(ladder(128, 1e6).astype(np.float32), right, "0:64").ok
+    (cause,) = diagnose(rope.of_frequencies(PLAIN.astype(np.float32), right, "0:64"))
+    assert (cause.cause, cause.message) == (Cause.BASE, "the base is 10000, not 1000000")
+    own = np.concatenate([ladder(2 * count, 1e6) for count in (16, 24, 24)])
+    (cause,) = diagnose(rope.of_frequencies(own.astype(np.float32), right, "0:64"))
+    assert cause.message == "each axis has a ladder of its own"
+
+
+@pytest.mark.slow
+def test_no_alternative_equals_the_reference_or_another():
+    for scheme, given in (("rope", {}), ("rope-yarn", {"factor": 16.0}), ("rope-llama3", {})):
+        right = rope.reference(scheme, dim=128, **given)
+        rotations = Rotations(right.frequencies * 1.3, np.ones(64, complex), 1)
+        tables = [each.frequencies.tobytes() for each in alternatives(right, rotations)]
+        assert len(set(tables)) == len(tables)
+        assert right.frequencies.tobytes() not in tables
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("factor", [1e-15, 1e15])
+@pytest.mark.parametrize("base", [1.0000001, 1e300])
+@pytest.mark.parametrize("scheme", ["rope-linear", "rope-ntk", "rope-yarn", "rope-llama3"])
+def test_parameters_as_large_as_they_may_be_have_alternatives_too(scheme, base, factor):
+    right = rope.reference(scheme, dim=8, base=base, factor=factor)
+    for alternative in alternatives(right, None):
+        assert np.isfinite(alternative.frequencies).all()
+        assert alternative.cause in Cause
+
+
+def test_what_is_remembered_is_made_once():
+    made = []
+    numbers = Remembered(made.append(n) or n for n in range(5))
+    assert next(iter(numbers)) == 0
+    assert made == [0]
+    assert list(numbers) == list(numbers) == made == [0, 1, 2, 3, 4]

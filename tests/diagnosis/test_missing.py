@@ -1,0 +1,183 @@
+"""Values that are no numbers, or no fractions: what is said of them is so of all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from posenc_cli.diagnosis.diagnose import diagnose
+from posenc_cli.inference.formats import round_to_half
+from tests.checks import rope
+
+ROWS, PAIRS = 3000, 32
+RIGHT = rope.reference("rope", dim=2 * PAIRS)
+ANGLES = np.multiply.outer(np.arange(ROWS), 1e4 ** -(np.arange(PAIRS) / PAIRS))
+COS, SIN = np.cos(ANGLES), np.sin(ANGLES)
+
+
+def cause_of(cos, sin, dtype=np.float32):
+    tables = (part.astype(dtype).astype(np.float32) for part in (cos, sin))
+    (cause,) = diagnose(rope.of_tables(*tables, RIGHT, f"0:{ROWS}"))
+    return cause
+
+
+def test_angles_that_overflow_are_told_by_the_first_that_does():
+    lost = ANGLES * 40 >= 65520
+    cause = cause_of(np.where(lost, np.nan, COS), np.where(lost, np.nan, SIN))
+    assert cause.cause == "position-precision"
+    assert cause.message.endswith("where position × frequency is 1638 or more")
+    assert f"all {lost.sum()} values" in cause.evidence
+
+
+@pytest.mark.parametrize("pair", [0, 3])
+def test_infinite_cosines_are_no_frequencies_that_nobody_wrote(pair):
+    lost = np.arange(PAIRS) == pair
+    cause = cause_of(np.where(lost, np.inf, COS), SIN)
+    assert cause.cause == "not-a-number"
+    assert f"{ROWS} are infinite, as what overflows" in cause.message
+
+
+def test_where_no_pair_has_numbers_no_others_are_said_to_have_them():
+    cause = cause_of(np.full_like(COS, np.nan), np.ones_like(SIN))
+    assert (cause.cause, cause.message) == (
+        "not-a-number",
+        "no cosine is a number, and all sines are",
+    )
+    x = rope.vectors(600, 2 * PAIRS)
+    (cause,) = diagnose(rope.of_rotated(x, np.full_like(x, np.nan), RIGHT, "0:600"))
+    assert (cause.cause, cause.message) == ("not-a-number", "no value is a number")
+
+
+@pytest.mark.parametrize(("value", "cause"), [(np.inf, "not-a-number"), (np.nan, "uninitialised")])
+def test_infinite_columns_of_turned_vectors_are_no_frequencies_that_nobody_wrote(value, cause):
+    x = rope.vectors(600, 2 * PAIRS)
+    y = turned(x, ANGLES[:600])
+    y[:, 6:8] = value
+    (why,) = diagnose(rope.of_rotated(x, y, RIGHT, "0:600"))
+    assert why.cause == cause
+    assert ("some are infinite" in why.message) == np.isinf(value)
+
+
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("start", [1, 2001, 2048, ROWS - 1])
+def test_rows_that_end_in_no_numbers_are_told_from_the_first_on(start):
+    lost = np.arange(ROWS)[:, None] >= start
+    cause = cause_of(np.where(lost, np.inf, COS), np.where(lost, np.inf, SIN))
+    assert f": none from position {start} on is, and all before are" in cause.message
+    assert cause.where.positions == f"{start}:{ROWS}"
+    cause = cause_of(np.where(lost | (np.arange(ROWS) == 0)[:, None], np.inf, COS), SIN)
+    assert "none from" not in cause.message
+
+
+@pytest.mark.long
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize(("times", "dtype"), [(127, np.int8), (64, np.int8), (32767, np.int16)])
+def test_whole_numbers_are_said_to_be_so_and_not_to_be_stored_wider(times, dtype):
+    cause = cause_of(np.rint(times * COS), np.rint(times * SIN), dtype)
+    assert cause.cause == "table-precision"
+    assert cause.message == f"cosines and sines are whole numbers: {times} times the right ones"
+    assert cause.residual.whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("half", [np.float16, "bfloat16"])
+def test_turned_vectors_that_have_the_digits_of_a_half_precision_are_said_to(half):
+    x = rope.vectors(600, 2 * PAIRS)
+    y = turned(x, ANGLES[:600])
+    rounded = round_to_half(y, "float16" if half is np.float16 else half).astype(np.float32)
+    (cause,) = diagnose(rope.of_rotated(x, rounded, RIGHT, "0:600"))
+    assert cause.cause == "table-precision"
+    assert cause.message.startswith("the turned vectors were rounded to ")
+    rounded[100, 3] *= 1.5
+    assert diagnose(rope.of_rotated(x, rounded, RIGHT, "0:600"))[0].cause == "unknown"
+
+
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("share", [2, 4])
+def test_vectors_of_which_too_few_columns_turn_are_said_to(share):
+    right = rope.reference("rope", dim=2 * PAIRS, layout="half")
+    x = rope.vectors(600, 2 * PAIRS)
+    few = 2 * PAIRS // share
+    rates = 1e4 ** -(np.arange(few // 2) / (few // 2))
+    y = x.copy()
+    halves = np.arange(few).reshape(2, -1).T.reshape(-1)
+    y[:, halves] = turned(x[:, halves], np.multiply.outer(np.arange(600), rates))
+    (cause,) = diagnose(rope.of_rotated(x, y, right, "0:600"))
+    assert (cause.cause, cause.message) == (
+        "rotary-dim",
+        f"{few} columns turn, {2 * PAIRS} of the reference",
+    )
+
+
+def turned(x, angles):
+    """Neighbouring columns, as the reference pairs them."""
+    z = (x[:, ::2] + 1j * x[:, 1::2]) * np.exp(1j * angles)
+    return np.stack([z.real, z.imag], axis=2).reshape(x.shape).astype(np.float32)
+
+
+@pytest.mark.slow
+def test_rows_of_a_cache_that_grew_in_steps_are_read_at_far_positions_too():
+    """Each part of it counts from 0; few rows of each are looked at, as posenc asks functions."""
+    positions = "0:64,127:130,255:259,1023:1026,65535:65538,131070:131072"
+    where = rope.positions_array(positions)
+    held = where - np.select([where < 128, where < 256], [0, 128], 256)
+    angles = np.multiply.outer(held, RIGHT.frequencies)
+    tables = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    (cause,) = diagnose(rope.of_tables(*tables, RIGHT, positions))
+    assert cause.cause == "position-offset"
+    assert cause.message.startswith(
+        "14 of 79 positions are turned as others are, the first of them 128"
+    )
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ({3: np.inf}, "1 is infinite"),
+        ({3: np.inf, 5: np.nan, 7: np.nan}, "1 is infinite, 2 are no number"),
+    ],
+)
+def test_infinite_frequencies_are_said_to_be_that_and_no_more(missing, words):
+    values = 1e4 ** -(np.arange(0, 32, 2) / 32)
+    values[[*missing]] = [*missing.values()]
+    found = rope.of_frequencies(values.astype(np.float32), rope.reference("rope", dim=32), "0:64")
+    (why,) = diagnose(found)
+    assert (why.cause, why.message) == ("not-a-number", f"of the 16 frequencies {words}")
+    assert why.evidence == "pair 3 has inf, not 0.177828"
+
+
+def test_cosines_without_numbers_beside_right_sines_are_no_lost_frequency():
+    cause = cause_of(np.where(np.arange(PAIRS) == 3, np.nan, COS), SIN)
+    assert cause.cause == "not-a-number"
+    assert cause.message == (
+        "not all cosines are numbers: none in pair 3 of 32 is, and all others are"
+    )
+
+
+_ROW, _PAIR = np.indices((ROWS, PAIRS))
+
+
+@pytest.mark.parametrize(
+    ("lost", "words", "where"),
+    [
+        ((_ROW >= 100) & (_ROW < 120), "none at positions 100–119 is", ("100:120", None)),
+        (_ROW == 0, "none at position 0 is", ("0:1", None)),
+        (_ROW % 4 == 3, "none at every 4th position from 3 on is", None),
+        ((_ROW == 511) & (_PAIR == 9), "none in pair 9 of 32 at position 511 is", ("511:512", "9")),
+        (
+            (_ROW >= 100) & (_ROW < 120) & (_PAIR >= 30),
+            "none in pairs 30–31 of 32 at positions 100–119 is",
+            ("100:120", "30:32"),
+        ),
+        ((_ROW + _PAIR) % 97 == 50, "none of 992 at 992 positions is", None),
+    ],
+)
+def test_where_cells_are_no_numbers_is_told_and_that_the_others_are_right(lost, words, where):
+    cause = cause_of(np.where(lost, np.nan, COS), np.where(lost, np.nan, SIN))
+    assert cause.cause == "not-a-number"
+    assert cause.message == f"not all values are numbers: {words}, and all others are"
+    assert "the others are right, to " in cause.evidence
+    told = None if cause.where is None else (cause.where.positions, cause.where.pairs)
+    assert told == where
+    sines = cause_of(COS, np.where(lost, np.nan, SIN))
+    assert sines.message == f"not all sines are numbers: {words}, and all others are"

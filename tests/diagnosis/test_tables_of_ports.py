@@ -1,0 +1,173 @@
+"""Tables as ports write them: what their mistakes are called, and of what numbers come."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from posenc_cli.configs import library
+from posenc_cli.configs.config import resolve
+from posenc_cli.diagnosis.diagnose import diagnose
+from posenc_cli.positions import Positions
+from posenc_cli.rotary.subject import table_subject
+from tests.checks import rope
+
+PLAIN = {"dim": 64}
+DYNAMIC = {"dim": 64, "factor": 4, "max_position_embeddings": 512}
+DEEPSEEK = {"dim": 64, "factor": 40, "mscale": 1, "mscale_all_dim": 1}
+LONG = {
+    "dim": 4,
+    "short_factor": (1, 2),
+    "long_factor": (1, 3),
+    "factor": 32,
+    "original_max_position_embeddings": 1024,
+}
+
+
+def ladder(dim, base=1e4):
+    return base ** -(np.arange(0, dim, 2) / dim)
+
+
+def tables(frequencies, rows=1024, scale=1.0, at=None):
+    positions = np.arange(rows) if at is None else at
+    angles = np.multiply.outer(positions, frequencies)
+    return [scale * np.cos(angles), scale * np.sin(angles)]
+
+
+def causes_of(pair, scheme="rope", *, rows=1024, **params):
+    cos, sin = (part.astype(np.float32) for part in pair)
+    length = {"seq_len": rows} if scheme in ("rope-dynamic", "rope-longrope") else {}
+    reference = rope.reference(scheme, **params, **length)
+    return diagnose(rope.of_tables(cos, sin, reference, f"0:{rows}"))
+
+
+RANKS = np.arange(1024).reshape(8, 128)
+ZIGZAG = np.concatenate([RANKS[[rank, 7 - rank]].reshape(-1) for rank in range(4)])
+LENGTHS = np.maximum(np.arange(1, 1025), 512)[:, None]
+OWN_BASES = 1e4 * (4 * LENGTHS / 512 - 3) ** (64 / 62)
+
+WRONG = {
+    "ranks one by one": (
+        tables(ladder(64), at=np.arange(1024).reshape(256, 4).T.reshape(-1)),
+        ("rope", PLAIN),
+        ("position-offset", "positions are dealt out to 4 ranks one by one, and stand rank after"),
+    ),
+    "shares in turn": (
+        tables(ladder(64), at=np.arange(1024).reshape(4, 256).T.reshape(-1)),
+        ("rope", PLAIN),
+        ("position-offset", "4 shares of 256 positions take turns, position by position"),
+    ),
+    "zigzag": (
+        tables(ladder(64), at=ZIGZAG),
+        ("rope", PLAIN),
+        ("position-offset", "8 chunks of 128 positions stand in the order of zigzag ring"),
+    ),
+    "bases of their own lengths": (
+        [
+            part(np.arange(1024)[:, None] * OWN_BASES ** -(np.arange(32) / 32))
+            for part in (np.cos, np.sin)
+        ],
+        ("rope-dynamic", DYNAMIC),
+        ("frequency-rule", "past position 511 each row has the base of its own length, m + 1"),
+    ),
+    "dynamic without its last term": (
+        tables(ladder(64, 1e4 * (4 * 2) ** (64 / 62))),
+        ("rope-dynamic", DYNAMIC),
+        (
+            "frequency-rule",
+            "the base is stretched by factor · n/L alone: − (factor − 1) is missing",
+        ),
+    ),
+    "dynamic of another length": (
+        tables(ladder(64, 1e4 * (4 * 700 / 512 - 3) ** (64 / 62))),
+        ("rope-dynamic", DYNAMIC),
+        ("frequency-rule", "the base is stretched for a length of 700"),
+    ),
+    "exponents over the width of the model": (
+        tables(1e4 ** -(np.arange(0, 64, 2) / 2048)),
+        ("rope", PLAIN),
+        ("base", "not 10000, as of exponents over 2048 columns, not 64"),
+    ),
+    "a base in bfloat16": (
+        tables(ladder(64, 499712.0)),
+        ("rope", {**PLAIN, "base": 500000.0}),
+        ("base", "the base is 499712, not 500000, as 500000 rounded to bfloat16"),
+    ),
+    "a logarithm in float16": (
+        tables(ladder(64, math.exp(float(np.float16(math.log(1e4)))))),
+        ("rope", PLAIN),
+        ("base", "as of its logarithm, 9.21034, rounded to float16"),
+    ),
+    "YaRN's amplitude whole": (
+        tables(rope.reference("rope-yarn", **DEEPSEEK).frequencies, scale=0.1 * math.log(40) + 1),
+        ("rope-yarn", DEEPSEEK),
+        ("attention-factor", "not 1, as without mscale, or without mscale_all_dim"),
+    ),
+    "LongRoPE's by the long context": (
+        tables([1, 1e-2 / 2], scale=math.sqrt(1 + math.log(32) / math.log(32768))),
+        ("rope-longrope", LONG),
+        ("attention-factor", "not 1.22474, as by 32768 positions, not 1024"),
+    ),
+    "underflow": (
+        tables(np.where(ladder(64, 5e5) < 2**-14, 0, ladder(64, 5e5))),
+        ("rope", {**PLAIN, "base": 5e5}),
+        ("rotary-dim", "do not turn"),
+    ),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", WRONG)
+def test_the_mistake_is_named(name):
+    pair, (scheme, params), (cause, message) = WRONG[name]
+    first = causes_of(pair, scheme, **params)[0]
+    assert (str(first.cause), message in first.message) == (cause, True), first
+
+
+def test_frequencies_that_became_0_come_with_the_number_that_they_are_below():
+    pair, (scheme, params), _ = WRONG["underflow"]
+    (cause,) = causes_of(pair, scheme, **params)
+    assert (
+        "what is below 6.1e-05, the smallest normal number of float16, becomes 0" in cause.evidence
+    )
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_tables_of_a_whole_head_are_right_where_the_other_columns_stay(repeats):
+    reference = rope.reference("rope", dim=80, partial=0.4, layout="half")
+    cos, sin = (np.tile(part, (1, repeats)) for part in tables(ladder(32), rows=300))
+    beside = 24 * repeats
+    cos = np.hstack([cos, np.ones((300, beside))]).astype(np.float32)
+    sin = np.hstack([sin, np.zeros((300, beside))]).astype(np.float32)
+    checked = rope.of_tables(cos, sin, reference, "0:300")
+    assert checked.ok
+    note = f"the last {beside} columns have cosine 1 and sine 0: they do not turn"
+    subject = table_subject(cos, sin, "float32", reference, Positions.parse("0:300"))
+    assert note in subject.notes
+    sin[299, -1] = 1e-3
+    assert not rope.of_tables(cos, sin, reference, "0:300").ok
+
+
+def test_columns_that_turn_are_told_where_others_stay():
+    reference = rope.reference("rope", dim=96, partial=0.25, layout="half")
+    cos, sin = (np.tile(part, (1, 2)) for part in tables(ladder(24), rows=300))
+    cos = np.hstack([np.ones((300, 72)), cos]).astype(np.float32)
+    sin = np.hstack([np.zeros((300, 72)), sin]).astype(np.float32)
+    (cause,) = diagnose(rope.of_tables(cos, sin, reference, "0:300"))
+    assert cause.cause == "rotary-dim"
+    assert cause.message.startswith("of the 96 columns of the tables 24 turn, 72–95; ")
+
+
+@pytest.mark.long
+def test_a_list_of_factors_is_named_whole_where_few_of_its_pairs_are_wrong_at_first():
+    """Of a long table whose first rows are those of the short factors."""
+    given = resolve(library.find("phi-3-vision-128k").config).layer().values()
+    reference = rope.reference("rope-longrope", seq_len=4200, **given)
+    lists = (np.array(given[name]) for name in ("short_factor", "long_factor"))
+    short, long = (tables(ladder(96) / each, rows=4200, scale=reference.scale) for each in lists)
+    cos, sin = (np.vstack([a[:4096], b[4096:]]) for a, b in zip(short, long, strict=True))
+    tables_of_both = (part.astype(np.float32) for part in (cos, sin))
+    (cause,) = diagnose(rope.of_tables(*tables_of_both, reference, "0:4200"))
+    assert cause.message == "up to position 4095: short_factor is applied at this length"

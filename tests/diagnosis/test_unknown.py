@@ -1,0 +1,122 @@
+"""What nothing names fails all the same: as ``unknown``, with a place where it is wrong."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from posenc_cli.diagnosis.diagnose import diagnose
+from tests.checks import rope
+
+ROWS, PAIRS = 600, 32
+RIGHT = rope.reference("rope", dim=2 * PAIRS, layout="half")
+ANGLES = np.multiply.outer(np.arange(ROWS), 1e4 ** -(np.arange(PAIRS) / PAIRS))
+COS, SIN = np.cos(ANGLES), np.sin(ANGLES)
+RANDOM = np.random.default_rng(1).standard_normal((2, ROWS, PAIRS))
+FINE = np.arange(ROWS)[:, None] % 80 * ANGLES[1]
+COARSE = ANGLES - FINE
+
+
+def one_cell():
+    """One bit of one cosine flipped."""
+    cos = COS.astype(np.float32)
+    cos.view(np.uint32)[411, 7] ^= np.uint32(1 << 23)
+    return cos, SIN
+
+
+def coded(table):
+    """int8 with a scale for each column."""
+    scale = np.abs(table).max(axis=0) / 127
+    return np.rint(table / scale) * scale
+
+
+def resized(table):
+    """Every second row, and means between them."""
+    kept = np.repeat(table[::2], 2, axis=0)
+    return (kept + np.roll(kept, -1, axis=0)) / 2
+
+
+NAMELESS = {
+    "noise": lambda: (COS + 1e-3 * RANDOM[0], SIN + 1e-3 * RANDOM[1]),
+    "a flipped bit": one_cell,
+    "dropout": lambda: (COS * (RANDOM[0] > -1), SIN * (RANDOM[1] > -1)),
+    "clipped": lambda: (np.clip(COS, -0.75, 0.75), np.clip(SIN, -0.75, 0.75)),
+    "a line": lambda: (1.5 * COS + 0.25, SIN),
+    "codes": lambda: (coded(COS), coded(SIN)),
+    "rows resized": lambda: (resized(COS), resized(SIN)),
+    "positions as a logarithm": lambda: tuple(
+        of(50 * np.log1p(np.arange(ROWS))[:, None] * ANGLES[1]) for of in (np.cos, np.sin)
+    ),
+    "a late quarter of a turn": lambda: (np.sin(ANGLES + 1.57), SIN),
+    "angles added with a wrong sign": lambda: (
+        COS,
+        np.sin(COARSE) * np.cos(FINE) - np.cos(COARSE) * np.sin(FINE),
+    ),
+    "angles added with two wrong signs": lambda: (np.cos(COARSE - FINE), np.sin(COARSE - FINE)),
+    "angles summed in float16": lambda: tuple(
+        of(np.cumsum(np.tile(np.float16(ANGLES[1]), (ROWS, 1)), 0, dtype=np.float16).astype(float))
+        for of in (np.cos, np.sin)
+    ),
+    "memory moved": lambda: tuple(
+        np.roll(part.ravel(), 1).reshape(COS.shape) for part in (COS, SIN)
+    ),
+    "bytes in the other order": lambda: tuple(
+        np.nan_to_num(part.astype(np.float32).byteswap(), posinf=9, neginf=9) for part in (COS, SIN)
+    ),
+    "a row of its own size": lambda: tuple(
+        part * (1.5 + np.abs(RANDOM[0][:, :1])) for part in (COS, SIN)
+    ),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMELESS)
+def test_what_nothing_names_fails_as_unknown_where_it_is_wrong(name):
+    with np.errstate(over="ignore"):
+        cos, sin = (part.astype(np.float32) for part in NAMELESS[name]())
+    found = rope.of_tables(cos, sin, RIGHT, f"0:{ROWS}")
+    assert not found.ok
+    (cause,) = diagnose(found)
+    assert cause.cause == "unknown"
+    place = found.survey.reference
+    said = f"{cause.message}; {cause.evidence}"
+    assert f"pair {place.pair}" in said
+    assert f"position {place.position}" in said or f"positions, {place.position}" in said
+    off = math.hypot(
+        cos[place.position, place.pair] - COS[place.position, place.pair],
+        sin[place.position, place.pair] - SIN[place.position, place.pair],
+    )
+    assert off > 1e-4
+
+
+def test_vectors_that_something_is_added_to_fail_as_unknown():
+    x = rope.vectors(ROWS, 2 * PAIRS)
+    for right, added in ((False, np.hstack([SIN, COS])), (True, np.ones(2 * PAIRS))):
+        y = x.copy()
+        if right:
+            a, b = np.split(x, 2, axis=1)
+            y = np.hstack([a * COS - b * SIN, a * SIN + b * COS])
+        found = rope.of_rotated(x, (y + added).astype(np.float32), RIGHT, f"0:{ROWS}")
+        assert not found.ok
+        assert [cause.cause for cause in diagnose(found)] == ["unknown"]
+
+
+@pytest.mark.parametrize("change", [0.0, 1.138, -1.0])
+def test_columns_outside_the_pairs_that_change_are_told_apart_from_the_pairs(change):
+    right = rope.reference("rope", dim=96, partial=0.25, layout="half")
+    x = rope.vectors(300, 96)
+    angles = np.multiply.outer(np.arange(300), 1e4 ** -(np.arange(12) / 12))
+    a, b = x[:, :12], x[:, 12:24]
+    y = x * np.float32(change)
+    for sign, others in ((1, []), (-1, ["direction"])):
+        cos, sin = np.cos(angles), sign * np.sin(angles)
+        y[:, :12], y[:, 12:24] = a * cos - b * sin, a * sin + b * cos
+        found = rope.of_rotated(x, y, right, "0:300")
+        assert not found.ok
+        first, *rest = diagnose(found)
+        assert first.cause == "rotary-dim"
+        said = "72 unrotated dimensions change"
+        assert first.message == said
+        assert [cause.cause for cause in rest] == others

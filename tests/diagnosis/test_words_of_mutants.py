@@ -1,0 +1,122 @@
+"""What is said of mutants beside the word of their cause: the rule, with the numbers it has."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from posenc_cli.diagnosis.diagnose import diagnose
+from tests.checks import rope
+from tests.diagnosis.mutants import MUTANTS
+from tests.diagnosis.test_mutants import examined, reference
+from tests.diagnosis.textbook import dynamic, ladder
+
+__all__ = ["reference"]
+
+SAID = {
+    # Ladders in coarse formats.
+    "rungs_bfloat16": "the one before times base^(−2/d), in bfloat16: the roundings add up",
+    "rungs_divided": "the one before divided by base^(2/d), in float16: the roundings add up",
+    "rungs_of_periods": "each period is the one before times base^(2/d), in bfloat16",
+    "rungs_single": "the one before times base^(−2/d), in float32: the roundings add up",
+    "rungs_linear": "the one before times base^(−2/d), in float16: the roundings add up",
+    "rungs_ntk": "in bfloat16: the roundings add up",
+    "logarithms_bfloat16": "the exponentials, −2i ln(base)/d, were computed in bfloat16",
+    "powers_bfloat16": "the exponents 2i/d and the powers were computed in bfloat16",
+    # Codes.
+    "frequencies_int4": "rounded to int4: to multiples of 1/7 of the largest",
+    "frequencies_int8_groups": "to multiples of 1/127 of the largest, with a scale for each 16",
+    "frequencies_uint8": "to multiples of one of 255 equal steps from the smallest to the largest",
+    "frequencies_six_bits": "rounded to whole multiples of 0.00396825",
+    "frequencies_scaled_e5m2": "rounded to float8 e5m2, the largest as 57344",
+    "frequencies_logarithms": "kept as logarithms in int8",
+    "frequencies_flushed": "rounded to float16, and what is below its normal numbers, 6.1e-05",
+    "frequencies_flushed_yarn": "rounded to float16, and what is below its normal numbers, 6.1e-05",
+    # Blends and ramps.
+    "llama3_of_logarithms": "the blend is linear in the logarithm of the wavelength",
+    "llama3_of_wavelengths": "the blend is linear in the wavelength, not in its inverse",
+    "llama3_smooth": "the blend goes by a smooth step",
+    "llama3_unclamped": "the blend goes on past both thresholds: it is not clamped",
+    "llama3_unclamped_below": "the blend goes on past low_freq_factor: it is not clamped at 0",
+    "llama3_over_high": "t is (turns − low_freq_factor)/high_freq_factor",
+    "yarn_gamma": "the ramp is linear in the turns in the context, as the paper's γ is",
+    "yarn_of_wavelengths": "the ramp is linear in the wavelength between beta_fast and beta_slow",
+    "yarn_past_end": "the ramp goes on past its last end",
+    "yarn_inward": "the ends of the ramp are rounded inward",
+    "yarn_geometric": "kept frequencies are divided by powers of the factor",
+    # Positions.
+    "grouped": "p is turned as 600 + (p − 600)//4, which is p//4 + 450",
+    "grouped_distant": "p is turned as p//6 + 703 − 703//6, as Self-Extend's distant keys are",
+    "grouped_late": "p is turned as 2 + (p − 2)//5|p is turned as (p + 3)//5",
+    "nearest_multiple": "positions are rounded to the nearest multiple of 12, ties to even ones",
+    "rounded_up": "positions are rounded up to multiples of 16",
+    "blocks_overlap": "blocks of 100 rows begin at multiples of 60, not of 100",
+    "skipped_often": "blocks of 128 rows begin at multiples of 129, not of 128",
+    # Products of two rounded numbers.
+    "matrix_product_even": "positions were TF32 with ties to even",
+    "matrix_product_cut": "positions were TF32 toward zero",
+    "matrix_product_bfloat16": "positions were bfloat16 toward zero",
+}
+"""By name: what the first message holds, or one of several."""
+
+
+@pytest.mark.long
+@pytest.mark.sweep(7)
+@pytest.mark.parametrize("name", SAID)
+def test_the_message_has_the_rule_and_its_numbers(name, reference):
+    mutant = MUTANTS[name]
+    form = "inv-freq" if "inv-freq" in mutant.subjects else "half"
+    if form not in mutant.subjects:
+        form = mutant.subjects[0]
+    first, *_ = diagnose(examined(name, form, reference(mutant.case)))
+    assert any(words in first.message for words in SAID[name].split("|")), first.message
+    assert first.residual is not None
+    assert first.residual.cells <= 0.03 * first.residual.of_cells
+
+
+def messages_of(values, right):
+    first, *others = diagnose(rope.of_frequencies(np.float32(values), right, "0:4096"))
+    assert not others
+    return [first.message, *(other.message for other in first.alike)]
+
+
+@pytest.mark.long
+def test_two_numbers_of_a_rule_that_give_the_same_are_both_said():
+    given = {"dim": 64, "layout": "half", "factor": 4.0, "max_position_embeddings": 4096}
+    right = rope.reference("rope-dynamic", seq_len=16384, **given)
+    said = messages_of(dynamic(64, 1e4, 8, 16384, 4096), right)
+    assert said == ["the factor is 8, not 4", "the base is stretched for a length of 28672"]
+    said = messages_of(dynamic(64, 1e4, 4, 65536, 4096), right)
+    assert "the base is stretched for a length of 65536" in said
+    assert "the factor is 20, not 4" in said
+
+
+def test_formats_that_round_frequencies_alike_are_both_said():
+    right = rope.reference("rope", dim=64, base=1e4, layout="half")
+    said = messages_of(ladder(64, 1e4).astype(np.float16), right)
+    assert said == ["the frequencies were rounded to float16 or TF32"]
+
+
+@pytest.mark.long
+def test_evenly_spaced_positions_are_said_as_the_frequencies_that_do_the_same():
+    right = rope.reference("rope", dim=64, base=1e4, layout="half")
+    angles = np.outer(np.linspace(0, 3000, 3000), ladder(64, 1e4))
+    found = rope.of_tables(
+        np.cos(angles).astype("f4"), np.sin(angles).astype("f4"), right, "0:3000"
+    )
+    (cause,) = diagnose(found)
+    assert (cause.cause, cause.alike) == ("frequency-rule", ())
+    (same,) = diagnose(
+        rope.of_frequencies(np.float32(ladder(64, 1e4) * 3000 / 2999), right, "0:3000")
+    )
+    assert (same.cause, same.message) == (cause.cause, cause.message)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [18, 33])
+def test_a_rule_that_is_nearly_right_is_none_of_some_pairs(seed):
+    right = rope.reference("rope-yarn", dim=64, layout="half", factor=16.0, attention_factor=1.0)
+    noisy = right.frequencies * (1 + 3e-6 * np.random.default_rng(seed).standard_normal(32))
+    for cause in diagnose(rope.of_frequencies(np.float32(noisy), right, "0:4096,131000:131072")):
+        assert "base" not in cause.message
+        assert "the roundings add up" not in cause.message

@@ -1,0 +1,498 @@
+"""Identification is held against every cell: damage is named, and nothing is said of a sample."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posenc_cli.errors import PosencError
+from posenc_cli.files.reading import Loaded
+from posenc_cli.identification.exhaustive_check import Census, Largest
+from posenc_cli.identification.search import identify, identify_files
+from posenc_cli.inference.evidence import Evidence, short_numbers
+from tests.examples import examples
+from tests.matrices import matrix
+
+
+def of(*arrays, dtype=None):
+    return identify(Evidence.of_arrays(*arrays, dtype=dtype))
+
+
+def half_tables(positions="0:4096", **params):
+    params = {"dim": 128, "base": 500_000.0, **params}
+    return [matrix("rope", positions, table=table, **params) for table in ("cos", "sin")]
+
+
+@pytest.mark.long
+@pytest.mark.sweep(15)
+@pytest.mark.parametrize("damage", [0.5, np.nan, np.inf, 3e-6])
+@pytest.mark.parametrize("row", [0, 5, 777, 4095])
+def test_a_damaged_row_is_named_wherever_it_is(row, damage):
+    cos, sin = half_tables()
+    cos[row, 10] += damage
+    result = of(cos, sin)
+    assert result.match is None
+    near = result.nearest
+    assert (near.scheme, near.params["base"]) == ("rope", 500_000.0)
+    assert near.census.misfit_rows.tolist() == [row]
+    assert (near.census.largest.file, near.census.largest.at) == (0, (row, 10))
+    assert (near.census.cells, near.census.equal) == (2 * cos.size, 2 * cos.size - 1)
+    assert not near.exact
+    assert "llama-3-8b" in near.models
+
+
+@pytest.mark.slow
+def test_all_damaged_rows_are_counted_and_the_largest_difference_is_the_largest():
+    cos, sin = half_tables()
+    rows = [2, 300, 777, 1000, 4000]
+    for step, row in enumerate(rows):
+        sin[row, 3 * step] += 0.01 * (step + 1)
+    near = of(cos, sin).nearest
+    assert near.census.misfit_rows.tolist() == rows
+    assert near.census.largest.at == (4000, 12)
+    assert near.census.largest.file == 1
+    assert near.residual == pytest.approx(0.05, rel=1e-4)
+
+
+@pytest.mark.long
+def test_rows_from_some_row_on_are_named_though_they_are_more_than_half():
+    cos, sin = half_tables("0:2048")
+    cos[900:] = cos[899]
+    near = of(cos, sin).nearest
+    assert near.census.misfit_rows.tolist() == list(range(900, 2048))
+
+
+@pytest.mark.long
+def test_one_unit_in_the_last_place_fits_but_is_not_exact():
+    cos, sin = half_tables()
+    assert of(cos, sin).match.exact
+    cos[777, 10] = np.nextafter(cos[777, 10], np.float32(0))
+    found = of(cos, sin).match
+    assert (found.exact, found.models) == (False, ())
+    assert "llama-3-8b" in found.fitting_models
+    assert found.census.cells - found.census.equal == 1
+
+
+@pytest.mark.long
+def test_a_large_angle_is_no_excuse_where_the_others_of_its_column_need_none():
+    """Code in float32 may be off by 0.9 at this angle; here it is not, column 0 being integers."""
+    positions = np.arange(900_000, 902_048, dtype=np.float32)[:, None]
+    frequencies = (1 / 500_000.0 ** (np.arange(16, dtype=np.float32) / np.float32(16))).astype("f")
+    angles = positions * frequencies
+    table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+    assert of(table).match.scheme == "rope"
+    table[1000, 0] += 0.4
+    assert of(table).nearest.census.misfit_rows.tolist() == [1000]
+
+
+@pytest.mark.slow
+def test_zeros_are_padding_in_the_first_two_rows_alone():
+    table = matrix("sinusoidal", "0:600", dim=32, layout="concat")
+    padded = table.copy()
+    padded[1] = 0
+    found = of(padded).match
+    assert (found.scheme, found.exact) == ("sinusoidal", False)
+    assert any("row 1 holds zeros" in note for note in found.notes)
+    for row in (2, 333):
+        damaged = table.copy()
+        damaged[row] = 0
+        assert of(damaged).nearest.census.misfit_rows.tolist() == [row]
+
+
+@pytest.mark.slow
+def test_rows_are_counted_from_the_first_of_the_file_behind_a_class_token(golden):
+    table = golden("sin2d_mae_d64_g14_cls0")[1]["table"]
+    assert of(table).match.scheme == "sinusoidal-nd"
+    damaged = table.copy()
+    damaged[100, 7] += 0.1
+    assert of(damaged).nearest.census.misfit_rows.tolist() == [100]
+    exact = matrix("sinusoidal", "0:1500", dim=16)
+    shifted = np.concatenate([np.zeros((1, 16), np.float32), exact])
+    shifted[1200, 3] += 0.1
+    assert of(shifted).nearest.census.misfit_rows.tolist() == [1200]
+
+
+def test_of_equal_differences_in_two_parts_the_first_is_named():
+    parts = [
+        Census(1, 64, 63, 0.5, Largest(0.5, 0, (row, 5), 1.0, 0.5), 1, np.array([row]))
+        for row in (3, 9)
+    ]
+    assert parts[0].followed_by(parts[1]).largest.at == (3, 5)
+
+
+@pytest.mark.slow
+def test_values_off_the_grid_of_their_sample_are_seen():
+    table = matrix("rope", "0:4096", dim=16, dtype="float16").astype(np.float32)
+    found = of(table).match
+    assert (found.rounded, found.census.on_grid, found.exact) == ("float16", True, True)
+    table[2500, 3] = np.nextafter(table[2500, 3], np.float32(0))
+    found = of(table).match
+    assert (found.census.on_grid, found.exact) == (False, False)
+
+
+def test_text_is_float32_only_where_it_is_written_so():
+    assert short_numbers(np.array([0.84147098, 0.8414709848, 1e-38, 5.0])).tolist() == [
+        *(True, False, True, True)
+    ]
+
+
+@pytest.mark.parametrize("factor", [1 + 9e-7, 1 - 9e-7, 1 + 3e-7])
+def test_frequencies_of_which_none_is_equal_are_no_models(factor):
+    values = 10_000.0 ** (-np.arange(32) / 32) * factor
+    found = of(values).match
+    assert (found.scheme, found.exact, found.equal, found.models) == ("rope", False, 0.0, ())
+    assert found.residual == pytest.approx(abs(factor - 1), rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("factor", [1.2, 0.9])
+def test_a_louder_table_is_no_longrope_of_invented_factors(factor):
+    table = matrix("rope", "0:512", dim=64, base=1e6)
+    match = of(table * np.float32(factor)).match
+    assert (match.scheme, match.multiplied) == ("rope", pytest.approx(factor))
+    frequencies = 1e6 ** (-np.arange(32) / 32) * factor
+    assert "rope-longrope" not in {each.scheme for each in of(frequencies).candidates}
+
+
+@pytest.mark.slow
+def test_factors_of_no_rule_are_not_read_off():
+    for seed in range(2):
+        factors = np.random.default_rng(seed).uniform(1, 8, 32)
+        frequencies = 10_000.0 ** (-np.arange(32) / 32) / np.sort(factors)
+        angles = np.arange(400)[:, None] * frequencies
+        table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+        for values in (table, frequencies):
+            assert of(values).match is None
+
+
+def test_a_full_table_is_a_models_only_in_the_models_layout():
+    for layout, named in (("half", True), ("interleaved", False)):
+        tables = [
+            matrix("rope", "0:64", table=f"{name}-full", dim=128, base=500_000.0, layout=layout)
+            for name in ("cos", "sin")
+        ]
+        found = of(*tables).match
+        assert found.layout == layout
+        assert ("llama-3-8b" in found.models) == named
+
+
+# Biases.
+
+
+@pytest.mark.slow
+def test_a_damaged_score_is_named_by_head_query_and_key():
+    bias = matrix("alibi", "0:100", heads=12)
+    assert of(bias).match.exact
+    for query in (17, 50, 99):
+        damaged = bias.copy()
+        damaged[3, query, 5] += 0.1
+        near = of(damaged).nearest
+        assert near.census.misfits == 1
+        assert near.census.misfit_rows.tolist() == [3 * 100 + query]
+        assert near.census.largest.at == (3 * 100 + query, 5)
+
+
+def test_a_mask_hides_what_is_low_and_nothing_else():
+    bias = matrix("alibi", "0:60", heads=4)
+    bias[:, np.triu(np.ones((60, 60), bool), 1)] = -np.inf
+    found = of(bias).match
+    assert found.census.hidden == 4 * 60 * 59 // 2
+    assert found.census.cells + found.census.hidden == bias.size
+    bias[2, 40, 7] = np.nan
+    assert of(bias).nearest.census.misfit_rows.tolist() == [2 * 60 + 40]
+
+
+@pytest.mark.slow
+def test_learned_values_of_any_offsets_are_no_buckets():
+    values = np.random.default_rng(2).normal(size=(4, 79))
+    offsets = np.arange(40)[None, :] - np.arange(40)[:, None] + 39
+    assert of(values[:, offsets]).match is None
+
+
+@pytest.mark.slow
+def test_a_learned_bias_is_held_to_its_buckets_in_every_row():
+    bias = matrix("t5", "0:120", heads=4, seed=99).copy()
+    found = of(bias).match
+    assert (found.scheme, found.arithmetic, found.models) == ("t5", None, ())
+    bias[1, 61, 3] += 1e-3
+    assert of(bias).nearest.census.misfit_rows.tolist() == [120 + 61]
+
+
+# What broke an identification.
+
+
+@examples(25)
+@given(
+    base=st.sampled_from([1e4, 5e5, 1e6, 777.0, 2.0, 1e300]),
+    count=st.sampled_from([2, 3, 32, 64, 128, 192, 256, 384, 512]),
+    units=st.integers(-3, 3),
+    dtype=st.sampled_from(["float64", "float32", "float16"]),
+    twice=st.booleans(),
+)
+def test_ladders_of_any_last_bits_end_in_a_verdict(*, base, count, units, dtype, twice):
+    values = (base ** -(np.arange(count) / count) * (1 + units * 2.0**-52)).astype(dtype)
+    result = of(*[values] * (1 + twice), dtype=dtype)
+    for candidate in result.candidates:
+        assert candidate.residual >= 0
+    if twice:
+        assert result.match is None
+
+
+def _filled(kind, shape, generator):
+    count, width = int(np.prod(shape)), shape[-1]
+    rows = np.arange(count // width)[:, None]
+    ladder = 10_000.0 ** -(np.arange(width) / width)
+    made = {
+        "normal": lambda: generator.normal(size=shape),
+        "steps": lambda: np.arange(count) * 1.0,
+        "bits": lambda: generator.choice([0.0, 1.0], size=shape),
+        "cosines": lambda: np.cos(rows * ladder),
+        "angles": lambda: rows * ladder,
+        "ladder": lambda: np.broadcast_to(ladder, (rows.size, width)),
+        "distances": lambda: -0.5 * np.abs(np.arange(width) - rows),
+        "constant": lambda: np.full(shape, 0.25),
+    }[kind]()
+    return np.array(made, np.float64).reshape(shape)
+
+
+SHAPES = [(2,), (7,), (64,), (1, 8), (8, 1), (2, 2), (5, 3), (16, 16), (40, 8), (9, 8)]
+SHAPES += [(2, 4, 4), (3, 1, 5), (1, 1, 8), (2, 1, 1), (2, 3, 4, 5), (60, 60), (1100, 4)]
+
+
+@examples(60)
+@given(
+    shape=st.sampled_from(SHAPES),
+    kinds=st.lists(
+        st.sampled_from(
+            ["normal", "steps", "bits", "cosines", "angles", "ladder", "distances", "constant"]
+        ),
+        min_size=1,
+        max_size=2,
+    ),
+    size=st.sampled_from([0.0, 5e-324, 1e-30, 1.0, 1.2, -1.0, 65504.0, 1e300]),
+    blemishes=st.lists(st.sampled_from([np.nan, np.inf, -np.inf, 0.0, 1e308, 0.3]), max_size=2),
+    dtypes=st.lists(
+        st.sampled_from(["float64", "float32", "float16", "complex64", "complex128"]),
+        min_size=2,
+        max_size=2,
+    ),
+    path=st.sampled_from(["a.npy", "a.csv"]),
+    seed=st.integers(0, 9),
+)
+def test_no_valid_array_breaks_an_identification(
+    *, shape, kinds, size, blemishes, dtypes, path, seed
+):
+    generator = np.random.default_rng(seed)
+    loaded = []
+    for kind, dtype in zip(kinds, dtypes, strict=False):
+        with np.errstate(all="ignore"):
+            values = _filled(kind, shape, generator) * size
+            for blemish in blemishes:
+                values.flat[generator.integers(values.size)] = blemish
+            loaded.append(Loaded(values.astype(dtype), dtype, path))
+    try:
+        result = identify_files(loaded)
+    except PosencError:
+        return
+    for candidate in result.candidates:
+        assert candidate.residual >= 0
+        assert candidate.exact <= candidate.fits
+        if candidate.exact:
+            assert candidate.residual == 0
+
+
+@pytest.mark.long
+def test_rows_gathered_from_anywhere_are_held_to_their_own_positions():
+    where = np.random.default_rng(4).permutation(3000)
+    cos, sin = (table[where] for table in half_tables("0:3000", dim=32))
+    found = of(cos, sin).match
+    assert (found.scheme, found.census.rows, found.exact) == ("rope", 3000, True)
+    assert found.commands == ()
+    sin[2222, 3] += 0.2
+    assert of(cos, sin).nearest.census.misfit_rows.tolist() == [2222]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("factor", [1 + 1e-5, 1.001])
+def test_slopes_have_no_angle_that_excuses_one_of_them(factor):
+    slopes = 2.0 ** -np.arange(1.0, 9.0)
+    assert of(slopes).match.scheme == "alibi"
+    slopes[7] *= factor
+    assert of(slopes).match is None
+
+
+@pytest.mark.long
+def test_frequencies_are_taken_for_those_of_bfloat16_where_it_has_each_of_them():
+    exact = (10_000.0 ** -(np.arange(32) / 32)).astype(np.float32)
+    frequencies = ((exact.view(np.uint32) + 0x8000) & 0xFFFF0000).view(np.float32)
+    assert of(frequencies).match.params["base"] == 10_000.0
+    frequencies[10] *= np.float32(1.003)
+    assert of(frequencies).match is None
+
+
+@pytest.mark.slow
+def test_no_digit_of_a_kerple_parameter_is_dropped_at_the_cost_of_a_cell():
+    offsets = np.arange(256) - np.arange(256)[:, None]
+    strengths = 2.0 ** -np.arange(8)
+    bias = (-strengths[:, None, None] * np.abs(offsets)).astype(np.float32)
+    found = of(bias).match
+    assert (found.scheme, found.params["r1"]) == ("kerple-power", tuple(strengths))
+    assert found.exact
+    halved = of(bias / 2)
+    assert halved.match.scheme == "alibi"
+    assert {each.residual for each in halved.candidates if each.fits} == {0.0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("axes", [(1,), (0, 2), (1, 2), (1, 3)])
+def test_axes_of_one_are_dropped_wherever_they_stand(axes):
+    """As in the buffer ``pe`` of PyTorch's tutorial, and in Megatron's of four axes."""
+    table = matrix("sinusoidal", "0:1000", dim=16)
+    assert of(np.expand_dims(table, axes)).match.exact
+    table[500, 3] += 0.3
+    near = of(np.expand_dims(table, axes)).nearest
+    assert (near.scheme, near.census.misfit_rows.tolist()) == ("sinusoidal", [500])
+
+
+@pytest.mark.slow
+def test_one_query_of_a_bias_is_read_as_such_in_any_shape():
+    slopes = 2.0 ** -np.arange(1.0, 9.0)
+    assert of(slopes[:, None, None]).match.tables == ("slopes",)
+    bias = (slopes[:, None, None] * np.arange(64)).astype(np.float32)
+    for shape in ((8, 1, 64), (1, 8, 1, 64)):
+        assert of(bias.reshape(shape)).match.params["form"] == "bloom"
+
+
+def test_heads_that_are_too_many_are_not_tried_as_a_bias(monkeypatch):
+    """Rows of a batch of one would be heads of one query, each of which takes its time."""
+    monkeypatch.setattr("posenc_cli.identification.attempts.try_scores", None)
+    assert of(np.random.default_rng(0).normal(size=(1000, 1, 16))).match is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("convention", "grid"),
+    [("mae", "14x14"), ("timm", "16x16"), ("detr", "20x30"), ("positional-encodings", "40x40")],
+)
+def test_damaged_places_of_a_grid_are_named(convention, grid):
+    """One place, in grids of fewer and of more rows than a sample has."""
+    high, wide = map(int, grid.split("x"))
+    params = {"dim": 32, "grid": grid, "convention": convention}
+    table = matrix("sinusoidal-nd", f"0:{high * wide}", **params)
+    assert of(table).match.params["grid"] == (high, wide)
+    place = high * wide // 2 + 3
+    table[place, 3] += 0.3
+    for array in (table, table.reshape(high, wide, 32)):
+        near = of(array).nearest
+        assert (near.scheme, near.params["convention"]) == ("sinusoidal-nd", convention)
+        assert near.params["grid"] == (high, wide)
+        assert near.census.misfit_rows.tolist() == [place]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tables", [("cos", "sin"), ("cos-full", "sin-full"), ("cos-full",)])
+def test_damaged_places_of_an_axial_rotation_are_named(tables):
+    params = {"dim": 32, "grid": "20x20", "convention": "pixtral"}
+    arrays = [matrix("rope-axial", "0:400", table=table, **params) for table in tables]
+    arrays[0][[77, 200], 3] += 0.3
+    near = of(*arrays).nearest
+    assert (near.scheme, near.params["grid"]) == ("rope-axial", (20, 20))
+    assert near.census.misfit_rows.tolist() == [77, 200]
+
+
+def test_what_is_not_known_is_said_of_posenc_alone(call, tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(64, 8)))
+    status, out, _ = call("identify", "x.npy")
+    assert status == 1
+    assert "posenc knows no scheme that gives these numbers" in " ".join(out.split())
+
+
+def _with_wrong_pairs(kind, pairs):
+    """A table of 32 pairs, some of which turn at a rate of their own, or hold something else."""
+    rates = 10_000.0 ** -(np.arange(32) / 32)
+    rates[pairs] *= {"faster": 1.5, "backward": -1}.get(kind, 1)
+    angles = np.outer(np.arange(300), rates)
+    if kind == "still":
+        angles[:, pairs] = 0
+    cos, sin = np.cos(angles), np.sin(angles)
+    if kind == "noise":
+        cos[:, pairs] = np.random.default_rng(0).normal(size=(300, len(pairs)))
+    return cos.astype(np.float32), sin.astype(np.float32)
+
+
+@pytest.mark.long
+@pytest.mark.sweep(7)
+@pytest.mark.parametrize("kind", ["faster", "backward", "still", "noise"])
+@pytest.mark.parametrize("pairs", [[7], [0, 31], [20, 21, 22, 23, 24]], ids=str)
+def test_pairs_that_do_not_fit_are_named_and_every_cell_of_the_others_does(kind, pairs):
+    nearest = of(*_with_wrong_pairs(kind, pairs)).nearest
+    assert nearest is not None
+    assert (nearest.scheme, nearest.params["base"], nearest.pairs) == ("rope", 10_000.0, 32)
+    assert list(nearest.wrong_pairs) == pairs
+    assert not nearest.exact
+
+
+@pytest.mark.long
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("form", ["cos-sin", "interleaved", "sinusoids", "complex", "halves"])
+def test_wrong_pairs_are_named_in_any_table(form):
+    cos, sin = _with_wrong_pairs("faster", [7])
+    arrays = {
+        "cos-sin": [np.concatenate([cos, sin], axis=1)],
+        "interleaved": [np.stack([cos, sin], axis=-1).reshape(300, -1)],
+        "sinusoids": [np.stack([sin, cos], axis=-1).reshape(300, -1)],
+        "complex": [cos + 1j * sin],
+        "halves": [np.concatenate([table, table], axis=1) for table in (cos, sin)],
+    }[form]
+    nearest = of(*arrays).nearest
+    assert nearest is not None
+    assert nearest.scheme == ("sinusoidal" if form == "sinusoids" else "rope")
+    assert nearest.wrong_pairs == (7,)
+
+
+@pytest.mark.slow
+def test_a_cell_of_another_pair_is_no_part_of_those_that_fit():
+    cos, sin = _with_wrong_pairs("faster", [7])
+    cos[250, 9] += np.float32(1e-3)
+    nearest = of(cos, sin).nearest
+    assert nearest is not None
+    assert nearest.wrong_pairs == (7, 9)
+
+
+@pytest.mark.slow
+def test_more_than_a_quarter_of_the_pairs_are_not_called_a_few():
+    assert of(*_with_wrong_pairs("faster", list(range(10, 19)))).nearest is None
+
+
+@pytest.fixture
+def wrong_pairs(tmp_path):
+    cos, sin = _with_wrong_pairs("faster", [3, 4, 9])
+    np.save(tmp_path / "t.npy", np.concatenate([cos, sin], axis=1))
+
+
+@pytest.mark.slow
+def test_wrong_pairs_are_said_with_their_number(wrong_pairs, call):
+    status, out, _ = call("identify", "t.npy")
+    assert status == 1
+    assert out.startswith("rope in 29 of 32 pairs")
+    assert "3 pairs do not fit: 3:5,9; every cell of the others does" in " ".join(out.split())
+
+
+@pytest.mark.slow
+def test_wrong_pairs_are_listed_in_json(wrong_pairs, call):
+    status, out, _ = call("identify", "t.npy", "--json")
+    fields = json.loads(out)
+    assert (status, fields["scheme"], fields["exact"]) == (1, None, False)
+    assert fields["candidates"][0]["pairs_differing"] == [3, 4, 9]
+
+
+def test_float32_angles_in_a_wider_file_are_not_called_damaged():
+    rates = 1 / 500_000.0 ** (np.arange(0, 128, 2, dtype=np.float32) / 128)
+    angles = np.outer(np.arange(1024, dtype=np.float32), rates.astype(np.float32))
+    match = of(np.exp(1j * angles.astype(np.complex128))).match
+    assert match is not None
+    assert (match.scheme, match.arithmetic) == ("rope", "float32")

@@ -1,0 +1,91 @@
+"""Identification of tables as other programs keep them: right, with the form said, or silent."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from posenc_cli.identification import exhaustive_check as census
+from posenc_cli.identification.search import identify
+from posenc_cli.inference.evidence import Evidence
+from tests.identification.foreign import KEPT, ROWS, UNLIKE, angles
+from tests.memory import peak
+
+
+def said_of(match):
+    """The forms that a reader sees."""
+    multiplied = "" if match.multiplied == 1 else f"× {match.multiplied:.9g}"
+    return "; ".join([*match.forms, multiplied])
+
+
+@pytest.mark.long
+@pytest.mark.sweep(17)
+@pytest.mark.parametrize("name", KEPT)
+def test_a_table_is_found_in_the_form_that_a_program_keeps_it_in(name):
+    array, scheme, params, form = KEPT[name]
+    match = identify(Evidence.of_arrays(array)).match
+    assert match is not None
+    assert match.scheme == scheme
+    assert params.items() <= match.params.items()
+    assert form in said_of(match)
+    assert not match.exact or match.as_written
+
+
+@pytest.mark.long
+@pytest.mark.sweep(29)
+@pytest.mark.parametrize("name", UNLIKE)
+def test_what_no_rule_gave_is_not_identified(name):
+    assert identify(Evidence.of_arrays(UNLIKE[name])).match is None
+
+
+def test_shuffled_rows_are_listed_where_they_stand():
+    array, *_ = KEPT["freqs, shuffled"]
+    positions = identify(Evidence.of_arrays(array)).match.positions
+    assert list(positions) == np.random.default_rng(0).permutation(ROWS).tolist()
+
+
+@pytest.mark.slow
+def test_one_row_that_many_encodings_have_is_said_to_show_too_little():
+    found = identify(Evidence.of_arrays(UNLIKE["row 0, which all have"]))
+    assert found.match is None
+    assert "one row shows too little to choose" in found.notes[0]
+
+
+@pytest.mark.slow
+def test_batches_that_differ_in_one_cell_are_not_taken_for_one():
+    array = KEPT["a batch"][0].copy()
+    array[2, 70, 3] += np.float32(0.25)
+    match = identify(Evidence.of_arrays(array)).match
+    assert match is None
+
+
+def test_the_report_says_the_form_and_offers_no_command_as_the_same(call, tmp_path):
+    np.save(tmp_path / "freqs.npy", KEPT["freqs"][0])
+    np.save(tmp_path / "scaled.npy", KEPT["× √dim"][0])
+    status, out, _ = call("identify", "freqs.npy")
+    assert status == 0
+    assert "unreduced-angles" in out
+    assert "The same encoding, in a form that posenc writes:" in out
+    status, out, _ = call("identify", "scaled.npy")
+    assert status == 0
+    assert "multiplied by" in out
+    assert "5.65685425" in out
+    assert "equals model" not in out
+    assert "The same encoding but for the factor" in out
+
+
+def test_an_array_of_no_rows_is_nothing():
+    found = identify(Evidence.of_arrays(np.zeros((0, 8), np.float32)))
+    assert (found.match, found.notes) == (None, ("it holds no numbers",))
+
+
+@pytest.mark.slow
+def test_a_longer_file_takes_no_more_memory(tmp_path, monkeypatch):
+    # Two threads hold two blocks at a time or one, as they happen to run.
+    monkeypatch.setattr(census, "threads_for", lambda _values, _asked: 1)
+    peaks = []
+    for rows in (80_000, 320_000):  # both of more rows than are looked at in one go
+        np.save(tmp_path / "freqs.npy", angles(rows))
+        mapped = np.load(tmp_path / "freqs.npy", mmap_mode="r")
+        peaks.append(peak(lambda array=mapped: identify(Evidence.of_arrays(array))))
+    assert peaks[1] < 1.2 * peaks[0] + (1 << 20)

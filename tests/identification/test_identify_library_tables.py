@@ -1,0 +1,146 @@
+"""identify names tables that libraries make, by each library's own rule, and gives them back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from posenc_cli import encode
+from posenc_cli.identification.search import identify
+from posenc_cli.inference.evidence import Evidence
+from posenc_cli.inference.trial import UNREDUCED_TABLES
+from tests.identification import library_tables as rules
+from tests.identification.library_tables import TABLES
+
+
+def again(match, index):
+    """A table that a match says, as posenc computes it."""
+    table = match.tables[index]
+    given = {name: value for name, value in match.params.items() if value is not None}
+    table = "angles" if table in UNREDUCED_TABLES else table
+    rows = list(match.positions)
+    return match.multiplied * encode(match.scheme, rows, table=table, dtype="float64", **given)
+
+
+def shown(array, name, match):
+    """The tables in an array, by the form that the rule of a library has."""
+    if name.endswith("heads"):
+        return [array[: match.params["heads"]]]
+    if match.tables[0] in UNREDUCED_TABLES:
+        pairs = array.reshape(-1, array.shape[-1])[:, ::2].astype(np.float64)
+        return [np.angle(np.exp(1j * pairs))]
+    if len(match.tables) == 2:
+        sin, cos = np.split(array, 2, axis=1)
+        return [cos, sin]
+    return [array]
+
+
+@pytest.mark.long
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_of_a_library_is_named_and_given_back(name):
+    arrays, scheme, params = TABLES[name]
+    match = identify(Evidence.of_arrays(*arrays)).match
+    assert match is not None
+    assert match.scheme == scheme
+    assert params.items() <= match.params.items()
+    assert match.commands
+    assert not match.wrong
+    arrays = arrays if len(arrays) == len(match.tables) else shown(arrays[0], name, match)
+    arrays = arrays if len(match.tables) == 2 else shown(arrays[0], name, match)
+    for index, array in enumerate(arrays):
+        table = again(match, index)
+        apart = np.abs(table - array.reshape(table.shape))
+        if match.tables[0] in UNREDUCED_TABLES:
+            apart = np.minimum(apart, 2 * np.pi - apart)
+        assert apart.max() <= 2e-6  # of angles to 5π in float32
+
+
+@pytest.mark.parametrize(
+    ("ours", "rule"),
+    [
+        (
+            {"grid": "24x24", "dim": 96, "base_size": "16x16"},
+            rules.sincos_2d(96, 24, 24),
+        ),
+        (
+            {"grid": "12x18", "dim": 64, "base_size": "16x16", "interpolation_scale": 1.5},
+            rules.sincos_2d(64, 12, 18, 16, 1.5),
+        ),
+        (
+            {
+                "grid": "4x8x12",
+                "dim": 64,
+                "convention": "cogvideox",
+                "interpolation_scale": (2, 1.875, 1.875),
+            },
+            rules.sincos_3d(64, (12, 8), 4, 1.875, 2.0).reshape(-1, 64),
+        ),
+    ],
+)
+def test_sinusoids_on_a_grid_follow_the_rule_of_diffusers(ours, rule):
+    table = encode("sinusoidal-nd", dtype="float64", **ours)
+    assert np.abs(table - rule).max() <= 1e-14
+
+
+FULL = {
+    "Flux 2": {"grid": "1x6x9x1", "dim": 128, "convention": "flux2"},
+    "RotaryEmbeddingCat": {"grid": "14x14", "dim": 64, "convention": "eva"},
+    "RotaryEmbeddingCat, of a reference": {
+        "grid": "12x18",
+        "dim": 64,
+        "convention": "eva",
+        "base_size": "16x16",
+    },
+    "RotaryEmbeddingCat in pixels": {"grid": "14x14", "dim": 64, "convention": "eva-pixels"},
+    "RotaryEmbeddingCat in 448 pixels": {
+        "grid": "16x12",
+        "dim": 64,
+        "convention": "eva-pixels",
+        "base": 448,
+    },
+}
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_rotations_on_a_grid_follow_the_rules_of_timm_and_diffusers(name):
+    arrays, _, _ = TABLES[name]
+    cos, sin = (
+        encode("rope-axial", table=f"{function}-full", **FULL[name]) for function in ("cos", "sin")
+    )
+    rule = np.concatenate([sin, cos], axis=1) if len(arrays) == 1 else cos
+    assert np.abs(arrays[0] - rule).max() <= 2e-7
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        (
+            "Qwen-Image",
+            {"grid": "1x5x8", "convention": "hunyuan-video", "base": 1e4, "origin": (0, -3, -4)},
+        ),
+        (
+            "Z-Image",
+            {"grid": "1x6x9", "convention": "cogvideox", "base": 256, "origin": (33, 0, 0)},
+        ),
+    ],
+)
+def test_places_are_counted_from_an_origin(name, given):
+    (rule,), _, _ = TABLES[name]
+    ours = encode("rope-axial", table="complex", dim=128, **given)
+    assert np.abs(ours - rule).max() <= 2e-7
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (32,)])
+def test_pixel_frequencies_are_those_of_rotary_embedding_torch(shape):
+    given = {"convention": "lucidrains-pixel", "dim": 32 * len(shape)}
+    cos = encode("rope-axial", grid="x".join(map(str, shape)), table="cos-full", **given)
+    name = "get_axial_freqs, pixel" if len(shape) == 2 else "freqs_for pixel"
+    angles = TABLES[name][0][0].astype(np.float64).reshape(cos.shape)
+    assert np.abs(cos - np.cos(angles)).max() <= 16 * 2.0**-24  # of angles to 5π in float32
+
+
+def test_full_turns_are_those_of_mlx():
+    given = {"layout": "concat", "spacing": "tensor2tensor", "full_turns": True}
+    ours = encode("sinusoidal", 128, dim=64, **given)
+    assert np.abs(ours * np.sqrt(2 / 64) - TABLES["MLX, full turns"][0][0]).max() <= 1e-7

@@ -1,0 +1,371 @@
+"""Golden packs: that they pass what is right, kill what is wrong, and say which mistake it is."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import posenc_cli as posenc
+from posenc_cli import catalogue
+from posenc_cli.choice import choice_of_schemes
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
+from posenc_cli.numerics.rounding import narrow, widen
+from posenc_cli.positions import Positions
+from posenc_cli.records import replace
+from posenc_cli.vectors.pack import GoldenPack
+from posenc_cli.vectors.pack_content import telling_positions
+from posenc_cli.vectors.pack_folder import compare_with_pack, write_pack
+
+pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
+from tests.diagnosis.mutants import MUTANTS
+from tests.diagnosis.textbook import CASES
+
+ALONG_A_LINE = [name for name, case in CASES.items() if case.axes is None]
+BEYOND = {
+    "nearly": "within the tolerance: correct float32 code errs as much",
+    "float32_far": "past 2^24, which no pack reaches",
+    "one_missing": "of a position that the pack has not",
+    "row_missing": "of a position that the pack has not",
+    "rows_exchanged": "of positions that the pack has not",
+    "rows_missing": "of positions that the pack has not",
+    "cosine_missing": "of a row that the pack has not",
+}
+"""Mutants that a pack of one row a position cannot see, and why."""
+
+OF_WHOLE_TABLES = {
+    "cosines_ring", "decay_of_xpos", "decay_of_keys", "rows_resized", "rows_resized_corners",
+    "rows_resized_plain", "rows_for_positions", "angles_summed", "angles_summed_half",
+    "rows_turned_on", "rows_turned_on_wide",
+}  # fmt: skip
+"""Mutants that are made of all rows of a table from position 0 on, which a pack has not."""
+APART = [
+    name
+    for name, mutant in MUTANTS.items()
+    if mutant.case in ALONG_A_LINE and name not in OF_WHOLE_TABLES
+]
+
+
+def pack_of(scheme, *, positions=None, dtype=FLOAT32, rule="auto", seed=0, **given):
+    choice = choice_of_schemes(scheme, given, positions=positions)
+    return GoldenPack.of(choice, seed=seed, dtype=dtype, rule=rule)
+
+
+@pytest.fixture(scope="module")
+def packs(tmp_path_factory):
+    """The pack of a case of the textbook, and its folder."""
+    folder, made = tmp_path_factory.mktemp("packs"), {}
+
+    def pack(name):
+        if name not in made:
+            made[name] = pack_of(CASES[name].scheme, **CASES[name].given)
+            write_pack(made[name], str(folder / name))
+        return made[name], folder / name
+
+    return pack
+
+
+def comparison_of(folder, tmp_path, y):
+    np.save(tmp_path / "y.npy", y)
+    return compare_with_pack(str(folder), str(tmp_path / "y.npy"))
+
+
+@pytest.mark.long
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("name", ALONG_A_LINE)
+def test_textbook_code_passes_the_pack_in_float64_and_in_float32(name, packs, tmp_path):
+    pack, folder = packs(name)
+    for compute in (np.float64, np.float32):
+        right = replace(CASES[name].right, compute=compute)
+        comparison = comparison_of(
+            folder, tmp_path, right(np.float32(pack.content.arrays["x"]), pack.content.positions)
+        )
+        assert comparison.ok
+        assert comparison.worst < 0.5
+
+
+@pytest.mark.long
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("name", ALONG_A_LINE)
+def test_packs_kill_every_mistake_that_is_known_of_the_textbook_cases(name, packs):
+    pack, _ = packs(name)
+    assert pack.killed == len(pack.known) > 190
+    assert not any(outcome.alike for outcome in pack.outcomes)
+
+
+FEW = np.array([*range(8), 9, 100, 200, 1500, 4000])
+
+
+def goes_by_position(name):
+    """Whether a mutant makes of a position the same in whatever row it stands."""
+    wrong = MUTANTS[name].wrong
+    try:
+        with np.errstate(all="ignore"):
+            every, few = wrong.pair_tables(np.arange(4096)), wrong.pair_tables(FEW)
+    except IndexError:
+        return False
+    return all(
+        np.array_equal(all_rows[FEW], rows, equal_nan=True)
+        for all_rows, rows in zip(every, few, strict=True)
+    )
+
+
+@pytest.mark.long
+@pytest.mark.sweep(11)
+@pytest.mark.parametrize("name", APART)
+def test_a_mutant_written_apart_from_posenc_fails_and_no_wrong_cause_is_named(
+    name, packs, tmp_path
+):
+    mutant = MUTANTS[name]
+    pack, folder = packs(mutant.case)
+    if mutant.wrong.rotated > pack.content.arrays["x"].shape[1] or not goes_by_position(name):
+        pytest.skip("it turns more columns than there are, or goes by rows and not by positions")
+    with np.errstate(all="ignore"):
+        y = mutant.wrong(pack.content.arrays["x"], pack.content.positions)
+    comparison = comparison_of(folder, tmp_path, y)
+    assert comparison.ok == (name in BEYOND)
+    causes = [cause.cause for cause in comparison.causes[:1]]
+    assert set(causes) <= {*mutant.causes, *mutant.also}
+
+
+@pytest.mark.long
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("scheme", ["rope-yarn", "sinusoidal", "learned", "alibi", "t5", "fire"])
+def test_each_known_mistake_is_named_by_the_cells_that_the_pack_keeps(scheme, tmp_path):
+    pack = pack_of(scheme)
+    write_pack(pack, str(tmp_path / "pack"))
+    kept = json.loads((tmp_path / "pack" / "mistakes.json").read_text())["mistakes"]
+    mistakes = [one for one in pack.content.mistakes() if one.wrong is not None]
+    known = {one.message for one in pack.known}
+    for mistake in mistakes[::9]:
+        if not any(mistake.message in message for message in known):
+            continue
+        values = mistake.wrong.values.reshape(pack.content.shape)
+        comparison = comparison_of(tmp_path / "pack", tmp_path, values)
+        assert len(comparison.causes) == 1
+        assert mistake.message in comparison.causes[0].message
+    assert len(kept) == pack.killed
+    assert all(len(one["cells"]) >= 8 for one in kept)
+
+
+@pytest.mark.long
+def test_what_survives_is_counted_with_its_reason():
+    pack = pack_of("rope", positions=Positions.parse("0:4"))
+    survivors = [one for one in pack.known if not one.killed]
+    assert len(survivors) == len(pack.known) - pack.killed > 5
+    assert "positions end at 4095: every later one is turned as that" in [
+        one.message for one in survivors
+    ]
+    assert all(one.reason and not one.cells for one in survivors)
+    assert f"kills {pack.killed} of {len(pack.known)} known mistakes" == pack.score
+
+
+@pytest.mark.long
+def test_what_cannot_be_made_of_an_encoding_is_no_mistake_and_has_its_reason():
+    pack = pack_of("rope", dim=16)
+    reasons = {one.message: one.reason for one in pack.outcomes if one.killed is None}
+    assert reasons["the attention factor is not applied"] == "it is 1"
+    assert reasons["all columns turn"] == "all 16 columns turn"
+
+
+@pytest.mark.long
+def test_what_changes_no_position_that_there_is_is_no_mistake():
+    pack = pack_of("rope-axial", dim=16, grid="4x4")
+    assert pack.content.positions.tolist() == [*range(16)]
+    reasons = {one.message: one.reason for one in pack.outcomes if one.killed is None}
+    assert reasons["positions were bfloat16"] == "it changes no value at any position that there is"
+    assert pack.killed == len(pack.known)
+
+
+@pytest.mark.long
+def test_mistakes_that_give_the_same_values_count_once():
+    pack = pack_of("rope", dim=16)
+    messages = [one.message for one in pack.known]
+    assert "the sines are 0, or there are cosines only" in messages
+    assert len({*messages}) == len(messages)
+
+
+@pytest.mark.long
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("scheme", ["rope", "rope-llama3", "rope-resonance", "mrope", "xpos"])
+def test_y_is_what_apply_gives_and_tables_what_generate_gives(scheme):
+    pack = pack_of(scheme, dim=128)
+    positions = pack.content.positions.tolist()
+    expected = posenc.apply(np.float32(pack.content.arrays["x"]), scheme, positions, dim=128)
+    assert np.array_equal(pack.content.y, expected)
+    cos, sin = (posenc.encode(scheme, positions, dim=128, table=name) for name in ("cos", "sin"))
+    assert np.array_equal(pack.content.arrays["cos"], cos)
+    assert np.array_equal(pack.content.arrays["sin"], sin)
+
+
+@pytest.mark.long
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16])
+def test_packs_of_half_precision_pass_code_in_it_and_kill(dtype):
+    pack = pack_of("rope", dim=64, layout="half", dtype=dtype)
+
+    def rounded(values):
+        return widen(narrow(np.float64(values), None, dtype), dtype)
+
+    assert np.array_equal(rounded(pack.content.arrays["x"]), pack.content.arrays["x"])
+    assert np.array_equal(rounded(pack.content.y), pack.content.y)
+    cos, sin = (rounded(part) for part in CASES["plain"].right.pair_tables(pack.content.positions))
+    a, b = np.split(pack.content.arrays["x"], 2, axis=1)
+    first = rounded(rounded(a * cos) - rounded(b * sin))
+    second = rounded(rounded(b * cos) + rounded(a * sin))
+    missed = np.abs(np.concatenate([first, second], 1) - pack.content.y)
+    assert (missed <= pack.content.tolerance).all()
+    assert 250 < pack.killed < len(pack.known)  # half precision hides some roundings
+
+
+@pytest.mark.long
+def test_float32_code_passes_a_pack_of_amplitudes_that_grow():
+    pack = pack_of("xpos", dim=64)
+    waves = pack.content.request.content.waves
+    growth = np.float32([float(base) for base in waves.growth.bases(np)])
+    exponents = np.float32(pack.content.positions - waves.growth.centre) / np.float32(
+        waves.growth.span
+    )
+    sizes = growth ** exponents[:, None]
+    angles = np.float32(pack.content.positions)[:, None] * np.float32(
+        pack.content.arrays["inv_freq"]
+    )
+    cos, sin = np.cos(angles) * sizes, np.sin(angles) * sizes
+    conventions = pack.content.conventions
+    first, second = conventions["first_columns"], conventions["second_columns"]
+    a, b = (
+        np.float32(pack.content.arrays["x"])[:, first],
+        np.float32(pack.content.arrays["x"])[:, second],
+    )
+    y = np.empty_like(pack.content.arrays["x"])
+    y[:, first], y[:, second] = a * cos - b * sin, b * cos + a * sin
+    assert (np.abs(y - pack.content.y) <= pack.content.tolerance).all()
+
+
+@pytest.mark.long
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("rule", ["float32", "exact", 1e-3])
+def test_the_score_is_that_of_the_tolerance_asked_for(rule):
+    loose, asked = pack_of("rope", dim=32), pack_of("rope", dim=32, rule=rule)
+    assert (
+        (asked.content.tolerance == np.float32(1e-3)).all()
+        if rule == 1e-3
+        else (asked.content.tolerance.max() < loose.content.tolerance.max())
+    )
+    killed = [outcome.margin > 1 for outcome in asked.known]
+    assert sum(killed) == asked.killed
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["rope", "learned", "alibi"])
+def test_a_tolerance_of_0_passes_the_very_values_and_nothing_else(scheme, tmp_path):
+    pack = pack_of(scheme, positions=Positions.parse("0:9"), rule=0.0)
+    write_pack(pack, str(tmp_path / "pack"))
+    y = pack.content.y.reshape(pack.content.shape)
+    assert comparison_of(tmp_path / "pack", tmp_path, y).ok
+    comparison = comparison_of(tmp_path / "pack", tmp_path, np.nextafter(np.float32(y), 9))
+    assert comparison.wrong == np.count_nonzero(y)  # 0 may be off by float32's least number
+
+
+def test_positions_show_powers_of_two_the_end_of_the_context_and_what_is_past_it():
+    positions = {*telling_positions(8192)}
+    assert {0, 1, 7, 127, 128, 255, 256, 257, 8191, 8192, 8193, 65535, 65536, 131073} <= positions
+    assert max(telling_positions(1_000_000)) == 1_000_001
+    assert [*telling_positions(4096, 5)] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.long
+def test_vectors_are_exact_in_every_format_and_never_zero():
+    x = pack_of("rope", dim=128).content.arrays["x"]
+    assert x.all()
+    assert (x * 32 % 2 == 1).all()
+    assert np.abs(x).max() < 4
+    assert not np.array_equal(x, pack_of("rope", dim=128, seed=1).content.arrays["x"])
+
+
+def test_float32_code_passes_packs_of_what_is_added_to_vectors():
+    pack = pack_of("sinusoidal", dim=64)
+    x, positions = np.float32(pack.content.arrays["x"]), np.float32(pack.content.positions)
+    angles = positions[:, None] * np.float32(1e4 ** (-np.arange(32) / 32))
+    rows = np.stack([np.sin(angles), np.cos(angles)], 2).reshape(-1, 64)
+    assert (np.abs(x + rows - pack.content.y) <= pack.content.tolerance).all()
+    assert np.array_equal(pack.content.y, posenc.apply(x, "sinusoidal", positions.astype(int)))
+    assert (np.abs(rows - pack.content.arrays["rows"]) <= pack.content.tolerance).all()
+
+
+def test_float32_code_passes_packs_of_scores():
+    pack = pack_of("alibi", heads=8)
+    positions = pack.content.positions
+    slopes = np.float32(2.0) ** -np.arange(1, 9, dtype=np.float32)
+    distances = np.float32(np.abs(positions[None] - positions[:, None]))
+    scores = -slopes[:, None, None] * distances
+    assert pack.content.shape == scores.shape
+    missed = np.abs(scores.reshape(pack.content.y.shape) - pack.content.y)
+    assert (missed <= pack.content.tolerance).all()
+
+
+WRONG_ROWS = {
+    "exponents of i": lambda p, i: (p * 1e4 ** (-i / 64), 0),
+    "from one on": lambda p, i: ((p + 1) * 1e4 ** (-i / 32), 0),
+    "cosines first": lambda p, i: (p * 1e4 ** (-i / 32), np.pi / 2),
+    "base 1000": lambda p, i: (p * 1e3 ** (-i / 32), 0),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", WRONG_ROWS)
+def test_rows_that_are_written_wrongly_apart_from_posenc_are_found_and_named(name, tmp_path):
+    pack = pack_of("sinusoidal", dim=64)
+    write_pack(pack, str(tmp_path / "pack"))
+    angles, phase = WRONG_ROWS[name](pack.content.positions[:, None], np.arange(32))
+    rows = np.stack([np.sin(angles + phase), np.cos(angles - phase)], 2).reshape(-1, 64)
+    comparison = comparison_of(tmp_path / "pack", tmp_path, pack.content.arrays["x"] + rows)
+    causes = {"exponents of i": "frequency-rule", "from one on": "position-offset",
+              "cosines first": "cos-sin-mispaired", "base 1000": "base"}  # fmt: skip
+    assert [cause.cause for cause in comparison.causes] == [causes[name]]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda m, d: m * d, "the scores have the wrong sign"),
+        (lambda m, d: -m * np.maximum(-d, 0), "later keys have no score"),
+        (lambda m, d: -m[::-1] * np.abs(d), "heads stand in reverse order"),
+        (lambda m, d: -m * np.abs(d + 1), "keys are off by +1"),
+    ],
+)
+def test_scores_that_are_written_wrongly_apart_from_posenc_are_found_and_named(
+    wrong, message, tmp_path
+):
+    pack = pack_of("alibi", heads=8)
+    write_pack(pack, str(tmp_path / "pack"))
+    positions = pack.content.positions
+    slopes = (2.0 ** -np.arange(1, 9))[:, None, None]
+    distances = positions[None] - positions[:, None]
+    distances = np.abs(distances) if message == "the scores have the wrong sign" else distances
+    comparison = comparison_of(tmp_path / "pack", tmp_path, wrong(slopes, distances)[None])
+    assert not comparison.ok
+    assert message in comparison.causes[0].message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", [n for n, s in catalogue.BUILT_IN.items() if s.kind != "relative" and n != "nope"]
+)
+def test_every_scheme_has_a_pack_that_kills_all_it_can(name):
+    given = {"short_factor": "1," * 31 + "1", "long_factor": "2," * 31 + "2"}
+    pack = pack_of(name, **(given if name == "rope-longrope" else {}))
+    survivors = [one.message for one in pack.known if not one.killed]
+    assert len(survivors) == {"xpos": 2, "binary": 3}.get(name, 0), survivors
+    assert pack.killed >= 25
+    assert np.isfinite(pack.content.y).all()
+    assert (pack.content.tolerance > 0).all()
+
+
+def test_roundings_that_the_vectors_hide_are_survivors_and_no_mistakes_of_none():
+    pack = pack_of("binary")
+    survivors = [each.message for each in pack.known if not each.killed]
+    halves = ("bfloat16", "float16", "bfloat16 toward zero")
+    assert survivors == [f"the sum was rounded to {half}" for half in halves]
