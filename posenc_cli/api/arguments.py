@@ -324,7 +324,7 @@ def _named_choice(name: str, given: dict[str, object]) -> Choice:
     from posenc_cli.configs import library
 
     if name in library.names():
-        choice = model_encoding(name).choice
+        choice = _shipped_model(name).choice
         return replace(choice, given={**choice.given, **given})
     try:
         return choice_of_schemes(name, given, positions=None)
@@ -336,6 +336,12 @@ def _named_choice(name: str, given: dict[str, object]) -> Choice:
         raise ArgumentError(
             f"{abbreviated(name)} is neither a scheme nor a model", hint=hint
         ) from None
+
+
+@functools.lru_cache(maxsize=8)
+def _shipped_model(name: str) -> ModelEncoding:
+    """What the config of a model that ships with posenc says, read once."""
+    return model_encoding(name)
 
 
 def _is_path(text: str) -> bool:

@@ -213,14 +213,24 @@ def _result_shape(plan: Plan, given: GivenPositions | None) -> tuple[int, ...]:
     return (*given.shape, *plan.shape[1:])
 
 
+_REQUEST_VALUES = 1 << 14
+"""What a request counts for at least, however few its values: NumPy takes as long for it."""
+
+_asked_for = 0  # values that the kernel could have computed, by all requests of this process
+
+
 def fill_values(
     values: StoredArray, plan: Plan, choice: Choice, arithmetic: Arithmetic = "exact"
 ) -> None:
-    """Compute what is planned into an array of its shape."""
-    flat, done = values.reshape(-1), 0
-    for block in plan.matrix(choice.engine(plan, arithmetic=arithmetic)).blocks():
-        flat[done : done + block.size] = block.reshape(-1)
-        done += block.size
+    """Compute what is planned into an array of its shape.
+
+    Small requests of one process repay the start of the compiled kernel together.
+    """
+    global _asked_for  # noqa: PLW0603 - one number of the process
+    if plan.kernel_values is not None:
+        _asked_for += max(plan.kernel_values, _REQUEST_VALUES)
+        plan = replace(plan, kernel_values=_asked_for)
+    plan.fill(values, choice.engine(plan, arithmetic=arithmetic))
 
 
 @in_arguments

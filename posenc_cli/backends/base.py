@@ -95,6 +95,10 @@ class Backend(Protocol):
     def block_values(self) -> int | None:
         """How many values it fills best at a time, or None where that does not matter."""
 
+    @property
+    def call_values(self) -> int | None:
+        """How many values it computes best in one call, into memory that the caller has."""
+
     def status(self) -> Status:
         """Whether it can be used here, and on which devices.
 

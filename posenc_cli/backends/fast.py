@@ -50,7 +50,7 @@ DIGITS = 10  # of DIGIT_BITS, above the lowest: what positions up to 2^53 need
 COLUMNS, HALVES, ALTERNATE = range(3)
 FORMATS = {dtype.name: number for number, dtype in enumerate((FLOAT64, FLOAT32, BFLOAT16, FLOAT16))}
 WIDE_MARGIN = 2.0**-90
-FEW_ROWS = 256  # that do not repay tables made for them
+FEW_ROWS = 256  # that do not repay tables made for them, in one call or several
 PREPARED_KEPT = 4
 UNDECIDED_KEPT = 1 << 12  # of a call; where more are undecided, all its cells are settled
 CACHED_BYTES = 1 << 23  # a larger array does not stay in the caches
@@ -71,6 +71,7 @@ class FastBackend(NumpyBackend):
     """Waves by a compiled kernel, on the CPU; in the precisions of frameworks by NumPy."""
 
     name = "fast"
+    call_values = 1 << 20  # so that what a call costs by itself is little; a stop waits for one
 
     def status(self) -> Status:
         """Whether the compiled library is here and computes what it should."""
@@ -158,6 +159,7 @@ class CompiledWaves:
             for frequency in core.frequencies
         )
         self._prepared = LRUCache[list[_KernelTables]](PREPARED_KEPT)
+        self._rows_asked_for = 0
 
     def fill(
         self,
@@ -179,7 +181,7 @@ class CompiledWaves:
             out = out.view(dtype.numpy)
         halves.require_subnormals(dtype)
         positions = np.ascontiguousarray(positions, np.int64)
-        if self._serves(out, positions, placements):
+        if self._serves(out, positions):
             self.compute(out, positions, placements, dtype)
         else:
             self._core.fill(out, positions, placements, dtype=dtype)
@@ -209,25 +211,21 @@ class CompiledWaves:
         """
         return self._core.angles(positions, dtype=dtype)
 
-    def _serves(
-        self, out: StoredRows, positions: Integers, placements: Sequence[Placement]
-    ) -> bool:
+    def _serves(self, out: StoredRows, positions: Integers) -> bool:
         if not (self._ordinary and out.dtype.isnative and positions.size):
             return False
-        if positions.size < FEW_ROWS and self._key(placements, out.shape[1]) not in self._prepared:
+        self._rows_asked_for += positions.size
+        if self._rows_asked_for < FEW_ROWS:
             return False
         return int(positions.min()) >= 0
-
-    @staticmethod
-    def _key(placements: Sequence[Placement], width: int) -> tuple[object, ...]:
-        return (width, *(placement.key for placement in placements))
 
     def _tables(self, placements: Sequence[Placement], width: int) -> list[_KernelTables]:
         def made() -> list[_KernelTables]:
             groups = columns_of(placements, width=width, waves=len(self._core.frequencies))
             return [_KernelTables(columns, self._core.phasors) for columns in groups]
 
-        return self._prepared.get(self._key(placements, width), made)
+        key = (width, *(placement.key for placement in placements))
+        return self._prepared.get(key, made)
 
     def _filled(
         self, target: StoredRows, positions: Integers, tables: _KernelTables, dtype: DType

@@ -34,6 +34,7 @@ class NumpyBackend:
 
     name = "numpy"
     block_values: int | None = None
+    call_values: int | None = None
 
     def status(self) -> Status:
         """NumPy is a dependency: it is there."""

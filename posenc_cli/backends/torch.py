@@ -34,6 +34,7 @@ class TorchBackend:
 
     name = "torch"
     block_values = 1 << 20  # each transfer to and from a device has a cost of its own
+    call_values = block_values
 
     def status(self) -> Status:
         """Whether torch can be used here, and on which devices: imports it to find out."""

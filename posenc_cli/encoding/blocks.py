@@ -107,6 +107,48 @@ def _wave_rows(
     return angles if table == "angles" else rows
 
 
+def fill_waves(
+    content: Content,
+    positions: Positions,
+    out: StoredRows,
+    *,
+    table: str | None,
+    precision: Precision,
+    engine: Engine,
+) -> bool:
+    """Write the rows of waves straight into an array, a part of them on each thread.
+
+    False, with nothing written, where the values are not waves, or are stored wider than they are
+    rounded: what `matrix_blocks` gives must be copied then.
+
+    Shape: ``out`` (positions, columns).
+    """
+    content = content.in_parts(positions.denominator)
+    waves = content.waves
+    if not isinstance(content, Rotation | Sinusoids) or waves is None or not waves.count:
+        return False
+    if table == "angles" or precision.stored != precision.rounded:
+        return False
+    columns, filler = content.columns(table), wave_filler(waves, engine)
+    if sum(len(range(columns.width)[part.columns]) for part in columns.placements) < columns.width:
+        out[...] = 0
+    share = -(-len(out) // engine.threads)
+    values = getattr(engine.backend, "call_values", None)
+    rows = min(share, rows_a_block(columns.width, values))
+
+    def fill(share_of_thread: tuple[int, Positions]) -> None:
+        number, part = share_of_thread
+        begin = number * share
+        for places in position_blocks(part, rows):
+            block = out[begin : begin + places.size]
+            filler.fill(block, places, columns.placements, dtype=precision.rounded)
+            begin += places.size
+
+    for _ in engine.in_order(fill, enumerate(positions.blocks(share))):
+        pass
+    return True
+
+
 def _formula_rows(
     content: Rows,
     lookup: RowLookup | None,

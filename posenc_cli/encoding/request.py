@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from posenc_cli.encoding.precision import Precision
     from posenc_cli.formulas.declare import Bound, Content, RowLookup, Scheme, Waves
     from posenc_cli.formulas.tables import PlacedColumns
-    from posenc_cli.numerics.arrays import StoredRows
+    from posenc_cli.numerics.arrays import StoredArray, StoredRows
 
 _COMPLEX = {FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}
 
@@ -77,6 +77,7 @@ class Plan(Record):
     ``computed_as`` says what of an engine computes it: rows and scores are NumPy's on
     every engine.
     ``kernel_values`` is how many values the kernel of the fast backend would compute.
+    ``straight`` writes the rows of waves into an array without a copy, or returns False.
     """
 
     shape: tuple[int, ...]
@@ -85,6 +86,7 @@ class Plan(Record):
     row_labels: Callable[[], Iterator[int] | Iterator[str]] | None
     row_label: str
     blocks: Callable[[Engine], Iterator[StoredRows]]
+    straight: Callable[[Engine, StoredRows], bool] | None = None
     may_overflow: bool = False
     computed_as: Literal["waves", "rows", "scores"] = "rows"
     kernel_values: int | None = None
@@ -93,6 +95,15 @@ class Plan(Record):
     def values(self) -> int:
         """How many values there are to compute."""
         return math.prod(self.shape)
+
+    def fill(self, out: StoredArray, engine: Engine) -> None:
+        """Compute the matrix into a contiguous array that has as many values, in its dtype."""
+        if self.straight is not None and self.straight(engine, out.reshape(self.shape)):
+            return
+        flat, done = out.reshape(-1), 0
+        for block in self.blocks(engine):
+            flat[done : done + block.size] = block.reshape(-1)
+            done += block.size
 
     def matrix(self, engine: Engine | None = None) -> Matrix:
         """The matrix, computed by ``engine`` (NumPy, exactly) when its blocks are drawn."""
@@ -194,6 +205,7 @@ class Request(Record):
             row_labels=_labels(positions) if positions is not None and len(shape) == 2 else None,
             row_label="offset" if self.scheme.kind == "relative" else "position",
             blocks=partial(self._blocks, positions, dtype),
+            straight=None if positions is None else partial(self._straight, positions),
             may_overflow=waves is None or (waves.growth is not None and bool(columns.placements)),
             computed_as="waves" if waves else "rows" if content.heads is None else "scores",
             kernel_values=_kernel_values(waves, columns, positions),
@@ -289,6 +301,20 @@ class Request(Record):
             ):
                 yield block.view(dtype.numpy) if table == "complex" else block
                 del block  # the next one takes its memory
+
+    def _straight(self, positions: Positions, engine: Engine, out: StoredRows) -> bool:
+        from posenc_cli.encoding import blocks
+
+        table = self._table()
+        with self.scheme.answerable():
+            return blocks.fill_waves(
+                self.encoding.bound.content,
+                positions,
+                out.view(self.precision.stored.numpy) if table == "complex" else out,
+                table=table,
+                precision=self.precision,
+                engine=engine,
+            )
 
 
 def _labels(positions: Positions) -> Callable[[], Iterator[int] | Iterator[str]]:

@@ -212,3 +212,48 @@ def test_a_tensor_is_filled():
     out = torch.empty((4, 8), dtype=torch.float16)
     assert posenc.encode("rope", 4, dim=8, out=out) is out
     assert np.array_equal(out.numpy(), posenc.encode("rope", 4, dim=8, dtype="float16"))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("encoding", "how"),
+    [
+        ("rope", {"dim": 6, "table": "complex"}),
+        ("rope", {"dim": 6, "table": "interleaved", "dtype": "float64"}),
+        ("rope", {"dim": 6, "table": "angles"}),
+        ("rope", {"dim": 6, "round_to": "bfloat16"}),
+        ("sinusoidal", {"dim": 7, "odd": "pad", "dtype": "float16"}),
+        ("llama-3.1-8b", {}),
+        ("xpos", {"dim": 8}),
+        ("timestep", {"dim": 5}),
+    ],
+)
+def test_an_array_that_is_given_is_filled_as_blocks_are(encoding, how, threads, monkeypatch):
+    monkeypatch.setattr("posenc_cli.choice.threads_for", lambda *_: threads, raising=False)
+    monkeypatch.setattr("posenc_cli.encoding.engine.threads_for", lambda *_: threads)
+    positions = np.r_[5:3000, 17, 9_000_000:9_001_000]
+    expected = np.concatenate(list(posenc.blocks(encoding, positions, **how)))
+    assert posenc.encode(encoding, positions, **how).tobytes() == expected.tobytes()
+    if expected.dtype.kind != "c":
+        out = np.full_like(expected, -7)
+        assert posenc.encode(encoding, positions, out=out, **how) is out
+        assert out.tobytes() == expected.tobytes()
+
+
+def test_many_small_requests_load_the_compiled_kernel(monkeypatch):
+    from posenc_cli.api import encoding
+    from posenc_cli.backends import registry
+
+    if not registry.status("fast").available:
+        pytest.skip("there is no compiled library")
+    monkeypatch.setattr(encoding, "_asked_for", 0)
+    asked, choose = [], registry.choose
+
+    def chosen(*given, **named):
+        asked.append(choose(*given, **named))
+        return asked[-1]
+
+    monkeypatch.setattr(registry, "choose", chosen)
+    rows = [posenc.encode("rope", range(at, at + 1), dim=64) for at in range(100)]
+    assert [asked[0].backend.name, asked[-1].backend.name] == ["numpy", "fast"]
+    assert np.concatenate(rows).tobytes() == posenc.encode("rope", 100, dim=64).tobytes()
