@@ -13,12 +13,9 @@ import numpy as np
 from benchmarks.machine import installed
 from posenc_cli import catalogue
 from posenc_cli.backends import registry
-from posenc_cli.encoding.arrays import position_array, rows_a_block
 from posenc_cli.encoding.engine import Engine
-from posenc_cli.encoding.fillers import wave_filler
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Plan, Request
-from posenc_cli.formulas.tables import rotary_placements
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.positions import Positions
 
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.backends.base import Arithmetic
-    from posenc_cli.formulas.declare import Waves
 
 BASE = 500_000.0
 DIM = 128
@@ -61,28 +57,14 @@ class Work:
         deque(self.plan().matrix(engine).blocks(), maxlen=0)
 
     def fill(self, out: NDArray[Any], engine: Engine) -> None:
-        """Compute the table into ``out``, block by block, on the engine's threads."""
-        filler = wave_filler(_waves(self.dim), engine)
-        placements = rotary_placements("cos-sin", self.dim // 2)
-        dtype = REAL_DTYPES[self.dtype]
-        step = rows_a_block(self.dim, engine.backend.block_values)
-
-        def block(start: int) -> None:
-            rows = out[start : start + step]
-            positions = position_array(Positions.contiguous(start, len(rows)))
-            filler.fill(rows, positions, placements, dtype=dtype)
-
-        deque(engine.in_order(block, range(0, self.rows, step)), maxlen=0)
+        """Compute the table into ``out``, a part of it on each of the engine's threads."""
+        self.plan().fill(out, engine)
 
     def make(self, engine: Engine) -> NDArray[Any]:
         """The table in a new array, whose memory is touched for the first time."""
         out = np.empty((self.rows, self.dim), REAL_DTYPES[self.dtype].numpy)
         self.fill(out, engine)
         return out
-
-
-def _waves(dim: int) -> Waves:
-    return catalogue.find("rope").bind({"dim": dim, "base": BASE}).rotation.waves
 
 
 def rope_plan(positions: Positions, *, dtype: str, dim: int = DIM) -> Plan:
