@@ -13,7 +13,8 @@ from posenc_cli.calls.patterns import SLOW
 from tests.diagnosis import mutants_calls
 from tests.diagnosis.mutants_calls import HALVES, MUTANTS
 
-WRONG, RIGHT = (Path(__file__).with_name(name) for name in ("mutants_calls.py", "rights_calls.py"))
+WRONG = Path(mutants_calls.__file__)
+RIGHT = Path(__file__).with_name("rights_calls.py")
 HALF = ("rope-check", "-s", "rope", "-d", "32", "--layout", "half", "--json")
 NEIGHBOURS = ("rope-check", "-s", "rope", "-d", "32", "--json")
 PAIRED_BESIDE = ("first_returned", "first_of_cache", "heads_of_q")

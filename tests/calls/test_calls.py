@@ -13,7 +13,7 @@ from posenc_cli.calls.serving import ServedFunction
 from posenc_cli.calls.signature import NamedParameter, Signature
 from tests.checks import rope
 
-DOUBLES = Path(__file__).with_name("doubles.py")
+DOUBLES = Path(__file__).parents[1] / "diagnosis" / "doubles.py"
 HALF, NEIGHBOURS = ("-s", "rope", "-d", "32", "--layout", "half"), ("-s", "rope", "-d", "32")
 
 
