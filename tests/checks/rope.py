@@ -19,7 +19,7 @@ from posenc_cli.rotary.verdict import Examination, examine
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
-MUTANTS = Path(__file__).with_name("mutants.py")
+MUTANTS = Path(__file__).parents[1] / "diagnosis" / "mutants.py"
 
 
 def reference(scheme: str, *, seq_len: int | None = None, **given: Any) -> Reference:
