@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.diffusion_classes import OF_PIPELINE
+from posenc_cli.configs.families import remotes
 from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
 
@@ -63,7 +65,7 @@ def conclusions(resolved: Resolved, config: Any) -> tuple[Conclusion, ...]:
 
 
 def _conclusions(resolved: Resolved, config: Any) -> Iterator[Conclusion]:
-    for of in (_context, _logits, _indexer):
+    for of in (partial(_context, model_type=resolved.model_type), _logits, _indexer):
         yield from _by_layers(resolved, of)
     yield from _no_positions(resolved)
     if isinstance(config, Mapping):
@@ -123,7 +125,7 @@ def lengths_of(layers: Layers) -> Lengths:
     return Lengths(trained, factor, reach, values.get("context"))
 
 
-def _context(layers: Layers) -> Conclusion | None:
+def _context(layers: Layers, model_type: str) -> Conclusion | None:
     """Trained length → stretched → stated, and whether they fit."""
     lengths = lengths_of(layers)
     stated, trained, factor = lengths.stated, lengths.trained, lengths.factor
@@ -146,15 +148,24 @@ def _context(layers: Layers) -> Conclusion | None:
         return Conclusion(ConclusionCode.CONTEXT, text, doubtful=times < 1)
     text = f"{stated} positions are {said}"
     if layers.scheme == "rope-dynamic":
-        text += (
-            "; past them the base grows with the sequence, and transformers keeps the longest one "
-            "until a sequence is shorter than they"
-        )
+        text += f"; {_growth(layers, model_type)}"
     elif factor:
         text += f", stretched by {factor:g}; the trained are not stated"
     else:
         text += ", and nothing is stretched"
     return Conclusion(ConclusionCode.CONTEXT, text)
+
+
+def _growth(layers: Layers, model_type: str) -> str:
+    """How the base of dynamic NTK follows the sequence, in the code that is read."""
+    once = layers.params.get("seq_len")
+    if once is not None:
+        return f"the base is that of {once.value} positions at every length"
+    text = "past them the base grows with the sequence"
+    own = remotes().get(model_type)
+    if own is not None:
+        return f"{text}, and its own code {own.shorter}" if own.shorter else text
+    return f"{text}, and transformers keeps the longest one until a sequence is shorter than they"
 
 
 def _as(said: str) -> str:

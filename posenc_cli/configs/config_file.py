@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FILE = "config.json"
 _OF_ADAPTERS = "adapter_config.json"
+_OF_MISTRAL = "params.json"
 LARGEST_FILE = 8 << 20  # bytes; the largest config of a model is a thousandth of it
 
 
@@ -74,8 +75,8 @@ def _content(path: str, where: str) -> bytes | GGUFHeader:
 
 
 def _of_folder(folder: Path, where: str) -> Path:
-    """The config in a folder, or that of an adapter, which is refused as one."""
-    for name in (FILE, _OF_ADAPTERS):
+    """The config in a folder, or another program's, which is refused as what it is."""
+    for name in (FILE, _OF_ADAPTERS, _OF_MISTRAL):
         if (folder / name).exists():
             return folder / name
     raise Unavailable(f"{where}: is a folder without a {FILE}")

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.exact_turning import exact_turning
 from posenc_cli.configs.family_keys import ORIGINAL
+from posenc_cli.configs.runtime_rules import UnknownReading
 from posenc_cli.errors import InvalidInput, PosencError
 from posenc_cli.records import Record
 
@@ -39,7 +40,6 @@ _JSON_FLAGS = {
     "sglang": ("--json-model-override-args", "--context-length"),
 }
 _PLAIN = ("rope", "mrope")
-_UNREAD = "was not read in its code"
 
 
 class EngineFlags(Record):
@@ -74,32 +74,33 @@ class Wanted(Record):
             words = self._llama_cpp() if engine == "llama.cpp" else self._json(engine)
             return EngineFlags(engine, " ".join(words), remark)
         except PosencError as error:
-            return EngineFlags(engine, None, error.message)
+            return EngineFlags(engine, None, error.message.removeprefix(f"--as {engine}: "))
 
     def _remark(self, engine: str) -> str | None:
         """What is open of how an engine reads it.
 
         Raises: InvalidInput where it is known that it does so otherwise.
         """
-        if self.config is None:
+        config, wanted = self.config, self.after
+        if config is None:
+            config, wanted = self.given, self.before
+        if config is None:
             return None
         if engine == "sglang" and self.after.scheme == "rope-dynamic":
             raise InvalidInput("sglang stretches once, for max_position_embeddings · factor")
         try:
-            read = resolve(self.config, runtime=engine)
-            same = _same(read.layer(self.after.layer_type), self.after, self.length)
-        except InvalidInput as error:
-            if _UNREAD not in error.message:
-                raise
-            return f"how {engine} reads this model type {_UNREAD}"
-        if not same and engine == "llama.cpp" and self._kept():
+            read = resolve(config, runtime=engine)
+        except UnknownReading as error:
+            text = error.message.removeprefix(f"--as {engine}: ")
+            return f"not checked: {text.removesuffix(', and is not guessed')}"
+        if _same(read.layer(wanted.layer_type), wanted, self.length):
+            return None
+        if engine == "llama.cpp" and self._kept():
             return (
                 "its converter does not write this: convert the model as it is, and set the flags"
             )
-        if not same:
-            found = [text for text in read.warnings if text.startswith(engine)]
-            raise InvalidInput(found[0] if found else f"{engine} reads it otherwise")
-        return None
+        found = [text for text in read.warnings if text.startswith(engine)]
+        raise InvalidInput(found[0] if found else f"{engine} reads it otherwise")
 
     def _kept(self) -> bool:
         """Whether llama.cpp reads the layers as they are, so that its flags are all that is set."""
@@ -110,7 +111,11 @@ class Wanted(Record):
 
     def _json(self, engine: str) -> Iterator[str]:
         if self.overrides is None:
-            raise InvalidInput("there is no config whose keys could be set")
+            raise InvalidInput(
+                "a GGUF file has no config.json"
+                if self.given is None
+                else f"{engine} cannot override this rope: edit config.json"
+            )
         setting, length = _JSON_FLAGS[engine]
         yield f"{setting} {shlex.quote(json.dumps(self.overrides))}"
         yield f"{length} {self.length}"

@@ -132,7 +132,10 @@ ANY_NAME: Mapping[str, tuple[str, ...]] = {
 
 LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta", "rope_theta_local", "swa_rope_theta")
 GLOBAL_BASES = ("global_rope_theta", "rope_theta_global", "rope_global_base_freq")
-BASES = ("rope_theta", "rotary_emb_base", "rope_base", "rotary_base", "rope_embedding_base")
+BASES = (
+    *("rope_theta", "rotary_emb_base", "rope_base", "rotary_base", "rope_embedding_base"),
+    "theta",  # LFM2's, which transformers 4 read before rope_theta
+)
 """What the base is called by one code or another: of layers whose window slides, of the others
 where those have one of their own, and of all."""
 
@@ -147,12 +150,14 @@ def _table() -> Mapping[str, Any]:
 class Remote(Record):
     """A rotary family that transformers does not have: where its own code was read.
 
-    ``otherwise`` goes on from the model type where its ``when`` does not hold.
+    ``otherwise`` goes on from the model type where its ``when`` does not hold. ``shorter`` says what
+    its code does in sequences that are shorter than one before, where its base grows with them.
     """
 
     family: Rotary
     evidence: str
     otherwise: str | None = None
+    shorter: str | None = None
 
 
 @cache
@@ -164,7 +169,9 @@ def remotes() -> Mapping[str, Remote]:
     """
     rows = json.loads((files("posenc_cli.configs") / "remote.json").read_text("utf-8"))
     return {
-        name: Remote(Rotary(name, **row["family"]), row["evidence"], row.get("else"))
+        name: Remote(
+            Rotary(name, **row["family"]), row["evidence"], row.get("else"), row.get("shorter")
+        )
         for name, row in rows.items()
     }
 

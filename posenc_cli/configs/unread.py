@@ -47,6 +47,8 @@ _NEUTRAL = {
     "mscale_all_dim": (0, 1),
 }
 """Values that say nothing; those of YaRN's keys, where the rule is another (HunYuan's)."""
+_IDLE = ("offset_alibi",)
+"""Keys that change nothing: a constant added to all biases of BLOOM cancels in the softmax."""
 
 
 _OF_AUDIO = {"musicflamingo": ("rope_parameters",)}
@@ -191,7 +193,12 @@ def _is_mrope(holding: Holding, key: str, value: Any) -> bool:
 
 
 def _is_neutral(_holding: Holding, key: str, value: Any) -> bool:
-    return any(_same(value, neutral) for neutral in _NEUTRAL.get(key, ()))
+    """What no value of says anything, or what this one leaves as it is: an empty list of layers."""
+    return (
+        key in _IDLE
+        or value == []
+        or any(_same(value, neutral) for neutral in _NEUTRAL.get(key, ()))
+    )
 
 
 def _is_unstretched(holding: Holding, key: str, value: Any) -> bool:

@@ -133,6 +133,10 @@ def test_a_model_and_standard_input_are_explained_too(call, posenc, tmp_path):
     assert "--config" not in err
     assert "hint: did you mean 'llama-3.1-8b'?" in err
     assert "is a folder without a config.json" in call("explain", str(tmp_path))[2]
+    mistral = {"dim": 4096, "n_layers": 32, "head_dim": 128, "n_heads": 32, "rope_theta": 1e6}
+    (tmp_path / "params.json").write_text(json.dumps(mistral))
+    status, _, err = call("explain", str(tmp_path))
+    assert (status, "is Mistral's params.json, which posenc does not read" in err) == (2, True)
 
 
 def test_layers_that_are_alike_share_a_table(call, config):

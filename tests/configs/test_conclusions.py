@@ -143,6 +143,18 @@ def test_dynamic_ntk_keeps_the_longest_stretch():
     assert "transformers keeps the longest one until a sequence is shorter" in text
 
 
+def test_dynamic_ntk_is_told_by_the_code_that_is_read():
+    """InternLM2's code never resets inv_freq; sglang stretches once."""
+    rope = {"rope_scaling": {"type": "dynamic", "factor": 2.0}, "max_position_embeddings": 32768}
+    ((text, _),) = of({"model_type": "internlm2", **rope}, ConclusionCode.CONTEXT)
+    assert text.endswith(
+        "its own code keeps the last base that it grew in every shorter sequence after it"
+    )
+    config = {**LLAMA, **rope}
+    found = conclusions(resolve(config, runtime="sglang"), config)
+    assert "the base is that of 65536 positions at every length" in found[0].text
+
+
 @pytest.mark.parametrize("stated", [True, False])
 @pytest.mark.parametrize(
     ("model_type", "neighbours"), [("glm_moe_dsa", True), ("deepseek_v32", False)]

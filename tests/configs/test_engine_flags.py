@@ -8,6 +8,7 @@ import pytest
 from posenc_cli.analysis import cosine_sums
 from posenc_cli.analysis.length_plans import plan_length
 from posenc_cli.configs import library
+from posenc_cli.configs.config import resolve
 
 
 @pytest.fixture(autouse=True)
@@ -100,3 +101,21 @@ def test_llama_cpp_is_given_no_flags_where_its_converter_loses_the_base():
     found = flags("phi-2", 4096, "linear", rope_theta=50_000.0)["llama.cpp"]
     assert found.flags is None
     assert "takes base 10000 and no stretch" in found.remark
+
+
+def test_a_rule_that_an_engine_was_not_read_for_is_named_as_explain_names_it():
+    """vLLM's Qwen2-VL was read, its YaRN was not: explain and plan must not disagree."""
+    assert resolve(library.find("qwen2-vl-7b").config, runtime="vllm").layer().scheme == "mrope"
+    found = flags("qwen2-vl-7b", 131072, "yarn")["vllm"]
+    assert found.remark == (
+        "not checked: what vllm 0.33.0 makes of rope-yarn in qwen2_vl_text was not read in its code"
+    )
+
+
+def test_an_engine_that_refuses_the_config_as_it_is_gets_no_flags():
+    """llama.cpp's Gemma 3 slides in five of six layers, whatever the config says."""
+    found = flags("gemma-3-1b", 262144, "ntk", layer_types=["full_attention"] * 26)
+    assert (found["llama.cpp"].flags, found["llama.cpp"].remark) == (
+        None,
+        "its graph has every sixth layer full, whatever layer_types says",
+    )

@@ -34,6 +34,8 @@ YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 
     [
         (LLAMA, "rotary_emb_base", 500000, 10000),
         (LLAMA, "rope_base", 5e5, 1e4),
+        (LLAMA, "theta", 5e5, 1e4),
+        (LLAMA, "use_rope_layers", [], [0, 1, 0, 1]),
         (LLAMA, "rotary_pct", 1.0, 0.25),
         (LLAMA, "partial_rotary_factor", 1, 0.5),
         (NEOX, "partial_rotary_factor", 0.25, 1.0),
@@ -328,3 +330,8 @@ def test_the_text_model_of_exaone_4_5_is_exaone_4():
     text = {"model_type": "exaone4_5_text", "architectures": ["Exaone4ForCausalLM"], **TEXT}
     found = resolve({"model_type": "exaone4_5", "text_config": {**text, "head_dim": 64}})
     assert (found.model_type, found.defaulted, found.warnings) == ("exaone4", (), ())
+
+
+def test_a_constant_that_bloom_adds_to_every_bias_cancels_in_the_softmax():
+    bloom = {"model_type": "bloom", "n_head": 16, "hidden_size": 1024, "offset_alibi": 100}
+    assert (resolve(bloom).unread, resolve(bloom).warnings) == ((), ())
