@@ -54,7 +54,7 @@ def explain(
         typer.Option(
             "--as",
             metavar="ENGINE",
-            help="read it as vllm, llama.cpp or another engine does; all: where engines part",
+            help="read it as vllm, llama.cpp or another engine does; all: which engines differ",
             show_default=True,
         ),
     ] = TRANSFORMERS,
@@ -86,12 +86,13 @@ def explain(
 ) -> int:
     """Say what a Hugging Face config means, value by value.
 
-    Each value with where it comes from. A config means what transformers 5 makes of it: the
-    warnings say what that leaves out, and what the model type adds. A GGUF file means what
-    llama.cpp makes of it: each value with its key, or DEFAULT where that is absent.
+    Shows each value and its source: the key with the parameter's own name by the object that holds
+    it (rope_scaling), any other by its path. A config is read as transformers 5 reads it; warnings
+    name keys that it ignores and defaults that it uses. A GGUF file is read as llama.cpp reads it:
+    each value with its key, or DEFAULT if the key is absent.
 
-    A summary stands on top: the trained length and what it is stretched to, what multiplies logits,
-    layers without positions, how an indexer pairs, what is not read. Lines with ! are doubtful.
+    The summary comes first: doubtful lines (!), the trained and extended length, what multiplies
+    logits, layers without positions, the indexer's layout, and parts that were not read.
 
     Examples:
       posenc explain config.json
@@ -162,7 +163,7 @@ def _of_all_engines(
     *,
     as_json: bool,
 ) -> Iterator[str]:
-    """Where engines part, as text; as JSON it is printed at once.
+    """Which engines differ, as text; as JSON it is printed at once.
 
     Raises: InvalidInput.
     """
@@ -181,6 +182,7 @@ def _of_all_engines(
         title,
         lambda layers: f"{_which_text(layers)}{_numbers_text(layers.layers)}",
         console.typesetter,
+        compare=f"posenc compare {shlex.quote(source)} --as",
     )
 
 
@@ -278,16 +280,27 @@ def _text(
         for warnings in (resolved.headlines, rest)
     )
     tables = [_group_text(console, group) for group in groups]
-    model_type = console.typesetter.line(f"{name}{resolved.noun} {resolved.model_type}")
-    told = [f"! {line.text}" if line.doubtful else line.text for line in summary]
-    head = [
-        model_type,
-        *(console.paragraph_text(text, indent=2, hanging=4) for text in told),
-    ]
+    doubtful = [f"! {line.text}" for line in summary if line.doubtful]
+    told = [*doubtful, *(line.text for line in summary if not line.doubtful)]
+    head = [console.typesetter.line(f"{name}{_verdict(resolved, len(doubtful))}")]
+    head += [console.paragraph_text(text, indent=2, hanging=4) for text in told]
     next_line = f"  next: {following}"
     fits = len(next_line) <= console.width
     head += [next_line] if fits else ["  next:", console.command_text(following, indent=4)]
     return "\n\n".join(["\n".join(head), *first, *tables, *last])
+
+
+def _verdict(resolved: Resolved, doubts: int) -> str:
+    """What encodes the positions of which model, and how many lines are doubtful."""
+    schemes: dict[str, int] = {}
+    for layers in resolved.layers:
+        schemes[layers.scheme] = schemes.get(layers.scheme, 0) + len(layers.layers)
+    texts = (
+        name + f" in {count} layer{'s' * (count > 1)}" * (len(schemes) > 1 and count > 0)
+        for name, count in schemes.items()
+    )
+    doubtful = f"; {doubts} doubtful line{'s' * (doubts > 1)}" if doubts else ""
+    return f"{resolved.noun} {resolved.model_type}: {', '.join(texts)}{doubtful}"
 
 
 def _group_text(console: Console, group: Sequence[Layers]) -> str:
@@ -296,7 +309,11 @@ def _group_text(console: Console, group: Sequence[Layers]) -> str:
     first = group[0]
     declared = find_scheme(first.scheme).parameters
     rows = [
-        [name, brief_text(param.value, separator=declared[name].rules.separator), param.source]
+        [
+            name,
+            brief_text(param.value, separator=declared[name].rules.separator),
+            param.source.removesuffix(f".{name}").removeprefix("derived: "),
+        ]
         for name, param in first.params.items()
     ]
     lines = [console.paragraph_text(title, hanging=2) for title in titles]
@@ -317,20 +334,20 @@ def _which_text(layers: Layers) -> str:
 
 
 _REMARKS = {
-    "softmax_multiplier": "logits are multiplied by {value} beside the rotation ({source})",
-    "attention_scale": "scores are multiplied by {value} ({source})",
-    "softcap": "scores are capped: {value} · tanh(s / {value}) ({source})",
+    "softmax_multiplier": "logits × {value} by the softmax scale ({source})",
+    "attention_scale": "scores × {value} ({source})",
+    "softcap": "scores capped at {value} · tanh(s / {value}) ({source})",
     "temperature_scale": (
-        "scores are multiplied by 1 + {value} · ln(1 + ⌊{place} / {length}⌋), m the query's "
-        "position ({source})"
+        "scores × (1 + {value} · ln(1 + ⌊{place} / {length}⌋)), m the position of the query "
+        "({source})"
     ),
-    BIAS_TABLES: "tables of biases: {value} ({source})",
+    BIAS_TABLES: "bias tables: {value} ({source})",
     "scaling_type": "scaling type: {value} ({source})",
     "scaling_factor": "scaling factor: {value} ({source})",
     "divisors": "frequencies are divided by {value}",
     "permuted": (
-        "the converter permutes the rows of q and k: columns 2i and 2i + 1 were i and i + n/2 in "
-        "the checkpoint ({source})"
+        "the converter permutes the rows of q and k: dimensions 2i and 2i + 1 were i and i + n/2 "
+        "in the checkpoint ({source})"
     ),
     "window": "window: {value} positions ({source})",
     "first_position": "the first token has position {value}",
@@ -343,13 +360,13 @@ def _remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:
     """What follows from the parameters, a sentence each."""
     values = {name: brief_text(value.value) for name, value in derived.items()}
     if "rotated" in values:
-        yield _turning_text(derived)
+        yield _rotary_dim_text(derived)
     if "attention_factor" in values:
         whole = "beside_slice" not in derived and values.get("rotated") == values.get("head_dim")
         yield (
-            f"cos and sin are multiplied by {values['attention_factor']}, and so "
-            f"{'logits' if whole else 'what the turning columns add to logits'} by "
-            f"{values['logit_multiplier']} ({derived['attention_factor'].source})"
+            f"attention factor: {values['attention_factor']}; logits"
+            f"{'' if whole else ' of the rotated dimensions'} × {values['logit_multiplier']} "
+            f"({derived['attention_factor'].source})"
         )
     offset = derived.get("temperature_offset")
     place = "(m + 1)" if offset and offset.value else "m"
@@ -362,15 +379,14 @@ def _remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:
         yield sentence.format(value=values[name], source=source, place=place, length=length)
 
 
-def _turning_text(derived: Mapping[str, Sourced]) -> str:
-    """How many columns of a head turn; latent attention turns a slice, and has others beside it."""
-    turning, head = derived["rotated"].value, derived["head_dim"].value
+def _rotary_dim_text(derived: Mapping[str, Sourced]) -> str:
+    """How many dimensions of a head rotate; latent attention rotates a slice beside others."""
+    rotated, head = derived["rotated"].value, derived["head_dim"].value
     if "beside_slice" not in derived:
-        return f"{turning} of the {head} columns of a head turn"
+        return f"rotary dim: {rotated} of {head}"
     beside = derived["beside_slice"].value
-    if beside is None:
-        return f"{turning} columns of a head turn, a slice of it"
-    return f"{turning} of the {head + beside} columns of a head turn, a slice of it"
+    of = "" if beside is None else f" of {head + beside}"
+    return f"rotary dim: {rotated}{of}, a slice of the head"
 
 
 def _numbers_text(layers: Sequence[int]) -> str:

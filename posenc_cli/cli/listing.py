@@ -25,7 +25,7 @@ def parameters_text(console: Console, rows: Sequence[Sequence[str]]) -> str:
         for row in rows
     ]
     widest = [max(map(len, column)) for column in zip(*spelled, strict=True)]
-    if sum(widest) + 2 * (len(widest) + 1) <= console.width:
+    if sum(widest) + 3 * (len(widest) - 1) <= console.width:
         return console.table_text(["parameter", "value", "source"], rows)
     lines = []
     for name, value, source in spelled:

@@ -1,4 +1,4 @@
-"""``posenc plan``: what to set for a length that a model was not trained at."""
+"""``posenc plan``: what to set for a context longer than the trained one."""
 
 from __future__ import annotations
 
@@ -93,15 +93,14 @@ def plan(
     ] = (),
     as_json: Json = False,
 ) -> int:
-    """Say what to set for a length, and what that does.
+    """Plan a context extension: settings and side effects.
 
-    Of a model with rotary positions: which pairs never completed a turn in the positions it was
-    trained at, and so show unseen angles later; from which distance on the sum of cosines is
-    negative, which Men et al. (2024) show it must not be, and which of the bases tried keep it from
-    that; and of each recipe its parameters, what it does to the pairs, what it multiplies logits
-    by, and how exact the angles are at that length in float32. The keys to set are in the config's
-    own spelling, and read back to the frequencies planned; beside them stand the flags for vLLM,
-    sglang and llama.cpp. These are necessary conditions, and no promises.
+    Says which recipe to use and which keys of config.json to set, spelled as the config spells
+    them; they read back to the planned frequencies. For each recipe: the frequency pairs that show
+    unseen angles, because their wavelengths are longer than the trained length; what multiplies
+    logits; where the sum of cosines turns negative, which Men et al. (2024) say it must not; and
+    the error of cos and sin in float32. Flags for vLLM, sglang and llama.cpp follow. These are
+    necessary conditions: only running the model tells.
 
     Examples:
       posenc plan --model llama-2-7b --to 16384

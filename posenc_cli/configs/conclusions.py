@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.catalogue import find as find_scheme
 from posenc_cli.configs.diffusion_classes import OF_PIPELINE
 from posenc_cli.configs.families import remotes
 from posenc_cli.positions import range_texts
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
 
 _RATIO = ("rope-yarn", "rope-linear", "rope-ntk")
 """Schemes whose factor is the ratio of two lengths, as that of Llama 3 is not."""
-_PAIRING = {"half": "column i with i + n/2", "interleaved": "columns 2i and 2i + 1"}
 _TOLERATED = 0.02
 """The share by which a stated length may miss a stretched one: some state one token less."""
 _READER = {"GGUF architecture": "llama.cpp does not read"}
@@ -126,33 +127,31 @@ def lengths_of(layers: Layers) -> Lengths:
 
 
 def _context(layers: Layers, model_type: str) -> Conclusion | None:
-    """Trained length → stretched → stated, and whether they fit."""
+    """Trained length → extended → stated, and whether they fit."""
     lengths = lengths_of(layers)
     stated, trained, factor = lengths.stated, lengths.trained, lengths.factor
     context = layers.derived.get("context")
     usual = context is not None and context.source.startswith("default of")
-    said = f"the {context.source}" if context is not None and usual else "stated"
+    said = f"the {context.source} is" if context is not None and usual else "the config states"
     if lengths.reach is not None and trained and factor:
-        return _stretched(trained, factor, stated, said)
+        return _extended(trained, factor, stated, said)
     if stated is None:
         return None
     grid = layers.params.get("grid")
     if grid is not None and grid.source.startswith(OF_PIPELINE):
-        text = f"{stated} positions are the {grid.source}; the config has none"
+        text = f"context: {stated} positions, the {grid.source}; the config has none"
         return Conclusion(ConclusionCode.CONTEXT, text, doubtful=True)
-    if trained == stated:
-        return Conclusion(ConclusionCode.CONTEXT, f"trained at {trained} positions, {_as(said)}")
     if trained:
         times = stated / trained
-        text = f"trained at {trained} positions; {stated} are {said}, {times:g} times as many"
+        text = f"trained on {trained} positions; {said} {stated}" + f" ({times:g}×)" * (times != 1)
         return Conclusion(ConclusionCode.CONTEXT, text, doubtful=times < 1)
-    text = f"{stated} positions are {said}"
+    text = f"context: {stated} positions" + (f" ({context.source})" if context and usual else "")
     if layers.scheme == "rope-dynamic":
         text += f"; {_growth(layers, model_type)}"
     elif factor:
-        text += f", stretched by {factor:g}; the trained are not stated"
-    else:
-        text += ", and nothing is stretched"
+        text += f", RoPE scaled ×{factor:g}; the config does not state the trained length"
+    elif find_scheme(layers.scheme).kind == "rotary":
+        text += ", no RoPE scaling"
     return Conclusion(ConclusionCode.CONTEXT, text)
 
 
@@ -161,59 +160,62 @@ def _growth(layers: Layers, model_type: str) -> str:
     once = layers.params.get("seq_len")
     if once is not None:
         return f"the base is that of {once.value} positions at every length"
-    text = "past them the base grows with the sequence"
+    text = "beyond it the base grows with the sequence"
     own = remotes().get(model_type)
     if own is not None:
         return f"{text}, and its own code {own.shorter}" if own.shorter else text
-    return f"{text}, and transformers keeps the longest one until a sequence is shorter than they"
+    return f"{text}; transformers keeps the largest base until a sequence fits in it again"
 
 
-def _as(said: str) -> str:
-    return "as stated" if said == "stated" else f"which is {said}"
-
-
-def _stretched(trained: int, factor: float, stated: int | None, said: str) -> Conclusion:
+def _extended(trained: int, factor: float, stated: int | None, said: str) -> Conclusion:
     """A trained length, what a factor makes of it, and whether that is what is stated."""
     reach = trained * factor
-    text = f"trained at {trained} positions, stretched by {factor:g} to {reach:g}"
+    text = f"trained on {trained} positions, extended ×{factor:g} to {reach:g}"
+    doubtful = False
     if stated is None:
-        return Conclusion(ConclusionCode.CONTEXT, text)
-    if abs(stated - reach) <= _TOLERATED * reach:
-        return Conclusion(ConclusionCode.CONTEXT, f"{text}, {_as(said)}")
-    if stated < reach:
-        return Conclusion(ConclusionCode.CONTEXT, f"{text}; {stated} are {said}")
-    beyond = f"{text}, but {stated} are {said}: {stated / reach:.3g} times as many"
-    return Conclusion(ConclusionCode.CONTEXT, beyond, doubtful=True)
+        pass
+    elif abs(stated - reach) <= _TOLERATED * reach:
+        text += (
+            " (consistent with the config)" if said.endswith("states") else f" ({said} the same)"
+        )
+    elif stated < reach:
+        text += f"; {said} {stated}"
+    else:
+        text, doubtful = f"{text}, but {said} {stated} ({stated / reach:.3g}×)", True
+    return Conclusion(ConclusionCode.CONTEXT, text, doubtful=doubtful)
 
 
 def _logits(layers: Layers) -> Conclusion | None:
     """What multiplies logits, in all."""
-    derived = layers.derived
-    if "logit_multiplier" not in derived and "softmax_multiplier" not in derived:
+    factors = {
+        name: layers.derived[key].value
+        for name, key in _MULTIPLIERS.items()
+        if key in layers.derived and layers.derived[key].value != 1
+    }
+    if not factors:
         return None
-    turning = derived["logit_multiplier"].value if "logit_multiplier" in derived else 1.0
-    softmax = derived["softmax_multiplier"].value if "softmax_multiplier" in derived else 1.0
-    if turning == softmax == 1:
-        return None
-    whole = "beside_slice" not in derived
-    whose = "logits are" if whole or turning == 1 else "what turning columns add to logits is"
-    text = f"{whose} multiplied by {turning * softmax:.6g} in all"
-    if turning != 1 and softmax != 1:
-        text += f": {turning:.6g} by cos and sin, {softmax:.6g} by the scale of the softmax"
+    partly = "attention factor²" in factors and "beside_slice" in layers.derived
+    text = f"logits{' of the rotated dimensions' if partly else ''} × {prod(factors.values()):.6g}"
+    if len(factors) > 1:
+        text += ": " + ", ".join(f"{value:.6g} by the {name}" for name, value in factors.items())
     else:
-        text += ", by cos and sin" if softmax == 1 else ", by the scale of the softmax"
+        text += f" ({next(iter(factors))})"
     return Conclusion(ConclusionCode.LOGITS, text)
 
 
+_MULTIPLIERS = {"attention factor²": "logit_multiplier", "softmax scale": "softmax_multiplier"}
+"""What multiplies logits, and the derived value of each."""
+
+
 def _indexer(layers: Layers) -> Conclusion | None:
-    """How the indexer of sparse attention pairs columns."""
+    """In which layout the indexer of sparse attention rotates."""
     indexer = layers.derived.get("indexer")
     if indexer is None:
         return None
     own = str(layers.values().get("layout"))
-    text = f"the indexer pairs {_PAIRING[indexer.value]}"
-    text += ", as attention does" if indexer.value == own else f", attention {_PAIRING[own]}"
-    return Conclusion(ConclusionCode.INDEXER, f"{text} ({indexer.source})")
+    also = "as in attention" if indexer.value == own else f"attention's is {own}"
+    text = f"indexer layout: {indexer.value}, {also} ({indexer.source})"
+    return Conclusion(ConclusionCode.INDEXER, text)
 
 
 def _no_positions(resolved: Resolved) -> Iterator[Conclusion]:
@@ -222,7 +224,7 @@ def _no_positions(resolved: Resolved) -> Iterator[Conclusion]:
     if not without:
         return
     if len(without) == len(resolved.layers):
-        yield Conclusion(ConclusionCode.NO_POSITIONS, "no layer is told positions")
+        yield Conclusion(ConclusionCode.NO_POSITIONS, "no layer has a positional encoding")
         return
     numbers = sorted(number for layers in without for number in layers.layers)
     every = sum(len(layers.layers) for layers in resolved.layers)
@@ -239,10 +241,8 @@ def _tempered(layers: Layers) -> Conclusion | None:
     if layers.scheme != "nope" or "temperature_scale" not in layers.derived:
         return None
     scale, every = (layers.derived[f"temperature_{each}"].value for each in ("scale", "length"))
-    text = (
-        f"multiplied by 1 + {scale:g} · ln(1 + ⌊(m + 1) / {every:g}⌋), m the position of the query"
-    )
-    return Conclusion(ConclusionCode.LOGITS, f"logits of layers without positions are {text}")
+    text = f"× (1 + {scale:g} · ln(1 + ⌊(m + 1) / {every:g}⌋)), m the position of the query"
+    return Conclusion(ConclusionCode.LOGITS, f"logits of layers without positions {text}")
 
 
 def _not_read(config: Mapping[str, Any]) -> Iterator[Conclusion]:

@@ -150,8 +150,8 @@ def _table() -> Mapping[str, Any]:
 class Remote(Record):
     """A rotary family that transformers does not have: where its own code was read.
 
-    ``otherwise`` goes on from the model type where its ``when`` does not hold. ``shorter`` says what
-    its code does in sequences that are shorter than one before, where its base grows with them.
+    ``otherwise`` goes on from the model type where its ``when`` does not hold. ``shorter`` says
+    what its code does in sequences shorter than one before, where its base grows with them.
     """
 
     family: Rotary

@@ -1,4 +1,4 @@
-"""Where engines part, for readers and for programs."""
+"""Which engines differ, for readers and for programs."""
 
 from __future__ import annotations
 
@@ -23,31 +23,43 @@ if TYPE_CHECKING:
     from posenc_cli.configs.resolved import Layers
     from posenc_cli.render.typesetting import Typesetter
 
-_OTHERWISE = "run with other layers than the config says, and so not compared"
-_SILENT = "not read, and so not compared"
+_OTHERWISE = "not compared: rotates other layers than the config says"
+_SILENT = "not compared"
 _UNTRACED = "posenc has read no other engine's code for it"
+_REFUSED = "no other engine whose code was read accepts it"
 
 
 def engine_views_text(
-    result: EngineViews, title: str, name: Callable[[Layers], str], typesetter: Typesetter
+    result: EngineViews,
+    title: str,
+    name: Callable[[Layers], str],
+    typesetter: Typesetter,
+    *,
+    compare: str,
 ) -> str:
-    """The verdict, the views of each kind of layers, and which engines do not read the config.
+    """The verdict, the largest difference and what to do; the views that differ, then the others.
 
-    ``name(layers)`` says which layers these are.
+    ``name(layers)`` says which layers these are, ``compare`` is the command that compares one
+    engine, but for its name.
     """
-    head = [typesetter.line(title)]
-    head += [typesetter.paragraph(line, indent=2, hanging=4) for line in _summary(result)]
+    head = [typesetter.paragraph(f"{title}: {_verdict(result)}", hanging=2)]
+    if worst := _worst(result):
+        engine, text = worst
+        head.append(typesetter.paragraph(f"largest difference, {engine}: {text}", indent=2))
+        head.append(f"  next: {compare} {engine}")
     parts = ["\n".join(head)]
     parts += [typesetter.paragraph(f"Warning: {text}", hanging=2) for text in result.own.headlines]
     for kinds in _grouped(result):
         lines = [typesetter.paragraph(name(kind.layers), hanging=2) for kind in kinds]
-        for letter, view in zip(ascii_uppercase, kinds[0].views, strict=False):
+        first, *others = zip(ascii_uppercase, kinds[0].views, strict=False)
+        for letter, view in (*others, first):
             lines += _view_lines(letter, view, result, typesetter)
         parts.append("\n".join(lines))
     for heading, otherwise in ((_OTHERWISE, True), (_SILENT, False)):
         if silent := list(_silent(result, otherwise=otherwise)):
             paragraphs = [typesetter.paragraph(text, indent=2, hanging=4) for text in silent]
             parts.append("\n".join([heading, *paragraphs]))
+    parts.append(typesetter.paragraph(_versions(result), hanging=2))
     return "\n\n".join(parts)
 
 
@@ -70,20 +82,41 @@ def _alike(one: LayerViews, other: LayerViews) -> bool:
     return all(a.engines == b.engines and a.layers.same_encoding(b.layers) for a, b in both)
 
 
-def _summary(result: EngineViews) -> Iterator[str]:
-    having = [reading.runtime for reading in result.readings if reading.resolved]
-    yield "read by " + ", ".join(f"{runtime.name} ({runtime.version})" for runtime in having)
+def _verdict(result: EngineViews) -> str:
+    """Which engines differ from the first, or that none does."""
+    having = [reading.runtime.name for reading in result.readings if reading.resolved]
+    others = [reading.runtime.name for reading in result.readings if reading.otherwise]
+    alike = set(having).intersection(*(kind.views[0].engines for kind in result.kinds))
+    differing = [name for name in having if name not in alike] + others
     if result.agree is None:
         refused = any(each.traced for each in result.readings if not each.resolved)
-        whose = "no other engine whose code was read takes it" if refused else _UNTRACED
-        yield f"{whose}: nothing is compared"
-        return
-    alike = all(len(kind.views) == 1 for kind in result.kinds)
-    verdict = "they agree" if alike else "they part"
-    if others := [each.runtime.name for each in result.readings if each.otherwise]:
-        rest = verdict.replace("they", "the others") if len(having) > 1 else "nothing is compared"
-        verdict = f"they part: other layers in {', '.join(others)}; {rest}"
-    yield f"{verdict} (compared: {', '.join(COMPARED)}; the same within {SAME:g})"
+        return f"{_REFUSED if refused else _UNTRACED}; nothing is compared"
+    if not differing:
+        return f"all {len(having)} engines agree"
+    count = f"{len(differing)} of {len(having) + len(others)} engines differ"
+    return f"{count} from {having[0]}: {', '.join(differing)}"
+
+
+def _worst(result: EngineViews) -> tuple[str, str] | None:
+    """The engine whose frequencies differ most, and how; else the first that differs."""
+    apart = [view for kind in result.kinds for view in kind.views if view.apart is not None]
+    if not apart:
+        return None
+
+    def largest(view: EngineView) -> float:
+        worst = view.apart.worst.difference.worst if view.apart else None
+        return worst.apart if worst else 0.0
+
+    view = max(apart, key=largest)
+    assert view.apart is not None
+    return view.engines[0], next(_numbers(view.apart))
+
+
+def _versions(result: EngineViews) -> str:
+    """Which versions were read, and what of them was compared."""
+    having = [reading.runtime for reading in result.readings if reading.resolved]
+    read = ", ".join(f"{runtime.name} ({runtime.version})" for runtime in having)
+    return f"read by {read}; compared: {', '.join(COMPARED)}, equal within {SAME:g}"
 
 
 def _view_lines(
@@ -106,10 +139,10 @@ def _encoding_text(layers: Layers) -> str:
 
 def _strength(layers: Layers) -> Iterator[str]:
     if "attention_factor" in layers.derived:
-        yield f"cos and sin are multiplied by {layers.derived['attention_factor'].value:.10g}"
+        yield f"attention factor {layers.derived['attention_factor'].value:.10g}"
     if "softmax_multiplier" in layers.derived:
         factor = layers.derived["softmax_multiplier"].value
-        yield f"logits are multiplied by {factor:.10g} beside the rotation"
+        yield f"logits × {factor:.10g} by the softmax scale"
 
 
 def _apart(view: EngineView) -> Iterator[str]:
@@ -147,27 +180,27 @@ def _numbers(apart: RotationComparison) -> Iterator[str]:
     where = f" for {worst.seq_len} positions" if worst.seq_len else ""
     if difference.worst is not None:
         yield (
-            f"{len(difference.pairs)} of {difference.count} pairs turn otherwise than in A{where}, "
-            f"by up to × {factor_text(difference.worst.apart)} (pair {difference.worst.index})"
+            f"{len(difference.pairs)} of {difference.count} frequencies differ{where}, by up to "
+            f"×{factor_text(difference.worst.apart)} (pair {difference.worst.index})"
         )
     elif apart.goes_on:
-        yield "no pair turns otherwise than in A at the lengths compared; others were not"
+        yield "frequencies equal A's at the compared lengths; other lengths were not compared"
     else:
-        yield "every pair turns as in A"
+        yield "every frequency equals A's"
     if not difference.within(SAME) and difference.scales[0] != difference.scales[1]:
         first, own = difference.scales
-        yield f"cos and sin are multiplied by {own:.10g}{where}, not {first:.10g}"
+        yield f"attention factor {own:.10g}{where}, not {first:.10g}"
     if not apart.same_softmax:
         first, own = apart.softmax_factors
-        yield f"logits are multiplied by {own:.10g} beside the rotation, not {first:.10g}"
+        yield f"logits × {own:.10g} by the softmax scale, not × {first:.10g}"
     if not difference.alike or not apart.same_axes:
-        yield "the columns that turn together, or the axes they follow, differ"
+        yield "the layout, or the axes that pairs follow, differs"
     if equal := [
         str(length.seq_len)
         for length in apart.lengths
         if length.seq_len and length.difference.within(SAME)
     ]:
-        yield f"as A for sequences of {', '.join(equal)} positions"
+        yield f"equal to A for sequences of {', '.join(equal)} positions"
 
 
 def _reasons(view: EngineView, result: EngineViews) -> Iterator[str]:
@@ -206,7 +239,7 @@ def _silent(result: EngineViews, *, otherwise: bool) -> Iterator[str]:
         for reading in result.readings
         if reading.resolved is None and not reading.traced and not otherwise
     ]:
-        yield f"{', '.join(names)}: what the code makes of this was not read, and is not guessed"
+        yield f"{', '.join(names)}: posenc has not read how the code reads this model"
 
 
 def engine_views_fields(result: EngineViews) -> dict[str, Any]:

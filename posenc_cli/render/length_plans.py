@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.requirements import Judgement
     from posenc_cli.render.typesetting import Typesetter
 
-CAVEAT = "Necessary conditions, no promises: only running the model tells."
+CAVEAT = "These are necessary conditions: only running the model tells."
 _SHOWN_INTERVALS = 3
 _DIGITS = 9
 """Letters of a base in the table, so that its row stays one line of 80."""
@@ -144,27 +144,24 @@ def plan_text(
     recipe: str | None = None,
     height: int | None = None,
 ) -> str:
-    """A plan for a person, with the keys and flags of one ``recipe``.
+    """A plan for a person: what to set, why, the keys; the recipes; notes and engines' flags.
 
-    Where none is named, they are left out if there is no room for them in a ``height`` of lines.
+    Where no ``recipe`` is named, notes and flags are left out if a ``height`` of lines has no room.
     """
-    first, *rest = (typesetter.paragraph(line, hanging=2) for line in _head(planned))
-    lines = [typesetter.marked(first, r"\A\S+", "bold"), *rest]
+    first, *rest = (typesetter.paragraph(line, hanging=2) for line in _head(planned, recipe))
+    lines = [typesetter.marked(first, r"\A[^:]+", "bold"), *rest]
     required = [typesetter.paragraph(_judgement_line(each), hanging=2) for each in judgements]
     if isinstance(planned, NoPlan):
         return "\n".join([*lines, *required])
     shown = shown_recipe(planned, recipe)
     rows = [own for own in planned.recipes if recipe is None or own.name in (AS_IS, recipe)]
-    lines.append(_table(rows, typesetter))
-    lines += map(typesetter.paragraph, _legend(planned, rows))
-    if recipe is None:
-        lines += map(typesetter.paragraph, _left_out(planned))
-    if shown is None:
-        return "\n".join([*lines, *required])
-    settings = ["", *_settings(shown, typesetter), *required]
-    if recipe is None and height is not None and _count([*lines, *settings]) > height:
-        settings = [f"--recipe {shown.name} prints the keys to set, and the flags.", *required]
-    return "\n".join([*lines, *settings])
+    lines += [_table(rows, typesetter), *required]
+    notes = [typesetter.paragraph(note) for note in _notes(planned, rows, recipe)]
+    notes += [] if shown is None else ["", *_flags(shown, typesetter)]
+    if recipe is None and height is not None and _count([*lines, *notes]) > height:
+        named = shown.name if shown else AS_IS
+        notes = [f"{CAVEAT} Notes, and flags for engines: --recipe {named}."]
+    return "\n".join([*lines, *notes])
 
 
 def _count(lines: Sequence[str]) -> int:
@@ -180,74 +177,83 @@ def shown_recipe(planned: LengthPlan, name: str | None) -> Recipe | None:
     return by_name[_PREFERRED if _PREFERRED in others else others[0]] if others else None
 
 
-def _head(planned: LengthPlan | NoPlan) -> Iterator[str]:
+def _head(planned: LengthPlan | NoPlan, recipe: str | None) -> Iterator[str]:
+    """The verdict, the number that it rests on, and what to set."""
     kind = f" ({planned.layer_type})" if planned.layer_type else ""
     if isinstance(planned, NoPlan):
-        fits = {True: "it fits", False: "it does not fit", None: "nothing to set"}[planned.fits]
-        yield f"{planned.model_type}{kind}, {planned.scheme}, to {planned.to}: {fits}"
+        fits = {True: "fit", False: "do not fit", None: "need no setting"}[planned.fits]
+        yield f"{planned.model_type}{kind}, {planned.scheme}: {planned.to} positions {fits}"
         yield planned.reason
         return
-    trained, to, context = planned.trained, planned.to, planned.lengths.context
-    known = "trained at" if planned.told else "states"
-    noun = "position" if trained == 1 else "positions"
-    text = f"{planned.model_type}{kind}: {known} {trained} {noun}, base {planned.base:g}"
-    if context is not None and context != trained:
-        text += f"; the config is for {context}"
-    yield f"{text}; to {to}, {_times(to / trained)}"
-    if not planned.longer:
-        yield "Nothing is to be set: the config is for as many."
-    yield _turned(planned)
+    shown = shown_recipe(planned, recipe)
+    lengths = f"{'trained on' if planned.told else 'the config states'} {planned.trained}"
+    if planned.lengths.context not in (None, planned.trained):
+        lengths += f", extended to {planned.lengths.context}"
+    if not planned.longer or shown is None:
+        todo = "no recipe" if planned.longer else "set nothing"
+    else:
+        todo = "unchanged" if shown.name == AS_IS else f"set {shown.name}, {_set_text(shown)},"
+    yield f"{planned.model_type}{kind}: {todo} for {planned.to} positions ({lengths})"
+    yield _unseen(planned, shown)
+    if shown is not None and shown.config:
+        yield f"next: set in config.json {json.dumps(shown.config)}"
+
+
+def _unseen(planned: LengthPlan, shown: Recipe | None) -> str:
+    """How many pairs show unseen angles, as the config is and as it is to be."""
+    as_is, never = planned.recipes[0], planned.never_turned
+    if not never:
+        return f"all {planned.pairs} pairs complete a period in {planned.trained} positions"
+    which = f"{len(never)} of {planned.pairs} pairs ({', '.join(range_texts(never))})"
+    text = f"{which} have wavelengths longer than {planned.trained} positions; as is, "
+    start = as_is.unseen_from
+    text += "no angle is unseen" if start is None else f"angles are unseen from position {start}"
+    if shown is not None and shown.name != AS_IS:
+        text += f", with {shown.name} " + (
+            "none" if shown.unseen_from is None else f"from {shown.unseen_from}"
+        )
+    return text
+
+
+def _notes(planned: LengthPlan, rows: Sequence[Recipe], recipe: str | None) -> Iterator[str]:
+    """What no column of the table says."""
     yield _sum(planned)
     if planned.bases is not None:
         yield _bases_line(planned.bases)
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:.4g} times as many" if ratio > 1 else "within them"
-
-
-def _turned(planned: LengthPlan) -> str:
-    never = planned.never_turned
-    if not never:
-        count = f"{planned.pairs} of {planned.pairs} pairs"
-        return f"{count} completed a turn in {planned.trained}: no angle is unseen."
-    text = (
-        f"{len(never)} of {planned.pairs} pairs ({', '.join(range_texts(never))}) never completed "
-        f"a turn in {planned.trained}"
+    for row in rows:
+        if row.scheme == "rope-llama3":
+            yield _bend(row)
+    rounded = planned.recipes[0].errors["bfloat16"]
+    yield (
+        f"Unseen: pairs with unseen angles. Error: the largest of cos and sin at position "
+        f"{planned.to - 1}; in bfloat16 {rounded:.1g}."
     )
-    start = planned.recipes[0].unseen_from
-    return f"{text}: unseen angles from {start}." if start else f"{text}; none shows unseen angles."
+    if recipe is None:
+        yield from _left_out(planned)
+    yield CAVEAT
 
 
 def _sum(planned: LengthPlan) -> str:
     found, whole = planned.negative_from, planned.negative_with_rest
-    text = "Sum of cosines (Men et al. 2024): "
+    text = "Sum: of the cosines of all pairs, which should stay ≥ 0 (Men et al. 2024); as is, "
     if found is None:
-        return f"{text}not negative at any distance below {planned.to}."
-    text += f"first negative at distance {found}"
+        return f"{text}it does below distance {planned.to}."
+    text += f"it is negative from distance {found}"
     if planned.at_rest:
-        rest = "never" if whole is None else f"at {whole}"
-        text += f"; with the {planned.at_rest} pairs of the head that rest {rest}"
+        rest = "never" if whole is None else f"from {whole}"
+        text += f", with the {planned.at_rest} unrotated pairs {rest}"
     return f"{text}."
 
 
 def _bases_line(bases: QualifyingBases) -> str:
     count = sum(interval.count for interval in bases.intervals)
-    tried = (
-        f"Of {bases.tried} bases tried from {bases.low:g} to {bases.high:g} "
-        f"({bases.per_decade} a decade)"
-    )
+    tried = f"of {bases.tried} bases tried from {bases.low:g} to {bases.high:g} keep the sum ≥ 0"
     if not count:
-        return f"{tried} all make it so."
+        return f"None {tried}."
     shown = [_interval(interval) for interval in bases.intervals[:_SHOWN_INTERVALS]]
-    rest = len(bases.intervals) - len(shown)
-    if rest:
-        shown = [*shown[:-1], *(["…"] if rest > 0 else []), _interval(bases.intervals[-1])]
-    noun = "interval" if len(bases.intervals) == 1 else "intervals"
-    return (
-        f"{tried} {count} never make it so, in {len(bases.intervals)} {noun}: "
-        f"{', '.join(shown)}. Nothing is said of what lies between two."
-    )
+    if len(bases.intervals) > len(shown):
+        shown[-1:] = ["…", _interval(bases.intervals[-1])]
+    return f"{count} {tried}: {', '.join(shown)}; bases between were not tried."
 
 
 def _interval(interval: BaseInterval) -> str:
@@ -255,25 +261,24 @@ def _interval(interval: BaseInterval) -> str:
 
     >>> from posenc_cli.analysis.cosine_sums import BaseInterval
     >>> _interval(BaseInterval(4293.51, 4293.51, 1, 4216.97, 4371.44))
-    '4293.51 alone'
+    '4293.51'
     """
     if interval.count == 1:
-        return f"{interval.first:.6g} alone"
+        return f"{interval.first:.6g}"
+    if interval.above is None:
+        return f"every one tried from {interval.first:.6g} up"
     return f"{interval.first:.6g} to {interval.last:.6g}"
 
 
 def _table(recipes: Sequence[Recipe], typesetter: Typesetter) -> str:
-    columns = ["recipe", "set", "pairs", "step", "logits", "unseen", "negative", "float32"]
+    columns = ["recipe", "set", "logits ×", "unseen pairs", "sum < 0 at", "float32 error"]
     return typesetter.table(columns, [_row(recipe) for recipe in recipes])
 
 
 def _row(recipe: Recipe) -> list[str]:
-    pairs = recipe.pairs
     return [
         recipe.name,
         _set_text(recipe),
-        f"{pairs.kept}/{pairs.blended}/{pairs.interpolated}",
-        f"{recipe.step:.3g}",
         f"{recipe.logit_multiplier:.4g}",
         str(len(recipe.unseen)),
         "never" if recipe.negative_from is None else str(recipe.negative_from),
@@ -291,22 +296,6 @@ def _set_text(recipe: Recipe) -> str:
     return f"factor {recipe.params['factor']:.5g}"
 
 
-def _legend(planned: LengthPlan, rows: Sequence[Recipe]) -> Iterator[str]:
-    """What the columns of the table are, and of its ``rows`` what no column says."""
-    last = planned.to - 1
-    rounded = planned.recipes[0].errors["bfloat16"]
-    times = max(1.0, planned.to / planned.trained)
-    yield (
-        f"pairs: kept/slowed/slowed by {times:.4g} or more; step: radians a position of the "
-        "fastest; logits: times; unseen: pairs with unseen angles; negative: the sum first is; "
-        f"float32: largest error of cos and sin at {last}, in bfloat16 {rounded:.1g}."
-    )
-    for recipe in rows:
-        if recipe.scheme == "rope-llama3":
-            yield _bend(recipe)
-    yield CAVEAT
-
-
 def _bend(recipe: Recipe) -> str:
     """Which pairs Llama 3's rule keeps and slows, which no column of the table says."""
     few, many, first = (
@@ -314,8 +303,8 @@ def _bend(recipe: Recipe) -> str:
         for name in ("low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
     )
     return (
-        f"{recipe.name}: pairs that turn over {many} times in {first} positions are kept, under "
-        f"{few} slowed by the factor {recipe.params['factor']:.5g}, the others in between."
+        f"{recipe.name}: pairs of more than {many} periods in {first} positions are kept, of fewer "
+        f"than {few} divided by {recipe.params['factor']:.5g}, the others in between."
     )
 
 
@@ -329,11 +318,8 @@ def _left_out(planned: LengthPlan) -> Iterator[str]:
         yield f"Not planned: {'; '.join(texts)}."
 
 
-def _settings(recipe: Recipe, typesetter: Typesetter) -> Iterator[str]:
-    """What to set for a recipe: in the config, and by the flags of engines."""
-    if recipe.config is not None:
-        text = json.dumps(recipe.config) if recipe.config else "nothing"
-        yield typesetter.line(f"{recipe.name}, config.json: {text}")
+def _flags(recipe: Recipe, typesetter: Typesetter) -> Iterator[str]:
+    """The flags by which engines override the config."""
     for setting in recipe.engines:
         name = f"{recipe.name}, {setting.engine}"
         if setting.flags is None:

@@ -32,20 +32,41 @@ def config(tmp_path):
     return "config.json"
 
 
-def test_a_plan_fits_one_screen_and_says_what_to_set(call, config):
+def test_a_plan_opens_with_what_to_set_why_and_the_keys(call, config):
     status, out, err = call("plan", "--config", config, "--to", "1024")
     assert (status, err) == (0, "")
-    assert out.splitlines()[0].startswith("llama: states 256 positions, base 10000; to 1024")
-    assert "no promises" in out
+    assert out.startswith(
+        "llama: set yarn, factor 4, for 1024 positions (the config states 256)\n"
+        "19 of 32 pairs (13–31) have wavelengths longer than 256 positions; as is, angles\n"
+        "  are unseen from position 256, with yarn none\n"
+        'next: set in config.json {"rope_scaling": {"rope_type": "yarn", "factor": 4.0,\n'
+        '  "original_max_position_embeddings": 256}, "max_position_embeddings": 1024}\nrecipe '
+    )
+    assert "necessary conditions: only running the model tells" in out
     assert "--rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 256" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_the_rule_of_llama3_is_told_in_turns(call, config):
+def test_a_length_within_the_context_needs_no_setting(call, config):
+    out = call("plan", "--config", config, "--to", "256")[1]
+    assert out.startswith("llama: set nothing for 256 positions (the config states 256)\n")
+    assert "next:" not in out
+
+
+def test_the_bases_that_qualify_are_named_by_their_ends(call, config):
+    asked = json.loads(call("plan", "--config", config, "--to", "1024", "--json")[1])["bases"]
+    last = asked["intervals"][-1]
+    assert last["above"] is None
+    said = " ".join(call("plan", "--config", config, "--to", "1024")[1].split())
+    assert f"{asked['qualify']} of {asked['tried']} bases tried from 100 to 1e+10 keep the" in said
+    assert f"every one tried from {last['first']:.6g} up; bases between were not tried." in said
+
+
+def test_the_rule_of_llama3_is_told_in_periods(call, config):
     _, out, _ = call("plan", "--config", config, "--to", "1024")
     said = " ".join(out.split())
-    assert "llama3: pairs that turn over 4 times in 256 positions are kept" in said
-    assert "under 1 slowed by the factor 4, the others in between." in said
+    assert "llama3: pairs of more than 4 periods in 256 positions are kept, of fewer than 1" in said
+    assert "1 divided by 4, the others in between." in said
 
 
 @pytest.mark.parametrize("recipe", ["linear", "yarn"])
@@ -177,10 +198,11 @@ def test_a_head_wider_than_any_is_refused(call, tmp_path):
     assert "8192 columns; at most 4096" in err
 
 
-def test_keys_and_flags_wait_where_the_screen_is_short():
+def test_notes_and_flags_wait_where_the_screen_is_short():
     planned, _ = plan_length(CONFIG, 1024, name="config.json")
     short = plan_text(planned, [], Typesetter(), height=23)
-    assert "--recipe yarn prints the keys to set" in short
+    assert "Notes, and flags for engines: --recipe yarn." in " ".join(short.split())
+    assert '"rope_type": "yarn"' in short
     assert short.count("\n") < 23
     assert "--hf-overrides" not in short
     assert "--hf-overrides" in plan_text(planned, [], Typesetter(), height=50)

@@ -40,7 +40,13 @@ def of_model(name):
 
 
 def text(result):
-    return engine_views_text(result, "title", lambda layers: str(layers.layer_type), Typesetter())
+    return engine_views_text(
+        result,
+        "title",
+        lambda layers: str(layers.layer_type),
+        Typesetter(),
+        compare="posenc compare config.json --as",
+    )
 
 
 def engines(result):
@@ -58,7 +64,7 @@ def test_engines_that_compute_the_same_share_a_view():
 def test_a_view_apart_says_which_parameter_how_many_pairs_and_where_that_is_read():
     shown = text(of_model("gpt-oss-20b"))
     assert "truncate true, not false" in shown
-    assert "9 of 32 pairs turn otherwise than in A, by up to × 1.763 (pair 17)" in shown
+    assert "9 of 32 frequencies differ, by up to ×1.763 (pair 17)" in shown
     assert "ggml-org/llama.cpp/pull/17945" in shown
     assert max(map(len, shown.splitlines())) <= 80
 
@@ -84,7 +90,7 @@ def test_amplitude_alone_sets_engines_apart():
     apart = next(view for view in result.kinds[0].views if "llama.cpp" in view.engines).apart
     assert not apart.worst.difference.pairs
     assert apart.worst.difference.scales == pytest.approx((1.5, 1.1386294361), rel=SAME * 1e3)
-    assert "cos and sin are multiplied by 1.138629436, not 1.5" in text(result)
+    assert "attention factor 1.138629436, not 1.5" in text(result)
 
 
 def test_a_choice_by_length_is_compared_on_both_sides_of_its_switch():
@@ -96,7 +102,7 @@ def test_a_choice_by_length_is_compared_on_both_sides_of_its_switch():
     assert by_engine["vllm"] is not by_engine["transformers"]
     shown = text(result)
     assert "seq_len 4096, whatever the length" in shown
-    assert "as A for sequences of 4096 positions" in shown
+    assert "equal to A for sequences of 4096 positions" in shown
 
 
 def test_a_rule_that_goes_on_is_not_said_to_be_the_same_after_some_lengths():
@@ -113,16 +119,14 @@ def test_an_engine_whose_code_was_not_read_is_named_and_not_compared():
     assert result.agree is None
     assert engines(result) == [[("transformers",)]]
     shown = text(result)
-    assert "posenc has read no other engine's code for it: nothing is compared" in " ".join(
+    assert "posenc has read no other engine's code for it; nothing is compared" in " ".join(
         shown.split()
     )
     assert "no other engine reads it" not in shown
     assert "agree" not in shown
     others = {reading.runtime.name for reading in result.readings if not reading.traced}
     assert others == {*RUNTIMES} - {"transformers"}
-    assert f"{', '.join(list(RUNTIMES)[1:])}: what the code makes of this was" in " ".join(
-        shown.split()
-    )
+    assert f"{', '.join(list(RUNTIMES)[1:])}: posenc has not read how" in " ".join(shown.split())
 
 
 def test_an_engine_that_cannot_read_a_config_says_why():
@@ -238,7 +242,7 @@ def test_engines_that_do_not_have_a_model_are_not_said_to_read_it():
 def test_transformers_is_not_said_to_read_a_type_that_it_does_not_have(model_type, reader, warning):
     result = views(config(model_type))
     shown = " ".join(text(result).split())
-    assert f"read by {reader} " in shown
+    assert f"read by {reader}; " in shown
     assert "transformers (" not in shown
     assert f"Warning: model type {model_type}" in shown.replace("'my_llama'", "my_llama")
     assert warning in shown
@@ -252,7 +256,7 @@ def test_an_engine_that_rotates_other_layers_than_the_config_says_does_not_agree
     result = views({**usual, "no_rope_layers": [0, 0, 0, 1]})
     assert result.agree is False
     shown = " ".join(text(result).split())
-    assert "they part: other layers in llama.cpp; the others agree" in shown
+    assert "engines differ from transformers: llama.cpp" in shown
     assert (
         "llama.cpp: its graph leaves every fourth layer unturned, whatever no_rope_layers says"
         in shown

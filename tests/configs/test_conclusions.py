@@ -23,15 +23,15 @@ def of(config, code):
 @pytest.mark.parametrize(
     ("stated", "ending", "doubtful"),
     [
-        (32768, "to 32768, as stated", False),
-        (32767, "to 32768, as stated", False),
-        (8192, "to 32768; 8192 are stated", False),
-        (131072, "to 32768, but 131072 are stated: 4 times as many", True),
+        (32768, "to 32768 (consistent with the config)", False),
+        (32767, "to 32768 (consistent with the config)", False),
+        (8192, "to 32768; the config states 8192", False),
+        (131072, "to 32768, but the config states 131072 (4×)", True),
     ],
 )
 def test_a_stated_length_is_held_against_the_stretched_one(stated, ending, doubtful):
     config = {**LLAMA, "max_position_embeddings": stated, "rope_scaling": YARN}
-    start = "trained at 8192 positions, stretched by 4 "
+    start = "trained on 8192 positions, extended ×4 "
     assert of(config, ConclusionCode.CONTEXT) == [(start + ending, doubtful)]
 
 
@@ -39,27 +39,29 @@ def test_a_length_that_is_stated_as_it_was_trained_is_not_called_so_many_times_a
     llama3 = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
     llama3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
     config = {**LLAMA, "max_position_embeddings": 8192, "rope_scaling": llama3}
-    assert of(config, ConclusionCode.CONTEXT) == [("trained at 8192 positions, as stated", False)]
+    assert of(config, ConclusionCode.CONTEXT) == [
+        ("trained on 8192 positions; the config states 8192", False)
+    ]
 
 
 def test_a_factor_that_is_no_ratio_of_lengths_is_not_read_as_one():
     llama3 = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
     llama3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
     config = {**LLAMA, "max_position_embeddings": 131072, "rope_scaling": llama3}
-    text = "trained at 8192 positions; 131072 are stated, 16 times as many"
+    text = "trained on 8192 positions; the config states 131072 (16×)"
     assert of(config, ConclusionCode.CONTEXT) == [(text, False)]
     short = {**config, "max_position_embeddings": 4096}
     assert of(short, ConclusionCode.CONTEXT) == [
-        ("trained at 8192 positions; 4096 are stated, 0.5 times as many", True)
+        ("trained on 8192 positions; the config states 4096 (0.5×)", True)
     ]
 
 
 def test_what_is_not_stretched_is_said_to_be_so():
-    text = "32768 positions are stated, and nothing is stretched"
+    text = "context: 32768 positions, no RoPE scaling"
     assert of(LLAMA, ConclusionCode.CONTEXT) == [(text, False)]
     assert of(LLAMA, ConclusionCode.LOGITS) == []
     linear = {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 4.0}}
-    text = "32768 positions are stated, stretched by 4; the trained are not stated"
+    text = "context: 32768 positions, RoPE scaled ×4; the config does not state the trained length"
     assert of(linear, ConclusionCode.CONTEXT) == [(text, False)]
 
 
@@ -68,25 +70,25 @@ def test_logits_are_multiplied_by_all_factors_together():
     both = {"rope_type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096}
     config = {"model_type": "deepseek_v3", **DEEPSEEK}
     config["rope_scaling"] = {**both, "mscale": 1.0, "mscale_all_dim": 1.0}
-    text = "logits are multiplied by 1.87385 in all, by the scale of the softmax"
+    text = "logits × 1.87385 (softmax scale)"
     assert of(config, ConclusionCode.LOGITS) == [(text, False)]
     config["rope_scaling"] = {**both, "mscale": 1.0, "mscale_all_dim": 0.5}
     text = (
-        "what turning columns add to logits is multiplied by 1.87385 in all: 1.33569 by cos and "
-        "sin, 1.40291 by the scale of the softmax"
+        "logits of the rotated dimensions × 1.87385: 1.33569 by the attention factor², 1.40291 by "
+        "the softmax scale"
     )
     assert of(config, ConclusionCode.LOGITS) == [(text, False)]
     plain = {**LLAMA, "rope_scaling": YARN}
-    text = "logits are multiplied by 1.29648 in all, by cos and sin"
+    text = "logits × 1.29648 (attention factor²)"
     assert of(plain, ConclusionCode.LOGITS) == [(text, False)]
 
 
 def test_an_indexer_that_pairs_otherwise_is_told():
     """As modeling_deepseek_v32.py and modeling_glm_moe_dsa.py of transformers 5.23 turn it."""
-    apart = "the indexer pairs column i with i + n/2, attention columns 2i and 2i + 1"
+    apart = "indexer layout: half, attention's is interleaved"
     found = of({"model_type": "deepseek_v32", **DEEPSEEK}, ConclusionCode.INDEXER)
     assert found == [(f"{apart} (default of deepseek_v32)", False)]
-    alike = "the indexer pairs columns 2i and 2i + 1, as attention does"
+    alike = "indexer layout: interleaved, as in attention"
     found = of({"model_type": "glm_moe_dsa", **DEEPSEEK}, ConclusionCode.INDEXER)
     assert found == [(f"{alike} (default of glm_moe_dsa)", False)]
 
@@ -114,7 +116,7 @@ def test_doubts_are_told_with_their_keys():
 
 def test_llama_4_multiplies_logits_of_layers_without_positions_by_the_query():
     llama4 = {"model_type": "llama4_text", "num_hidden_layers": 4}
-    told = "logits of layers without positions are multiplied by 1 + {} · ln(1 + ⌊(m + 1) / {}⌋)"
+    told = "logits of layers without positions × (1 + {} · ln(1 + ⌊(m + 1) / {}⌋))"
     of_query = ", m the position of the query"
     assert of(llama4, ConclusionCode.LOGITS) == [(told.format(0.1, 8192) + of_query, False)]
     own = {"attn_scale": 0.2, "floor_scale": 4096}
@@ -126,13 +128,11 @@ def test_llama_4_multiplies_logits_of_layers_without_positions_by_the_query():
 
 def test_a_length_that_no_key_states_is_called_the_default():
     of_type = of({"model_type": "nomic_bert"}, ConclusionCode.CONTEXT)
-    assert of_type == [
-        ("2048 positions are the default of nomic_bert, and nothing is stretched", False)
-    ]
+    assert of_type == [("context: 2048 positions (default of nomic_bert), no RoPE scaling", False)]
     config = {key: value for key, value in LLAMA.items() if key != "max_position_embeddings"}
     stretched = {**YARN, "factor": 2.0, "original_max_position_embeddings": 1024}
     ((text, _),) = of({**config, "rope_scaling": stretched}, ConclusionCode.CONTEXT)
-    assert text.endswith("stretched by 2 to 2048, which is the default of llama")
+    assert text.endswith("extended ×2 to 2048 (the default of llama is the same)")
 
 
 def test_dynamic_ntk_keeps_the_longest_stretch():
@@ -140,7 +140,7 @@ def test_dynamic_ntk_keeps_the_longest_stretch():
     ((text, _),) = of(
         {**LLAMA, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, ConclusionCode.CONTEXT
     )
-    assert "transformers keeps the longest one until a sequence is shorter" in text
+    assert "transformers keeps the largest base until a sequence fits in it again" in text
 
 
 def test_dynamic_ntk_is_told_by_the_code_that_is_read():
