@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_origin
 import typer
 
 from posenc_cli import positions
-from posenc_cli.cli.completers import setting_texts
+from posenc_cli.cli.completers import model_names, setting_texts
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
 from posenc_cli.files.atomic import STANDARD_OUTPUT, preflight
 from posenc_cli.formulas.tables import ROTARY_TABLES
@@ -19,6 +19,8 @@ from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from posenc_cli.files.gguf import GGUFHeader
 
 
 ENCODING, OWN, EVERY_COMMANDS = "Encoding", "Options", "General"
@@ -201,6 +203,49 @@ class OptionGroup(Record):
             for name in cls._names
             if get_origin(hints[name]) is Annotated
         }
+
+
+class ModelChoice(OptionGroup):
+    """The one model or config that a command is about."""
+
+    heading = ENCODING
+
+    model: Annotated[
+        str | None,
+        option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            autocompletion=model_names,
+            help="a model that posenc models lists",
+        ),
+    ] = None
+    config: Annotated[
+        str | None,
+        option(
+            "--config",
+            metavar="FILE",
+            help="a Hugging Face config.json, its folder, or - (stdin)",
+        ),
+    ] = None
+
+    def read(self) -> tuple[str, Mapping[str, Any] | GGUFHeader]:
+        """The name, and what its config holds.
+
+        Raises: InvalidInput where both options are given, or none; Unavailable.
+        """
+        from posenc_cli.configs.config import read_config
+        from posenc_cli.configs.library import find
+
+        if self.model is not None and self.config is not None:
+            raise InvalidInput("--model and --config: give one of them")
+        if self.model is not None:
+            return self.model, find(self.model).config
+        if self.config is not None:
+            return self.config, read_config(self.config)
+        raise InvalidInput(
+            "--model or --config: one of them is needed", hint="posenc models lists the models"
+        )
 
 
 class OutputOptions(OptionGroup):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Any
 
-from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
     ENCODING,
     Json,
+    ModelChoice,
     Setting,
     option,
     settings_of,
@@ -29,26 +29,7 @@ def _requirements(flag: str, text: str) -> Any:
 def plan(
     console: Console,
     *,
-    model: Annotated[
-        str | None,
-        option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            autocompletion=model_names,
-            help="a model that posenc models lists",
-            rich_help_panel=ENCODING,
-        ),
-    ] = None,
-    config: Annotated[
-        str | None,
-        option(
-            "--config",
-            metavar="FILE",
-            help="a Hugging Face config.json, its folder, a GGUF file, or - (stdin)",
-            rich_help_panel=ENCODING,
-        ),
-    ] = None,
+    model: ModelChoice,
     layer_type: Annotated[
         str | None,
         option(
@@ -99,8 +80,8 @@ def plan(
     them; they read back to the planned frequencies. For each recipe: the frequency pairs that show
     unseen angles, because their wavelengths are longer than the trained length; what multiplies
     logits; where the sum of cosines turns negative, which Men et al. (2024) say it must not; and
-    the error of cos and sin in float32. Flags for vLLM, sglang and llama.cpp follow. These are
-    necessary conditions: only running the model tells.
+    the error of cos and sin in float32. Flags for vLLM, sglang and llama.cpp follow (for a GGUF
+    file, those of llama.cpp alone). These are necessary conditions: only running the model tells.
 
     Examples:
       posenc plan --model llama-2-7b --to 16384
@@ -109,26 +90,14 @@ def plan(
       posenc plan --config config.json --to 131072 --require "context>=131072"
       posenc plan --model llama-2-7b --to 8192 --require "yarn.unseen<=0,negative-from>=1024"
     """
-    flags = {"--model": model, "--config": config}
-    named = [(flag, text) for flag, text in flags.items() if text is not None]
-    if len(named) != 1:
-        raise InvalidInput(
-            "--model and --config: give one of them"
-            if named
-            else "--model or --config: one of them is needed",
-            hint=None if named else "posenc models lists the models",
-        )
     if to is None:
         raise InvalidInput("--to: is missing: how many positions the model is to run at")
     from posenc_cli.analysis.length_plans import plan_length
     from posenc_cli.analysis.planner import LengthPlan
     from posenc_cli.checks.plan_requirements import plan_judgements
-    from posenc_cli.configs.config import read_config
-    from posenc_cli.configs.library import find
     from posenc_cli.render.length_plans import plan_fields, plan_text
 
-    ((flag, name),) = named
-    content = find(name).config if flag == "--model" else read_config(name)
+    name, content = model.read()
     with steps_shown(console, "bases") as progress:
         planned, resolved = plan_length(
             content,
@@ -148,7 +117,11 @@ def plan(
             raise InvalidInput(
                 f"--recipe {abbreviated(recipe)}: "
                 + (why or f"the recipes here are {', '.join(names)}")
-                + (", for nothing is to be stretched" if len(names) == 1 and not why else ""),
+                + (
+                    ", since the config is already for this length"
+                    if len(names) == 1 and not why
+                    else ""
+                ),
                 hint=None if why else nearest(recipe, names),
             )
     judged = plan_judgements(planned, require)

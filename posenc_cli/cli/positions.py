@@ -6,9 +6,8 @@ import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.budget import LISTED_VALUES, check_size
-from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import ENCODING, Json, option, whole_option
+from posenc_cli.cli.options import Json, ModelChoice, option, whole_option
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.positions import whole_number
 
@@ -51,26 +50,7 @@ def _lengths(flag: str, text: str) -> Any:
 def positions(
     console: Console,
     *,
-    model: Annotated[
-        str | None,
-        option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            autocompletion=model_names,
-            help="a model that posenc models lists",
-            rich_help_panel=ENCODING,
-        ),
-    ] = None,
-    config: Annotated[
-        str | None,
-        option(
-            "--config",
-            metavar="FILE",
-            help="a Hugging Face config.json, its folder, or - (stdin)",
-            rich_help_panel=ENCODING,
-        ),
-    ] = None,
+    model: ModelChoice,
     text: Annotated[
         Any,  # a tuple of numbers: Typer takes none
         option(
@@ -114,10 +94,6 @@ def positions(
       posenc positions -m llama-3-8b --text 5,3,2
       posenc positions -m qwen2-vl-7b --grid video:8,34,46@0.5 --json
     """
-    flags = {"--model": model, "--config": config}
-    named = [(flag, name) for flag, name in flags.items() if name is not None]
-    if len(named) != 1:
-        raise InvalidInput("--model or --config: one of them is needed")
     from posenc_cli.checks.position_ids import (
         AXES,
         PatchGrid,
@@ -128,12 +104,9 @@ def positions(
         position_ids,
         read_ids,
     )
-    from posenc_cli.configs.config import read_config
-    from posenc_cli.configs.library import find
     from posenc_cli.configs.position_rules import position_rule
 
-    ((flag, name),) = named
-    content = find(name).config if flag == "--model" else read_config(name)
+    name, content = model.read()
     rule = position_rule(content, name=name)
     grids = tuple(PatchGrid(*each) for each in grid or ())
     if not sum(text) and not grids:
