@@ -166,6 +166,10 @@ def settings_of(settings: Sequence[Setting] | None, given: Iterable[str] = ()) -
 
 # Options that several commands have, and mean the same by.
 Json = Annotated[bool, option("--json", help="as one JSON object", rich_help_panel="Output")]
+Verbose = Annotated[
+    bool,
+    option("--verbose", "-v", help="also notes, and how each was found", rich_help_panel="Output"),
+]
 Head = Annotated[
     int | None,
     whole_option("--head", metavar="H", minimum=0, help="one head of a bias, from 0"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -12,7 +13,7 @@ from posenc_cli.cli.check_reports import CheckOutput, StepSummary
 from posenc_cli.cli.choosing import SingleChoice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
-from posenc_cli.cli.options import OptionGroup, completed_from, one_of, option
+from posenc_cli.cli.options import OptionGroup, Verbose, completed_from, one_of, option
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
 from posenc_cli.cli.progress import steps_shown
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
@@ -20,7 +21,7 @@ from posenc_cli.inference.tolerance import RULES, ToleranceRule
 from posenc_cli.records import Record, replace
 from posenc_cli.render import report as rendering
 from posenc_cli.render.report import FailedSubject
-from posenc_cli.render.report_text import deviation_figure, report_text
+from posenc_cli.render.report_text import CURVE_LINES, deviation_figure, deviation_text, report_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -212,6 +213,15 @@ def rope_check(
     subject: SubjectOptions,
     tol: TOLERANCE = "auto",
     strict: Annotated[bool, option("--strict", help="the same as --tol exact")] = False,
+    plot: Annotated[
+        bool,
+        option(
+            "--plot",
+            help="draw the error by position below a report that failed [default: where a "
+            "terminal has room for both]",
+        ),
+    ] = False,
+    verbose: Verbose = False,
     output: RopeCheckOutput,
 ) -> int:
     """Check that RoPE is right, and if not, say why.
@@ -264,14 +274,16 @@ def rope_check(
         return report_error(failure.error, debug=console.debug)
     holds = report.ok and not report.unchecked
     if not (console.quiet and form == "table" and holds and (file is None or file.out is None)):
-        console.result(_text_in(form, report, request, console), file)
+        text = _text_in(form, report, request, console, verbose=verbose)
+        if form == "table":
+            text += _curve_below(text, report, console, plot=plot, file=file)
+        console.result(text, file)
     if output.draws:
         _draw(report, output, console)
     if summary is not None:
         summary.add_at_end(rendering.summary_markdown(report), console)
     if file is not None and file.out is not None and not report.ok:
-        causes = "".join(f"; cause: {why.text}" for why in report.diagnosis[:1])
-        console.summary(f"{rendering.verdict(report)}{causes}")
+        console.summary("\n".join(rendering.answer(report).lines()))
     return 0 if report.ok else 1
 
 
@@ -286,7 +298,21 @@ def _draw(report: Report, output: RopeCheckOutput, console: Console) -> None:
         show(figure, PictureOptions(), output, console)
 
 
-def _text_in(form: str, report: Report, request: CheckRequest, console: Console) -> str:
+def _curve_below(
+    text: str, report: Report, console: Console, *, plot: bool, file: RopeCheckOutput | None
+) -> str:
+    """The error by position below a report: where it is asked for, or a terminal has room."""
+    room = console.height - text.count("\n") - 3  # the blank line between, and the prompt
+    shown = (file is None or file.out is None) and sys.stdout.isatty() and room >= CURVE_LINES
+    if not (plot or shown):
+        return ""
+    curve = deviation_text(report, console.width, CURVE_LINES, console.medium)
+    return f"\n\n{curve}" if curve else ""
+
+
+def _text_in(
+    form: str, report: Report, request: CheckRequest, console: Console, *, verbose: bool
+) -> str:
     """The report in one of its forms."""
     if form == "json":
         return console.json_text("rope-check", rendering.fields(report))
@@ -294,7 +320,7 @@ def _text_in(form: str, report: Report, request: CheckRequest, console: Console)
         return rendering.junit_text(report, _place(request))
     if form == "github":
         return rendering.github_text(report, _code_place(request))
-    return report_text(report, console.typesetter, height=console.height, medium=console.medium)
+    return report_text(report, console.typesetter, verbose=verbose)
 
 
 def _error_text_in(form: str, failed: FailedSubject, request: CheckRequest) -> str:

@@ -4,17 +4,42 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record
+from posenc_cli.render.answer import Answer
 from posenc_cli.render.ci_forms import JunitCase, annotation, junit_document, markdown_cell
 from posenc_cli.rotary.codes import FindingName, SubjectKind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from posenc_cli.checks.definition import SourcePlace
     from posenc_cli.errors import PosencError
     from posenc_cli.rotary.findings import Finding
     from posenc_cli.rotary.verdict import Report
 
 _COMMAND = "rope-check"
+
+_NEXT: Mapping[Cause, str] = {
+    Cause.LAYOUT: "split and join dimensions and heads as the layout of the reference does",
+    Cause.DIRECTION: "change the sign of sin",
+    Cause.BASE: "use the base (rope_theta) of the reference",
+    Cause.SCALING_MISSING: "scale the inverse frequencies as rope_scaling says, before cos and sin",
+    Cause.ATTENTION_FACTOR: "multiply cos and sin by the attention factor of the reference, once",
+    Cause.ROTARY_DIM: "rotate as many dimensions as the reference does",
+    Cause.NO_ROTATION: "return the rotated vectors, and check that cos and sin reach them",
+    Cause.INV_FREQ_PRECISION: "compute and keep the inverse frequencies in float32, also when the "
+    "model is in half precision",
+    Cause.POSITION_PRECISION: "compute positions and angles in float32, outside of autocast",
+    Cause.TABLE_PRECISION: "compute cos and sin in float32, and round once, at the end",
+    Cause.COS_SIN_MISPAIRED: "check how cos and sin are built, indexed and passed",
+    Cause.POSITION_OFFSET: "check which position each row gets: offset, cache length, clamping",
+    Cause.FREQUENCY_RULE: "compare your inverse frequencies with posenc generate --table inv-freq",
+    Cause.AXIS: "check which pairs follow which axis, and the order of the axes",
+    Cause.UNINITIALISED: "compute the buffers again after loading: a checkpoint may not hold them",
+    Cause.NOT_A_NUMBER: "look for overflow, a division by 0 and memory that nothing wrote",
+}
+"""What to do about a cause, for those that say it."""
 
 
 class FailedSubject(Record):
@@ -34,7 +59,7 @@ class FailedSubject(Record):
 def fields(report: Report) -> dict[str, Any]:
     """A report as JSON fields, finite numbers only."""
     return {
-        "ok": report.ok,
+        **answer(report).fields(),
         "subject": report.subject,
         "reference": report.reference,
         "positions": report.positions,
@@ -81,28 +106,54 @@ def _number_text(value: float | None) -> str:
     return "-" if value is None else f"{value:.2g}"
 
 
-def verdict(report: Report) -> str:
-    """The verdict on one line."""
-    sides = f"{_subject(report)} against {report.title}"
+def answer(report: Report) -> Answer:
+    """The verdict, the causes or how far what is right is from exact, and the next step."""
+    return Answer(
+        report.ok,
+        verdict(report),
+        "; ".join(why.text for why in report.diagnosis) or None,
+        farthest_text(report),
+        _next_step(report),
+    )
+
+
+def _next_step(report: Report) -> str | None:
+    """What to do about what failed, None where all is right."""
     if report.ok:
+        return None
+    if report.accepted_by is not None:
+        return f"--tol {report.accepted_by} accepts that rounding"
+    for why in report.diagnosis:
+        if why.cause in _NEXT:
+            return _NEXT[why.cause]
+    failed = (finding for finding in report.findings if not finding.ok and finding.at)
+    where = next((place(finding) for finding in failed), None)
+    return where and f"look at {where}, where the error is largest for what is allowed there"
+
+
+def verdict(report: Report) -> str:
+    """The verdict in one sentence."""
+    name, rest = _subject(report), ", at text positions" if report.unchecked else ""
+    several = report.subject["kind"] in (SubjectKind.TABLES, SubjectKind.POSENC)
+    if report.ok:
+        match = "match" if several else "matches"
         sample = f", at {_places(report)}" if report.count and report.of is not None else ""
         unchecked = "; not checked beyond text positions" if report.unchecked else ""
-        return f"ok: {sides}{sample}{unchecked}{_unusual_axes(report)}{_other_order(report)}"
+        told = f"{sample}{unchecked}{_unusual_axes(report)}{_other_order(report)}"
+        return f"ok: {name} {match} {report.title}{told}"
     holds = {finding.check: finding.ok for finding in report.findings}
+    alone = "q·k does not depend on m − n alone"
+    if FindingName.REFERENCE not in holds:
+        return f"FAILED: {name}{rest}: {alone}"
+    differs = f"{'do' if several else 'does'} not match {report.title}{rest}"
     if report.accepted_by is not None:
         values = "cos and sin" if report.subject["kind"] == SubjectKind.TABLES else "its values"
-        half = report.accepted_by
-        how = f"{values} are rounded to {half}; to accept that, give --tol {half}"
-    elif FindingName.RELATIVE not in holds:
-        how = "not the reference"
-    elif FindingName.REFERENCE not in holds:
-        how = "scores do not depend on m − n alone"
-    elif holds[FindingName.RELATIVE]:
-        how = "self-consistent, but not the reference"
-    else:
-        how = "not self-consistent"
-    sides += ", at text positions" if report.unchecked else ""
-    return f"FAILED: {sides}: {how}"
+        return f"FAILED: {name} {differs}: {values} are rounded to {report.accepted_by}"
+    if FindingName.RELATIVE not in holds:
+        return f"FAILED: {name} {differs}"
+    if holds[FindingName.RELATIVE]:
+        return f"FAILED: {name} {differs}, although q·k depends only on m − n"
+    return f"FAILED: {name} {differs}, and {alone}"
 
 
 def _unusual_axes(report: Report) -> str:
@@ -115,11 +166,11 @@ def _unusual_axes(report: Report) -> str:
 
 
 def _other_order(report: Report) -> str:
-    """That columns come out in another order than they go in; empty where they do not."""
+    """That dimensions come out in another order than they go in; empty where they do not."""
     going_in, coming_out = report.subject["layout"], report.subject["out_layout"]
     if coming_out == going_in:
         return ""
-    return f"; its columns go in as {going_in} and come out as {coming_out}"
+    return f"; its dimensions go in as {going_in} and come out as {coming_out}"
 
 
 def _subject(report: Report) -> str:
@@ -131,7 +182,7 @@ def scope(report: Report) -> str:
     """What was checked, on one line."""
     parts = [_places(report)]
     if report.pairs:
-        parts.append(f"{_count_text(report.pairs, 'pair')} of columns")
+        parts.append(_count_text(report.pairs, "frequency pair"))
     return ", ".join([*parts, str(report.subject["dtype"])])
 
 
@@ -170,9 +221,8 @@ def _details(report: Report, finding: Finding) -> str:
         parts.append(f"at {place(finding)}")
     text = "; ".join(part for part in parts if part)
     causes = [f"cause {why.text} ({why.evidence})" for why in report.diagnosis]
-    if report.accepted_by is not None:
-        causes.append(f"to accept that rounding, give --tol {report.accepted_by}")
-    return "\n".join([text, *causes])
+    step = _next_step(report)
+    return "\n".join([text, *causes, *([f"next: {step}"] if step else [])])
 
 
 def junit_text(report: Report, place: SourcePlace | None = None) -> str:
@@ -233,11 +283,13 @@ def github_error_text(failed: FailedSubject, place: SourcePlace | None = None) -
 def summary_markdown(report: Report) -> str:
     """A report as the Markdown of a step's summary."""
     lines = [f"### posenc rope-check: {'ok' if report.ok else 'failed'}", ""]
-    lines += [markdown_cell(verdict(report)), "", scope(report), ""]
+    for line in answer(report).lines():
+        lines += [markdown_cell(line), ""]
+    lines += [scope(report), ""]
     lines += ["| check | result | worst | allowed | where |", "|---|---|---|---|---|"]
     lines += [f"| {' | '.join(map(markdown_cell, row))} |" for row in rows(report)]
     for why in report.diagnosis:
-        lines += ["", f"cause: {markdown_cell(why.text)} ({markdown_cell(why.evidence)})"]
+        lines += ["", f"{why.cause}: {markdown_cell(why.evidence)}"]
     return "\n".join(lines) + "\n"
 
 

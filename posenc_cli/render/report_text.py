@@ -1,51 +1,45 @@
-"""The report of a check for a person: the verdict, the findings, the cause, where it goes wrong."""
+"""The report of a check for a person: the answer, the findings, and what shows the cause."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.render.report import farthest_text, rows, scope, verdict
+from posenc_cli.render.report import answer, rows, scope
 from posenc_cli.rotary.codes import FindingName
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from posenc_cli.render.blocks import Medium
     from posenc_cli.render.figure import Curves
     from posenc_cli.render.typesetting import Typesetter
     from posenc_cli.rotary.verdict import Report
 
-_HEIGHT = 14
+CURVE_LINES = 14
 """Lines of the curve, where there is room for so many."""
 _FEWEST = 3
 """Points that show a course."""
 
 
-def report_text(
-    report: Report, typesetter: Typesetter, *, height: int = _HEIGHT, medium: Medium | None = None
-) -> str:
-    """The report for a person: the verdict, the findings, the cause, and where it goes wrong.
+def report_text(report: Report, typesetter: Typesetter, *, verbose: bool = False) -> str:
+    """The report for a person: the answer, the findings, and what shows the cause.
 
-    A curve takes so many lines at most, in what the ``medium`` can show.
+    ``verbose`` adds how a function was called, and what was tried and not.
     """
     text = typesetter.paragraph
-    failed = [finding for finding in report.findings if not finding.ok]
     header = ["check", "result", "worst", "allowed", "where"]
-    picture = _picture(report, typesetter.width, height, medium)
+    details = [f"{one.check}: {one.message}" for one in report.findings if not one.ok]
+    details += [f"{why.cause}: {why.evidence}" for why in report.diagnosis if why.evidence]
     blocks = [
-        [
-            text(verdict(report)),
-            text(f"{scope(report)}; tolerance {report.tolerance}"),
-        ],
+        [answer(report).text(typesetter)],
         [typesetter.table(header, rows(report))],
-        [text(line) for line in [farthest_text(report)] if line],
-        [text(f"{finding.check}: {finding.message}") for finding in failed],
-        *(
-            [text(line) for line in (f"cause: {why.text}", why.evidence) if line]
-            for why in report.diagnosis
-        ),
-        [text(f"note: {note}") for note in report.notes],
-        [picture] if picture else [],
+        [
+            text(f"{scope(report)}; tolerance {report.tolerance}"),
+            *map(text, details),
+            *(text(f"note: {note}") for note in _notes(report, verbose=verbose)),
+        ],
     ]
-    whole = "\n\n".join("\n".join(lines) for lines in blocks if lines)
+    whole = "\n\n".join("\n".join(lines) for lines in blocks)
     for words, style in _MARKED:
         whole = typesetter.marked(whole, words, style)
     return whole
@@ -54,20 +48,34 @@ def report_text(
 _MARKED = (
     (r"\AFAILED|\bFAIL(?=  )", "red"),
     (r"\Aok|\bok(?=  )", "green"),
-    (r"^cause: [\w-]+", "bold"),
+    (r"^(cause: [\w-]+|next:)", "bold"),
 )
-"""Words of the verdict, of cells of the table, and of the cause, and their styles."""
+"""Words of the answer and of cells of the table, and their styles."""
+
+_OF_CALLS = ("called as ", "it was also called in ", "not tried: ")
+"""How the notes begin that say how a function was called."""
 
 
-def _picture(report: Report, width: int, height: int, medium: Medium | None) -> str | None:
-    """The error by position, where there is one to show."""
+def _notes(report: Report, *, verbose: bool) -> Sequence[str]:
+    """The notes of a report; those of calls are counted in one, unless it is verbose."""
+    call = report.subject.get("call") or {}
+    if verbose or not call:
+        return report.notes
+    others = [note for note in report.notes if not note.startswith(_OF_CALLS)]
+    untried, ways = len(call["untried"]), 1 + len(call["patterns"])
+    counted = f"called in {ways} way{'s' * (ways > 1)}, {untried or 'no'} more not tried"
+    return [*others, f"{counted} (--verbose lists them)"]
+
+
+def deviation_text(report: Report, width: int, height: int, medium: Medium) -> str | None:
+    """The error by position on so many lines at most, where there is a course to show."""
     figure = deviation_figure(report)
     if figure is None:
         return None
-    from posenc_cli.render.blocks import Medium, Page
+    from posenc_cli.render.blocks import Page
     from posenc_cli.render.terminal import curves_text
 
-    return curves_text(figure, Page(width, min(_HEIGHT, height), medium or Medium(braille=True)))
+    return curves_text(figure, Page(width, min(CURVE_LINES, height), medium))
 
 
 def deviation_figure(report: Report, *, right_too: bool = False) -> Curves | None:

@@ -62,8 +62,8 @@ def test_a_report_claims_nothing_of_a_subject_that_is_far_too_wide(call, tmp_pat
     status, out, err = call("rope-check", "-s", "rope", "--inv-freq", str(path))
     assert (status, err) == (1, "")
     words = " ".join(out.split())
-    assert "not the reference no position, 200000 pairs" in words
-    assert "self-consistent" not in words
+    assert "no position, 200000 frequency pairs" in words
+    assert "m − n" not in words
     assert "200000 pairs against 32: the widths differ so far that nothing was evaluated" in words
     _, out, _ = call("rope-check", "-s", "rope", "--inv-freq", str(path), "--json")
     document = json.loads(out)
@@ -90,8 +90,9 @@ def test_json_has_the_promised_keys(kind, files, call):
     status, out, _ = call(*CHECK, *subject(kind, "wrong-"), "--json")
     document = json.loads(out)
     assert status == 1
-    keys = ["schema", "ok", "subject", "reference", "positions", "pairs", "findings", "diagnosis"]
+    keys = ["schema", "ok", "verdict", "cause", "next", "subject", "reference", "positions"]
     assert list(document)[:8] == keys
+    assert list(document)[8:11] == ["pairs", "findings", "diagnosis"]
     assert document["schema"] == "posenc/rope-check/1"
     assert document["ok"] is False
     assert document["subject"]["kind"] == kind
@@ -291,8 +292,10 @@ def test_a_script_with_set_e_stops_where_a_check_fails(tmp_path):
 
 
 @pytest.mark.long
-def test_the_report_fits_80_columns_and_shows_where_it_goes_wrong(files, call):
+def test_the_report_fits_a_screen_and_plot_shows_where_it_goes_wrong(files, call):
     _, out, _ = call(*CHECK, *subject("tables", "wrong-"))
+    assert len(out.splitlines()) < 24
+    _, out, _ = call(*CHECK, *subject("tables", "wrong-"), "--plot")
     assert max(map(len, out.splitlines())) <= 80
     assert "\x1b" not in out
     assert "deviation from the reference by position" in out

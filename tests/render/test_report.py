@@ -200,15 +200,59 @@ def test_the_summary_is_a_table_that_no_value_breaks():
 
 
 def test_the_verdict_keeps_consistent_and_right_apart():
-    assert "self-consistent, but not the reference" in rendering.verdict(REPORT)
+    consistent = "FAILED: tables 'a,b.npy' do not match rope dim=8, although q·k depends only on"
+    assert rendering.verdict(REPORT).startswith(consistent)
     broken = replace(REPORT, findings=(replace(FINDINGS[0], ok=False), FINDINGS[1]))
-    assert rendering.verdict(broken).endswith(": not self-consistent")
-    assert rendering.verdict(PASSED).startswith("ok: ")
+    assert rendering.verdict(broken).endswith(", and q·k does not depend on m − n alone")
+    assert rendering.verdict(replace(broken, findings=broken.findings[:1])).endswith(
+        ": q·k does not depend on m − n alone"
+    )
+    assert rendering.verdict(PASSED) == "ok: tables 'a,b.npy' match rope dim=8"
+
+
+def test_a_report_begins_with_verdict_cause_and_next_step():
+    verdict, cause, step, blank = report_text(REPORT, Typesetter(200)).splitlines()[:4]
+    assert verdict == rendering.verdict(REPORT)
+    assert cause == "cause: base: the base is 1, not 2"
+    assert step == "next: use the base (rope_theta) of the reference"
+    assert blank == ""
+    fields = rendering.fields(REPORT)
+    assert list(fields)[:4] == ["ok", "verdict", "cause", "next"]
+    told = [verdict, cause.removeprefix("cause: "), step.removeprefix("next: ")]
+    assert [fields["verdict"], fields["cause"], fields["next"]] == told
+    assert rendering.answer(PASSED).fields() == {
+        "ok": True,
+        "verdict": rendering.verdict(PASSED),
+        "cause": None,
+        "next": None,
+    }
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_each_cause_has_a_next_step_and_the_unknown_names_the_place(cause):
+    unknown = cause == Cause.UNKNOWN
+    report = replace(REPORT, diagnosis=(Explanation(cause, "", ""),))
+    step = rendering.answer(report).next
+    assert step.startswith("look at position 7, pair 2") == unknown
+    half = replace(report, accepted_by="float16")
+    assert rendering.answer(half).next == "--tol float16 accepts that rounding"
+
+
+def test_how_a_function_was_called_is_counted_and_listed_when_verbose():
+    call = {"untried": ["several heads"], "patterns": ["chunks", "single rows"]}
+    notes = ("besides: one", "called as f(x)", "it was also called in chunks", "not tried: heads")
+    report = replace(REPORT, subject={**REPORT.subject, "call": call}, notes=notes)
+    brief, whole = (report_text(report, Typesetter(200), verbose=each) for each in (False, True))
+    assert "note: besides: one" in brief
+    assert "note: called in 3 ways, 1 more not tried (--verbose lists them)" in brief
+    assert not [note for note in notes[1:] if note in brief]
+    assert not [note for note in notes if f"note: {note}" not in whole]
 
 
 def test_fields_are_what_json_promises():
     fields = rendering.fields(REPORT)
-    promised = ["ok", "subject", "reference", "positions", "pairs", "findings", "diagnosis"]
+    promised = ["ok", "verdict", "cause", "next", "subject", "reference", "positions", "pairs"]
+    promised += ["findings", "diagnosis"]
     assert list(fields)[: len(promised)] == promised
     for each in fields["findings"]:
         keys = ["check", "ok", "worst", "tolerance", "at", "message", "worst_is"]
