@@ -10,10 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc_cli import __version__
-from posenc_cli.cli.app import COMMANDS, GROUPS, application, function_of, program_page
+from posenc_cli.cli.app import (
+    COMMANDS,
+    GROUPS,
+    application,
+    function_of,
+    program_brief,
+    program_page,
+    program_text,
+)
 from posenc_cli.cli.completion import SHELLS
 from posenc_cli.cli.help_page import HelpPage
-from posenc_cli.cli.rendered_help import PATH
+from posenc_cli.cli.rendered_help import PATHS
 from posenc_cli.cli.sizes import WIDEST_PIPED
 
 if TYPE_CHECKING:
@@ -22,7 +30,6 @@ if TYPE_CHECKING:
     from posenc_cli.cli.help_page import Entry
 
 FOLDER = Path(__file__).parent.parent / "man"
-HELP = Path(PATH)
 
 STATUSES = (
     ("0", "Done; what was checked holds."),
@@ -200,20 +207,22 @@ def manuals() -> dict[str, str]:
     return {"posenc.1": program_manual(program, commands), **texts}
 
 
-def program_help() -> str:
-    """What ``posenc --help`` prints where text may be as wide as in a pipe."""
-    page = program_page(application(["--help"]).make_context("posenc", [], resilient_parsing=True))
-    return page.text(WIDEST_PIPED)
+def program_helps() -> dict[str, str]:
+    """What ``posenc -h`` and ``--help`` print, where text may be as wide as in a pipe."""
+    context = application(["--help"]).make_context("posenc", [], resilient_parsing=True)
+    pages = {"-h": program_brief, "--help": program_text}
+    return {PATHS[flag]: page(context, WIDEST_PIPED) for flag, page in pages.items()}
 
 
 def main(check: bool) -> int:
     """Write the pages, or give status 1 where that would change a file."""
-    texts, shown = manuals(), program_help()
-    if not HELP.exists() or HELP.read_text(encoding="utf-8") != shown:
-        if check:
-            print(f"{HELP.name}: is out of date; run make format", file=sys.stderr)
-            return 1
-        HELP.write_text(shown, encoding="utf-8")
+    texts = manuals()
+    for file, shown in ((Path(path), shown) for path, shown in program_helps().items()):
+        if not file.exists() or file.read_text(encoding="utf-8") != shown:
+            if check:
+                print(f"{file.name}: is out of date; run make format", file=sys.stderr)
+                return 1
+            file.write_text(shown, encoding="utf-8")
     files = {file.name: file.read_text() for file in FOLDER.glob("*")}
     if check and files != texts:
         print("man/: the pages are out of date; run make format", file=sys.stderr)

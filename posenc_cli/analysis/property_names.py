@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PROPERTIES: Mapping[str, str] = {
-    "unique": "smallest distance",
-    "bounded": "largest cell",
-    "norm": "spread of lengths",
-    "linear-shift": "left where fitted",
-    "linear-shift-held-out": "left beyond",
-    "relative": "spread of scores",
-    "decay": "below half from",
-    "defined-beyond": "positions",
+    "unique": "smallest distance of rows",
+    "bounded": "largest absolute value",
+    "norm": "spread of row norms",
+    "linear-shift": "error of one linear map",
+    "linear-shift-held-out": "same map on later rows",
+    "relative": "spread at equal distance",
+    "decay": "distance, then below half",
+    "defined-beyond": "positions there are",
     "distinct-float16": "distinct rows",
     "distinct-bfloat16": "distinct rows",
 }

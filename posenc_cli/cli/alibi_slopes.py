@@ -18,6 +18,7 @@ from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.inference.slopes import check_slopes, read_slopes
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
+from posenc_cli.render.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -158,9 +159,11 @@ def alibi_slopes(
         )
         drawn = [own, replace(own, values=tuple(map(float, theirs)), file=quoted_name(check))]
     fields = _fields(asked)
+    told = None
     if comparison is not None:
-        fields["check"] = _check_fields(comparison)
-    told = None if comparison is None else _check_text(comparison, asked[0].heads)
+        answer = _check_answer(comparison, asked[0].heads)
+        fields = {**answer.fields(), **fields, "check": _check_fields(comparison)}
+        told = answer.text(console.typesetter)
     if plot:
         figure = _figure(drawn)
         if told is None and len(asked) > 1:
@@ -280,17 +283,18 @@ def _check(
         check_looks(range(len(asked)))
 
 
-def _check_text(check: SlopesCheck, heads: int) -> str:
+def _check_answer(check: SlopesCheck, heads: int) -> Answer:
+    """Whether the slopes match, or which known bug gives them."""
     measure = f"worst relative difference {check.worst:.2g}, tolerance {check.tolerance:.2g}"
     if check.ok:
-        return f"ok: all {heads} slopes match ({measure})"
-    lines = [
+        return Answer(True, f"ok: all {heads} slopes match ({measure})")
+    return Answer(
+        False,
         f"FAILED: the slopes differ ({measure})",
+        check.explanation or None,
         f"head {check.at}: expected {check.expected!r}, found {check.given!r}",
-    ]
-    if check.explanation:
-        lines.append(f"cause: {check.explanation}")
-    return "\n".join(lines)
+        "the same command without --check prints the expected slopes",
+    )
 
 
 def _check_fields(check: SlopesCheck) -> Mapping[str, object]:

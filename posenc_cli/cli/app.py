@@ -15,7 +15,7 @@ from typer.main import get_command
 from posenc_cli.cli.choosing import MAKERS
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import OWN, OptionGroup
-from posenc_cli.cli.sizes import WIDEST_PIPED, text_width
+from posenc_cli.cli.sizes import WIDEST_HELP, text_width
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.records import replace
 
@@ -64,24 +64,38 @@ GROUPS = {
 }
 """The commands by what they do, as the help of the program shows them."""
 
+FIRST_STEPS = (
+    "posenc heatmap -s sinusoidal",
+    "posenc explain llama-3.1-8b",
+    "posenc rope-check -m llama-3-8b --impl my_rope.py:apply",
+    "posenc generate -m llama-3-8b --len 8192 --out tables.npy",
+    "posenc identify tables.npy",
+)
+"""What somebody may try who never used the program."""
+
+BRIEF = "posenc.brief"
+"""Whether a context of Typer shows the brief page of help."""
+
 READ_AS = {bool: bool, list: list[str], tuple: tuple[str, str]}
 """The types as which Typer reads values; it reads all others as text."""
 
 
-def application(arguments: Sequence[str], *, completing: bool = False) -> TyperGroup:
+def application(arguments: Sequence[str], *, completing: bool = False) -> Program:
     """The application, with the one command that ``arguments`` name or else with all of them.
 
     Importing a command imports what it is made of, which a run of another need not wait for.
     """
     first = next((word for word in arguments if not word.startswith("-")), None)
     named = {first: function_of(first)} if first in COMMANDS else {}
-    width = min(text_width(), WIDEST_PIPED)
-    return _application(*named.items(), completing=completing, width=width)
+    width = min(text_width(), WIDEST_HELP)
+    program = _application(*named.items(), completing=completing, width=width)
+    program.brief = "--help" not in arguments
+    return program
 
 
 def _application(
     *named: tuple[str, Callable[..., int | None]], completing: bool, width: int
-) -> TyperGroup:
+) -> Program:
     app = typer.Typer(
         cls=Program,
         add_completion=completing,
@@ -210,10 +224,11 @@ class Command(TyperCommand):
     params: Any
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write its page."""
+        """Write its page: the whole one, or the brief one."""
         from posenc_cli.cli.help_page import HelpPage
 
-        formatter.write(HelpPage.of(ctx).text(formatter.width))
+        page = HelpPage.of(ctx)
+        formatter.write((page.brief if ctx.meta.get(BRIEF) else page.text)(formatter.width))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the texts of a line: lists of what may be repeated, and None for what is not given.
@@ -225,6 +240,7 @@ class Command(TyperCommand):
         given, rest, order = self._texts(ctx, args)
         completing = ctx.resilient_parsing
         if not completing and any("--help" in option.opts for option in order):
+            ctx.meta[BRIEF] = "--help" not in args
             print(
                 ctx.get_help()
             )  # as all of posenc's texts: Typer writes UTF-8 where ASCII is asked
@@ -282,11 +298,35 @@ def _as_typed(value: str | tuple[str, ...]) -> str:
 
 
 class Program(TyperGroup):
-    """The program: its help names the commands by what they do."""
+    """The program: its help names the commands by what they do.
+
+    ``brief`` says that one screen of it is asked for.
+    """
+
+    brief = False
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write its page."""
-        formatter.write(program_page(ctx).text(formatter.width))
+        """Write its page: the whole one, or the brief one."""
+        text = program_brief if self.brief else program_text
+        formatter.write(text(ctx, formatter.width))
+
+
+def program_text(context: Any, width: int) -> str:
+    """The page of the program, as wide as it needs to be or ``width`` allows."""
+    return program_page(context).text(width)
+
+
+def program_brief(context: Any, width: int) -> str:
+    """The page of the program on one screen: what to try first, and the names of commands."""
+    from posenc_cli.cli.help_page import HelpPage
+
+    page = replace(
+        HelpPage.of(context),
+        examples=FIRST_STEPS,
+        sections=(("", tuple((group, ", ".join(names)) for group, names in GROUPS.items())),),
+        closing=("posenc COMMAND -h shows how to use a command; posenc --help, what each does",),
+    )
+    return page.brief(width)
 
 
 def program_page(context: Any) -> HelpPage:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,8 +25,9 @@ from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from posenc_cli.comparison.compare import ArrayComparison, Identities, RotationComparison
     from posenc_cli.comparison.losses import Model
 
 _TOLERANCE = parameter("tol", Annotated[float, Param("tolerance", minimum=0)], default=0.0)
@@ -63,6 +64,36 @@ def _compare_models(
     else:
         output.report(losses_text(result, console.typesetter))
     return 0 if result.ok else 1
+
+
+def _identity_fields(known: Identities) -> dict[str, Any]:
+    """What files are, as JSON has it."""
+    return {
+        "differing_parameters": {name: list(texts) for name, texts in known.differing.items()},
+        "identities": {key.lower(): what for key, what in known.summaries.items()},
+    }
+
+
+def _drawn(
+    result: ArrayComparison | RotationComparison,
+    text: str,
+    fields: Mapping[str, Any],
+    *,
+    picture: ColorPictureOptions,
+    output: PlotOutput,
+    console: Console,
+) -> bool:
+    """Draw the difference above its text; whether there is a picture."""
+    from posenc_cli.render.differences import difference_figure
+
+    json = ("compare", fields) if output.json else None
+    look = output.look_above(text, picture, console)
+    try:
+        show(difference_figure(result), look, output, console, json=json)
+    except InvalidInput as error:  # the verdict stands without its picture
+        console.warning(f"no picture: {error.message}")
+        return False
+    return True
 
 
 def compare(
@@ -182,34 +213,16 @@ def compare(
         of = [key for key, side in zip("AB", sides, strict=True) if warning in side.warnings]
         console.warning(warning if len(of) == 2 else f"{of[0]}: {warning}")
     result = comparison(sides, where.resolve(), table=table, head=head, dtype=dtype, tolerance=tol)
-    identities = Identities({}, {})
-    told: list[str] = []
+    identities = None
     if identify and not result.ok and isinstance(result, ArrayComparison):
         identities = result.identities
-        told = [] if result.is_small else identities.lines
-    known = {
-        "differing_parameters": {name: list(texts) for name, texts in identities.differing.items()},
-        "identities": {key.lower(): what for key, what in identities.summaries.items()},
-    }
-    fields = {**comparison_fields(result), **(known if identify else {})}
-    lines = [f"{key} is {what}" for key, what in identities.summaries.items()]
-    texts = [
-        *map(console.typesetter.line, told),
-        comparison_text(result, console.typesetter),
-        *map(console.typesetter.line, lines),
-    ]
-    text = "\n".join(texts)
-    drawn = output.draws
-    if drawn:
-        from posenc_cli.render.differences import difference_figure
-
-        json = ("compare", fields) if output.json else None
-        look = output.look_above(text, picture, console)
-        try:
-            show(difference_figure(result), look, output, console, json=json)
-        except InvalidInput as error:  # the verdict stands without its picture
-            console.warning(f"no picture: {error.message}")
-            drawn = False
+    fields = comparison_fields(result, identities)
+    if identify:
+        fields |= _identity_fields(identities or Identities({}, {}))
+    text = comparison_text(result, console.typesetter, identities)
+    drawn = output.draws and _drawn(
+        result, text, fields, picture=picture, output=output, console=console
+    )
     if output.json and not drawn:
         console.json("compare", fields)
     if not output.json:

@@ -13,6 +13,7 @@ from posenc_cli.cli.options import Json, completed_from, one_of, option, whole_o
 from posenc_cli.cli.rope_check import TOLERANCE
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
+from posenc_cli.render.answer import Answer
 from posenc_cli.vectors.pack_readers import READERS
 
 if TYPE_CHECKING:
@@ -154,35 +155,34 @@ def _check(
 
     comparison = compare_with_pack(pack, result)
     if as_json:
-        console.json("emit", comparison.fields)
+        answer = _comparison_answer(comparison).fields()
+        console.json("emit", {**answer, **comparison.fields})
     else:
-        for line in _comparison_lines(comparison):
-            console.result(console.paragraph_text(line, hanging=2))
+        console.result(_comparison_answer(comparison).text(console.typesetter))
     return 0 if comparison.ok else 1
 
 
-def _comparison_lines(comparison: PackComparison) -> list[str]:
+def _comparison_answer(comparison: PackComparison) -> Answer:
     """A result beside a pack, in words."""
-    sides = f"{quoted_name(comparison.path)} against {quoted_name(comparison.pack)}"
+    name, pack = quoted_name(comparison.path), quoted_name(comparison.pack)
     if comparison.ok:
         within = f"{comparison.worst:.2g} of the tolerance"
-        return [f"ok: {sides}: all {comparison.values} values are right, within {within}"]
+        told = f"ok: {name} matches {pack}: all {comparison.values} values, within {within}"
+        return Answer(True, told)
     place = f"row {comparison.row}, column {comparison.column} (position {comparison.position})"
     right = f"{comparison.right:.9g} ± {comparison.tolerance:.2g}"
-    lines = [
-        f"FAILED: {sides}: {comparison.wrong} of {comparison.values} values are wrong",
-        f"farthest: {place} is {comparison.given:.9g}, not {right}",
-    ]
+    causes = []
     for cause in comparison.causes:
-        has = "every cell"
+        share = "every value"
         if cause.cells < cause.of_cells:
-            has = f"{cause.cells} of the {cause.of_cells} cells"
-        kept = f"it has {has} that the pack keeps of this"
-        lines.append(f"cause: {cause.cause}: {cause.message}; {kept}")
-    if not comparison.causes:
-        files = f"--positions {comparison.pack}/positions.npy --rotated {comparison.pack}/x.npy"
-        lines += [
-            "cause: unknown: no one mistake that the pack knows gives these values",
-            f"posenc rope-check … {files} {comparison.path} looks for several at once",
-        ]
-    return lines
+            share = f"{cause.cells} of {cause.of_cells} values"
+        causes.append(f"{cause.cause}: {cause.message}; {share} of this known bug match")
+    files = f"--positions {comparison.pack}/positions.npy --rotated {comparison.pack}/x.npy"
+    wrong = f"{comparison.wrong} of {comparison.values} values"
+    return Answer(
+        False,
+        f"FAILED: {name} does not match {pack}: {wrong} are wrong",
+        "; or ".join(causes) or "unknown: no single known bug of the pack gives these values",
+        f"largest error: {place} is {comparison.given:.9g}, not {right}",
+        None if causes else f"posenc rope-check … {files} {comparison.path} tries several at once",
+    )

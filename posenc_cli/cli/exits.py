@@ -65,7 +65,7 @@ def main(
 def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
     completing = bool(os.environ.get(COMPLETION))
     if not arguments and not completing:
-        arguments = ["--help"]
+        arguments = ["-h"]
     elif arguments and arguments[0] == "help":
         arguments = [*arguments[1:], "--help"]
     answer = _known_answer(arguments, completing=completing)
@@ -117,7 +117,7 @@ def _known_answer(arguments: Sequence[str], *, completing: bool) -> str | None:
         return None
     from posenc_cli.cli.rendered_help import rendered_help
 
-    return rendered_help()
+    return rendered_help(arguments[0])
 
 
 def _collect_again() -> None:

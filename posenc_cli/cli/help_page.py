@@ -19,7 +19,14 @@ Entry = tuple[str, str]
 HEADINGS = ("Arguments", ENCODING, "Positions", OWN, "Picture", "Output", "Computing")
 """The order of a page; other headings come before, and what every command has at the end."""
 
-HELP = "show this page"
+HELP = "show a page of help: -h on one screen, --help all of it"
+_HELP_TERM = "-h, --help"
+_SHARED = ("Encoding", "Positions", "Picture", "Output", "Computing", EVERY_COMMANDS)
+"""Headings of options that many commands have."""
+SCREEN = 24
+"""Lines of the smallest terminal, on which a brief page fits, with the prompt."""
+_EXAMPLES = 8
+"""Lines of a brief page that examples may take."""
 _WIDEST_TERM = 24
 _NARROWEST_TEXT = 20
 
@@ -52,7 +59,7 @@ class HelpPage(Record):
                 heading = "Arguments"
             if "--help" not in parameter.opts:
                 entries.setdefault(heading, []).append((term, text))
-        entries.setdefault(EVERY_COMMANDS, []).append(("-h, --help", HELP))
+        entries.setdefault(EVERY_COMMANDS, []).append((_HELP_TERM, HELP))
         order = {heading: place for place, heading in enumerate((*HEADINGS, EVERY_COMMANDS))}
         text, _, examples = (command.help or "").partition("Examples:\n")
         summary, *paragraphs = (" ".join(part.split()) for part in text.strip().split("\n\n"))
@@ -67,6 +74,27 @@ class HelpPage(Record):
                 for heading in sorted(entries, key=lambda heading: order.get(heading, -1))
             ),
         )
+
+    def brief(self, width: int) -> str:
+        """The page on one screen: examples, then options on a line each, the command's own first.
+
+        Where a terminal is narrow, or all options do not fit, some are left to the whole page.
+        """
+        examples: list[str] = []
+        for example in self.examples:
+            lines = textwrap.indent(continued_command(example, width - 4), "    ").splitlines()
+            if not examples or len(examples) + len(lines) <= _EXAMPLES:
+                examples += lines
+        shared = sorted(self.sections, key=lambda section: section[0] in _SHARED)
+        entries = [entry for _, entries in shared for entry in entries if entry[0] != _HELP_TERM]
+        head = f"{_filled(self.summary, width)}\n\n" + "\n".join(examples)
+        room = SCREEN - 4 - len(head.splitlines())
+        shown = entries[: room + (room == len(entries) - 1)]
+        rest = len(entries) - len(shown)
+        column = min(max((len(term) for term, _ in shown), default=0), _WIDEST_TERM) + 4
+        lines = [_brief_entry(entry, column, width) for entry in shown]
+        own = f"{self.name} --help explains {f'{rest} more and ' if rest else ''}each option"
+        return "\n".join([head, "", *lines, "", *(self.closing or (own,))]) + "\n"
 
     def text(self, width: int) -> str:
         """The page, no line of it wider than ``width`` but for what has no space to break at."""
@@ -118,6 +146,15 @@ def _filled(text: str, width: int, *, indent: int = 0, hanging: int | None = Non
         break_on_hyphens=False,
     )
     return wrapper.fill(text)
+
+
+def _brief_entry(entry: Entry, column: int, width: int) -> str:
+    """A term and what it is for on one line, of a long text its beginning."""
+    term, text = f"  {entry[0]}".ljust(column), entry[1]
+    term = term if len(term) <= column else f"{term}  "
+    return term + textwrap.shorten(
+        text, max(width - len(term), 5), placeholder=" …", break_on_hyphens=False
+    )
 
 
 def _entry_text(entry: Entry, column: int, width: int) -> str:

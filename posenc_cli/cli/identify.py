@@ -9,9 +9,10 @@ import typer
 
 from posenc_cli.catalogue import adopting
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import Json, option
+from posenc_cli.cli.options import Json, Verbose, option
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.formulas.parameters import as_text
+from posenc_cli.render.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +45,7 @@ def identify(
             help="a scheme of yours to try too, as ./file.py:name or package.module:name",
         ),
     ] = None,
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> int:
     """Say which encoding an array is.
@@ -64,6 +66,7 @@ def identify(
     from posenc_cli.identification.search import identify_files
 
     paths = [file] if sines is None else [file, sines]
+    names = [quoted_name(path) for path in paths]
     with adopting(schemes or ()):
         models = [gguf_frequencies(path) for path in paths]
         for warning in dict.fromkeys(text for model in models if model for text in model.warnings):
@@ -73,9 +76,9 @@ def identify(
             stated=models[0].stated if models[0] and len(models) == 1 else (),
         )
         if as_json:
-            console.json("identify", _fields(result))
+            console.json("identify", {**_answer(result, names).fields(), **_fields(result)})
         else:
-            console.result(_text(console, result, [quoted_name(path) for path in paths]))
+            console.result(_text(console, result, names, verbose=verbose))
     return 0 if result.match else 1
 
 
@@ -210,40 +213,66 @@ def _number(value: float) -> float | None:
     return value if abs(value) < float("inf") else None
 
 
-def _text(console: Console, result: Identification, names: list[str]) -> str:
-    text = console.paragraph_text
+def _answer(result: Identification, names: list[str]) -> Answer:
+    """What the array is, how much of it was compared, and the largest error."""
     shape = "×".join(map(str, result.shape))
-    what = f"{' and '.join(names)}: {shape}, {result.stored}"
+    what = f"{' and '.join(names)} ({shape}, {result.stored})"
+    best = result.match or result.nearest
+    if best is None:
+        return Answer(False, f"not identified: {what}", _unknown(result))
+    census = best.census
+    assert census is not None  # what matches was compared with every value
+    if best.fits_pairs:
+        right = best.pairs - len(best.wrong_pairs)
+        told = f"identified in part: {what} is {best.scheme} in {right} of {best.pairs} pairs"
+        return Answer(result.match is not None, told, _damaged_pairs(best, census, names))
+    if not best.fits:
+        share = f"{census.rows - census.misfits} of {census.rows} {_rows_named(best)[1]}"
+        told = f"identified in part: {what} is {best.scheme} in {share}"
+        return Answer(result.match is not None, told, _damage(best, census, names))
+    models = f", as in {', '.join(best.models)}" if best.models and best.multiplied == 1 else ""
+    params = "".join(
+        f", {name} {_value_text(best, name)}"
+        for name in ("dim", "base", "factor")
+        if best.params.get(name) is not None
+    )
+    number = f"all {_compared(best)} compared, largest error {_number_text(best.residual)}"
+    return Answer(True, f"identified: {what} is {best.scheme}{params}{models}", number=number)
+
+
+def _text(
+    console: Console, result: Identification, names: list[str], *, verbose: bool = False
+) -> str:
+    text = console.paragraph_text
     best = result.match or result.nearest
     rows = [_row(candidate, best) for candidate in result.candidates]
+    answer = _answer(result, names).text(console.typesetter)
     if best is None:
-        blocks = [
-            [text(f"not identified: {what}"), text(_unknown(result))],
-            [console.table_text(_RUNNERS_UP, rows)] if rows else [],
-        ]
-    else:
-        census = best.census
-        assert census is not None  # what matches was held against every cell
-        heading = [f"{best.scheme}: {what}"]
-        if best.fits_pairs:
-            right = best.pairs - len(best.wrong_pairs)
-            heading = [f"{best.scheme} in {right} of {best.pairs} pairs: {what}"]
-            heading.append(_damaged_pairs(best, census, names))
-        elif not best.fits:
-            share = f"{census.rows - census.misfits} of {census.rows} {_rows_named(best)[1]}"
-            heading = [f"{best.scheme} in {share}: {what}", _damage(best, census, names)]
-        properties = [
-            [name, value] for name, value in _properties(best, census, result, names) if value
-        ]
-        notes = [*best.wrong, *result.notes, *best.notes]
-        commands = [console.command_text(command) for command in best.commands]
-        blocks = [
-            [*map(text, heading)],
-            [console.table_text(["property", "value"], properties)],
-            [text(f"note: {note}", hanging=2) for note in notes],
-            [_same_again(best, census, result.shape), *commands] if commands else [],
-            ["Runners-up:", console.table_text(_RUNNERS_UP, rows[1:])] if rows[1:] else [],
-        ]
+        blocks = [[answer], [console.table_text(_RUNNERS_UP, rows)] if rows else []]
+        return "\n\n".join("\n".join(lines) for lines in blocks if lines)
+    census = best.census
+    assert census is not None
+    commands = [console.command_text(command) for command in best.commands]
+    again = [f"next: {_same_again(best, census, result.shape)}", *commands] if commands else []
+    properties = [
+        [name, value] for name, value in _properties(best, census, result, names) if value
+    ]
+    notes = [*best.wrong, *result.notes, *best.notes]
+    others = [
+        row
+        for row, candidate in zip(rows[1:], result.candidates[1:], strict=True)
+        if verbose or candidate.fits
+    ]
+    hidden = len(rows) - 1 - len(others)
+    blocks = [
+        [answer, *again],
+        [console.table_text(["property", "value"], properties)],
+        [text(f"note: {note}", hanging=2) for note in notes],
+        ["Others that fit:" if not verbose else "Others:", console.table_text(_RUNNERS_UP, others)]
+        if others
+        else [],
+        [f"{hidden} more that fit worse: --verbose lists them"] if hidden else [],
+    ]
     return "\n\n".join("\n".join(lines) for lines in blocks if lines)
 
 
@@ -309,7 +338,7 @@ def _rows_named(best: Candidate) -> tuple[str, str]:
 
 
 def _place(census: Census, names: list[str]) -> str:
-    """The cell of the largest difference, what it holds and what belongs there."""
+    """The value of the largest difference, and the expected one."""
     from posenc_cli.rotary.verdict import distinct_digits
 
     largest = census.largest
@@ -319,26 +348,30 @@ def _place(census: Census, names: list[str]) -> str:
     place = ", ".join(map("{} {}".format, axes, index))
     file = f" of {names[largest.file]}" if len(names) > 1 else ""
     value, expected = distinct_digits(largest.value, largest.expected)
-    return f"{place}{file}: {value} where {expected} belongs"
+    return f"{place}{file}: {value} where {expected} is expected"
 
 
 def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:
     """What the commands write, beside the file."""
     if not best.as_written:
         apart = "" if best.multiplied == 1 else " but for the factor"
-        return f"The same encoding{apart}, in a form that posenc writes:"
+        return f"write the same encoding{apart} in a form of posenc:"
     if best.arithmetic is None:
-        return "Such a table, of weights in a FILE of yours (they cannot all be read off this one):"
+        return "write such a table, from weights in a FILE (this table does not show them all):"
     differing = census.cells - census.equal
     if best.exact or (not differing and not census.padding and not census.hidden):
         shorter = best.layout is not None and len(shape) > _AXES_OF_TABLES and 1 in shape
-        return f"The same again{', without the axes of length 1' if shorter else ''}:"
+        return f"write the same again{', without the axes of length 1' if shorter else ''}:"
     if not differing:
-        return "The other cells again:"
+        return "write the other values again:"
     if 2 * differing <= census.cells:
-        return f"The same but for {differing} of {census.cells} cells:"
+        return f"write the same but for {differing} of {census.cells} values:"
     others = "pairs" if best.fits_pairs else "rows"
-    return f"The same within {best.residual:.2g}:" if best.fits else f"The other {others}, nearly:"
+    return (
+        f"write the same within {best.residual:.2g}:"
+        if best.fits
+        else f"write the other {others}, nearly:"
+    )
 
 
 def _properties(

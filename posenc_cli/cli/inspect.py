@@ -10,7 +10,7 @@ from posenc_cli.checks.requirements import judgements, requirements_of
 from posenc_cli.choice import Choice
 from posenc_cli.cli.check_reports import CheckOutput, StepSummary
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import option, whole_option
+from posenc_cli.cli.options import Verbose, option, whole_option
 from posenc_cli.cli.progress import steps_shown
 from posenc_cli.cli.subjects import Subjects
 from posenc_cli.errors import InvalidInput, quoted_name
@@ -41,6 +41,7 @@ def inspect(
             help="rows that the linear map is fitted on [default: 100, or half]",
         ),
     ] = None,
+    verbose: Verbose = False,
     output: CheckOutput,
 ) -> int:
     """Say what encodings are like, and whether it is proved.
@@ -82,7 +83,7 @@ def inspect(
         case "github":
             text = rendering.inspection_annotations(judged)
         case _:
-            text = rendering.inspection_text(found, judged, console.typesetter)
+            text = rendering.inspection_text(found, judged, console.typesetter, verbose=verbose)
     if not (console.quiet and form == "table" and judged and ok and output.out is None):
         console.result(text, output)
     if summary is not None:

@@ -15,6 +15,7 @@ from posenc_cli.cli.pictures import ColorPictureOptions, PlotOutput, show
 from posenc_cli.cli.subjects import ComparedEncodings
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
+from posenc_cli.render.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -156,7 +157,7 @@ def _fields(check: OrderCheck, findings: list[OrderFinding]) -> dict[str, Any]:
     from posenc_cli.checks.order import SEED
 
     return {
-        "ok": all(finding.ok for finding in findings),
+        **_answer(findings).fields(),
         "tokens": list(check.words),
         "causal": check.causal,
         "expect": check.expectation,
@@ -185,25 +186,35 @@ def _finding_fields(finding: OrderFinding) -> dict[str, Any]:
     }
 
 
+def _answer(findings: list[OrderFinding]) -> Answer:
+    """Whether all do what they declare, or which do not."""
+    ok = all(finding.ok for finding in findings)
+    step = None if ok else "--plot draws the scores of the tokens forward and backward"
+    return Answer(ok, "\n".join(_verdict_lines(findings)), next=step)
+
+
 def _text(console: Console, check: OrderCheck, findings: list[OrderFinding]) -> str:
     forward, backward = " ".join(check.words), " ".join(check.words[::-1])
     if len(forward) > 60:
         forward, backward = f"{len(check.words)} tokens", "the same in other orders"
     mask = ", under a causal mask" if check.causal else ""
-    header = ["scheme", "order", "backward", "shift", "sees", "scores by"]
+    header = ["scheme", "reordered", "reversed", "shifted", "sees", "scores by"]
     rows = [_row(finding, causal=check.causal) for finding in findings]
-    legend = (
-        "order, backward: how far outputs change when tokens change places, of the largest; "
-        "shift: how far scores change when all positions move on. 0: no more than rounding. "
-        "distance only: not which of two tokens came first."
+    about = (
+        f"{forward} → {backward}{mask}: change of the outputs when tokens are reordered or "
+        "reversed, and of the scores when all positions shift (0: rounding only)"
     )
-    lines = [*_verdict_lines(findings), *_random_lines(findings), legend]
+    answer = _answer(findings)
+    answers = [*answer.verdict.splitlines(), *answer.lines()[1:]]
+    lines = _random_lines(findings)
+    if any(finding.sees_order and not finding.sees_direction for finding in findings):
+        lines.append("distance only: cannot tell before from after")
     blocks = [
-        console.paragraph_text(f"{forward} → {backward}{mask}"),
+        "\n".join(map(console.paragraph_text, [*answers, about])),
         console.table_text(header, rows),
         "\n".join(map(console.paragraph_text, lines)),
     ]
-    return "\n\n".join(blocks)
+    return "\n\n".join(filter(None, blocks))
 
 
 def _row(finding: OrderFinding, *, causal: bool) -> list[str]:

@@ -6,6 +6,7 @@ import os
 import sys
 
 WIDEST_PIPED = 80
+WIDEST_HELP = 100
 NARROWEST = 20
 _LINES = 24  # of the terminals that others imitate
 _SIZE_DIGITS = 3  # as many as --width and --height take; int() refuses thousands of them

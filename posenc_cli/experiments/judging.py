@@ -44,10 +44,10 @@ class LearningRule(Record):
         """Whether it was reached at the trained length, and the value with what it was held to."""
         if self.loss is not None:
             ok, place = result.last <= self.loss, f"{result.last:.3f} nats at {result.length}"
-            rule = f"at most {self.loss:.3f}, which counts after {CONTEXT} characters reach"
+            rule = f"at most {self.loss:.3f}, as counts after {CONTEXT} characters reach"
         else:
             assert self.accuracy is not None
             share = result.accuracy or 0.0
             ok, place = share >= self.accuracy, f"{share:.2f} of answers right at {result.length}"
             rule = f"at least {self.accuracy:.2f}"
-        return ok, f"{place}; {rule} is asked"
+        return ok, f"{place}; needs {rule}"

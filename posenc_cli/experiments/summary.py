@@ -24,7 +24,7 @@ TOLERATED = 0.1
 """Nats: after 1000 steps seeds of an encoding were seen to differ by at most 0.07 at the trained
 length, after 3000 by 0.09."""
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "not told apart"
-STOPPED = "stopped before the schemes differ"
+STOPPED = "no verdict"
 RULE = (
     "An encoding holds at a length where its loss over the last places exceeds that at the trained "
     f"length by less than {TOLERATED} nats, and fails where by more: with the whole 95% interval "
@@ -98,7 +98,9 @@ class EncodingSummary(Record):
         """What may be said of the lengths past the trained one."""
         count = len(self.seeds)
         if not self.judged:
-            return f"{STOPPED}: {self.learnt} of {count} seeds have learnt ({self.reason})"
+            return (
+                f"{STOPPED}: {self.learnt} of {count} seeds have learned the task ({self.reason})"
+            )
         longer = [length for length in self.lengths if length.length > self.trained]
         if not longer:
             return "no longer length was tested"

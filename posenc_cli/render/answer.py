@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class Answer(Record):
     """The first lines of a report, one sentence each.
 
-    ``verdict`` begins with ``ok``, ``FAILED`` or ``DIFFERENT``. ``cause`` says why something is
-    wrong; without one, ``number`` is the number that matters. ``next`` says what to do.
+    ``verdict`` begins with ``ok``, ``equal``, ``FAILED`` or ``DIFFERENT``. ``cause`` says why
+    something is wrong, ``number`` by how much, and ``next`` what to do.
     """
 
     ok: bool
@@ -29,8 +29,9 @@ class Answer(Record):
 
     def lines(self) -> list[str]:
         """The answer line by line."""
-        second = f"cause: {self.cause}" if self.cause else self.number
-        return [line for line in (self.verdict, second, self.next and f"next: {self.next}") if line]
+        cause = self.cause and f"cause: {self.cause}"
+        step = self.next and f"next: {self.next}"
+        return [line for line in (self.verdict, cause, self.number, step) if line]
 
     def text(self, typesetter: Typesetter) -> str:
         """The answer as a report begins with it."""

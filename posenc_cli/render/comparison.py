@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.comparison.compare import ArrayComparison
+from posenc_cli.comparison.compare import ArrayComparison, Identities
 from posenc_cli.comparison.difference import shape_text
 from posenc_cli.formulas.parameters import as_text
+from posenc_cli.records import replace
+from posenc_cli.render.answer import Answer
 from posenc_cli.rotary.verdict import distinct_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from posenc_cli.comparison.compare import RotationComparison, Side
     from posenc_cli.comparison.rotations import Pair
@@ -20,26 +22,71 @@ if TYPE_CHECKING:
 _SHOWN_PAIRS = 12
 """Pairs that the text shows of a long list."""
 
+_NAMED = 3
+"""Parameters that the line of the cause names."""
+
 _LONGEST_VALUE = 24
 _DIGITS = {"bfloat16": 4, "float16": 5, "float32": 9, "complex64": 9}
 """Digits that tell a number of a format from its neighbours; of any other, 17."""
 
 
-def comparison_text(result: ArrayComparison | RotationComparison, typesetter: Typesetter) -> str:
-    """Both sides, the verdict, and where they differ most; first in which parameters."""
+def comparison_text(
+    result: ArrayComparison | RotationComparison,
+    typesetter: Typesetter,
+    identities: Identities | None = None,
+) -> str:
+    """The answer, both sides, and where they differ."""
+    blocks = [comparison_answer(result, identities).text(typesetter)]
     if isinstance(result, ArrayComparison):
-        told = result.identities.lines if result.is_small and not result.ok else []
-        return "\n".join([*map(typesetter.line, told), _array_text(result, typesetter)])
-    return _rotation_text(result, typesetter)
+        lines = [*_array_lines(result), *result.not_compared]
+        lines += [f"{key} is {what}" for key, what in _known(result, identities).summaries.items()]
+        return "\n".join([*blocks, *map(typesetter.line, lines)])
+    blocks += map(typesetter.line, [*_rotation_lines(result), *_length_lines(result)])
+    return "\n\n".join(["\n".join(blocks), *_rotation_tables(result, typesetter)])
 
 
-def comparison_fields(result: ArrayComparison | RotationComparison) -> dict[str, Any]:
+def comparison_answer(
+    result: ArrayComparison | RotationComparison, identities: Identities | None = None
+) -> Answer:
+    """Whether the sides are equal, in which settings they differ, and by how much."""
+    if not isinstance(result, ArrayComparison):
+        return _rotation_answer(result)
+    known = _known(result, identities)
+    cause = "; ".join(f"{name}: {a} in A, {b} in B" for name, (a, b) in known.differing.items())
+    files = any(side.loaded is not None for side in result.sides)
+    step = "--plot draws A − B"
+    if files and not known.summaries:
+        step = "--identify says which encoding a file holds"
+    difference, shape = result.difference, shape_text(result.difference.shape)
+    if difference.at is None:
+        return Answer(True, f"equal: all {difference.cells} values ({shape})")
+    return Answer(
+        result.ok,
+        f"{'ok' if result.ok else 'DIFFERENT'}: {difference.differing} of {difference.cells} "
+        f"values differ ({shape})",
+        cause or None,
+        _largest_text(result),
+        None if result.ok else step,
+    )
+
+
+def _known(result: ArrayComparison, identities: Identities | None) -> Identities:
+    """What files are, where that is known; of a small one beside an encoding it is found."""
+    if identities is None and result.is_small and not result.ok:
+        return replace(result.identities, summaries={})
+    return identities or Identities({}, {})
+
+
+def comparison_fields(
+    result: ArrayComparison | RotationComparison, identities: Identities | None = None
+) -> dict[str, Any]:
     """What JSON holds of a comparison."""
     if isinstance(result, ArrayComparison):
         fields = _array_fields(result)
     else:
         fields = _rotation_fields(result)
-    return {"kind": result.kind, "ok": result.ok, "tolerance": result.tolerance, **fields}
+    answer = comparison_answer(result, identities).fields()
+    return {**answer, "kind": result.kind, "tolerance": result.tolerance, **fields}
 
 
 def _array_fields(result: ArrayComparison) -> dict[str, Any]:
@@ -65,35 +112,29 @@ def _array_fields(result: ArrayComparison) -> dict[str, Any]:
     }
 
 
-def _array_text(result: ArrayComparison, typesetter: Typesetter) -> str:
-    return "\n".join(map(typesetter.line, [*_array_lines(result), *result.not_compared]))
-
-
 def _array_lines(result: ArrayComparison) -> Iterator[str]:
-    difference, dtypes = result.difference, [operand.dtype for operand in result.operands]
+    dtypes = [operand.dtype for operand in result.operands]
     for key, side, dtype in zip("AB", result.sides, dtypes, strict=True):
         yield f"{key} {side.title}: {_encoding_text(side)}{dtype}"
-    shape = shape_text(difference.shape)
-    if difference.at is None:
-        yield f"equal: all {difference.cells} values ({shape})"
-        return
-    verdict = "ok" if result.ok else "DIFFERENT"
-    yield f"{verdict}: {difference.differing} of {difference.cells} values differ ({shape})"
-    if difference.unmatched:
-        yield f"{difference.unmatched} of them by NaN or infinity, which no number measures"
-    if difference.measured:
-        units = "more than ulp can tell, beside 0 or of another sign"
-        if difference.counts_units:
-            units = f"or {difference.max_ulp:.4g} ulp of {difference.ulp_format}"
-        yield (
-            f"largest difference {size_text(difference.max_abs)}, {units}; "
-            f"root mean square {size_text(difference.rms)}"
-        )
+
+
+def _largest_text(result: ArrayComparison) -> str:
+    """The largest difference, where it is, and the root mean square."""
+    difference, dtypes = result.difference, [operand.dtype for operand in result.operands]
     a, b = (
         f"{value:.{_DIGITS.get(dtype, 17)}g}"
         for value, dtype in zip((difference.a, difference.b), dtypes, strict=True)
     )
-    yield f"at {place_text(result)}: {a} and {b}"
+    where = f"at {place_text(result)}: {a} and {b}"
+    unmatched = f"{difference.unmatched} of them by NaN or infinity, "
+    if not difference.measured:
+        return f"{unmatched}{where}"
+    units = f" ({difference.max_ulp:.4g} ulp of {difference.ulp_format})"
+    return (
+        f"{unmatched if difference.unmatched else ''}largest difference "
+        f"{size_text(difference.max_abs)}{units if difference.counts_units else ''} {where}; "
+        f"root mean square {size_text(difference.rms)}"
+    )
 
 
 def place_text(result: ArrayComparison) -> str:
@@ -153,22 +194,50 @@ def _rotation_fields(result: RotationComparison) -> dict[str, Any]:
     }
 
 
-def _rotation_text(result: RotationComparison, typesetter: Typesetter) -> str:
+def _rotation_tables(result: RotationComparison, typesetter: Typesetter) -> Iterator[str]:
+    """The parameters that differ, and the pairs."""
     shown = result.worst.difference
-    texts = ["\n".join(map(typesetter.line, [*_rotation_lines(result), *_length_lines(result)]))]
     if parameters := _parameter_rows(result):
-        texts.append(typesetter.table(["parameter", "A", "B"], parameters))
+        yield typesetter.table(["parameter", "A", "B"], parameters)
     if shown.pairs:
         pairs = _spread(shown.pairs, shown.worst)
         header = ["pair", "wavelength A", "wavelength B", "B/A"]
-        texts.append(typesetter.table(header, list(map(_pair_row, pairs))))
+        yield typesetter.table(header, list(map(_pair_row, pairs)))
         if rest := len(shown.pairs) - len(pairs):
-            texts.append(f"{rest} more pairs differ; --json has them all")
-    return "\n\n".join(texts)
+            yield f"{rest} more pairs differ; --json has them all"
+
+
+def _rotation_answer(result: RotationComparison) -> Answer:
+    """How two rotations differ, at the length at which they differ most, and in what."""
+    worst, ok = result.worst, result.ok
+    difference, verdict = worst.difference, "ok" if result.ok else "DIFFERENT"
+    if difference.worst is None:
+        equal = difference.alike and difference.scales[0] == difference.scales[1]
+        equal = equal and result.same_softmax and result.same_axes
+        where = " at the lengths compared" if result.goes_on else ""
+        same = f"all {difference.count} frequencies are the same{where}"
+        return Answer(ok, f"{'equal' if equal else verdict}: {same}", _cause(result))
+    where = f" for {worst.seq_len} positions" if worst.seq_len else ""
+    pair = difference.worst
+    differ = (
+        f"{len(difference.pairs)} of {difference.count} frequency pairs differ{where}, "
+        f"by up to × {factor_text(pair.apart)} (pair {pair.index})"
+    )
+    configs = any(side.sources for side in result.sides)
+    step = "posenc explain shows where each value comes from" if configs else "--plot draws B / A"
+    return Answer(ok, f"{verdict}: {differ}", _cause(result), next=None if ok else step)
+
+
+def _cause(result: RotationComparison) -> str | None:
+    """The parameters that differ, in a line; None of a comparison that holds."""
+    rows = [] if result.ok else _parameter_rows(result, sourced=False)
+    more = f"; {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
+    told = "; ".join(f"{name}: {a} in A, {b} in B" for name, a, b in rows[:_NAMED])
+    return told + more if rows else None
 
 
 def _rotation_lines(result: RotationComparison) -> Iterator[str]:
-    """Both sides, and how they differ at the length at which they differ most."""
+    """Both sides, and what differs beside frequencies."""
     worst = result.worst
     difference = worst.difference
     scales = _side_by_side(*difference.scales)
@@ -183,27 +252,13 @@ def _rotation_lines(result: RotationComparison) -> Iterator[str]:
             f"{key} {side.title}: {bound.scheme.name}, {layout}, attention factor {scale} "
             f"(logits × {squared}{beside})"
         )
-    verdict = "ok" if result.ok else "DIFFERENT"
-    if difference.worst is None:
-        equal = difference.alike and difference.scales[0] == difference.scales[1]
-        equal = equal and result.same_softmax and result.same_axes
-        where = " at the lengths compared" if result.goes_on else ""
-        same = f"all {difference.count} frequencies are the same"
-        yield f"{'equal' if equal else verdict}: {same}{where}"
-    else:
-        where = f" for {worst.seq_len} positions" if worst.seq_len else ""
-        pair = difference.worst
-        yield (
-            f"{verdict}: {len(difference.pairs)} of {difference.count} pairs differ{where}, "
-            f"by up to × {factor_text(pair.apart)} (pair {pair.index})"
-        )
     if not result.same_softmax:
         factors = _side_by_side(*result.softmax_factors)
         sources = [side.softmax.source if side.softmax else "none" for side in result.sides]
         a, b = (f"{each} ({of})" for each, of in zip(factors, sources, strict=True))
         yield f"softmax-factor: logits are multiplied beside the rotation by {a} and {b}"
     if not difference.alike or not result.same_axes:
-        yield "the columns that turn together, or the axes they follow, differ"
+        yield "the pairs of dimensions, or the axes they follow, differ"
 
 
 def _length_lines(result: RotationComparison) -> Iterator[str]:
@@ -220,21 +275,29 @@ def _length_lines(result: RotationComparison) -> Iterator[str]:
         yield "other lengths may have frequencies of their own, and were not compared"
 
 
-def _parameter_rows(result: RotationComparison) -> list[list[str]]:
-    """The parameters that differ, each with where a config has it from."""
+def _parameter_rows(result: RotationComparison, *, sourced: bool = True) -> list[list[str]]:
+    """The parameters that differ, each with where a config has it from if ``sourced``."""
     first, second = (bound.params for bound in result.worst.bounds)
     return [
-        [name, *map(_value_text, (name, name), (first.get(name), second.get(name)), result.sides)]
+        [
+            name,
+            *(
+                _value_text(name, value, side.sources if sourced else {})
+                for value, side in zip(
+                    (first.get(name), second.get(name)), result.sides, strict=True
+                )
+            ),
+        ]
         for name in dict.fromkeys([*first, *second])
         if first.get(name) != second.get(name)
     ]
 
 
-def _value_text(name: str, value: Any, side: Side) -> str:
+def _value_text(name: str, value: Any, sources: Mapping[str, str]) -> str:
     text = "none" if value is None else as_text(value)
     if len(text) > _LONGEST_VALUE and isinstance(value, tuple):
         text = f"{len(value)} numbers"
-    return f"{text} ({side.sources[name]})" if name in side.sources else text
+    return f"{text} ({sources[name]})" if name in sources else text
 
 
 def _pair_row(pair: Pair) -> list[str]:

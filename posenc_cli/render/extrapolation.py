@@ -80,12 +80,15 @@ class ExperimentReport(Record):
     def text(self, typesetter: Typesetter) -> str:
         """The report for a person: tables of each task, what may be said, and what it rests on."""
         blocks = [block for items in self._by_task for block in self._task_blocks(items)]
-        lines = [*self._verdict_lines(), *self._notes()]
         texts = [
             f"{typesetter.paragraph(title)}\n\n{typesetter.table(header, rows)}"
             for title, header, rows in blocks
         ]
-        return "\n\n".join([*texts, "\n".join(map(typesetter.paragraph, lines))])
+        answer, notes = (
+            "\n".join(map(typesetter.paragraph, lines))
+            for lines in (self._answer_lines(), self._notes())
+        )
+        return "\n\n".join([answer, *texts, notes])
 
     def markdown(self) -> str:
         """The report as tables in Markdown."""
@@ -95,8 +98,16 @@ class ExperimentReport(Record):
                 cells = [header, ["---"] * len(header), *rows]
                 lines = [f"| {' | '.join(map(_cell_text, row))} |" for row in cells]
                 parts.append("\n".join([_cell_text(title), "", *lines]))
-        lines = [*self._verdict_lines(), *self._notes()]
-        return "\n\n".join([*parts, "\n".join(f"- {_cell_text(line)}" for line in lines)])
+        answer, notes = (
+            "\n".join(f"- {_cell_text(line)}" for line in lines)
+            for lines in (self._answer_lines(), self._notes())
+        )
+        return "\n\n".join([answer, *parts, notes])
+
+    def _answer_lines(self) -> list[str]:
+        """The verdicts, and what to do where there is none."""
+        judged = all(item.judged for item in self.summaries)
+        return self._verdict_lines() + ([] if judged else ["next: train longer (--steps)"])
 
     def _task_blocks(
         self, summaries: Sequence[EncodingSummary]
@@ -192,7 +203,11 @@ class ExperimentReport(Record):
         runs = [self._run_fields(run) for run in self.runs]
         size = sum(len(item["curve"]) for run in runs for item in run["lengths"])
         check_size("the runs", size, LISTED_VALUES, "losses in JSON", hint="--csv has them all")
+        judged = all(item.judged for item in self.summaries)
         return {
+            "verdict": "; ".join(self._verdict_lines()),
+            "cause": None,
+            "next": None if judged else "train longer (--steps)",
             "runs": runs,
             "summary": [item.fields() for item in self.summaries],
             "rule": RULE,

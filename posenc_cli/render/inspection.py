@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.property_names import PROPERTIES
+from posenc_cli.render.answer import Answer
 from posenc_cli.render.ci_forms import JunitCase, annotation, junit_document, markdown_cell
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def inspection_fields(
 ) -> dict[str, Any]:
     """Inspections as JSON fields, finite numbers only."""
     return {
-        "ok": all(judgement.ok for judgement in judgements),
+        **inspection_answer(inspections, judgements).fields(),
         "schemes": [_fields(known) for known in inspections],
         "requirements": [
             {
@@ -85,21 +86,43 @@ def inspection_text(
     inspections: Sequence[Inspection],
     judgements: Sequence[Judgement],
     typesetter: Typesetter,
+    *,
+    verbose: bool = False,
 ) -> str:
-    """Inspections for a person: one with its reasons, or several side by side."""
-    blocks = _one(inspections[0], typesetter)
+    """The answer, then one inspection with its reasons, or several side by side."""
+    answer = inspection_answer(inspections, judgements).verdict.splitlines()
+    head = "\n".join(map(typesetter.paragraph, answer))
     if len(inspections) > 1:
-        blocks = _several(inspections, typesetter)
-    if judgements:
-        blocks.append("\n".join(map(typesetter.paragraph, judgement_lines(judgements))))
+        blocks = [head, *_several(inspections, typesetter, verbose=verbose)]
+    else:
+        about, *blocks = _one(inspections[0], typesetter, verbose=verbose)
+        blocks = [f"{head}\n{about}", *blocks]
     whole = "\n\n".join(blocks)
     for words, style in ((r"^FAILED", "red"), (r"^ok(?=: )", "green")):
         whole = typesetter.marked(whole, words, style)
     return whole
 
 
+def inspection_answer(inspections: Sequence[Inspection], judgements: Sequence[Judgement]) -> Answer:
+    """What is required and holds or not; where nothing is required, which properties hold."""
+    ok = all(judgement.ok for judgement in judgements)
+    return Answer(ok, "\n".join(judgement_lines(judgements) or map(_held, inspections)))
+
+
+def _held(known: Inspection) -> str:
+    """How many properties hold, and which do not, in a sentence."""
+    asked = [found for found in known.properties if found.holds is not None]
+    held = [found for found in asked if found.holds]
+    proved = sum(found.evidence == "proved" for found in held)
+    failing = ", ".join(found.name for found in asked if not found.holds)
+    text = f"{known.name}: {len(held)} of {len(asked)} properties hold, {proved} of them proved"
+    return f"{text}; not {failing}" if failing else text
+
+
 def judgement_lines(judgements: Sequence[Judgement]) -> list[str]:
-    """Whether what is required holds, and what does not."""
+    """Whether what is required holds, and what does not; nothing where nothing is required."""
+    if not judgements:
+        return []
     failed = [judgement for judgement in judgements if not judgement.ok]
     if not failed:
         return [f"ok: {_count_text(len(judgements), 'requirement')} met"]
@@ -109,15 +132,15 @@ def judgement_lines(judgements: Sequence[Judgement]) -> list[str]:
     ]
 
 
-def _one(known: Inspection, typesetter: Typesetter) -> list[str]:
-    header = ["property", "holds", "value", "what", "at"]
+def _one(known: Inspection, typesetter: Typesetter, *, verbose: bool) -> list[str]:
+    header = ["property", "holds", "value", "what the value is"]
     rows = [
         [
             found.name,
             _WORDS[found.holds] + ("" if found.holds is None else f", {found.evidence}"),
             _value_text(found),
             "" if found.value is None else PROPERTIES[found.name],
-            _place_text(found),
+            *([_place_text(found)] if verbose else []),
         ]
         for found in known.properties
     ]
@@ -133,7 +156,7 @@ def _one(known: Inspection, typesetter: Typesetter) -> list[str]:
         about.append(f"{trained}; to apply: {known.cost.text}")
     return [
         "\n".join(map(typesetter.paragraph, about)),
-        typesetter.table(header, rows),
+        typesetter.table([*header, *(["at"] if verbose else [])], rows),
         "\n".join(typesetter.paragraph(note, hanging=2) for note in _notes(known)),
     ]
 
@@ -191,21 +214,27 @@ def _short(value: float | None) -> str:
     return "past float64" if value is None else f"{value:.3g}"
 
 
-def _several(inspections: Sequence[Inspection], typesetter: Typesetter) -> list[str]:
+def _several(
+    inspections: Sequence[Inspection], typesetter: Typesetter, *, verbose: bool
+) -> list[str]:
     labels = ["", "positions", *PROPERTIES, "parameters"]
     columns = [_column(known) for known in inspections]
-    widths = [max(map(len, column)) for column in columns]
+    explained = ["what the value is", "", *PROPERTIES.values(), ""]
+    widths = [max(map(len, column)) for column in [labels, *columns, explained]]
+    if sum(widths) + _BETWEEN * (len(widths) - 1) <= typesetter.width:
+        header, *rows = map(list, zip(labels, *columns, explained, strict=True))
+        return [typesetter.table(header, rows), *_legend(inspections, typesetter, values=False)]
     tables: list[str] = []
     begin = 0
     while begin < len(columns):
-        room, end = typesetter.width - max(map(len, labels)), begin
-        while end < len(columns) and (end == begin or widths[end] + _BETWEEN <= room):
-            room -= widths[end] + _BETWEEN
+        room, end = typesetter.width - widths[0], begin
+        while end < len(columns) and (end == begin or widths[end + 1] + _BETWEEN <= room):
+            room -= widths[end + 1] + _BETWEEN
             end += 1
         header, *rows = map(list, zip(labels, *columns[begin:end], strict=True))
         tables.append(typesetter.table(header, rows))
         begin = end
-    return [*tables, "\n".join(map(typesetter.paragraph, _legend(inspections)))]
+    return [*tables, *_legend(inspections, typesetter, values=verbose)]
 
 
 def _column(known: Inspection) -> list[str]:
@@ -215,21 +244,23 @@ def _column(known: Inspection) -> list[str]:
     return [known.name, count, *cells, _optional(known.parameters)]
 
 
-def _legend(inspections: Sequence[Inspection]) -> list[str]:
-    """What values are, how they are known, what applying costs, and what is random."""
-    values = "; ".join(
-        f"{name}: {what}" for name, what in PROPERTIES.items() if not name.startswith("distinct")
-    )
-    evidence = "* proved by the declaration, else measured on these rows"
+def _legend(
+    inspections: Sequence[Inspection], typesetter: Typesetter, *, values: bool
+) -> list[str]:
+    """How values are known, what applying costs, what is random; and what ``values`` are."""
+    told = (f"{name}: {what}" for name, what in PROPERTIES.items())
+    lines = ["; ".join(told)] if values else []
+    evidence = "* proved for all positions, else measured on these rows; - does not apply"
     if any(known.sample for inspection in inspections for known in inspection.properties):
         evidence += "; ~ of a sample"
     costs = [f"{known.name} {known.cost.text}" for known in inspections if known.cost is not None]
-    lines = [f"{values}; distinct: rows that differ once rounded", f"{evidence}; - does not apply"]
+    lines.append(evidence)
     if costs:
         lines.append(f"to apply: {'; '.join(costs)}")
-    return lines + [
+    lines += [
         f"{known.name}: {known.random_weights}" for known in inspections if known.random_weights
     ]
+    return ["\n".join(map(typesetter.paragraph, lines))]
 
 
 def _cell(known: Property) -> str:

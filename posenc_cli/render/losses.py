@@ -8,6 +8,7 @@ from posenc_cli.configs import library
 from posenc_cli.errors import quoted_name
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.positions import range_texts
+from posenc_cli.render.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,33 +22,43 @@ _OF_LAYERS = ("sliding-layers", "unturned-layers")
 
 
 def losses_text(result: ModelComparison, typesetter: Typesetter) -> str:
-    """Both models, the verdict, and each value that they do not share."""
+    """The answer, both models, and each value that they do not share."""
     lines = [
         f"{key} {_title(model)}: {_what(model)}"
         for key, model in zip("AB", result.models, strict=True)
     ]
-    compared = ", ".join(result.compared)
     unknown = [
         typesetter.paragraph(f"not checked: {name}: {why}", hanging=2)
         for name, why in result.unknown.items()
     ]
+    head = [losses_answer(result).text(typesetter), *map(typesetter.line, lines), *unknown]
     if result.ok:
-        lines.append(f"ok: nothing is lost of {compared}")
-        return "\n".join([*map(typesetter.line, lines), *unknown])
-    names = list(dict.fromkeys(loss.name for loss in result.losses))
-    lines.append(
-        f"DIFFERENT: {', '.join(names)} ({len(names)} of the {len(result.compared)} compared)"
-    )
-    text = "\n".join([*map(typesetter.line, lines), *unknown])
+        return "\n".join([*head, typesetter.line(f"compared: {', '.join(result.compared)}")])
     rows = list(map(_row, result.losses))
-    return f"{text}\n\n{typesetter.table(['lost', 'A', 'B'], rows)}"
+    return "\n".join(head) + f"\n\n{typesetter.table(['setting', 'A', 'B'], rows)}"
+
+
+def losses_answer(result: ModelComparison) -> Answer:
+    """Which settings the models do not share."""
+    count = len(result.compared)
+    if result.ok:
+        return Answer(True, f"ok: all {count} settings of A and B agree")
+    names = list(dict.fromkeys(loss.name for loss in result.losses))
+    loss = result.losses[0]
+    a, b = (_value_text(loss, value) for value in (loss.a, loss.b))
+    return Answer(
+        False,
+        f"DIFFERENT: {', '.join(names)} ({len(names)} of the {count} compared)",
+        f"{loss.name} is {a} in A and {b} in B",
+        next="correct the wrong side: the table has each value and the key it comes from",
+    )
 
 
 def losses_fields(result: ModelComparison) -> dict[str, Any]:
     """What JSON holds of a comparison of models."""
     return {
+        **losses_answer(result).fields(),
         "kind": "models",
-        "ok": result.ok,
         "tolerance": result.tolerance,
         "compared": list(result.compared),
         "unknown": dict(result.unknown),

@@ -68,7 +68,8 @@ def test_different_files_are_status_1_with_the_place(call, tmp_path):
     assert status == 1
     assert "DIFFERENT: 1 of 64 values differ" in out
     assert "1 ulp of float32" in out
-    assert f"at row 5, column 2: {a[5, 2]:.9g} and {b[5, 2]:.9g}" in out
+    told = " ".join(out.split())
+    assert f"at row 5, column 2: {a[5, 2]:.9g} and {b[5, 2]:.9g}" in told
 
 
 def test_tol_passes_over_what_is_small(call, tmp_path):
@@ -116,7 +117,7 @@ def test_a_row_of_frequencies_is_compared_with_the_schemes(call, tmp_path):
     status, found = report(call, "f.npy", "rope", "--dim", "32")
     assert (status, len(found["at"])) == (1, 1)
     _, out, _ = call("compare", "f.npy", "rope", "--dim", "32")
-    assert "at [2]: 0.45986" in out
+    assert "at [2]: 0.45986" in " ".join(out.split())
 
 
 def test_complex_tables_and_integers(call, tmp_path):
@@ -404,8 +405,8 @@ def test_units_beside_zero_are_not_counted(call, tmp_path):
     _, found = report(call, "a.npy", "b.npy")
     assert (found["max_abs"], found["max_ulp"], found["at"]) == (0.5, None, [1])
     _, out, _ = call("compare", "a.npy", "b.npy")
-    assert "0.5, more than ulp can tell" in out
-    assert "e+15" not in out
+    assert "largest difference 0.5 at [1]" in out
+    assert "ulp" not in out
     pairs = ("rope-proportional", "rope-proportional", "--set", "b.partial=0.5", "-d", "8")
     assert report(call, *pairs)[1]["max_ulp"] is None
 
@@ -483,7 +484,7 @@ def test_files_that_differ_are_identified_where_that_is_asked(call, tmp_path):
     _, document = report(call, "a.npy", "b.npy", "--identify")
     assert document["identities"]["b"].startswith("rope, dim 32, base 500000")
     assert document["differing_parameters"] == {"base": ["10000", "500000"]}
-    assert told.index("A and B differ in base: 10000 in A, 500000 in B") < told.index("DIFFERENT")
+    assert told.index("DIFFERENT") < told.index("cause: base: 10000 in A, 500000 in B largest")
     assert "A is" not in words(call, "a.npy", "b.npy")[1]
 
 
@@ -492,9 +493,9 @@ def test_an_encoding_beside_a_file_says_which_parameter_is_another(call, tmp_pat
     np.save(tmp_path / "b.npy", matrix("sinusoidal", "0:64", dim=32))
     status, told = words(call, "sinusoidal", "b.npy", "-d", "32", "--set", "a.layout=concat")
     assert status == 1
-    assert told.startswith("A and B differ in layout: concat in A, interleaved in B")
+    assert " cause: layout: concat in A, interleaved in B largest difference" in told
     np.save(tmp_path / "b.npy", np.random.default_rng(0).standard_normal((64, 32)))
-    assert "A and B differ in" not in words(call, "sinusoidal", "b.npy", "-d", "32")[1]
+    assert "cause:" not in words(call, "sinusoidal", "b.npy", "-d", "32")[1]
 
 
 @pytest.mark.long
@@ -573,7 +574,7 @@ def test_a_difference_that_is_not_finite_is_told_apart_from_what_is_equal(call, 
 
 def test_what_is_rounded_is_not_said_to_be_whole(call):
     told = " ".join(call("compare", "sinusoidal", "rope", "--dim", "64", "--len", "128")[1].split())
-    assert "largest difference 1.9995, " in told
+    assert "largest difference 1.9995 at " in told
 
 
 @pytest.mark.parametrize(
@@ -766,4 +767,4 @@ def test_what_turns_along_axes_is_compared_with_what_has_one_base(call, tmp_path
     for pair in (("wan.json", "llama.json"), ("llama.json", "wan.json")):
         status, out, _ = call("compare", *pair)
         assert status == 1
-        assert "\nDIFFERENT: " in out
+        assert out.startswith("DIFFERENT: ")

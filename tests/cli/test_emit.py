@@ -86,7 +86,7 @@ def test_the_right_result_passes_and_a_mistake_is_named(call, pack):
     np.save("still.npy", np.load("pack/x.npy")[None])
     status, out, _ = call("emit", "--check", "pack", "still.npy")
     assert status == 1
-    assert out.startswith("FAILED: 'still.npy' against 'pack': ")
+    assert out.startswith("FAILED: 'still.npy' does not match 'pack': ")
     assert "cause: no-rotation: nothing turns" in out
     status, out, _ = call("emit", "--check", "pack", "still.npy", "--json")
     report = json.loads(out)

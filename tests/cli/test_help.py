@@ -49,6 +49,33 @@ def test_the_page_that_is_printed_follows_the_terminal_to_80_columns(call, monke
         assert call("help", "generate") == (0, pages[1].text(width), "")
 
 
+@pytest.mark.long
+def test_h_is_one_screen_of_examples_and_own_options_and_help_is_all(call, pages):
+    for page in pages[1:]:
+        brief = page.brief(80)
+        lines = brief.splitlines()
+        assert len(lines) < 24, page.name
+        assert max(map(len, lines)) <= 80
+        assert lines[0] == page.summary
+        assert lines[2].strip().startswith(page.examples[0][:40])
+        shown = [line.split("  ")[1] for line in lines if line.startswith("  -")]
+        assert shown or not page.sections[:-1], page.name
+        assert lines[-1].startswith(f"{page.name} --help explains ")
+        own = [entry[0] for heading, entries in page.sections for entry in entries]
+        assert {*shown} <= {*own}
+    rope = call("rope-check", "-h")[1]
+    assert "--tables COS SIN" in rope
+    assert "--backend" not in rope
+    assert call("help", "rope-check")[1] == call("rope-check", "--help")[1] != rope
+
+
+def test_the_program_alone_fits_a_screen_and_names_every_command(call):
+    status, text, _ = call("-h")
+    assert (status, text) == call()[:2]
+    assert len(text.splitlines()) < 24
+    assert {*COMMANDS} <= {*re.findall(r"[a-z-]+", text)}
+
+
 @pytest.mark.parametrize("width", [30, 50, 60])
 def test_an_example_on_several_lines_is_the_same_command(pages, width):
     for page in pages:
@@ -131,7 +158,7 @@ def project_urls(monkeypatch):
 def test_the_address_of_the_project_ends_the_help_where_the_metadata_have_one(
     call, project_urls, monkeypatch
 ):
-    monkeypatch.setattr(rendered_help, "PATH", "nowhere")
+    monkeypatch.setitem(rendered_help.PATHS, "--help", "nowhere")
     project_urls()
     without = call("--help")[1]
     project_urls("Issues, https://example.org/issues", "Homepage, https://example.org/posenc")

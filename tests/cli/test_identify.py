@@ -120,8 +120,8 @@ def test_runners_up_are_listed(call):
     _, found = report(call, "a.npy")
     assert {"rope", "sinusoidal"} <= {each["scheme"] for each in found["candidates"]}
     _, out, _ = call("identify", "a.npy")
-    assert "Runners-up:" in out
-    assert max(map(len, out.split("The same again:")[0].splitlines())) <= 80
+    assert "Others that fit:" in out
+    assert max(map(len, out.split("write the same again:")[0].splitlines())) <= 80
 
 
 def test_a_runner_up_of_other_positions_says_which(call):
@@ -130,8 +130,8 @@ def test_a_runner_up_of_other_positions_says_which(call):
     assert call("generate", *asked, "--table", "cos-full", "--out", "c.npy")[0] == 0
     assert call("generate", *asked, "--table", "sin-full", "--out", "s.npy")[0] == 0
     others = [each["positions"] for each in report(call, "c.npy", "s.npy")[1]["candidates"][1:]]
-    _, out, _ = call("identify", "c.npy", "s.npy")
-    shown = re.findall(r"positions=(\S+)", out.split("Runners-up:")[1])
+    _, out, _ = call("identify", "c.npy", "s.npy", "--verbose")
+    shown = re.findall(r"positions=(\S+)", out.split("Others:")[1])
     assert [each[:9] for each in shown] == [each[:9] for each in others if each != "0:256"]
     assert shown
 
@@ -209,7 +209,7 @@ def test_damage_is_status_1_and_said_with_what_the_rest_is(call, tables, tmp_pat
     assert "1 row does not fit: 120;" in out
     assert "at row 120, column 10 of 'cos.npy'" in " ".join(out.split())
     assert "other rows equal model" in out
-    assert "The same but for 1 of 76800 cells:" in out
+    assert "write the same but for 1 of 76800 cells:" in out
 
 
 @pytest.mark.slow
@@ -231,7 +231,11 @@ def test_exact_is_said_only_where_every_cell_is(call, tables, tmp_path):
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("noise", "words"),
-    [(1e-7, "The same within "), (0.0, "The same again:"), (3e-7, "The other rows, nearly:")],
+    [
+        (1e-7, "write the same within "),
+        (0.0, "write the same again:"),
+        (3e-7, "write the other rows, nearly:"),
+    ],
 )
 def test_a_table_most_of_whose_cells_differ_is_the_same_within_its_residual(
     call, tmp_path, noise, words
@@ -240,7 +244,7 @@ def test_a_table_most_of_whose_cells_differ_is_the_same_within_its_residual(
     table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
     table *= 1 + noise * np.random.default_rng(0).standard_normal(table.shape)
     np.save(tmp_path / "t.npy", table.astype(np.float32))
-    assert f"\n{words}" in call("identify", "t.npy")[1]
+    assert f"\nnext: {words}" in call("identify", "t.npy")[1]
 
 
 def test_frequencies_near_a_models_are_not_said_to_equal_them(call, tmp_path):
@@ -278,7 +282,7 @@ def test_the_farthest_cell_shows_digits_that_tell_it_from_what_belongs_there(cal
     np.save(tmp_path / "f.npy", frequencies)
     _, out, _ = call("identify", "f.npy")
     (line,) = (line for line in out.splitlines() if line.startswith("farthest cell"))
-    value, expected = line.partition(": ")[2].removesuffix(" belongs").split(" where ")
+    value, expected = line.partition(": ")[2].removesuffix(" is expected").split(" where ")
     assert float(value) != float(expected)
 
 
@@ -341,8 +345,11 @@ def test_a_wrong_frequency_is_called_one(call, tmp_path):
     np.save(tmp_path / "w.npy", values)
     status, out, _ = call("identify", "w.npy")
     assert status == 1
-    assert out.startswith("rope in 31 of 32 frequencies: 'w.npy': 32, float32")
-    assert "1 frequency does not fit: 31; the largest difference is" in out
+    told = " ".join(out.split())
+    assert told.startswith(
+        "identified in part: 'w.npy' (32, float32) is rope in 31 of 32 frequencies "
+        "cause: 1 frequency does not fit: 31; the largest difference is"
+    )
     assert "all 32 frequencies compared" in out
 
 
@@ -351,7 +358,8 @@ def test_what_comes_within_a_tolerance_is_said_to_fit_loosely_beside_what_is_equ
     table[7, 5] += 3e-15
     np.save(tmp_path / "q.npy", table)
     status, out, _ = call("identify", "q.npy")
-    assert (status, out.splitlines()[0]) == (1, "rope in 99 of 100 rows: 'q.npy': 100×64, float64")
+    told = "identified in part: 'q.npy' (100×64, float64) is rope in 99 of 100 rows"
+    assert (status, out.splitlines()[0]) == (1, told)
     assert re.search(r"base=10000 .* fits loosely", out)
 
 
@@ -399,4 +407,4 @@ def test_axes_of_length_1_that_the_commands_leave_out_are_said(call, tmp_path):
     table = tmp_path / "table.npy"
     angles = np.arange(32)[:, None] * 1e4 ** -(np.arange(8) / 8)
     np.save(table, np.cos(np.tile(angles, (1, 2)))[None, :, None].astype(np.float32))
-    assert "The same again, without the axes of length 1:" in call("identify", str(table))[1]
+    assert "write the same again, without the axes of length 1:" in call("identify", str(table))[1]

@@ -28,7 +28,11 @@ def test_one_encoding_fits_a_screen_and_says_how_each_verdict_is_known(call):
     lines = out.splitlines()
     assert len(lines) <= 23
     assert max(map(len, lines)) <= 80
-    assert re.search(r"^unique +yes, proved +1\.47 +smallest distance +0, 1$", out, re.MULTILINE)
+    verdict = "rope: 9 of 10 properties hold, 6 of them proved; not linear-shift-held-out"
+    assert lines[0] == verdict
+    told = r"^unique +yes, proved +1\.47 +smallest distance of rows"
+    assert re.search(f"{told}$", out, re.MULTILINE)
+    assert re.search(rf"{told} +0, 1$", call("inspect", "-s", "rope", "-v")[1], re.MULTILINE)
     assert re.search(r"^linear-shift-held-out +no, measured +1\.39 ", out, re.MULTILINE)
     words = " ".join(out.split())
     # What is left is rounding, which other versions of NumPy do otherwise.
@@ -44,8 +48,12 @@ def test_several_stand_side_by_side_in_as_many_tables_as_they_need(call):
     assert status == 0
     assert len(out.splitlines()) <= 24
     assert max(map(len, out.splitlines())) <= 80
-    header = out.splitlines()[0].split()
+    header = out.partition("\n\n")[2].splitlines()[0].split()
     assert header == ["rope", "alibi", "learned"]
+    two = call(*line[:5])[1].partition("\n\n")[2].splitlines()
+    assert two[0].split(maxsplit=2) == ["rope", "alibi", "what the value is"]
+    assert two[3].endswith("  smallest distance of rows")
+    assert "unique: smallest distance of rows" in call(*line, "--verbose")[1]
     for name in PROPERTIES:
         assert re.search(rf"^{name} +\S", out, re.MULTILINE)
     assert "learned: random weights, seed 0" in out
@@ -68,7 +76,8 @@ def test_json_has_the_promised_fields(call):
     status, out, _ = call(*CHECK, "--json", "--require", "unique,norm<=1e-9")
     document = json.loads(out)
     assert status == 0
-    assert list(document) == ["schema", "ok", "schemes", "requirements"]
+    keys = ["schema", "ok", "verdict", "cause", "next", "schemes", "requirements"]
+    assert list(document) == keys
     assert document["schema"] == "posenc/inspect/1"
     (scheme,) = document["schemes"]
     assert [found["name"] for found in scheme["properties"]] == [*PROPERTIES]
@@ -112,8 +121,8 @@ def test_what_is_required_holds_or_the_status_is_one(call, require, status):
         ("alibi", "bounded<=1e9", "does not hold: its formula grows without end"),
         ("xpos", "bounded", "holds of a sample alone"),
         ("xpos", "bounded<=9", "is of a sample alone"),
-        ("nope", "unique", "smallest distance 0 at 0, 1, proved"),
-        ("learned", "defined-beyond>=9999", "positions 512"),
+        ("nope", "unique", "smallest distance of rows 0 at 0, 1, proved"),
+        ("learned", "defined-beyond>=9999", "positions there are 512"),
     ],
 )
 def test_what_does_not_apply_or_was_sampled_does_not_pass(call, scheme, require, said):
@@ -157,7 +166,7 @@ def test_a_file_is_measured_alone_and_beside_encodings(call, table):
     assert call("inspect", "--in", table, "--require", "unique,bounded")[0] == 0
     status, out, _ = call("inspect", "--in", table, "-s", "rope", "-l", "20")
     assert status == 0
-    assert out.split()[:2] == ["'table.npy'", "rope"]
+    assert out.partition("\n\n")[2].split()[:2] == ["'table.npy'", "rope"]
 
 
 @pytest.mark.parametrize("name", ["cube.npy", "text.npy", "none.npy"])
@@ -191,7 +200,7 @@ def test_github_gets_annotations_and_a_summary(call, tmp_path, monkeypatch):
     status, out, _ = call(*CHECK, "--require", "unique,unique>=5", "--format", "github")
     assert status == 1
     assert out.startswith(
-        "::error title=inspect%3A unique>=5::sinusoidal: smallest distance 0.6577 at 0, 6"
+        "::error title=inspect%3A unique>=5::sinusoidal: smallest distance of rows 0.6577 at 0, 6"
     )
     summary = (tmp_path / "summary.md").read_text()
     assert summary.startswith("### posenc inspect: failed\n")

@@ -59,7 +59,7 @@ def results(
                         job.task,
                         seed,
                         has_learnt,
-                        f"{reached:.3f} nats at {trained}; at most 2.000 is asked",
+                        f"{reached:.3f} nats at {trained}; needs at most 2.000",
                         None if task.answers else 0.25,
                         tuple(lengths),
                     )

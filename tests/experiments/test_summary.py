@@ -68,7 +68,8 @@ def test_nothing_is_said_unless_all_seeds_have_learnt():
     summary = summary_of((0.0, 0.0, 0.0), learnt=lambda _, seed: seed != 1)
     assert (summary.learnt, summary.judged) == (2, False)
     assert summary.verdict == (
-        f"{STOPPED}: 2 of 3 seeds have learnt (seed 1: 2.500 nats at 8; at most 2.000 is asked)"
+        f"{STOPPED}: 2 of 3 seeds have learned the task "
+        "(seed 1: 2.500 nats at 8; needs at most 2.000)"
     )
     assert {item["state"] for item in summary.fields()["lengths"]} == {None}
 
