@@ -62,10 +62,24 @@ MODULES = {
 """By the name of each scheme, the module of `posenc_cli.formulas` that declares it."""
 
 
+ALIASES = {
+    "vaswani": "sinusoidal",
+    "sincos": "sinusoidal",
+    "linear": "rope-linear",
+    "ntk": "rope-ntk",
+    "dynamic": "rope-dynamic",
+    "yarn": "rope-yarn",
+    "llama3": "rope-llama3",
+    "longrope": "rope-longrope",
+}
+"""What people type for some schemes: a paper's author, or the rope_type of a config."""
+
+
 class _Declared(Mapping[str, Scheme]):
     """The schemes by name, each imported when it is asked for: a short command needs but one."""
 
     def __getitem__(self, name: str) -> Scheme:
+        name = ALIASES.get(name, name)
         module = import_module(f"posenc_cli.formulas.{MODULES[name]}")
         scheme: Scheme = getattr(module, name.replace("-", "_"))
         return scheme
@@ -77,7 +91,7 @@ class _Declared(Mapping[str, Scheme]):
         return len(MODULES)
 
     def __contains__(self, name: object) -> bool:
-        return name in MODULES
+        return name in MODULES or name in ALIASES
 
 
 BUILT_IN: Mapping[str, Scheme] = _Declared()

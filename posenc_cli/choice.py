@@ -220,6 +220,14 @@ def part_names(name: str) -> list[str]:
     return names
 
 
+def _meant(name: str, schemes: Sequence[Scheme]) -> str:
+    """A parameter of several schemes by their own name for it, where it is a config's key."""
+    prefix, dot, key = name.rpartition(".")
+    own = any(key in scheme.parameters for scheme in schemes)
+    named = {key} if own else {scheme.parameter_named(key) for scheme in schemes} - {key}
+    return f"{prefix}{dot}{named.pop() if named else key}"
+
+
 def parameters_by_scheme(
     schemes: Sequence[Scheme], given: Mapping[str, object]
 ) -> list[dict[str, object]]:
@@ -230,6 +238,7 @@ def parameters_by_scheme(
 
     Raises: InvalidInput for one that none takes.
     """
+    given = {_meant(name, schemes): value for name, value in given.items()}
     taken: set[str] = set()
     by_scheme = []
     for place, scheme in enumerate(schemes):

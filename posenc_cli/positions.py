@@ -21,6 +21,7 @@ LARGEST_POSITION = 2**53
 largest numerator and denominator."""
 
 _LARGEST_COUNT = 2**63 - 1
+_UNITS = {"k": 1024, "K": 1024, "M": 1024**2}
 _WHOLE = r"([+-]?)([0-9]+(?:_[0-9]+)*)(?:(?:\.([0-9]+))?[eE]\+?([0-9]{1,4}))?"
 _NUMBER = r"([+-]?)([0-9]+(?:_[0-9]+)*)?(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?(?:/([0-9]+))?"
 _LONGEST = 40
@@ -274,13 +275,20 @@ class Positions(Record):
 
 
 def whole_number(text: str) -> int | None:
-    """The whole number that a text is, None where it is none: 131072, 131_072, or 1e6.
+    """The whole number that a text is, None where it is none: 131072, 131_072, 1e6 or 128k.
 
+    As in names of models, k is 1024 and M is 1024².
     One of more digits than any position has stands as `PAST_ALL`.
 
     >>> [whole_number(text) for text in ("131_072", "-7", "1.5e3", "1.5", "1e-3", "1__0", "9e999")]
     [131072, -7, 1500, None, None, None, 10000000000000000000000000000000000000000]
+    >>> [whole_number(text) for text in ("4k", "128K", "1M", "k", "4kk", "1.5k")]
+    [4096, 131072, 1048576, None, None, None]
     """
+    if (unit := _UNITS.get(text.strip()[-1:])) is not None:
+        rest = text.strip()[:-1]
+        number = whole_number(rest) if rest[-1:].isdigit() else None
+        return number if number is None or abs(number) == PAST_ALL else number * unit
     match = re.fullmatch(_WHOLE, text.strip())
     if match is None:
         return None

@@ -114,12 +114,11 @@ def alibi_slopes(
     picture: PictureOptions,
     output: SlopesOutput,
 ) -> int:
-    """Print the slopes of ALiBi, or check some.
+    """Print the slopes of ALiBi, or check a file of slopes.
 
-    One slope a head, correctly rounded to float64, for any number of heads. Options given several
-    times are combined; models come after them. Several are drawn in one set of axes, above what
-    sets each apart from the first, and --plot --check draws the slopes of a file beside those it
-    should hold.
+    Prints one slope per head, correctly rounded to float64, for any number of heads. Repeated
+    options are combined; models follow. --plot draws several in one set of axes, above a table of
+    their differences. --plot --check draws the slopes of a file beside the expected ones.
 
     Examples:
       posenc alibi-slopes --heads 12

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from copy import copy
 from functools import cache, partial
 from importlib import import_module
@@ -15,7 +16,7 @@ from typer.main import get_command
 from posenc_cli.cli.choosing import MAKERS
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import OWN, OptionGroup
-from posenc_cli.cli.sizes import WIDEST_HELP, text_width
+from posenc_cli.cli.sizes import WIDEST_HELP, terminal_size, text_width
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.records import replace
 
@@ -241,9 +242,7 @@ class Command(TyperCommand):
         completing = ctx.resilient_parsing
         if not completing and any("--help" in option.opts for option in order):
             ctx.meta[BRIEF] = "--help" not in args
-            print(
-                ctx.get_help()
-            )  # as all of posenc's texts: Typer writes UTF-8 where ASCII is asked
+            show_page(ctx.get_help())
             ctx.exit()
         if rest and not completing:
             from posenc_cli.cli.usage import unexpected_arguments
@@ -364,9 +363,22 @@ def function_of(name: str) -> Callable[..., int | None]:
     return function
 
 
+def show_page(text: str) -> None:
+    """Print a page of help, or page through it where a terminal has no room for it.
+
+    As all of posenc's texts it is printed by Python: Typer writes UTF-8 where ASCII is asked.
+    """
+    if sys.stdout.isatty() and text.count("\n") >= terminal_size().lines:
+        import pydoc  # slow to import
+
+        pydoc.pager(text)
+    else:
+        print(text)
+
+
 def _show_help(ctx: typer.Context, given: bool) -> None:
     if given and not ctx.resilient_parsing:
-        print(ctx.get_help())
+        show_page(ctx.get_help())
         raise typer.Exit
 
 

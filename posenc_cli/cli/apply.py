@@ -12,6 +12,7 @@ from posenc_cli.cli.choosing import (
     ParameterOptions,
     PositionOptions,
     SourceOptions,
+    at_first_positions,
     choice_of,
     required_choice,
 )
@@ -98,11 +99,11 @@ def apply(
     seed: Annotated[
         int | None,
         whole_option(
-            "--seed", minimum=0, help="in place of --in: draw x of --len vectors from normal(0, 1)"
+            "--seed", minimum=0, help="instead of --in: draw --len vectors x from normal(0, 1)"
         ),
     ] = None,
     out_x: Annotated[
-        str | None, option("--out-x", metavar="FILE", help="keep the x that --seed draws")
+        str | None, option("--out-x", metavar="FILE", help="save the x that --seed draws")
     ] = None,
     dtype: Annotated[
         DType | None,
@@ -121,11 +122,11 @@ def apply(
     ] = "exact",
     output: ApplyOutput,
 ) -> None:
-    """Apply an encoding to vectors: x + PE, or x turned.
+    """Apply an encoding to vectors: x + PE, or rotate x.
 
-    Absolute schemes are added to x, rotary ones turn it as they turn a query or a key (of xpos,
-    --set side=key). Values are correctly rounded; --arithmetic float32 computes them as models do.
-    x may have any leading axes, (…, n, columns), and any size.
+    Absolute schemes are added to x. Rotary schemes rotate x as a query or a key (for xpos, --set
+    side=key gives the key). Values are correctly rounded; --arithmetic float32 computes them as
+    models do. x may have any leading axes, (…, n, dimensions), and any size.
 
     Examples:
       posenc apply -s rope --in q.npy --out turned.npy
@@ -250,10 +251,11 @@ def _vectors(
         return GivenVectors.read(source)
     from posenc_cli.analysis.application import vector_columns
 
-    if choice.positions is None:
+    positions = at_first_positions(choice).positions
+    if positions is None:
         raise InvalidInput("--seed: needs --len or --positions, how many vectors to draw")
     assert seed is not None
     if seed > _LARGEST_SEED:
         raise InvalidInput(f"--seed {seed}: must be at most {_LARGEST_SEED}")
     columns = vector_columns(choice)
-    return GivenVectors.drawn((choice.positions.count, columns), seed, dtype or FLOAT32)
+    return GivenVectors.drawn((positions.count, columns), seed, dtype or FLOAT32)

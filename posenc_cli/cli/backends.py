@@ -29,9 +29,9 @@ def backends(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the backends, and what auto chooses.
+    """List the compute backends, and which one auto chooses.
 
-    Exact values are the same bytes on every backend; they differ in speed, and in what
+    Exact values are the same bytes on every backend. Backends differ in speed, and in what
     --arithmetic float32 reproduces.
 
     Examples:

@@ -74,10 +74,10 @@ def buckets(
     picture: PictureOptions,
     output: PlotOutput,
 ) -> None:
-    """Print the buckets of T5's or DeBERTa's positions.
+    """Print the relative-position buckets of T5 or DeBERTa.
 
-    t5 counts key − query (num_buckets=32 max_distance=128 bidirectional=true), deberta query − key
-    (bucket_size=256 max_position=512). Buckets are those of exact arithmetic.
+    t5 uses key − query (num_buckets=32 max_distance=128 bidirectional=true), deberta query − key
+    (bucket_size=256 max_position=512). Buckets are computed exactly.
 
     Examples:
       posenc buckets t5

@@ -56,9 +56,7 @@ def check_subject(choices: Sequence[Choice], source: str | None) -> None:
         )
 
 
-_SCHEME_HELP = (
-    "a name that posenc schemes lists, or one of yours as ./file.py:name or package.module:name"
-)
+_SCHEME_HELP = "a scheme of posenc schemes, or your own as ./file.py:name or package.module:name"
 
 
 class SourceOptions(OptionGroup):
@@ -81,7 +79,7 @@ class SourceOptions(OptionGroup):
         option(
             "--config",
             metavar="FILE",
-            help="the encoding of a Hugging Face config.json, of its folder, or of a GGUF file",
+            help="a Hugging Face config.json, its folder, or a GGUF file",
         ),
     ] = None
     model: Annotated[
@@ -91,12 +89,12 @@ class SourceOptions(OptionGroup):
             "-m",
             metavar="NAME",
             autocompletion=model_names,
-            help="the encoding of a model that posenc models lists",
+            help="a model that posenc models lists",
         ),
     ] = None
     layer_type: Annotated[
         str | None,
-        option("--layer-type", metavar="NAME", help="which layers of a config, where they differ"),
+        option("--layer-type", metavar="NAME", help="layer type, if the layers of a config differ"),
     ] = None
     runtime: Annotated[
         str | None,
@@ -104,7 +102,7 @@ class SourceOptions(OptionGroup):
             "--as",
             metavar="ENGINE",
             autocompletion=runtime_names,
-            help="read a config as vllm, llama.cpp or another engine does",
+            help="read the config as this engine does: vllm, llama.cpp, …",
         ),
     ] = None
 
@@ -178,7 +176,12 @@ class PositionOptions(OptionGroup):
 
     length: Annotated[
         int | None,
-        whole_option("--len", "-l", minimum=1, help="how many positions"),
+        whole_option(
+            "--len",
+            "-l",
+            minimum=1,
+            help="number of positions: 4096 or 4k, 1M (1048576) [default: by the command]",
+        ),
     ] = None
     start: Annotated[
         Any,
@@ -189,10 +192,9 @@ class PositionOptions(OptionGroup):
         option(
             "--positions",
             metavar="SPEC",
-            help="in place of --len: 0:4096, 0:1000000:1000, falling with a negative step "
-            "(999:-1:-20), or 5,17,4096 (half-open), where the formula has them also 0.5, 1/3, "
-            "-3:0 and 0:100:0.25, each exactly (0.1 is a tenth), or a FILE of numbers (a float is "
-            "the binary fraction that it is)",
+            help="instead of --len: ranges start:stop[:step] (999:-1:-20 counts down) and numbers, "
+            "comma-separated; 0.5, 1/3 and -3 if the formula has them, exactly; or a FILE of "
+            "positions (floats are taken exactly)",
             parse=_positions,
         ),
     ] = None
@@ -234,7 +236,7 @@ class ParameterOptions(OptionGroup):
     )
     settings: Annotated[
         list[Setting] | None,
-        settings_option("any other parameter, repeatable; posenc schemes NAME documents them"),
+        settings_option("any other parameter, repeatable; posenc schemes NAME lists them"),
     ] = None
 
     @property
@@ -396,6 +398,24 @@ def required_choice(choice: Choice | None) -> Choice:
             hint="posenc schemes and posenc models list what there is",
         )
     return choice
+
+
+FIRST = 512
+"""Positions where none are asked for, of what has as many."""
+
+
+def at_first_positions(choice: Choice) -> Choice:
+    """The choice at its first positions, where neither an option nor a grid says which."""
+    parts = choice.parts or (choice,)
+    contents = [part.encoding().bound.content for part in parts]
+    if choice.positions is not None or any(
+        content.waves is not None and content.waves.capacity is not None for content in contents
+    ):
+        return choice
+    rooms = (content.capacity.positions for content in contents if content.capacity is not None)
+    positions = Positions.contiguous(0, min(FIRST, *rooms, FIRST))
+    own = tuple(replace(part, positions=positions) for part in choice.parts)
+    return replace(choice, positions=positions, parts=own)
 
 
 SingleChoice = Annotated[Choice, "no hybrid"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posenc_cli.cli.choosing import ParameterOptions, PositionOptions
+from posenc_cli.cli.choosing import FIRST, ParameterOptions, PositionOptions
 from posenc_cli.cli.completers import operand_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
@@ -23,11 +23,12 @@ from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.formulas.parameters import Param, parameter
 from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
+from posenc_cli.positions import Positions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from posenc_cli.comparison.compare import ArrayComparison, Identities, RotationComparison
+    from posenc_cli.comparison.compare import ArrayComparison, Identities, RotationComparison, Side
     from posenc_cli.comparison.losses import Model
 
 _TOLERANCE = parameter("tol", Annotated[float, Param("tolerance", minimum=0)], default=0.0)
@@ -74,6 +75,13 @@ def _identity_fields(known: Identities) -> dict[str, Any]:
     }
 
 
+def _first_positions(sides: Sequence[Side]) -> Positions | None:
+    """Positions where none are asked for, of schemes that are not compared by frequency."""
+    computed = all(side.loaded is None for side in sides)
+    rotary = all(side.is_rotary for side in sides)
+    return Positions.contiguous(0, FIRST) if computed and not rotary else None
+
+
 def _drawn(
     result: ArrayComparison | RotationComparison,
     text: str,
@@ -109,7 +117,7 @@ def compare(
         typer.Argument(
             metavar="[B]",
             autocompletion=operand_names,
-            help="another; without it A as another engine",
+            help="another; without it, A as another engine reads it (--as)",
         ),
     ] = None,
     *,
@@ -118,7 +126,7 @@ def compare(
         option(
             "--tol",
             metavar="X",
-            help="differences to pass over [default: none]",
+            help="largest difference to accept [default: 0]",
             show_default=False,
             parse=lambda flag, text: _TOLERANCE.value(text, flag=flag),
         ),
@@ -138,7 +146,7 @@ def compare(
         typer.Option(
             "--layer-type",
             metavar="NAME",
-            help="which layers, of both; a.NAME or b.NAME of one",
+            help="layer type of both; a.NAME or b.NAME for one",
             rich_help_panel=ENCODING,
         ),
     ] = None,
@@ -161,20 +169,20 @@ def compare(
         ),
     ] = None,
     identify: Annotated[
-        bool, option("--identify", help="say which encoding each file is, where files differ")
+        bool, option("--identify", help="identify the encoding of each file if they differ")
     ] = False,
     picture: ColorPictureOptions,
     output: PlotOutput,
 ) -> int:
-    """Compare two arrays or encodings.
+    """Compare two arrays, encodings, configs or models.
 
-    A and B are files (.npy .npz .csv .safetensors), schemes, configs, GGUF files or models. Of a
-    GGUF file and a config, a model or another one it is said by name what is lost, and so of a
-    config and a checkpoint that stores frequencies, or a drafter. Two rotary
-    encodings without positions are compared pair by pair: frequencies and amplitude, to which
-    --tol is then relative. Status 1 where they differ by more than --tol, by default at all; NaN
-    equals NaN. With --as alone, A is what another engine makes of it beside transformers. --plot
-    and --out draw A − B, in whose picture the largest difference is always seen.
+    A and B are files (.npy .npz .csv .safetensors), schemes, configs, GGUF files or models. For a
+    config and a GGUF file, posenc compares setting by setting which ones the conversion kept;
+    likewise for a config and a checkpoint that stores frequencies, or a drafter. Two rotary
+    encodings without positions are compared by frequency pair; --tol is then relative. The status
+    is 1 if they differ by more than --tol (default: at all); NaN equals NaN. With --as and one
+    operand, another engine's reading is compared with that of transformers. --plot and --out draw A
+    − B, and always show the largest difference.
 
     Examples:
       posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=16 --tol 1e-6
@@ -212,7 +220,8 @@ def compare(
     for warning in dict.fromkeys(warning for side in sides for warning in side.warnings):
         of = [key for key, side in zip("AB", sides, strict=True) if warning in side.warnings]
         console.warning(warning if len(of) == 2 else f"{of[0]}: {warning}")
-    result = comparison(sides, where.resolve(), table=table, head=head, dtype=dtype, tolerance=tol)
+    positions = where.resolve() or _first_positions(sides)
+    result = comparison(sides, positions, table=table, head=head, dtype=dtype, tolerance=tol)
     identities = None
     if identify and not result.ok and isinstance(result, ArrayComparison):
         identities = result.identities

@@ -96,11 +96,11 @@ def completion(
         bool, option("--install", help="write it where the shell finds it, and say where")
     ] = False,
 ) -> None:
-    """Let a shell complete what you type.
+    """Print or install shell completion.
 
-    Commands, options, schemes, models, parameters, formats and files. Without --install, prints the
-    script that does it. With it the script becomes a file, and a line that reads it is added to the
-    file that the shell starts with, where it is not there yet.
+    Completes commands, options, schemes, models, parameters, formats and files. Without --install,
+    posenc prints the script. With --install, it writes the script to a file and adds a line to the
+    shell's startup file, unless the line is already there.
 
     Examples:
       posenc completion bash --install

@@ -24,13 +24,12 @@ def curve(
     picture: PictureOptions,
     output: FigureOutput,
 ) -> None:
-    """Draw columns of an encoding over the positions.
+    """Plot dimensions of an encoding against position.
 
-    A line for each of the columns of --dims, or for four of all, from the first to the last. A bias
-    has a line for each head, its score by offset. What is longer than 1200 positions is shown at
-    equal steps; where a wave is too fast for those its points stand alone, as the sample they are.
-    The first 100 positions are shown where --len is not given. Several encodings, models or files
-    share one set of axes.
+    Draws one line per dimension of --dims, or four by default. A bias has one line per head: its
+    score by offset. More than 1200 positions are sampled at equal steps; if a wave is too fast for
+    that, its samples are drawn as points. Without --len, the first 100 positions are shown. Several
+    encodings, models or files share one set of axes.
 
     Examples:
       posenc curve --scheme sinusoidal --dims 4:8 --len 100

@@ -39,23 +39,28 @@ def emit(
     choice: Choice | None,
     console: Console,
     result: Annotated[
-        str | None, typer.Argument(metavar="[Y]", help="with --check: what your code makes of x")
+        str | None,
+        typer.Argument(metavar="[Y]", help="with --check: the output of your code for x"),
     ] = None,
     *,
     out: Annotated[
         str | None,
-        option("--out", "-o", metavar="DIR", help="the folder of the pack, new or empty"),
+        option("--out", "-o", metavar="DIR", help="the folder of the test vectors, new or empty"),
     ] = None,
     check: Annotated[
         str | None,
-        option("--check", metavar="DIR", help="hold Y against this pack; status 1 if it is wrong"),
+        option(
+            "--check",
+            metavar="DIR",
+            help="compare Y with the expected outputs in DIR; status 1 if it is wrong",
+        ),
     ] = None,
     reader: Annotated[
         Any,
         option(
             "--reader",
             metavar="NAME",
-            help=f"add readers to compile with your code: {','.join(READERS)}",
+            help=f"add source of readers to compile with your code: {','.join(READERS)}",
             parse=_languages,
             autocompletion=completed_from(READERS),
         ),
@@ -65,20 +70,21 @@ def emit(
         option(
             "--dtype",
             known=FORMATS,
-            help=f"what y is rounded to, stored as float32: {'|'.join(FORMATS)}",
+            help=f"round y to this format, stored as float32: {'|'.join(FORMATS)}",
         ),
     ] = "float32",
     tol: TOLERANCE = "auto",
-    seed: Annotated[int, whole_option("--seed", minimum=0, help="draws x")] = 0,
+    seed: Annotated[int, whole_option("--seed", minimum=0, help="seed of x")] = 0,
     as_json: Json = False,
 ) -> int:
-    """Write a golden pack for a port, or check one.
+    """Write test vectors for a port, or check its results.
 
-    A folder of positions, vectors x, what becomes of them, y, what each value may be off by, tables
-    and expected failures, in JSON and .npy that thirty lines of any language read; of a bias y are
-    the scores. Every mistake that posenc knows is made at the pack's own positions: the score says
-    how many of them the pack kills, and mistakes.json has what each gives. Without --len or
-    --positions those are taken that show most. The same request gives the same bytes.
+    Writes a folder of positions, input vectors x, expected outputs y, the tolerance of each value,
+    tables, and the outputs of known bugs, as JSON and .npy. Thirty lines of code in any language
+    can read it. For a bias, y holds the scores. posenc applies every known bug to the same
+    positions: pack.json says how many of them the vectors detect, mistakes.json what each gives.
+    Without --len or --positions, posenc chooses the positions that show most. The same request
+    gives the same bytes.
 
     Examples:
       posenc emit -m llama-3-8b --out pack
@@ -91,13 +97,15 @@ def emit(
         own = {"--reader": reader, "--dtype": dtype != "float32", "--tol": tol != "auto"}
         for flag, given in (own | {"--seed": seed}).items():
             if given:
-                raise InvalidInput(f"{flag}: goes with --out, which writes a pack")
+                raise InvalidInput(f"{flag}: goes with --out, which writes test vectors")
         return _check(choice, check, result, out, console, as_json=as_json)
     if result is not None:
-        raise InvalidInput(f"{quoted_name(result)}: goes with --check, the pack that it is held to")
+        raise InvalidInput(
+            f"{quoted_name(result)}: goes with --check DIR, the test vectors to compare with"
+        )
     chosen = required_choice(choice)
     if out is None:
-        raise InvalidInput("--out: is missing: the folder that the pack goes to")
+        raise InvalidInput("--out: is missing: the folder for the test vectors")
     if seed > _LARGEST_SEED:
         raise InvalidInput(f"--seed {seed}: must be at most {_LARGEST_SEED}")
     from posenc_cli.vectors.pack import GoldenPack
@@ -145,10 +153,10 @@ def _check(
     """Hold a result against a pack."""
     if choice is not None or out is not None:
         other = "--out" if choice is None else "--scheme, --config or --model"
-        raise InvalidInput(f"--check: cannot go with {other}: the pack says what it is of")
+        raise InvalidInput(f"--check: cannot go with {other}: the folder names its own encoding")
     if result is None:
         raise InvalidInput(
-            "--check: needs the file of what your code makes of x.npy",
+            "--check: needs the output of your code for x.npy",
             hint=f"posenc emit --check {pack} FILE",
         )
     from posenc_cli.vectors.pack_folder import compare_with_pack

@@ -79,20 +79,20 @@ def extrapolate(
     output: ExperimentOutput,
     running: RunningOptions,
 ) -> None:
-    """Train small transformers short, and test them long.
+    """Train small transformers short and test them long.
 
-    The same small causal transformer is trained once for each encoding and seed, at one length,
-    and tested at it and at longer ones. --stretch changes a trained model at test time, without
-    training. Shown is the loss over the last places of each length, with its 95% interval over
-    seeds; --plot and --picture draw the loss at every position.
+    posenc trains the same small causal transformer once for each encoding and seed, at one length,
+    and tests it at that length and at longer ones. --stretch applies a context extension at test
+    time, without training. The report shows the loss over the last positions of each length, with
+    its 95% interval over seeds; --plot and --picture draw the loss at every position.
 
-    A model is judged only where it has learnt: its loss on a text, or its share of right answers,
-    must reach at the trained length what is asked there. Where not all seeds have, the report says
-    so in place of a verdict. No ranking is made: which encoding does best depends on the task.
+    A model is judged only if it has learned: at the trained length, its loss on a text or its share
+    of right answers must reach a threshold. Otherwise the report gives no verdict. Encodings are
+    not ranked, since the best one depends on the task.
 
-    On one machine, with the same versions, the same request gives the same bytes. Others stay
-    within the printed spread. What is stopped loses nothing that --out keeps: --resume goes on, to
-    the bits of a run that was not stopped.
+    On one machine and the same versions, the same request gives the same bytes. Other machines stay
+    within the printed spread. A run that was stopped loses nothing that --out keeps: --resume
+    continues it, to the same bits.
 
     Examples:
       posenc extrapolate -s rope -s alibi --size 1x2x8 --train 24 --steps 10 --seeds 1

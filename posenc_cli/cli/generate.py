@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from posenc_cli.backends.base import Arithmetic
 from posenc_cli.choice import Choice
+from posenc_cli.cli.choosing import at_first_positions
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixOutput
 from posenc_cli.cli.options import Head, TableName, number_format_option, option
@@ -57,7 +58,7 @@ def generate(
         DType | None,
         number_format_option(
             "--round-to",
-            help="round the values to this coarser number format, and store them in --dtype",
+            help="round values to this coarser format, but store them as --dtype",
         ),
     ] = None,
     table: TableName = None,
@@ -81,9 +82,8 @@ def generate(
 ) -> None:
     """Write the matrix of an encoding to a file.
 
-    Values are the correctly rounded values of the mathematical formula; those of a function of
-    yours are its own, rounded once. Any length runs in constant memory, and the file appears only
-    when it is whole.
+    Values are the correctly rounded values of the mathematical formula; values of your own function
+    are rounded once. Any length runs in constant memory. The file appears only when it is complete.
 
     Examples:
       posenc generate --scheme rope --len 4096
@@ -95,6 +95,7 @@ def generate(
       posenc generate -s sinusoidal+t5 --len 512
     """
     output.check_stdout()
+    choice = choice if table == "inv-freq" else at_first_positions(choice)
     requests = choice.requests(Precision.of(dtype, round_to), table=table, head=head)
     form = _format(choice, output)
     _check(requests, form, header=header)

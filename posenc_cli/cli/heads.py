@@ -150,12 +150,12 @@ def heads(
     picture: PictureOptions,
     output: PlotOutput,
 ) -> int:
-    """Show what heads an encoding makes, and where they end.
+    """Test which attention patterns an encoding can express, and how far.
 
-    One attention head that sees positions alone is fitted to look at a target below the trained
-    length, and held against longer ones. Its scores are what the scheme permits: there is one
-    optimum, and no seed. --plot and --out draw what it learned by offset, and by pair where pairs
-    turn. Of a hybrid each part is looked at by itself.
+    posenc fits one attention head that sees only positions to a target pattern below the trained
+    length, and tests it at longer lengths. The fit has one optimum and no seed. --plot and --out
+    draw the fitted head by offset, and by frequency pair for rotary schemes. The parts of a hybrid
+    are tested one by one.
 
     Examples:
       posenc heads -s rope -s sinusoidal -s t5 -s alibi --dim 32

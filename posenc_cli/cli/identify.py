@@ -33,7 +33,7 @@ def identify(
         str, typer.Argument(metavar="FILE", help="a table, frequencies, slopes or a bias")
     ],
     sines: Annotated[
-        str | None, typer.Argument(metavar="[FILE2]", help="the sines, where FILE has cosines")
+        str | None, typer.Argument(metavar="[FILE2]", help="the sines, if FILE holds the cosines")
     ] = None,
     *,
     schemes: Annotated[
@@ -42,19 +42,19 @@ def identify(
             "--scheme",
             "-s",
             metavar="NAME",
-            help="a scheme of yours to try too, as ./file.py:name or package.module:name",
+            help="also try your own scheme, ./file.py:name or package.module:name",
         ),
     ] = None,
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> int:
-    """Say which encoding an array is.
+    """Identify the encoding stored in an array.
 
-    Scheme, base, scaling and its factors, layout, attention factor, positions, number format and
-    the arithmetic that made it, with what is left over, runners-up, and the command that writes
-    the same array. What the number format does not explain is not identified: status 1. Of a GGUF
-    file, and of its divisors (FILE:rope_freqs.weight), the frequencies are meant that llama.cpp
-    makes of them.
+    Names scheme, base, scaling, layout, attention factor, positions, number format and arithmetic,
+    with the remaining error, and prints the command that writes the same array. Every value is
+    compared. If the error exceeds the rounding of the number format, the array is not identified
+    and the status is 1. For a GGUF file, or its divisors (FILE:rope_freqs.weight), these are the
+    frequencies that llama.cpp computes.
 
     Examples:
       posenc identify dump.npy

@@ -29,8 +29,7 @@ def inspect(
             "--require",
             metavar="LIST",
             parse=requirements_of,
-            help="properties that must hold, by commas, or bounds: unique,norm<=1e-6,"
-            "shift@2x<=1e-6",
+            help="required properties or bounds, comma-separated: unique,norm<=1e-6,shift@2x<=1e-6",
         ),
     ] = (),
     fit: Annotated[
@@ -38,21 +37,20 @@ def inspect(
         whole_option(
             "--fit",
             minimum=1,
-            help="rows that the linear map is fitted on [default: 100, or half]",
+            help="rows to fit the linear map on [default: 100, or half]",
         ),
     ] = None,
     verbose: Verbose = False,
     output: CheckOutput,
 ) -> int:
-    """Say what encodings are like, and whether it is proved.
+    """Report properties of encodings: proved or measured.
 
-    Unique, bounded, of one norm, shifted by a linear map, relative, decaying, defined beyond their
-    table, distinct in float16 and bfloat16: a verdict is proved where the declaration of the scheme
-    covers all positions, and else measured on the rows looked at, by default those of a model's
-    context, or 512. Of a rotary scheme rows are its cosines and sines, of a bias the scores of all
-    heads by offset; A+B is looked at part by part. --require makes it a check: status 1 where
-    something does not hold, does not apply or was only sampled. shift@2x is what the map of a row
-    to the next, fitted on the first, leaves on rows up to twice as far.
+    A property is proved if the declaration of the scheme covers all positions. Otherwise it is
+    measured on the rows of a model's context, or on 512 rows. Rows are the cosines and sines of a
+    rotary scheme, or the scores of all heads by offset of a bias; the parts of A+B are inspected
+    one by one. --require makes it a check: the status is 1 if a property fails, does not apply or
+    was only sampled. shift@2x is the error, on rows up to twice as far, of the linear map to the
+    next row that was fitted on the first rows.
 
     Examples:
       posenc inspect -s sinusoidal

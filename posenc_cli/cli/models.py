@@ -32,9 +32,9 @@ def models(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the models that posenc knows, or describe one.
+    """List the known models, or describe one.
 
-    Of one model: its config, where the numbers were read, and what it resolves to.
+    A description has the config, the source of its numbers, and the encoding it gives.
 
     Examples:
       posenc models

@@ -27,6 +27,10 @@ ENCODING, OWN, EVERY_COMMANDS = "Encoding", "Options", "General"
 """Headings of help, under which several declarations put options."""
 
 
+ALIASES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
+"""What people type for number formats."""
+
+
 def option(
     *flags: str,
     known: Sequence[str] | Mapping[str, Any] = (),
@@ -94,6 +98,8 @@ def one_of(flag: str, text: str, known: Iterable[str]) -> str:
     Raises: InvalidInput with the nearest known text as a hint.
     """
     names = list(known)
+    if text not in names and ALIASES.get(text) in names:
+        return ALIASES[text]
     if text not in names:
         raise InvalidInput(
             f"{flag} {abbreviated(text)}: must be one of {', '.join(names)}",
@@ -165,10 +171,12 @@ def settings_of(settings: Sequence[Setting] | None, given: Iterable[str] = ()) -
 
 
 # Options that several commands have, and mean the same by.
-Json = Annotated[bool, option("--json", help="as one JSON object", rich_help_panel="Output")]
+Json = Annotated[bool, option("--json", help="print one JSON object", rich_help_panel="Output")]
 Verbose = Annotated[
     bool,
-    option("--verbose", "-v", help="also notes, and how each was found", rich_help_panel="Output"),
+    option(
+        "--verbose", "-v", help="also print notes and how they were found", rich_help_panel="Output"
+    ),
 ]
 Head = Annotated[
     int | None,
@@ -263,7 +271,7 @@ class OutputOptions(OptionGroup):
     """The option that names the file, where a command calls it otherwise."""
 
     out: Annotated[
-        str | None, option("--out", "-o", metavar="FILE", help="a file in place of stdout")
+        str | None, option("--out", "-o", metavar="FILE", help="write to a file instead of stdout")
     ] = None
     form: str | None = None
     no_clobber: Annotated[

@@ -46,9 +46,7 @@ def order_check(
             help=f'a sentence, or a number of tokens [default: "{_SENTENCE}", or --len]',
         ),
     ] = None,
-    causal: Annotated[
-        bool, typer.Option("--causal", help="let no token see those to its right")
-    ] = False,
+    causal: Annotated[bool, typer.Option("--causal", help="mask later tokens")] = False,
     expect: Annotated[
         Any,
         option(
@@ -61,13 +59,13 @@ def order_check(
     picture: ColorPictureOptions,
     output: PlotOutput,
 ) -> int:
-    """Check that attention sees the order of its tokens.
+    """Test whether attention with an encoding sees token order.
 
-    Without positions attention is blind to order: to it, dog bites man is man bites dog. One
-    attention layer (float64, seeded weights) reads the tokens in several orders; how far outputs
-    change is measured, and how far scores change when all positions move on. Without a scheme,
-    all of them. Status 1 where one does not do what it declares. --plot and --out draw the scores
-    of each encoding beside those without positions, of the tokens forward and backward.
+    Without positions, attention is blind to order: "dog bites man" equals "man bites dog". One
+    attention layer (float64, seeded weights) reads the tokens in several orders. posenc measures
+    how far outputs change, and how far scores change when all positions shift. Without a scheme,
+    all schemes are tested. The status is 1 if an encoding does not do what it declares. --plot and
+    --out draw the scores of each encoding beside those without positions.
 
     Examples:
       posenc order-check

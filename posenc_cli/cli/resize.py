@@ -78,7 +78,7 @@ def resize(
     length: Annotated[
         int | None,
         whole_option(
-            "--len", "-l", minimum=1, help="positions of the result, beside the --prefix rows"
+            "--len", "-l", minimum=1, help="positions of the result, without the --prefix rows"
         ),
     ] = None,
     grid: Annotated[
@@ -100,7 +100,7 @@ def resize(
     ] = None,
     prefix: Annotated[
         int,
-        whole_option("--prefix", minimum=0, help="first rows that stay: class and register tokens"),
+        whole_option("--prefix", minimum=0, help="first rows to keep: class and register tokens"),
     ] = 0,
     antialias: Annotated[
         bool, option("--antialias", help="interpolate as torch does with antialias=True")
@@ -130,12 +130,12 @@ def resize(
     ] = None,
     output: ResizeOutput,
 ) -> None:
-    """Resize a learned table of positions.
+    """Resize a learned position table for other lengths or grids.
 
-    The table of a checkpoint, (rows, d) or (1, rows, d), for longer texts or other images, as
-    torch.nn.functional.interpolate resizes it (align_corners=False). Values are correctly rounded;
-    --arithmetic float32 gives the bits of torch on x86 processors instead, as models run it. A
-    tensor that is asked for by name keeps it in .npz and .safetensors.
+    The table of a checkpoint, (rows, d) or (1, rows, d), is interpolated for longer texts or other
+    image sizes, as torch.nn.functional.interpolate does it (align_corners=False). Values are
+    correctly rounded; --arithmetic float32 gives the bits of torch on x86 processors instead. A
+    tensor that you name keeps its name in .npz and .safetensors.
 
     Examples:
       posenc resize pos_embed.npy --grid 14x14:16x12 --prefix 1 --out resized.npy

@@ -13,7 +13,7 @@ from posenc_cli.cli.check_reports import CheckOutput, StepSummary
 from posenc_cli.cli.choosing import SingleChoice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
-from posenc_cli.cli.options import OptionGroup, Verbose, completed_from, one_of, option
+from posenc_cli.cli.options import ALIASES, OptionGroup, Verbose, completed_from, one_of, option
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
 from posenc_cli.cli.progress import steps_shown
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
@@ -72,7 +72,8 @@ class SubjectOptions(OptionGroup):
         option(
             "--tables",
             metavar="COS SIN",
-            help="check tables: (L, d/2) or (L, d), two files, or twice one of cos beside sin",
+            help="check cos and sin tables, (L, d/2) or (L, d): two files, or the same file twice "
+            "if it holds both",
         ),
     ] = None
     inv_freq: Annotated[
@@ -92,8 +93,8 @@ class SubjectOptions(OptionGroup):
         option(
             "--impl",
             metavar="NAME",
-            help="check f of module:f or ./file.py:f, as f(x, positions) or f(q, k, cos, sin); or "
-            "an ONNX graph, ./model.onnx",
+            help="check f(x, positions) or f(q, k, cos, sin), as module:f or ./file.py:f, or an "
+            "ONNX graph, ./model.onnx",
         ),
     ] = None
     call: Annotated[
@@ -103,7 +104,8 @@ class SubjectOptions(OptionGroup):
             metavar="ROLES",
             parse=Roles.parse,
             help=(
-                "what --impl takes, in order, as q,k,cos,sin: it returns q and k in the same order "
+                "roles of the arguments of --impl, in order: q,k,cos,sin; q and k come back in "
+                "that order "
                 "[default: by its signature]"
             ),
         ),
@@ -115,19 +117,19 @@ class SubjectOptions(OptionGroup):
             metavar="ORDER",
             parse=Axes.parse,
             autocompletion=completed_from(CALL_AXES),
-            help="what x, q and k of --impl must have: bhnd, bnhd, … (b sequences, h heads, n "
-            "rows, d columns, f of all heads) [default: what fits, and the report says which]",
+            help="axes of x, q and k of --impl: bhnd, bnhd, … (b batch, h heads, n tokens, d "
+            "dimensions, f all heads side by side) [default: what fits; the report says which]",
         ),
     ] = None
-    in_place: Annotated[
-        bool, option("--in-place", help="--impl leaves its result in what it is given")
-    ] = False
+    in_place: Annotated[bool, option("--in-place", help="--impl changes its input in place")] = (
+        False
+    )
     python: Annotated[
         str | None,
         option(
             "--python",
             metavar="PATH",
-            help="what runs --impl [default: the active environment's, else posenc's own]",
+            help="the Python that runs --impl [default: the active environment's, else posenc's]",
         ),
     ] = None
 
@@ -162,7 +164,7 @@ class RopeCheckOutput(CheckOutput):
             "--out",
             "-o",
             metavar="FILE",
-            help="the report in place of stdout, or a .png, .svg or .pdf of the deviations",
+            help="write the report to a file, or the error by position to a .png, .svg or .pdf",
         ),
     ] = None
 
@@ -177,6 +179,7 @@ def _tolerance_rule(flag: str, text: str) -> ToleranceRule:
 
     Raises: InvalidInput.
     """
+    text = ALIASES.get(text, text)
     if text in RULES:
         return cast("ToleranceRule", text)
     try:
@@ -198,9 +201,9 @@ TOLERANCE = Annotated[
         metavar="X",
         parse=_tolerance_rule,
         autocompletion=completed_from(RULES),
-        help="auto (what float32 code can show), float32 (frequencies rounded once), float64, "
-        "exact (correctly rounded), float16 or bfloat16 (rounded to it and stored wider), or a "
-        "largest deviation",
+        help="auto (correct float32 code), float32 (frequencies rounded once), float64, exact "
+        "(correctly rounded), float16 or bfloat16 (rounded to it, stored wider), or a maximum "
+        "absolute error",
     ),
 ]
 """What an implementation may be off by."""
@@ -224,19 +227,21 @@ def rope_check(
     verbose: Verbose = False,
     output: RopeCheckOutput,
 ) -> int:
-    """Check that RoPE is right, and if not, say why.
+    """Check a RoPE implementation, and name the cause of errors.
 
-    For all q and k, all positions, and against a reference. The reference is the scheme chosen; the
-    subject is one of --tables, --inv-freq, --rotated and --impl, or else posenc's own tables.
-    Status 1 where a check fails, with the cause. A function is called as its signature says: with
-    vectors, and with positions, an offset, or the reference's own tables, in float32 arrays or
-    tensors; the report says how. It runs in its own environment, and may take 5 minutes a call;
-    without --len it is tried at some 100 positions of the context. Positions are whole, from 0 on.
-    --tol bfloat16 sees no error below a rounding to bfloat16 (0.4%): an attention factor that is
-    0.3% off passes.
-    Where the subject cannot be read or crashes, the status is 2 or 3, and a report as JUnit or for
-    GitHub says so, in the file of --out too, which no other error leaves. -q prints no report of a
-    check that holds.
+    The check covers all q and k and all positions, and compares with a reference. --scheme, --model
+    or --config names the reference. The subject is one of --tables, --inv-freq, --rotated and
+    --impl, or else posenc's own tables. If a check fails, the status is 1 and the report names the
+    cause.
+
+    posenc calls a function as its signature says: with vectors, and with positions, an offset, or
+    the reference's own tables, in float32 arrays or tensors; --verbose shows how. The function runs
+    in its own environment, for at most 5 minutes per call. Without --len it is tried at about 100
+    positions of the context. Positions are whole numbers from 0.
+
+    --tol bfloat16 cannot see errors below one rounding to bfloat16 (0.4%): an attention factor that
+    is 0.3% off passes. If the subject cannot be read or crashes, the status is 2 or 3, and a report
+    as JUnit or for GitHub says so. -q prints no report of a check that passes.
 
     Examples:
       posenc rope-check -m llama-3-8b --tables cos.npy sin.npy

@@ -29,9 +29,9 @@ def schemes(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the schemes, or document one.
+    """List the schemes, or describe one.
 
-    Of one scheme: its formula, its source, and every parameter with type, range and default.
+    A description has the formula, the source, and every parameter with its type, range and default.
 
     Examples:
       posenc schemes

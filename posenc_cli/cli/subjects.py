@@ -44,8 +44,7 @@ class SeveralSourceOptions(SchemesOptions):
         option(
             "--config",
             metavar="FILE",
-            help="the encoding of a Hugging Face config.json, or of the folder that holds one; "
-            "repeatable",
+            help="a Hugging Face config.json, or the folder that holds it; repeatable",
         ),
     ] = None  # type: ignore[assignment]
     model: Annotated[
@@ -55,7 +54,7 @@ class SeveralSourceOptions(SchemesOptions):
             "-m",
             metavar="NAME",
             autocompletion=model_names,
-            help="the encoding of a model that posenc models lists; repeatable",
+            help="a model that posenc models lists; repeatable",
         ),
     ] = None  # type: ignore[assignment]
     file: Annotated[
@@ -63,7 +62,7 @@ class SeveralSourceOptions(SchemesOptions):
         option(
             "--in",
             metavar="FILE",
-            help=f"a matrix to look at: {READ}; of several FILE:TENSOR; repeatable",
+            help=f"a matrix in a file: {READ}; FILE:TENSOR names one of several; repeatable",
         ),
     ] = None
 
@@ -86,8 +85,8 @@ class SeveralParameterOptions(ParameterOptions):
     settings: Annotated[
         list[Setting] | None,
         settings_option(
-            "any other parameter, repeatable; posenc schemes NAME documents them; of several "
-            "encodings for all that have it, a.NAME=VALUE for the first, b. for the second …"
+            "any other parameter, repeatable; posenc schemes NAME lists them; for one of several "
+            "encodings a.NAME=VALUE (the first), b.NAME=VALUE …"
         ),
     ] = None
 

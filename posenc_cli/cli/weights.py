@@ -30,11 +30,11 @@ def weights(
     ],
     as_json: Json = False,
 ) -> None:
-    """List the tensors of a checkpoint that hold positions.
+    """List the position-related tensors of a checkpoint.
 
-    They are told by name and shape, from the files' headers: no value is read. Each comes with the
-    command that looks at it. Wherever posenc takes a file, FILE:TENSOR is one tensor of it:
-    --in, --set weights=, --inv-freq, --tables.
+    posenc finds them by name and shape in the files' headers, without reading values. Each line has
+    the command that inspects the tensor. Wherever posenc reads a file, FILE:TENSOR names one tensor
+    of it: --in, --set weights=, --inv-freq, --tables.
 
     Examples:
       posenc weights model.safetensors

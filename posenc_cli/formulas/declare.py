@@ -407,6 +407,9 @@ and what those go ``by``, its ``width`` and ``columns(table)``, its ``capacity``
 offset, what it takes ``positions`` for, which of them its ``domain`` holds, the ``limit`` of its
 cells, how many numbers of it are ``trained``, and itself ``in_parts`` of 1."""
 
+CONFIG_KEYS = {"rope_theta": "base"}
+"""Parameters by the key that configs have for them, which people type as well."""
+
 GIVES: Mapping[Kind, tuple[type, ...]] = {
     "absolute": (Sinusoids, Rows),
     "rotary": (Rotation,),
@@ -507,6 +510,12 @@ class Scheme(Record):
             for name, argument in signature.parameters.items()
         }
 
+    def parameter_named(self, name: str) -> str:
+        """The parameter that a name means: its own, or that of a config's key for it."""
+        if name not in self.parameters and CONFIG_KEYS.get(name) in self.parameters:
+            return CONFIG_KEYS[name]
+        return name
+
     def bind(self, given: Mapping[str, object], *, seq_len: int | None = None) -> Bound:
         """This scheme with ``given`` parameters, the others at their defaults.
 
@@ -516,6 +525,7 @@ class Scheme(Record):
         Raises: InvalidInput for an unknown name, a malformed or out-of-range value, or parameters
         that contradict each other.
         """
+        given = {self.parameter_named(name): value for name, value in given.items()}
         for name in given:
             if name not in self.parameters:
                 raise self._unknown_parameter(name)

@@ -165,7 +165,6 @@ def test_schemes_of_ones_own_apply(call, x):
         ("-s rope --in x.npy", "--out: is missing"),
         ("-s rope -o y.npy", "--in and --seed: neither"),
         ("-s rope --in x.npy --seed 1 -o y.npy", "--in and --seed: are both"),
-        ("-s rope --seed 1 -o y.npy", "--seed: needs --len"),
         ("-s rope --seed 18446744073709551616 -l 4 -o y.npy", "--seed 18446744073709551616"),
         ("-s rope --in x.npy --out-x z.npy -o y.npy", "--out-x: goes with --seed"),
         ("-s rope --seed 1 -l 4 --out-x y.npy -o y.npy", "--out-x 'y.npy': is the file of --out"),
@@ -191,3 +190,8 @@ def test_the_time_that_is_told_is_from_reading_to_writing(call, x, monkeypatch):
     status, _, err = call("apply", "-s", "rope", "--in", "x.npy", "--out", "y.npy")
     assert status == 0
     assert " bytes in 0.25 s" in err
+
+
+def test_without_a_length_512_vectors_are_drawn(call):
+    out = call("apply", "-s", "rope", "--seed", "1", "-o", "y.npy", "--json")[1]
+    assert json.loads(out)["shape"] == [512, 64]

@@ -285,7 +285,6 @@ def test_a_parameter_given_on_the_command_line_says_so(call):
         ("rope rope --as vllm", 2, "--as vllm: 'rope' is no config and no model"),
         ("rope --as vlm", 2, "--as 'vlm': must be one of transformers"),
         ("rope rope --as vllm --as vllm --as vllm", 2, "is the third"),
-        ("sinusoidal rope", 2, "sinusoidal needs the positions"),
         ("sinusoidal rope --len 0", 2, "--len 0: must be at least 1"),
         ("rope rope --table cosine --len 3", 2, "--table 'cosine': must be one of"),
         ("a.npy rope --dtype float8", 2, "--dtype 'float8': must be one of"),
@@ -768,3 +767,9 @@ def test_what_turns_along_axes_is_compared_with_what_has_one_base(call, tmp_path
         status, out, _ = call("compare", *pair)
         assert status == 1
         assert out.startswith("DIFFERENT: ")
+
+
+def test_without_a_length_schemes_that_are_not_rotary_are_compared_at_512_positions(call):
+    status, document = report(call, "sinusoidal", "rope", "--dim", "8")
+    assert (status, document["shape"]) == (1, [512, 8])
+    assert report(call, "sinusoidal", "rope", "--dim", "8", "--len", "512")[1] == document

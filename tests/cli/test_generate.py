@@ -124,7 +124,6 @@ REFUSED = [
     ("-s sinusoidal+t5 -l 4 --table cos", "--table cos: no part of sinusoidal+t5 is rotary", None),
     ("-s sinusoidal+rope -l 4 --head 1", "--head 1: no part of sinusoidal+rope is bias", None),
     ("-s rop -l 4", "unknown scheme 'rop'", "did you mean 'rope'?"),
-    ("-s rope", "rope needs the positions to encode", "--len N"),
     ("-s rope -l 0", "--len 0: must be at least 1", None),
     ("-s rope -l -1", "--len -1: must be at least 1", None),
     ("-s rope -l 1.5", "--len '1.5': must be an integer", None),
@@ -358,3 +357,33 @@ def test_a_folder_as_the_file_to_write_is_told_as_that(command, name, call, tmp_
     assert err.count("it is a folder") == 1
     assert "suffix" not in err
     assert len(err.splitlines()) == 1
+
+
+def test_without_a_length_there_are_512_positions_or_as_many_as_a_grid_has(call):
+    for scheme, shape in (("rope", [512, 64]), ("yarn", [512, 64]), ("alibi", [8, 512, 512])):
+        out = call("generate", "-s", scheme, "--json", "-o", f"{scheme}.npy")[1]
+        assert json.loads(out)["shape"] == shape
+    grid = call("generate", "-s", "sinusoidal-nd", "--set", "grid=4,6", "--json", "-o", "g.npy")
+    assert json.loads(grid[1])["shape"][0] == 24
+
+
+@pytest.mark.parametrize(
+    ("given", "same"),
+    [
+        ("-s vaswani -l 4", "-s sinusoidal -l 4"),
+        ("-s ntk -l 4k -d 8", "-s rope-ntk -l 4096 -d 8"),
+        ("-s vaswani+t5 -l 4", "-s sinusoidal+t5 -l 4"),
+        ("-s yarn -l 4 --set rope_theta=5e5", "-s rope-yarn -l 4 --base 5e5"),
+        ("-s rope+t5 -l 4 --set rope_theta=5e5", "-s rope+t5 -l 4 --base 5e5"),
+        ("-s rope --positions 0:1M:256k", "-s rope --positions 0:1048576:262144"),
+        ("-s rope -l 4 --dtype fp16", "-s rope -l 4 --dtype float16"),
+        ("-s rope -l 4 --round-to bf16", "-s rope -l 4 --round-to bfloat16"),
+        ("-m llama-3-8b -l 4 --set rope_theta=1e4", "-m llama-3-8b -l 4 --base 1e4"),
+    ],
+)
+def test_what_people_type_means_what_posenc_calls_it(call, given, same):
+    sums = [
+        json.loads(call("generate", *each.split(), "--json", "-o", "a.npz")[1])["sha256"]
+        for each in (given, same)
+    ]
+    assert sums[0] == sums[1]

@@ -69,6 +69,19 @@ def test_h_is_one_screen_of_examples_and_own_options_and_help_is_all(call, pages
     assert call("help", "rope-check")[1] == call("rope-check", "--help")[1] != rope
 
 
+def test_help_is_as_wide_as_a_terminal_up_to_100_and_paged_where_it_is_longer(call, monkeypatch):
+    paged = []
+    monkeypatch.setattr("pydoc.pager", paged.append)
+    monkeypatch.setattr("posenc_cli.cli.app.text_width", lambda: 200)
+    out = call("generate", "--help")[1]
+    assert 80 < max(map(len, out.splitlines())) <= 100
+    assert not paged
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert call("generate", "--help")[1] == ""
+    assert paged == [out.removesuffix("\n")]
+    assert call("generate", "-h")[1].startswith("Write the")
+
+
 def test_the_program_alone_fits_a_screen_and_names_every_command(call):
     status, text, _ = call("-h")
     assert (status, text) == call()[:2]
