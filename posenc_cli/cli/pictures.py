@@ -15,19 +15,20 @@ from posenc_cli.errors import InvalidInput, abbreviated, nearest, printable_text
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from posenc_cli.cli.console import Console
     from posenc_cli.render.blocks import Page
     from posenc_cli.render.figure import Curves, Figure, Heatmap, Picture
     from posenc_cli.render.graphics import Protocol
-    from posenc_cli.render.image import ImageFormat
+    from posenc_cli.render.html import Live, Section
     from posenc_cli.render.style import Style
 
+PictureFormat = Literal["png", "svg", "pdf", "html"]
 FigureOfKind = TypeVar("FigureOfKind", "Heatmap", "Curves", "Figure")
 
 THEMES = ("light", "dark")
-IMAGES: dict[str, ImageFormat] = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
+IMAGES: dict[str, PictureFormat] = {".png": "png", ".svg": "svg", ".pdf": "pdf", ".html": "html"}
 """The suffixes of files that hold a picture."""
 
 _ROWS_OF_DATA, _COLUMNS_OF_DATA = 512, 1024
@@ -109,11 +110,14 @@ class PictureOptions(OptionGroup):
                 value = abbreviated(self.given[flag])
                 raise InvalidInput(f"{flag} {value}: needs --out, or a terminal that shows pixels")
 
-    def check_file(self) -> None:
-        """Refuse what only a picture in a terminal can follow.
+    def check_file(self, form: PictureFormat) -> None:
+        """Refuse what only a picture in a terminal can follow, or of pixels.
 
         Raises: InvalidInput.
         """
+        for flag in ("--width", "--height", "--dpi"):
+            if form == "html" and flag in self.given:
+                raise InvalidInput(f"{flag} {self.given[flag]}: a page fits the window it is in")
         if self.graphics != "auto":
             raise InvalidInput(f"--graphics {self.graphics}: is of the terminal, not of a file")
 
@@ -147,7 +151,7 @@ class FigureOutput(OutputOptions):
 
     out: Annotated[
         str | None,
-        option("--out", "-o", metavar="FILE", help="draw to a .png, .svg or .pdf file"),
+        option("--out", "-o", metavar="FILE", help="draw to a .png, .svg, .pdf or .html file"),
     ] = None
     json: Annotated[bool, option("--json", help="print the plotted data as one JSON object")] = (
         False
@@ -170,7 +174,7 @@ class PlotOutput(FigureOutput):
     plot: Annotated[bool, option("--plot", help="draw it in the terminal")] = False
     out: Annotated[
         str | None,
-        option("--out", "-o", metavar="FILE", help="draw it to a .png, .svg or .pdf file"),
+        option("--out", "-o", metavar="FILE", help="draw it to a .png, .svg, .pdf or .html file"),
     ] = None
     json: Annotated[
         bool, option("--json", help="as one JSON object, with the plotted data if there are any")
@@ -205,7 +209,7 @@ class PlotOutput(FigureOutput):
         print(text, file=sys.stderr if self.to_stdout else sys.stdout)
 
 
-def image_format(out: str, flag: str = "--out") -> ImageFormat:
+def image_format(out: str, flag: str = "--out") -> PictureFormat:
     """The format of a picture, by the suffix of the file that an option names; PNG to stdout.
 
     Raises: InvalidInput where no picture has that suffix.
@@ -232,23 +236,23 @@ def show(
     *,
     usual: tuple[int, int] | None = None,
     json: tuple[str, Mapping[str, Any]] | None = None,
+    live: Callable[[], Sequence[Live]] = tuple,
 ) -> None:
     """Draw a figure to the terminal, or to the file that the options name.
 
     ``usual`` are its width and height in a file where the options say nothing of them. ``json``,
     the name of a command and what its JSON begins with, asks for the plotted data on stdout; in
-    the terminal they take the place of the picture.
+    the terminal they take the place of the picture. ``live`` makes what moves on a page.
 
     Raises: InvalidInput, Unavailable: as options, figure and file do.
     """
     figure = look.titled(figure)
     picture: Picture[Any]
     if output.out is not None:
-        look.check_file()
-        picture = _saved_picture(figure, output, _style(look, usual))
+        picture = _saved_picture(figure, look, output, usual=usual, live=live)
     elif json is not None:
         look.check_text()
-        look.check_file()
+        look.check_file("png")
         picture = _data(figure, look)
     else:
         picture = _printed_picture(figure, look, console)
@@ -264,17 +268,48 @@ def show(
         console.done(f"wrote {output.place}: {figure.title}, {len(picture.content)} bytes")
 
 
-def _saved_picture(figure: Figure, output: OutputOptions, style: Style) -> Picture[bytes]:
+def _saved_picture(
+    figure: Figure,
+    look: PictureOptions,
+    output: OutputOptions,
+    *,
+    usual: tuple[int, int] | None,
+    live: Callable[[], Sequence[Live]],
+) -> Picture[bytes]:
     """The picture, which is in its file by now."""
-    from posenc_cli.files.atomic import replacing, standard_output
+    flag = output.file_flag
+    form = image_format(output.out or "", flag)
+    look.check_file(form)
+    if form == "html":
+        from posenc_cli.render.html import Section
+
+        section = Section(figure, live=tuple(live()))
+        theme = "dark" if look.theme == "dark" else None
+        return saved_page(figure.title, [section], output, theme=theme, cmap=look.cmap)
     from posenc_cli.render.image import image_bytes
 
-    out = output.out or ""
-    flag = output.file_flag
-    form = image_format(out, flag)
     if output.to_stdout and sys.stdout.isatty():
         raise InvalidInput(f"{flag} -: {form} is binary and standard output is a terminal")
-    picture = image_bytes(figure, form, style)
+    return _written(image_bytes(figure, form, _style(look, usual)), output)
+
+
+def saved_page(
+    title: str, sections: Sequence[Section], output: OutputOptions, **look: Any
+) -> Picture[bytes]:
+    """Figures as a page, which is in its file by now; ``look`` is as for `page_bytes`.
+
+    Raises: InvalidInput where nothing is finite, or no colour map has the name asked for.
+    """
+    from posenc_cli.render.html import page_bytes
+
+    return _written(page_bytes(title, sections, **look), output)
+
+
+def _written(picture: Picture[bytes], output: OutputOptions) -> Picture[bytes]:
+    """A picture, which is in its file by now."""
+    from posenc_cli.files.atomic import replacing, standard_output
+
+    out = output.out or ""
     target = standard_output() if output.to_stdout else replacing(out, clobber=output.clobber)
     with target as stream:
         stream.write(picture.content)

@@ -51,7 +51,8 @@ def rotation(
 
     turned = turned_pairs(choice, pairs)
     json = ("rotation", turned.fields) if output.json else None
-    show(turned.figure, picture, output, console, usual=_room_for(len(turned.pairs)), json=json)
+    room = _room_for(len(turned.pairs))
+    show(turned.figure, picture, output, console, usual=room, json=json, live=turned.clocks)
 
 
 def _room_for(pairs: int) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from posenc_cli.choice import Choice
@@ -14,6 +15,7 @@ from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from posenc_cli.render.figure import Curves, Panels
+    from posenc_cli.render.live import Ladder
     from posenc_cli.render.spectra import SpectrumReport
 
 _PANEL = 900
@@ -64,11 +66,19 @@ def spectrum(
         console.warning(warning)
     if output.out is not None:
         drawn = report.drawable()
-        show(drawn, picture, output, console, usual=_usual(drawn))
+        show(drawn, picture, output, console, usual=_usual(drawn), live=partial(_ladder, subjects))
     if output.json:
         console.json("spectrum", {**report.fields, **output.path_fields})
     elif output.out is None:
         _print(report, replace(picture, title=None), output, console)
+
+
+def _ladder(subjects: Subjects) -> tuple[Ladder, ...]:
+    """The wavelengths by base and factor of the one encoding that is shown."""
+    from posenc_cli.render.live import ladder_of
+
+    first, *others = subjects.items
+    return ladder_of(first) if isinstance(first, Choice) and not others else ()
 
 
 def _usual(figure: Curves | Panels) -> tuple[int, int] | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from posenc_cli.analysis.encoded import blocks_at, wavelengths_of
 from posenc_cli.analysis.sampling import Points, PositionAxis, positions_of, spread
+from posenc_cli.analysis.spectrum import context_of
 from posenc_cli.budget import check_size
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput, quoted_name
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from posenc_cli.encoding.request import Request
     from posenc_cli.numerics.arrays import Complexes, ComplexRows, RealRows, Reals
     from posenc_cli.positions import Positions
+    from posenc_cli.render.live import Clocks
 
 _FIRST = 16
 """Positions that are shown where nobody says how many."""
@@ -45,7 +47,8 @@ class TurnedPairs(Record):
     """Where the vector (1, 0) of some pairs is, turned at some positions of ``count``.
 
     ``columns`` are the two of each pair, ``turns`` its angle in whole turns, within half of one
-    either way, and ``wavelengths`` the positions (or steps along an axis) of a turn.
+    either way, and ``wavelengths`` the positions (or steps along an axis) of a turn. Clocks of
+    a page go up to the position ``reach``.
 
     Shape: points and turns (positions, pairs).
     """
@@ -58,6 +61,7 @@ class TurnedPairs(Record):
     wavelengths: Reals
     points: ComplexRows
     turns: RealRows
+    reach: int
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -100,6 +104,12 @@ class TurnedPairs(Record):
             noun="pair",
             notes=(f"faint: {first}; line, turns: {last}; points: between", *self.notes),
         )
+
+    def clocks(self) -> tuple[Clocks, ...]:
+        """The pairs as clocks of a page; none where they do not follow the position alone."""
+        from posenc_cli.render.live import clocks_of
+
+        return clocks_of(self.request.encoding.bound.rotation.waves, self.pairs, self.reach)
 
     @property
     def _grows(self) -> bool:
@@ -149,6 +159,7 @@ def turned_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs:
             f"{choice.asked}: is {bound.scheme.kind}, and turns no vectors",
             hint="posenc schemes lists what is rotary",
         )
+    reach = context_of(choice.encoding(), choice.positions, choice.context)[0] - 1
     if choice.positions is None:
         choice = choice.at_first(_FIRST)
     (request,) = choice.requests(Precision.of(FLOAT64, None), table="complex")
@@ -177,6 +188,7 @@ def turned_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs:
         wavelengths_of(waves)[chosen] / (waves.coordinates.denominator if waves.coordinates else 1),
         cells,
         angles / (2 * math.pi),
+        reach,
     )
 
 

@@ -6,6 +6,7 @@ Imports NumPy: import it only where something is drawn.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -267,7 +268,7 @@ def _rows(
     table = replace(request, table="cos-sin") if request.table == "complex" else request
     cells = row_cells(table, points, columns.computed or columns.points, engine_for)
     waves = content.waves
-    wavelengths, means = wavelengths_by_values(cells, rows.points), None
+    wavelengths, means, of_waves = wavelengths_by_values(cells, rows.points), None, None
     if waves is not None and _along_positions(waves) and columns.waves is not None:
         of_column = np.append(wavelengths_of(waves), math.inf)[np.asarray(columns.waves)]
         if waves.growth is None and len(positions.ranges) == 1 and request.table != "angles":
@@ -276,6 +277,9 @@ def _rows(
 
         def wavelengths(_rows: Sequence[int], chosen: Sequence[int]) -> Any:
             return of_column[np.asarray(chosen)]
+
+        if waves.coordinates is None:
+            of_waves = partial(wavelengths, ())
 
     noun = "pair" if request.table in ("complex", "angles") else "dimension"
     across = Axis(noun, columns.points, columns.bands)
@@ -294,6 +298,7 @@ def _rows(
         scale="cyclic" if angles else None,
         wavelengths=wavelengths,
         row_means=means,
+        waves=of_waves,
     )
 
 

@@ -116,7 +116,8 @@ class Shown(Record):
     ``values`` are float64, NaN where there is no finite one (``gaps`` of them). ``rows`` and
     ``columns`` are the points of the axes that are shown, ``undersampled`` the columns, by index,
     whose wavelength is under two of the shown rows. Where they are ``row_means``, a row is the mean
-    of those up to the next; ``block_note`` says what values of blocks of both are.
+    of those up to the next; ``block_note`` says what values of blocks of both are. ``waves`` are
+    the wavelengths of the columns, where each is a sine or a cosine of the rows.
 
     Shape: values (rows, columns).
     """
@@ -131,6 +132,7 @@ class Shown(Record):
     gaps: int
     row_means: bool = False
     block_note: str = ""
+    waves: tuple[float, ...] | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -219,6 +221,7 @@ class Heatmap(Record):
     them. ``averaged`` says that where rows and columns are skipped, ``values`` are means of those
     up to the next, of as many drawn ones as ``drawn(rows, columns)`` says, or of all where it gives
     None; ``farthest`` that they are those farthest from 0; ``row_means`` gives means of rows alone.
+    ``waves`` gives the wavelengths of columns that are sines and cosines of the rows.
     """
 
     values: Cells | CellValues
@@ -236,6 +239,7 @@ class Heatmap(Record):
     drawn: Callable[[Sequence[int], Sequence[int]], int | None] | None = None
     farthest: bool = False
     row_means: CellValues | None = None
+    waves: Callable[[Sequence[int]], Sequence[float]] | None = None
 
     def sample(self, most_rows: int, most_columns: int, *, means: bool = True) -> Shown:
         """The values at no more rows and columns than can be told apart.
@@ -278,6 +282,7 @@ class Heatmap(Record):
             int(values.size - np.count_nonzero(finite)),
             averaged,
             self.block_note(rows, columns),
+            None if self.waves is None else tuple(self.waves(columns)),
         )
 
     def block_note(self, rows: Sequence[int], columns: Sequence[int]) -> str:

@@ -38,7 +38,7 @@ def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
     first, last = points[0], points[-1]
     gap = (last - first) / (count - 1)
     whole = all(isinstance(point, int) for point in (first, last))
-    step = _round_step((last - first) / most, least=abs(gap), whole=whole)
+    step = round_step((last - first) / most, least=abs(gap), whole=whole)
     low, high = min(first, last), max(first, last)
     # On a fine axis names are exact; on a coarse one they are to scale, but for a round number
     # just before the first point, which is named itself.
@@ -120,7 +120,7 @@ def _evenly_spaced(points: Sequence[Any]) -> bool:
     )
 
 
-def _round_step(rough: float, *, least: float, whole: bool) -> Any:
+def round_step(rough: float, *, least: float, whole: bool) -> Any:
     """The least round number that is at least ``rough``."""
     rough = max(abs(rough), least)
     if whole:

@@ -1,0 +1,65 @@
+"""``posenc explore``: an encoding on one page that moves, for a lecture."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Annotated
+
+from posenc_cli.cli.choosing import SingleChoice
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.options import OutputOptions, option
+from posenc_cli.cli.pictures import THEMES, saved_page
+from posenc_cli.errors import InvalidInput, printable_text, quoted_name
+
+
+class PageOutput(OutputOptions):
+    """The file of a page."""
+
+    out: Annotated[
+        str | None, option("--out", "-o", metavar="FILE", help="the page, a .html file")
+    ] = None
+    json: bool = False
+
+    def prepare(self) -> None:
+        """Refuse, before anything is computed, a file that holds no page.
+
+        Raises: InvalidInput, Unavailable.
+        """
+        if self.out is None:
+            raise InvalidInput("--out: is needed", hint="--out page.html")
+        if not self.to_stdout and PurePath(self.out).suffix.lower() != ".html":
+            raise InvalidInput(f"--out {quoted_name(self.out)}: must end in .html")
+        super().prepare()
+
+
+def explore(
+    choice: SingleChoice,
+    console: Console,
+    *,
+    title: Annotated[str | None, option("--title", metavar="TEXT", help="of the page")] = None,
+    theme: Annotated[
+        str | None,
+        option("--theme", known=THEMES, help="of the page [default: the reader's]"),
+    ] = None,
+    output: PageOutput,
+) -> None:
+    """Write a page that explains an encoding, with sliders.
+
+    One file, which needs no network: the values of an encoding, its wavelengths by base and factor,
+    its pairs as clocks with q·k beside them, and similarity by distance. Point at a plot, or move
+    in it with the arrow keys, to read position, dimension, value and angle. Without script the
+    pictures and tables stay.
+
+    Examples:
+      posenc explore -m llama-3.1-8b --out llama.html
+      posenc explore -s sinusoidal --dim 64 -l 128 --out sinusoidal.html
+      posenc explore -s rope-yarn --set factor=8 --title "YaRN" --out yarn.html
+    """
+    output.prepare()
+    from posenc_cli.render.lecture import lecture_of
+
+    name = printable_text(title or f"Positions in {choice.source or choice.name}")
+    picture = saved_page(name, lecture_of(choice), output, theme=theme)
+    for warning in picture.warnings:
+        console.warning(warning)
+    console.done(f"wrote {output.place}: {name}, {len(picture.content)} bytes")

@@ -1,0 +1,181 @@
+"""Figures as a page of HTML: one file that moves, needs no network, and reads without script.
+
+Python writes maps as PNG and curves as SVG (`html_plots`), with a table of some values beside each;
+``page.js`` adds what a pointer, a key or a slider asks for, from the numbers in the page.
+
+Imports NumPy: import it only where something is drawn.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from posenc_cli.analysis.sampling import spread
+from posenc_cli.records import Record
+from posenc_cli.render.figure import (
+    Curves,
+    Heatmap,
+    Panels,
+    Picture,
+    heatmaps_of,
+    scales_of,
+    warnings_of,
+)
+from posenc_cli.render.html_plots import CurvePlot, MapPlot, scale_bar, tag, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.render.figure import Figure, Shown
+    from posenc_cli.render.live import Clocks, Ladder
+    from posenc_cli.render.style import Theme
+
+    Live: TypeAlias = Clocks | Ladder
+
+_BYTES, _OF_CURVES = 240_000, 120_000
+"""What all panels of a page take of its 300 kB, and the points of curves beside maps."""
+_OF_PANEL, _OF_TABLE, _OF_CELL, _OF_POINT = 1_700, 2_600, 7, 20
+"""Bytes of a panel without its values, of its table, of a cell of a map and of a point."""
+_MOST_PANELS = 64
+"""Panels of a figure: of more, some are shown."""
+_MOST_SIDE = 512
+"""Rows and columns of a map, at most: more are narrower than a pixel of a page."""
+_TABLES = 12
+"""Panels that have a table of values."""
+_MANY = 6
+"""Panels up to which each is large."""
+_POLICY = (
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+    "img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">"
+)
+_KEYS = (
+    "Point at a plot to read a value, or select it with Tab and move with the arrow keys "
+    "(Shift: ten at a time)."
+)
+_IN_SCRIPT = {ord("<"): "\\u003c"}
+"""What could end the element that holds the numbers."""
+
+
+class Section(Record):
+    """A part of a page: a figure below a heading and some words, and what of it moves."""
+
+    figure: Figure
+    heading: str = ""
+    words: str = ""
+    live: tuple[Live, ...] = ()
+
+
+def page_bytes(
+    title: str, sections: Sequence[Section], *, cmap: str | None = None, theme: Theme | None = None
+) -> Picture[bytes]:
+    """Figures as the bytes of one page, in the theme of who reads it unless one is said.
+
+    Raises: InvalidInput where nothing is finite, or no colour map has the name asked for.
+    """
+    page = _HtmlWriter(sections, cmap)
+    body = "".join(map(page.section, sections))
+    data = json.dumps({"panels": page.panels, "live": page.live}, separators=(",", ":"))
+    style, script = (
+        Path(__file__).with_name(name).read_text("utf-8") for name in ("page.css", "page.js")
+    )
+    fixed = f' data-theme="{theme}"' if theme else ""
+    text = (
+        f'<!doctype html>\n<html lang="en"{fixed}>\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"{_POLICY}\n<title>{text_of(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f"<main>\n{tag('h1', title)}{body}{tag('footer', _KEYS)}</main>\n"
+        f'<script type="application/json" id="data">{data.translate(_IN_SCRIPT)}</script>\n'
+        f"<script>\n{script}</script>\n</body>\n</html>\n"
+    )
+    heatmaps = [heatmap for section in sections for heatmap in heatmaps_of(section.figure)]
+    return Picture(text.encode(), warnings_of(heatmaps, page.shown), tuple(page.shown))
+
+
+class _HtmlWriter:
+    """The sections of a page, and the numbers that its script gets."""
+
+    def __init__(self, sections: Sequence[Section], cmap: str | None) -> None:
+        panels = [panel for section in sections for panel in _panels_of(section.figure)]
+        curves = [curve for each in panels if isinstance(each, Curves) for curve in each.curves]
+        maps = sum(not isinstance(each, Curves) for each in panels)
+        tables = min(len(panels), _TABLES)
+        free = _BYTES - _OF_PANEL * len(panels) - _OF_TABLE * tables
+        longest = max((len(curve.x) for curve in curves), default=0)
+        room = (min(free, _OF_CURVES) if maps else free) // _OF_POINT
+        self._points = longest
+        while sum(min(self._points, len(curve.x)) for curve in curves) > room:
+            self._points = max(1, self._points * 9 // 10)
+        points = sum(min(self._points, len(curve.x)) for curve in curves)
+        self._cells = (free - _OF_POINT * points) // (_OF_CELL * max(1, maps))
+        self._cmap = cmap
+        self.panels: list[dict[str, Any]] = []
+        self.live: list[dict[str, Any]] = []
+        self.shown: list[Shown] = []
+
+    def section(self, section: Section) -> str:
+        """A section: what moves, then its panels with one colour scale where one will do."""
+        figure, panels = section.figure, _panels_of(section.figure)
+        shown = {id(each): self._sampled(each) for each in panels if isinstance(each, Heatmap)}
+        self.shown += shown.values()
+        scales = dict(zip(shown, scales_of([*shown.values()]) if shown else (), strict=True))
+        same = {(scale, part.heatmap.value_label) for part, scale in _pairs(shown, scales)}
+        shared = len(same) == 1 and len(shown) > 1
+        drawn, notes = [], [*getattr(figure, "notes", ())]
+        if isinstance(figure, Panels):
+            notes += figure.missing_notes(len(panels))
+        circles = all(isinstance(panel, Curves) and panel.square for panel in panels)
+        small = len(panels) > _MANY or circles
+        for panel in panels:
+            title = "" if panel is figure and not section.heading else panel.title
+            if isinstance(panel, Curves):
+                plot: MapPlot | CurvePlot = CurvePlot(panel, title, self._points, small=small)
+            else:
+                scale = scales[id(panel)]
+                look = {"barred": not shared, "small": small}
+                plot = MapPlot(shown[id(panel)], title, scale, self._cmap, **look)
+            drawn.append(self._panel(plot))
+            notes += plot.notes
+        bar = ""
+        if shared:
+            (scale, name), *_ = same
+            bar = scale_bar([*shown.values()], scale, name, self._cmap)
+        many = " many" * small
+        return (
+            f"<section>\n{tag('h2', section.heading)}{tag('p', section.words)}"
+            f'{"".join(map(self._moving, section.live))}{bar}<div class="panels{many}">\n'
+            f"{''.join(drawn)}</div>\n"
+            f"{tag('p', '; '.join(dict.fromkeys(notes)), 'note')}</section>\n"
+        )
+
+    def _sampled(self, heatmap: Heatmap) -> Shown:
+        """As many rows and columns of a map as a page has room for, each side its fair share."""
+        rows, columns = (min(_MOST_SIDE, len(a.points)) for a in (heatmap.rows, heatmap.columns))
+        if rows * columns > self._cells:
+            side = int(self._cells**0.5)
+            rows = min(rows, max(side, self._cells // columns))
+            columns = min(columns, self._cells // rows)
+        return heatmap.sample(rows, columns)
+
+    def _panel(self, plot: MapPlot | CurvePlot) -> str:
+        index = len(self.panels)
+        self.panels.append(plot.data)
+        return plot.html(index, table=index < _TABLES)
+
+    def _moving(self, live: Live) -> str:
+        """What moves: its sliders, which nobody sees without script."""
+        index = len(self.live)
+        self.live.append(live.data)
+        plot = self._panel(CurvePlot(live.figure, "", self._points)) if live.figure else ""
+        return f'<div class="live" data-live="{index}" hidden>\n{live.html}{plot}</div>\n'
+
+
+def _pairs(shown: dict[int, Shown], scales: dict[int, Any]) -> list[tuple[Shown, Any]]:
+    return [(part, scales[key]) for key, part in shown.items()]
+
+
+def _panels_of(figure: Figure) -> Sequence[Heatmap | Curves]:
+    if not isinstance(figure, Panels):
+        return (figure,)
+    return [figure.panels[i] for i in spread(len(figure.panels), _MOST_PANELS)]

@@ -1,0 +1,482 @@
+"""Maps and curves of a page: their frames, names and values as HTML, and the numbers behind them.
+
+Imports NumPy: import it only where something is drawn.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import struct
+import zlib
+from html import escape
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.analysis.sampling import spread
+from posenc_cli.errors import InvalidInput, printable_text
+from posenc_cli.records import Record, replace
+from posenc_cli.render.colors import color_map, default_map
+from posenc_cli.render.figure import Band
+from posenc_cli.render.style import LINE_STYLES
+from posenc_cli.render.ticks import label, minus, number, round_step, ticks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from posenc_cli.numerics.arrays import RealRows
+    from posenc_cli.render.colors import Srgb
+    from posenc_cli.render.figure import Curve, Curves, Scale, Shown
+
+_ROWS, _COLUMNS = 12, 8
+"""Rows and columns of a table of some of the values."""
+_UNITS = 4000
+"""The side of a plot in units of its SVG: a fifth of a pixel of a page."""
+_TICKS, _FEW_TICKS = 5, 3
+_PAD = 0.03
+"""What is left around curves, as a share of their range."""
+_SINGLE = 1e-30, 1e30
+"""Between which sizes numbers keep seven digits as float32."""
+_FEW_COLORS = 64
+"""Colours of each of many small maps."""
+_COLORS = 6
+"""Colours of curves, as ``page.css`` has them."""
+_DASH = 1.6
+"""Pixels of a unit of a dash."""
+
+
+def text_of(text: str) -> str:
+    """A text as HTML has it: nothing in it is markup, nothing steers a terminal."""
+    return escape(printable_text(text))
+
+
+def tag(name: str, text: str, kind: str = "") -> str:
+    """An element around a text, nothing where that is empty."""
+    return f"<{name}{f' class={kind}' * bool(kind)}>{text_of(text)}</{name}>\n" if text else ""
+
+
+def packed(values: Sequence[Any] | RealRows, *, exactly: bool = False) -> Any:
+    """Values as the script unpacks them: equal steps by three numbers, floats by their bytes.
+
+    Unless ``exactly``, seven digits of each are enough where float32 reaches.
+    """
+    if isinstance(values[0], str):
+        return [*values]
+    if all(isinstance(value, int) for value in values):
+        steps = {after - before for before, after in pairwise(values)}
+        if len(steps) == 1:
+            return {"start": values[0], "step": steps.pop(), "count": len(values)}
+        return [*values]
+    array = np.asarray(values, np.float64)
+    sizes = np.abs(array[np.isfinite(array) & (array != 0)])
+    within = not sizes.size or (sizes.min() > _SINGLE[0] and sizes.max() < _SINGLE[1])
+    single = within and not exactly
+    stored = array.astype("<f4" if single else "<f8")
+    return {"bits": 32 if single else 64, "data": base64.b64encode(stored.tobytes()).decode()}
+
+
+class Range(Record):
+    """The values at the two ends of an axis, and whether it is logarithmic."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    @classmethod
+    def of(cls, values: Iterable[float], *, log: bool) -> Range:
+        """The range of those that have a place, with some room at its ends."""
+        finite = [v for v in values if math.isfinite(v) and (v > 0 or not log)]
+        if not finite:
+            raise InvalidInput("no value is finite, nothing to show")
+        low, high = min(finite), max(finite)
+        if log:
+            factor = max((high / low) ** _PAD, 1.05)
+            return cls(low / factor, high * factor, log)
+        room = _PAD * (high - low) or abs(high) * 0.1 or 1.0
+        return cls(low - room, high + room)
+
+    def places(self, values: Sequence[float]) -> RealRows:
+        """Where values lie between the ends, 0 … 1; NaN where one has no place."""
+        array = np.asarray(values, np.float64)
+        ends = np.array([self.low, self.high])
+        if self.log:
+            with np.errstate(all="ignore"):
+                array, ends = np.log(array), np.log(ends)
+        places: RealRows = (array - ends[0]) / (ends[1] - ends[0])
+        places[~np.isfinite(places)] = np.nan
+        return places
+
+    def ticks(self, most: int) -> list[tuple[float, str]]:
+        """Places and names of about so many round values."""
+        values = [self.low, self.high]
+        if self.log:
+            powers = range(math.ceil(math.log10(self.low)), math.floor(math.log10(self.high)) + 1)
+            if len(powers) > 1:
+                values = [10.0**power for power in powers[:: -(-len(powers) // most)]]
+        else:
+            step = round_step((self.high - self.low) / most, least=0, whole=False)
+            first, last = math.ceil(self.low / step), math.floor(self.high / step)
+            values = [float(f"{multiple * step:.12g}") for multiple in range(first, last + 1)]
+        named = (minus(label(value, 3)) for value in values)
+        return [*zip(self.places(values).tolist(), named, strict=True)]
+
+
+class _Plot:
+    """What maps and curves share: a frame with names and ticks, and a table of some values."""
+
+    data: dict[str, Any]
+    title: str
+    notes: tuple[str, ...]
+    square: bool
+    above: list[tuple[float, str]]
+    across: list[tuple[float, str]]
+    down: list[tuple[float, str]]
+    inside: str
+    before = after = ""
+    names: tuple[str, str]
+
+    def html(self, index: int, *, table: bool) -> str:
+        """The panel, whose numbers are those of an ``index``."""
+        longest = max((name for _, name in self.down), key=len, default="")
+        told = f"{self.title or 'plot'}: {self.names[1]} by {self.names[0]}"
+        return (
+            f'<figure data-panel="{index}"{" class=square" * self.square}>\n'
+            f'{tag("figcaption", self.title)}{self.before}<div class="frame">\n'
+            f'<div class="above">{_spans(self.above, "left")}</div>\n'
+            f'<div class="name-y">{text_of(self.names[1])}</div>\n'
+            f'<div class="down"><i>{text_of(longest)}</i>{_spans(self.down, "top")}</div>\n'
+            f'<div class="plot" role="application" aria-label="{text_of(told)}; arrow keys '
+            f'read values">{self.inside}</div>\n'
+            f'<div class="along">{_spans(self.across, "left")}</div>\n'
+            f'<div class="name-x">{text_of(self.names[0])}</div>\n</div>\n'
+            f'{self.after}<output aria-live="polite"></output>\n'
+            f"{self.table() if table else ''}</figure>\n"
+        )
+
+    def table(self) -> str:
+        """Some of the values, for who sees no picture and runs no script."""
+        raise NotImplementedError
+
+
+def _spans(named: Iterable[tuple[float, str]], side: str) -> str:
+    return "".join(
+        f'<span style="{side}:{100 * place:.2f}%">{text_of(name)}</span>' for place, name in named
+    )
+
+
+def table_of(heads: Sequence[str], rows: Iterable[Sequence[str]], summary: str) -> str:
+    """A table that opens when asked."""
+    head = "".join(f'<th scope="col">{text_of(name)}</th>' for name in heads)
+    lines = "".join(
+        f'<tr><th scope="row">{text_of(first)}</th>'
+        + "".join(f"<td>{text_of(cell)}</td>" for cell in rest)
+        + "</tr>\n"
+        for first, *rest in rows
+    )
+    return (
+        f"<details><summary>{text_of(summary)}</summary>"
+        f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody>'
+        "</table></div></details>\n"
+    )
+
+
+def _value(value: float) -> str:
+    return minus(number(value, 6)) if math.isfinite(value) else "not finite"
+
+
+class MapPlot(_Plot):
+    """A heatmap: one pixel a cell, which the page stretches."""
+
+    def __init__(
+        self,
+        shown: Shown,
+        title: str,
+        scale: Scale,
+        cmap: str | None,
+        *,
+        barred: bool,
+        small: bool,
+    ) -> None:
+        heatmap = shown.heatmap
+        self.shown, self.title, self.square = shown, title, heatmap.square
+        self.names = heatmap.columns.label, heatmap.rows.label
+        self.notes = shown.notes
+        self.after = scale_bar([shown], scale, heatmap.value_label, cmap) if barred else ""
+        rows, columns = shown.values.shape
+        most = _FEW_TICKS if small else 2 * _TICKS
+        bands = shown.column_bands or (Band("", 0, columns),)
+        self.down = [((i + 0.5) / rows, minus(name)) for i, name in ticks(shown.rows, most)]
+        self.across = [
+            ((band.start + i + 0.5) / columns, minus(name))
+            for band in bands
+            for i, name in _ticks_of(band, shown.columns, most)
+        ]
+        self.above = [((band.start + band.stop) / 2 / columns, band.label) for band in bands]
+        cuts = "".join(_line(band.start / columns, "cut") for band in bands[1:])
+        colors = _FEW_COLORS if small else 255
+        places = np.rint(scale.places(shown.values) * (colors - 1))
+        levels = np.where(np.isnan(places), 0, places + 1).astype(np.uint8)
+        picture = f"{title or heatmap.title}: {heatmap.value_label} as colours"
+        self.inside = f"{_image(levels, scale, cmap, colors, alt=picture)}{_svg(picture, cuts)}"
+        self.data = {
+            "kind": "map",
+            "row": heatmap.rows.label,
+            "column": heatmap.columns.label,
+            "value": heatmap.value_label,
+            "rows": packed(shown.rows),
+            "columns": packed(shown.columns),
+            "values": packed(shown.values),
+            "means": shown.row_means,
+            "wavelengths": None if shown.waves is None else packed([*shown.waves]),
+        }
+
+    def table(self) -> str:
+        """Some of the rows and columns."""
+        shown = self.shown
+        rows, columns = (
+            spread(count, most)
+            for count, most in zip(shown.values.shape, (_ROWS, _COLUMNS), strict=True)
+        )
+        names = {i: band.label for band in shown.column_bands for i in range(band.start, band.stop)}
+        heads = [f"{names.get(j, '')} {shown.columns[j]}".strip() for j in columns]
+        return table_of(
+            [f"{self.names[1]} \\ {self.names[0]}", *heads],
+            (
+                [str(shown.rows[i]), *(_value(float(shown.values[i, j])) for j in columns)]
+                for i in rows
+            ),
+            f"{len(rows)} × {len(columns)} of the values",
+        )
+
+
+def _ticks_of(band: Band, columns: Sequence[Any], most: int) -> list[tuple[int, str]]:
+    points = columns[band.start : band.stop]
+    return ticks(points, max(1, most * len(points) // len(columns)))
+
+
+def _line(place: float, kind: str, *, level: bool = False) -> str:
+    at = round(_UNITS * (1 - place if level else place))
+    return (
+        f'<path class="{kind}" d="M0 {at}H{_UNITS}"/>'
+        if level
+        else f'<path class="{kind}" d="M{at} 0V{_UNITS}"/>'
+    )
+
+
+def _svg(told: str, content: str) -> str:
+    return (
+        f'<svg viewBox="0 0 {_UNITS} {_UNITS}" preserveAspectRatio="none" role="img">'
+        f"<title>{text_of(told)}</title>{content}</svg>"
+    )
+
+
+def _image(levels: Any, scale: Scale, cmap: str | None, count: int, *, alt: str) -> str:
+    """Levels from 1 on of a map of so many colours, and gaps of 0, as a picture in the page."""
+    colors = color_map(cmap or default_map(scale.kind))
+    chosen = colors[np.rint(np.linspace(0, len(colors) - 1, count)).astype(int)]
+    content = png_bytes(levels, np.concatenate([[[185, 185, 185]], chosen]).astype(np.uint8))
+    return (
+        f'<img alt="{text_of(alt)}" src="data:image/png;base64,'
+        f'{base64.b64encode(content).decode()}">'
+    )
+
+
+def png_bytes(levels: Any, palette: Srgb) -> bytes:
+    """A picture of as many pixels as there are levels, each a colour of a palette, as PNG.
+
+    Shape: levels (rows, columns) in uint8, palette (colours, 3).
+
+    Source: ISO/IEC 15948:2004, PNG.
+    """
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        checked = kind + content
+        return struct.pack(">I", len(content)) + checked + struct.pack(">I", zlib.crc32(checked))
+
+    rows, columns = levels.shape
+    lines = np.concatenate([np.zeros((rows, 1), np.uint8), levels], axis=1)  # each unfiltered
+    return b"".join(
+        [
+            b"\x89PNG\r\n\x1a\n",
+            chunk(b"IHDR", struct.pack(">IIBBBBB", columns, rows, 8, 3, 0, 0, 0)),
+            chunk(b"PLTE", palette.tobytes()),
+            chunk(b"IDAT", zlib.compress(lines.tobytes(), 9)),
+            chunk(b"IEND", b""),
+        ]
+    )
+
+
+def scale_bar(shown: Sequence[Shown], scale: Scale, name: str, cmap: str | None) -> str:
+    """What the colours stand for: the ends of a scale, or each of one or two values."""
+    values = np.unique(np.concatenate([part.values.ravel() for part in shown]))
+    values = values[np.isfinite(values)]
+    gaps = any(part.gaps for part in shown)
+    key = '<i class="swatch" style="background:var(--gap)"></i>not finite' if gaps else ""
+    if len(values) <= 2:
+        colors = color_map(cmap or default_map(scale.kind))
+        for value, place in zip(values, scale.places(values), strict=True):
+            red, green, blue = colors[round(255 * float(place))].tolist()
+            key = (
+                f'<i class="swatch" style="background:rgb({red},{green},{blue})"></i>'
+                f"{text_of(_value(float(value)))} {key}"
+            )
+        return f'<div class="scale">{text_of(name)}: {key}</div>\n'
+    ramp = np.arange(1, 256, dtype=np.uint8)[None]
+    low, high = (text_of(minus(number(end))) for end in (scale.low, scale.high))
+    bar = _image(ramp, scale, cmap, 255, alt=f"colours of {name}")
+    return f'<div class="scale">{text_of(name)} {low} {bar} {high} {key}</div>\n'
+
+
+class CurvePlot(_Plot):
+    """Curves over the same axes, of so many points each at most."""
+
+    def __init__(self, curves: Curves, title: str, most: int, *, small: bool = False) -> None:
+        self.title, self.square = title, curves.square
+        self.names = curves.x_label, curves.y_label
+        self.notes, self._joined = curves.notes, curves.joined
+        self._curves = [self._thinned(curve, most) for curve in curves.curves]
+        self.x, self.y = self._ranges(curves)
+        ticked = _FEW_TICKS if small else _TICKS
+        self.across, self.above = self.x.ticks(ticked), self._zones(curves)
+        self.down = [(1 - place, name) for place, name in self.y.ticks(ticked)]
+        heights = self.y.places([height for height, _ in curves.levels]).tolist()
+        levels = [
+            (place, name)
+            for place, (_, name) in zip(heights, curves.levels, strict=True)
+            if math.isfinite(place)
+        ]
+        ends = self.x.places([end for _, end, _ in curves.spans[:-1]]).tolist()
+        drawn = [self._drawn(place, curve) for place, curve in enumerate(self._curves)]
+        content = [
+            *(_line(place, "grid") for place, _ in self.across),
+            *(_line(1 - place, "grid", level=True) for place, _ in self.down),
+            *(_line(place, "cut") for place in ends),
+            *(_line(place, "level", level=True) for place, _ in levels),
+            *(path for path, _ in drawn),
+        ]
+        told = f"{title or curves.title}: {curves.y_label} by {curves.x_label}"
+        self.inside = _svg(told, "".join(content))
+        keys = [*(key for _, key in drawn), *(_key('class="level"', name) for _, name in levels)]
+        if any(keys):
+            self.after = f'<ul class="legend">{"".join(dict.fromkeys(keys))}</ul>\n'
+        self.data = {
+            "kind": "curves",
+            "x": curves.x_label,
+            "y": curves.y_label,
+            "xs": [*self.x.as_dict().values()],
+            "ys": [*self.y.as_dict().values()],
+            "curves": [
+                {"name": curve.name, "x": packed(_whole(curve.x)), "y": packed(curve.y)}
+                for curve in self._curves
+                if not curve.faint
+            ],
+        }
+
+    def _ranges(self, curves: Curves) -> tuple[Range, Range]:
+        """What the axes reach over: all points, envelopes, levels and parts of the x axis."""
+        xs = [value for curve in self._curves for value in curve.x]
+        xs += [end for span in curves.spans for end in span[:2]]
+        ys = [height for height, _ in curves.levels]
+        for curve in self._curves:
+            ys += [*curve.y, *(curve.envelope.low + curve.envelope.high if curve.envelope else ())]
+        if self.square:
+            xs = ys = [*xs, *ys]
+        return Range.of(xs, log=curves.x_scale == "log"), Range.of(ys, log=curves.y_scale == "log")
+
+    def _zones(self, curves: Curves) -> list[tuple[float, str]]:
+        """The names of parts of the x axis, in the middle of each, where there is room for one."""
+        ends = [self.x.places(span[:2]).tolist() for span in curves.spans]
+        return [
+            ((start + stop) / 2, name)
+            for (start, stop), (_, _, name) in zip(ends, curves.spans, strict=True)
+            if stop - start > _LETTER * len(name)
+        ]
+
+    def _thinned(self, curve: Curve, most: int) -> Curve:
+        if len(curve.x) <= most:
+            return curve
+        self.notes = (*self.notes, f"{most} points of each curve")
+        chosen = spread(len(curve.x), most)
+        x, y = (tuple(values[i] for i in chosen) for values in (curve.x, curve.y))
+        between = curve.envelope
+        if between is not None:
+            sides = {name: tuple(getattr(between, name)[i] for i in chosen) for name in _SIDES}
+            between = replace(between, **sides)
+        return replace(curve, x=x, y=y, envelope=between)
+
+    def _drawn(self, place: int, curve: Curve) -> tuple[str, str]:
+        """The path of a curve, and its line of the legend."""
+        x, y = self.x.places(curve.x), self.y.places(curve.y)
+        if curve.faint:
+            return f'<path class="faint" d="{_path(x, y)}"/>', ""
+        look = curve.look(place)
+        joined = self._joined and curve.joined
+        kind = "curve" + " thin" * curve.thin + " dots" * (not joined)
+        dashes = " ".join(f"{_DASH * unit:g}" for unit in LINE_STYLES[look % 4].dashes)
+        dash = f' stroke-dasharray="{dashes}"' if dashes and joined else ""
+        drawn = f'class="{kind}" style="stroke:var(--c{look % _COLORS})"{dash}'
+        path = f'<path {drawn} d="{_path(x, y) if joined else _dots(x, y)}"/>'
+        key = _key(drawn, curve.name) if curve.name else ""
+        if curve.envelope is not None:
+            low, high = (self.y.places(getattr(curve.envelope, side)) for side in _SIDES)
+            area = _path(np.concatenate([x, x[::-1]]), np.concatenate([low, high[::-1]]))
+            shade = f'class="area" style="fill:var(--c{look % _COLORS})"'
+            path = f'<path {shade} d="{area}Z"/>{path}'
+            key += _key(f'{shade} stroke-width="8"', curve.envelope.name, area=True)
+        return path, key
+
+    def table(self) -> str:
+        """Some points of the curves, those of one axis in one table."""
+        named = [curve for curve in self._curves if not curve.faint]
+        if self.square or not named:
+            return ""
+        first = named[0]
+        alike = [curve for curve in named if curve.x == first.x][:_COLUMNS]
+        chosen = spread(len(first.x), _ROWS)
+        heads = [self.names[0], *(curve.name or self.names[1] for curve in alike)]
+        lines = ([_value(first.x[i]), *(_value(curve.y[i]) for curve in alike)] for i in chosen)
+        return table_of(heads, lines, f"{len(chosen)} of {len(first.x)} points")
+
+
+_SIDES = "low", "high"
+_LETTER = 0.02
+"""The share of the width of a plot that a letter takes, about."""
+
+
+def _whole(values: Sequence[float]) -> Sequence[float]:
+    """The same as integers where all are whole."""
+    if all(math.isfinite(value) and value == int(value) for value in values):
+        return [int(value) for value in values]
+    return values
+
+
+def _path(x: RealRows, y: RealRows) -> str:
+    """Lines through points in units of the plot, by what each adds; a gap begins a line anew."""
+    parts, last = [], None
+    across, up = np.rint(_UNITS * x), np.rint(_UNITS * (1 - y))
+    for at in zip(across.tolist(), up.tolist(), strict=True):
+        if not all(map(math.isfinite, at)):
+            last = None
+        elif last is None:
+            parts.append(f"M{at[0]:.0f} {at[1]:.0f}")
+            last = at
+        elif at != last:
+            parts.append(f"l{at[0] - last[0]:.0f} {at[1] - last[1]:.0f}")
+            last = at
+    return "".join(parts)
+
+
+def _dots(x: RealRows, y: RealRows) -> str:
+    """Points that stand alone: lines of no length, whose round ends keep their shape."""
+    seen = np.isfinite(x) & np.isfinite(y)
+    points = zip(x[seen].tolist(), y[seen].tolist(), strict=True)
+    return "".join(f"M{_UNITS * a:.0f} {_UNITS * (1 - b):.0f}h0" for a, b in points)
+
+
+def _key(drawn: str, name: str, *, area: bool = False) -> str:
+    """A line of a legend."""
+    shape = "M0 1H22V9H0Z" if area else "M0 5H22"
+    path = f'<path {drawn} d="{shape}"/>'
+    return f'<li><svg viewBox="0 0 22 10" aria-hidden="true">{path}</svg>{text_of(name)}</li>'
