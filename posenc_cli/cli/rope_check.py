@@ -21,7 +21,7 @@ from posenc_cli.inference.tolerance import RULES, ToleranceRule
 from posenc_cli.records import Record, replace
 from posenc_cli.render import report as rendering
 from posenc_cli.render.report import FailedSubject
-from posenc_cli.render.report_text import CURVE_LINES, deviation_figure, deviation_text, report_text
+from posenc_cli.render.report_text import CURVE_LINES, deviation_text, report_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from posenc_cli.checks.definition import SourcePlace
     from posenc_cli.rotary.verdict import Report
 
+_SIDES = 1200, 1200
+"""Pixels of the sides of a figure."""
 _WORKSPACES = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
 """Where GitHub and GitLab say that the repository is checked out."""
 
@@ -293,14 +295,16 @@ def rope_check(
 
 
 def _draw(report: Report, output: RopeCheckOutput, console: Console) -> None:
-    """Save the deviations by position, as they stand below the report."""
-    figure = deviation_figure(report, right_too=True)
+    """Save the error by position and by pair."""
+    from posenc_cli.render.deviations import check_figure
+
+    figure = check_figure(report)
     if figure is None:
         console.warning(
             f"--out {output.place}: no file, for there is no course of deviations to draw"
         )
     else:
-        show(figure, PictureOptions(), output, console)
+        show(figure, PictureOptions(), output, console, usual=_SIDES)
 
 
 def _curve_below(

@@ -78,13 +78,10 @@ def deviation_text(report: Report, width: int, height: int, medium: Medium) -> s
     return curves_text(figure, Page(width, min(CURVE_LINES, height), medium))
 
 
-def deviation_figure(report: Report, *, right_too: bool = False) -> Curves | None:
-    """The error by position of a check that failed, None where there is no course to show.
-
-    ``right_too`` shows that of one that holds, which is of roundings.
-    """
+def deviation_figure(report: Report) -> Curves | None:
+    """The error by position of a check that failed, None where there is no course to show."""
     points = [(p, error) for p, error in report.curve if 0 < error < float("inf")]
-    if (report.ok and not right_too) or len(points) < _FEWEST:
+    if report.ok or len(points) < _FEWEST:
         return None
     from posenc_cli.render.figure import Curve, Curves
 

@@ -59,6 +59,9 @@ if TYPE_CHECKING:
 CURVE_POINTS = 120
 """Points of the error by position, at most: more than columns of a terminal."""
 
+MAP_PAIRS = 128
+"""Pairs of the map of errors, at most: of more, one stands for some, with the largest of them."""
+
 SPARSE = 128
 """Positions below which a fit may miss the rotation that is there: known ones are tried as well,
 as they are where half a precision blurs it."""
@@ -218,8 +221,10 @@ class Survey:
     """What one pass over a subject shows, compared with the factors that are right.
 
     ``shortest`` and ``longest`` are the least and the most that lengths are multiplied by,
-    ``stray`` the largest norm of what turns no pair of columns. ``drift_from`` is the first row
-    of a block that drift was looked for in as it went by, None where nothing is past the floor.
+    ``stray`` the largest norm of what turns no pair of columns. ``errors`` are the largest by
+    position, and ``shares`` what each pair has there of what is allowed. ``drift_from`` is the
+    first row of a block that drift was looked for in as it went by, None where nothing is past
+    the floor.
     """
 
     def __init__(self, cells: WrongCells | None = None) -> None:
@@ -228,6 +233,7 @@ class Survey:
         self.shortest, self.longest = math.inf, 0.0
         self.largest = self.stray = 0.0
         self.errors: list[tuple[int, float]] = []
+        self.shares: list[tuple[float, ...]] = []
         self.drift: Drift | None = None
         self.drift_from: int | None = None
         self.cells = cells
@@ -313,7 +319,7 @@ def _survey_block(
         return tolerance.cells(followed[rows], reference.frequencies)
 
     floor = np.full((1, 1), tolerance.floor)
-    _take_in(result.reference, positions, deviation, allowed, tolerance.floor)
+    limits = _take_in(result.reference, positions, deviation, allowed, tolerance.floor)
     _take_in(result.norm, positions, lengthened, lambda _: floor, tolerance.floor)
     # Of axes of their own, position 0 may lie anywhere.
     start = (followed.reshape(positions.size, -1) == 0).all(axis=1)  # (n,)
@@ -322,9 +328,25 @@ def _survey_block(
     result.shortest = min(result.shortest, max(float(np.fmin.reduce(shortest, axis=None)), 0.0))
     result.longest = max(result.longest, float(np.fmax.reduce(longest, axis=None)))
     result.largest = max(result.largest, float(deviation.max()))
+    if tolerance.fixed is not None:
+        limits = np.full((1, 1), tolerance.fixed)
+    _take_in_errors(result, positions, deviation, limits, per_point)
+
+
+def _take_in_errors(
+    result: Survey, positions: Integers, deviation: RealRows, limits: RealRows, per_point: int
+) -> None:
+    """Take in the largest errors of each few rows, and what share of what is allowed they are."""
     rows = np.arange(0, positions.size, per_point)
-    peaks = [float(deviation[row : row + per_point].max()) for row in rows.tolist()]
-    result.errors += zip(positions[rows].tolist(), peaks, strict=True)
+    peaks = np.maximum.reduceat(deviation, rows, axis=0)  # (points, pairs)
+    result.errors += zip(positions[rows].tolist(), peaks.max(axis=1).tolist(), strict=True)
+    if not limits.any():  # nothing is allowed, so that no error is a share of it
+        return
+    one = limits.size == 1
+    shares = peaks / limits if one else np.maximum.reduceat(deviation / limits, rows, axis=0)
+    step = -(-shares.shape[1] // MAP_PAIRS)
+    shares = np.maximum.reduceat(shares, np.arange(0, shares.shape[1], step), axis=1)
+    result.shares += map(tuple, shares.tolist())
 
 
 def _take_in(
@@ -333,12 +355,17 @@ def _take_in(
     values: RealRows,
     allowed: Callable[[slice], RealRows],
     least: float,
-) -> None:
-    """Take in the values of a block: what each is allowed is worked out where one is above all."""
+) -> RealRows:
+    """Take in the values of a block: what each is allowed is worked out where one is above all.
+
+    It is returned, or else the least that is allowed anywhere: (1, 1).
+    """
     if values.max() <= least:
         worst.update_within(positions, values, allowed)
-    else:
-        worst.update(positions, values, allowed(slice(None)))
+        return np.full((1, 1), least)
+    limits = allowed(slice(None))
+    worst.update(positions, values, limits)
+    return limits
 
 
 class Partner(Record):

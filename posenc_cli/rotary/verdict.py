@@ -118,7 +118,8 @@ class Report(Record):
     """What a check found: the findings, why one failed, and the error by position.
 
     ``count`` positions were looked at, 0 where the form of the scheme tells of all, or the widths
-    alone tell; where posenc chose them, they are a sample of the first ``of``. ``seconds`` is how
+    alone tell; where posenc chose them, they are a sample of the first ``of``. ``shares`` are what
+    each pair has at the points of ``curve`` of what is allowed. ``seconds`` is how
     long the check took. ``farthest`` is known of a subject that equals the reference.
     ``accepted_by`` is the tolerance rule by which one is right that only a rounding to a half
     precision makes fail. ``unchecked`` says what a function was not asked, in a sentence.
@@ -135,6 +136,7 @@ class Report(Record):
     tolerance: str
     title: str
     curve: tuple[tuple[int, float], ...] = ()
+    shares: tuple[tuple[float, ...], ...] = ()
     of: int | None = None
     seconds: float = 0.0
     farthest: Farthest | None = None

@@ -48,7 +48,7 @@ def test_the_picture_in_the_terminal_is_saved_under_its_title(line, call, tmp_pa
     assert b"<svg" in (tmp_path / "picture.svg").read_bytes()[:1000]
     summary = next(text for text in err.splitlines() if text.startswith("wrote 'picture.svg': "))
     title = summary.removeprefix("wrote 'picture.svg': ").rsplit(", ", 1)[0]
-    assert title.split(" (")[0].split(", ")[0] in printed
+    assert title.removeprefix("FAILED: ").split(" (")[0].split(", ")[0] in printed
 
 
 @pytest.mark.long
@@ -73,10 +73,10 @@ def test_a_file_is_refused_before_anything_else_is_looked_at(line, call):
 
 
 @pytest.mark.long
-def test_a_check_that_holds_has_roundings_to_draw(call, tmp_path):
+def test_a_check_that_holds_is_drawn_beside_its_tolerance(call, tmp_path):
     status, out, err = call("rope-check", "-s", "rope", "-l", "8", "--out", "picture.png")
     assert (status, out.startswith("ok: ")) == (0, True)
-    assert err.startswith("wrote 'picture.png': deviation from the reference by position, ")
+    assert err.startswith("wrote 'picture.png': ok: every error is within the tolerance, ")
     assert (tmp_path / "picture.png").exists()
 
 

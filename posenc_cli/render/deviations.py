@@ -1,0 +1,86 @@
+"""The picture of a check: how large the error is beside the tolerance, and where.
+
+Both panels show one quantity, error / tolerance: a curve of the largest by position, and a map of
+each pair below it. What lies within the tolerance has one colour, however small or large it is.
+
+Imports NumPy: import it only where something is drawn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap, Panels
+from posenc_cli.render.report import scope, verdict
+
+if TYPE_CHECKING:
+    from posenc_cli.numerics.arrays import RealRows
+    from posenc_cli.rotary.verdict import Report
+
+_FEWEST = 2
+"""Positions from which on there is a course to draw."""
+_MOST_LETTERS = 160
+"""Letters of a cause in a title."""
+_LEAST = 1e-3
+"""The least share of the tolerance that a curve shows: below it nothing is of interest."""
+
+
+def check_figure(report: Report) -> Panels | None:
+    """The error by position, and by position and pair; None where there is nothing to draw."""
+    shares = np.array(report.shares, np.float64)  # (points, pairs)
+    if len(shares) < _FEWEST or not np.isfinite(shares).any():
+        return None
+    positions = [position for position, _ in report.curve]
+    return Panels(
+        (_curve(positions, shares, report), _map(positions, shares, report)),
+        _title(report),
+        shared=False,
+        notes=(verdict(report), scope(report), f"tolerance {report.tolerance}", *_failed(report)),
+    )
+
+
+def _title(report: Report) -> str:
+    """The finding: the cause, or that every error is within the tolerance."""
+    if report.ok:
+        return "ok: every error is within the tolerance"
+    cause = report.diagnosis[0].text if report.diagnosis else "unknown cause"
+    short = cause if len(cause) <= _MOST_LETTERS else f"{cause[:_MOST_LETTERS].rsplit(' ', 1)[0]} …"
+    return f"FAILED: {short}"
+
+
+def _failed(report: Report) -> tuple[str, ...]:
+    return tuple(f"{each.check}: {each.message}" for each in report.findings if not each.ok)
+
+
+def _curve(positions: list[int], shares: RealRows, report: Report) -> Curves:
+    with np.errstate(invalid="ignore"):
+        largest = np.maximum(shares.max(axis=1), _LEAST)
+    return Curves(
+        (Curve.of(np.array(positions), largest),),
+        "the largest error at each position",
+        "position",
+        "error / tolerance",
+        y_scale="log",
+        levels=((1.0, "tolerance"),),
+        joined=report.of is None,  # of a sample, nothing is said of what lies between
+    )
+
+
+def _map(positions: list[int], shares: RealRows, report: Report) -> Heatmap:
+    """Powers of ten above the tolerance: what is within it is 0."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        above = np.log10(np.maximum(shares, 1.0)).T  # (pairs, points)
+    step = -(-report.pairs // len(above)) or 1
+    highest = float(np.nanmax(above[np.isfinite(above)], initial=0.0))
+    pairs = Axis("pair", [*range(0, report.pairs, step)][: len(above)])
+    return Heatmap(
+        above,
+        pairs,
+        Axis("position", positions),
+        "the pairs that are beyond the tolerance" if highest else "no pair is beyond the tolerance",
+        "powers of ten above the tolerance",
+        limits=(0.0, max(1.0, float(np.ceil(highest)))),
+        scale="sequential",
+    )
