@@ -23,6 +23,7 @@ from posenc_cli.api.arguments import (
     type_text,
 )
 from posenc_cli.api.arrays import is_array
+from posenc_cli.api.notebooks import NotebookReport, report_html
 from posenc_cli.calls.call_request import CallRequest
 from posenc_cli.calls.roles import CALL_AXES, CALL_ROLES
 from posenc_cli.catalogue import adopting
@@ -33,8 +34,8 @@ from posenc_cli.frameworks import as_numpy
 from posenc_cli.identification.search import identify_files
 from posenc_cli.inference.tolerance import RULES
 from posenc_cli.render.comparison import comparison_fields, comparison_text
-from posenc_cli.render.report import fields
-from posenc_cli.render.report_text import report_text
+from posenc_cli.render.report import fields, rows, scope, verdict
+from posenc_cli.render.report_text import COLUMNS, report_text
 from posenc_cli.render.typesetting import Typesetter
 from posenc_cli.rotary.verdict import Report
 
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from posenc_cli.inference.tolerance import ToleranceRule
 
 
-class RopeReport(Report):
+class RopeReport(NotebookReport, Report):
     """What `rope_check` found: ``str()`` is what the command prints, in words of arguments.
 
     ``ok`` says whether every one of the ``findings`` holds, and ``diagnosis`` why one fails, the
@@ -66,13 +67,28 @@ class RopeReport(Report):
     def __str__(self) -> str:
         return report_text(self, Typesetter(spelled=argument_text))
 
+    @property
+    def in_short(self) -> str:
+        """Whether every finding holds, and the likeliest cause."""
+        return "ok" if self.ok else f"FAILED {self.cause or 'unknown'}"
 
-class _ComparisonReport:
+    def _repr_html_(self) -> str:
+        causes = [argument_text(f"cause: {why.text}") for why in self.diagnosis]
+        table = [*COLUMNS], rows(self)
+        return report_html(argument_text(verdict(self)), table, [*causes, scope(self)])
+
+
+class _ComparisonReport(NotebookReport):
     """What a comparison says: ``str()`` of it is what the command prints."""
 
     @property
     def _compared(self) -> Any:
         return self
+
+    @property
+    def in_short(self) -> str:
+        """Whether the two are equal, within what is tolerated."""
+        return "ok" if self._compared.ok else "DIFFERENT"
 
     def as_json(self) -> dict[str, Any]:
         """What ``posenc compare --json`` prints, as a dict of plain values."""

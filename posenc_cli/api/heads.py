@@ -16,6 +16,7 @@ from posenc_cli.api.arguments import (
     in_arguments,
     type_text,
 )
+from posenc_cli.api.notebooks import NotebookReport
 from posenc_cli.formulas.stretches import NONE, ROPE_STRETCH_NAMES
 from posenc_cli.records import Record
 from posenc_cli.render.heads import heads_fields, heads_text
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from posenc_cli.api.arguments import EncodingLike
 
 
-class HeadsReport(Record):
+class HeadsReport(NotebookReport, Record):
     """What heads an encoding makes, a result for each stretch: ``str()`` is the command's table.
 
     A result has its ``lengths``, each with ``mass`` and ``right``, and its ``head`` with what it
@@ -39,6 +40,11 @@ class HeadsReport(Record):
     def as_json(self) -> dict[str, Any]:
         """What ``posenc heads --json`` prints, as a dict of plain values."""
         return {"schema": "posenc/heads/1", **heads_fields(self.results, ())}
+
+    @property
+    def in_short(self) -> str:
+        """How many results it has."""
+        return f"{len(self.results)} result{'s' * (len(self.results) != 1)}"
 
     def __str__(self) -> str:
         return heads_text(self.results, (), Typesetter(spelled=argument_text))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.analysis.inspections import inspections_of, named_apart
 from posenc_cli.analysis.properties import inspection_of_array
 from posenc_cli.api.arguments import ArgumentError, argument_text, in_arguments
+from posenc_cli.api.notebooks import NotebookReport
 from posenc_cli.api.subjects import arrays_and_choices
 from posenc_cli.checks.requirements import Judgement, judgements, requirements_of
 from posenc_cli.records import Record
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from posenc_cli.api.arguments import EncodingLike, PositionsLike, Shaped
 
 
-class InspectionReport(Record):
+class InspectionReport(NotebookReport, Record):
     """What some encodings are like: ``str()`` is what the command prints.
 
     ``inspections`` have the properties of each, in order; ``judgements`` say of each encoding and

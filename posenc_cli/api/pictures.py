@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -14,6 +13,7 @@ from posenc_cli.analysis.verdict import Verdict, verdict
 from posenc_cli.api.arguments import ArgumentError, check_unused, checked_choice, in_arguments
 from posenc_cli.api.arrays import is_array
 from posenc_cli.api.checking import loaded_array
+from posenc_cli.api.notebooks import NotebookReport
 from posenc_cli.api.subjects import arrays_and_choices, choice_at
 from posenc_cli.errors import abbreviated
 from posenc_cli.numerics.dtypes import FLOAT64
@@ -27,7 +27,7 @@ from posenc_cli.render.compared_similarities import (
 )
 from posenc_cli.render.compared_spectra import compared_report
 from posenc_cli.render.encoded import figure_of, figure_of_choice
-from posenc_cli.render.image import drawn_page
+from posenc_cli.render.image import drawn_page, png_of
 from posenc_cli.render.similarities import judged_of, sentences, similarity_figure
 from posenc_cli.render.spectra import SpectrumReport, choice_report, file_report
 from posenc_cli.render.stored import figure_of_array
@@ -150,7 +150,7 @@ def _style(width: int | None, height: int | None, dpi: int | None, **look: Any) 
     return Style.of(width, height, dpi, **look)
 
 
-class SimilarityReport(Record):
+class SimilarityReport(NotebookReport, Record):
     """How alike positions are: ``str()`` says what was found, and a notebook shows the figure.
 
     ``parts`` are the similarities, ``verdicts`` say of each whether only the offset counts, and how
@@ -199,7 +199,12 @@ class SimilarityReport(Record):
         return f"{table}\n{_paragraphs(compared_sentences(self._judged, bounded=self.bounded))}"
 
     def _repr_png_(self) -> bytes:
-        return _png(self.figure())
+        return png_of(self.figure())
+
+    @property
+    def in_short(self) -> str:
+        """What it is of."""
+        return ", ".join(dict.fromkeys(part.short for part in self.parts))
 
     @property
     def _judged(self) -> list[Judged]:
@@ -254,7 +259,7 @@ def similarity(
     return SimilarityReport(tuple(parts), verdicts, bool(bound))
 
 
-class Spectrum(SpectrumReport):
+class Spectrum(NotebookReport, SpectrumReport):
     """The waves of an encoding: ``str()`` is the table and what it says."""
 
     def as_json(self) -> dict[str, Any]:
@@ -274,7 +279,12 @@ class Spectrum(SpectrumReport):
         return f"{table}\n{_paragraphs(self.notes(len(self.rows)))}"
 
     def _repr_png_(self) -> bytes | None:
-        return None if self.picture is None else _png(self.figure())
+        return None if self.picture is None else png_of(self.figure())
+
+    @property
+    def in_short(self) -> str:
+        """What it is of."""
+        return ", ".join(dict.fromkeys(subject.short for subject in self.subjects))
 
 
 @in_arguments
@@ -302,9 +312,3 @@ def spectrum(
 
 def _paragraphs(texts: list[str]) -> str:
     return "\n".join(Typesetter().paragraph(text) for text in texts)
-
-
-def _png(page: Page) -> bytes:
-    content = io.BytesIO()
-    page.savefig(content, format="png")
-    return content.getvalue()

@@ -13,6 +13,7 @@ from posenc_cli.api.arguments import (
     in_arguments,
     plain_value,
 )
+from posenc_cli.api.notebooks import NotebookReport
 from posenc_cli.checks.plan_requirements import plan_judgements, plan_requirements_of
 from posenc_cli.records import Record
 from posenc_cli.render.length_plans import plan_fields, plan_text
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.requirements import Judgement
 
 
-class PlanReport(Record):
+class PlanReport(NotebookReport, Record):
     """What is known of a model at a length, and the recipes: ``str()`` is the command's text.
 
     ``plan`` has what is known, ``judgements`` say of each requirement whether it is met.

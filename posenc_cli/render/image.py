@@ -15,6 +15,7 @@ import io
 import math
 import re
 import warnings
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -107,14 +108,22 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
 
 
 def drawn_page(figure: Figure, style: Style) -> Page:
-    """A figure as one of matplotlib's, to be shown or changed.
+    """A figure as one of matplotlib's, to be shown or changed; a notebook shows it as it is.
 
     Raises: InvalidInput where nothing is finite, or no colour map has the name asked for.
     """
     with _settings(style):
         drawing = Drawing(style)
         drawing.add(figure)
+        drawing.page._repr_png_ = partial(png_of, drawing.page)  # type: ignore[attr-defined]
         return drawing.page
+
+
+def png_of(page: Page) -> bytes:
+    """A figure of matplotlib's as PNG, as it is when asked."""
+    content = io.BytesIO()
+    page.savefig(content, format="png")
+    return content.getvalue()
 
 
 @contextlib.contextmanager

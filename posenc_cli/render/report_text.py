@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from posenc_cli.render.typesetting import Typesetter
     from posenc_cli.rotary.verdict import Report
 
+COLUMNS = "check", "result", "worst", "allowed", "where"
+"""What the columns of a table of findings are."""
 CURVE_LINES = 14
 """Lines of the curve, where there is room for so many."""
 _FEWEST = 3
@@ -27,12 +29,11 @@ def report_text(report: Report, typesetter: Typesetter, *, verbose: bool = False
     ``verbose`` adds how a function was called, and what was tried and not.
     """
     text = typesetter.paragraph
-    header = ["check", "result", "worst", "allowed", "where"]
     details = [f"{one.check}: {one.message}" for one in report.findings if not one.ok]
     details += [f"{why.cause}: {why.evidence}" for why in report.diagnosis if why.evidence]
     blocks = [
         [answer(report).text(typesetter)],
-        [typesetter.table(header, rows(report))],
+        [typesetter.table(COLUMNS, rows(report))],
         [
             text(f"{scope(report)}; tolerance {report.tolerance}"),
             *map(text, details),

@@ -1,0 +1,43 @@
+"""How reports look in a notebook: one line as a value, and text or a table as a cell's output."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+from typing import Any
+
+
+class NotebookReport:
+    """A report whose ``repr()`` is one line, and which a notebook shows as its text."""
+
+    @property
+    def in_short(self) -> str:
+        """What its one line says besides its type."""
+        return "ok" if getattr(self, "ok", True) else "FAILED"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.in_short}>"
+
+    def _repr_png_(self) -> bytes | None:
+        """Its figure, where it has one."""
+
+    def _repr_html_(self) -> str:
+        content = self._repr_png_()
+        picture = ""
+        if content:
+            data = base64.b64encode(content).decode()
+            picture = f'<img alt="{escape(repr(self))}" src="data:image/png;base64,{data}">'
+        return f"{picture}<pre>{escape(str(self))}</pre>"
+
+
+def report_html(verdict: str, table: tuple[list[str], list[list[str]]], lines: list[str]) -> str:
+    """A verdict, a table and what follows from it, as HTML: no text of them is markup."""
+    heads, rows = table
+
+    def cells(tag: str, texts: list[Any]) -> str:
+        return "".join(f"<{tag}>{escape(str(text))}</{tag}>" for text in texts)
+
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    told = "".join(f"<p>{escape(line)}</p>" for line in lines)
+    head = f"<p><b>{escape(verdict)}</b></p>{told}"
+    return f"{head}<table><thead><tr>{cells('th', heads)}</tr></thead><tbody>{body}</tbody></table>"

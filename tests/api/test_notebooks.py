@@ -1,0 +1,85 @@
+"""Notebooks: one line for a report as a value, a table or a picture as the output of a cell."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import posenc_cli as posenc
+
+
+class Cells(HTMLParser):
+    """The texts of the cells of all tables, row by row, and the names of all elements."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.tags: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):  # noqa: ARG002
+        self.tags.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_data(self, data):
+        if self.tags[-1] in ("td", "th"):
+            self.rows[-1][-1] += data
+
+
+def wrong():
+    return posenc.rope_check("rope", tables=posenc.tables("rope", 64, dim=8, base=1e6), dim=8)
+
+
+def test_a_report_is_one_line_as_a_value():
+    assert repr(wrong()) == "<RopeReport FAILED base>"
+    assert repr(posenc.rope_check("rope", dim=8)) == ("<RopeReport ok>")
+    assert repr(posenc.compare("rope", "sinusoidal", positions=8)) == "<ArrayReport DIFFERENT>"
+    assert repr(posenc.compare("rope", "rope", positions=8)) == "<ArrayReport ok>"
+    assert (
+        repr(posenc.similarity(["rope", "sinusoidal"], 8)) == "<SimilarityReport rope, sinusoidal>"
+    )
+    assert repr(posenc.spectrum("rope")) == "<Spectrum rope>"
+    assert repr(posenc.inspect("rope")) == "<InspectionReport ok>"
+
+
+def test_what_no_cause_explains_is_called_unknown():
+    cos, sin = (np.random.default_rng(0).normal(size=(16, 4)) for _ in range(2))
+    assert (
+        repr(posenc.rope_check("rope", tables=(cos, sin), dim=8)) == "<RopeReport FAILED unknown>"
+    )
+
+
+def test_findings_are_a_table_whose_texts_are_no_markup(tmp_path, monkeypatch):
+    report = wrong()
+    cells = Cells(report._repr_html_())
+    assert cells.rows[0] == ["check", "result", "worst", "allowed", "where"]
+    assert [row[1] for row in cells.rows[1:]] == [
+        "ok" if finding.ok else "FAIL" for finding in report.findings
+    ]
+    assert "the base is 1000000, not 10000" in report._repr_html_()
+    monkeypatch.chdir(tmp_path)
+    np.save("<b>.npy", np.ones(4))
+    html = posenc.rope_check("rope", inv_freq="<b>.npy", dim=8)._repr_html_()
+    assert "&lt;b&gt;.npy" in html
+    assert Cells(html).tags.count("b") == 1
+
+
+@pytest.mark.long
+def test_figures_and_reports_with_figures_are_pictures_without_a_backend():
+    page = posenc.heatmap("rope", 16, dim=8, width=300, height=200)
+    assert Image.open(io.BytesIO(page._repr_png_())).size == (300, 200)
+    page.set_size_inches(2, 1)  # what was changed is shown
+    size = Image.open(io.BytesIO(page._repr_png_())).size
+    assert size == (2 * page.dpi, page.dpi)
+    assert pickle.loads(pickle.dumps(page))._repr_png_()
+    report = posenc.spectrum("rope", dim=8)
+    assert {"img", "pre"} <= set(Cells(report._repr_html_()).tags)
+    assert str(report).splitlines()[0] in report._repr_html_()
