@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli import catalogue
 from posenc_cli.analysis.slopes import Slopes, SlopesDifference
+from posenc_cli.checks.slopes import check_slopes, read_slopes
 from posenc_cli.cli.choosing import SourceOptions, choice_of_config, resolved_config
 from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
@@ -15,7 +16,6 @@ from posenc_cli.cli.options import OptionGroup, ReportOptions, completed_from, f
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
 from posenc_cli.cli.subjects import in_order
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
-from posenc_cli.inference.slopes import check_slopes, read_slopes
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
 from posenc_cli.render.answer import Answer
@@ -23,7 +23,7 @@ from posenc_cli.render.answer import Answer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from posenc_cli.inference.slopes import SlopesCheck
+    from posenc_cli.checks.slopes import SlopesCheck
     from posenc_cli.render.figure import Curves
 
 FORMATS = {"table": ".txt", "csv": ".csv", "json": ".json"}
@@ -148,14 +148,7 @@ def alibi_slopes(
     if check is not None:
         theirs, dtype = read_slopes(check)
         (own,) = asked
-        comparison = check_slopes(
-            theirs,
-            heads=own.heads,
-            max_bias=own.max_bias,
-            rule=own.convention,
-            dtype=dtype,
-            expected=own.values,
-        )
+        comparison = check_slopes(theirs, dtype, own)
         drawn = [own, replace(own, values=tuple(map(float, theirs)), file=quoted_name(check))]
     fields = _fields(asked)
     told = None

@@ -40,6 +40,7 @@ COMMANDS = {
     "spectrum": "posenc_cli.cli.spectrum:spectrum",
     "dot-similarity": "posenc_cli.cli.dot_similarity:dot_similarity",
     "explore": "posenc_cli.cli.explore:explore",
+    "check": "posenc_cli.cli.check:check",
     "rope-check": "posenc_cli.cli.rope_check:rope_check",
     "order-check": "posenc_cli.cli.order_check:order_check",
     "inspect": "posenc_cli.cli.inspect:inspect",
@@ -59,7 +60,7 @@ COMMANDS = {
 GROUPS = {
     "make": ("generate", "apply", "emit", "alibi-slopes", "buckets", "positions", "resize"),
     "see": ("heatmap", "curve", "rotation", "spectrum", "dot-similarity", "explore"),
-    "check": ("rope-check", "order-check", "inspect", "heads", "extrapolate", "compare"),
+    "check": ("check", "rope-check", "order-check", "inspect", "heads", "extrapolate", "compare"),
     "read": ("explain", "plan", "identify", "weights"),
     "list": ("schemes", "models", "backends"),
     "shell": ("completion",),

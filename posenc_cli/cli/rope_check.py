@@ -326,7 +326,7 @@ def _text_in(
     if form == "json":
         return console.json_text("rope-check", rendering.fields(report))
     if form == "junit":
-        return rendering.junit_text(report, _place(request))
+        return rendering.junit_text(report, ci_place(request.place))
     if form == "github":
         return rendering.github_text(report, _code_place(request))
     return report_text(report, console.typesetter, verbose=verbose)
@@ -335,18 +335,17 @@ def _text_in(
 def _error_text_in(form: str, failed: FailedSubject, request: CheckRequest) -> str:
     """What is told of a subject that gave nothing to judge, as JUnit or for GitHub."""
     if form == "junit":
-        return rendering.junit_error_text(failed, _place(request))
+        return rendering.junit_error_text(failed, ci_place(request.place))
     return rendering.github_error_text(failed, _code_place(request))
 
 
 def _code_place(request: CheckRequest) -> SourcePlace | None:
     """The line of code that an annotation is put to; a file of numbers has none."""
-    return _place(request) if request.impl is not None else None
+    return ci_place(request.place) if request.impl is not None else None
 
 
-def _place(request: CheckRequest) -> SourcePlace | None:
-    """The file of the subject as a CI system knows it: by its path in what was checked out."""
-    place = request.place
+def ci_place(place: SourcePlace | None) -> SourcePlace | None:
+    """The file of a subject as a CI system knows it: by its path in what was checked out."""
     if place is None:
         return None
     checked_out = next(filter(None, map(os.environ.get, _WORKSPACES)), None)

@@ -1,0 +1,229 @@
+"""A whole check of an encoding that rotates nothing: one subject, its reference, the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.calls.call_request import CallRequest
+from posenc_cli.checks.checking import SubjectError
+from posenc_cli.checks.expected import Places
+from posenc_cli.checks.subjects import Asked, Subject, read_subject
+from posenc_cli.checks.values import ValueReport, value_report
+from posenc_cli.encoding.arrays import position_array
+from posenc_cli.encoding.request import Encoding, check_domain
+from posenc_cli.errors import InvalidInput, Unavailable
+from posenc_cli.files.reading import Loaded
+from posenc_cli.formulas.declare import Scheme
+from posenc_cli.inference.tolerance import unit
+from posenc_cli.positions import Positions
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from posenc_cli.checks.definition import SourcePlace
+    from posenc_cli.checks.expected import Form
+    from posenc_cli.formulas.buckets import BucketRule
+    from posenc_cli.inference.tolerance import ToleranceRule
+    from posenc_cli.numerics.arrays import NumberArray
+    from posenc_cli.rotary.subject import GivenArray
+
+_TRIED = 64
+"""Positions that a function or frequencies are compared at where nothing says how many."""
+
+_RELATIVE = Positions.contiguous(-600, 1201)
+"""Relative positions past the last that usual rules for buckets tell apart."""
+
+
+class ValueCheck(Record):
+    """A check to be made: the reference, and exactly one of the subjects.
+
+    ``file`` holds rows or scores, ``vectors`` are x and x + rows; ``inv_freq`` are frequencies of
+    waves. ``source`` is a scheme or a rule for buckets, with its ``given`` parameters.
+    """
+
+    source: Scheme | BucketRule
+    given: Mapping[str, Any]
+    positions: Positions | None = None
+    rule: ToleranceRule = "auto"
+    file: GivenArray | None = None
+    vectors: tuple[GivenArray, GivenArray] | None = None
+    inv_freq: GivenArray | None = None
+    slopes: GivenArray | None = None
+    buckets: GivenArray | None = None
+    impl: str | Callable[..., Any] | None = None
+    calling: CallRequest = CallRequest()
+    head: int | None = None
+    causal: bool = False
+
+    @property
+    def _subjects(self) -> dict[str, Any]:
+        given = {
+            "FILE": self.file,
+            "--rotated": self.vectors,
+            "--inv-freq": self.inv_freq,
+            "--slopes": self.slopes,
+            "--buckets": self.buckets,
+            "--impl": self.impl,
+        }
+        return {flag: value for flag, value in given.items() if value is not None}
+
+    @property
+    def text(self) -> str:
+        """What is checked, for a reader."""
+        ((flag, value),) = self._subjects.items()
+        names = value if isinstance(value, tuple) else (value,)
+        return f"{flag.removeprefix('--')} {' '.join(map(_name, names))}"
+
+    @property
+    def place(self) -> SourcePlace | None:
+        """The file of the subject; of a function where it is defined."""
+        from posenc_cli.checks.definition import SourcePlace, definition_place
+
+        if isinstance(self.impl, str):
+            return definition_place(self.impl, python=self.calling.python)
+        ((_, value),) = self._subjects.items()
+        first = value[0] if isinstance(value, tuple) else value
+        return SourcePlace(first) if isinstance(first, str) else None
+
+    def report(self) -> ValueReport:
+        """The report on the subject.
+
+        Raises: SubjectError when it cannot be read or called; InvalidInput when there is none, or
+        there are several, or the reference cannot be had.
+        """
+        flags = [*self._subjects]
+        if not flags:
+            raise InvalidInput(
+                "FILE, --slopes, --buckets or --impl: give what is to be checked",
+                hint="posenc order-check says what an encoding itself is like",
+            )
+        if len(flags) > 1:
+            raise InvalidInput(f"{flags[1]}: cannot go with {flags[0]}; one subject is checked")
+        if isinstance(self.source, Scheme):
+            length = self.positions.length if self.positions else None
+            encoding = Encoding.of(self.source, self.given, seq_len=length)
+            if self.positions is not None:
+                check_domain(encoding.bound, self.positions)
+        else:
+            self.source.bind(self.given)
+        try:
+            subject, kind = self._subject()
+        except (InvalidInput, Unavailable) as error:
+            raise SubjectError(error) from error
+        return value_report(subject, kind)
+
+    def _asked(self, form: Form | None) -> Asked:
+        return Asked(
+            self.source, self.given, self.positions, form, self.rule, self.head, self.causal
+        )
+
+    def _subject(self) -> tuple[Subject, str]:
+        if self.vectors is not None:
+            return self._of_vectors(*map(_loaded, self.vectors)), "vectors"
+        if self.inv_freq is not None:
+            return self._of_frequencies(_loaded(self.inv_freq)), "frequencies"
+        if self.impl is not None:
+            return self._of_function(self.impl), "function"
+        for kind, form, given in (
+            ("slopes", "slopes", self.slopes),
+            ("buckets", "buckets", self.buckets),
+        ):
+            if given is not None:
+                return self._asked(form).subject(_loaded(given)), kind  # type: ignore[arg-type]
+        assert self.file is not None
+        return self._asked(None).subject(_loaded(self.file)), "file"
+
+    def _of_vectors(self, x: Loaded, y: Loaded) -> Subject:
+        """What was added to vectors."""
+        if x.values.shape != y.values.shape:
+            raise InvalidInput("--rotated: x and its result have other shapes")
+        added = np.asarray(y.values, np.float64) - np.asarray(x.values, np.float64)
+        dtype = max(x.dtype, y.dtype, "float32", key=unit)
+        subject = self._asked("rows").subject(Loaded(added, dtype, y.path))
+        size = float(np.abs(x.values).max())
+        expected = replace(subject.expected, slack=4 * unit(dtype) * size)
+        return replace(subject, expected=expected)
+
+    def _of_frequencies(self, loaded: Loaded) -> Subject:
+        """The rows of waves that have these frequencies, at the first positions."""
+        found = np.asarray(loaded.values, np.float64).reshape(-1)
+        where = self.positions or Positions.contiguous(0, _TRIED)
+        asked = replace(self._asked("rows"), positions=where)
+        empty = np.zeros((1, 1))
+        probe = asked.expected(
+            "rows", loaded, where, places=Places(position_array(where)), found=empty
+        )
+        if not probe.is_waves or probe.is_offset:
+            raise InvalidInput(f"--inv-freq: {probe.source.name} has no frequencies to compare")
+        right = probe.frequencies
+        if found.size != right.size:
+            raise InvalidInput(
+                f"--inv-freq: holds {found.size} frequencies, and the reference has {right.size}"
+            )
+        rows = probe.waves(probe.followed() * found)
+        return asked.subject(replace(loaded, values=rows))
+
+    def _of_function(self, impl: str | Callable[..., Any]) -> Subject:
+        """What a function returns for the reference's settings."""
+        from posenc_cli.checks.functions import Task, function_values
+
+        source = self.source
+        kind = source.kind if isinstance(source, Scheme) else "bias"
+        params: Mapping[str, Any]
+        form: Form = "scores" if kind == "bias" else "rows"
+        where, width = self.positions, 1
+        sides: tuple[int, ...] = ()
+        if isinstance(source, Scheme):
+            bound = Encoding.of(source, self.given, seq_len=where.length if where else None).bound
+            params = bound.params
+            sides = tuple(params.get("grid") or params.get("window_size") or ())
+            width = bound.content.width or 1
+            capacity = bound.content.capacity
+            count = _TRIED if capacity is None else min(_TRIED, capacity.positions)
+            if sides and capacity is not None:
+                count = capacity.positions
+            where = where or Positions.contiguous(0, count)
+        else:
+            params, _ = source.bind(self.given)
+            where = where or _RELATIVE
+            form = "buckets"
+        forms: list[Form] = [form]
+        if source.name == "alibi":
+            forms.append("slopes")
+        if form == "scores" and source.name in ("t5", "t5-clipped", "swin"):
+            forms.append("buckets")
+        places: NumberArray = position_array(where)
+        if where.denominator > 1:
+            places = places / float(where.denominator)
+        if kind == "relative":
+            places = position_array(where.offsets())
+        failures = []
+        for own in forms:
+            given = {**self.given, "heads": params["heads"]} if own == "slopes" else self.given
+            asked = replace(self._asked(own), given=given, positions=where)
+            at, count = places, where.count
+            if own in ("slopes", "buckets"):
+                asked = replace(asked, positions=self.positions)
+                at = at if self.positions or sides else position_array(_RELATIVE)
+            task = Task(at, count, params, sides, width, own)
+            try:
+                subject, text = function_values(impl, task, asked.subject, self.calling)
+            except InvalidInput as error:
+                failures.append(error)
+                continue
+            told: Subject = replace(subject, notes=(*subject.notes, f"called as {text}"))
+            return told
+        raise failures[0]
+
+
+def _loaded(given: GivenArray) -> Loaded:
+    return read_subject(given) if isinstance(given, str) else given
+
+
+def _name(given: object) -> str:
+    if isinstance(given, str):
+        return given
+    return str(getattr(given, "path", None) or getattr(given, "__name__", type(given).__name__))

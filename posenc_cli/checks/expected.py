@@ -1,0 +1,357 @@
+"""The values that belong in a subject that rotates nothing, and those of a changed reference.
+
+Four forms: ``rows`` (n, d) of positions or offsets, ``scores`` (heads, queries, keys), ``slopes``
+(heads,) and ``buckets`` (n,). Each value stands at a place, and can be computed at any places, so
+that a change of the reference is tried at a few of them and then compared everywhere.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from posenc_cli.encoding.axial import placed_waves
+from posenc_cli.encoding.blocks import row_rule
+from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.scores import score_rule, scores_of_heads
+from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.alibi import exact_slopes
+from posenc_cli.formulas.declare import BucketBias, Scheme
+from posenc_cli.inference.tolerance import Tolerance, rounded_to, smallest, unit
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from posenc_cli.formulas.buckets import BucketRule
+    from posenc_cli.formulas.declare import Content, RowLookup
+    from posenc_cli.formulas.parameters import Parameter
+    from posenc_cli.inference.tolerance import ToleranceRule
+    from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows, Reals
+
+Form = Literal["rows", "scores", "slopes", "buckets"]
+
+_FORMULA = 3e-6
+"""Of a score: what float32 code may show that computes it in some steps."""
+_SMALL = 1e-3
+"""Of the largest score of a head: smaller ones may err by as much as one of this size."""
+_ARITHMETIC = 4
+"""Times what posenc's own float32 arithmetic errs: other code rounds in another order."""
+_LOOKED_UP = 4
+"""Roundings of a row that is looked up, or computed in a step or two."""
+_SINGLE = 2.0**-24
+_ROWS, _QUERIES = 40, 20
+"""Places at which a change is tried before it is compared everywhere."""
+_BUCKETS = 1 << 14
+
+
+class Places(Record):
+    """Where values stand: positions of rows or queries, or heads (n,); and of keys.
+
+    Scores have every pair of a query and a key, buckets the pairs that stand side by side.
+    """
+
+    at: NumberArray
+    keys: NumberArray | None = None
+
+    def moved(self, move: Callable[[NumberArray], NumberArray]) -> Places:
+        """The places that positions are moved to, those of keys too."""
+        return Places(move(self.at), None if self.keys is None else move(self.keys))
+
+
+class Change(Record):
+    """One thing that a reference may have otherwise, in words; all of its fields may be left out.
+
+    ``params`` are other parameters, ``places`` the places that values are those of. ``make``
+    computes values in place of the formula, and ``values`` changes those that were computed.
+    ``code`` and ``remedy`` take the place of those of the row of the table.
+    """
+
+    text: str
+    params: Mapping[str, Any] = {}
+    places: Callable[[Places, Expected], Places] | None = None
+    make: Callable[[Expected], NumberArray] | None = None
+    values: Callable[[NumberArray, Expected], NumberArray] | None = None
+    code: str = ""
+    remedy: str = ""
+
+
+class Expected(Record):
+    """The reference of one form, and the subject's values ``found`` at its places.
+
+    ``parts``: places are whole numbers of 1/parts of a position. ``dtype`` is the format of the
+    subject, ``lookup`` a learned table, ``other_tables`` are those of the same file, by name.
+    ``transposed``: the subject was read with rows for columns. ``slack`` is what rows may be off by
+    besides, since they were added to vectors; ``stretch`` is what angles are multiplied by.
+    """
+
+    form: Form
+    source: Scheme | BucketRule
+    params: Mapping[str, Any]
+    places: Places
+    found: NumberArray
+    dtype: str
+    rule: ToleranceRule = "auto"
+    seq_len: int | None = None
+    parts: int = 1
+    lookup: RowLookup | None = None
+    other_tables: Callable[[], Mapping[str, NumberArray]] = dict
+    transposed: bool = False
+    slack: float = 0.0
+    stretch: float = 1.0
+
+    @property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """The parameters that the source declares."""
+        return self.source.parameters
+
+    @property
+    def content(self) -> Content:
+        """What the scheme gives with these parameters.
+
+        Raises: InvalidInput where it gives nothing with them.
+        """
+        assert isinstance(self.source, Scheme)
+        key = tuple((name, value) for name, value in self.params.items() if value is not None)
+        return _content(self.source, key, self.seq_len)
+
+    @property
+    def is_waves(self) -> bool:
+        """Whether the values are sines and cosines in columns."""
+        return self.form == "rows" and self.content.waves is not None
+
+    @property
+    def is_offset(self) -> bool:
+        """Whether rows or scores belong to pairs of a query and a key."""
+        return self.form in ("scores", "buckets") or (
+            isinstance(self.source, Scheme) and self.source.kind == "relative"
+        )
+
+    @property
+    def positions(self) -> NumberArray:
+        """The positions of the places, in parts of 1 no more."""
+        return self.places.at if self.parts == 1 else self.places.at / self.parts
+
+    def right(self) -> NumberArray:
+        """The values that belong there, exactly rounded to float64."""
+        if self.form == "buckets":
+            return bucket_numbers(self.source, self.params, self.places, self.seq_len)
+        if self.form == "slopes":
+            given = {name: self.params[name] for name in ("max_bias",)}
+            every = exact_slopes(self.params["heads"], rule=self.params["slopes"], **given)
+            slopes: NumberArray = np.asarray(every)[self.places.at]
+            return slopes
+        if self.form == "scores":
+            return self._scores("exact")
+        content = self.content.in_parts(self.parts)
+        precision = Precision.of(FLOAT64, None)
+        rule = row_rule(content, self.lookup, None, precision=precision, engine=Engine())
+        at = self.places.at
+        with self._answerable():
+            if content.weights is None or content.farthest is not None:
+                return np.asarray(rule(at.astype(np.int64)), np.float64)
+            last = content.capacity.positions if content.capacity else content.weights.rows
+            held = (at >= 0) & (at < last)
+            rows = np.full((at.size, content.width), np.nan)
+            rows[held] = rule(at[held].astype(np.int64))
+            return rows
+
+    def _scores(self, arithmetic: Literal["exact", "float32"]) -> RealRows:
+        content, precision = self.content, Precision.of(FLOAT64, None)
+        assert content.heads is not None
+        assert self.places.keys is not None
+        rule = score_rule(
+            content, self.lookup, precision=precision, engine=Engine(arithmetic=arithmetic)
+        )
+        queries, keys = (each.astype(np.int64) for each in (self.places.at, self.places.keys))
+        with self._answerable():
+            heads = scores_of_heads(content, rule, range(content.heads), queries, keys)
+            return np.stack([np.asarray(scores, np.float64) for scores in heads])
+
+    def _answerable(self) -> Any:
+        assert isinstance(self.source, Scheme)
+        return self.source.answerable()
+
+    @property
+    def frequencies(self) -> Reals:
+        """The frequencies of waves, in radians per position, in float64: (waves,)."""
+        waves = self.content.waves
+        assert waves is not None
+        with np.errstate(all="ignore"):
+            return np.asarray(waves.frequencies(np), np.float64)
+
+    def followed(self, axes: tuple[int, ...] | None = None) -> NumberArray:
+        """What angles are multiples of, (n, waves) or (n, 1); pairs may follow other ``axes``."""
+        waves = self.content.waves
+        assert waves is not None
+        coordinates = waves.coordinates
+        if coordinates is None or coordinates.at is None:
+            return self.positions[:, None] * self.stretch
+        at = self.positions
+        along = coordinates.at(at if coordinates.domain == "real" else at.astype(np.int64))
+        order = axes or tuple(range(len(along)))
+        return np.stack([along[order[axis]] for axis in coordinates.axes], axis=1) * self.stretch
+
+    def placed(self, cos: RealRows, sin: RealRows) -> RealRows:
+        """Cosines and sines (n, waves) in their columns: (n, columns)."""
+        content = self.content
+        rows = np.zeros((cos.shape[0], content.width))
+        for placement in content.columns().placements:
+            if placement.function != "zero":
+                waves = sin if placement.function == "sin" else cos
+                rows[:, placement.columns] = waves[:, placement.waves]
+        return rows
+
+    def angles(self, frequencies: Reals | None = None) -> RealRows:
+        """The angles of waves: (n, waves)."""
+        own: RealRows = self.followed() * (self.frequencies if frequencies is None else frequencies)
+        return own
+
+    def waves(self, angles: RealRows) -> RealRows:
+        """The rows of waves at angles."""
+        return self.placed(np.cos(angles), np.sin(angles))
+
+    def with_change(self, change: Change) -> Expected:
+        """The reference that has another parameter, or belongs to other places."""
+        other = replace(self, params={**self.params, **change.params}) if change.params else self
+        return replace(other, places=change.places(self.places, self)) if change.places else other
+
+    def changed(self, change: Change) -> NumberArray:
+        """The values of a changed reference at these places.
+
+        Raises: InvalidInput where it has none.
+        """
+        other = self.with_change(change)
+        if change.make is not None:
+            values = change.make(other)
+        elif other.is_waves:
+            values = other.waves(other.angles())
+        else:
+            values = other.right()
+        return values if change.values is None else change.values(values, self)
+
+    def allowed(self, right: NumberArray, *, drawn: Change | None = None) -> NumberArray:
+        """What right values may be off by, of the subject's format, in the shape of ``right``.
+
+        Those of a ``drawn`` change are what its own frequencies and positions allow.
+        """
+        if self.form == "buckets":
+            return np.zeros(right.shape)
+        if isinstance(self.rule, float):
+            return np.full(right.shape, max(self.rule, smallest("float32")))
+        other = self if drawn is None else self.with_change(drawn)
+        if other.is_waves:
+            return other.wave_tolerance(drawn)
+        rounding = unit(rounded_to(self.rule, self.dtype))
+        if self.form == "slopes":
+            share, least = slope_tolerance(other.params["heads"], self.rule, self.dtype), 0.0
+        elif self.form == "scores":
+            share, least = 2 * max(rounding, _SINGLE) + _FORMULA, 1e-30
+            largest = np.abs(right).max(axis=(1, 2), keepdims=True)
+            right = np.maximum(np.abs(right), _SMALL * largest)
+        else:
+            share = _LOOKED_UP * max(rounding, _SINGLE if self.lookup is None else 0.0)
+            least = smallest(self.dtype)
+        near: NumberArray = share * np.abs(right) + least
+        return near
+
+    def wave_tolerance(self, drawn: Change | None) -> RealRows:
+        """What rows of waves may be off by: a share of the angle of each column, and a floor."""
+        waves = self.content.waves
+        assert waves is not None
+        scale = float(waves.scale)
+        tolerance = Tolerance.of(self.rule, dtype=self.dtype, roundings=1, amplitude=scale)
+        along = self.followed()
+        if drawn is None or drawn.make is None:
+            rates = self.frequencies
+            cells = np.broadcast_to(tolerance.cells(along, rates), (len(along), rates.size))
+            allowed = self.placed(cells, cells)
+        else:  # by how much its columns change where all angles do
+            nudged = replace(self, stretch=self.stretch * (1 + (tolerance.per_angle or 1e-6)))
+            apart = np.abs(drawn.make(nudged) - drawn.make(self))
+            far = np.abs(along).max(axis=1, keepdims=True)
+            allowed = far * (apart / np.maximum(far, 1)).max(axis=0) + tolerance.floor
+        if drawn is not None and drawn.values is not None:
+            moved = np.abs(drawn.values(allowed, self))
+            allowed = moved if np.isfinite(moved).all() else allowed.max(axis=1, keepdims=True)
+        return np.maximum(allowed, tolerance.floor)
+
+    def judged(self, right: NumberArray) -> NumberArray:
+        """What right values may be off by, also by the arithmetic of float32 code."""
+        allowed = self.allowed(right)
+        if self.form == "rows":
+            allowed = allowed + self.slack
+        if self.form == "scores" and self.rule == "auto":
+            allowed = allowed + _ARITHMETIC * np.abs(self._scores("float32") - right)
+        return allowed
+
+    def sample(self) -> Expected:
+        """The reference at some of its places, those at both ends among them."""
+        at, keys, found = self.places.at, self.places.keys, self.found
+        if self.form == "rows":
+            rows = _spread(at.size, _ROWS)
+            return replace(self, places=Places(at[rows]), found=found[rows])
+        if self.form == "scores":
+            assert keys is not None
+            q, k = _spread(at.size, _QUERIES), _spread(keys.size, _QUERIES)
+            return replace(self, places=Places(at[q], keys[k]), found=found[:, q][:, :, k])
+        if self.form == "buckets" and at.size > _BUCKETS:
+            assert keys is not None
+            some = np.linspace(0, at.size - 1, _BUCKETS).astype(np.int64)
+            return replace(self, places=Places(at[some], keys[some]), found=found[some])
+        return self
+
+
+def _spread(count: int, most: int) -> Integers:
+    """Some of so many rows: the first ones, some between, and the last."""
+    first = np.arange(min(count, most // 2))
+    return np.union1d(first, np.linspace(0, count - 1, most // 2).astype(np.int64))
+
+
+@lru_cache(maxsize=64)
+def _content(scheme: Scheme, params: tuple[tuple[str, Any], ...], seq_len: int | None) -> Content:
+    content = scheme.bind(dict(params), seq_len=seq_len).content
+    if content.waves is None:
+        return content
+    return replace(content, waves=placed_waves(content.waves))
+
+
+def slope_tolerance(heads: int, rule: ToleranceRule, dtype: str) -> float:
+    """The relative difference that right slopes may show.
+
+    Peers raise a base rounded to float32 to the powers 1 … heads, which multiplies its error as
+    often; storing the result rounds it once more.
+    """
+    storing = unit(rounded_to(rule, dtype))
+    return (heads + 4) * _SINGLE + (storing if storing > _SINGLE else 0.0)
+
+
+def bucket_numbers(
+    source: Scheme | BucketRule, params: Mapping[str, Any], places: Places, seq_len: int | None
+) -> Integers:
+    """The row of the learned table that each pair of a query and a key reads: (n,).
+
+    Raises: InvalidInput where a scheme has no such table.
+    """
+    assert places.keys is not None
+    queries, keys = places.at.astype(np.int64), places.keys.astype(np.int64)
+    if not isinstance(source, Scheme):
+        of_keys = source.relative.startswith("key")
+        relative = keys - queries if of_keys else queries - keys
+        return np.asarray(source.build(**params)(np, relative), np.int64)
+    given = {name: value for name, value in params.items() if value is not None}
+    content = source.bind(given, seq_len=seq_len).content
+    if isinstance(content, BucketBias):
+        pairs = content.pairs
+        if pairs is not None:
+            return np.asarray(pairs.number(np, queries, keys), np.int64)
+        return np.asarray(content.bucket(np, keys - queries), np.int64)
+    if source.kind == "relative" and content.farthest is not None:
+        rows: Any = content
+        numbers = rows.rows(np, keys - queries, lambda index: index[:, None])
+        return np.asarray(numbers, np.int64)[:, 0]
+    raise InvalidInput(f"--buckets: {source.name} has no table whose rows pairs of tokens share")

@@ -1,0 +1,210 @@
+"""A user's function that gives rows, scores, slopes or buckets: called by its parameters' names."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from posenc_cli.calls.answers import returned_arrays
+from posenc_cli.calls.call_form import Argument, CallForm
+from posenc_cli.calls.called_function import CalledFunction
+from posenc_cli.calls.function_here import FunctionHere
+from posenc_cli.calls.function_process import FunctionProcess
+from posenc_cli.calls.payloads import Payload
+from posenc_cli.calls.roles import roles_of
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files.reading import Loaded
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from posenc_cli.calls.call_request import CallRequest
+    from posenc_cli.calls.signature import NamedParameter
+    from posenc_cli.numerics.arrays import NumberArray
+
+_WIDTHS = ("d_model", "embed_dim", "embedding_dim", "hidden_size", "n_embd", "channels", "d")
+_HEADS = ("num_attention_heads", "n_heads", "num_heads", "n_head", "nheads", "heads")
+_PLACES = (
+    *("timesteps", "timestep", "relative_position", "relative_positions", "rel_pos", "relative"),
+    *("offsets", "distance", "distances", "pos", "time", "steps"),
+)
+_LENGTHS = (
+    *("n", "num_positions", "n_positions", "max_length", "num_embeddings", "query_length", "qlen"),
+    *("key_length", "klen", "q_len", "k_len", "query_len", "key_len", "size", "l"),
+)
+_SIDES = {
+    **dict.fromkeys(("h", "height", "rows", "grid_h", "ny"), 0),
+    **dict.fromkeys(("w", "width", "columns", "cols", "grid_w", "nx"), -1),
+}
+_SIZES = ("grid_size", "grid", "shape", "hw", "window", "window_size", "feat_shape")
+_MOST_TRIES = 12
+"""Calls that are tried at most, of a function whose parameters' names say too little."""
+
+
+class Task(Record):
+    """What a function is to give: values at places, so many positions of a sequence, for settings.
+
+    ``sides`` are those of a grid or a window, ``width`` the columns of rows.
+    """
+
+    places: NumberArray
+    length: int
+    settings: Mapping[str, Any]
+    sides: tuple[int, ...] = ()
+    width: int = 1
+    form: str = "rows"
+
+
+class _Reference(Record):
+    """What a class of a user's is told where it is made: the settings, by many names."""
+
+    pairs: int
+    params: Mapping[str, Any]
+    head: int
+    coordinates: None = None
+
+    @classmethod
+    def of(cls, task: Task) -> _Reference:
+        named = {
+            name: value
+            for name, value in task.settings.items()
+            if isinstance(value, int | float) and value is not None
+        }
+        named |= dict.fromkeys(_WIDTHS, task.width)
+        named |= dict.fromkeys(_HEADS, named.get("heads", 1))
+        return cls(max(1, (task.width + 1) // 2), named, task.width)
+
+
+class _Calls(CalledFunction):
+    """A function that is called with any arguments."""
+
+    def result(self, payload: Payload, places: NumberArray) -> list[Any]:
+        """The arrays that it returns.
+
+        Raises: InvalidInput.
+        """
+        answer, data = self._exchanged(payload, positions=np.abs(places).astype(np.int64))
+        return returned_arrays(answer, data)
+
+
+class _InProcess(_Calls, FunctionProcess):
+    """One in a process of its own."""
+
+
+class _Here(_Calls, FunctionHere):
+    """One of this process."""
+
+
+def function_values(
+    target: str | Callable[..., Any],
+    task: Task,
+    accepts: Callable[[Loaded], Any],
+    asked: CallRequest,
+) -> tuple[Any, str]:
+    """What ``accepts`` makes of the values of a function, and how it was called.
+
+    Raises: InvalidInput where no call gives values that are accepted, Unavailable.
+    """
+    reference = cast("Any", _Reference.of(task))
+    context = int(max(task.length, np.abs(task.places).max() + 1))
+    called: _Calls
+    if isinstance(target, str):
+        called = _InProcess(target, reference, asked, context=context)
+    else:
+        called = _Here(target, reference, asked, context=context)
+    refused: list[InvalidInput] = []
+    try:
+        called.start()
+        for number, arguments in enumerate(_calls(called, task)):
+            if number == _MOST_TRIES:
+                break
+            try:
+                payload, text = _payload(called, arguments)
+                results = called.result(payload, task.places)
+                if len(results) != 1:
+                    raise called.invalid(f"returned {len(results)} arrays, and one is compared")
+                loaded = Loaded(results[0].values, results[0].dtype, called.target)
+                return accepts(loaded), text
+            except InvalidInput as error:
+                refused.append(error)
+    finally:
+        called.end()
+    if refused:
+        raise refused[0]
+    raise called.invalid("takes no parameter that posenc knows", hint=_HINT)
+
+
+_HINT = "a dump always works: numpy.save its values, and check the file"
+
+
+def _calls(called: _Calls, task: Task) -> Iterator[list[tuple[NamedParameter, Any]]]:
+    """What each parameter may be given, the likeliest first."""
+    parameters = [given for given in called.signature.parameters or () if not given.variable]
+    options = []
+    for given in parameters:
+        known = _by_name(given.name, task)
+        if known is not None:
+            options.append([(given, known)])
+        elif given in called.signature.required:
+            options.append([(given, value) for value in _by_guess(task)])
+    yield from map(list, product(*options))
+
+
+def _by_name(name: str, task: Task) -> Any:
+    """What a parameter of this name is given; None where the name says nothing."""
+    key = name.lower().strip("_")
+    heads = task.settings.get("heads")
+    named: dict[str, Any] = {
+        **dict.fromkeys(_LENGTHS, heads if task.form == "slopes" else task.length),
+        **dict.fromkeys(_PLACES, task.places),
+        **dict.fromkeys(_WIDTHS, task.width),
+        **dict.fromkeys(_HEADS, heads),
+        **(dict.fromkeys(_SIZES, task.sides) if task.sides else {}),
+        **({side: task.sides[axis] for side, axis in _SIDES.items()} if task.sides else {}),
+        **task.settings,
+    }
+    if named.get(key) is not None:
+        return named[key]
+    of_roles = {
+        "x": np.zeros((1, task.length, task.width), np.float32),
+        **dict.fromkeys(("positions", "t"), task.places),
+        "length": task.length,
+        "dim": task.width,
+        "heads": heads,
+        "base": task.settings.get("base"),
+    }
+    return next((of_roles[role] for role in roles_of(name) if role in of_roles), None)
+
+
+def _by_guess(task: Task) -> list[Any]:
+    """What a parameter may be whose name says nothing."""
+    if task.form == "slopes":
+        return [task.settings.get("heads")]
+    if task.form == "buckets":
+        return [task.places]
+    return [task.places, task.length, task.width]
+
+
+def _payload(called: _Calls, arguments: list[tuple[NamedParameter, Any]]) -> tuple[Payload, str]:
+    """A request of these arguments, and how a reader is told of it."""
+    library = called.signature.libraries[0]
+    named = tuple(
+        Argument("", given.name, given.name if given.by_name else None) for given, _ in arguments
+    )
+    payload = Payload(CallForm(named, library, 1), in_place=False)
+    for argument, (_, value) in zip(named, arguments, strict=True):
+        if isinstance(value, np.ndarray):
+            payload.add(argument, payload.array(value))
+        elif isinstance(value, tuple):
+            payload.add(argument, {"tuple": [{"value": part} for part in value]})
+        else:
+            payload.add(argument, {"value": value})
+    texts = [f"{given.name}={_text(value)}" for given, value in arguments]
+    return payload, f"{called.signature.name}({', '.join(texts)})"
+
+
+def _text(value: Any) -> str:
+    return f"an array of {value.shape}" if isinstance(value, np.ndarray) else str(value)

@@ -1,0 +1,303 @@
+"""What a subject's values tell of a bug: positions of its rows, its base, its factor, its heads.
+
+Everything that is measured here is a guess: the search compares all values before it is said.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.formulas.inverse import snap
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from posenc_cli.checks.expected import Expected
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, NumberArray, Reals
+
+_ROWS = 1 << 16
+"""Rows whose positions are measured at most."""
+_NEAR = 1e-3
+"""Of a position: what float32 values leave of it where the fastest wave tells it."""
+_FACTORS = {
+    "√2": 2**0.5,
+    "1/√2": 0.5**0.5,
+    "log2 e": 1 / math.log(2),
+    "ln 2": math.log(2),
+    "2": 2.0,
+    "1/2": 0.5,
+}
+
+
+class RowMap(Record):
+    """The positions that rows hold, in words, and as a function of those that belong there."""
+
+    text: str
+    at: Callable[[NumberArray], NumberArray]
+    code: str
+
+
+def waves_of(e: Expected) -> tuple[ComplexRows, Reals] | None:
+    """Cosine + i · sine of each wave as it was found, and its frequency; None of what has none.
+
+    Shapes: (n, waves), (waves,). Waves that lack a column are left out.
+    """
+    if not e.is_waves:
+        return None
+    content = e.content
+    assert content.waves is not None
+    if content.waves.coordinates is not None and content.waves.coordinates.domain != "real":
+        return None
+    columns = {name: np.full(content.waves.count, -1) for name in ("sin", "cos")}
+    for placement in content.columns().placements:
+        if placement.function != "zero":
+            columns[placement.function][placement.waves] = np.arange(content.width)[
+                placement.columns
+            ]
+    both = (columns["sin"] >= 0) & (columns["cos"] >= 0)
+    found = np.asarray(e.found, np.float64)
+    rates = e.frequencies[both]
+    if content.waves.coordinates is not None:  # of offsets, which are followed backward
+        rates = -rates
+    return found[:, columns["cos"][both]] + 1j * found[:, columns["sin"][both]], rates
+
+
+def bases_of(e: Expected, base: float) -> list[float]:
+    """The base that the slowest wave has, in few digits and in more; none where it has none."""
+    known = waves_of(e)
+    at = e.positions
+    if known is None or known[0].shape[0] < 2 or known[1].size < 2:
+        return []
+    turns, rates = known
+    slowest = int(np.argmin(np.abs(rates)))
+    steps = np.diff(np.unwrap(np.angle(turns[:_ROWS, slowest])))
+    apart = np.diff(at[:_ROWS])
+    if not np.all(np.isfinite(steps)) or not np.any(apart):
+        return []
+    rate = abs(float(steps.sum() / apart.sum())) if apart.sum() else 0.0
+    exponent = -math.log(abs(rates[slowest])) / math.log(base)
+    if not 0 < rate < 1 or exponent <= 0:
+        return []
+    found = rate ** (-1 / exponent)
+    if not math.isfinite(found):
+        return []
+    return list(dict.fromkeys(snap(found, error * found) for error in (1e-4, 1e-6, 1e-9)))
+
+
+def row_positions(e: Expected) -> Reals | None:
+    """The position that each row holds, of waves of one axis, from slow ones to fast ones: (n,)."""
+    known = waves_of(e)
+    if known is None or not known[1].size:
+        return None
+    turns, rates = known
+    order = np.argsort(np.abs(rates))
+    phases = np.angle(turns)
+    at = phases[:, order[0]] / rates[order[0]]
+    for wave in order[1:]:
+        rate = rates[wave]
+        whole = np.rint((at * rate - phases[:, wave]) / (2 * np.pi))
+        at = (phases[:, wave] + 2 * np.pi * whole) / rate
+    return np.asarray(at, np.float64)
+
+
+def row_map(e: Expected) -> RowMap | None:
+    """How the positions of rows differ from those that belong there; None where they do not."""
+    expected = np.asarray(e.positions, np.float64)[:_ROWS]
+    found = row_positions(e)
+    found = _matched_rows(e) if found is None else found[:_ROWS]
+    if found is None or expected.size < 2 or not np.all(np.isfinite(found)):
+        return None
+    near = np.abs(found - np.rint(found)) <= _NEAR * (1 + 1e-4 * np.abs(found))
+    found = np.where(near, np.rint(found), found)
+    if np.array_equal(found, expected):
+        return None
+    fitted = _evenly(expected, found)
+    if fitted is not None:
+        return fitted
+    return None if e.places.at.size > _ROWS else _repeated(e, found, expected)
+
+
+def _repeated(e: Expected, found: Reals, expected: Reals) -> RowMap | None:
+    """Positions in another order, clamped, or starting again."""
+    last = found.max()
+    readings = (
+        (np.sort(found), np.sort(expected), "the rows stand in another order", "order"),
+        (
+            found,
+            np.minimum(expected, last),
+            f"positions are clamped at {last:g}",
+            "position-offset",
+        ),
+        (
+            found,
+            expected % (last + 1),
+            f"positions start again at 0 after {last:g}",
+            "position-offset",
+        ),
+    )
+    for own, read, text, code in readings:
+        if np.array_equal(own, read):
+            return _looked_up(e, found, text, code)
+    return None
+
+
+def _evenly(expected: Reals, found: Reals) -> RowMap | None:
+    """Positions that are evenly spaced where others belong, by start and step."""
+    span = expected[-1] - expected[0]
+    if not span:
+        return None
+    step = _short(float((found[-1] - found[0]) / span), 1e-4)
+    start = _short(float(np.median(found - step * expected)), 1e-2)
+    if not step or np.abs(found - start - step * expected).max() > _NEAR * (
+        1 + np.abs(found).max()
+    ):
+        return None
+    first = f"row 0 holds position {found[0]:g}, not {expected[0]:g}"
+    if step == 1:
+        text = f"positions are shifted by {start:+g}: {first}"
+    elif step == -1:
+        text = f"positions go backward, from {found[0]:g} to {found[-1]:g}"
+    else:
+        text = f"positions go in steps of {step:g}, not 1: {first}, the last {found[-1]:g}"
+    return RowMap(text, lambda at: start + step * at, "position-offset")
+
+
+def _short(value: float, error: float) -> float:
+    """A number that people write, near a measured one: few digits, or a ratio of small numbers."""
+    for parts in (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 25, 32, 100):
+        number = round(value * parts) / parts
+        if number and abs(number - value) <= error * max(1.0, abs(value)) / parts:
+            return number
+    return 0.0 if abs(value) <= error else snap(value, error * abs(value))
+
+
+def _looked_up(e: Expected, found: Reals, text: str, code: str) -> RowMap:
+    expected = np.asarray(e.places.at)
+    order = np.argsort(expected, kind="stable")
+    held = (found * e.parts).astype(expected.dtype)[order]
+    ordered = expected[order]
+    return RowMap(text, lambda at: held[np.searchsorted(ordered, at)], code)
+
+
+def _matched_rows(e: Expected) -> Reals | None:
+    """The position of the right row that each row equals, of tables that are looked up."""
+    if e.form != "rows" or waves_of(e) is not None or e.places.at.size > _ROWS:
+        return None
+    right = e.right()
+    keys = {row.tobytes(): place for place, row in enumerate(_coarse(right, right))}
+    places = [keys.get(row.tobytes()) for row in _coarse(np.asarray(e.found, np.float64), right)]
+    if len(keys) < len(right) or any(place is None for place in places):
+        return None
+    return np.asarray(e.positions, np.float64)[np.array(places, np.int64)]
+
+
+def _coarse(rows: NumberArray, right: NumberArray) -> NumberArray:
+    """Rows in steps far above any rounding of them."""
+    step = 0.05 * float(np.abs(right).max() or 1)
+    return np.rint(rows / step).astype(np.int32)
+
+
+def first_row_of(e: Expected) -> int | None:
+    """The row of a learned table that the first row equals, where it is another than it should."""
+    content: Any = e.content
+    if e.lookup is None or e.form != "rows" or not e.found.size:
+        return None
+    rows = min(content.weights.rows, _ROWS)
+    table = np.asarray(e.lookup(np.arange(rows)), np.float64)
+    apart = np.abs(table - e.found[0]).max(axis=1)
+    first = int(np.argmin(apart)) - int(e.positions[0])
+    near = apart.min() <= 1e-2 * float(np.abs(table).max() or 1)
+    return first if near and 0 <= first != e.params.get("offset") else None
+
+
+def common_factor(e: Expected) -> tuple[float, str] | None:
+    """The number that all values are multiplied by, and how it is written; None where not one."""
+    part = e.sample()
+    right, found = part.right(), np.asarray(part.found, np.float64)
+    large = np.abs(right) > 0.1 * float(np.abs(right).max() or 1)
+    if not large.any():
+        return None
+    ratios = found[large] / right[large]
+    factor = float(np.median(ratios))
+    if not math.isfinite(factor) or not factor or abs(abs(factor) - 1) < 1e-4:
+        return None
+    if np.abs(ratios - factor).max() > 2e-2 * abs(factor):
+        return None
+    width = right.shape[-1] if e.form == "rows" else e.params.get("dim") or 64
+    known = dict(_FACTORS)
+    for number in dict.fromkeys((width, 64, 128, 32, 80, 96, 256, 512, 768)):
+        known |= {f"√{number}": number**0.5, f"1/√{number}": number**-0.5}
+        known |= {f"√(2/{number})": (2 / number) ** 0.5}
+    for name, value in known.items():
+        if abs(factor / value - 1) < 1e-3:
+            shown = name if name.isdecimal() else f"{name} ({value:.6g})"
+            return value, f"all values are multiplied by {shown}"
+    short = snap(factor, 1e-4 * abs(factor))
+    return short, f"all values are multiplied by {short:.6g}"
+
+
+def heads_of(e: Expected) -> tuple[str, Integers, Flags] | None:
+    """The head whose scores each head has, and which have none; None where each has its own."""
+    part = e.sample()
+    right, found = part.right(), np.asarray(part.found, np.float64)
+    if right.shape[0] < 2:
+        return None
+    allowed = part.judged(right)
+    blank = ~np.any(found, axis=(1, 2)) & np.any(right, axis=(1, 2))
+    order = np.arange(right.shape[0])
+    for head, scores in enumerate(found):
+        near = (np.abs(right - scores) <= allowed).all(axis=(1, 2))
+        if blank[head] or near[head]:
+            continue
+        if not near.any():
+            return None
+        order[head] = int(np.argmax(near))
+    if blank.any():
+        heads = ", ".join(map(str, np.flatnonzero(blank)[:4])) + (" …" if blank.sum() > 4 else "")
+        return (
+            f"heads {heads} have no scores ({int(blank.sum())} of {blank.size} are 0)",
+            order,
+            blank,
+        )
+    if np.array_equal(order, np.arange(order.size)):
+        return None
+    moved = np.flatnonzero(order != np.arange(order.size))
+    text = f"head {moved[0]} has the scores of head {order[moved[0]]} ({moved.size} heads differ)"
+    return text, order, blank
+
+
+def column_order(e: Expected) -> tuple[str, Integers] | None:
+    """The right column that each column equals; None where each stands at its place."""
+    part = e.sample()
+    right, found = part.right(), np.asarray(part.found, np.float64)
+    width = right.shape[1]
+    if found.shape != right.shape or width > 4096:
+        return None
+    near = 1e-4 * float(np.abs(right).max() or 1)
+    taken, order = np.zeros(width, bool), np.full(width, -1)
+    for column in range(width):
+        if (np.abs(right[:, column] - found[:, column]) <= near).all():
+            order[column], taken[column] = column, True
+    for column in np.flatnonzero(order < 0).tolist():
+        apart = np.abs(right - found[:, column : column + 1]).max(axis=0)
+        apart[taken] = np.inf
+        best = int(np.argmin(apart))
+        if apart[best] > near:
+            return None
+        order[column], taken[best] = best, True
+    moved = np.flatnonzero(order != np.arange(width))
+    if not moved.size:
+        return None
+    if np.array_equal(order, np.arange(width)[::-1]):
+        return "the columns stand in reverse order", order
+    text = f"column {moved[0]} holds what belongs in column {order[moved[0]]}"
+    return f"{text} ({moved.size} columns are permuted)", order
+
+
+def nonfinite(e: Expected) -> int:
+    """How many values are NaN or infinite."""
+    return int((~np.isfinite(np.asarray(e.found, np.float64))).sum())

@@ -1,0 +1,292 @@
+"""Subjects that rotate nothing, read into the form that their reference has."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.checks.expected import Expected, Places
+from posenc_cli.checks.slopes import slopes_of_json
+from posenc_cli.encoding.arrays import position_array
+from posenc_cli.encoding.request import Encoding
+from posenc_cli.errors import InvalidInput, PosencError, quoted_name
+from posenc_cli.files.reading import Loaded, read_array, read_headers
+from posenc_cli.formulas.declare import Scheme
+from posenc_cli.positions import Positions
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from posenc_cli.checks.expected import Form
+    from posenc_cli.formulas.buckets import BucketRule
+    from posenc_cli.inference.tolerance import ToleranceRule
+    from posenc_cli.numerics.arrays import NumberArray
+
+_MASKED = -1e4
+"""What masks add to scores that are not to be seen, or less: −10000 in BERT's code, −65504 …"""
+
+
+class Subject(Record):
+    """The values of a subject, their reference, and what a reader should know of them."""
+
+    name: str
+    expected: Expected
+    positions: str
+    notes: tuple[str, ...] = ()
+    misfit: str = ""
+
+
+class Asked(Record):
+    """What is checked and against what: a scheme with its parameters, or a rule for buckets.
+
+    ``form`` is that of the values where an option says it, None for what the scheme gives.
+    """
+
+    source: Scheme | BucketRule
+    given: Mapping[str, Any]
+    positions: Positions | None
+    form: Form | None
+    rule: ToleranceRule
+    head: int | None = None
+    causal: bool = False
+
+    def subject(self, loaded: Loaded) -> Subject:
+        """The subject that an array is.
+
+        Raises: InvalidInput where it cannot be one of this reference.
+        """
+        kind = self.source.kind if isinstance(self.source, Scheme) else "bias"
+        form = self.form or ("scores" if kind == "bias" else "rows")
+        if loaded.values.dtype.kind == "c":
+            raise InvalidInput(f"{quoted_name(loaded.path)}: holds complex numbers, not real ones")
+        values = loaded.values
+        least = {"scores": 3, "rows": 2}.get(form, 1)
+        while values.ndim > least and values.shape[0] == 1:
+            values = values[0]
+        read = {"rows": _rows, "scores": _scores, "slopes": _slopes, "buckets": _buckets}[form]
+        return read(self, replace(loaded, values=values))
+
+    def expected(
+        self, form: Form, loaded: Loaded, where: Positions | None, **fields: Any
+    ) -> Expected:
+        """The reference for values of a form.
+
+        Raises: InvalidInput for parameters that are not allowed.
+        """
+        common = {"dtype": loaded.dtype, "rule": self.rule, **fields}
+        if not isinstance(self.source, Scheme):
+            params, _ = self.source.bind(self.given)
+            return Expected(form, self.source, params, **common)
+        length = where.length if where else None
+        encoding = Encoding.of(self.source, self.given, seq_len=length)
+        return Expected(
+            form,
+            self.source,
+            encoding.bound.params,
+            seq_len=length,
+            lookup=encoding.lookup,
+            other_tables=partial(_tables_beside, encoding.bound.params.get("weights")),
+            **common,
+        )
+
+
+def read_subject(path: str) -> Loaded:
+    """The numbers of a file; a .json file holds a list.
+
+    Raises: InvalidInput, Unavailable.
+    """
+    if PurePath(path).suffix.lower() == ".json":
+        return Loaded(np.array(slopes_of_json(path)), "float64", path)
+    return read_array(path)
+
+
+def _rows(asked: Asked, loaded: Loaded) -> Subject:
+    """Rows (n, d), of a grid also (rows, columns, d); rows and columns may be exchanged."""
+    values, notes, misfit, transposed = loaded.values, list[str](), "", False
+    if values.ndim > 2:
+        values = values.reshape(-1, values.shape[-1])
+    if values.ndim != 2:
+        raise InvalidInput(f"{quoted_name(loaded.path)}: holds one row; a table has n rows")
+    probe = asked.expected(
+        "rows", loaded, asked.positions, places=Places(np.arange(1)), found=values
+    )
+    width = probe.content.width
+    if values.shape[1] != width and values.shape[0] == width:
+        values, transposed = values.T, True
+    where = asked.positions or _natural(probe, values.shape[0])
+    capacity = probe.content.capacity
+    relative = probe.is_offset
+    if asked.positions is None and capacity is not None and not relative:
+        count = capacity.positions
+        if values.shape[0] == count + 1 and probe.params.get("grid") and not np.any(values[0]):
+            values = values[1:]
+            notes.append("row 0 is zeros: taken for a class token, which has no place on the grid")
+        where = Positions.contiguous(0, count)
+    at = _offsets(probe, where, values) if relative else where
+    parts = at.denominator
+    places = position_array(at)
+    sides = (values.shape[0], places.size), (values.shape[1], width)
+    rows, columns = (min(pair) for pair in sides)
+    told = [
+        f"{found} {noun}, not {right}"
+        for noun, (found, right) in zip(("rows", "columns"), sides, strict=True)
+        if found != right
+    ]
+    if told:
+        misfit = f"the subject has {' and '.join(told)}"
+    expected = asked.expected(
+        "rows", loaded, where, places=Places(places[:rows]), found=values[:rows, :columns],
+        parts=parts, transposed=transposed,
+    )  # fmt: skip
+    return Subject(loaded.path, expected, str(at), tuple(notes), misfit)
+
+
+def _natural(e: Expected, rows: int) -> Positions:
+    """As many positions as a table has rows; of offsets those that give so many."""
+    return Positions.contiguous(0, (rows + 1) // 2 if e.is_offset else rows)
+
+
+def _offsets(e: Expected, where: Positions, values: NumberArray) -> Positions:
+    """The offsets that the rows of a relative scheme are of, by their number and the first row.
+
+    Those between all positions, those to the left alone (Transformer-XL), or one more to the left
+    (XLNet).
+    """
+    rows = values.shape[0]
+    every = where.offsets(e.content.farthest)
+    readings = [every, where.offsets(), Positions.contiguous(1 - rows, rows)]
+    readings.append(Positions.contiguous(-(rows // 2), rows))
+    fitting = [each for each in readings if each.count == rows]
+    for each in fitting:
+        first = replace(e, places=Places(position_array(each)[:1]), found=values[:1])
+        right = first.right()
+        width = min(right.shape[1], values.shape[1])
+        if (np.abs(right - values[:1])[:, :width] <= first.allowed(right)[:, :width]).all():
+            return each
+    return next(iter(fitting), every)
+
+
+def _scores(asked: Asked, loaded: Loaded) -> Subject:
+    """Scores (heads, queries, keys), of one head also (queries, keys)."""
+    values = loaded.values
+    if values.ndim == 2:
+        values = values[None]
+    if values.ndim != 3:
+        shape = "×".join(map(str, loaded.values.shape))
+        raise InvalidInput(
+            f"{quoted_name(loaded.path)}: holds an array of shape {shape}, not scores "
+            "(heads, queries, keys)",
+            hint="--slopes FILE or --buckets FILE name other subjects",
+        )
+    heads, queries, keys = values.shape
+    where = asked.positions or Positions.contiguous(0, keys)
+    at = position_array(where)
+    if at.size != keys or queries > keys:
+        raise InvalidInput(
+            f"{quoted_name(loaded.path)}: has {queries} queries and {keys} keys, and there are "
+            f"{at.size} positions"
+        )
+    expected = asked.expected(
+        "scores", loaded, where, places=Places(at[keys - queries :], at), found=values
+    )
+    of_scheme = expected.content.heads or 0
+    if heads != of_scheme:
+        head = asked.head
+        if heads != 1 or head is None:
+            raise InvalidInput(
+                f"{quoted_name(loaded.path)}: has the scores of {heads} heads, and the reference "
+                f"has {of_scheme}",
+                hint="--heads N, or --head H for the scores of one head",
+            )
+        if head >= of_scheme:
+            raise InvalidInput(f"--head {head}: the heads are 0 to {of_scheme - 1}")
+        right = expected.right()
+        found = right.copy()
+        found[head] = values[0]
+        expected = replace(expected, found=found)
+    return _without_mask(asked, Subject(loaded.path, expected, str(where)))
+
+
+def _without_mask(asked: Asked, subject: Subject) -> Subject:
+    """Scores of keys after the query, where a mask hides them, are not compared."""
+    e = subject.expected
+    assert e.places.keys is not None
+    later = np.broadcast_to(e.places.keys[None] > e.places.at[:, None], e.found.shape)
+    with np.errstate(invalid="ignore"):
+        hidden = later if asked.causal else later & (e.found <= _MASKED)
+    if not hidden.any():
+        return subject
+    found = np.where(hidden, e.right(), np.asarray(e.found, np.float64))
+    note = "scores of keys after the query are not compared" + ("" if asked.causal else ": masked")
+    return replace(subject, expected=replace(e, found=found), notes=(*subject.notes, note))
+
+
+def _slopes(asked: Asked, loaded: Loaded) -> Subject:
+    if not isinstance(asked.source, Scheme) or "max_bias" not in asked.source.parameters:
+        raise InvalidInput(f"--slopes: {asked.source.name} has no slopes; alibi has")
+    values = loaded.values.reshape(-1)
+    if values.size != max(loaded.values.shape):
+        shape = "×".join(map(str, loaded.values.shape))
+        raise InvalidInput(
+            f"--slopes {quoted_name(loaded.path)}: holds a {shape} array, not a row of slopes"
+        )
+    given = asked.given if "heads" in asked.given else {**asked.given, "heads": values.size}
+    whole = replace(asked, given=given)
+    e = whole.expected("slopes", loaded, None, places=Places(np.arange(values.size)), found=values)
+    misfit = ""
+    if values.size != e.params["heads"]:
+        misfit = f"the subject has {values.size} slopes, not {e.params['heads']}"
+        count = min(values.size, e.params["heads"])
+        e = replace(e, places=Places(np.arange(count)), found=values[:count])
+    return Subject(loaded.path, e, "any", misfit=misfit)
+
+
+def _buckets(asked: Asked, loaded: Loaded) -> Subject:
+    """Buckets (n,) of relative positions, or (queries, keys) of pairs."""
+    values = np.asarray(loaded.values, np.float64)
+    name = quoted_name(loaded.path)
+    if values.ndim == 2 and 1 not in values.shape:
+        queries, keys = values.shape
+        where = asked.positions or Positions.contiguous(0, keys)
+        at = position_array(where)
+        if at.size != keys or queries > keys:
+            raise InvalidInput(f"{name}: has {keys} keys, and there are {at.size} positions")
+        pairs = np.broadcast_arrays(at[keys - queries :][:, None], at[None])
+        places = Places(*(each.reshape(-1) for each in pairs))
+    else:
+        where = asked.positions or Positions.contiguous(-(values.size // 2), values.size)
+        relative = position_array(where)
+        if relative.size != values.size:
+            raise InvalidInput(
+                f"{name}: holds {values.size} buckets, and there are {relative.size} positions",
+                hint="--positions start:stop gives the relative positions of a row of buckets",
+            )
+        of_keys = isinstance(asked.source, Scheme) or asked.source.relative.startswith("key")
+        zero = np.zeros_like(relative)
+        places = Places(zero, relative) if of_keys else Places(relative, zero)
+        if isinstance(asked.source, Scheme) and asked.source.name.startswith("swin"):
+            raise InvalidInput(f"{name}: the offsets of a window are (places, places)")
+    e = asked.expected("buckets", loaded, None, places=places, found=values.reshape(-1))
+    return Subject(loaded.path, e, str(where))
+
+
+def _tables_beside(weights: str | None) -> dict[str, NumberArray]:
+    """The tables of the same file that differ from a learned one in the number of the layer."""
+    if weights is None or ":" not in weights:
+        return {}
+    path, _, member = weights.rpartition(":")
+    pattern = re.sub(r"\d+", r"\\d+", re.escape(member))
+    try:
+        names = [
+            header.name
+            for header in read_headers(path)
+            if header.name != member and re.fullmatch(pattern, header.name or "")
+        ]
+        return {name: read_array(f"{path}:{name}").values for name in names}
+    except PosencError:
+        return {}

@@ -1,0 +1,251 @@
+"""Whether values that others computed are those of an encoding that rotates nothing: the report."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.checks.known_bugs import KNOWN_BUGS, BugCode
+from posenc_cli.checks.search import NamedBug, blocks_of, explanations
+from posenc_cli.formulas.parameters import brief_text
+from posenc_cli.positions import range_texts
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.checks.expected import Expected
+    from posenc_cli.checks.search import Explained
+    from posenc_cli.checks.subjects import Subject
+    from posenc_cli.numerics.arrays import Flags
+
+_AXES = {
+    "rows": ("rows", "columns"),
+    "scores": ("heads", "queries", "keys"),
+    "slopes": ("heads",),
+    "buckets": ("entries",),
+}
+"""The axes of the values of each form."""
+_RUNS = 6
+"""Runs of rows or columns that are listed; of more, how many."""
+
+
+class Deviation(Record):
+    """A value that differs most: where it stands, what belongs there, what was found."""
+
+    at: dict[str, int | float]
+    expected: float
+    found: float
+    allowed: float
+
+
+class ValueReport(Record):
+    """What a check of values found: ``ok``, and why not.
+
+    ``explained`` are the equally good explanations, each of one or two known bugs that hold
+    together; empty where all is right, or no known bug gives the values. ``where`` names the axes
+    of the subject, and which of them hold the ``differing`` of the ``compared`` values.
+    """
+
+    ok: bool
+    subject: dict[str, Any]
+    reference: dict[str, Any]
+    title: str
+    positions: str
+    compared: int
+    differing: int
+    worst: Deviation | None
+    where: dict[str, str]
+    explained: tuple[Explained, ...]
+    notes: tuple[str, ...] = ()
+    tolerance: str = ""
+    misfit: str = ""
+    seconds: float = 0.0
+
+    @property
+    def cause(self) -> str | None:
+        """The code of the likeliest cause, None where all is right."""
+        if self.ok:
+            return None
+        return self.explained[0][0].code if self.explained else str(BugCode.UNKNOWN)
+
+    @property
+    def cause_text(self) -> str | None:
+        """The cause in a sentence, or all that it may be; None where all is right."""
+        if self.ok:
+            return None
+        if not self.explained:
+            return f"{BugCode.UNKNOWN}: {BugCode.UNKNOWN.meaning}"
+        told = [" and ".join(bug.text for bug in bugs) for bugs in self.explained]
+        return told[0] if len(told) == 1 else "either " + ", or ".join(told)
+
+    @property
+    def next_step(self) -> str | None:
+        """What to do; None where all is right."""
+        if self.ok:
+            return None
+        if not self.explained:
+            return "Compare the first differing row by hand, or ask posenc identify what it is."
+        steps = [bug.remedy for bugs in self.explained for bug in bugs]
+        return " ".join(dict.fromkeys(steps))
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in a sentence."""
+        name = f"{self.subject['kind']} {self.subject['name']}"
+        if self.ok:
+            return f"ok: {name} matches {self.title} ({self.compared} values)"
+        if self.misfit:
+            return f"FAILED: {name} does not match {self.title}: {self.misfit}"
+        worst = ""
+        if self.worst is not None and np.isfinite(self.worst.found):
+            worst = f", by up to {abs(self.worst.found - self.worst.expected):.3g}"
+        how = f"{self.differing} of {self.compared} values differ{worst}"
+        return f"FAILED: {name} does not match {self.title}: {how}"
+
+
+def value_report(subject: Subject, kind: str) -> ValueReport:
+    """The report on a subject; ``kind`` is what the subject is called."""
+    began = time.perf_counter()
+    e = subject.expected
+    with np.errstate(all="ignore"):
+        differing, worst, where = _differences(e)
+        wrong = bool(differing) or bool(subject.misfit) or e.transposed
+        told = _explained(subject, differing) if wrong else []
+    params = {name: value for name, value in e.params.items() if value is not None}
+    return ValueReport(
+        ok=not wrong,
+        subject={
+            "kind": kind,
+            "name": subject.name,
+            "form": e.form,
+            "dtype": e.dtype,
+            "shape": [*e.found.shape],
+        },
+        reference={"scheme": e.source.name, "params": dict(e.params)},
+        title=_title(e, params),
+        positions=subject.positions,
+        compared=int(e.found.size),
+        differing=differing,
+        worst=worst,
+        where=where,
+        explained=tuple(told),
+        notes=(*subject.notes, *_random_weights(e)),
+        tolerance="given" if isinstance(e.rule, float) else f"{e.rule} ({e.dtype})",
+        misfit=subject.misfit or ("" if differing else "its rows and columns are exchanged"),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _explained(subject: Subject, differing: int) -> list[Explained]:
+    """Why a subject differs; a misfit of shapes is a bug of its own."""
+    e = subject.expected
+    if subject.misfit:
+        shape = NamedBug(
+            str(BugCode.SHAPE),
+            f"{subject.misfit}; the values that both have "
+            + ("differ" if differing else "are right"),
+            "Compute as many rows and columns as the reference, or give its size by options.",
+            "",
+        )
+        further = explanations(e) if differing else []
+        return [(shape, *bugs) for bugs in further] or [(shape,)]
+    if e.transposed:
+        own = next(bug for bug in KNOWN_BUGS if bug.code is BugCode.TRANSPOSED)
+        told = NamedBug(str(own.code), "rows and columns are exchanged", own.remedy, own.seen)
+        if not differing:
+            return [(told,)]
+        return [(told, *bugs) for bugs in explanations(replace(e, transposed=False))]
+    return explanations(e)
+
+
+def _title(e: Expected, params: dict[str, Any]) -> str:
+    """The reference in a few words: its scheme, and the parameters that are not the default."""
+    own = [
+        f"{name}={brief_text(value, separator=e.parameters[name].rules.separator)}"
+        for name, value in params.items()
+        if name in ("dim", "heads", "grid", "window_size") or value != e.parameters[name].default
+    ]
+    shown = [text for text in own if not text.startswith(("seq_len=", "weights="))]
+    return f"{e.source.name} ({', '.join(shown)})" if shown else e.source.name
+
+
+def _random_weights(e: Expected) -> list[str]:
+    """That the learned table is drawn by a seed, where it is."""
+    if e.form in ("slopes", "buckets") or e.content.weights is None:
+        return []
+    text = e.content.weights.random_text()
+    return [] if text is None else [f"the reference has {text} (--set weights=FILE reads a table)"]
+
+
+def _differences(e: Expected) -> tuple[int, Deviation | None, dict[str, str]]:
+    """How many values differ, the one that differs most, and the axes that they lie on."""
+    count, worst, start = 0, None, 0
+    largest = -1.0
+    marked = [np.zeros(size, bool) for size in e.found.shape]
+    of_rows = 1 if e.form == "scores" else 0
+    for part in blocks_of(e):
+        right = part.right()
+        allowed = part.judged(right)
+        found = np.asarray(part.found, np.float64)
+        apart = np.where((found == right) | (np.isnan(found) & np.isnan(right)), 0, found - right)
+        apart = np.abs(np.where(np.isnan(apart), np.inf, apart))
+        wrong = apart > allowed
+        rows = part.places.at.size
+        if wrong.any() or largest < 0:
+            count += int(wrong.sum())
+            _mark(marked, wrong, start, of_rows)
+            ratio = np.where(wrong, apart, -1.0 + 0 * apart) if wrong.any() else apart
+            if float(ratio.max()) > largest:
+                largest = float(ratio.max())
+                index = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
+                worst = Deviation(
+                    _place(part, index),
+                    float(right[index]),
+                    float(found[index]),
+                    float(np.broadcast_to(allowed, right.shape)[index]),
+                )
+        start += rows
+    where = {}
+    if count:
+        names = _AXES[e.form]
+        where = {name: _runs(flags) for name, flags in zip(names, marked, strict=True)}
+    return count, worst, where
+
+
+def _mark(marked: Sequence[Flags], wrong: Flags, start: int, of_rows: int) -> None:
+    for axis, flags in enumerate(marked):
+        others = tuple(other for other in range(wrong.ndim) if other != axis)
+        seen = wrong.any(axis=others)
+        first = start if axis == of_rows else 0
+        flags[first : first + seen.size] |= seen
+
+
+def _place(e: Expected, index: tuple[Any, ...]) -> dict[str, int | float]:
+    """The place of a value, by names."""
+    at, keys = e.places.at, e.places.keys
+    if e.form == "rows":
+        position = at[index[0]] / e.parts if e.parts > 1 else int(at[index[0]])
+        name = "offset" if e.is_offset else "position"
+        return {name: position, "column": int(index[1])}
+    if e.form == "slopes":
+        return {"head": int(at[index[0]])}
+    assert keys is not None
+    if e.form == "buckets":
+        query, key = int(at[index[0]]), int(keys[index[0]])
+        if query == 0 or key == 0:
+            return {"relative position": key - query if query == 0 else query - key}
+        return {"query": query, "key": key}
+    return {"head": int(index[0]), "query": int(at[index[1]]), "key": int(keys[index[2]])}
+
+
+def _runs(flags: Flags) -> str:
+    """Which rows, columns or heads hold values that differ, in few words."""
+    if flags.all():
+        return f"all {flags.size}"
+    texts = range_texts(np.flatnonzero(flags).tolist())
+    if len(texts) <= _RUNS:
+        return ", ".join(texts) + f" of {flags.size}"
+    return f"{int(flags.sum())} of {flags.size}, from {texts[0]} on"

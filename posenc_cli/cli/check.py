@@ -1,0 +1,202 @@
+"""``posenc check``: whether any encoding that others computed is right, and if not, why."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from posenc_cli.cli.check_reports import CheckOutput, StepSummary
+from posenc_cli.cli.choosing import (
+    ComputeOptions,
+    ParameterOptions,
+    PositionOptions,
+    SourceOptions,
+    single_choice,
+)
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.exits import report_error
+from posenc_cli.cli.options import Head, option, settings_of
+from posenc_cli.cli.rope_check import (
+    TOLERANCE,
+    RopeCheckOutput,
+    SubjectOptions,
+    ci_place,
+    rope_check,
+)
+from posenc_cli.errors import InvalidInput
+from posenc_cli.records import replace
+
+if TYPE_CHECKING:
+    from posenc_cli.checks.any_encoding import ValueCheck
+    from posenc_cli.checks.values import ValueReport
+    from posenc_cli.choice import Choice
+
+
+def check(
+    console: Console,
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help="a table of rows or scores (npy, npz, csv, …)"),
+    ] = None,
+    *,
+    source: SourceOptions,
+    where: PositionOptions,
+    parameters: ParameterOptions,
+    computing: ComputeOptions,
+    subject: SubjectOptions,
+    slopes: Annotated[
+        str | None, option("--slopes", metavar="FILE", help="check ALiBi slopes: (heads,)")
+    ] = None,
+    buckets: Annotated[
+        str | None,
+        option(
+            "--buckets",
+            metavar="FILE",
+            help="check bucket numbers of relative positions (n,), or of queries and keys; the "
+            "scheme is t5, deberta, swin, shaw or t5-clipped",
+        ),
+    ] = None,
+    head: Head = None,
+    causal: Annotated[
+        bool, option("--causal", help="compare no scores of keys after the query")
+    ] = False,
+    tol: TOLERANCE = "auto",
+    strict: Annotated[bool, option("--strict", help="the same as --tol exact")] = False,
+    output: RopeCheckOutput,
+) -> int:
+    """Check any encoding against a scheme, model or config.
+
+    The subject is a FILE of rows (n, d) or scores (heads, queries, keys), vectors before and after
+    (--rotated X Y), frequencies (--inv-freq), ALiBi slopes, bucket numbers, or a function (--impl).
+    posenc compares every value, and names the known bug that gives the values found: layout,
+    order of sin and cos, base, offset, swapped axes, wrong bucket or slope rule, and others. A bug
+    is named only if it reproduces every value; equally good explanations are all named. RoPE goes
+    to rope-check, whose report is printed. Status 1 where values differ.
+
+    Examples:
+      posenc check pe.npy -s sinusoidal -d 512
+      posenc check pos_embed.npy -s sinusoidal-nd -d 768 --set grid=14x14
+      posenc check --buckets buckets.npy -s t5 --positions -300:301
+      posenc check --slopes slopes.csv -m bloom-560m
+      posenc check -s sinusoidal -d 64 --impl ./model.py:positional_encoding
+    """
+    if strict and tol not in ("auto", "exact"):
+        raise InvalidInput(f"--tol {tol}: cannot go with --strict")
+    rule = "exact" if strict else tol
+    given: dict[str, Any] = {
+        "rule": rule,
+        "file": file,
+        "vectors": subject.rotated,
+        "inv_freq": subject.inv_freq,
+        "slopes": slopes,
+        "buckets": buckets,
+        "impl": subject.impl,
+        "head": head,
+        "causal": causal,
+    }
+    if source.names == {"--scheme": "deberta"}:
+        made = _of_rule(where, parameters, given)
+    else:
+        choice = single_choice(source, where, parameters, computing, console)
+        if choice.scheme.kind == "rotary":
+            return _of_rotation(choice, console, subject, given, output, strict=strict)
+        made = _of_choice(choice, subject, given)
+    return _report_on(made, console, output)
+
+
+def _of_rule(
+    where: PositionOptions, parameters: ParameterOptions, given: dict[str, Any]
+) -> ValueCheck:
+    """The check of buckets by DeBERTa's rule, which is no scheme of its own."""
+    from posenc_cli.checks.any_encoding import ValueCheck
+    from posenc_cli.formulas.buckets import RULES
+
+    if given["buckets"] is None and given["impl"] is None:
+        raise InvalidInput("--scheme deberta: is a rule for buckets: give --buckets or --impl")
+    settings = settings_of(parameters.settings, parameters.own)
+    return ValueCheck(RULES["deberta"], {**parameters.own, **settings}, where.resolve(), **given)
+
+
+def _of_choice(choice: Choice, subject: SubjectOptions, given: dict[str, Any]) -> ValueCheck:
+    """The check of an encoding that rotates nothing."""
+    from posenc_cli.checks.any_encoding import ValueCheck
+
+    if subject.tables is not None:
+        raise InvalidInput(f"--tables: {choice.name} rotates nothing", hint="posenc check FILE")
+    calling = subject.request(choice.config).calling
+    return ValueCheck(choice.scheme, choice.given, choice.positions, calling=calling, **given)
+
+
+def _of_rotation(
+    choice: Choice,
+    console: Console,
+    subject: SubjectOptions,
+    given: dict[str, Any],
+    output: RopeCheckOutput,
+    *,
+    strict: bool,
+) -> int:
+    """What rope-check says: a file of one row holds frequencies, another one cos beside sin."""
+    for flag in ("slopes", "buckets", "head"):
+        if given[flag] is not None:
+            raise InvalidInput(f"--{flag}: {choice.name} rotates q and k, and has none")
+    if given["file"] is not None:
+        from posenc_cli.files.reading import read_array
+
+        axes = [size for size in read_array(given["file"]).values.shape if size > 1]
+        files = (given["file"], given["file"])
+        subject = replace(
+            subject, **({"inv_freq": given["file"]} if len(axes) < 2 else {"tables": files})
+        )
+    tol = "auto" if strict else given["rule"]
+    return rope_check(choice, console, subject=subject, tol=tol, strict=strict, output=output)
+
+
+def _report_on(made: ValueCheck, console: Console, output: CheckOutput) -> int:
+    """Make the check, and print its report in the form asked for."""
+    from posenc_cli.checks.checking import SubjectError
+    from posenc_cli.render.report import (
+        FailedSubject,
+        github_error_text,
+        junit_error_text,
+        summary_error_markdown,
+    )
+    from posenc_cli.render.value_report import value_markdown
+
+    form = output.report_form
+    output.prepare()
+    summary = StepSummary.find() if form == "github" else None
+    began = time.perf_counter()
+    try:
+        report = made.report()
+    except SubjectError as failure:
+        if form not in ("junit", "github"):
+            raise failure.error from None
+        failed = FailedSubject(made.text, failure.error, time.perf_counter() - began)
+        tell = junit_error_text if form == "junit" else github_error_text
+        console.result(tell(failed, ci_place(made.place)), output)
+        if summary is not None:
+            summary.add_at_end(summary_error_markdown(failed), console)
+        return report_error(failure.error, debug=console.debug)
+    if not (console.quiet and form == "table" and report.ok and output.out is None):
+        console.result(_text_in(form, report, made, console), output)
+    if summary is not None:
+        summary.add_at_end(value_markdown(report), console)
+    if output.out is not None and not report.ok:
+        console.summary(f"{report.verdict}; cause: {report.cause_text}")
+    return 0 if report.ok else 1
+
+
+def _text_in(form: str, report: ValueReport, made: ValueCheck, console: Console) -> str:
+    """The report in one of its forms."""
+    from posenc_cli.render import value_report as rendering
+
+    if form == "json":
+        return console.json_text("check", rendering.value_fields(report))
+    if form == "junit":
+        return rendering.value_junit(report, ci_place(made.place))
+    if form == "github":
+        return rendering.value_github(report, ci_place(made.place) if made.impl else None)
+    return rendering.value_text(report, console.typesetter)

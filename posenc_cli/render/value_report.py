@@ -1,0 +1,118 @@
+"""Reports of checks of values: as text, JSON fields, JUnit XML, GitHub annotations, Markdown."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.render.ci_forms import JunitCase, annotation, junit_document, markdown_cell
+
+if TYPE_CHECKING:
+    from posenc_cli.checks.definition import SourcePlace
+    from posenc_cli.checks.values import ValueReport
+    from posenc_cli.render.typesetting import Typesetter
+
+_COMMAND = "check"
+
+
+def value_fields(report: ValueReport) -> dict[str, Any]:
+    """A report as JSON fields, finite numbers only."""
+    worst = None
+    if report.worst is not None:
+        worst = {name: _finite(value) for name, value in report.worst.as_dict().items()}
+    return {
+        "ok": report.ok,
+        "verdict": report.verdict,
+        "cause": report.cause,
+        "next": report.next_step,
+        "explanations": [[bug.as_dict() for bug in bugs] for bugs in report.explained],
+        "compared": report.compared,
+        "differing": report.differing,
+        "worst": worst,
+        "where": report.where or None,
+        "subject": report.subject,
+        "reference": report.reference,
+        "positions": report.positions,
+        "notes": list(report.notes),
+        "tolerance": report.tolerance,
+    }
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def value_text(report: ValueReport, typesetter: Typesetter) -> str:
+    """A report for a person: the verdict, the cause, the next step, then where values differ."""
+    text = typesetter.paragraph
+    lines = [text(report.verdict)]
+    if not report.ok:
+        lines += [text(f"cause: {report.cause_text}"), text(f"next: {report.next_step}")]
+    rows = _rows(report)
+    blocks = ["\n".join(lines)]
+    if not report.ok and rows:
+        blocks.append(typesetter.table(["worst value", "expected", "found", "allowed"], rows))
+        blocks.append("\n".join(text(f"{name}: {where}") for name, where in report.where.items()))
+    elif rows:
+        blocks.append(text(f"farthest from exact: {_difference(report)} at {rows[0][0]}"))
+    blocks += [text(f"note: {note}") for note in report.notes]
+    whole = "\n\n".join(block for block in blocks if block)
+    for words, style in ((r"\AFAILED", "red"), (r"\Aok", "green"), (r"^cause: [\w-]+", "bold")):
+        whole = typesetter.marked(whole, words, style)
+    return whole
+
+
+def _rows(report: ValueReport) -> list[list[str]]:
+    """The worst value as a row of a table; none where nothing was compared."""
+    worst = report.worst
+    if worst is None:
+        return []
+    place = ", ".join(f"{name} {value:g}" for name, value in worst.at.items())
+    return [[place, f"{worst.expected:.9g}", f"{worst.found:.9g}", f"{worst.allowed:.2g}"]]
+
+
+def _difference(report: ValueReport) -> str:
+    assert report.worst is not None
+    return f"{abs(report.worst.found - report.worst.expected):.2g}"
+
+
+def value_junit(report: ValueReport, place: SourcePlace | None = None) -> str:
+    """A report as JUnit XML: one test case; ``place`` is the file of the subject."""
+    details = "\n".join(filter(None, [report.verdict, *_told(report)]))
+    problem = None if report.ok else ("failure", str(report.cause), report.verdict, details)
+    name = f"{report.subject['form']}: {report.subject['name']}"
+    case = JunitCase(str(report.reference["scheme"]), name, report.seconds, problem)
+    properties = {
+        "subject": str(report.subject["name"]),
+        "reference": report.title,
+        "positions": report.positions,
+        "tolerance": report.tolerance,
+    }
+    return junit_document(_COMMAND, [case], properties, details, place)
+
+
+def _told(report: ValueReport) -> list[str]:
+    """The cause, the next step and the place of a report that failed, and its notes."""
+    lines = [f"note: {note}" for note in report.notes]
+    if report.ok:
+        return lines
+    where = ", ".join(f"{name} {told}" for name, told in report.where.items())
+    for row in _rows(report):
+        where += f"; worst at {row[0]}: {row[2]}, not {row[1]}"
+    return [f"cause: {report.cause_text}", f"next: {report.next_step}", where, *lines]
+
+
+def value_github(report: ValueReport, place: SourcePlace | None = None) -> str:
+    """A report as an annotation of GitHub Actions."""
+    if report.ok:
+        return annotation("notice", _COMMAND, report.verdict, place)
+    details = "\n".join(filter(None, [report.verdict, *_told(report)]))
+    return annotation("error", f"{_COMMAND}: {report.cause}", details, place)
+
+
+def value_markdown(report: ValueReport) -> str:
+    """A report as the Markdown of a step's summary."""
+    lines = [f"### posenc {_COMMAND}: {'ok' if report.ok else 'failed'}", ""]
+    lines += [markdown_cell(report.verdict), ""]
+    lines += [f"- {markdown_cell(line)}" for line in _told(report) if line]
+    return "\n".join(lines) + "\n"
