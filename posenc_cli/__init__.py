@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from posenc_cli.api.application import apply as apply
     from posenc_cli.api.arguments import ArgumentError as ArgumentError
     from posenc_cli.api.arguments import ModelEncoding as ModelEncoding
+    from posenc_cli.api.check import CheckReport as CheckReport
+    from posenc_cli.api.check import check as check
     from posenc_cli.api.checking import RopeReport as RopeReport
     from posenc_cli.api.checking import assert_rope as assert_rope
     from posenc_cli.api.checking import compare as compare
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "application": ("apply",),
     "arguments": ("ArgumentError", "ModelEncoding"),
+    "check": ("CheckReport", "check"),
     "checking": ("RopeReport", "assert_rope", "compare", "identify", "rope_check"),
     "encoding": ("Tables", "bias", "blocks", "encode", "frequencies", "from_config", "tables"),
     "inspecting": ("InspectionReport", "inspect"),

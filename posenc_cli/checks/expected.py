@@ -25,7 +25,7 @@ from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from posenc_cli.formulas.buckets import BucketRule
     from posenc_cli.formulas.declare import Content, RowLookup
@@ -289,19 +289,21 @@ class Expected(Record):
             allowed = allowed + _ARITHMETIC * np.abs(self._scores("float32") - right)
         return allowed
 
-    def sample(self) -> Expected:
-        """The reference at some of its places, those at both ends among them."""
+    def sample(self, wrong: Integers | Sequence[int] = ()) -> Expected:
+        """The reference at some of its places: at both ends, and where rows are known as wrong."""
         at, keys, found = self.places.at, self.places.keys, self.found
         if self.form == "rows":
-            rows = _spread(at.size, _ROWS)
+            rows = _with(_spread(at.size, _ROWS), wrong)
             return replace(self, places=Places(at[rows]), found=found[rows])
         if self.form == "scores":
             assert keys is not None
-            q, k = _spread(at.size, _QUERIES), _spread(keys.size, _QUERIES)
+            q, k = (_spread(each.size, _QUERIES) for each in (at, keys))
+            q = _with(q, wrong)
             return replace(self, places=Places(at[q], keys[k]), found=found[:, q][:, :, k])
         if self.form == "buckets" and at.size > _BUCKETS:
             assert keys is not None
             some = np.linspace(0, at.size - 1, _BUCKETS).astype(np.int64)
+            some = _with(some, wrong)
             return replace(self, places=Places(at[some], keys[some]), found=found[some])
         return self
 
@@ -310,6 +312,10 @@ def _spread(count: int, most: int) -> Integers:
     """Some of so many rows: the first ones, some between, and the last."""
     first = np.arange(min(count, most // 2))
     return np.union1d(first, np.linspace(0, count - 1, most // 2).astype(np.int64))
+
+
+def _with(rows: Integers, wrong: Integers | Sequence[int]) -> Integers:
+    return np.union1d(rows, np.asarray(wrong, np.int64))
 
 
 @lru_cache(maxsize=64)

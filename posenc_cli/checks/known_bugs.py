@@ -431,12 +431,19 @@ def _window_numbers(e: Expected) -> Iterator[Change]:
     if not size or e.params.get("class_token") or (e.form == "scores" and e.content.network):
         return
     rows, columns = size[0], size[-1]
-    strides = {2 * rows - 1: "2·rows − 1", columns: "columns", 2 * columns: "2·columns"}
-    strides[3 * columns - 1] = "3·columns − 1"
-    for stride, text in strides.items():
+    strides: dict[int, list[str]] = {}
+    for text, stride in {
+        "2·rows − 1": 2 * rows - 1,
+        "columns": columns,
+        "2·columns": 2 * columns,
+        "3·columns − 1": 3 * columns - 1,
+    }.items():
+        strides.setdefault(stride, []).append(text)
+    for stride, texts in strides.items():
         if stride != 2 * columns - 1:
             yield _renumbered(
-                f"the stride of row offsets is {text}, not 2·columns − 1",
+                f"the stride of row offsets is {stride} ({' or '.join(texts)}), not "
+                f"{2 * columns - 1} (2·columns − 1)",
                 partial(_window_number, stride=stride),
             )
     yield _renumbered(
@@ -541,15 +548,17 @@ def _slope_rules(e: Expected) -> Iterator[Change]:
             convention = "" if own == rule else f" --convention {own}"
             text = f"these are the slopes of --max-bias {as_text(number)}{convention}"
             wrong.append((text, expected))
+    others = [(text, slopes, "") for text, slopes in wrong]
     for more in _MORE_HEADS:
-        if more > heads:
+        if more > heads and not power < heads < more == 2 * power:
             every = exact_slopes(more, max_bias=bias, rule=rule)
             for first in (0, *range(heads, more - heads + 1, heads)):
-                of_heads = f"heads {first} to {first + heads - 1} of {more}"
-                wrong.append((f"these are the slopes of {of_heads}", every[first : first + heads]))
-    for text, slopes in wrong:
+                text = f"these are the slopes of heads {first} to {first + heads - 1} of {more}"
+                others.append((text, every[first : first + heads], BugCode.HEADS))
+    for text, slopes, code in others:
         ratios = np.asarray(slopes) / right
-        yield _multiplied(text, ratios if e.form == "slopes" else ratios[:, None, None])
+        factor = ratios if e.form == "slopes" else ratios[:, None, None]
+        yield replace(_multiplied(text, factor), code=code)
 
 
 def _multiplied(text: str, factor: NumberArray | float) -> Change:

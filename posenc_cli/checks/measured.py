@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.checks.expected import Places
 from posenc_cli.formulas.inverse import snap
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from posenc_cli.checks.expected import Expected
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, NumberArray, Reals
 
-_ROWS = 1 << 16
+_ROWS = 1 << 14
 """Rows whose positions are measured at most."""
+_HALF_TURN = 3.0
+"""Radians: some less than π."""
 _NEAR = 1e-3
 """Of a position: what float32 values leave of it where the fastest wave tells it."""
 _FACTORS = {
@@ -68,14 +71,15 @@ def waves_of(e: Expected) -> tuple[ComplexRows, Reals] | None:
 
 def bases_of(e: Expected, base: float) -> list[float]:
     """The base that the slowest wave has, in few digits and in more; none where it has none."""
+    e = _first_rows(e)
     known = waves_of(e)
     at = e.positions
     if known is None or known[0].shape[0] < 2 or known[1].size < 2:
         return []
     turns, rates = known
     slowest = int(np.argmin(np.abs(rates)))
-    steps = np.diff(np.unwrap(np.angle(turns[:_ROWS, slowest])))
-    apart = np.diff(at[:_ROWS])
+    steps = np.diff(np.unwrap(np.angle(turns[:, slowest])))
+    apart = np.diff(at)
     if not np.all(np.isfinite(steps)) or not np.any(apart):
         return []
     rate = abs(float(steps.sum() / apart.sum())) if apart.sum() else 0.0
@@ -89,7 +93,10 @@ def bases_of(e: Expected, base: float) -> list[float]:
 
 
 def row_positions(e: Expected) -> Reals | None:
-    """The position that each row holds, of waves of one axis, from slow ones to fast ones: (n,)."""
+    """The position that each row holds, of waves of one axis, from slow ones to fast ones: (n,).
+
+    It is told up to half a turn of the slowest wave: where others belong, there are NaN.
+    """
     known = waves_of(e)
     if known is None or not known[1].size:
         return None
@@ -101,16 +108,27 @@ def row_positions(e: Expected) -> Reals | None:
         rate = rates[wave]
         whole = np.rint((at * rate - phases[:, wave]) / (2 * np.pi))
         at = (phases[:, wave] + 2 * np.pi * whole) / rate
-    return np.asarray(at, np.float64)
+    near = np.abs(e.positions * rates[order[0]]) < _HALF_TURN
+    return np.where(near, at, np.nan)
+
+
+def _first_rows(e: Expected) -> Expected:
+    return replace(e, places=Places(e.places.at[:_ROWS]), found=e.found[:_ROWS])
 
 
 def row_map(e: Expected) -> RowMap | None:
     """How the positions of rows differ from those that belong there; None where they do not."""
-    expected = np.asarray(e.positions, np.float64)[:_ROWS]
+    whole, e = e, _first_rows(e)
+    expected = np.asarray(e.positions, np.float64)
     found = row_positions(e)
-    found = _matched_rows(e) if found is None else found[:_ROWS]
-    if found is None or expected.size < 2 or not np.all(np.isfinite(found)):
+    found = _matched_rows(e) if found is None else found
+    if found is None or expected.size < 2:
         return None
+    told = np.isfinite(found)
+    complete = bool(told.all()) and whole.places.at.size == expected.size
+    if told.sum() < 2:
+        return None
+    found, expected = found[told], expected[told]
     near = np.abs(found - np.rint(found)) <= _NEAR * (1 + 1e-4 * np.abs(found))
     found = np.where(near, np.rint(found), found)
     if np.array_equal(found, expected):
@@ -118,7 +136,7 @@ def row_map(e: Expected) -> RowMap | None:
     fitted = _evenly(expected, found)
     if fitted is not None:
         return fitted
-    return None if e.places.at.size > _ROWS else _repeated(e, found, expected)
+    return _repeated(e, found, expected) if complete else None
 
 
 def _repeated(e: Expected, found: Reals, expected: Reals) -> RowMap | None:
@@ -185,7 +203,7 @@ def _looked_up(e: Expected, found: Reals, text: str, code: str) -> RowMap:
 
 def _matched_rows(e: Expected) -> Reals | None:
     """The position of the right row that each row equals, of tables that are looked up."""
-    if e.form != "rows" or waves_of(e) is not None or e.places.at.size > _ROWS:
+    if e.form != "rows" or waves_of(e) is not None:
         return None
     right = e.right()
     keys = {row.tobytes(): place for place, row in enumerate(_coarse(right, right))}
@@ -300,4 +318,4 @@ def column_order(e: Expected) -> tuple[str, Integers] | None:
 
 def nonfinite(e: Expected) -> int:
     """How many values are NaN or infinite."""
-    return int((~np.isfinite(np.asarray(e.found, np.float64))).sum())
+    return int(np.count_nonzero(~np.isfinite(e.found)))

@@ -7,6 +7,7 @@ need no measuring, the second measured after it. Equally good explanations are a
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,11 +18,11 @@ from posenc_cli.errors import PosencError
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from posenc_cli.checks.expected import Expected
     from posenc_cli.checks.known_bugs import KnownBug
-    from posenc_cli.numerics.arrays import NumberArray
+    from posenc_cli.numerics.arrays import Integers, NumberArray
 
 BLOCK = 1 << 20
 """Values that are compared at a time."""
@@ -47,16 +48,23 @@ Explained = tuple[NamedBug, ...]
 """Bugs that together give the subject's values: one or two."""
 
 
-def explanations(e: Expected) -> list[Explained]:
-    """All equally good explanations of a subject, the likeliest first; none where none is known."""
+def explanations(e: Expected, wrong: Integers) -> list[Explained]:
+    """All equally good explanations of a subject, the likeliest first; none where none is known.
+
+    ``wrong`` are some of the rows, queries or entries that differ.
+    """
     with np.errstate(all="ignore"):
-        part = e.sample()
-        single = [
-            (_named(bug, change),)
-            for bug, change in _changes(e)
-            if _fits(part, change) and fits_everywhere(e, change)
-        ]
-        return _distinct(single) or _distinct(_pairs(e, part))
+        part = e.sample(wrong)
+        kept: dict[tuple[str, ...], Explained] = {}
+        for bug, change in _changes(e):
+            codes = (str(change.code or bug.code),)
+            if codes not in kept and _fits(part, change) and fits_everywhere(e, change):
+                kept[codes] = (_named(bug, change),)
+        if not kept:
+            for bugs in islice(_pairs(e, part), _MOST):
+                kept.setdefault(tuple(sorted(bug.code for bug in bugs)), bugs)
+    ruled = [bugs for codes, bugs in kept.items() if BugCode.ORDER not in codes]
+    return (ruled or list(kept.values()))[:_MOST]
 
 
 def _changes(e: Expected, *, solved: bool = True) -> Iterator[tuple[KnownBug, Change]]:
@@ -121,7 +129,7 @@ def fits_everywhere(e: Expected, change: Change) -> bool:
 def _pairs(e: Expected, part: Expected) -> Iterator[Explained]:
     """Two changes, of which the second is measured after the first where that can be undone."""
     for bug, first in _changes(part, solved=False):
-        if first.places is not None:
+        if first.places is not None or not _alters(part, first):
             continue
         after = _undone(part, first)
         whole = e if after is None else None
@@ -133,6 +141,14 @@ def _pairs(e: Expected, part: Expected) -> Iterator[Explained]:
                 whole = whole or _undone(e, first) or e
                 if fits_everywhere(whole, both):
                     yield _named(bug, first), _named(other, second)
+
+
+def _alters(e: Expected, change: Change) -> bool:
+    """Whether a change makes a difference at these places."""
+    try:
+        return not (np.abs(e.changed(change) - e.right()) <= e.allowed(e.right())).all()
+    except (PosencError, ValueError, IndexError, OverflowError):
+        return False
 
 
 def _undone(e: Expected, first: Change) -> Expected | None:
@@ -172,14 +188,3 @@ def _one_after_another(
     after: Callable[[NumberArray, Expected], NumberArray],
 ) -> Callable[[NumberArray, Expected], NumberArray]:
     return lambda values, e: after(before(values, e), e)
-
-
-def _distinct(named: Iterable[Explained]) -> list[Explained]:
-    """Explanations of which no two have the same codes; an order without a rule where none has."""
-    kept: dict[tuple[str, ...], Explained] = {}
-    for bugs in named:
-        kept.setdefault(tuple(sorted(bug.code for bug in bugs)), bugs)
-        if len(kept) == _MOST:
-            break
-    ruled = [bugs for codes, bugs in kept.items() if BugCode.ORDER not in codes]
-    return ruled or list(kept.values())

@@ -95,7 +95,7 @@ def check_slopes(given: Sequence[float], dtype: str, own: Slopes) -> SlopesCheck
     params = {"heads": heads, "max_bias": own.max_bias, "slopes": own.convention}
     e = Expected("slopes", alibi, params, Places(np.arange(heads)), found, dtype)
     ok = bool(apart[at] <= allowed)
-    told = [] if ok else explanations(e)
+    told = [] if ok else explanations(e, np.flatnonzero(apart > allowed))
     return SlopesCheck(
         ok=ok,
         worst=float(apart[at]),

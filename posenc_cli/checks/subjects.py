@@ -32,13 +32,17 @@ _MASKED = -1e4
 
 
 class Subject(Record):
-    """The values of a subject, their reference, and what a reader should know of them."""
+    """The values of a subject, their reference, and what a reader should know of them.
+
+    ``misfit`` says how the shape differs from the reference's; then ``compared`` values both have.
+    """
 
     name: str
     expected: Expected
     positions: str
     notes: tuple[str, ...] = ()
     misfit: str = ""
+    compared: int = 0
 
 
 class Asked(Record):
@@ -140,10 +144,19 @@ def _rows(asked: Asked, loaded: Loaded) -> Subject:
     if told:
         misfit = f"the subject has {' and '.join(told)}"
     expected = asked.expected(
-        "rows", loaded, where, places=Places(places[:rows]), found=values[:rows, :columns],
-        parts=parts, transposed=transposed,
-    )  # fmt: skip
-    return Subject(loaded.path, expected, str(at), tuple(notes), misfit)
+        "rows",
+        loaded,
+        where,
+        places=Places(places[:rows]),
+        found=values[:rows, :width],
+        parts=parts,
+        transposed=transposed,
+    )
+    if columns < width:  # the columns that are missing are not compared
+        found = expected.right()
+        found[:, :columns] = values[:rows]
+        expected = replace(expected, found=found)
+    return Subject(loaded.path, expected, str(at), tuple(notes), misfit, rows * columns)
 
 
 def _natural(e: Expected, rows: int) -> Positions:

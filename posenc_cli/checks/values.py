@@ -28,6 +28,8 @@ _AXES = {
     "buckets": ("entries",),
 }
 """The axes of the values of each form."""
+_WRONG = 6
+"""Rows that differ, at which each bug is tried first."""
 _RUNS = 6
 """Runs of rows or columns that are listed; of more, how many."""
 
@@ -111,9 +113,9 @@ def value_report(subject: Subject, kind: str) -> ValueReport:
     began = time.perf_counter()
     e = subject.expected
     with np.errstate(all="ignore"):
-        differing, worst, where = _differences(e)
+        differing, worst, marked = _differences(e)
         wrong = bool(differing) or bool(subject.misfit) or e.transposed
-        told = _explained(subject, differing) if wrong else []
+        told = _explained(subject, differing, marked) if wrong else []
     params = {name: value for name, value in e.params.items() if value is not None}
     return ValueReport(
         ok=not wrong,
@@ -127,10 +129,10 @@ def value_report(subject: Subject, kind: str) -> ValueReport:
         reference={"scheme": e.source.name, "params": dict(e.params)},
         title=_title(e, params),
         positions=subject.positions,
-        compared=int(e.found.size),
+        compared=subject.compared or int(e.found.size),
         differing=differing,
         worst=worst,
-        where=where,
+        where=_where(e, marked) if differing else {},
         explained=tuple(told),
         notes=(*subject.notes, *_random_weights(e)),
         tolerance="given" if isinstance(e.rule, float) else f"{e.rule} ({e.dtype})",
@@ -139,9 +141,11 @@ def value_report(subject: Subject, kind: str) -> ValueReport:
     )
 
 
-def _explained(subject: Subject, differing: int) -> list[Explained]:
+def _explained(subject: Subject, differing: int, marked: list[Flags]) -> list[Explained]:
     """Why a subject differs; a misfit of shapes is a bug of its own."""
     e = subject.expected
+    rows = np.flatnonzero(marked[1 if e.form == "scores" else 0])
+    wrong = rows[:: max(1, rows.size // _WRONG)]
     if subject.misfit:
         shape = NamedBug(
             str(BugCode.SHAPE),
@@ -150,15 +154,15 @@ def _explained(subject: Subject, differing: int) -> list[Explained]:
             "Compute as many rows and columns as the reference, or give its size by options.",
             "",
         )
-        further = explanations(e) if differing else []
+        further = explanations(e, wrong) if differing else []
         return [(shape, *bugs) for bugs in further] or [(shape,)]
     if e.transposed:
         own = next(bug for bug in KNOWN_BUGS if bug.code is BugCode.TRANSPOSED)
         told = NamedBug(str(own.code), "rows and columns are exchanged", own.remedy, own.seen)
         if not differing:
             return [(told,)]
-        return [(told, *bugs) for bugs in explanations(replace(e, transposed=False))]
-    return explanations(e)
+        return [(told, *bugs) for bugs in explanations(replace(e, transposed=False), wrong)]
+    return explanations(e, wrong)
 
 
 def _title(e: Expected, params: dict[str, Any]) -> str:
@@ -180,8 +184,8 @@ def _random_weights(e: Expected) -> list[str]:
     return [] if text is None else [f"the reference has {text} (--set weights=FILE reads a table)"]
 
 
-def _differences(e: Expected) -> tuple[int, Deviation | None, dict[str, str]]:
-    """How many values differ, the one that differs most, and the axes that they lie on."""
+def _differences(e: Expected) -> tuple[int, Deviation | None, list[Flags]]:
+    """How many values differ, the one that differs most, and which rows, columns … hold some."""
     count, worst, start = 0, None, 0
     largest = -1.0
     marked = [np.zeros(size, bool) for size in e.found.shape]
@@ -208,11 +212,12 @@ def _differences(e: Expected) -> tuple[int, Deviation | None, dict[str, str]]:
                     float(np.broadcast_to(allowed, right.shape)[index]),
                 )
         start += rows
-    where = {}
-    if count:
-        names = _AXES[e.form]
-        where = {name: _runs(flags) for name, flags in zip(names, marked, strict=True)}
-    return count, worst, where
+    return count, worst, marked
+
+
+def _where(e: Expected, marked: list[Flags]) -> dict[str, str]:
+    """The rows, columns … that hold values that differ, in words."""
+    return {name: _runs(flags) for name, flags in zip(_AXES[e.form], marked, strict=True)}
 
 
 def _mark(marked: Sequence[Flags], wrong: Flags, start: int, of_rows: int) -> None:

@@ -71,9 +71,15 @@ def buckets(
             parse=_positions,
         ),
     ] = _NEAREST,
+    check: Annotated[
+        str | None,
+        option(
+            "--check", metavar="FILE", help="compare the buckets in FILE; status 1 if they differ"
+        ),
+    ] = None,
     picture: PictureOptions,
     output: PlotOutput,
-) -> None:
+) -> int:
     """Print the relative-position buckets of T5 or DeBERTa.
 
     t5 uses key − query (num_buckets=32 max_distance=128 bidirectional=true), deberta query − key
@@ -86,6 +92,10 @@ def buckets(
       posenc buckets deberta --set max_position=1024 --json
     """
     output.check(picture)
+    if check is not None:
+        return _checked(
+            rule, settings_of(settings), positions, check, output=output, console=console
+        )
     from posenc_cli.encoding.buckets import assign_buckets
 
     assigned = assign_buckets(rule, settings_of(settings), positions)
@@ -100,15 +110,43 @@ def buckets(
 
         json = ("buckets", fields) if output.json else None
         show(buckets_figure(rule, assigned), picture, output, console, json=json)
-        return
+        return 0
     if output.json:
         console.json("buckets", fields)
-        return
+        return 0
     runs = [(run.positions, run.buckets) for run in assigned.runs()]
     rows = [[*map(_range_text, run)] for run in runs]
     console.result(console.table_text([rule.relative, "bucket"], rows))
     if any(first != last for _, (first, last) in runs):
         console.summary(_EACH_ITS_OWN)
+    return 0
+
+
+def _checked(
+    rule: BucketRule,
+    given: dict[str, str],
+    positions: Positions,
+    file: str,
+    *,
+    output: PlotOutput,
+    console: Console,
+) -> int:
+    """Compare the buckets of a file with the rule's, as ``posenc check --buckets`` does."""
+    from posenc_cli.checks.any_encoding import ValueCheck
+    from posenc_cli.checks.checking import SubjectError
+    from posenc_cli.render.value_report import value_fields, value_text
+
+    if output.draws:
+        raise InvalidInput("--check: prints a report, and draws nothing")
+    try:
+        report = ValueCheck(rule, given, positions, buckets=file).report()
+    except SubjectError as failure:
+        raise failure.error from None
+    if output.json:
+        console.json("check", value_fields(report))
+    else:
+        console.result(value_text(report, console.typesetter))
+    return 0 if report.ok else 1
 
 
 def _range_text(ends: tuple[int, int]) -> str:

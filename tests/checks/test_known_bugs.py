@@ -1,0 +1,479 @@
+"""Every known bug of encodings that rotate nothing is detected, named and worded.
+
+The wrong values are written here, as the code of the reports does it, and never by posenc.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from posenc_cli.checks.known_bugs import KNOWN_BUGS, BugCode
+from posenc_cli.inference.formats import round_to_half
+from tests.checks.test_right_values import checked
+
+D, L = 32, 60
+
+
+def rates(dim=D, base=1e4, steps=None):
+    pairs = dim // 2
+    return base ** (-np.arange(pairs) / (pairs if steps is None else steps))
+
+
+def alternating(at, own=None):
+    angles = np.asarray(at, float)[:, None] * (rates() if own is None else own)
+    return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(len(angles), -1)
+
+
+def halves(at, own=None):
+    angles = np.asarray(at, float)[:, None] * (rates() if own is None else own)
+    return np.concatenate([np.sin(angles), np.cos(angles)], 1)
+
+
+def by_column(exponent):
+    """Kyubyong's, DeepCTR's and SamLynnEvans' tables: each column has an exponent of its own."""
+    angles = np.arange(L)[:, None] / 1e4 ** (exponent * np.arange(D) / D)
+    angles[:, 0::2], angles[:, 1::2] = np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])
+    return angles
+
+
+AT = np.arange(L)
+FLAT = {"dim": D}
+CONCAT = {"dim": D, "layout": "concat"}
+RANDOM = np.random.default_rng(5)
+PERMUTED = RANDOM.permutation(L)
+ONE_EXCHANGED = [0, 3, 2, 1, *range(4, D)]
+
+ROWS = {
+    "sines, then cosines": ("layout", "two halves", halves(AT), FLAT),
+    "sines beside cosines": ("layout", "alternating", alternating(AT), CONCAT),
+    "cosines first": (
+        "cos-sin-mispaired",
+        "order|cos belongs",
+        np.roll(halves(AT), D // 2, 1),
+        CONCAT,
+    ),
+    "another base": ("base", "base is 1000, not 10000", alternating(AT, rates(base=1e3)), FLAT),
+    "a rare base": ("base", "base is 12345", alternating(AT, rates(base=12345.0)), FLAT),
+    "n − 1": (
+        "frequency-rule",
+        r"n − 1|tensor2tensor",
+        alternating(AT, rates(steps=D // 2 - 1)),
+        FLAT,
+    ),
+    "exponents of columns": ("frequency-rule", "2c/32", by_column(2), FLAT),
+    "exponents of odd columns": ("frequency-rule", "c/32", by_column(1), FLAT),
+    "exponents twice": ("frequency-rule", "twice", alternating(AT, rates() ** 2), FLAT),
+    "minus": ("direction", "wrong sign", alternating(-AT), FLAT),
+    "from 2": (
+        "position-offset",
+        r"shifted by \+2: row 0 holds position 2, not 0",
+        alternating(AT + 2),
+        FLAT,
+    ),
+    "from -3": ("position-offset", "shifted by -3", alternating(AT - 3), FLAT),
+    "half steps": ("position-offset", "steps of 0.5", alternating(AT / 2), FLAT),
+    "centres": ("position-offset", r"shifted by \+0.5", alternating(AT + 0.5), FLAT),
+    "thirds": ("position-offset", "steps of 0.333", alternating(1 + AT / 3), FLAT),
+    "falling": ("position-offset", "backward, from 59 to 0", alternating(AT[::-1]), FLAT),
+    "below zero": ("position-offset", "steps of -2", alternating(5 - 2 * AT), FLAT),
+    "clamped": ("position-offset", "clamped at 31", alternating(np.minimum(AT, 31)), FLAT),
+    "again": ("position-offset", "again at 0 after 15", alternating(AT % 16), FLAT),
+    "fairseq's padding": (
+        *("padding-row", "row of position 1 is zeros"),
+        np.where(AT[:, None] == 1, 0, alternating(AT)),
+        FLAT,
+    ),
+    "times √d": ("scale", r"√32", alternating(AT) * 32**0.5, FLAT),
+    "MLX's": ("scale", r"√\(2/32\)", halves(AT) * (2 / 32) ** 0.5, CONCAT),
+    "columns": (
+        "order",
+        "column 1 holds what belongs in column 3",
+        alternating(AT)[:, ONE_EXCHANGED],
+        FLAT,
+    ),
+    "shuffled": ("order", "another order", alternating(AT)[PERMUTED], FLAT),
+    "bfloat16": ("table-precision", "bfloat16", round_to_half(alternating(AT), "bfloat16"), FLAT),
+    "float16": ("table-precision", "float16", round_to_half(alternating(AT), "float16"), FLAT),
+    "nothing": ("uninitialised", "all values are 0", np.zeros((L, D)), FLAT),
+    "a NaN": (
+        *("not-a-number", "32 of 1920 values"),
+        np.where(AT[:, None] == 7, np.nan, alternating(AT)),
+        FLAT,
+    ),
+    "turned": ("transposed", "rows and columns are exchanged", alternating(AT).T, FLAT),
+    "turned square": ("transposed", "rows and columns are exchanged", alternating(AT[:D]).T, FLAT),
+    "fewer columns": (
+        *("shape", "30 columns, not 32; the values that both have are right"),
+        alternating(AT)[:, :30],
+        FLAT,
+    ),
+    "noise": ("unknown", "no known bug", RANDOM.normal(size=(L, D)), FLAT),
+    "MLX's full turns": (
+        "parameter",
+        "full_turns is true",
+        alternating(AT, 2 * np.pi * rates()),
+        FLAT,
+    ),
+}
+"""Wrong rows of sinusoids: the code, the words, the values, the reference."""
+
+
+def assert_named(report, code, words):
+    import re
+
+    assert not report.ok
+    codes = [bug.code for bugs in report.explained for bug in bugs] or [report.cause]
+    assert code in codes, report.cause_text
+    assert re.search(words, report.cause_text), report.cause_text
+    assert report.next_step
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_wrong_sinusoids_are_named(case):
+    code, words, values, given = ROWS[case]
+    assert_named(checked("sinusoidal", values.astype(np.float32), **given), code, words)
+
+
+def grid(rows=4, columns=6, first=0):
+    y, x = np.meshgrid(np.arange(rows) + first, np.arange(columns) + first, indexing="ij")
+    return y.reshape(-1), x.reshape(-1)
+
+
+Y, X = grid()
+EIGHTH = rates(16)
+MAE = {"dim": 32, "grid": "4x6"}
+OF_GRID = np.concatenate([halves(X, EIGHTH), halves(Y, EIGHTH)], 1)
+STEPS = np.array([0, 1, 2, 10, 500, 999])
+OFFSETS = np.arange(-(L - 1), L)
+XL = {"dim": D}
+
+
+def frames_3d(exchanged=False):
+    """CogVideoX's table: a quarter of the columns for frames, three eighths each for x and y."""
+    t, y, x = (a.reshape(-1) for a in np.meshgrid(*map(np.arange, (3, 4, 5)), indexing="ij"))
+    if exchanged:
+        y, x = x, y
+    parts = [(t, rates(16)), (x, rates(24)), (y, rates(24))]
+    return np.concatenate([halves(at, own) for at, own in parts], 1)
+
+
+OTHERS = {
+    "rows for columns": (
+        *("sinusoidal-nd", "axis", "rows and columns are exchanged"),
+        np.concatenate([halves(Y, EIGHTH), halves(X, EIGHTH)], 1),
+        MAE,
+    ),
+    "column by column": (
+        *("sinusoidal-nd", "grid-order", "column by column"),
+        OF_GRID.reshape(4, 6, 32).transpose(1, 0, 2).reshape(24, 32),
+        MAE,
+    ),
+    "DETR's first place": (
+        *("sinusoidal-nd", "position-offset", r"shifted by \+1"),
+        np.concatenate([halves(X + 1, EIGHTH), halves(Y + 1, EIGHTH)], 1),
+        MAE,
+    ),
+    "diffusers' base_size": (
+        *("sinusoidal-nd", "axis", "base_size is 16x16, not none"),
+        np.concatenate([halves(X * 16 / 6, EIGHTH), halves(Y * 16 / 4, EIGHTH)], 1),
+        MAE,
+    ),
+    "alternating on the grid": (
+        *("sinusoidal-nd", "layout", "alternating"),
+        np.concatenate([alternating(X, EIGHTH), alternating(Y, EIGHTH)], 1),
+        MAE,
+    ),
+    "axes of a video": (
+        *("sinusoidal-nd", "axis", "rows and columns are exchanged"),
+        frames_3d(exchanged=True),
+        {"dim": 64, "grid": "3x4x5", "convention": "cogvideox"},
+    ),
+    "Wan's timesteps": (
+        *("timestep", "cos-sin-mispaired", "flip_sin_to_cos is false, not true|cos belongs"),
+        halves(AT),
+        {"dim": D, "flip_sin_to_cos": "true", "downscale_freq_shift": 0},
+    ),
+    "DDPM's shift": (
+        *("timestep", "frequency-rule", "downscale_freq_shift is 0, not 1|i/n, not"),
+        halves(AT),
+        {"dim": D},
+    ),
+    "Flux's factor": (
+        *("timestep", "parameter", "scale is 1000, not 1"),
+        halves(AT * 1000, rates(steps=15)),
+        {"dim": D},
+    ),
+    "key − query": (
+        *("transformer-xl", "key-query", "offsets are query − key, not key − query"),
+        halves(OFFSETS),
+        XL,
+    ),
+    "speechbrain's": ("transformer-xl", "key-query", "not negated", halves(np.abs(OFFSETS)), XL),
+    "bfloat16 positions": (
+        *("sinusoidal", "position-precision", "positions were rounded to bfloat16"),
+        alternating(round_to_half(np.arange(600.0), "bfloat16")),
+        FLAT,
+    ),
+}
+"""Wrong rows of other schemes: the scheme, the code, the words, the values, the reference."""
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_wrong_rows_of_other_schemes_are_named(case):
+    scheme, code, words, values, given = OTHERS[case]
+    assert_named(checked(scheme, values.astype(np.float32), **given), code, words)
+
+
+H = 12
+PRESS = np.array([2.0**-h for h in range(1, 9)] + [2.0 ** -(h + 0.5) for h in range(4)])
+SIXTEEN = 2.0 ** (-np.arange(1, 17) / 2)
+POSITIONS = np.arange(20)
+AWAY = POSITIONS[None] - POSITIONS[:, None]
+LATER = AWAY > 0
+
+
+def alibi(slopes=PRESS, distances=None):
+    return slopes[:, None, None] * (-np.abs(AWAY) if distances is None else distances)
+
+
+SCORES = {
+    "sign": ("direction", "wrong sign", -alibi()),
+    "causal": ("causal", "the score 0", np.where(LATER, 0, alibi())),
+    "signed": ("causal", "other sign", alibi(distances=AWAY)),
+    "MPT's form": (
+        "causal",
+        "form=mpt",
+        alibi(distances=np.broadcast_to(POSITIONS - 19, (20, 20))),
+    ),
+    "naive": ("slopes", "--convention naive", alibi(2.0 ** (-8 * np.arange(1, 13) / 12))),
+    "next power": ("slopes", "16 heads, the next power of two", alibi(SIXTEEN[:12])),
+    "from 0": ("slopes", "start at 0", alibi(2.0 ** (-8 * np.arange(12) / 12))),
+    "half of the heads": ("heads", "6 of 12 are 0", alibi(PRESS * (np.arange(12) < 6))),
+    "rolled": ("heads", "head 0 has the scores of head 1", alibi(np.roll(PRESS, -1))),
+    "a key further": (
+        "position-offset",
+        r"keys are off by \+1",
+        alibi(distances=-np.abs(AWAY + 1)),
+    ),
+    "Falcon's": ("scale", "1/√64", alibi() / 8),
+    "base 2": ("scale", "log2 e", alibi() / math.log(2)),
+    "bfloat16": ("table-precision", "bfloat16", round_to_half(alibi(), "bfloat16")),
+    "nothing": ("uninitialised", "all values are 0", 0 * alibi()),
+    "noise": ("unknown", "no known bug", RANDOM.normal(size=(12, 20, 20))),
+}
+"""Wrong scores of ALiBi: the code, the words, the values."""
+
+
+@pytest.mark.parametrize("case", SCORES)
+def test_wrong_scores_are_named(case):
+    code, words, values = SCORES[case]
+    assert_named(checked("alibi", values.astype(np.float32), heads=H), code, words)
+
+
+SLOPES = {
+    "from 0": ("slopes", "start at 0", 2.0 ** (-8 * np.arange(12) / 12)),
+    "naive": ("slopes", "naive", 2.0 ** (-8 * np.arange(1, 13) / 12)),
+    "next power": ("slopes", "next power of two", SIXTEEN[:12]),
+    "sorted": ("slopes", "sorted", np.sort(PRESS)[::-1]),
+    "reversed": ("slopes", "reverse order", PRESS[::-1]),
+    "sign": ("direction", "sign of the bias", -PRESS),
+    "max_bias": ("slopes", "max.bias.*16", 2.0 ** -np.arange(2, 18, 2.0)),
+    "rounded": ("table-precision", "bfloat16", round_to_half(PRESS, "bfloat16")),
+}
+
+
+@pytest.mark.parametrize("case", SLOPES)
+def test_wrong_slopes_are_named(case):
+    code, words, values = SLOPES[case]
+    assert_named(checked("alibi", values, kind="slopes", heads=len(values)), code, words)
+
+
+def t5(r, buckets=32, *, distance=128, least=True, rounding=int, both=True):
+    side = buckets // 2 if both else buckets
+    right, r = (side, abs(r)) if both and r > 0 else (0, abs(r) if both else max(-r, 0))
+    single = side // 2
+    if r < single:
+        return right + r
+    bucket = single + rounding(math.log(r / single) / math.log(distance / single) * (side - single))
+    return right + (min(bucket, side - 1) if least else bucket)
+
+
+def deberta(r, most=512):
+    a = abs(r)
+    far = math.ceil(math.log(max(a, 128) / 128) / math.log((most - 1) / 128) * 127) + 128
+    return r if a <= 128 else (1 if r > 0 else -1) * far
+
+
+def window(rows, columns, stride):
+    places = np.arange(rows * columns)
+    r, c = places // columns, places % columns
+    return (r[:, None] - r + rows - 1) * stride + c[:, None] - c + columns - 1
+
+
+RELATIVE = range(-300, 301)
+BUCKETS = {
+    "past the last": (
+        "t5",
+        "buckets",
+        "minimum is missing",
+        [t5(r, least=False) for r in RELATIVE],
+        {},
+    ),
+    "rounded": ("t5", "buckets", "nearest bucket", [t5(r, rounding=round) for r in RELATIVE], {}),
+    "query − key": (
+        "t5",
+        "key-query",
+        "query − key, not key − query",
+        [t5(-r) for r in RELATIVE],
+        {},
+    ),
+    "an encoder's": (
+        *("t5", "buckets", "bidirectional is true, not false"),
+        [t5(r) for r in RELATIVE],
+        {"bidirectional": "false"},
+    ),
+    "a decoder's": (
+        *("t5", "buckets", "bidirectional is false, not true"),
+        [t5(r, both=False) for r in RELATIVE],
+        {},
+    ),
+    "WavLM's distance": (
+        "t5",
+        "buckets",
+        "max_distance is 800",
+        [t5(r, distance=800) for r in RELATIVE],
+        {},
+    ),
+    "half as many": ("t5", "buckets", "num_buckets is 16", [t5(r, 16) for r in RELATIVE], {}),
+    "DeBERTa's length": (
+        *("deberta", "buckets", "max_position is 601, not 512"),
+        [deberta(r, 601) for r in range(-600, 601)],
+        {},
+    ),
+    "DeBERTa's sign": (
+        *("deberta", "key-query", "key − query, not query − key"),
+        [deberta(-r) for r in range(-600, 601)],
+        {},
+    ),
+    "the other side's stride": (
+        *("swin", "window", r"stride of row offsets is 5 \(2·rows − 1 or columns\), not 9"),
+        window(3, 5, 5),
+        {"window_size": "3x5"},
+    ),
+    "nnFormer's stride": (
+        *("swin", "window", "3·columns − 1"),
+        window(3, 5, 14),
+        {"window_size": "3x5"},
+    ),
+    "key − query in a window": (
+        *("swin", "key-query", "key − query, not query − key"),
+        window(3, 5, 9).T,
+        {"window_size": "3x5"},
+    ),
+    "SpeechT5's": (
+        *("shaw", "key-query", "query − key, not key − query"),
+        np.clip(-AWAY, -5, 5) + 5,
+        {"max_distance": 5},
+    ),
+    "noise": ("t5", "unknown", "no known bug", RANDOM.integers(0, 32, 601), {}),
+}
+"""Wrong buckets: the scheme, the code, the words, the values, the reference."""
+
+
+@pytest.mark.parametrize("case", BUCKETS)
+def test_wrong_buckets_are_named(case):
+    scheme, code, words, values, given = BUCKETS[case]
+    assert_named(checked(scheme, values, kind="buckets", **given), code, words)
+
+
+@pytest.fixture
+def layers(tmp_path):
+    """Tables of two layers of three models, in files of several arrays."""
+    shapes = {"learned": (70, 16), "t5": (32, 4), "swin": (45, 4)}
+    tables = {}
+    for name, shape in shapes.items():
+        first, second = np.random.default_rng(8).normal(size=(2, *shape)).astype(np.float32)
+        np.savez(tmp_path / f"{name}.npz", **{"layer.0.table": first, "layer.1.table": second})
+        tables[name] = str(tmp_path / f"{name}.npz") + ":layer.0.table", first, second
+    return tables
+
+
+def test_the_table_of_another_layer_is_named(layers):
+    weights, _, second = layers["learned"]
+    report = checked("learned", second, weights=weights)
+    assert_named(report, "layer", r"table layer\.1\.table of the same file")
+    weights, _, second = layers["t5"]
+    numbers = np.array([[t5(k - q) for k in range(20)] for q in range(20)])
+    wrong = np.moveaxis(second[numbers], 2, 0)
+    assert_named(checked("t5", wrong, weights=weights), "layer", r"layer\.1\.table")
+
+
+def test_rows_of_a_learned_table_that_are_moved_are_named(layers):
+    weights, table, _ = layers["learned"]
+    report = checked("learned", table[:68], weights=weights, offset=2)
+    assert_named(report, "position-offset", "row 0 of the table, not row 2|offset is 0, not 2")
+    report = checked("learned", table[5:], weights=weights)
+    assert_named(report, "position-offset", "row 5 of the table, not row 0")
+    report = checked("learned", table[::-1], weights=weights)
+    assert_named(report, "position-offset", "backward")
+    report = checked("learned", table * 4, weights=weights)
+    assert_named(report, "scale", "√16")
+
+
+def test_scores_of_learned_tables_are_named(layers):
+    weights, table, _ = layers["t5"]
+    away = np.arange(200)[None] - np.arange(200)[:, None]
+    numbers = np.vectorize(t5)(-away)
+    report = checked("t5", np.moveaxis(table[numbers], 2, 0), weights=weights)
+    assert_named(report, "key-query", "query − key, not key − query")
+    numbers = np.vectorize(lambda r: t5(r, both=False))(away)
+    report = checked("t5", np.moveaxis(table[numbers], 2, 0), weights=weights)
+    assert_named(report, "buckets", "bidirectional is false, not true")
+    weights, table, _ = layers["swin"]
+    wrong = np.moveaxis(table[window(3, 5, 5) % 45], 2, 0)
+    report = checked("swin", wrong, weights=weights, window_size="3x5")
+    assert_named(report, "window", "2·rows − 1")
+
+
+BOTH = {
+    "layout and base": (("layout", "base"), halves(AT, rates(base=5e3)), FLAT),
+    "layout and offset": (("layout", "position-offset"), halves(AT + 2), FLAT),
+    "scale and layout": (("layout", "scale"), 4 * halves(AT), FLAT),
+    "base and exponents": (
+        ("frequency-rule", "base"),
+        alternating(AT, rates(base=5e3, steps=15)),
+        FLAT,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BOTH)
+def test_two_bugs_at_once_are_both_named(case):
+    codes, values, given = BOTH[case]
+    report = checked("sinusoidal", values.astype(np.float32), **given)
+    told = [sorted(bug.code for bug in bugs) for bugs in report.explained]
+    assert sorted(codes) in told or any({*codes} & {*own} for own in told), report.cause_text
+
+
+def test_a_single_wrong_value_is_unknown_and_its_place_is_told():
+    values = alternating(AT).astype(np.float32)
+    values[17, 5] += 0.01
+    report = checked("sinusoidal", values, **FLAT)
+    assert (report.cause, report.differing) == ("unknown", 1)
+    assert report.worst.at == {"position": 17, "column": 5}
+    assert report.where == {"rows": "17 of 60", "columns": "5 of 32"}
+
+
+def test_every_row_of_the_table_is_applied_by_a_case_and_says_where_it_was_seen():
+    cases = [
+        *(code for code, *_ in (*ROWS.values(), *SCORES.values(), *SLOPES.values())),
+        *(code for _, code, *_ in (*OTHERS.values(), *BUCKETS.values())),
+        "layer",
+    ]
+    assert {*map(str, BugCode)} == {*cases}
+    for bug in KNOWN_BUGS:
+        assert "https://github.com/" in bug.seen
+        assert bug.remedy
