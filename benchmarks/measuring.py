@@ -60,18 +60,23 @@ class Timings:
 
 
 def paired(
-    functions: Mapping[str, Callable[[], object]], *, repetitions: int, warm_ups: int = 1
+    functions: Mapping[str, Callable[[], object]],
+    *,
+    repetitions: int,
+    warm_ups: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Timings:
     """Seconds of functions that take turns, A B A B …, so that a slow moment slows them all.
 
-    The first ``warm_ups`` rounds, which touch memory, compile and load, are not counted.
+    The first ``warm_ups`` rounds, which touch memory, compile and load, are not counted. ``clock``
+    may count seconds of a processor instead of those that pass.
     """
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     for count in range(-warm_ups, repetitions):
         for name, function in functions.items():
-            began = time.perf_counter()
+            began = clock()
             function()
-            taken = time.perf_counter() - began
+            taken = clock() - began
             if count >= 0:
                 seconds[name].append(taken)
     return Timings(seconds)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import posenc_cli
+from benchmarks.machine import installed
 from benchmarks.measuring import Goal, Measurement, Section, Spread, paired
 from benchmarks.posenc_tables import Work, engine
 from posenc_cli.backends import registry
@@ -43,6 +44,22 @@ NUMPY_GOALS = {
 }
 PYTHON_GOALS = {HELP: Goal("at most", 3.0), VERSION: Goal("at most", 1.5)}
 """What a start may take, as multiples of ``import numpy`` and of a Python that does nothing."""
+CALLED_GOALS = {"numpy": Goal("at most", 3.0), "torch": Goal("at most", 1.5)}
+"""What rope-check of a right function may take, as a multiple of importing its library."""
+
+CALLED = """
+import {library} as xp
+
+def rope(x, positions):
+    rates = 10000.0 ** (-xp.arange(0, x.shape[-1], 2, dtype=xp.float64) / x.shape[-1])
+    angles = positions[:, None] * rates
+    cos, sin = xp.cos(angles), xp.sin(angles)
+    first, second = x[..., 0::2], x[..., 1::2]
+    turned = xp.empty_like(x)
+    turned[..., 0::2] = first * cos - second * sin
+    turned[..., 1::2] = first * sin + second * cos
+    return turned
+"""
 MEMORY_GOAL = Goal("at most", 12.0)
 
 # What a process was before it ran its program counts into its peak, and this one may be large: a
@@ -85,7 +102,40 @@ def startup(sizes: Sizes) -> Section:
         for base, goals in ((numpy, NUMPY_GOALS), (nothing, PYTHON_GOALS)):
             ratio = times.ratio(name, base)
             found.append(Measurement(name, base, ratio, goal=goals.get(name)))
-    return Section("Start-up", "Whole processes that take turns, start to end.", tuple(found))
+    how = "Whole processes that take turns, start to end; for --impl in seconds of a processor."
+    return Section("Start-up", how, (*found, *_called(sizes)))
+
+
+def _called(sizes: Sizes) -> Iterator[Measurement]:
+    """``rope-check --impl`` of a right function of each library, against importing that library."""
+    with tempfile.TemporaryDirectory() as folder:
+        for library, goal in CALLED_GOALS.items():
+            name = f"posenc rope-check --impl of a {library} function, 4096 positions"
+            row = partial(Measurement, name, f"import {library}", goal=goal)
+            if not installed(library):
+                yield row(None, note=f"{library} is not installed")
+                continue
+            file = Path(folder, f"{library}_rope.py")
+            file.write_text(CALLED.format(library=library))
+            checked = [*POSENC, "rope-check", "-s", "rope", "--len", "4096"]
+            commands = {
+                "import": [sys.executable, "-c", f"import {library}"],
+                "check": [*checked, "--impl", f"{file}:rope"],
+            }
+            times = paired(
+                {each: partial(_run, command) for each, command in commands.items()},
+                repetitions=sizes.process_rounds,
+                clock=_processor_seconds,
+            )
+            yield row(times.ratio("check", "import"))
+
+
+def _processor_seconds() -> float:
+    """The seconds of a processor that all ended child processes have taken."""
+    import resource
+
+    taken = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return taken.ru_utime + taken.ru_stime
 
 
 def memory(sizes: Sizes) -> Section:

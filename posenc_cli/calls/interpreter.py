@@ -28,7 +28,8 @@ if spoken != 2: os.dup2(spoken, 2); os.close(spoken)
 if sys.version_info < (3, 8): sys.exit({TOO_OLD})
 if sys.path[:1] == [""]: del sys.path[0]
 sys.path += [folder for folder in sys.argv[6].split(os.pathsep) if folder]
-for file in sys.argv[1:5]: exec(compile(open(file, "rb").read(), file, "exec"))
+from importlib.machinery import SourceFileLoader
+for file in sys.argv[1:5]: exec(SourceFileLoader("worker", file).get_code("worker"))
 main(sys.argv[-1], object_named)
 """
 

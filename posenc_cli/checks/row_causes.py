@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import Positions
@@ -24,6 +23,8 @@ def row_causes(
 
     None where they are not known, or leave rows over.
     """
+    from posenc_cli.diagnosis.diagnose import diagnose  # late: a right function needs none of it
+
     where = Positions(tuple(range(int(p), int(p) + 1) for p in positions))
     try:
         subject = rotated_subject(x, values, dtype, reference, where, name="calls")

@@ -267,7 +267,8 @@ class PositionRows(Record):
             near = np.arange(-2, 6, dtype=np.int64)
             wanted += [int(scale) + near, int(1.4 * scale) + near]
             scale *= 2
-        rows = np.unique(np.concatenate(wanted))
+        rows = np.sort(np.concatenate(wanted))
+        rows = rows[np.diff(rows, prepend=-1) > 0]  # np.unique imports numpy.ma: 10 ms
         return rows[(rows >= 0) & (rows < count)]
 
     def sample_around(self, *rows: int) -> Integers:

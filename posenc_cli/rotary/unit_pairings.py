@@ -45,12 +45,15 @@ class Entries(Record):
         def at(j: tuple[int, ...], o: tuple[int, ...]) -> Reals:
             found = places[list(j), list(o)]
             left[found[found >= 0]] = False
-            return np.where(found >= 0, self.values[:, found], 0).astype(np.float64)
+            values = self.values.take(found, axis=1).astype(np.float64)
+            values[:, found < 0] = 0
+            return values
 
         a, b = at(pairing.first, pairing.out_first), at(pairing.second, pairing.out_first)
         c, d = at(pairing.first, pairing.out_second), at(pairing.second, pairing.out_second)
-        turned = ((a + d) + 1j * (c - b)) / 2  # (k, pairs)
-        mirrored = ((a - d) + 1j * (c + b)) / 2
+        turned, mirrored = np.empty((2, *a.shape), np.complex128)  # (k, pairs)
+        turned.real, turned.imag = (a + d) / 2, (c - b) / 2
+        mirrored.real, mirrored.imag = (a - d) / 2, (c + b) / 2
         other = np.zeros(columns, bool)
         other[list(pairing.others(columns))] = True
         rest = self.values[:, left].astype(np.float64)
@@ -85,6 +88,11 @@ class PairProbes:
             vector[:] *= generator.uniform(1, 1.25, columns) * generator.choice([-1, 1], columns)
         self._j = np.array([*first, *first, *second, *second])
         self._o = np.array([*pairing.out_first, *pairing.out_second] * 2)
+        stays = np.zeros(columns)
+        stays[self._j[self._j == self._o]] = np.nan  # the vectors show it
+        stays[self._others] = 1
+        self._still = np.flatnonzero(np.isfinite(stays))
+        self._stays = stays[self._still]
 
     @np.errstate(all="ignore")  # of what is infinite, or no number: it differs
     def read(self, results: NumberArray) -> tuple[Entries, Flags]:
@@ -92,10 +100,9 @@ class PairProbes:
 
         ``results`` is what becomes of the vectors, (positions, 4, columns).
         """
-        count, _, columns = results.shape
         half = self._o.size // 2
         out = self._o[:half]
-        values = np.concatenate([results[:, 0, out], results[:, 1, out]], axis=1)
+        values = np.concatenate([results[:, probe].take(out, axis=1) for probe in (0, 1)], axis=1)
         size = np.abs(values).max(axis=1, keepdims=True, initial=1)
         exact = np.isfinite(size[:, 0])
         for probe in (2, 3):
@@ -103,14 +110,13 @@ class PairProbes:
             first, second = given[self._j[:half]], given[self._j[half:]]
             off = values[:, :half] * first.astype(np.float64)
             off += values[:, half:] * second.astype(np.float64)
-            off -= results[:, probe, out]
+            off -= results[:, probe].take(out, axis=1)
             limit = _ROUNDINGS * np.finfo(results.dtype).eps * size
             exact &= (np.abs(off, out=off) <= limit * (np.abs(first) + np.abs(second))).all(axis=1)
             off = np.abs(results[:, probe, self._others] - given[self._others])
             exact &= (off <= limit * np.abs(given[self._others])).all(axis=1)
-        still = np.setdiff1d(np.arange(columns), self._j[self._j == self._o])
-        j, o = (np.append(own, still) for own in (self._j, self._o))
-        stays = np.broadcast_to(np.isin(still, self._others), (count, still.size))
+        j, o = (np.append(own, self._still) for own in (self._j, self._o))
+        stays = np.broadcast_to(self._stays, (len(results), self._still.size))
         return Entries(np.concatenate([values, stays], axis=1, dtype=values.dtype), j, o), exact
 
 

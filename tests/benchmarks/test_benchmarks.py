@@ -308,6 +308,16 @@ def test_the_peak_of_a_process_is_its_own_and_not_that_of_the_one_that_started_i
     assert 60 < large - small < 72
 
 
+@pytest.mark.long
+def test_what_a_child_process_computes_is_counted_and_not_what_it_waits_for():
+    began = processes._processor_seconds()
+    processes._run([sys.executable, "-S", "-c", "import time; time.sleep(1)"])
+    waited = processes._processor_seconds()
+    busy = "import time\nwhile time.process_time() < 0.5: pass"
+    processes._run([sys.executable, "-S", "-c", busy])
+    assert waited - began < 0.5 < processes._processor_seconds() - waited
+
+
 def test_a_library_that_is_not_there_has_no_version():
     assert machine.installed("surely-not-a-library") is None
     library = peers.Library("x", "surely-not-a-library", lambda _: None, 1, lambda _: np.empty(0))
