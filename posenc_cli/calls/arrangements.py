@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from posenc_cli.calls.roles import TABLES
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from posenc_cli.calls.call_form import CallForm
 
@@ -73,18 +74,9 @@ class Arrangement(Record):
         return self.heads == self.rows
 
     @property
-    def square(self) -> Arrangement:
-        """The same with as many sequences and heads as rows."""
-        taken = axes_of_columns(self.form)
-        many = next(many for many in _SQUARES if not taken & {many, many // 2})
-        return replace(
-            self,
-            sequences=self.sequences if self.sequences == 1 else many,
-            places=self.places if self.places == 1 else many,
-            rows=many,
-            heads=many,
-            key_heads=many if self.key_heads == self.heads else many // 2,
-        )
+    def values(self) -> int:
+        """How many values its largest vectors have."""
+        return prod((self.sequences, self.rows, self.heads, self.form.columns))
 
     @property
     def larger(self) -> Arrangement:
@@ -98,41 +90,30 @@ class Arrangement(Record):
 
     @property
     def others(self) -> list[Arrangement]:
-        """Those of other sizes."""
-        others = [self.largest, self.square, self.single]
+        """Those of other sizes: with most heads, as many of all, one row, other heads of k."""
+        many = _apart(_SQUARES, self.form)
+        others = [self.largest, self._of(many, many, many), replace(self, rows=1)]
         if len(self.form.vectors) > 1 and not self.form.one_head_count:
-            others.append(self.one_key_head)
+            others.append(replace(self, key_heads=1))
         if self.key_heads != self.heads:
-            others.append(self.most_key_heads)
+            others.append(replace(self.largest, key_heads=self.largest.heads))
         return others
 
-    @property
-    def most_key_heads(self) -> Arrangement:
-        """The same with as many heads of k."""
-        return replace(self.largest, key_heads=self.largest.heads)
-
-    def _of_heads(self, counts: tuple[int, ...]) -> Arrangement:
+    def _of_heads(self, counts: Sequence[int]) -> Arrangement:
         """The same with many sequences, and so many heads."""
-        taken = axes_of_columns(self.form)
-        heads = next(many for many in counts if not taken & {many, many // 2})
+        rows = self.rows - (self.rows == _MANY_SEQUENCES)
+        return self._of(_MANY_SEQUENCES, _apart(counts, self.form), rows)
+
+    def _of(self, sequences: int, heads: int, rows: int) -> Arrangement:
+        """The same with so many heads and rows, and sequences where there are several."""
         return replace(
             self,
-            sequences=self.sequences if self.sequences == 1 else _MANY_SEQUENCES,
-            places=self.places if self.places == 1 else _MANY_SEQUENCES,
-            rows=self.rows - (self.rows == _MANY_SEQUENCES),
+            sequences=1 if self.sequences == 1 else sequences,
+            places=1 if self.places == 1 else sequences,
+            rows=rows,
             heads=heads,
             key_heads=heads if self.key_heads == self.heads else heads // 2,
         )
-
-    @property
-    def one_key_head(self) -> Arrangement:
-        """The same with one head of k for all of q, as in multi-query attention."""
-        return replace(self, key_heads=1)
-
-    @property
-    def single(self) -> Arrangement:
-        """The same with one row for each sequence, as in decoding."""
-        return replace(self, rows=1)
 
     @property
     def untried(self) -> list[str]:
@@ -174,8 +155,7 @@ def must_hold(arrangement: Arrangement, form: CallForm) -> bool:
 
 def arrangements(form: CallForm) -> Iterator[Arrangement]:
     """The calls with several sequences and heads that a function may take, the fullest first."""
-    taken = axes_of_columns(form)
-    rows, heads, fewer = next((own for own in SIZES if not taken & set(own)), SIZES[0])
+    rows, heads, fewer = sizes_apart(form)
     grouped = len(form.vectors) > 1 and not form.one_head_count
     of_keys = (fewer, heads) if grouped else (heads,)
     for own, sequences, places in _batches(form):
@@ -200,6 +180,17 @@ def _batches(form: CallForm) -> Iterator[tuple[CallForm, int, int]]:
             yield replace(form, axes=axes), 1, 1
 
 
-def axes_of_columns(form: CallForm) -> set[int]:
+def sizes_apart(form: CallForm) -> tuple[int, int, int]:
+    """Rows, heads, and heads of k, where none is the length of an axis of columns."""
+    taken = _lengths(form)
+    return next((own for own in SIZES if not taken & {*own}), SIZES[0])
+
+
+def _apart(counts: Sequence[int], form: CallForm) -> int:
+    """The first count that is no length of an axis of columns, nor its half."""
+    return next(many for many in counts if not _lengths(form) & {many, many // 2})
+
+
+def _lengths(form: CallForm) -> set[int]:
     """How long axes of columns may be: those of a head, of its pairs, and of half of these."""
     return {form.columns, form.columns // 2, form.columns // 4}

@@ -2,14 +2,14 @@
 
 Sequences are at positions of their own where a function can be told of them, and k has fewer heads
 than q where the call succeeds so. A call with more axes than a function was found with counts only
-where some of its sequences and heads come back right: else it is none that the function takes.
+where some of its sequences and heads come back right, or a rule gives them all: else the function
+does not take such calls.
 """
 
 from __future__ import annotations
 
-import itertools
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,22 +19,23 @@ from posenc_cli.calls.arrangements import (
     STARTS,
     Arrangement,
     arrangements,
-    axes_of_columns,
     must_hold,
     of_fewer_axes,
+    sizes_apart,
 )
 from posenc_cli.calls.patterns import PatternFault, PatternReport, PlannedCalls
 from posenc_cli.calls.payloads import Vectors
-from posenc_cli.calls.rows_of_batches import Misplaced, RowsOfBatch, misplaced_rows
+from posenc_cli.calls.places import BATCH_RULES, PartOfCall
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import range_texts
-from posenc_cli.records import replace
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from posenc_cli.calls.answers import Differs
+    from posenc_cli.calls.call_form import CallForm
     from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
 
@@ -46,50 +47,361 @@ is no multiple of a block, so that few heads have the vector of the one a block 
 _FEW_HEADS = 20
 """Below so many, each head is given vectors of its own."""
 
-_SAME_CELL = 1e-3
-"""Of values near 1: cells of one position agree to this in any format, the next one's do not."""
+_SAME_ENTRY = 1e-3
+"""Of values near 1: entries of one position agree to this in any format, the next one's do not."""
 
 _LISTED = 3
-"""Sequences or heads that are listed one by one."""
+"""Sequences, heads or rows that are listed one by one."""
 
-_TILED = "heads of k are repeated all in turn, though neighbouring heads of q share one"
-
-_ALONG_HEADS = (
-    "where there are as many heads as rows, positions are counted along heads: the axes are taken "
-    "for one another"
-)
-
-_ON_THROUGH = "rows are counted on through {}, as if they were one sequence"
+_BATCH = "several sequences or heads in one call"
 
 _UNSUPPORTED = "results differ from single calls: this axis order is not supported"
 
 _CONTEXT = 24
 """Positions from which on a context has room for sequences at different ones."""
 
+_MOST_VALUES = 1 << 24
+"""Of one batch: a grid of 4096 patches with heads of 128 values has 9 million of them."""
+
+_MOST_READ = 1 << 22
+"""Values at the positions that rows are looked for at: those of wider heads are not read."""
+
+
+class Guess(Record):
+    """What gives the heads that are wrong: vectors ``x`` at positions ``at``, or left as given.
+
+    Both follow from the result. ``whole`` says that it gives the right heads too, ``tells`` that
+    a function that does so takes the call, ``read`` that all rows were read, and no rule is known.
+    """
+
+    known: str
+    at: Callable[[PartOfCall], Integers] | None = None
+    x: Callable[[PartOfCall], NumberArray] = lambda part: part.x
+    cause: Cause = Cause.POSITION_OFFSET
+    whole: bool = False
+    tells: bool = False
+    read: bool = False
+
+
+class Together:
+    """One call with vectors (b, n, h, d) for each result, and what each head becomes alone.
+
+    ``positions`` (p, n) are those of the call, ``places`` those of each result where they differ.
+
+    Raises: InvalidInput where a call fails.
+    """
+
+    def __init__(
+        self,
+        function: ServedFunction,
+        form: CallForm,
+        positions: Integers,
+        given: Sequence[NumberArray],
+        differs: Differs,
+        *,
+        places: Sequence[Integers] = (),
+    ) -> None:
+        self._function, self._differs, self._own_positions = function, differs, len(positions) > 1
+        results = function.together(form, positions, [Vectors(x, x.shape[1]) for x in given])
+        self.parts: list[PartOfCall] = []
+        for which, (own, result) in enumerate(zip(given, results, strict=True)):
+            x, values = (part.swapaxes(1, 2) for part in (own, result.values))  # (b, h, n, d)
+            if values.shape[2] != x.shape[2]:
+                raise InvalidInput("what comes back has other shapes than q and k")
+            times = values.shape[1] // x.shape[1]
+            x = np.repeat(x, times, axis=1)
+            where = np.broadcast_to((*places, *[positions] * 2)[which][:, None], x.shape[:3])
+            every = np.ones(x.shape[:2], bool)
+            alone = self._alone(which, x[every], where[every]).reshape(x.shape)
+            wrong = self._differing(values[every], alone[every]).reshape(every.shape)
+            others = given[which - 1].shape[2]
+            self.parts.append(PartOfCall(which, where, x, values, alone, wrong, times, others))
+        self.wrong = [part for part in self.parts if part.wrong.any()]
+
+    @property
+    def some_right(self) -> bool:
+        """Whether any head of any sequence is as it is alone."""
+        return not all(part.wrong.all() for part in self.parts)
+
+    @property
+    def tells(self) -> bool:
+        """Whether the function surely takes such calls."""
+        return self.some_right or (self.guess is not None and self.guess.tells)
+
+    @property
+    def several_right(self) -> bool:
+        """Whether more than one head of q, or of what there is, is as it is alone."""
+        return int((~self.parts[0].wrong).all(axis=0).sum()) > 1
+
+    @property
+    def where(self) -> str:
+        """The heads and sequences that differ, for a reader."""
+        names = ("q", "k") if len(self.parts) > 1 else ("x",)
+        texts = {names[part.which]: _part_text(part.wrong) for part in self.wrong}
+        if len(texts) == len(names) and len({*texts.values()}) == 1:
+            return next(iter(texts.values()))
+        return " and ".join(f"{text} of {name}" for name, text in texts.items())
+
+    @cached_property
+    def guess(self) -> Guess | None:
+        """What gives all that is wrong; None where nothing known does, or nothing is wrong."""
+        if not self.wrong:
+            return None
+        return next(filter(self._holds, self._guesses()), None) or self._elsewhere()
+
+    def fault(self, text: str) -> PatternFault | None:
+        """What is wrong with the call, which the text names; None where nothing is."""
+        if not self.wrong:
+            return None
+        called = f"called with {text} it"
+        other = f"{called} gives other values for {self.where} than alone"
+        if self.guess is None:
+            return PatternFault(other)
+        if self.guess.at is None and not self.guess.read:
+            other = f"{called} leaves {self.where} as given"
+        else:
+            other = f"{other}; all rows are reproduced so"
+        return PatternFault(other, self.guess.known, self.guess.cause)
+
+    def sources(self, part: PartOfCall) -> Integers | None:
+        """Which head came back as each (h,); None where heads do not change places."""
+        values, alone = (
+            x.swapaxes(0, 1).reshape(x.shape[1], -1) for x in (part.values, part.alone)
+        )
+        nearest = (np.square(alone).sum(axis=1) - 2 * values @ alone.T).argmin(axis=1)
+        changed = part.times == 1 and np.unique(nearest).size == nearest.size
+        return nearest if changed and not self._differs(values, alone[nearest]) else None
+
+    def read(self, part: PartOfCall) -> Integers | None:
+        """The position near its own that each row is rotated at; None where one is at none."""
+        near = np.arange(int(part.places.max()) + part.x.shape[1] + max(STARTS) + 1)
+        rows, came = (x.reshape(-1, x.shape[3]) for x in (part.x, part.values))
+        if rows.size * near.size > _MOST_READ:
+            return None
+        x, places = np.repeat(rows[:, None], near.size, axis=1), np.tile(near, (len(rows), 1))
+        try:
+            alone = self._alone(part.which, x, places)  # (k, near, d)
+        except InvalidInput:  # of a function that has a last position
+            self._function.revive()
+            return None
+        read = np.abs(alone - came[:, None]).max(axis=2).argmin(axis=1)
+        if self._differs(came, alone[np.arange(len(read)), read]):
+            return None
+        return np.asarray(near[read].reshape(part.places.shape))
+
+    def _alone(self, which: int, x: NumberArray, places: Integers) -> NumberArray:
+        """What vectors (k, n, d) become at positions (k, n), each n by itself, and equal ones once.
+
+        Raises: InvalidInput.
+        """
+        keys = [own.tobytes() + at.tobytes() for own, at in zip(x, places, strict=True)]
+        index = list({key: place for place, key in enumerate(keys)}.values())
+        blocks = list(zip(x[index], places[index], strict=True))
+        if self._function.form.any_rows:
+            blocks = [(x[index].reshape(-1, x.shape[2]), places[index].reshape(-1))]
+        values = np.concatenate([self._function.values(*block, which) for block in blocks])
+        order = {keys[place]: number for number, place in enumerate(index)}
+        made: NumberArray = values.reshape(-1, *x.shape[1:])[[order[key] for key in keys]]
+        return made
+
+    def _differing(self, values: NumberArray, wanted: NumberArray) -> Flags:
+        """Which of some rows (k, n, d) differ. Shape: (k,)."""
+        return np.array([self._differs(*pair) for pair in zip(values, wanted, strict=True)])
+
+    def _holds(self, guess: Guess) -> bool:
+        """Whether what is wrong comes from a guess: one head is looked at before all."""
+        for part in self.wrong:
+            x = np.broadcast_to(guess.x(part), part.x.shape)
+            for some in (np.argwhere(part.wrong)[:1], np.argwhere(part.wrong | guess.whole)):
+                index = tuple(some.T)
+                wanted = x[index]
+                try:
+                    if guess.at is not None:
+                        places = np.broadcast_to(guess.at(part), part.places.shape)
+                        wanted = self._alone(part.which, wanted, places[index])
+                except InvalidInput:  # of a function that has a last position
+                    self._function.revive()
+                    return False
+                if self._differing(part.values[index], wanted).any():
+                    return False
+        return True
+
+    def _guesses(self) -> Iterator[Guess]:
+        """What may give the heads that are wrong, the plainest first."""
+        where, several = self.where, len(self.parts[0].x) > 1
+        one = where.startswith(("sequence ", "head "))
+        still = "nothing rotates" if where == "all heads" else f"{where} do{'es' * one} not rotate"
+        still += f" in calls with several {'sequences' if several else 'heads'}"
+        yield Guess(still, cause=Cause.NO_ROTATION, tells=several)
+        yield from self._other_vectors("comes" if one else "come", "does" if one else "do")
+        right = ~np.concatenate([part.wrong for part in self.parts], axis=1).any(axis=1)
+        for other in np.flatnonzero(right) if self._own_positions else ():
+            at = f"turned at the positions of sequence {other + 1}"
+            known = f"{where} {'are' if 'sequences' in where else 'is'} {at}"
+            yield Guess(known, partial(_at_sequence, int(other)))
+        names = ("q", "k") if len(self.parts) > 1 else ("x", "x")
+        own = " and ".join(names[part.which] for part in self.wrong)
+        for rule in BATCH_RULES:
+            tells = several and (rule.tells or (self._own_positions and not rule.by_head))
+            known = rule.text.format(own=own, other=names[1 - self.wrong[0].which])
+            yield Guess(known, rule.at, cause=rule.cause, whole=True, tells=tells)
+
+    def _other_vectors(self, come: str, do: str) -> Iterator[Guess]:
+        """That what is wrong has the vectors of other heads or sequences."""
+        if self.parts[-1].times > 1:
+            known = "heads of k are repeated all in turn, though neighbouring heads of q share one"
+            yield Guess(known, own_places, lambda part: part.in_turn, Cause.LAYOUT)
+        sources = {part.which: self.sources(part) for part in self.wrong}
+        names = ("of q ", "of k ") if len(self.parts) > 1 else ("",)
+        texts = [
+            names[which] + exchanged_text(own) for which, own in sources.items() if own is not None
+        ]
+        if len(texts) == len(sources):
+            known = f"heads change places: {'; '.join(texts)}"
+            yield Guess(
+                known,
+                own_places,
+                lambda part: part.x[:, sources[part.which]],
+                Cause.LAYOUT,
+                tells=True,
+            )
+        for noun, axis in (("sequence", 0), ("head", 1)):
+            count = min(part.x.shape[axis] for part in self.parts)
+            for other in (0, count - 1) if count > 1 else ():
+                # A copy of what is wrong itself shows nothing.
+                if not any(part.wrong.take(other, axis=axis).any() for part in self.parts):
+                    known = f"{self.where} {come} out as the vectors of {noun} {other + 1} {do}"
+                    copied = partial(_copied, axis, other)
+                    yield Guess(known, own_places, copied, Cause.LAYOUT)
+
+    def _elsewhere(self) -> Guess | None:
+        """That rows are rotated at other positions, by no rule that is known."""
+        moved = [(part, self.read(part)) for part in self.wrong]
+        offs = [read - part.places for part, read in moved if read is not None]
+        if len(offs) < len(moved):
+            return None
+        several = len(self.parts[0].x) > 1
+        by_sequence = [np.concatenate(own, axis=None) for own in zip(*offs, strict=True)]
+        if len(offs) == len(self.parts) and not any(np.ptp(own) for own in by_sequence):
+            known = self._shifts_text([int(own[0]) for own in by_sequence])
+            return Guess(known, tells=several, read=True)
+        alike = not any((off != off[:, :1]).any() for off in offs)
+        known = f"rows are turned at other positions than theirs: {_listed(moved[0][0], offs[0])}"
+        return Guess(known, tells=alike and several and self._own_positions, read=True)
+
+    def _shifts_text(self, shifts: Sequence[int]) -> str:
+        """By how much the positions of each sequence are off, for a reader."""
+        off = {number: shift for number, shift in enumerate(shifts, 1) if shift}
+        of_batch = "sequences of a batch are turned at other positions than"
+        if not self._own_positions and len(off) > 1 and len({*off.values()}) == 1:
+            return f"{of_batch} alone: by {shifts[0]:+d}"
+        starts = self.parts[0].places[:, 0, 0]
+        if all(starts[number - 1] == -shift for number, shift in off.items()):
+            return "each sequence of a batch starts at position 0, whatever its positions"
+        texts = [f"sequence {number} by {shift:+d}" for number, shift in off.items()]
+        return f"{of_batch} theirs: {', '.join(texts)}"
+
+
+def own_places(part: PartOfCall) -> Integers:
+    """The positions that rows should be rotated at."""
+    return part.places
+
+
+def _at_sequence(other: int, part: PartOfCall) -> Integers:
+    return np.asarray(part.places[other])
+
+
+def _copied(axis: int, other: int, part: PartOfCall) -> NumberArray:
+    return part.x.take([other], axis=axis)
+
+
+def exchanged_text(sources: Integers) -> str:
+    """Which heads come back in whose places, for a reader."""
+    moved = [(source, head) for head, source in enumerate(sources.tolist()) if source != head]
+    shown = ", ".join(f"head {source + 1} as {head + 1}" for source, head in moved[:_LISTED])
+    return shown + ", …" * (len(moved) > _LISTED)
+
+
+def _listed(part: PartOfCall, off: Integers) -> str:
+    """Rows that are rotated elsewhere, for a reader."""
+    moved = [(s, n, h) for s, h, n in np.argwhere(off)]
+    texts = [
+        f"{part.places[s, h, n]} of head {h + 1}{f' of sequence {s + 1}' * (len(off) > 1)} as "
+        f"{part.places[s, h, n] + off[s, h, n]}"
+        for s, n, h in sorted(moved)[:_LISTED]
+    ]
+    return ", ".join(texts + ["…"] * (len(moved) > _LISTED))
+
+
+def _part_text(wrong: Flags) -> str:
+    """Which of sequences and heads are meant. Shape: (sequences, heads)."""
+    sequences, heads = (np.asarray(wrong.any(axis=axis)) for axis in (1, 0))
+    if not np.array_equal(wrong, np.outer(sequences, heads)):
+        return f"{int(wrong.sum())} of {wrong.size} heads of all sequences"
+    if sequences.all() and heads.all():
+        return "all heads"
+    of_heads, of_sequences = _numbers_text("head", heads), _numbers_text("sequence", sequences)
+    if sequences.all():
+        return of_heads
+    return of_sequences if heads.all() else f"{of_heads} of {of_sequences}"
+
+
+def _numbers_text(noun: str, some: Flags) -> str:
+    """The numbers, from 1 on, of those meant; long runs as their ends."""
+    numbers = (np.flatnonzero(some) + 1).tolist()
+    texts = [*map(str, numbers)] if len(numbers) <= _LISTED else range_texts(numbers)
+    return f"{noun}{'s' * (len(numbers) > 1)} {', '.join(texts)}"
+
 
 def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> PatternReport:
-    """Call a function that turns vectors with several sequences and heads.
+    """Call a function that rotates vectors with several sequences and heads.
 
     ``context`` is how many positions it may be asked for.
     """
-    text, failed = "several sequences or heads in one call", list[tuple[Arrangement, str]]()
-    if function.follows_length or context < _CONTEXT:
-        return PatternReport((), (), (text,))
-    for arrangement in arrangements(function.form):
+    grid = function.form.has("grid")  # whose calls have all of its rows
+    calls, failed = PlannedCalls(function), list[tuple[Arrangement, str]]()
+    if not grid and (function.follows_length or context < _CONTEXT):
+        return PatternReport((), (), (_BATCH,))
+    for own in arrangements(function.form):
+        arrangement = replace(own, rows=context) if grid else own
+        if arrangement.values > _MOST_VALUES:
+            calls.skip(_BATCH, f"the grid has {context} rows")
+            return calls.report()
         try:
-            blocks = _Blocks(function, arrangement, differs)
+            together = called_together(function, arrangement, differs)
         except InvalidInput as error:
             function.revive()
             failed.append((arrangement, function.reason(error)))
             continue
-        if blocks.tells or must_hold(arrangement, function.form):
-            untried = [_with_reason(text, failed) for text in arrangement.untried]
-            if blocks.faults:
-                return PatternReport((arrangement.text,), blocks.faults, tuple(untried))
-            report = _larger_report(function, arrangement, differs)
-            return replace(report, untried=(*untried, *report.untried))
+        if together.tells or must_hold(arrangement, function.form):
+            calls.tried.append(arrangement.text)
+            calls.untried += [_with_reason(text, failed) for text in arrangement.untried]
+            fault = together.fault(arrangement.text)
+            if fault is None and not grid:
+                fault = _other_sizes_fault(calls, function, arrangement, differs)
+            return calls.report(fault)
         failed.append((arrangement, _UNSUPPORTED))
-    return PatternReport((), (), (_with_reason(text, failed),))
+    return PatternReport((), (), (_with_reason(_BATCH, failed),))
+
+
+def called_together(
+    function: ServedFunction, arrangement: Arrangement, differs: Differs
+) -> Together:
+    """The call of an arrangement, with vectors drawn at random.
+
+    Raises: InvalidInput where a call fails.
+    """
+    form, rows = arrangement.form, arrangement.rows
+    starts = STARTS[: arrangement.places]
+    if form.from_zero or form.has("grid"):
+        starts = (0,)
+    generator = np.random.default_rng(11)
+    given: list[NumberArray] = []
+    for heads in (arrangement.heads, arrangement.key_heads)[: len(form.vectors)]:
+        drawn = np.arange(heads) if heads < _FEW_HEADS else np.resize(_DRAWN_HEADS, heads)
+        shape = arrangement.sequences, rows, 1 + int(drawn.max()), form.columns
+        given.append(generator.standard_normal(shape).astype(np.float32)[:, :, drawn])
+    return Together(function, form, np.add.outer(starts, np.arange(rows)), given, differs)
 
 
 def _with_reason(untried: str, failed: Sequence[tuple[Arrangement, str]]) -> str:
@@ -98,59 +410,97 @@ def _with_reason(untried: str, failed: Sequence[tuple[Arrangement, str]]) -> str
     return f"{untried} ({why})" if why else untried
 
 
+def _other_sizes_fault(
+    calls: PlannedCalls, function: ServedFunction, arrangement: Arrangement, differs: Differs
+) -> PatternFault | None:
+    """What is wrong in batches of other sizes, where one came out right."""
+    others = [*arrangement.others, *of_fewer_axes(arrangement.form)]
+    for other in others:
+        together = calls.attempt(other.text, partial(called_together, function, other, differs))
+        if together is None:
+            if other == arrangement.largest:
+                # Some code is for a known number of heads, in blocks of fewer.
+                others.append(arrangement.larger)
+        elif other.apart and not together.some_right:
+            calls.skip(calls.tried.pop(), _UNSUPPORTED)
+        elif other.key_heads == 1 < arrangement.key_heads == arrangement.heads and together.wrong:
+            calls.skip(calls.tried.pop(), "it is for as many heads of k as of q")
+        elif together.wrong:
+            return together.fault(other.text)
+    return None
+
+
 def try_rows_of_heads(function: ServedFunction, differs: Differs, *, context: int) -> PatternReport:
     """Call a function of positions, q and k, in this order, with all heads of a row side by side.
 
-    So vLLM calls its own. Where one head alone comes out right it may be that it turns the first
-    columns of any row, and is not for these.
+    So vLLM calls its own. Where one head alone comes out right it may be that it rotates the first
+    dimensions of any row, and is not for these.
     """
     form = function.form
     roles = [argument.role for argument in form.arguments[:2]]
     if roles != ["positions", "q"] or context < _CONTEXT or function.follows_length:
         return PatternReport((), ())
     own = replace(form, axes="nf", position_axes=form.position_axes.replace("b", ""))
-    taken = axes_of_columns(own)
-    rows, heads, fewer = next((size for size in SIZES if not taken & set(size)), SIZES[0])
+    rows, heads, fewer = sizes_apart(own)
     key_heads = heads if form.one_head_count else fewer
     arrangement = Arrangement(own, SEQUENCES, SEQUENCES, rows, heads, key_heads)
-    text = f"{arrangement.text} side by side in rows"
-    calls = PlannedCalls(function)
-    blocks = calls.attempt(text, partial(_Blocks, function, arrangement, differs))
-    if blocks is None:
+    text, calls = f"{arrangement.text} side by side in rows", PlannedCalls(function)
+    together = calls.attempt(text, partial(called_together, function, arrangement, differs))
+    if together is None:
         return calls.report()
-    if blocks.faults and not blocks.several_right:
-        return PatternReport((), (), (f"{text}, which it does not take",))
-    return PatternReport((text,), blocks.faults)
+    if not together.wrong or together.several_right:
+        return calls.report(together.fault(arrangement.text))
+    return PatternReport((), (), (f"{text}, which it does not take",))
 
 
-def _larger_report(
-    function: ServedFunction, arrangement: Arrangement, differs: Differs
+_KEYS, _QUERIES, _FIRST = 7, 3, 9
+"""Rows of k and of q, which no broadcasting makes alike, and the first position of k."""
+
+
+def try_shorter_queries(
+    function: ServedFunction, differs: Differs, *, context: int
 ) -> PatternReport:
-    """The report where a batch came out right: also of ones of other sizes."""
-    calls = PlannedCalls(function)
-    calls.tried.append(arrangement.text)
-    others = arrangement.others
-    while others:
-        other = others.pop(0)
-        blocks = calls.attempt(other.text, partial(_Blocks, function, other, differs))
-        if blocks is None:
-            # Some code is for a known number of heads, in blocks of fewer.
-            others[:0] = [arrangement.larger] * (other == arrangement.largest)
-        elif not blocks.faults:
-            continue
-        elif other.key_heads == 1 and arrangement.key_heads == arrangement.heads:
-            calls.skip(calls.tried.pop(), "it is for as many heads of k as of q")
-        else:
-            return calls.report(*blocks.faults)
-    for other in of_fewer_axes(arrangement.form):
-        blocks = calls.attempt(other.text, partial(_Blocks, function, other, differs))
-        if blocks is None:
-            continue
-        if not blocks.some_right:
-            calls.skip(calls.tried.pop(), _UNSUPPORTED)
-        elif blocks.faults:
-            return calls.report(*blocks.faults)
-    return calls.report()
+    """Call a function of q and k with the last rows of q alone, as in decoding with a cache.
+
+    Most functions refuse such a call, and none is wrong for it. What takes it must rotate q as the
+    last rows. One that counts the rows of tables from their first may be right, for who calls it
+    chooses them: that is said.
+    """
+    form = function.form
+    roles = [form.arguments[place].role for place in form.vectors]
+    if sorted(roles) != ["k", "q"] or function.follows_length or context < _CONTEXT:
+        return PatternReport((), ())
+    positions = (0 if form.from_zero else _FIRST) + np.arange(_KEYS)[None]
+    places = [positions[:, -_QUERIES:] if role == "q" else positions for role in roles]
+    generator, calls = np.random.default_rng(17), PlannedCalls(function)
+    given = [
+        generator.standard_normal((1, own.size, 1, form.columns), np.float32) for own in places
+    ]
+    text, name = f"{_QUERIES} rows of q with {_KEYS} of k", "q shorter than k"
+    call = partial(Together, function, form, positions, given, differs, places=places)
+    together = calls.attempt(text, call)
+    if together is None:
+        untried = tuple(one.replace(text, name, 1) for one in calls.untried)
+        return PatternReport((), (), untried)
+    if not together.wrong:
+        return calls.report()
+    part = together.parts[roles.index("q")]
+    if together.wrong != [part]:
+        return PatternReport((), (), (f"{name} (k comes out otherwise than alone)",))
+    read = together.read(part)
+    off = {0} if read is None else {*(read - part.places).ravel().tolist()}
+    shift = off.pop() if len(off) == 1 else 0
+    if not shift or (shift == _QUERIES - _KEYS and not form.has("positions")):
+        how = "as the first rows of k" if shift else "otherwise than alone"
+        return PatternReport((), (), (f"{name} (q comes out {how})",))
+    first, last = places[0].max() + 1 - _QUERIES, places[0].max()
+    fault = PatternFault(
+        f"called with {text} it turns q, which is of positions {first} to {last}, "
+        f"as at {first + shift} to {last + shift}; all rows are reproduced so",
+        f"{name}, as in decoding with a cache, is turned {abs(shift)} position"
+        f"{'s' * (abs(shift) > 1)} {'before' if shift < 0 else 'after'} its own, the last of k",
+    )
+    return PatternReport((), (fault,))
 
 
 def try_table_batches(function: ServedFunction, *, context: int) -> PatternReport:
@@ -181,7 +531,7 @@ def try_table_batches(function: ServedFunction, *, context: int) -> PatternRepor
 def _table_fault(
     together: Sequence[NumberArray], alone: Sequence[Sequence[NumberArray]]
 ) -> PatternFault | None:
-    """What the tables of several sequences are otherwise than those of each."""
+    """How the tables of several sequences differ from those of each."""
     called = f"called with the positions of {SEQUENCES} sequences it"
     if _same(together, alone[0]):
         return PatternFault(f"{called} returns the tables of sequence 1 alone")
@@ -199,367 +549,6 @@ def _table_fault(
 def _same(some: Sequence[NumberArray], others: Sequence[NumberArray]) -> bool:
     """Whether tables are the same ones."""
     return len(some) == len(others) and all(
-        one.shape == other.shape and np.allclose(one, other, rtol=0, atol=_SAME_CELL)
+        one.shape == other.shape and np.allclose(one, other, rtol=0, atol=_SAME_ENTRY)
         for one, other in zip(some, others, strict=True)
     )
-
-
-class _Blocks:
-    """What becomes of each head of each sequence, together with the others and alone.
-
-    Raises: InvalidInput where a call fails.
-    """
-
-    def __init__(
-        self, function: ServedFunction, arrangement: Arrangement, differs: Differs
-    ) -> None:
-        self._function, self._arrangement, self._differs = function, arrangement, differs
-        form, rows = arrangement.form, arrangement.rows
-        starts = [0] if form.from_zero else STARTS[: arrangement.places]
-        positions = np.add.outer(starts, np.arange(rows))
-        self._positions = np.broadcast_to(positions, (arrangement.sequences, rows))
-        generator = np.random.default_rng(11)
-        self._given = []
-        for heads in (arrangement.heads, arrangement.key_heads)[: len(form.vectors)]:
-            drawn = _drawn_of(heads)
-            shape = arrangement.sequences, rows, 1 + int(drawn.max()), form.columns
-            given = generator.standard_normal(shape).astype(np.float32)
-            self._given.append(given[:, :, drawn])
-        vectors = [Vectors(given, rows) for given in self._given]
-        self._together = [each.values for each in function.together(form, positions, vectors)]
-        self._alone = [
-            self._values(given, self._positions, which) for which, given in enumerate(self._given)
-        ]
-        self._wrong = [
-            self._different(*pair) for pair in zip(self._together, self._alone, strict=True)
-        ]
-
-    @property
-    def some_right(self) -> bool:
-        """Whether any head of any sequence is as it is alone."""
-        return not all(wrong.all() for wrong in self._wrong)
-
-    @property
-    def tells(self) -> bool:
-        """Whether the function surely takes such calls.
-
-        Some heads come back as alone, in the places of others, or turned at other positions; or
-        all of several sequences as they were given.
-        """
-        if self.some_right or self.exchanged:
-            return True
-        if self._arrangement.sequences == 1:
-            return False
-        if self._holds(self._given) or self._counted_on or self._shifted:
-            return True
-        # Who takes axes for others mixes heads, or finds the rows of several in one.
-        own_positions = self._arrangement.places > 1
-        return own_positions and self._misplaced is not None and self._misplaced.alike
-
-    @property
-    def several_right(self) -> bool:
-        """Whether more than one head of q, or of what there is, is as it is alone."""
-        return int((~self._wrong[0]).all(axis=0).sum()) > 1
-
-    def _values(self, given: NumberArray, positions: Integers, which: int) -> NumberArray:
-        """What each head of each sequence becomes alone, at these positions."""
-        drawn = _drawn_of(given.shape[2])
-        _, firsts = np.unique(drawn, return_index=True)
-        values = np.empty((*given.shape[:2], firsts.size, given.shape[3]))
-        for sequence, (place, head) in itertools.product(range(len(given)), enumerate(firsts)):
-            values[sequence, :, place] = self._function.values(
-                given[sequence, :, head], positions[sequence], which
-            )
-        return values[:, :, drawn]
-
-    def _different(self, values: NumberArray, wanted: NumberArray) -> Flags:
-        """Which heads of which sequences differ. Shape: (sequences, heads).
-
-        Fewer heads are wanted each so often that they are as many.
-        """
-        wanted = np.repeat(wanted, values.shape[2] // wanted.shape[2], axis=2)
-        different = np.empty((values.shape[0], values.shape[2]), bool)
-        for sequence, head in np.ndindex(different.shape):
-            block = sequence, slice(None), head
-            different[sequence, head] = self._differs(values[block], wanted[block])
-        return different
-
-    @cached_property
-    def faults(self) -> tuple[PatternFault, ...]:
-        """What becomes of heads or sequences otherwise than alone."""
-        if not any(wrong.any() for wrong in self._wrong):
-            return ()
-        where, called = self._where, f"called with {self._arrangement.text} it"
-        text = f"{called} gives other values for {where} than alone"
-        if self._holds(self._given):
-            do = "does" if self._is_one else "do"
-            several = "sequences" if self._arrangement.sequences > 1 else "heads"
-            still = f"{where} {do} not rotate in calls with several {several}"
-            if where == "all heads":
-                still = f"nothing rotates in calls with several {several}"
-            return (PatternFault(f"{called} leaves {where} as given", still, Cause.NO_ROTATION),)
-        reproduced = f"{text}; all rows are reproduced so"
-        if self._reordered:
-            cause = Cause.AXIS if self._reordered == _ALONG_HEADS else Cause.LAYOUT
-            return (PatternFault(reproduced, self._reordered, cause),)
-        for other in self._right if self._arrangement.places > 1 else ():
-            there = np.broadcast_to(self._positions[other], self._positions.shape)
-            at_other = [
-                self._values(given, there, which) for which, given in enumerate(self._given)
-            ]
-            if self._holds(at_other):
-                are = "are" if "sequences" in where else "is"
-                moved = f"{where} {are} turned at the positions of sequence {other + 1}"
-                return (PatternFault(reproduced, moved),)
-        return (PatternFault(reproduced if self._elsewhere else text, self._elsewhere),)
-
-    @cached_property
-    def _elsewhere(self) -> str:
-        """At which other positions rows are turned; empty where no positions explain them."""
-        if self._counted_on:
-            return self._counted_on
-        moved = self._misplaced
-        if moved is not None and moved.by_rule:
-            return moved.text
-        return self._shifted or ("" if moved is None else moved.text)
-
-    @cached_property
-    def _misplaced(self) -> Misplaced | None:
-        """How rows come by the positions of others; None where they do not."""
-        heads = [given.shape[2] for given in self._given]
-        results = [
-            RowsOfBatch(
-                self._function,
-                which,
-                self._positions,
-                given,
-                together[:, :, :: together.shape[2] // given.shape[2]],
-                heads[0],
-                heads[-1],
-            )
-            for which, (given, together) in enumerate(zip(self._given, self._together, strict=True))
-        ]
-        return misplaced_rows(results, self._differs)
-
-    @cached_property
-    def _counted_on(self) -> str:
-        """How rows are counted on from one sequence or head to the next; empty where they are not.
-
-        Flattened, the positions of several are those of one long sequence.
-        """
-        rows, heads = self._arrangement.rows, self._arrangement.heads
-        for text, first, of_sequence, of_head, of_row in (
-            (_ON_THROUGH.format("the sequences of a batch"), False, rows, 0, 1),
-            (f"{_ON_THROUGH.format('the sequences of a batch')}, from the first", True, rows, 0, 1),
-            (_ON_THROUGH.format("the heads"), False, 0, rows, 1),
-            (_ON_THROUGH.format("all heads and sequences"), False, heads * rows, rows, 1),
-            (_ON_THROUGH.format("the heads of all rows"), False, heads * rows, 1, heads),
-        ):
-            starts = self._positions[:1, :1] if first else self._positions[:, :1]
-            counted = starts + of_row * np.arange(rows) + of_sequence * self._numbers[:, None]
-            if (self._arrangement.sequences > 1 or of_head) and self._is_counted(counted, of_head):
-                return text
-        sequences = self._arrangement.sequences
-        if sequences > 1 and self._is_counted(self._positions * sequences, 0):
-            return "positions are multiplied by the number of sequences"
-        return ""
-
-    @property
-    def _numbers(self) -> Integers:
-        """The numbers of the sequences, from 0 on."""
-        return np.arange(self._arrangement.sequences)
-
-    def _is_counted(self, positions: Integers, of_head: int) -> bool:
-        """Whether heads, each so many positions after the one before, are at such positions.
-
-        ``positions`` (sequences, rows) are those of the first head.
-        """
-        return all(
-            self._is_at(sequence, positions[sequence], of_head)
-            for sequence in range(len(positions))
-        )
-
-    def _is_at(self, sequence: int, positions: Integers, of_head: int = 0) -> bool:
-        """Whether all heads of a sequence are those at positions (rows,), each so many after."""
-        for which, (together, given) in enumerate(zip(self._together, self._given, strict=True)):
-            times = together.shape[2] // given.shape[2]
-            for head in range(given.shape[2]):
-                there = positions + of_head * head
-                try:
-                    alone = self._function.values(given[sequence, :, head], there, which)
-                except InvalidInput:  # of a function that has a last position
-                    self._function.revive()
-                    return False
-                if self._differs(together[sequence, :, head * times], alone):
-                    return False
-        return True
-
-    @cached_property
-    def _shifted(self) -> str:
-        """By how much the positions of wrong sequences are off; empty where no number explains."""
-        shifts = {}
-        for sequence in np.flatnonzero(np.concatenate(self._wrong, axis=1).any(axis=1)):
-            near = range(-int(self._positions[sequence, 0]), max(STARTS) + 1)
-            found = [shift for shift in near if self._is_shifted(int(sequence), shift)]
-            if len(found) != 1 or found == [0]:
-                return ""
-            shifts[int(sequence)] = found[0]
-        off = {*shifts.values()}
-        if self._arrangement.places == 1 and len(off) == 1 and len(shifts) > 1:
-            return (
-                f"sequences of a batch are turned at other positions than alone: by {off.pop():+d}"
-            )
-        if all(self._positions[sequence, 0] == -shift for sequence, shift in shifts.items()):
-            return "each sequence of a batch starts at position 0, whatever its positions"
-        texts = [f"sequence {sequence + 1} by {shift:+d}" for sequence, shift in shifts.items()]
-        return f"sequences of a batch are turned at other positions than theirs: {', '.join(texts)}"
-
-    def _is_shifted(self, sequence: int, shift: int) -> bool:
-        """Whether all heads of a sequence are those at positions that are off by so much."""
-        return self._is_at(sequence, self._positions[sequence] + shift)
-
-    @cached_property
-    def _reordered(self) -> str:
-        """How heads are taken for other heads, or for rows; empty where they are not."""
-        if self._tiled:
-            return _TILED
-        if self.exchanged:
-            return f"heads change places: {self.exchanged}"
-        square = self._arrangement.is_square
-        if square and self._holds(self._along_heads()):
-            return _ALONG_HEADS
-        return self._copied
-
-    @property
-    def _copied(self) -> str:
-        """Of the first or last sequence, or head, if others have its vectors; else empty."""
-        for noun, axis in (("sequence", 0), ("head", 2)):
-            count = min(given.shape[axis] for given in self._given)
-            for other in (0, count - 1) if count > 1 else ():
-                if any(wrong.take(other, axis=axis // 2).any() for wrong in self._wrong):
-                    continue  # a copy of what is wrong itself shows nothing
-                copies = [
-                    np.broadcast_to(given.take([other], axis=axis), given.shape)
-                    for given in self._given
-                ]
-                values = [
-                    self._values(given, self._positions, which)
-                    for which, given in enumerate(copies)
-                ]
-                if self._holds(values):
-                    come, do = ("comes", "does") if self._is_one else ("come", "do")
-                    return f"{self._where} {come} out as the vectors of {noun} {other + 1} {do}"
-        return ""
-
-    @property
-    def _tiled(self) -> bool:
-        """Whether all heads of k come back, one after the other, where each should again and again.
-
-        A group of neighbouring heads of q shares one head of k.
-        """
-        if self._wrong[0].any() or self._together[-1].shape == self._alone[-1].shape:
-            return False
-        times = self._together[-1].shape[2] // self._alone[-1].shape[2]
-        in_turn = np.tile(self._alone[-1], (1, 1, times, 1))
-        return not self._different(self._together[-1], in_turn).any()
-
-    @cached_property
-    def exchanged(self) -> str:
-        """Which heads come back in whose places, in all sequences; empty where others do."""
-        texts = []
-        for name, together, own, wrong in zip(
-            ("q", "k"), self._together, self._alone, self._wrong, strict=False
-        ):
-            if together.shape != own.shape:
-                return ""
-            heads = np.arange(own.shape[2])
-            sources = [self._source(together[:, :, [head]], own) for head in heads]
-            if not wrong.any():
-                continue
-            if sorted(source for source in sources if source is not None) != heads.tolist():
-                return ""
-            moved = [(source, head) for head, source in enumerate(sources) if source != head]
-            shown = ", ".join(f"head {a} as {b}" for a, b in np.array(moved[:_LISTED]) + 1)
-            more = ", …" if len(moved) > _LISTED else ""
-            texts.append(f"{f'of {name} ' if len(self._wrong) > 1 else ''}{shown}{more}")
-        return "; ".join(texts)
-
-    def _source(self, head: NumberArray, own: NumberArray) -> int | None:
-        """The head that came back as this one, (sequences, rows, 1, columns), None where none."""
-        for source in range(own.shape[2]):
-            if not self._different(head, own[:, :, [source]]).any():
-                return source
-        return None
-
-    def _holds(self, values: list[NumberArray]) -> bool:
-        """Whether what differs is these values."""
-        return not any(
-            (self._different(together, own) & wrong).any()
-            for together, own, wrong in zip(self._together, values, self._wrong, strict=True)
-        )
-
-    def _along_heads(self) -> list[NumberArray]:
-        """What heads become where each head is at the position of a row, and all its rows are."""
-        results = []
-        for which, given in enumerate(self._given):
-            values = np.empty(given.shape)
-            for sequence, head in itertools.product(range(len(given)), range(given.shape[2])):
-                here = np.full(given.shape[1], self._positions[sequence, head])
-                own = given[sequence, :, head]
-                values[sequence, :, head] = self._function.values(own, here, which)
-            results.append(values)
-        return results
-
-    @property
-    def _right(self) -> list[int]:
-        """The sequences all heads of which are right."""
-        wrong = np.concatenate(self._wrong, axis=1).any(axis=1)
-        return [int(sequence) for sequence in np.flatnonzero(~wrong)]
-
-    @property
-    def _is_one(self) -> bool:
-        """Whether a single head or sequence differs."""
-        return self._where.startswith(("sequence ", "head "))
-
-    @property
-    def _where(self) -> str:
-        """The heads and sequences that differ, for a reader."""
-        names = ("q", "k") if len(self._wrong) > 1 else ("x",)
-        parts = {
-            name: _part_text(wrong)
-            for name, wrong in zip(names, self._wrong, strict=True)
-            if wrong.any()
-        }
-        alike = len(parts) == len(names) and len({*parts.values()}) == 1
-        if alike:
-            return next(iter(parts.values()))
-        return " and ".join(f"{text} of {name}" for name, text in parts.items())
-
-
-def _drawn_of(heads: int) -> Integers:
-    """The number of the vectors that each of so many heads is given; of few, each has its own."""
-    if heads < _FEW_HEADS:
-        return np.arange(heads)
-    return np.resize(_DRAWN_HEADS, heads)
-
-
-def _part_text(wrong: Flags) -> str:
-    """Which of sequences and heads are meant. Shape: (sequences, heads)."""
-    sequences, heads = wrong.any(axis=1), wrong.any(axis=0)
-    if not np.array_equal(wrong, np.outer(sequences, heads)):
-        return f"{int(wrong.sum())} of {wrong.size} heads of all sequences"
-    if sequences.all() and heads.all():
-        return "all heads"
-    of_heads = _numbers_text("head", heads)
-    if sequences.all():
-        return of_heads
-    of_sequences = _numbers_text("sequence", sequences)
-    return of_sequences if heads.all() else f"{of_heads} of {of_sequences}"
-
-
-def _numbers_text(noun: str, some: Any) -> str:
-    """The numbers, from 1 on, of those meant; long runs as their ends."""
-    numbers = (np.flatnonzero(some) + 1).tolist()
-    short = len(numbers) <= _LISTED
-    texts = [str(number) for number in numbers] if short else range_texts(numbers)
-    return f"{noun}{'s' * (len(numbers) > 1)} {', '.join(texts)}"

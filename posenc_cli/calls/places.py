@@ -12,7 +12,162 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from posenc_cli.numerics.arrays import Integers, NumberArray, Reals
+    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, Reals
+
+
+class PartOfCall(Record):
+    """One result of a call of several sequences and heads, and what each head becomes alone.
+
+    ``x``, ``values`` and ``alone`` are (b, h, n, d), ``places`` (b, h, n) the positions of rows,
+    ``wrong`` (b, h) which heads differ. Each head of x comes back ``times`` times, and the other
+    result has ``others`` heads.
+    """
+
+    which: int
+    places: Integers
+    x: NumberArray
+    values: NumberArray
+    alone: NumberArray
+    wrong: Flags
+    times: int
+    others: int
+
+    @property
+    def heads(self) -> int:
+        """How many heads come back."""
+        return int(self.places.shape[1])
+
+    @property
+    def rows(self) -> int:
+        """How many rows a sequence has."""
+        return int(self.places.shape[2])
+
+    @property
+    def index(self) -> list[Integers]:
+        """The number of the sequence, the head and the row of each row."""
+        return [np.asarray(number, np.int64) for number in np.indices(self.places.shape)]
+
+    @property
+    def in_turn(self) -> NumberArray:
+        """The heads as they come where all are repeated one after the other."""
+        return np.tile(self.x[:, :: self.times], (1, self.times, 1, 1))
+
+    def counted(self, of_sequence: int, of_head: int, of_row: int) -> Integers:
+        """Positions that go on from the first of a sequence, so much with each index."""
+        sequence, head, row = self.index
+        return self.places[:, :, :1] + of_sequence * sequence + of_head * head + of_row * row
+
+    def in_row(self, number: Integers, *, of_all: bool = False) -> Integers:
+        """The positions of numbered rows, of a sequence or ``of_all``, counted again and again."""
+        own = self.places[:, 0]
+        if of_all:
+            return own.reshape(-1)[number % own.size]
+        return np.asarray(own[self.index[0], number % own.shape[1]])
+
+
+class BatchRule(Record):
+    """At which positions the rows of several sequences and heads are rotated.
+
+    ``by_head`` says that heads differ, as those of a function that takes axes for others;
+    ``tells`` that what follows it surely takes such a call all the same.
+    """
+
+    text: str
+    at: Callable[[PartOfCall], Integers]
+    by_head: bool = False
+    tells: bool = False
+    cause: Cause = Cause.POSITION_OFFSET
+
+
+_ON = "rows are counted on through {}, as if they were one sequence"
+
+BATCH_RULES = (
+    BatchRule(
+        "where there are as many heads as rows, positions are counted along heads: the axes are "
+        "taken for one another",
+        lambda part: part.in_row(part.index[1]),
+        by_head=True,
+        cause=Cause.AXIS,
+    ),
+    BatchRule(
+        _ON.format("the sequences of a batch"),
+        lambda part: part.counted(part.rows, 0, 1),
+        tells=True,
+    ),
+    BatchRule(
+        f"{_ON.format('the sequences of a batch')}, from the first",
+        lambda part: part.counted(part.rows, 0, 1) - part.places[:, :, :1] + part.places[0, 0, 0],
+        tells=True,
+    ),
+    BatchRule(_ON.format("the heads"), lambda part: part.counted(0, part.rows, 1), tells=True),
+    BatchRule(
+        _ON.format("all heads and sequences"),
+        lambda part: part.counted(part.heads * part.rows, part.rows, 1),
+        tells=True,
+    ),
+    BatchRule(
+        _ON.format("the heads of all rows"),
+        lambda part: part.counted(part.heads * part.rows, 1, part.heads),
+        tells=True,
+    ),
+    BatchRule(
+        "positions are multiplied by the number of sequences",
+        lambda part: part.places * len(part.places),
+        tells=True,
+    ),
+    BatchRule(
+        "positions (b, n) are read as (n, b)",
+        lambda part: part.places[:, 0].reshape(part.rows, -1).T[:, None],
+    ),
+    BatchRule(
+        "positions (b, n) are transposed, and read as (b, n) then",
+        lambda part: part.places[:, 0].T.reshape(-1, 1, part.rows),
+    ),
+    BatchRule(
+        "sequences are turned at the positions of each other, the first at those of the last",
+        lambda part: part.places[::-1],
+    ),
+    BatchRule("rows are turned in reverse order", lambda part: part.places[..., ::-1]),
+    BatchRule(
+        "the number of the head, from 0 on, is added to the position",
+        lambda part: part.places + part.index[1],
+        by_head=True,
+    ),
+    BatchRule(
+        "the number of the head, from 1 on, is added to the position",
+        lambda part: part.places + part.index[1] + 1,
+        by_head=True,
+    ),
+    BatchRule(
+        "the number of the sequence, from 0 on, is added to the position",
+        lambda part: part.places + part.index[0],
+    ),
+    BatchRule(
+        "rows of {own} are found by dividing through the heads of {other}",
+        lambda part: part.in_row((part.index[2] * part.heads + part.index[1]) // part.others),
+        by_head=True,
+    ),
+    BatchRule(
+        "rows of {own} in all sequences are found by dividing through the heads of {other}",
+        lambda part: part.in_row(
+            ((part.index[0] * part.rows + part.index[2]) * part.heads + part.index[1])
+            // part.others,
+            of_all=True,
+        ),
+        by_head=True,
+    ),
+    BatchRule(
+        "rows and heads of {own} are counted as one, and what is past the rows starts again",
+        lambda part: part.in_row(part.index[2] * part.heads + part.index[1]),
+        by_head=True,
+    ),
+    BatchRule(
+        "rows of {own} are found by dividing through the heads, though rows come after heads",
+        lambda part: part.in_row((part.index[1] * part.rows + part.index[2]) // part.heads),
+        by_head=True,
+    ),
+)
+"""Rules for the rows of several sequences and heads, the plainest first."""
 
 
 class MadeCall(Record):

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.budget import check_size
-from posenc_cli.calls.batches import try_batches, try_rows_of_heads, try_table_batches
+from posenc_cli.calls.batches import (
+    try_batches,
+    try_rows_of_heads,
+    try_shorter_queries,
+    try_table_batches,
+)
 from posenc_cli.calls.call_log import (
     CallLog,
     by_call,
@@ -56,7 +61,6 @@ from posenc_cli.calls.patterns import (
     try_patterns,
 )
 from posenc_cli.calls.serving import CELLS, ServedFunction
-from posenc_cli.calls.shorter_queries import try_shorter_queries
 from posenc_cli.calls.unlike_heads import unlike_heads
 from posenc_cli.checks.row_causes import row_causes
 from posenc_cli.inference.causes import Cause
