@@ -18,7 +18,7 @@ from posenc_cli.calls.function_trial import (
     unmeasured,
     unsteady,
 )
-from posenc_cli.calls.head_trials import heads_exchanged
+from posenc_cli.calls.heads import heads_exchanged
 from posenc_cli.calls.serving import other_vectors
 from posenc_cli.calls.vector_trials import (
     added_to_rows,
@@ -31,7 +31,7 @@ from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import HALVES, round_to_half
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from posenc_cli.calls.function_trial import FunctionTrial
     from posenc_cli.calls.patterns import PatternFault
@@ -66,10 +66,6 @@ def _irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
         where = f"of a vector at position {positions[row]}; those of unit vectors are"
         yield unmeasured("returned values that are not finite", where)
         return
-    exchanged = heads_exchanged(trial)
-    if exchanged is not None:
-        yield exchanged
-        return
     if trial.differs(values, expected):
         yield from _unlike_its_matrices(trial, values)
     else:
@@ -84,35 +80,45 @@ def _irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
             yield from _dependences(trial)
 
 
+def _q_for_k(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
+    """That k comes back where q is expected, or q for k; None where they do not."""
+    of_other = turned_vectors(other_vectors(trial.x), trial.matrices)
+    if trial.function.results < 2 or trial.differs(values, of_other):
+        return None
+    return Irregularity(
+        Cause.UNKNOWN,
+        "the function returns k where q is expected, or q for k",
+        "each is what becomes of the other; they are expected in the order they are given in",
+        "the function exchanges q and k",
+    )
+
+
+def _rows_counted(trial: FunctionTrial, _: NumberArray) -> Irregularity | None:
+    """That rows are rotated by their order in the call; None where positions matter."""
+    counting = _counting(trial)
+    evidence = "other positions given in their place change nothing"
+    unlike = "the function counts rows"
+    return Irregularity(Cause.POSITION_OFFSET, counting, evidence, unlike) if counting else None
+
+
+_EXPLANATIONS: tuple[Callable[[FunctionTrial, NumberArray], Irregularity | None], ...] = (
+    heads_exchanged,
+    _rows_counted,
+    _q_for_k,
+    follows_partner,
+    rounding_of_vectors,
+    added_to_rows,
+)
+"""Why vectors may become other than their unit vectors say, told by the vectors' values."""
+
+
 def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[Irregularity]:
     """Why vectors become other than the unit vectors that they are made of say."""
-    counting = _counting(trial)
-    if counting:
-        evidence = "other positions given in their place change nothing"
-        yield Irregularity(Cause.POSITION_OFFSET, counting, evidence, "the function counts rows")
-        return
-    other = other_vectors(trial.x)
-    of_other = turned_vectors(other, trial.matrices)
-    if trial.function.results == 2 and not trial.differs(values, of_other):
-        yield Irregularity(
-            Cause.UNKNOWN,
-            "the function returns k where q is expected, or q for k",
-            "each is what becomes of the other; they are expected in the order they are given in",
-            "the function exchanges q and k",
-        )
-        return
-    partner = follows_partner(trial, values)
-    if partner is not None:
-        yield partner
-        return
-    rounding = rounding_of_vectors(trial, values)
-    if rounding is not None:
-        yield rounding
-        return
-    added = added_to_rows(trial, values)
-    if added is not None:
-        yield added
-        return
+    for explained in _EXPLANATIONS:
+        found = explained(trial, values)
+        if found is not None:
+            yield found
+            return
     mixing, bent = mixing_of_rows(trial, values), bending(trial, values)
     if mixing:
         yield unmeasured("mixes rows", mixing)

@@ -50,6 +50,7 @@ from posenc_cli.calls.further_calls import (
     try_values_beside,
 )
 from posenc_cli.calls.grid_calls import try_grid_calls
+from posenc_cli.calls.heads import unlike_heads
 from posenc_cli.calls.irregularities import irregularities, length_note, returned_half, with_faults
 from posenc_cli.calls.other_references import try_other_references
 from posenc_cli.calls.patterns import (
@@ -61,7 +62,6 @@ from posenc_cli.calls.patterns import (
     try_patterns,
 )
 from posenc_cli.calls.serving import CELLS, ServedFunction
-from posenc_cli.calls.unlike_heads import unlike_heads
 from posenc_cli.checks.row_causes import row_causes
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.turning import RETAINED, PositionRows

@@ -1,11 +1,12 @@
-"""Heads that one call turns differently: each judged alone, as vectors before and after."""
+"""Heads of one call that differ: they change places, or each is judged alone, before and after."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.calls.batches import Together, exchanged_text
 from posenc_cli.calls.function_trial import ALIKE, UNLIKE_HEADS, Irregularity
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.serving import other_vectors
@@ -14,13 +15,16 @@ from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import range_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from posenc_cli.calls.call_log import CallLog
-    from posenc_cli.calls.function_trial import Told
+    from posenc_cli.calls.function_trial import FunctionTrial, Told
     from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers, NumberArray
+
+_FEW_ROWS = 8
+"""Of a call that tells heads apart."""
 
 _HEADS = (12, 10, 14)
 """Heads of a call, the first of which is the length of no other axis."""
@@ -37,14 +41,54 @@ _FROM_ZERO = 301
 _TOLD = 3
 """Groups of heads that are told apart one by one."""
 
+_MISTAKEN: tuple[tuple[str, str, Callable[[Integers, NumberArray, NumberArray], Any]], ...] = (
+    (
+        "rows are turned by the number of their head, not by their position",
+        "head h is turned as position h",
+        lambda _positions, _row, head: head,
+    ),
+    (
+        "heads side by side, (rows, heads·d), are read as (heads, rows, d)",
+        "head h of row n is turned as row (n · heads + h) mod rows",
+        lambda positions, row, head: positions[(row * row.shape[1] + head) % positions.size],
+    ),
+)
+"""How rows and heads are taken for one another, and at which positions (n, heads) they are then."""
+
+
+def heads_exchanged(trial: FunctionTrial, _: NumberArray) -> Irregularity | None:
+    """Which heads of one call come back in the places of others; None where none do."""
+    function, form = trial.function, trial.function.form
+    positions = np.arange(min(_FEW_ROWS, trial.positions.size))
+    apart = form.has_heads and not form.flat and not function.follows_length
+    if not apart or positions[-1] > trial.positions.max():
+        return None
+    shape = 1, positions.size, form.columns, form.columns
+    x = np.random.default_rng(19).standard_normal(shape).astype(np.float32)
+    given = [x, other_vectors(x)][: len(form.vectors)]
+    try:
+        together = Together(function, form, positions[None], given, trial.differs)
+    except InvalidInput:
+        function.revive()
+        return None
+    part = together.parts[trial.which]
+    sources = together.sources(part)
+    if sources is None or not part.wrong.any():
+        return None
+    return Irregularity(
+        Cause.LAYOUT,
+        f"heads change places: {exchanged_text(sources)}",
+        f"in a call with {form.columns} heads each comes back so",
+        "heads change places",
+    )
+
 
 def unlike_heads(log: CallLog, which: int, dtype: str, context: int) -> tuple[Irregularity, ...]:
     """What is wrong with which heads of one call; nothing where that is not known of all of them.
 
     All are given the same vectors, at positions below ``context``.
     """
-    function, reference = log.function, log.reference
-    form = function.form
+    function, form = log.function, log.function.form
     if not form.has_heads or function.follows_length:
         return ()
     taken = {form.columns, form.columns // 2, _ROWS, len(_POSITIONS), _FROM_ZERO}
@@ -61,8 +105,8 @@ def unlike_heads(log: CallLog, which: int, dtype: str, context: int) -> tuple[Ir
         return ()
     positions, rows = np.unique(np.concatenate([part[0] for part in parts]), return_index=True)
     x, values = (np.concatenate([part[place] for part in parts])[rows] for place in (1, 2))
-    for message, place, places in _mistaken_axes(positions, heads):
-        if _turned_at(values, x, reference, places):
+    for message, place, at in _MISTAKEN:
+        if _turned_at(values, x, log.reference, at(positions, *np.indices(values.shape[:2]))):
             evidence = f"in calls of {heads} heads {place} at all positions"
             return (Irregularity(Cause.AXIS, message, evidence, UNLIKE_HEADS),)
     causes = _causes(log, x, values, dtype, positions)
@@ -88,8 +132,7 @@ def unlike_heads(log: CallLog, which: int, dtype: str, context: int) -> tuple[Ir
             for group, why in texts
         )
     shown = "; ".join(f"{_heads_text(group, heads)}: {why.message}" for group, why in texts[:_TOLD])
-    distinct = {why.cause for _, why in texts}
-    cause = texts[0][1].cause if len(distinct) == 1 else Cause.UNKNOWN
+    cause = texts[0][1].cause if len({why.cause for _, why in texts}) == 1 else Cause.UNKNOWN
     message = f"heads are turned each in a way of its own: {shown}; …"
     return (Irregularity(cause, message, evidence, UNLIKE_HEADS),)
 
@@ -110,16 +153,6 @@ def _causes(
             return []
         causes.append(found)
     return causes
-
-
-def _mistaken_axes(positions: Integers, heads: int) -> Iterator[tuple[str, str, Integers]]:
-    """How rows and heads are taken for one another, and the positions (n, heads) that give it."""
-    row, head = np.indices((positions.size, heads))
-    text = "rows are turned by the number of their head, not by their position"
-    yield text, "head h is turned as position h", head
-    text = "heads side by side, (rows, heads·d), are read as (heads, rows, d)"
-    place = "head h of row n is turned as row (n · heads + h) mod rows"
-    yield text, place, positions[(row * heads + head) % positions.size]
 
 
 def _turned_at(values: NumberArray, x: NumberArray, reference: Reference, places: Integers) -> bool:
