@@ -20,10 +20,12 @@ from posenc_cli.configs.runtime_rules import (
     Runtime,
     RuntimeDifference,
     check_share,
+    lacking,
     no_beta_of_zero,
     not_read,
     plain,
     refused,
+    refusing,
     yarn_weight,
 )
 
@@ -96,50 +98,81 @@ _BY_TYPE = ("gemma3_text", "olmo3")
 _SHARE = "partial_rotary_factor"
 
 
-def exllama_fields(reading: LayerReading) -> Changes:
-    """What it cannot read, and what was not read of it.
-
-    Raises: InvalidInput.
-    """
-    kind, stated = reading.model_type, reading.config
-    if reading.prefix and kind != "gemma3_text":
-        raise not_read(NAME, f"{kind} as the text model of another")
-    named = stated.get("architectures")
-    if named is not None and named != [CLASSES[kind]]:
-        raise refused(
-            NAME, f"architectures {named}: it goes by one class, which is {CLASSES[kind]} here"
-        )
-    _check_layers(reading)
-    if stated.get("rope_scaling") is not None and stated.get("rope_parameters") is not None:
-        raise not_read(NAME, "rope_scaling beside rope_parameters")
-    if stated.get("rotary_dim") is not None and kind != "minimax_m2":
-        raise not_read(NAME, f"rotary_dim in {kind}")
-    if kind == "gemma3_text" and stated.get(_SHARE) not in (None, 1):
-        raise not_read(NAME, f"{_SHARE} in Gemma 3")
-    scaled = kind == "deepseek_v3" and _object(reading).get("mscale_all_dim")
-    if scaled and reading.scheme != "rope-yarn":
-        raise not_read(NAME, f"mscale_all_dim beside {reading.scheme} in DeepSeek")
-    if reading.scheme == "rope-dynamic":
-        raise refused(NAME, "it knows no rope type dynamic")
-    return {}
+def _of_another_class(reading: LayerReading) -> str | None:
+    named, own = reading.config.get("architectures"), CLASSES[reading.model_type]
+    if named is None or named == [own]:
+        return None
+    return f"architectures {named}: it goes by one class, which is {own} here"
 
 
-def _check_layers(reading: LayerReading) -> None:
-    """Hold the keys by which a class tells its layers apart to what was read of it.
+def _unknown_kinds(reading: LayerReading) -> str | None:
+    """The first layer type that a class does not know."""
+    kinds = () if reading.prefix else reading.config.get("layer_types") or ()
+    unknown = sorted({*kinds} - _KINDS.get(reading.model_type, {*kinds}))
+    return f"its {reading.model_type} fails on layer_types {unknown[0]}" if unknown else None
 
-    Raises: InvalidInput.
-    """
-    kind, stated = reading.model_type, reading.config
-    for key in _FAILS_WITHOUT.get(kind, ()) if stated else ():
-        if stated.get(key) is None:
-            raise refused(NAME, f"its {kind} fails where {key} is missing")
-    kinds = () if reading.prefix else stated.get("layer_types") or ()
-    unknown = sorted({*kinds} - _KINDS.get(kind, {*kinds}))
-    if unknown:
-        raise refused(NAME, f"its {kind} fails on layer_types {unknown[0]}")
-    missing = [key for key in _NEEDED.get(kind, ()) if stated and stated.get(key) is None]
-    if missing:
-        raise not_read(NAME, f"{kind} without {missing[0]}")
+
+exllama_fields = refusing(
+    NAME,
+    (
+        not_read,
+        lambda r: (
+            r.prefix
+            and r.model_type != "gemma3_text"
+            and f"{r.model_type} as the text model of another"
+        ),
+    ),
+    (refused, _of_another_class),
+    (
+        refused,
+        lambda r: (
+            (key := lacking(r, *_FAILS_WITHOUT.get(r.model_type, ())))
+            and f"its {r.model_type} fails where {key} is missing"
+        ),
+    ),
+    (refused, _unknown_kinds),
+    (
+        not_read,
+        lambda r: (
+            (key := lacking(r, *_NEEDED.get(r.model_type, ()))) and f"{r.model_type} without {key}"
+        ),
+    ),
+    (
+        not_read,
+        lambda r: (
+            r.config.get("rope_scaling") is not None
+            and r.config.get("rope_parameters") is not None
+            and "rope_scaling beside rope_parameters"
+        ),
+    ),
+    (
+        not_read,
+        lambda r: (
+            r.config.get("rotary_dim") is not None
+            and r.model_type != "minimax_m2"
+            and f"rotary_dim in {r.model_type}"
+        ),
+    ),
+    (
+        not_read,
+        lambda r: (
+            r.model_type == "gemma3_text"
+            and r.config.get(_SHARE) not in (None, 1)
+            and f"{_SHARE} in Gemma 3"
+        ),
+    ),
+    (
+        not_read,
+        lambda r: (
+            r.model_type == "deepseek_v3"
+            and r.scheme != "rope-yarn"
+            and _object(r).get("mscale_all_dim")
+            and f"mscale_all_dim beside {r.scheme} in DeepSeek"
+        ),
+    ),
+    (refused, lambda r: r.scheme == "rope-dynamic" and "it knows no rope type dynamic"),
+)
+"""What it cannot read, and what was not read of it."""
 
 
 def _object(reading: LayerReading) -> Mapping[str, Any]:

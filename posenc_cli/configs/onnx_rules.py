@@ -22,6 +22,7 @@ from posenc_cli.configs.runtime_rules import (
     not_read,
     plain,
     refused,
+    refusing,
     yarn_weight,
 )
 
@@ -63,31 +64,57 @@ _CLASSES = {
     },
 }
 """The class by which it goes, of the model types that stand alone."""
-_SIDEWAYS = ("rope_position_scale", "compression_ratio", "seq_length")
 _KNOWN = {"rope", "rope-linear", "rope-yarn"}
 
 
-def onnx_fields(reading: LayerReading) -> Changes:
-    """What a class fails on, and the keys that it alone reads.
+def _of_another_class(reading: LayerReading) -> str | None:
+    named, own = reading.config.get("architectures"), _CLASSES.get(reading.model_type)
+    if not named or own is None or reading.prefix or named[0] == own:
+        return None
+    return f"architectures {named}: it goes by the class, {own}"
 
-    Raises: InvalidInput.
-    """
-    for key in _SIDEWAYS:
-        if reading.config.get(key) not in (None, 1):
-            raise not_read(NAME, key)
-    kind, scheme = reading.model_type, reading.scheme
-    named = reading.config.get("architectures")
-    if named and kind in _CLASSES and not reading.prefix and named[0] != _CLASSES[kind]:
-        raise refused(NAME, f"architectures {named}: it goes by the class, {_CLASSES[kind]}")
-    if kind in LIKE_MISTRAL and scheme not in _KNOWN:
-        raise refused(NAME, f"its {kind} fails on {scheme}: it knows default, linear and yarn")
-    if kind == "gpt_oss" and scheme != "rope-yarn":
-        raise refused(NAME, "its gpt-oss fails where it is not stretched by yarn")
-    if kind == "ministral3" and not reading.prefix:
-        raise refused(NAME, "it has no class for ministral3 but within a mistral3 (text_config)")
-    if scheme == "rope-dynamic" and kind == "hunyuan_v1_dense":
-        raise refused(NAME, "its Hunyuan fails on dynamic without alpha")
-    return {}
+
+onnx_fields = refusing(
+    NAME,
+    *(
+        (not_read, lambda r, key=key: r.config.get(key) not in (None, 1) and key)
+        for key in ("rope_position_scale", "compression_ratio", "seq_length")
+    ),
+    (refused, _of_another_class),
+    (
+        refused,
+        lambda r: (
+            r.model_type in LIKE_MISTRAL
+            and r.scheme not in _KNOWN
+            and f"its {r.model_type} fails on {r.scheme}: it knows default, linear and yarn"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.model_type == "gpt_oss"
+            and r.scheme != "rope-yarn"
+            and "its gpt-oss fails where it is not stretched by yarn"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.model_type == "ministral3"
+            and not r.prefix
+            and "it has no class for ministral3 but within a mistral3 (text_config)"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.scheme == "rope-dynamic"
+            and r.model_type == "hunyuan_v1_dense"
+            and "its Hunyuan fails on dynamic without alpha"
+        ),
+    ),
+)
+"""What a class fails on, and the keys that it alone reads."""
 
 
 def onnx_plain(reading: LayerReading) -> Changes:

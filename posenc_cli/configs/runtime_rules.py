@@ -173,6 +173,40 @@ def other_layers(runtime: str, why: str) -> OtherLayers:
     return OtherLayers(f"--as {runtime}: {why}")
 
 
+Refusal = tuple[Callable[[str, str], InvalidInput], Callable[[LayerReading], object]]
+"""Why an engine takes no such config: the kind of error, and its words, nothing where it does."""
+
+
+def refusing(runtime: str, *refusals: Refusal) -> Callable[[LayerReading], Changes]:
+    """The rule that changes nothing, and raises the first refusal that has words for a config."""
+
+    def rule(reading: LayerReading) -> Changes:
+        for error, words in refusals:
+            if why := words(reading):
+                raise error(runtime, str(why))
+        return {}
+
+    return rule
+
+
+def lacking(reading: LayerReading, *keys: str) -> str | None:
+    """The first of some keys of the model that a file does not state, or states as null."""
+    missing = (key for key in keys if reading.config and reading.config.get(key) is None)
+    return next(missing, None)
+
+
+def fails_without(reading: LayerReading, *keys: str) -> str | None:
+    """The words for a class that cannot be built without some keys of the model."""
+    key = lacking(reading, *keys)
+    return key and f"its {reading.model_type} fails on a file without {key}"
+
+
+def fails_on_null(reading: LayerReading, *keys: str) -> str | None:
+    """The words for a rotation that cannot be built where the rope object has a null."""
+    nulls = [key for key in keys if key in reading.rope and reading.rope[key] is None]
+    return f"it fails where {nulls[0]} is null" if nulls else None
+
+
 _KEPT = frozenset({"dim", "base", "layout", "partial"})
 """The parameters of a plain rotation."""
 

@@ -24,6 +24,7 @@ from posenc_cli.configs.runtime_rules import (
     always_truncated,
     any_share,
     check_share,
+    fails_on_null,
     magnitude_ratio,
     no_beta_of_zero,
     not_read,
@@ -31,6 +32,7 @@ from posenc_cli.configs.runtime_rules import (
     other_layers,
     plain,
     refused,
+    refusing,
 )
 
 if TYPE_CHECKING:
@@ -90,32 +92,60 @@ _PATTERN = 4
 """Every how many layers an EXAONE 4 without ``sliding_window_pattern`` has a full one."""
 
 
-def tensorrt_fields(reading: LayerReading) -> Changes:
-    """What a class cannot be built from, and keys that count columns otherwise.
+def _of_another_class(reading: LayerReading) -> str | None:
+    named = reading.config.get("architectures")
+    if not named or named[0] == CLASSES[reading.model_type]:
+        return None
+    return f"architectures {named[0]} of {reading.model_type}"
 
-    Raises: InvalidInput.
-    """
-    kind, stated = reading.model_type, reading.config
-    if reading.prefix:
-        raise not_read(NAME, f"{kind} as the text model of another")
-    named = stated.get("architectures")
-    if named and named[0] != CLASSES[kind]:
-        raise not_read(NAME, f"architectures {named[0]} of {kind}")
-    for key in _BY_KEY:
-        if stated.get(key) is not None and (kind, key) not in _OWN_COLUMNS:
-            raise refused(NAME, f"{key} counts the columns of every model, which is not read here")
-    if kind in QWEN and reading.scheme not in ("rope", "rope-yarn"):
-        raise refused(NAME, f"its {kind} fails on {reading.scheme.removeprefix('rope-')}")
-    if kind == "phi3" and stated and "attention_bias" not in stated:
-        raise refused(NAME, "its phi3 fails on a file without attention_bias")
-    if "su" in (reading.rope.get("type"), reading.rope.get("rope_type")):
-        raise refused(NAME, "it knows no rope type su")
-    nulls = [name for name in _NUMBERS if name in reading.rope and reading.rope[name] is None]
-    if nulls and reading.scheme in ("rope", "rope-yarn"):
-        raise refused(NAME, f"it fails where {nulls[0]} is null")
-    if reading.scheme == "rope" and kind in TYPED and reading.rope.get("factor", 1) != 1:
-        raise refused(NAME, "it multiplies the frequencies of a plain rotation by a factor")
-    return {}
+
+def _counting(reading: LayerReading) -> str | None:
+    """A key by which it counts columns of any model, where the model has it not of its own."""
+    stated = (key for key in _BY_KEY if reading.config.get(key) is not None)
+    key = next((key for key in stated if (reading.model_type, key) not in _OWN_COLUMNS), None)
+    return key and f"{key} counts the columns of every model, which is not read here"
+
+
+tensorrt_fields = refusing(
+    NAME,
+    (not_read, lambda r: r.prefix and f"{r.model_type} as the text model of another"),
+    (not_read, _of_another_class),
+    (refused, _counting),
+    (
+        refused,
+        lambda r: (
+            r.model_type in QWEN
+            and r.scheme not in ("rope", "rope-yarn")
+            and f"its {r.model_type} fails on {r.scheme.removeprefix('rope-')}"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.model_type == "phi3"
+            and r.config
+            and "attention_bias" not in r.config
+            and "its phi3 fails on a file without attention_bias"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            "su" in (r.rope.get("type"), r.rope.get("rope_type")) and "it knows no rope type su"
+        ),
+    ),
+    (refused, lambda r: r.scheme in ("rope", "rope-yarn") and fails_on_null(r, *_NUMBERS)),
+    (
+        refused,
+        lambda r: (
+            r.scheme == "rope"
+            and r.model_type in TYPED
+            and r.rope.get("factor", 1) != 1
+            and "it multiplies the frequencies of a plain rotation by a factor"
+        ),
+    ),
+)
+"""What a class cannot be built from, and keys that count columns otherwise."""
 
 
 def tensorrt_layers(reading: LayerReading) -> Changes:

@@ -27,6 +27,8 @@ from posenc_cli.configs.runtime_rules import (
     always_truncated,
     any_share,
     divided_head,
+    fails_on_null,
+    fails_without,
     half_share,
     magnitude,
     magnitude_ratio,
@@ -35,6 +37,7 @@ from posenc_cli.configs.runtime_rules import (
     no_beta_of_zero,
     of_types,
     refused,
+    refusing,
     stated_base,
     stated_sections,
     stated_share,
@@ -92,39 +95,44 @@ _PHI3_ORIGINAL = 4096
 """The original length of transformers' Phi3Config where a config has none."""
 
 
-def vllm_fields(reading: LayerReading) -> Changes:
-    """What a class cannot be built from.
-
-    Raises: InvalidInput.
-    """
-    kind, stated = reading.model_type, reading.config
-    for key in _NEEDED.get(kind, ()) if stated else ():
-        if stated.get(key) is None:
-            raise refused(NAME, f"its {kind} fails on a file without {key}")
-    if reading.scheme == "rope-linear" and isinstance(reading.rope.get("factor"), int):
-        factor = reading.rope["factor"]
-        raise refused(NAME, f"it fails on the whole number {factor} as a factor, not on {factor}.0")
-    if kind in SEEING:
-        _check_sections(reading)
-    if reading.scheme == "rope-yarn":
-        for name in ("factor", "beta_fast", "beta_slow", ORIGINAL):
-            if name in reading.rope and reading.rope[name] is None:
-                raise refused(NAME, f"it fails where {name} is null")
-    return {}
-
-
-def _check_sections(reading: LayerReading) -> None:
-    """Hold the sections to the columns that turn.
-
-    Raises: InvalidInput.
-    """
-    kind, own = reading.model_type, divided_head(reading).get("dim", reading.params["dim"])
-    if kind.startswith("qwen3_vl") and stated_share(reading):
-        raise refused(NAME, f"its {kind} fails on {_SHARE}")
-    if kind.startswith("qwen2") and own != reading.params["dim"]:
-        raise refused(
-            NAME, f"its {kind} takes {own} columns for a head, which sections do not fill"
-        )
+vllm_fields = refusing(
+    NAME,
+    (refused, lambda r: fails_without(r, *_NEEDED.get(r.model_type, ()))),
+    (
+        refused,
+        lambda r: (
+            r.scheme == "rope-linear"
+            and isinstance(factor := r.rope.get("factor"), int)
+            and f"it fails on the whole number {factor} as a factor, not on {factor}.0"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.model_type in SEEING
+            and r.model_type.startswith("qwen3_vl")
+            and stated_share(r)
+            and f"its {r.model_type} fails on {_SHARE}"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.model_type in SEEING
+            and r.model_type.startswith("qwen2")
+            and (own := divided_head(r).get("dim", r.params["dim"])) != r.params["dim"]
+            and f"its {r.model_type} takes {own} columns for a head, which sections do not fill"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.scheme == "rope-yarn"
+            and fails_on_null(r, "factor", "beta_fast", "beta_slow", ORIGINAL)
+        ),
+    ),
+)
+"""What a class cannot be built from, and sections that do not fill the columns that turn."""
 
 
 def vllm_glm_ocr(reading: LayerReading) -> Changes:
