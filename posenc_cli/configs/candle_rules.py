@@ -7,7 +7,7 @@ file turns plainly, whatever ``rope_scaling`` says.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.runtime_rules import (
     HUB,
@@ -16,10 +16,12 @@ from posenc_cli.configs.runtime_rules import (
     Runtime,
     RuntimeDifference,
     check_share,
+    lacking,
     not_read,
     of_types,
     plain,
     refused,
+    refusing,
 )
 
 if TYPE_CHECKING:
@@ -39,28 +41,45 @@ _BASE_OF_LLAMA = 10_000.0
 _LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL, "rope_type")
 
 
-def candle_fields(reading: LayerReading) -> Changes:
-    """What serde refuses.
+def _missing(reading: LayerReading) -> str | None:
+    """The first key that serde does not find, of the model or of Llama's stretch."""
+    kind, scaling = reading.model_type, _scaling(reading)
+    needed = ["rope_theta"] * (kind != "llama") + ["head_dim"] * (HEADS[kind] == "stated")
+    inner = (key for key in _LLAMA3 if scaling is not None and scaling.get(key) is None)
+    key = lacking(reading, *needed) or next(inner, None)
+    return key and f"its {kind} fails on a file without {key}"
 
-    Raises: InvalidInput.
-    """
-    kind, stated = reading.model_type, reading.config
-    if reading.prefix:
-        raise not_read(NAME, f"{kind} as the text model of another")
-    if stated.get("rope_scaling") and stated.get("rope_parameters"):
-        raise not_read(NAME, "rope_scaling beside rope_parameters")
-    needed = [] if kind == "llama" else ["rope_theta"]
-    needed += ["head_dim"] if HEADS[kind] == "stated" else []
-    missing = [key for key in needed if stated and stated.get(key) is None]
-    scaling = stated.get("rope_scaling") if kind == "llama" else None
-    missing += [key for key in _LLAMA3 if scaling is not None and scaling.get(key) is None]
-    if missing:
-        raise refused(NAME, f"its {kind} fails on a file without {missing[0]}")
-    if "rope_theta" in stated and stated["rope_theta"] is None:
-        raise refused(NAME, "it fails where rope_theta is null")
-    if scaling is not None and scaling["rope_type"] not in ("llama3", "default"):
-        raise refused(NAME, "its llama knows the rope types llama3 and default alone")
-    return {}
+
+def _scaling(reading: LayerReading) -> Any:
+    return reading.config.get("rope_scaling") if reading.model_type == "llama" else None
+
+
+candle_fields = refusing(
+    NAME,
+    (not_read, lambda r: r.prefix and f"{r.model_type} as the text model of another"),
+    (
+        not_read,
+        lambda r: (
+            r.config.get("rope_scaling")
+            and r.config.get("rope_parameters")
+            and "rope_scaling beside rope_parameters"
+        ),
+    ),
+    (refused, _missing),
+    (
+        refused,
+        lambda r: r.config.get("rope_theta", 0) is None and "it fails where rope_theta is null",
+    ),
+    (
+        refused,
+        lambda r: (
+            (scaling := _scaling(r)) is not None
+            and scaling["rope_type"] not in ("llama3", "default")
+            and "its llama knows the rope types llama3 and default alone"
+        ),
+    ),
+)
+"""What serde refuses."""
 
 
 def candle_head(reading: LayerReading) -> Changes:

@@ -171,32 +171,56 @@ def _check_ramp(reading: LayerReading) -> None:
         )
 
 
+def _original(reading: LayerReading) -> int:
+    stated = reading.top.count(ORIGINAL)
+    return stated.value if stated else _PHI3_ORIGINAL
+
+
+_check_phi3 = refusing(
+    NAME,
+    (
+        refused,
+        lambda r: (
+            (r.length == _original(r)) != (r.scheme == "rope")
+            and f"its Phi-3 is stretched where max_position_embeddings ({r.length}) is not "
+            f"{ORIGINAL} ({_original(r)}), and there alone, and fails where the rope object has it "
+            "otherwise"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.scheme != "rope"
+            and r.rope.get("type") is None
+            and "its Phi-3 fails where the rope object has no type beside rope_type"
+        ),
+    ),
+    (
+        not_read,
+        lambda r: (
+            r.scheme != "rope"
+            and r.rope["type"] != "longrope"
+            and f"type {r.rope['type']} in Phi-3"
+        ),
+    ),
+    *(
+        (not_read, lambda r, key=key: r.scheme != "rope" and r.rope.get(key) is not None and key)
+        for key in ("short_mscale", "long_mscale")
+    ),
+)
+
+
 def onnx_phi3(reading: LayerReading) -> Changes:
     """The context must be the original length of a plain Phi-3, and of no stretched one.
 
     Raises: InvalidInput where the class fails.
     """
-    stated = reading.top.count(ORIGINAL)
-    original = stated.value if stated else _PHI3_ORIGINAL
-    if (reading.length == original) != (reading.scheme == "rope"):
-        raise refused(
-            NAME,
-            f"its Phi-3 is stretched where max_position_embeddings ({reading.length}) is not "
-            f"{ORIGINAL} ({original}), and there alone, and fails where the rope object has it "
-            "otherwise",
-        )
+    _check_phi3(reading)
     if reading.scheme == "rope":
         return {}
-    if reading.rope.get("type") is None:
-        raise refused(NAME, "its Phi-3 fails where the rope object has no type beside rope_type")
-    if reading.rope["type"] != "longrope":
-        raise not_read(NAME, f"type {reading.rope['type']} in Phi-3")
-    for key in ("short_mscale", "long_mscale"):
-        if reading.rope.get(key) is not None:
-            raise not_read(NAME, key)
     return {
         "factor": None,
-        ORIGINAL: original,
+        ORIGINAL: _original(reading),
         "max_position_embeddings": reading.length,
         "attention_factor": None,
     }

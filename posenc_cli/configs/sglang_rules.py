@@ -32,6 +32,7 @@ from posenc_cli.configs.runtime_rules import (
     of_types,
     plain,
     refused,
+    refusing,
     stated_base,
     stated_sections,
     yarn_amplitude,
@@ -41,7 +42,6 @@ from posenc_cli.configs.runtime_rules import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.configs.keys import Keys
     from posenc_cli.configs.runtime_rules import Changes, LayerReading
 
 NAME = "sglang"
@@ -116,30 +116,33 @@ _BASE_OF_OWN_CLASS = 1e4
 _SHARE = "partial_rotary_factor"
 
 
-def sglang_keys(reading: LayerReading) -> Changes:
-    """What a class cannot be built from, and keys of sglang's own.
-
-    Raises: InvalidInput.
-    """
-    kind, top = reading.model_type, reading.top
-    for key in ("rope_is_neox_style", "dual_chunk_attention_config"):
-        if top.get(key):
-            raise refused(NAME, f"{key} is a key of its own, which is not read here")
+def _columns(reading: LayerReading) -> str | None:
+    """The words for a class that does not find the columns of a head, or takes others."""
+    kind = reading.model_type
     if kind in ("afmoe", "hunyuan_v1_dense", "hunyuan_v1_moe"):
-        if reading.config and top.count("head_dim") is None:
-            raise refused(NAME, f"its {kind} does not find its columns without head_dim")
-    elif kind in DIVIDED and top.count("head_dim") is not None:
-        hidden, heads = top.count("hidden_size"), top.count("num_attention_heads")
-        if hidden is None or heads is None or hidden.value // heads.value != _head(top):
-            raise refused(
-                NAME, f"its {kind} takes hidden_size / num_attention_heads in place of head_dim"
-            )
-    return {}
+        lost = reading.config and reading.top.count("head_dim") is None
+        return f"its {kind} does not find its columns without head_dim" if lost else None
+    sizes = map(reading.top.count, ("head_dim", "hidden_size", "num_attention_heads"))
+    own, hidden, heads = (size and size.value for size in sizes)
+    if kind not in DIVIDED or own is None or (hidden and heads and hidden // heads == own):
+        return None
+    return f"its {kind} takes hidden_size / num_attention_heads in place of head_dim"
 
 
-def _head(top: Keys) -> int:
-    stated = top.count("head_dim")
-    return int(stated.value) if stated else 0
+sglang_keys = refusing(
+    NAME,
+    *(
+        (
+            refused,
+            lambda r, key=key: (
+                r.top.get(key) and f"{key} is a key of its own, which is not read here"
+            ),
+        )
+        for key in ("rope_is_neox_style", "dual_chunk_attention_config")
+    ),
+    (refused, _columns),
+)
+"""What a class cannot be built from, and keys of sglang's own."""
 
 
 def sglang_base(reading: LayerReading) -> Changes:
@@ -253,16 +256,28 @@ def sglang_linear(reading: LayerReading) -> Changes:
     return {}
 
 
-def _check_yarn(reading: LayerReading) -> None:
-    """Refuse what its YaRN fails on, and what has no counterpart.
-
-    Raises: InvalidInput.
-    """
-    for name in ("beta_fast", "beta_slow", "factor", "attn_factor"):
-        if reading.entry.has(name) and reading.entry.number(name, minimum=0) is None:
-            raise refused(NAME, f"it fails where {name} is null")
-    if reading.rope.get("extrapolation_factor", 1) != 1:
-        raise refused(NAME, "extrapolation_factor has no counterpart in rope-yarn")
+_check_yarn = refusing(
+    NAME,
+    *(
+        (
+            refused,
+            lambda r, name=name: (
+                r.entry.has(name)
+                and r.entry.number(name, minimum=0) is None
+                and f"it fails where {name} is null"
+            ),
+        )
+        for name in ("beta_fast", "beta_slow", "factor", "attn_factor")
+    ),
+    (
+        refused,
+        lambda r: (
+            r.rope.get("extrapolation_factor", 1) != 1
+            and "extrapolation_factor has no counterpart in rope-yarn"
+        ),
+    ),
+)
+"""What its YaRN fails on, and what has no counterpart."""
 
 
 def _own_factor(reading: LayerReading) -> float:

@@ -25,13 +25,14 @@ from posenc_cli.configs.runtime_rules import (
     of_types,
     plain,
     refused,
+    refusing,
     stated_share,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from posenc_cli.configs.runtime_rules import Changes, LayerReading
+    from posenc_cli.configs.runtime_rules import Changes, LayerReading, Refusal
 
 SPANS: Mapping[str, str] = {
     "transformers-4.57": "4.56.2 to 4.57.6",
@@ -53,27 +54,71 @@ _NEED_ROPE_TYPE = ("cohere", "granite", "gemma3_text")
 _PHI3_SCALING = frozenset({"type", "short_factor", "long_factor"})
 
 
-def check_spelling(reading: LayerReading, runtime: str) -> None:
-    """Refuse a ``rope_scaling`` that classes of transformers 4 fail on.
+def _phi3_spelling(names: set[str]) -> str | None:
+    """The words for the keys of a rope_scaling that Phi-3 does not take."""
+    if len(names) == len(_PHI3_SCALING) and "type" in names:
+        return None
+    extra = sorted(names - _PHI3_SCALING)
+    what = f"takes no {extra[0]} in rope_scaling" if extra else "needs a type and two factors"
+    return f"its Phi-3 {what}"
 
-    Raises: InvalidInput.
-    """
+
+def _spelling(reading: LayerReading) -> str | None:
+    """The words for a ``rope_scaling`` that classes of transformers 4 fail on."""
     scaling = reading.config.get("rope_scaling", reading.rope or None)
     if scaling is None:
-        return
+        return None
     names, kind = set(scaling), reading.model_type
-    if kind == "olmo2" and (
-        names != {"type", "factor"} or scaling["type"] not in ("linear", "dynamic")
-    ):
-        raise refused(
-            runtime, "its OLMo 2 takes a rope_scaling of type and factor alone, linear or dynamic"
-        )
+    usual = names == {"type", "factor"} and scaling["type"] in ("linear", "dynamic")
+    if kind == "olmo2" and not usual:
+        return "its OLMo 2 takes a rope_scaling of type and factor alone, linear or dynamic"
     if kind in _NEED_ROPE_TYPE and "rope_type" not in names:
-        raise refused(runtime, f"its {kind} fails on a rope_scaling without rope_type")
-    if kind == "phi3" and (len(names) != len(_PHI3_SCALING) or "type" not in names):
-        extra = sorted(names - _PHI3_SCALING)
-        what = f"takes no {extra[0]} in rope_scaling" if extra else "needs a type and two factors"
-        raise refused(runtime, f"its Phi-3 {what}")
+        return f"its {kind} fails on a rope_scaling without rope_type"
+    return _phi3_spelling(names) if kind == "phi3" else None
+
+
+_CONTAINER: tuple[Refusal, ...] = (
+    (
+        refused,
+        lambda r: (
+            r.container == "rope_parameters"
+            and "rope_parameters is a key it does not know: it would take the base of its own "
+            "class and no scaling"
+        ),
+    ),
+    (refused, _spelling),
+)
+"""What each version refuses: they know ``rope_theta`` and ``rope_scaling`` alone."""
+_SPAN: tuple[Refusal, ...] = (
+    *_CONTAINER,
+    (
+        refused,
+        lambda r: (
+            r.scheme == "rope"
+            and stated_share(r)
+            and f"partial_rotary_factor makes its {r.model_type} fail"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.model_type == "cohere"
+            and r.config
+            and r.top.number("rope_theta") is None
+            and "its Cohere has another base where rope_theta is missing"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.model_type in _HEADS
+            and r.scheme in ("rope-yarn", "rope-dynamic")
+            and r.config
+            and r.top.count("head_dim") is None
+            and f"its {r.model_type} fails on this stretch without head_dim"
+        ),
+    ),
+)
 
 
 def span_container(reading: LayerReading, *, runtime: str) -> Changes:
@@ -81,26 +126,7 @@ def span_container(reading: LayerReading, *, runtime: str) -> Changes:
 
     Raises: InvalidInput.
     """
-    kind, top = reading.model_type, reading.top
-    if reading.container == "rope_parameters":
-        raise refused(
-            runtime,
-            "rope_parameters is a key it does not know: it would take the base of its own class "
-            "and no scaling",
-        )
-    check_spelling(reading, runtime)
-    if reading.scheme == "rope" and stated_share(reading):
-        raise refused(runtime, f"partial_rotary_factor makes its {kind} fail")
-    if kind == "cohere" and reading.config and top.number("rope_theta") is None:
-        raise refused(runtime, "its Cohere has another base where rope_theta is missing")
-    if (
-        kind in _HEADS
-        and reading.scheme in ("rope-yarn", "rope-dynamic")
-        and reading.config
-        and top.count("head_dim") is None
-    ):
-        raise refused(runtime, f"its {kind} fails on this stretch without head_dim")
-    return {}
+    return refusing(runtime, *_SPAN)(reading)
 
 
 def span_null(reading: LayerReading) -> Changes:
@@ -146,20 +172,6 @@ def span_yarn(reading: LayerReading, *, runtime: str) -> Changes:
     return changes
 
 
-def old_container(reading: LayerReading) -> Changes:
-    """Transformers 4.50 knows ``rope_theta`` and ``rope_scaling`` alone."""
-    if reading.container == "rope_parameters":
-        raise refused(
-            _OLD,
-            "rope_parameters is a key it does not know: it would take the base of its own class "
-            "and no scaling",
-        )
-    check_spelling(reading, _OLD)
-    if reading.scheme != "rope" or not stated_share(reading):
-        return {}
-    raise refused(_OLD, "partial_rotary_factor makes its Llama fail")
-
-
 def old_yarn(reading: LayerReading) -> Changes:
     """Transformers 4.50 ramps from L, has no mscale, and always truncates."""
     given = reading.entry.number("attention_factor")
@@ -175,12 +187,6 @@ def old_yarn(reading: LayerReading) -> Changes:
         if short and stated is None
         else stated,
     }
-
-
-def old_longrope(reading: LayerReading) -> Changes:
-    """Phi-3 of transformers 4.50 takes a mapping of three keys and no other."""
-    check_spelling(reading, _OLD)
-    return {}
 
 
 def _of_span(runtime: str) -> Iterator[RuntimeDifference]:
@@ -272,7 +278,18 @@ DIFFERENCES = (
         SCALED | LONGROPE,
         "reads rope_theta and rope_scaling only",
         f"{_OLD_FOLDER}/models/llama/configuration_llama.py",
-        old_container,
+        refusing(
+            _OLD,
+            *_CONTAINER,
+            (
+                refused,
+                lambda r: (
+                    r.scheme == "rope"
+                    and stated_share(r)
+                    and "partial_rotary_factor makes its Llama fail"
+                ),
+            ),
+        ),
     ),
     RuntimeDifference(
         _OLD,
@@ -288,7 +305,7 @@ DIFFERENCES = (
         LONGROPE,
         "takes a mapping of type, short_factor and long_factor alone",
         f"{_OLD_FOLDER}/models/phi3/configuration_phi3.py",
-        old_longrope,
+        refusing(_OLD, (refused, _spelling)),
         frozenset({"phi3"}),
     ),
 )
