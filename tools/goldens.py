@@ -57,6 +57,7 @@ RECORDED: Mapping[str, str] = {
     "engines_candle": "its source's lines are compiled alone, by rustc",
     "engines_exllamav3": "tools/exllamav3.py makes it of that project's source",
     "engines_onnxruntime_genai": "tools/onnxruntime_genai.py makes it of that package's builder",
+    "engines_megatron": "tools/megatron_layers.py makes it of Megatron-Bridge and Megatron-LM",
     "engines_sglang": "tools/sglang_layers.py makes it of the wheel of sglang",
     "engines_tensorrt_llm": "tools/tensorrt_llm_layers.py makes it of that project's files",
     "engines_transformers": "tools/transformers_layers.py makes it of each version",

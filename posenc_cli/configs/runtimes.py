@@ -15,6 +15,7 @@ from posenc_cli.configs import (
     candle_rules,
     exllama_rules,
     llama_cpp_rules,
+    megatron_rules,
     mlx_rules,
     onnx_rules,
     sglang_rules,
@@ -206,6 +207,7 @@ RUNTIMES: Mapping[str, Runtime] = {
         exllama_rules.RUNTIME,
         tensorrt_llm_rules.RUNTIME,
         candle_rules.RUNTIME,
+        megatron_rules.RUNTIME,
     )
 }
 """The runtimes by name, transformers 5 first."""
@@ -220,5 +222,6 @@ DIFFERENCES: tuple[RuntimeDifference, ...] = (
     *exllama_rules.DIFFERENCES,
     *tensorrt_llm_rules.DIFFERENCES,
     *candle_rules.DIFFERENCES,
+    *megatron_rules.DIFFERENCES,
 )
 """Every known difference, those of a runtime in the order in which they are applied."""

@@ -210,7 +210,7 @@ def test_all_engines_are_shown_beside_each_other(call, config):
         "mlx-lm, llama.cpp, tensorrt-llm largest difference, vllm-0.11: 9 of 32 frequencies "
         "differ, by up to ×1.763 (pair 17) next: posenc compare gpt-oss-20b --as vllm-0.11 "
     )
-    assert "'llama-2-7b': model type llama: all 14 engines agree" in said
+    assert "'llama-2-7b': model type llama: all 15 engines agree" in said
     assert max(map(len, out.splitlines())) <= 80
     found = json.loads(call("explain", "llama-2-7b", "--as", "all", "--json")[1])
     assert found["agree"] is True

@@ -109,7 +109,7 @@ FILES = {
     "vllm": {"glm_moe_dsa": "deepseek_v2", "glm_ocr_text": "glm4"},
     "vllm-0.11": {"mistral": "llama"},
 }
-SHARED = {"base.py", "rope_utils.py"}
+SHARED = {"base.py", "model_bridge.py", "rope_utils.py"}
 
 
 @pytest.mark.long
