@@ -41,7 +41,7 @@ ifneq ($(shell cat $(VENV)/.python 2>/dev/null && $(RUN) -c "print('works')" 2>/
 .PHONY: $(VENV)/.python
 endif
 
-.PHONY: demo test check coverage sweeps interpreters pythons not-run sdist package lint types layers docs gallery bench mutants peers format lock clean
+.PHONY: demo test check coverage sweeps interpreters pythons not-run sdist package lint types layers docs site gallery bench mutants peers format lock clean
 
 ## demo: install posenc into .venv, do the main job, look at it, and catch a wrong RoPE (the README's first command)
 POSENC = $(RUN) -m posenc_cli
@@ -131,6 +131,12 @@ docs: $(DEVELOPED)
 	$(RUN) tools/pages.py --check
 	$(RUN) tools/man.py --check
 
+## site: the documentation as a site, in SITE; no link and no anchor of it may be broken
+SITE ?= site
+site: $(DEVELOPED)
+	$(call install,-e ".[dev$(comma)docs]")
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet --strict --site-dir "$(abspath $(SITE))"
+
 ## bench: ratios against floors and peers, side by side; the pages quote the saved result
 bench: $(DEVELOPED)
 	$(RUN) -m benchmarks
@@ -163,11 +169,11 @@ format: $(DEVELOPED)
 lock:
 	rm -rf .venv-lock
 	"$(PYTHON)" -m venv .venv-lock
-	.venv-lock/bin/python -m pip install --quiet --upgrade pip -e ".[dev,mutants,frameworks]" "torch==$(or $(TORCH),2.13.0)"
+	.venv-lock/bin/python -m pip install --quiet --upgrade pip -e ".[dev,mutants,docs,frameworks]" "torch==$(or $(TORCH),2.13.0)"
 	.venv-lock/bin/python -m pip freeze --exclude-editable --exclude torch > constraints.txt
 
 clean:
-	rm -rf .venv .venv-* dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.*
+	rm -rf .venv .venv-* dist build site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.*
 
 KERNEL := hatch_build.py $(addprefix posenc_cli/backends/,waves.c waves_kernel.h native.py)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.declare import Scheme
 
 DRAWN_TABLE = (
-    "says how large its table is, and not what was trained: the values are drawn at random"
+    "says how large its table is, and not what was trained: the values are randomly initialized"
 )
 """What a config is warned of that has a learned table."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

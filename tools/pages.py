@@ -25,6 +25,7 @@ from posenc_cli.backends import native, registry
 from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.cli.app import GROUPS, function_of
 from posenc_cli.configs import library
+from posenc_cli.configs.config import resolve
 from posenc_cli.configs.runtimes import DIFFERENCES, RUNTIMES
 from posenc_cli.files.formats import FORMATS
 from posenc_cli.formulas.tables import ROTARY_TABLES
@@ -34,10 +35,16 @@ from tests.diagnosis.mutants_table import caught, mutants_markdown, passing_mark
 from tools import gallery, ledger, screenshot
 
 if TYPE_CHECKING:
+    from posenc_cli.formulas.declare import Scheme
     from posenc_cli.formulas.parameters import Parameter
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+VIEWS = ("heatmap", "dot-similarity", "spectrum")
+"""The pictures that the gallery has of a scheme, where there is something to see."""
+_OWN = 2
+"""Schemes of a difference between engines that is told on the page of each."""
+SCHEME_PAGES = ROOT / "docs" / "schemes"
 IMAGES = ROOT / "docs" / "images"
 RESULT = ROOT / "benchmarks" / "results" / "measured.json"
 
@@ -192,6 +199,72 @@ def pictures() -> str:
     return gallery.markdown()
 
 
+def _rows(pairs: dict[str, list[str]]) -> list[str]:
+    """Lists under their names, but for empty ones."""
+    return [f"**{name}:** {', '.join(items)}" for name, items in pairs.items() if items]
+
+
+def _models_by_scheme() -> dict[str, list[str]]:
+    """The models that each scheme is of."""
+    found: dict[str, list[str]] = {}
+    for name in library.names():
+        for group in resolve(library.find(name).config, name=name).layers:
+            found.setdefault(group.scheme, []).append(_code(name))
+    return {scheme: [*dict.fromkeys(names)] for scheme, names in found.items()}
+
+
+def scheme_page(scheme: Scheme, known: list[str]) -> str:
+    """The page of an encoding: formula, pictures, engines, models and commands."""
+    drawn = [name for name in gallery.files() if name.startswith(f"{scheme.name}-")]
+    views = [name for view in VIEWS if (name := f"{scheme.name}-{view}-light.png") in drawn]
+    engines = [
+        f"`{each.runtime}` {each.what} ({_evidence(each.evidence)})"
+        for each in DIFFERENCES
+        if scheme.name in each.schemes and len(each.schemes) <= _OWN
+    ]
+    parameters = [
+        [_parameter(parameter), parameter.rules.help, parameter.rules.source or ""]
+        for parameter in scheme.parameters.values()
+    ]
+    commands = [f"posenc schemes {scheme.name}", *(_shown(scheme.name, view) for view in views)]
+    blocks = [
+        f"# {scheme.name}",
+        f"{scheme.summary} ({scheme.kind})",
+        f"```text\n{scheme.formula}\n```" if scheme.formula else "",
+        *(f"![{_shown(scheme.name, name)}](../{gallery.FOLDER}/{name})" for name in views),
+        scheme.convention or "",
+        _table("parameter and default | meaning | source", parameters) if parameters else "",
+        *_rows({"Source": [scheme.source] if scheme.source else [], "Models": known}),
+        "## Engines that differ\n\n"
+        + "\n".join(f"- {each}" for each in engines)
+        + "\n\n[Engines](../engines.md) has the differences that concern every scheme."
+        if engines
+        else "",
+        "## Commands\n\n```sh\n" + "\n".join(commands) + "\n```",
+    ]
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _shown(scheme: str, picture: str) -> str:
+    """The command of a picture of the gallery."""
+    view = picture.removeprefix(f"{scheme}-").removesuffix("-light.png")
+    return f"posenc {gallery.scheme_command(scheme, view)}"
+
+
+def scheme_pages() -> dict[Path, str]:
+    """The page of each encoding, and their list."""
+    known = _models_by_scheme()
+    pages = {
+        SCHEME_PAGES / f"{scheme.name}.md": scheme_page(scheme, known.get(scheme.name, []))
+        for scheme in BUILT_IN.values()
+    }
+    rows = [
+        [f"[{each.name}]({each.name}.md)", each.kind, each.summary] for each in BUILT_IN.values()
+    ]
+    listed = f"# Encodings, one by one\n\n{_table('scheme | kind | what it is', rows)}\n"
+    return {SCHEME_PAGES / "index.md": listed, **pages}
+
+
 _PARTS = (
     *(commands, schemes, tables, formats, backends, models, engines, departures, codes),
     *(mutants, passing, truth, performance, pictures),
@@ -277,13 +350,20 @@ def main(check: bool, *, with_gallery: bool = False) -> int:
     """Rewrite the pages and their pictures, or give status 1 where that would change them."""
     pages = {path: path.read_text("utf-8") for path in PAGES}
     changed = {path: new for path, old in pages.items() if (new := written(old)) != old}
+    schemes = scheme_pages()
+    there = {path: path.read_text("utf-8") for path in SCHEME_PAGES.glob("*.md")}
+    gone = [path for path in there if path not in schemes]
+    changed |= {path: text for path, text in schemes.items() if there.get(path) != text}
     stale = stale_images()
     if check:
         stale += stale_gallery() if with_gallery else []
         remedy = "make gallery DRAW=1" if with_gallery else "make format"
-        for path in (*changed, *stale):
+        for path in (*changed, *gone, *stale):
             print(f"{path.relative_to(ROOT)}: out of date; run {remedy}", file=sys.stderr)
-        return int(bool(changed or stale))
+        return int(bool(changed or gone or stale))
+    SCHEME_PAGES.mkdir(exist_ok=True)
+    for path in gone:
+        path.unlink()
     for path, text in changed.items():
         path.write_text(text, "utf-8")
     if stale:

@@ -98,7 +98,7 @@ class AppliedEncoding(Record):
     @property
     def verb(self) -> str:
         """What is done to the vectors."""
-        return "turned by" if self.request.scheme.kind == "rotary" else "plus"
+        return "rotated by" if self.request.scheme.kind == "rotary" else "plus"
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def applicable_part(choice: Choice) -> Choice:
         raise InvalidInput(
             f"{choice.asked}: is {' and '.join(sorted(those))}: its numbers {what}, and "
             "nothing of it applies to vectors",
-            hint="absolute schemes are added to x, rotary ones turn it",
+            hint="absolute schemes are added to x, rotary ones rotate it",
         )
     return replace(parts[0], warnings=choice.warnings, origin=choice.origin)
 

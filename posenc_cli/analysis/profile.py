@@ -127,7 +127,7 @@ def wave_profile(waves: Waves, weights: Reals, engine: Engine) -> Profile | None
                 values[part] = (table * weights).sum(axis=1)
         return values
 
-    turns = "each wave turns both rows by the same angle a position"
+    turns = "each wave rotates both rows by the same angle a position"
     if rates is None:
         return Profile(
             at,
@@ -260,7 +260,7 @@ def independent_profile(waves: Waves, engine: Engine) -> Profile:
     return Profile(
         lambda offsets: np.zeros(len(offsets)),
         even=rates is None,
-        proof="independent normal q and k are that again when each is turned",
+        proof="independent normal q and k keep their distribution when each is rotated",
         deviation=deviation,
         bound=roformer_bound(waves, engine, None)
         if rates is None and waves.coordinates is None

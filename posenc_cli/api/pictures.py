@@ -254,7 +254,9 @@ def similarity(
         parts += parts_of(choices, contents=contents, normalize=normalize, head=head)
     parts.sort(key=lambda part: part.subject)
     if bound and all(part.similarity.bound is None for part in parts):
-        raise ArgumentError("bound: goes with rotary encodings whose pairs turn by the position")
+        raise ArgumentError(
+            "bound: goes with rotary encodings whose pairs rotate with the position"
+        )
     verdicts = tuple(verdict(part.similarity) for part in parts)
     return SimilarityReport(tuple(parts), verdicts, bool(bound))
 

@@ -90,7 +90,7 @@ def rotate(
     given = GivenPositions.of(positions)
     choice = choice_of(encoding, given.positions, parameters)
     if choice.parts or choice.scheme.kind != "rotary":
-        raise ArgumentError(f"encoding {choice.name!r}: turns nothing; it is not rotary")
+        raise ArgumentError(f"encoding {choice.name!r}: rotates nothing; it is not rotary")
     rotator = Rotator(choice, choice.encoding().bound.rotation, given.shape, sequence_axis)
     turned_q = rotator.turned("q", q)
     return turned_q if k is None else (turned_q, rotator.turned("k", k))

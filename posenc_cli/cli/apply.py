@@ -129,8 +129,8 @@ def apply(
     models do. x may have any leading axes, (…, n, dimensions), and any size.
 
     Examples:
-      posenc apply -s rope --in q.npy --out turned.npy
-      posenc apply -m llama-3-8b --in q.npy --start 4096 --out turned.npy
+      posenc apply -s rope --in q.npy --out rotated.npy
+      posenc apply -m llama-3-8b --in q.npy --start 4096 --out rotated.npy
       posenc apply -s sinusoidal --in x.npy --out golden.npz
       posenc apply -s rope -d 128 -l 512 --seed 0 --dtype bfloat16 --out golden.safetensors
       posenc apply -m llama-3-8b --in q.npy --arithmetic float32 --out as_torch.npy

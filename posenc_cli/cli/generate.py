@@ -200,8 +200,8 @@ def _check(requests: Sequence[Request], form: Format, *, header: bool) -> None:
     schemes = [request.scheme for request in requests]
     if [scheme.kind for scheme in schemes].count("rotary") > 1:
         raise InvalidInput(
-            f"--scheme {'+'.join(scheme.name for scheme in schemes)}: two of its parts turn q and "
-            "k, which turn but once"
+            f"--scheme {'+'.join(scheme.name for scheme in schemes)}: two of its parts rotate q "
+            "and k, which rotate only once"
         )
     if header and form.binary:
         raise InvalidInput(f"--header: {form.name} has no header line; only csv has")

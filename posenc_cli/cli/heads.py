@@ -150,7 +150,7 @@ def heads(
     picture: PictureOptions,
     output: PlotOutput,
 ) -> int:
-    """Test which attention patterns an encoding can express, and how far.
+    """Test which attention patterns an encoding can express.
 
     posenc fits one attention head that sees only positions to a target pattern below the trained
     length, and tests it at longer lengths. The fit has one optimum and no seed. --plot and --out

@@ -19,7 +19,7 @@ Entry = tuple[str, str]
 HEADINGS = ("Arguments", ENCODING, "Positions", OWN, "Picture", "Output", "Computing")
 """The order of a page; other headings come before, and what every command has at the end."""
 
-HELP = "show a page of help: -h on one screen, --help all of it"
+HELP = "show help: -h on one screen, --help all of it"
 _HELP_TERM = "-h, --help"
 _SHARED = ("Encoding", "Positions", "Picture", "Output", "Computing", EVERY_COMMANDS)
 """Headings of options that many commands have."""

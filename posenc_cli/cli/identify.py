@@ -291,9 +291,9 @@ def _unknown(result: Identification) -> str:
             "are not evenly spaced, and were not compared"
         )
     return (
-        f"none of {_scheme_count()} schemes fits: the nearest, {nearest.scheme}, is off by "
-        f"{nearest.residual:.2g} within the {_compared(nearest)} compared, more than the number "
-        "format and right code explain; a learned table follows no rule"
+        f"none of {_scheme_count()} schemes fits: the nearest is {nearest.scheme}, with a largest "
+        f"error of {nearest.residual:.2g} in the {_compared(nearest)} compared, more than the "
+        "number format and right code explain; a learned table follows no rule"
     )
 
 

@@ -306,7 +306,7 @@ class OutputOptions(OptionGroup):
         """
         if self.json and self.to_stdout:
             raise InvalidInput(
-                f"--json: stdout is taken by {self.file_flag} -", hint="write to a file"
+                f"--json: stdout is used by {self.file_flag} -", hint="write to a file"
             )
 
     def prepare(self) -> None:

@@ -59,7 +59,7 @@ def order_check(
     picture: ColorPictureOptions,
     output: PlotOutput,
 ) -> int:
-    """Test whether attention with an encoding sees token order.
+    """Test whether attention sees the order of tokens.
 
     Without positions, attention is blind to order: "dog bites man" equals "man bites dog". One
     attention layer (float64, seeded weights) reads the tokens in several orders. posenc measures

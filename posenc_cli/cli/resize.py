@@ -130,7 +130,7 @@ def resize(
     ] = None,
     output: ResizeOutput,
 ) -> None:
-    """Resize a learned position table for other lengths or grids.
+    """Resize a learned position table.
 
     The table of a checkpoint, (rows, d) or (1, rows, d), is interpolated for longer texts or other
     image sizes, as torch.nn.functional.interpolate does it (align_corners=False). Values are

@@ -229,7 +229,7 @@ def rope_check(
     verbose: Verbose = False,
     output: RopeCheckOutput,
 ) -> int:
-    """Check a RoPE implementation, and name the cause of errors.
+    """Check a RoPE implementation, and name what is wrong.
 
     The check covers all q and k and all positions, and compares with a reference. --scheme, --model
     or --config names the reference. The subject is one of --tables, --inv-freq, --rotated and

@@ -115,4 +115,4 @@ def _check_positions(request: ExperimentRequest, longest: int) -> None:
         )
     stretched = [name for name in request.stretches if name != "none"]
     if stretched:
-        raise InvalidInput(f"--randomize {drawn}: nothing is stretched whose positions are drawn")
+        raise InvalidInput(f"--randomize {drawn}: no stretch applies to drawn positions")

@@ -87,7 +87,7 @@ def rope_clipped(
     clipped: Annotated[
         int,
         Param(
-            "slowest pairs that are clipped, all where there are no more",
+            "pairs of lowest frequency that are clipped, all where there are no more",
             minimum=0,
             maximum=32768,
             source="the authors' clip_low_n",

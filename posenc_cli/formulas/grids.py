@@ -248,7 +248,7 @@ _SINUSOIDAL = {
         "LieRE, Ostmeier et al. 2024, arXiv:2406.10322"
     ),
     formula=(
-        "the pairs of each axis turn by x · θ_i, θ_i = base^(−i/n) of the n pairs of the axis; "
+        "the pairs of each axis rotate by x · θ_i, θ_i = base^(−i/n) of the n pairs of the axis; "
         "pixtral: base^(−2i/2n) for rows, base^(−(2i+1)/2n) for columns; dinov3: by 2π · c · θ_i, "
         "c the centre of a patch, where the image goes from −1 to 1; liere: by "
         "c · e^(−4i/(n − 1)), c from 0 at the first place to 1 at the last; eva-pixels: by "
@@ -257,7 +257,7 @@ _SINUSOIDAL = {
     ),
     convention=(
         "Axis of the pairs, in order: rows then columns of the grid; llama4: columns then rows; "
-        "video (wan, hunyuan-video, cogvideox): frames, rows, columns. Columns that turn with "
+        "video (wan, hunyuan-video, cogvideox): frames, rows, columns. Dimensions for "
         "each: as many; wan: 44, 42, 42 of 128 (p − 2⌊p/3⌋, ⌊p/3⌋, ⌊p/3⌋ of p pairs); "
         "hunyuan-video: 16, 56, 56 of 128 (Flux: base=10000; Qwen-Image: and origin of half the "
         "grid); cogvideox: 16, 24, 24 of 64 (Z-Image: base=256); flux2 (frame, row, column, "
@@ -267,8 +267,8 @@ _SINUSOIDAL = {
         "others). eva and eva-pixels are timm's RotaryEmbeddingCat without and with in_pixels, "
         "whose max_res is eva-pixels' base; lucidrains-pixel is freqs_for='pixel', whose max_freq "
         "is its base. Tokens that are on no grid (class and register tokens of dinov3, liere and "
-        "llama4, text of cogvideox and hunyuan-video) do not turn and have no row here. Rows are "
-        "in row-major order: Qwen2-VL feeds its patches in 2 × 2 blocks. Gemma 4's image "
+        "llama4, text of cogvideox and hunyuan-video) are not rotated and have no row here. Rows "
+        "are in row-major order: Qwen2-VL feeds its patches in 2 × 2 blocks. Gemma 4's image "
         "processor gives its module (x, y), whose first half then follows columns: order=wh. "
         "CogVideoX 1.0 spreads the rows and columns of other sizes over a crop of the grid that "
         "it was trained on: base_size=30x45; 1.5 counts them. liere is LieRE's fixed form, on the "
@@ -292,7 +292,7 @@ def rope_axial(
     layout: Annotated[
         Literal["interleaved", "half"] | None,
         Param(
-            "columns that turn together: 2i and 2i+1 (interleaved), or i and i+d/2 (half; of each "
+            "dimensions of a pair: 2i and 2i+1 (interleaved), or i and i+d/2 (half; of each "
             "axis' columns for gemma4); the model's own where not given"
         ),
     ] = None,
@@ -326,7 +326,7 @@ def rope_axial(
     sections: Annotated[
         tuple[int, ...] | None,
         Param(
-            "video only: pairs that turn with frame, row and column; the model's own where not "
+            "video only: pairs that rotate with frame, row and column; the model's own where not "
             "given",
             minimum=1,
             maximum=32768,
@@ -360,7 +360,7 @@ def rope_axial(
         ),
     ] = None,
 ) -> Rotation:
-    """RoPE on an image or a video: each share of the pairs turns with frame, row or column.
+    """RoPE on an image or a video: each share of the pairs rotates with frame, row or column.
 
     >>> rotation = rope_axial.bind({"grid": "2x3", "dim": 8, "convention": "gemma4"}).content
     >>> rotation.waves.coordinates.axes, rotation.layout, rotation.blocks
@@ -373,7 +373,7 @@ def rope_axial(
     rotated = rotated_dim(dim, partial)
     if len(chosen.shares or grid) == 2 and rotated % 4:
         raise InvalidInput(
-            f"--dim {dim}: 2 axes turn as many pairs of columns each, so the columns that turn, "
+            f"--dim {dim}: 2 axes rotate as many pairs each, so the rotated dimensions, "
             f"{rotated}, must be a multiple of 4"
         )
     if axes is not None:
@@ -475,16 +475,16 @@ class _AxisTurns(Record):
                 named = "frames, rows and columns" if len(self.shares) == 3 else "each axis"
                 raise InvalidInput(
                     f"--set sections {as_text(given)}: must be {len(self.shares)} numbers, for "
-                    f"{named}, that add up to the {pairs} pairs that turn"
+                    f"{named}, that add up to the {pairs} pairs that rotate"
                 )
             return given
         whole = sum(self.shares)
         rest = pairs % whole
         if pairs < whole or (rest and self.shares != _THIRDS):
             raise InvalidInput(
-                f"--dim: {name} shares pairs of columns by {as_text(self.shares)}, and the "
-                f"{pairs} that turn are no multiple of {whole}",
-                hint="--set sections=FRAMES,ROWS,COLUMNS says how many turn with each",
+                f"--dim: {name} shares frequency pairs by {as_text(self.shares)}, and the "
+                f"{pairs} that rotate are no multiple of {whole}",
+                hint="--set sections=FRAMES,ROWS,COLUMNS says how many rotate with each",
             )
         counts = [share * (pairs // whole) for share in self.shares]
         return counts[0] + rest, *counts[1:]

@@ -42,7 +42,7 @@ def xpos(
         ),
     ] = 512.0,
     side: Annotated[
-        Literal["query", "key"], Param("what the table turns: queries shrink, keys grow")
+        Literal["query", "key"], Param("what the table rotates: queries shrink, keys grow")
     ] = "query",
     convention: Annotated[
         Literal["torchscale", "lucidrains"],
@@ -50,7 +50,7 @@ def xpos(
     ] = "torchscale",
     seq_len: SequenceLength = None,
 ) -> Rotation:
-    """RoPE whose products q·k also decay with distance, the fast pairs soonest.
+    """RoPE whose products q·k also decay with distance, the high-frequency pairs soonest.
 
     >>> from posenc_cli.numerics import exact
     >>> growth = xpos.bind({"dim": 4}, seq_len=17).content.waves.growth

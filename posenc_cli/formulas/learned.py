@@ -72,7 +72,7 @@ def learned(
     weights: WeightsFile = None,
     extend: Annotated[
         Literal["error", "clamp", "interpolate", "random"],
-        Param("a position past the table: refuse it, take the last row, stretch, or draw more"),
+        Param("a position past the table: refuse it, take the last row, interpolate, or draw more"),
     ] = "error",
     offset: Annotated[
         int, Param("rows before that of position 0", minimum=0, maximum=LARGEST_TABLE)
@@ -86,14 +86,14 @@ def learned(
     length = seq_len or 1
     if extend == "interpolate" and 2 * length * max_len > LARGEST_POSITION:
         raise InvalidInput(
-            f"--set extend=interpolate: {max_len} rows stretched to {length} are more steps than "
-            "2^53, the last that is exact"
+            f"--set extend=interpolate: {max_len} rows interpolated to {length} are more steps "
+            "than 2^53, the last that is exact"
         )
 
     if offset >= max_len:
         raise InvalidInput(f"--set offset {offset}: must be below max_len {max_len}")
     if offset and extend == "interpolate":
-        raise InvalidInput(f"--set offset {offset}: extend=interpolate stretches whole tables only")
+        raise InvalidInput(f"--set offset {offset}: extend=interpolate resizes whole tables only")
 
     def rows(xp: Any, positions: Any, table: Any) -> Any:
         if extend == "interpolate" and length > max_len:

@@ -115,12 +115,12 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     longer = _slowed(xp, turns, low, high, original * factor)
     unblended = "there is no blend, as where the two factors are exchanged"
     mixtures = [
-        ("the fast pairs are slowed, not the slow ones", 1 - slowed),
+        ("the high-frequency pairs are interpolated, not the low-frequency ones", 1 - slowed),
         (f"pairs between the two are kept: {unblended}", 1.0 * (slowed >= 1)),
         (f"pairs between the two are slowed: {unblended}", 1.0 * (slowed > 0)),
         ("wavelengths are taken as 1/frequency, without 2π", without_turns),
         ("low_freq_factor and high_freq_factor are swapped", swapped),
-        (f"the blend is that of the stretched context, {original * factor:g} positions", longer),
+        (f"the blend is that of the extended context, {original * factor:g} positions", longer),
         ("all pairs are slowed", xp.ones(kept.size)),
     ]
     for name, place in (("middle", (low + high) / 2), ("geometric middle", (low * high) ** 0.5)):
@@ -144,7 +144,7 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         1 / (slowed / stretched + (1 - slowed) / kept),
     )
     yield Mistake(
-        "the factor multiplies slow pairs, not divides",
+        "the factor multiplies low frequencies in place of dividing them",
         slowed * kept * factor + (1 - slowed) * kept,
     )
     turns_again = (slowed * stretched + (1 - slowed) * kept) / (2 * math.pi)
@@ -210,14 +210,14 @@ def rope_llama3(
     factor: Factor = 8.0,
     low_freq_factor: Annotated[
         float,
-        Param("turns in the original context up to which a pair is slowed", above=0),
+        Param("full turns in the original context up to which a pair is slowed", above=0),
     ] = 1.0,
     high_freq_factor: Annotated[
-        float, Param("turns in the original context from which a pair is kept", above=0)
+        float, Param("full turns in the original context from which a pair is kept", above=0)
     ] = 4.0,
     original_max_position_embeddings: OriginalContext = 8192,
 ) -> Rotation:
-    """RoPE as Llama 3.1 stretches it: long wavelengths are divided, short ones kept.
+    """RoPE as Llama 3.1 scales it: long wavelengths are divided, short ones kept.
 
     >>> rope_llama3.bind({"dim": 128}).content.waves.count
     64

@@ -169,7 +169,7 @@ def rope_longrope(
     original_max_position_embeddings: OriginalContext = 4096,
     max_position_embeddings: Annotated[
         int | None,
-        Param("positions of the stretched model", minimum=1, maximum=LARGEST_POSITION),
+        Param("positions of the extended model", minimum=1, maximum=LARGEST_POSITION),
     ] = None,
     attention_factor: AttentionFactor = None,
     seq_len: SequenceLength = None,

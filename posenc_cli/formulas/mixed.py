@@ -31,16 +31,16 @@ Frequencies = tuple[float, ...]
 @rotary(
     source="Heo et al. 2024, arXiv:2403.13298 §3.2; the authors' rope-vit",
     formula=(
-        "the pair i turns by x · f_i + y · g_i at column x and row y; drawn: f_i = m_i cos a and "
+        "the pair i rotates by x · f_i + y · g_i at column x and row y; drawn: f_i = m_i cos a and "
         "g_i = m_i sin a for i < d/4, f_i = −m_i sin a and g_i = m_i cos a after, "
         "m_i = base^(−4(i mod d/4)/d), a = 2πu"
     ),
     convention=(
         "The models learn f and g of each head and layer (`freqs`, x before y); here is one head. "
         "Without them a seed draws the angle a of a head, as the authors start theirs: f and g are "
-        "then multiples of 2^−32. A class token does not turn and has no row here. The learned "
+        "then multiples of 2^−32. A class token is not rotated and has no row here. The learned "
         "form of LieRE (arXiv:2406.10322) with generators of 2 × 2 is this too, its sign and its "
-        "scale of coordinates in the frequencies; larger generators do not turn pairs of columns, "
+        "scale of coordinates in the frequencies; larger generators rotate no pairs of dimensions, "
         "and no table of cosines and sines holds them."
     ),
     inverse=unguessed,
@@ -74,7 +74,7 @@ def rope_mixed(
         int, Param("seed of the angle that is drawn for the head", minimum=0, maximum=2**64 - 1)
     ] = 0,
 ) -> Rotation:
-    """RoPE on an image whose pairs turn with row and column at once, at learned frequencies.
+    """RoPE on an image whose pairs rotate with row and column at once, at learned frequencies.
 
     >>> given = {"dim": 4, "grid": "2x3", "x_frequencies": "1,0.5", "y_frequencies": "0,-0.25"}
     >>> waves = rope_mixed.bind(given).content.waves

@@ -34,7 +34,7 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
 @rotary(
     source="Wang et al. 2024, arXiv:2409.12191 §2.1",
     formula=(
-        "the pair i turns by x · base^(−2i/d), where x is the position on its section's axis; "
+        "the pair i rotates by x · base^(−2i/d), where x is the position on its section's axis; "
         "interleaved: "
         "on h where i mod 3 = 1 and i < 3 · sections[1], on w where i mod 3 = 2 and i < 3 · "
         "sections[2], else on t"
@@ -81,7 +81,7 @@ def mrope(
         ),
     ] = None,
 ) -> Rotation:
-    """Multimodal RoPE: shares of the pairs turn with a token's time, row and column.
+    """Multimodal RoPE: shares of the pairs rotate with a token's time, row and column.
 
     >>> mrope.bind({"dim": 12, "sections": "2,2,2"}).content.waves.count
     6
@@ -90,7 +90,7 @@ def mrope(
     if sum(sections) != rotated // 2:
         raise InvalidInput(
             f"--set sections {as_text(sections)}: must add up to the {rotated // 2} pairs of the "
-            f"{rotated} columns that turn, not to {sum(sections)}"
+            f"{rotated} rotated dimensions, not to {sum(sections)}"
         )
     followed = _axes_of_pairs(sections, interleaved=interleaved, order=order)
 
@@ -126,7 +126,7 @@ def _axes_of_pairs(
         if interleaved or height != width:
             what = "interleaved=true" if interleaved else f"{height} pairs for h and {width} for w"
             raise InvalidInput(
-                f"--set order hwt: h and w take turns, as many pairs each; {what} does not fit",
+                f"--set order hwt: h and w alternate, as many pairs each; {what} does not fit",
                 hint="Ernie 4.5 VL has sections=22,22,20",
             )
         return (_HEIGHT, _WIDTH) * height + (_TIME,) * time

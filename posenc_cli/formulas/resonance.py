@@ -106,10 +106,11 @@ def rope_resonance(
     ] = 1.0,
     original_max_position_embeddings: OriginalContext = 4096,
     beta_fast: Annotated[
-        float, Param("turns in the context from which YaRN keeps a pair", above=0, source="YaRN")
+        float,
+        Param("full turns in the context from which YaRN keeps a pair", above=0, source="YaRN"),
     ] = BETAS[0][0],
     beta_slow: Annotated[
-        float, Param("turns up to which YaRN interpolates a pair", above=0, source="YaRN")
+        float, Param("full turns up to which YaRN interpolates a pair", above=0, source="YaRN")
     ] = BETAS[0][1],
     attention_factor: AttentionFactor = None,
     truncate: Annotated[

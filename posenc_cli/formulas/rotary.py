@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PairLayout = Annotated[
     Literal["interleaved", "half"],
     Param(
-        "columns that turn together: 2i and 2i+1 (interleaved: the paper, GPT-J, Meta's Llama) "
+        "dimensions of a pair: 2i and 2i+1 (interleaved: the paper, GPT-J, Meta's Llama) "
         "or i and i+d/2 (half: Hugging Face's Llama, GPT-NeoX)",
         source="Su et al. 2021 §3.4.2",
     ),
@@ -25,7 +25,7 @@ PairLayout = Annotated[
 Partial = Annotated[
     float,
     Param(
-        "share of dim that turns, from the first column on",
+        "share of dim that rotates, from the first dimension on",
         above=0,
         maximum=1,
         source="Su et al. 2021 §3.2.2",
@@ -41,7 +41,7 @@ def _rope_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
 
 @rotary(
     source="Su et al. 2021, arXiv:2104.09864 §3.2.2",
-    formula="θ_i = base^(−2i/d), d = ⌊dim · partial⌋; the pair i of position p turns by p · θ_i",
+    formula="θ_i = base^(−2i/d), d = ⌊dim · partial⌋; the pair i of position p rotates by p · θ_i",
     inverse=_rope_inverse,
     convention=(
         "The frequencies of a partial rotation follow the rotated width d, as in GPT-NeoX, "
@@ -55,7 +55,7 @@ def rope(
     layout: PairLayout = "interleaved",
     partial: Partial = 1.0,
 ) -> Rotation:
-    """Rotary position embedding: q and k are turned, so that q·k depends only on m − n.
+    """Rotary position embedding: rotates q and k, so that q·k depends only on m − n.
 
     >>> rope.bind({"dim": "8"}).content.waves.count
     4
@@ -85,7 +85,7 @@ def rotated_dim(dim: int, partial: float) -> int:
     if rotated < 2 or rotated % 2:
         share = "" if partial == 1 else f" × partial {partial!r}"
         raise InvalidInput(
-            f"--dim {dim}: rotary encodings turn pairs of columns, but {dim}{share} gives "
+            f"--dim {dim}: rotary encodings rotate pairs of dimensions, but {dim}{share} gives "
             f"{rotated} of them; it must be even and at least 2"
         )
     return rotated

@@ -335,7 +335,7 @@ def rope_ntk(
         "n = max(seq_len, L), L = max_position_embeddings"
     ),
     convention=(
-        "Hugging Face's rope_type dynamic, which stretches the base for the whole sequence. "
+        "Hugging Face's rope_type dynamic, which raises the base for the whole sequence. "
         "vLLM fixes n = L · factor."
     ),
     inverse=_dynamic_inverse,
@@ -392,11 +392,11 @@ def rope_proportional(
     base: Base = 10_000.0,
     layout: PairLayout = "interleaved",
     partial: Annotated[
-        float, Param("share of the pairs that turn", above=0, maximum=1, source="no pair stands")
+        float, Param("share of the pairs that rotate", above=0, maximum=1, source="no pair stands")
     ] = 1.0,
     factor: Factor = 1.0,
 ) -> Rotation:
-    """p-RoPE: only the fastest share of the pairs turns, the others carry no position.
+    """p-RoPE: only the high-frequency share of the pairs rotates, the others carry no position.
 
     >>> from posenc_cli.numerics import exact
     >>> waves = rope_proportional.bind({"dim": 4, "partial": 0.5}).content.waves
@@ -421,11 +421,9 @@ def _rope_of_stretched_base(rotated: int, base: float, stretch: Any, layout: Any
     from posenc_cli.numerics import exact
 
     if rotated == 2:
-        raise InvalidInput(
-            "--dim 2: the stretched base is base · factor^(d/(d − 2)); d must be > 2"
-        )
+        raise InvalidInput("--dim 2: the raised base is base · factor^(d/(d − 2)); d must be > 2")
     if stretch <= 0:
-        raise InvalidInput(f"--set factor: stretches the base by {float(stretch):g}; it must grow")
+        raise InvalidInput(f"--set factor: raises the base by {float(stretch):g}; it must grow")
     exponent = exact.asarray([rotated]) / (rotated - 2)
     larger = (exact.asarray([base]) * exact.asarray([stretch]) ** exponent)[0]
 

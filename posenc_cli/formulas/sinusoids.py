@@ -77,7 +77,10 @@ def sinusoidal(
         ),
     ] = "error",
     full_turns: Annotated[
-        bool, Param("frequencies are turns a position, so that angles are 2π times as large (MLX)")
+        bool,
+        Param(
+            "frequencies are in full turns per position, so that angles are 2π times as large (MLX)"
+        ),
     ] = False,
 ) -> Sinusoids:
     """Sines and cosines whose wavelengths grow geometrically from 2π towards 2π · base.

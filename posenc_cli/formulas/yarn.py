@@ -160,7 +160,10 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     every = xp.ones(pairs)
     shares = [
         ("beta_fast and beta_slow are swapped", _ramp(xp, {**params, **swapped})),
-        ("the ramp of YaRN runs the wrong way: slow pairs are kept, fast ones stretched", 1 - ramp),
+        (
+            "the ramp of YaRN is reversed: high-frequency pairs are interpolated",
+            1 - ramp,
+        ),
         ("the ramp counts columns, not pairs", columns),
         ("all pairs are interpolated: there is no ramp", every),
         *_steps(xp, params),
@@ -179,11 +182,12 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         1 / (ramp * factor / kept + (1 - ramp) / kept),
     )
     yield Mistake(
-        "the factor multiplies the base of slow pairs, and does not divide their frequencies",
+        "the factor multiplies the base, and does not divide low frequencies",
         plain_frequencies(xp, params, params["base"] * factor) * ramp + kept * (1 - ramp),
     )
     yield Mistake(
-        "the factor multiplies slow pairs, not divides", kept * factor * ramp + kept * (1 - ramp)
+        "the factor multiplies low frequencies in place of dividing them",
+        kept * factor * ramp + kept * (1 - ramp),
     )
     yield Mistake(
         "the ramp is geometric: kept frequencies are divided by powers of the factor",
@@ -215,7 +219,7 @@ def _other_ramps(xp: Any, params: Mapping[str, Any]) -> Iterator[tuple[str, Any]
             yield message, _ramp(xp, params, width=width)
     longer = original * factor
     if longer != original:
-        message = f"the ramp is that of {longer:g} positions, the stretched context, not {original}"
+        message = f"the ramp is that of {longer:g} positions, the extended context, not {original}"
         yield message, _ramp(xp, params, context=longer)
     for logarithm, number in (("log10", 10), ("log2", 2)):
         message = f"the ends of the ramp divide by {logarithm} of the base, not by ln"
@@ -334,11 +338,13 @@ def rope_yarn(
     original_max_position_embeddings: OriginalContext = 4096,
     beta_fast: Annotated[
         float,
-        Param("turns in the context from which a pair is kept", above=0, source=f"{_YARN} §3.2"),
+        Param(
+            "full turns in the context from which a pair is kept", above=0, source=f"{_YARN} §3.2"
+        ),
     ] = 32.0,
     beta_slow: Annotated[
         float,
-        Param("turns up to which a pair is interpolated", above=0, source=f"{_YARN} §3.2"),
+        Param("full turns up to which a pair is interpolated", above=0, source=f"{_YARN} §3.2"),
     ] = 1.0,
     mscale: Annotated[
         float | None,
@@ -353,7 +359,7 @@ def rope_yarn(
         bool, Param("whether the ends of the ramp are rounded to whole pairs", source="YaRN's code")
     ] = True,
 ) -> Rotation:
-    """RoPE that keeps fast pairs, interpolates slow ones, and blends between: YaRN.
+    """YaRN: keeps high-frequency pairs, interpolates low-frequency ones, blends between.
 
     >>> rope_yarn.bind({"dim": 128}).content.waves.scale.__round__(6)
     Decimal('1.138629')

@@ -191,7 +191,7 @@ class Identification(Record):
         misfits = best.census.misfits
         but = "" if best.fits else f", {misfits} of which do not fit"
         if best.fits_pairs:
-            but = f", {len(best.wrong_pairs)} of {best.pairs} pairs of columns do not fit"
+            but = f", {len(best.wrong_pairs)} of {best.pairs} frequency pairs do not fit"
         said = self.settings.items()
         texts = [f"{name} {value}" for name, value in said if name != "scheme" and value]
         name = ", ".join([best.scheme, *texts, *best.forms, *multiplied, *best.wrong])

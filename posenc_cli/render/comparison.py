@@ -210,21 +210,24 @@ def _rotation_tables(result: RotationComparison, typesetter: Typesetter) -> Iter
 def _rotation_answer(result: RotationComparison) -> Answer:
     """How two rotations differ, at the length at which they differ most, and in what."""
     worst, ok = result.worst, result.ok
+    configs = any(side.sources for side in result.sides)
+    step = "posenc explain shows where each value comes from" if configs else "--plot draws B / A"
     difference, verdict = worst.difference, "ok" if result.ok else "DIFFERENT"
     if difference.worst is None:
         equal = difference.alike and difference.scales[0] == difference.scales[1]
         equal = equal and result.same_softmax and result.same_axes
         where = " at the lengths compared" if result.goes_on else ""
         same = f"all {difference.count} frequencies are the same{where}"
-        return Answer(ok, f"{'equal' if equal else verdict}: {same}", _cause(result))
+        told = (
+            f"{'equal' if equal else verdict}: {same}{'' if ok or equal else ', and not all else'}"
+        )
+        return Answer(ok, told, _cause(result), next=None if ok else step)
     where = f" for {worst.seq_len} positions" if worst.seq_len else ""
     pair = difference.worst
     differ = (
         f"{len(difference.pairs)} of {difference.count} frequency pairs differ{where}, "
         f"by up to × {factor_text(pair.apart)} (pair {pair.index})"
     )
-    configs = any(side.sources for side in result.sides)
-    step = "posenc explain shows where each value comes from" if configs else "--plot draws B / A"
     return Answer(ok, f"{verdict}: {differ}", _cause(result), next=None if ok else step)
 
 

@@ -240,8 +240,8 @@ def _slow_text(head: FittedHead, name: str) -> str:
     slow = sum(pair.wavelength > head.trained for pair in head.pairs)
     share = {0.0: "none", 1.0: "all"}.get(head.slow_share) or _share_text(head.slow_share)
     return (
-        f"{name}, {head.target.name}: {slow} of {len(head.pairs)} pairs make no whole turn in "
-        f"{head.trained} positions; {share} of the squared amplitudes is theirs."
+        f"{name}, {head.target.name}: {slow} of {len(head.pairs)} pairs have wavelengths longer "
+        f"than {head.trained} positions; {share} of the squared amplitudes is theirs."
     )
 
 
@@ -329,7 +329,7 @@ def _kernel_figure(curves: Sequence[Curve], results: Sequence[HeadResult], longe
     if longest > _MOST_OFFSETS:
         notes.append(f"the first {_MOST_OFFSETS} of {longest} offsets")
     if any(result.stretch != NONE for result in results):
-        notes.append(f"stretched by {longest / head.trained:g}")
+        notes.append(f"extended by {longest / head.trained:g}")
     if len(heads) > 1:
         by_head = _names_by_head(results)
         notes += [by_head[id(each)].removesuffix(each.name) + _label(each) for each in heads]
@@ -385,5 +385,5 @@ def _amplitude_figure(results: Sequence[HeadResult], places: Sequence[int]) -> C
         y_label="amplitude",
         x_scale="log",
         joined=False,
-        spans=((*turning, "a whole turn in training"),) if turning[0] < turning[1] else (),
+        spans=((*turning, "a whole wavelength in training"),) if turning[0] < turning[1] else (),
     )

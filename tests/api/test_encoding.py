@@ -172,7 +172,7 @@ def test_every_model_is_encoded_again_and_again(name):
 def test_what_is_drawn_at_random_is_said_to_be():
     with pytest.warns(UserWarning, match="t5: random weights, seed 0"):
         posenc.encode("t5", 4, heads=2)
-    with pytest.warns(UserWarning, match="gpt2: .* drawn at random"):
+    with pytest.warns(UserWarning, match="gpt2: .* randomly initialized"):
         posenc.encode("gpt2", 4)
 
 

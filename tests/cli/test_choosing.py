@@ -110,7 +110,7 @@ def test_every_model_gives_a_matrix_or_asks_for_a_layer_type(name, call, tmp_pat
 def test_random_rows_in_place_of_a_models_are_said_to_be_random(call, tmp_path):
     status, _, err = call("generate", "-m", "gpt2", "-l", "2", "-d", "4", "-o", "a.npy")
     assert status == 0
-    assert "drawn at random" in err.splitlines()[0]
+    assert "randomly initialized" in err.splitlines()[0]
     np.save(tmp_path / "table.npy", np.zeros((1024, 768), np.float32))
     given = ("--set", "weights=table.npy", "-o", "b.npy")
     status, _, err = call("generate", "-m", "gpt2", "-l", "2", *given)

@@ -281,7 +281,7 @@ def test_figures_go_to_files(suffix, call, tmp_path):
         ("-s rope -l 4 --dtype float32", 2, "--dtype float32: goes with a matrix"),
         ("--in cube.npy", 2, "hint: one matrix of it is array[0]"),
         ("-s rope+alibi -l 4 --out s.npy", 2, "holds one matrix"),
-        ("-s rope -l 4 --out - --json", 2, "--json: stdout is taken"),
+        ("-s rope -l 4 --out - --json", 2, "--json: stdout is used"),
         ("-s rope -l 9999999999 --out s.npy", 3, "bytes"),
         ("-s learned -l 4000", 2, "position 3999"),
         ("--in missing.npy", 3, "missing.npy"),

@@ -290,7 +290,7 @@ def test_a_file_that_could_not_be_written_is_refused_before_anything_runs(name, 
         ("--csv x.png", "cannot go with --csv 'x.png', the name of a picture"),
         ("--markdown --json", "cannot go with --json"),
         ("--width 400", "needs --plot, or --picture with a file"),
-        ("--picture - --json", "stdout is taken by --picture -"),
+        ("--picture - --json", "stdout is used by --picture -"),
     ],
 )
 def test_what_is_wrong_is_one_line_before_anything_is_made(arguments, said, call, tmp_path):

@@ -201,7 +201,7 @@ def test_of_a_config_a_table_that_is_learned_anew_is_not_warned_of(call, tmp_pat
     (tmp_path / "config.json").write_text(json.dumps(config))
     asked = ("--config", "config.json", "--layer-type", "decoder", "--train", "12")
     assert found(call, *asked)["results"][0]["weights"] is None
-    assert "drawn at random" in call("heads", "-m", "bert-base", "--train", "12")[2]
+    assert "randomly initialized" in call("heads", "-m", "bert-base", "--train", "12")[2]
 
 
 def test_the_picture_is_of_scores_by_offset_and_amplitudes_by_wavelength(call):

@@ -340,7 +340,7 @@ def test_dims_choose_columns(call):
         (["-s", "rope", "-l", "4", "--out", "x"], "--out 'x': must end in"),
         (["-s", "rope", "-l", "4", "--out", "x.png", "--width", "20000"], "--width 20000"),
         (["-s", "rope", "-l", "4", "--out", "x.png", "--dpi", "0"], "--dpi 0"),
-        (["-s", "rope", "-l", "4", "--out", "-", "--json"], "--json: stdout is taken"),
+        (["-s", "rope", "-l", "4", "--out", "-", "--json"], "--json: stdout is used"),
         (["--in", "x.npy", "--table", "cos"], "--table 'cos': cannot go with --in"),
     ],
 )

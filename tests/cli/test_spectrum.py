@@ -180,7 +180,7 @@ def test_columns_that_are_not_finite_are_told(call, tmp_path):
         ("-s sinusoidal+", 2, "must be A+B"),
         ("-s learned --positions 1,5,9", 2, "equal steps"),
         ("-s rope --out w.npy", 2, "--out 'w.npy'"),
-        ("-s rope --out - --json", 2, "--json: stdout is taken"),
+        ("-s rope --out - --json", 2, "--json: stdout is used"),
         ("-s nope -l 9 --out w.png", 2, "no column changes"),
         ("--in missing.npy", 3, "missing.npy"),
         ("--in row.npy", 2, "one row"),

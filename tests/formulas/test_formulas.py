@@ -233,7 +233,7 @@ def test_tensor2tensor_spacing_ends_exactly_at_the_inverse_base():
     "given", [{"dim": 7}, {"dim": 1}, {"dim": 8, "partial": 0.4}, {"dim": 64, "partial": 0.01}]
 )
 def test_rope_refuses_what_leaves_no_whole_pairs(given):
-    with pytest.raises(InvalidInput, match="turn pairs of columns"):
+    with pytest.raises(InvalidInput, match="rotate pairs of dimensions"):
         catalogue.find("rope").bind(given)
 
 
