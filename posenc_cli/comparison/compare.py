@@ -147,18 +147,6 @@ class Identities(Record):
     summaries: Mapping[str, str]
     differing: Mapping[str, tuple[str, str]]
 
-    @property
-    def lines(self) -> list[str]:
-        """What differs, in words.
-
-        >>> Identities({}, {"layout": ("concat", "interleaved")}).lines
-        ['A and B differ in layout: concat in A, interleaved in B']
-        """
-        return [
-            f"A and B differ in {name}: {a} in A, {b} in B"
-            for name, (a, b) in self.differing.items()
-        ]
-
 
 class ArrayComparison(Record):
     """How two arrays differ.

@@ -54,9 +54,7 @@ def comparison_answer(
     known = _known(result, identities)
     cause = "; ".join(f"{name}: {a} in A, {b} in B" for name, (a, b) in known.differing.items())
     files = any(side.loaded is not None for side in result.sides)
-    step = "--plot draws A − B"
-    if files and not known.summaries:
-        step = "--identify says which encoding a file holds"
+    step = "--identify says which encoding a file holds" if files and not known.summaries else None
     difference, shape = result.difference, shape_text(result.difference.shape)
     if difference.at is None:
         return Answer(True, f"equal: all {difference.cells} values ({shape})")
@@ -211,7 +209,7 @@ def _rotation_answer(result: RotationComparison) -> Answer:
     """How two rotations differ, at the length at which they differ most, and in what."""
     worst, ok = result.worst, result.ok
     configs = any(side.sources for side in result.sides)
-    step = "posenc explain shows where each value comes from" if configs else "--plot draws B / A"
+    step = "posenc explain shows where each value comes from" if configs else None
     difference, verdict = worst.difference, "ok" if result.ok else "DIFFERENT"
     if difference.worst is None:
         equal = difference.alike and difference.scales[0] == difference.scales[1]

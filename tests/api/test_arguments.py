@@ -95,7 +95,7 @@ def test_parameters_replace_those_of_a_config():
     ("call", "words"),
     [
         (lambda: posenc.encode("rop", 4), "'rop' is neither a scheme nor a model (did you mean"),
-        (lambda: posenc.encode("rope", 4, dim=3), "dim 3: rotary encodings turn pairs"),
+        (lambda: posenc.encode("rope", 4, dim=3), "dim 3: rotary encodings rotate pairs"),
         (lambda: posenc.encode("rope", 4, dmi=4), "dmi: rope has no parameter 'dmi'"),
         (lambda: posenc.encode("rope", 4, dim=4, dtype="int8"), "dtype 'int8': must be one of"),
         (lambda: posenc.encode("rope", 4, dim=4, dtype="bf16"), "NumPy has no such format"),
@@ -111,7 +111,7 @@ def test_parameters_replace_those_of_a_config():
         (lambda: posenc.from_config({"rope_theta": "x", "model_type": "llama"}), "rope_theta"),
         (lambda: posenc.bias("rope", 4, dim=8), "encoding 'rope': is rotary, not a bias"),
         (lambda: posenc.frequencies("alibi"), "encoding 'alibi': is not made of waves"),
-        (lambda: posenc.rotate(np.ones((4, 8)), None, 4, "alibi"), "turns nothing"),
+        (lambda: posenc.rotate(np.ones((4, 8)), None, 4, "alibi"), "rotates nothing"),
         (lambda: posenc.rotate(np.ones((4, 8)), None, 5, "rope", dim=8), "5 positions along axis"),
         (lambda: posenc.rotate(np.ones((4, 6)), None, 4, "rope", dim=8), "at least 8 columns"),
         (lambda: posenc.rotate(np.ones((4, 8), int), None, 4, "rope", dim=8), "not int64"),
