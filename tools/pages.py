@@ -23,6 +23,7 @@ from PIL import Image
 from benchmarks.report import performance_markdown, truths
 from posenc_cli.backends import native, registry
 from posenc_cli.catalogue import BUILT_IN
+from posenc_cli.checks.known_bugs import KNOWN_BUGS, BugCode
 from posenc_cli.cli.app import GROUPS, function_of
 from posenc_cli.configs import library
 from posenc_cli.configs.config import resolve
@@ -183,6 +184,13 @@ def codes() -> str:
     )
 
 
+def bugs() -> str:
+    """The known bugs that `posenc check` names, and where each was seen."""
+    codes = _table("cause | what it means", [[f"`{code}`", code.meaning] for code in BugCode])
+    rows = [[f"`{bug.code}`", ", ".join(bug.forms), bug.remedy, bug.seen] for bug in KNOWN_BUGS]
+    return f"{codes}\n\n{_table('cause | in | what to do | seen in', rows)}"
+
+
 def performance() -> str:
     """What the benchmark printed, from its saved result."""
     return performance_markdown(json.loads(RESULT.read_text()))
@@ -266,7 +274,7 @@ def scheme_pages() -> dict[Path, str]:
 
 
 _PARTS = (
-    *(commands, schemes, tables, formats, backends, models, engines, departures, codes),
+    *(commands, schemes, tables, formats, backends, models, engines, departures, codes, bugs),
     *(mutants, passing, truth, performance, pictures),
 )
 GENERATED = {part.__name__: part for part in _PARTS} | ledger.PARTS

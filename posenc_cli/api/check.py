@@ -106,9 +106,9 @@ def check(
         "buckets": _given(buckets, "buckets"),
         "impl": impl,
     }
-    options = {"head": head, "causal": causal, "calling": CallRequest(python)}
+    subject |= {"head": head, "causal": causal, "calling": CallRequest(python)}
     if reference == "deberta":
-        made = ValueCheck(BUCKET_RULES["deberta"], parameters, at, rule, **subject, **options)
+        made = ValueCheck(BUCKET_RULES["deberta"], parameters, at, rule, **subject)
     else:
         choice = choice_of(reference, at, parameters)
         if choice.scheme.kind == "rotary":
@@ -116,7 +116,7 @@ def check(
             given = {**shared, "positions": positions, "tol": tol, **parameters}
             others = {"values": values, "slopes": slopes, "buckets": buckets}
             return _of_rotation(reference, given, others)
-        made = ValueCheck(choice.scheme, choice.given, at, rule, **subject, **options)
+        made = ValueCheck(choice.scheme, choice.given, at, rule, **subject)
     try:
         return CheckReport(**made.report().as_dict())
     except SubjectError as failure:

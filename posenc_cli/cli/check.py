@@ -76,11 +76,10 @@ def check(
     to rope-check, whose report is printed. Status 1 where values differ.
 
     Examples:
-      posenc check pe.npy -s sinusoidal -d 512
-      posenc check pos_embed.npy -s sinusoidal-nd -d 768 --set grid=14x14
-      posenc check --buckets buckets.npy -s t5 --positions -300:301
-      posenc check --slopes slopes.csv -m bloom-560m
-      posenc check -s sinusoidal -d 64 --impl ./model.py:positional_encoding
+      posenc check table.npy -s sinusoidal -d 64
+      posenc check dump.npy -m llama-3.1-8b
+      posenc generate -s alibi -l 64 --out - | posenc check - -s alibi
+      posenc alibi-slopes --heads 12 --format csv | posenc check --slopes - -s alibi
     """
     if strict and tol not in ("auto", "exact"):
         raise InvalidInput(f"--tol {tol}: cannot go with --strict")

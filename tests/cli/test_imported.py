@@ -48,6 +48,7 @@ RUNS = [
     ("spectrum -s rope", TERMINAL),
     ("dot-similarity -s rope -l 64", TERMINAL),
     ("dot-similarity -s rope -l 64 --out out.npy", NUMPY),
+    ("check table.npy -s sinusoidal -d 8", NUMPY),
     ("rope-check -s rope -d 64 -l 64", NUMPY),
     ("order-check -s sinusoidal", NUMPY),
     ("inspect -s sinusoidal -l 64", NUMPY),
