@@ -8,8 +8,8 @@ import numpy as np
 
 from posenc_cli.calls.call_request import CallRequest
 from posenc_cli.checks.checking import SubjectError
-from posenc_cli.checks.expected import Places
-from posenc_cli.checks.subjects import Asked, Subject, read_subject
+from posenc_cli.checks.expected import ValuePlaces
+from posenc_cli.checks.subjects import Asked, ValueSubject, read_subject
 from posenc_cli.checks.values import ValueReport, value_report
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.request import Encoding, check_domain
@@ -120,7 +120,7 @@ class ValueCheck(Record):
             self.source, self.given, self.positions, form, self.rule, self.head, self.causal
         )
 
-    def _subject(self) -> tuple[Subject, str]:
+    def _subject(self) -> tuple[ValueSubject, str]:
         if self.vectors is not None:
             return self._of_vectors(*map(_loaded, self.vectors)), "vectors"
         if self.inv_freq is not None:
@@ -136,7 +136,7 @@ class ValueCheck(Record):
         assert self.file is not None
         return self._asked(None).subject(_loaded(self.file)), "file"
 
-    def _of_vectors(self, x: Loaded, y: Loaded) -> Subject:
+    def _of_vectors(self, x: Loaded, y: Loaded) -> ValueSubject:
         """What was added to vectors."""
         if x.values.shape != y.values.shape:
             raise InvalidInput("--rotated: x and its result have other shapes")
@@ -147,14 +147,14 @@ class ValueCheck(Record):
         expected = replace(subject.expected, slack=4 * unit(dtype) * size)
         return replace(subject, expected=expected)
 
-    def _of_frequencies(self, loaded: Loaded) -> Subject:
+    def _of_frequencies(self, loaded: Loaded) -> ValueSubject:
         """The rows of waves that have these frequencies, at the first positions."""
         found = np.asarray(loaded.values, np.float64).reshape(-1)
         where = self.positions or Positions.contiguous(0, _TRIED)
         asked = replace(self._asked("rows"), positions=where)
         empty = np.zeros((1, 1))
         probe = asked.expected(
-            "rows", loaded, where, places=Places(position_array(where)), found=empty
+            "rows", loaded, where, places=ValuePlaces(position_array(where)), found=empty
         )
         if not probe.is_waves or probe.is_offset:
             raise InvalidInput(f"--inv-freq: {probe.source.name} has no frequencies to compare")
@@ -166,9 +166,9 @@ class ValueCheck(Record):
         rows = probe.waves(probe.followed() * found)
         return asked.subject(replace(loaded, values=rows))
 
-    def _of_function(self, impl: str | Callable[..., Any]) -> Subject:
+    def _of_function(self, impl: str | Callable[..., Any]) -> ValueSubject:
         """What a function returns for the reference's settings."""
-        from posenc_cli.checks.functions import Task, function_values
+        from posenc_cli.checks.functions import FunctionTask, function_values
 
         source = self.source
         kind = source.kind if isinstance(source, Scheme) else "bias"
@@ -208,13 +208,13 @@ class ValueCheck(Record):
             if own in ("slopes", "buckets"):
                 asked = replace(asked, positions=self.positions)
                 at = at if self.positions or sides else position_array(_RELATIVE)
-            task = Task(at, count, params, sides, width, own)
+            task = FunctionTask(at, count, params, sides, width, own)
             try:
                 subject, text = function_values(impl, task, asked.subject, self.calling)
             except InvalidInput as error:
                 failures.append(error)
                 continue
-            told: Subject = replace(subject, notes=(*subject.notes, f"called as {text}"))
+            told: ValueSubject = replace(subject, notes=(*subject.notes, f"called as {text}"))
             return told
         raise failures[0]
 

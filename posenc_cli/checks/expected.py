@@ -19,10 +19,10 @@ from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.alibi import exact_slopes
-from posenc_cli.formulas.declare import BucketBias, Scheme
+from posenc_cli.formulas.declare import Scheme
 from posenc_cli.inference.tolerance import Tolerance, rounded_to, smallest, unit
 from posenc_cli.numerics.dtypes import FLOAT64
-from posenc_cli.records import Record, replace
+from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +49,7 @@ _ROWS, _QUERIES = 40, 20
 _BUCKETS = 1 << 14
 
 
-class Places(Record):
+class ValuePlaces(Record):
     """Where values stand: positions of rows or queries, or heads (n,); and of keys.
 
     Scores have every pair of a query and a key, buckets the pairs that stand side by side.
@@ -58,9 +58,9 @@ class Places(Record):
     at: NumberArray
     keys: NumberArray | None = None
 
-    def moved(self, move: Callable[[NumberArray], NumberArray]) -> Places:
+    def moved(self, move: Callable[[NumberArray], NumberArray]) -> ValuePlaces:
         """The places that positions are moved to, those of keys too."""
-        return Places(move(self.at), None if self.keys is None else move(self.keys))
+        return ValuePlaces(move(self.at), None if self.keys is None else move(self.keys))
 
 
 class Change(Record):
@@ -68,16 +68,18 @@ class Change(Record):
 
     ``params`` are other parameters, ``places`` the places that values are those of. ``make``
     computes values in place of the formula, and ``values`` changes those that were computed.
-    ``code`` and ``remedy`` take the place of those of the row of the table.
+    ``code`` and ``remedy`` take the place of those of the row of the table. A ``general`` one is
+    said only where no other explains the values.
     """
 
     text: str
-    params: Mapping[str, Any] = {}
-    places: Callable[[Places, Expected], Places] | None = None
+    params: Mapping[str, Any] = fresh(dict)
+    places: Callable[[ValuePlaces, Expected], ValuePlaces] | None = None
     make: Callable[[Expected], NumberArray] | None = None
     values: Callable[[NumberArray, Expected], NumberArray] | None = None
     code: str = ""
     remedy: str = ""
+    general: bool = False
 
 
 class Expected(Record):
@@ -92,7 +94,7 @@ class Expected(Record):
     form: Form
     source: Scheme | BucketRule
     params: Mapping[str, Any]
-    places: Places
+    places: ValuePlaces
     found: NumberArray
     dtype: str
     rule: ToleranceRule = "auto"
@@ -294,17 +296,17 @@ class Expected(Record):
         at, keys, found = self.places.at, self.places.keys, self.found
         if self.form == "rows":
             rows = _with(_spread(at.size, _ROWS), wrong)
-            return replace(self, places=Places(at[rows]), found=found[rows])
+            return replace(self, places=ValuePlaces(at[rows]), found=found[rows])
         if self.form == "scores":
             assert keys is not None
             q, k = (_spread(each.size, _QUERIES) for each in (at, keys))
             q = _with(q, wrong)
-            return replace(self, places=Places(at[q], keys[k]), found=found[:, q][:, :, k])
+            return replace(self, places=ValuePlaces(at[q], keys[k]), found=found[:, q][:, :, k])
         if self.form == "buckets" and at.size > _BUCKETS:
             assert keys is not None
             some = np.linspace(0, at.size - 1, _BUCKETS).astype(np.int64)
             some = _with(some, wrong)
-            return replace(self, places=Places(at[some], keys[some]), found=found[some])
+            return replace(self, places=ValuePlaces(at[some], keys[some]), found=found[some])
         return self
 
 
@@ -337,7 +339,7 @@ def slope_tolerance(heads: int, rule: ToleranceRule, dtype: str) -> float:
 
 
 def bucket_numbers(
-    source: Scheme | BucketRule, params: Mapping[str, Any], places: Places, seq_len: int | None
+    source: Scheme | BucketRule, params: Mapping[str, Any], places: ValuePlaces, seq_len: int | None
 ) -> Integers:
     """The row of the learned table that each pair of a query and a key reads: (n,).
 
@@ -350,14 +352,12 @@ def bucket_numbers(
         relative = keys - queries if of_keys else queries - keys
         return np.asarray(source.build(**params)(np, relative), np.int64)
     given = {name: value for name, value in params.items() if value is not None}
-    content = source.bind(given, seq_len=seq_len).content
-    if isinstance(content, BucketBias):
-        pairs = content.pairs
-        if pairs is not None:
-            return np.asarray(pairs.number(np, queries, keys), np.int64)
+    content: Any = source.bind(given, seq_len=seq_len).content
+    if content.weights is not None and content.by == "pair":
+        return np.asarray(content.pairs.number(np, queries, keys), np.int64)
+    if content.weights is not None and content.by == "offset":
         return np.asarray(content.bucket(np, keys - queries), np.int64)
-    if source.kind == "relative" and content.farthest is not None:
-        rows: Any = content
-        numbers = rows.rows(np, keys - queries, lambda index: index[:, None])
+    if content.weights is not None and content.farthest is not None:
+        numbers = content.rows(np, keys - queries, lambda index: index[:, None])
         return np.asarray(numbers, np.int64)[:, 0]
     raise InvalidInput(f"--buckets: {source.name} has no table whose rows pairs of tokens share")

@@ -44,7 +44,7 @@ _MOST_TRIES = 12
 """Calls that are tried at most, of a function whose parameters' names say too little."""
 
 
-class Task(Record):
+class FunctionTask(Record):
     """What a function is to give: values at places, so many positions of a sequence, for settings.
 
     ``sides`` are those of a grid or a window, ``width`` the columns of rows.
@@ -58,7 +58,7 @@ class Task(Record):
     form: str = "rows"
 
 
-class _Reference(Record):
+class _ToldReference(Record):
     """What a class of a user's is told where it is made: the settings, by many names."""
 
     pairs: int
@@ -67,7 +67,7 @@ class _Reference(Record):
     coordinates: None = None
 
     @classmethod
-    def of(cls, task: Task) -> _Reference:
+    def of(cls, task: FunctionTask) -> _ToldReference:
         named = {
             name: value
             for name, value in task.settings.items()
@@ -78,7 +78,7 @@ class _Reference(Record):
         return cls(max(1, (task.width + 1) // 2), named, task.width)
 
 
-class _Calls(CalledFunction):
+class _NamedCalls(CalledFunction):
     """A function that is called with any arguments."""
 
     def result(self, payload: Payload, places: NumberArray) -> list[Any]:
@@ -90,17 +90,17 @@ class _Calls(CalledFunction):
         return returned_arrays(answer, data)
 
 
-class _InProcess(_Calls, FunctionProcess):
+class _InProcess(_NamedCalls, FunctionProcess):
     """One in a process of its own."""
 
 
-class _Here(_Calls, FunctionHere):
+class _Here(_NamedCalls, FunctionHere):
     """One of this process."""
 
 
 def function_values(
     target: str | Callable[..., Any],
-    task: Task,
+    task: FunctionTask,
     accepts: Callable[[Loaded], Any],
     asked: CallRequest,
 ) -> tuple[Any, str]:
@@ -108,9 +108,9 @@ def function_values(
 
     Raises: InvalidInput where no call gives values that are accepted, Unavailable.
     """
-    reference = cast("Any", _Reference.of(task))
+    reference = cast("Any", _ToldReference.of(task))
     context = int(max(task.length, np.abs(task.places).max() + 1))
-    called: _Calls
+    called: _NamedCalls
     if isinstance(target, str):
         called = _InProcess(target, reference, asked, context=context)
     else:
@@ -140,7 +140,7 @@ def function_values(
 _HINT = "a dump always works: numpy.save its values, and check the file"
 
 
-def _calls(called: _Calls, task: Task) -> Iterator[list[tuple[NamedParameter, Any]]]:
+def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[list[tuple[NamedParameter, Any]]]:
     """What each parameter may be given, the likeliest first."""
     parameters = [given for given in called.signature.parameters or () if not given.variable]
     options = []
@@ -153,7 +153,7 @@ def _calls(called: _Calls, task: Task) -> Iterator[list[tuple[NamedParameter, An
     yield from map(list, product(*options))
 
 
-def _by_name(name: str, task: Task) -> Any:
+def _by_name(name: str, task: FunctionTask) -> Any:
     """What a parameter of this name is given; None where the name says nothing."""
     key = name.lower().strip("_")
     heads = task.settings.get("heads")
@@ -179,7 +179,7 @@ def _by_name(name: str, task: Task) -> Any:
     return next((of_roles[role] for role in roles_of(name) if role in of_roles), None)
 
 
-def _by_guess(task: Task) -> list[Any]:
+def _by_guess(task: FunctionTask) -> list[Any]:
     """What a parameter may be whose name says nothing."""
     if task.form == "slopes":
         return [task.settings.get("heads")]
@@ -188,7 +188,9 @@ def _by_guess(task: Task) -> list[Any]:
     return [task.places, task.length, task.width]
 
 
-def _payload(called: _Calls, arguments: list[tuple[NamedParameter, Any]]) -> tuple[Payload, str]:
+def _payload(
+    called: _NamedCalls, arguments: list[tuple[NamedParameter, Any]]
+) -> tuple[Payload, str]:
     """A request of these arguments, and how a reader is told of it."""
     library = called.signature.libraries[0]
     named = tuple(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.expected import Change, Expected, Places
+from posenc_cli.checks.expected import Change, Expected, ValuePlaces
 from posenc_cli.checks.measured import (
     bases_of,
     column_order,
@@ -118,6 +118,8 @@ _USUAL: dict[str, tuple[Any, ...]] = {
     "pretrained_window_size": (None,),
 }
 """What libraries and models give the parameters of which they give several."""
+_DIGITS = 3
+"""Digits of a base that people write: one of more is said where nothing else explains a table."""
 _MORE_HEADS = (8, 16, 32, 64, 128, 12, 24, 40, 48, 96, 112)
 """Numbers of heads that models have, of which a device or a mistake may leave some."""
 
@@ -165,7 +167,7 @@ def _bases(e: Expected) -> Iterator[Change]:
         return
     for base in dict.fromkeys([*KNOWN_BASES, *bases_of(e, float(e.params[name]))]):
         if base != e.params[name] and base > 1:
-            yield _parameter(e, name, base)
+            yield replace(_parameter(e, name, base), general=base != float(f"{base:.{_DIGITS}g}"))
 
 
 def _wave_columns(e: Expected) -> tuple[Integers, Integers, list[int]] | None:
@@ -209,9 +211,9 @@ def _layouts(e: Expected) -> Iterator[Change]:
             yield _taken(f"the columns are {name}" + (f", not {own[0]}" if own else ""), order)
 
 
-def _taken(text: str, order: Integers) -> Change:
+def _taken(text: str, order: Integers, *, general: bool = False) -> Change:
     """Columns in another order."""
-    return Change(text, values=lambda v, _: v[:, order])
+    return Change(text, values=lambda v, _: v[:, order], general=general)
 
 
 def _exchanged_functions(e: Expected) -> Iterator[Change]:
@@ -292,7 +294,7 @@ def _exchanged_pairs(e: Expected) -> Iterator[Change]:
 
 def _swapped(e: Expected) -> Expected:
     assert e.places.keys is not None
-    return replace(e, places=Places(e.places.keys, e.places.at))
+    return replace(e, places=ValuePlaces(e.places.keys, e.places.at))
 
 
 def _moved_rows(e: Expected) -> Iterator[Change]:
@@ -307,7 +309,12 @@ def _moved_rows(e: Expected) -> Iterator[Change]:
             )
     found = row_map(e)
     if found is not None:
-        yield Change(found.text, places=lambda p, _: Places(found.at(p.at)), code=found.code)
+        yield Change(
+            found.text,
+            places=lambda p, _: ValuePlaces(found.at(p.at)),
+            code=found.code,
+            general=found.code == BugCode.ORDER,
+        )
     if e.is_waves:
         for grid in (1, -1, 0.5):
             if e.content.waves and e.content.waves.coordinates and not e.is_offset:
@@ -326,9 +333,9 @@ def _moved_keys(_: Expected) -> Iterator[Change]:
         yield Change(f"keys are off by {by:+d}", places=partial(_moved_by, by=by))
 
 
-def _moved_by(places: Places, _: Expected, *, by: int) -> Places:
+def _moved_by(places: ValuePlaces, _: Expected, *, by: int) -> ValuePlaces:
     assert places.keys is not None
-    return Places(places.at, places.keys + by)
+    return ValuePlaces(places.at, places.keys + by)
 
 
 def _coarse_positions(_: Expected) -> Iterator[Change]:
@@ -338,8 +345,8 @@ def _coarse_positions(_: Expected) -> Iterator[Change]:
 
 
 def _moved_all(
-    places: Places, _: Expected, *, move: Callable[[NumberArray], NumberArray]
-) -> Places:
+    places: ValuePlaces, _: Expected, *, move: Callable[[NumberArray], NumberArray]
+) -> ValuePlaces:
     return places.moved(move)
 
 
@@ -591,7 +598,7 @@ def _scaled(e: Expected) -> Iterator[Change]:
 def _permuted_columns(e: Expected) -> Iterator[Change]:
     found = column_order(e)
     if found is not None:
-        yield _taken(*found)
+        yield _taken(*found, general=True)
 
 
 def _transposed(e: Expected) -> Iterator[Change]:

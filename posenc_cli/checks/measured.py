@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.expected import Places
+from posenc_cli.checks.expected import ValuePlaces
 from posenc_cli.formulas.inverse import snap
 from posenc_cli.records import Record, replace
 
@@ -113,7 +113,7 @@ def row_positions(e: Expected) -> Reals | None:
 
 
 def _first_rows(e: Expected) -> Expected:
-    return replace(e, places=Places(e.places.at[:_ROWS]), found=e.found[:_ROWS])
+    return replace(e, places=ValuePlaces(e.places.at[:_ROWS]), found=e.found[:_ROWS])
 
 
 def row_map(e: Expected) -> RowMap | None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.expected import Change, Places
-from posenc_cli.checks.known_bugs import KNOWN_BUGS, BugCode
+from posenc_cli.checks.expected import Change, ValuePlaces
+from posenc_cli.checks.known_bugs import KNOWN_BUGS
 from posenc_cli.errors import PosencError
 from posenc_cli.records import Record, replace
 
@@ -56,15 +56,15 @@ def explanations(e: Expected, wrong: Integers) -> list[Explained]:
     with np.errstate(all="ignore"):
         part = e.sample(wrong)
         kept: dict[tuple[str, ...], Explained] = {}
+        general: dict[tuple[str, ...], Explained] = {}
         for bug, change in _changes(e):
             codes = (str(change.code or bug.code),)
             if codes not in kept and _fits(part, change) and fits_everywhere(e, change):
-                kept[codes] = (_named(bug, change),)
-        if not kept:
+                (general if change.general else kept).setdefault(codes, (_named(bug, change),))
+        if not kept and not general:
             for bugs in islice(_pairs(e, part), _MOST):
                 kept.setdefault(tuple(sorted(bug.code for bug in bugs)), bugs)
-    ruled = [bugs for codes, bugs in kept.items() if BugCode.ORDER not in codes]
-    return (ruled or list(kept.values()))[:_MOST]
+    return list((kept or general).values())[:_MOST]
 
 
 def _changes(e: Expected, *, solved: bool = True) -> Iterator[tuple[KnownBug, Change]]:
@@ -107,10 +107,10 @@ def blocks_of(e: Expected) -> Iterator[Expected]:
         part = slice(start, start + step)
         keys = e.places.keys
         if e.form == "scores":
-            yield replace(e, places=Places(e.places.at[part], keys), found=e.found[:, part])
+            yield replace(e, places=ValuePlaces(e.places.at[part], keys), found=e.found[:, part])
         else:
             own = keys if keys is None else keys[part]
-            yield replace(e, places=Places(e.places.at[part], own), found=e.found[part])
+            yield replace(e, places=ValuePlaces(e.places.at[part], own), found=e.found[part])
 
 
 def fits_everywhere(e: Expected, change: Change) -> bool:

@@ -80,7 +80,7 @@ def check_slopes(given: Sequence[float], dtype: str, own: Slopes) -> SlopesCheck
     """
     import numpy as np
 
-    from posenc_cli.checks.expected import Expected, Places, slope_tolerance
+    from posenc_cli.checks.expected import Expected, ValuePlaces, slope_tolerance
     from posenc_cli.checks.search import explanations
     from posenc_cli.formulas.alibi import alibi
 
@@ -93,7 +93,7 @@ def check_slopes(given: Sequence[float], dtype: str, own: Slopes) -> SlopesCheck
         apart = np.nan_to_num(np.abs(found / expected - 1), nan=np.inf, posinf=np.inf)
     at = int(np.argmax(apart))
     params = {"heads": heads, "max_bias": own.max_bias, "slopes": own.convention}
-    e = Expected("slopes", alibi, params, Places(np.arange(heads)), found, dtype)
+    e = Expected("slopes", alibi, params, ValuePlaces(np.arange(heads)), found, dtype)
     ok = bool(apart[at] <= allowed)
     told = [] if ok else explanations(e, np.flatnonzero(apart > allowed))
     return SlopesCheck(

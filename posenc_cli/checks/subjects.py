@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.expected import Expected, Places
+from posenc_cli.checks.expected import Expected, ValuePlaces
 from posenc_cli.checks.slopes import slopes_of_json
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.request import Encoding
@@ -31,7 +31,7 @@ _MASKED = -1e4
 """What masks add to scores that are not to be seen, or less: −10000 in BERT's code, −65504 …"""
 
 
-class Subject(Record):
+class ValueSubject(Record):
     """The values of a subject, their reference, and what a reader should know of them.
 
     ``misfit`` says how the shape differs from the reference's; then ``compared`` values both have.
@@ -59,7 +59,7 @@ class Asked(Record):
     head: int | None = None
     causal: bool = False
 
-    def subject(self, loaded: Loaded) -> Subject:
+    def subject(self, loaded: Loaded) -> ValueSubject:
         """The subject that an array is.
 
         Raises: InvalidInput where it cannot be one of this reference.
@@ -109,7 +109,7 @@ def read_subject(path: str) -> Loaded:
     return read_array(path)
 
 
-def _rows(asked: Asked, loaded: Loaded) -> Subject:
+def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
     """Rows (n, d), of a grid also (rows, columns, d); rows and columns may be exchanged."""
     values, notes, misfit, transposed = loaded.values, list[str](), "", False
     if values.ndim > 2:
@@ -117,7 +117,7 @@ def _rows(asked: Asked, loaded: Loaded) -> Subject:
     if values.ndim != 2:
         raise InvalidInput(f"{quoted_name(loaded.path)}: holds one row; a table has n rows")
     probe = asked.expected(
-        "rows", loaded, asked.positions, places=Places(np.arange(1)), found=values
+        "rows", loaded, asked.positions, places=ValuePlaces(np.arange(1)), found=values
     )
     width = probe.content.width
     if values.shape[1] != width and values.shape[0] == width:
@@ -147,7 +147,7 @@ def _rows(asked: Asked, loaded: Loaded) -> Subject:
         "rows",
         loaded,
         where,
-        places=Places(places[:rows]),
+        places=ValuePlaces(places[:rows]),
         found=values[:rows, :width],
         parts=parts,
         transposed=transposed,
@@ -156,7 +156,7 @@ def _rows(asked: Asked, loaded: Loaded) -> Subject:
         found = expected.right()
         found[:, :columns] = values[:rows]
         expected = replace(expected, found=found)
-    return Subject(loaded.path, expected, str(at), tuple(notes), misfit, rows * columns)
+    return ValueSubject(loaded.path, expected, str(at), tuple(notes), misfit, rows * columns)
 
 
 def _natural(e: Expected, rows: int) -> Positions:
@@ -176,7 +176,7 @@ def _offsets(e: Expected, where: Positions, values: NumberArray) -> Positions:
     readings.append(Positions.contiguous(-(rows // 2), rows))
     fitting = [each for each in readings if each.count == rows]
     for each in fitting:
-        first = replace(e, places=Places(position_array(each)[:1]), found=values[:1])
+        first = replace(e, places=ValuePlaces(position_array(each)[:1]), found=values[:1])
         right = first.right()
         width = min(right.shape[1], values.shape[1])
         if (np.abs(right - values[:1])[:, :width] <= first.allowed(right)[:, :width]).all():
@@ -184,7 +184,7 @@ def _offsets(e: Expected, where: Positions, values: NumberArray) -> Positions:
     return next(iter(fitting), every)
 
 
-def _scores(asked: Asked, loaded: Loaded) -> Subject:
+def _scores(asked: Asked, loaded: Loaded) -> ValueSubject:
     """Scores (heads, queries, keys), of one head also (queries, keys)."""
     values = loaded.values
     if values.ndim == 2:
@@ -205,7 +205,7 @@ def _scores(asked: Asked, loaded: Loaded) -> Subject:
             f"{at.size} positions"
         )
     expected = asked.expected(
-        "scores", loaded, where, places=Places(at[keys - queries :], at), found=values
+        "scores", loaded, where, places=ValuePlaces(at[keys - queries :], at), found=values
     )
     of_scheme = expected.content.heads or 0
     if heads != of_scheme:
@@ -222,10 +222,10 @@ def _scores(asked: Asked, loaded: Loaded) -> Subject:
         found = right.copy()
         found[head] = values[0]
         expected = replace(expected, found=found)
-    return _without_mask(asked, Subject(loaded.path, expected, str(where)))
+    return _without_mask(asked, ValueSubject(loaded.path, expected, str(where)))
 
 
-def _without_mask(asked: Asked, subject: Subject) -> Subject:
+def _without_mask(asked: Asked, subject: ValueSubject) -> ValueSubject:
     """Scores of keys after the query, where a mask hides them, are not compared."""
     e = subject.expected
     assert e.places.keys is not None
@@ -239,7 +239,7 @@ def _without_mask(asked: Asked, subject: Subject) -> Subject:
     return replace(subject, expected=replace(e, found=found), notes=(*subject.notes, note))
 
 
-def _slopes(asked: Asked, loaded: Loaded) -> Subject:
+def _slopes(asked: Asked, loaded: Loaded) -> ValueSubject:
     if not isinstance(asked.source, Scheme) or "max_bias" not in asked.source.parameters:
         raise InvalidInput(f"--slopes: {asked.source.name} has no slopes; alibi has")
     values = loaded.values.reshape(-1)
@@ -250,16 +250,18 @@ def _slopes(asked: Asked, loaded: Loaded) -> Subject:
         )
     given = asked.given if "heads" in asked.given else {**asked.given, "heads": values.size}
     whole = replace(asked, given=given)
-    e = whole.expected("slopes", loaded, None, places=Places(np.arange(values.size)), found=values)
+    e = whole.expected(
+        "slopes", loaded, None, places=ValuePlaces(np.arange(values.size)), found=values
+    )
     misfit = ""
     if values.size != e.params["heads"]:
         misfit = f"the subject has {values.size} slopes, not {e.params['heads']}"
         count = min(values.size, e.params["heads"])
-        e = replace(e, places=Places(np.arange(count)), found=values[:count])
-    return Subject(loaded.path, e, "any", misfit=misfit)
+        e = replace(e, places=ValuePlaces(np.arange(count)), found=values[:count])
+    return ValueSubject(loaded.path, e, "any", misfit=misfit)
 
 
-def _buckets(asked: Asked, loaded: Loaded) -> Subject:
+def _buckets(asked: Asked, loaded: Loaded) -> ValueSubject:
     """Buckets (n,) of relative positions, or (queries, keys) of pairs."""
     values = np.asarray(loaded.values, np.float64)
     name = quoted_name(loaded.path)
@@ -270,7 +272,7 @@ def _buckets(asked: Asked, loaded: Loaded) -> Subject:
         if at.size != keys or queries > keys:
             raise InvalidInput(f"{name}: has {keys} keys, and there are {at.size} positions")
         pairs = np.broadcast_arrays(at[keys - queries :][:, None], at[None])
-        places = Places(*(each.reshape(-1) for each in pairs))
+        places = ValuePlaces(*(each.reshape(-1) for each in pairs))
     else:
         where = asked.positions or Positions.contiguous(-(values.size // 2), values.size)
         relative = position_array(where)
@@ -281,11 +283,11 @@ def _buckets(asked: Asked, loaded: Loaded) -> Subject:
             )
         of_keys = isinstance(asked.source, Scheme) or asked.source.relative.startswith("key")
         zero = np.zeros_like(relative)
-        places = Places(zero, relative) if of_keys else Places(relative, zero)
+        places = ValuePlaces(zero, relative) if of_keys else ValuePlaces(relative, zero)
         if isinstance(asked.source, Scheme) and asked.source.name.startswith("swin"):
             raise InvalidInput(f"{name}: the offsets of a window are (places, places)")
     e = asked.expected("buckets", loaded, None, places=places, found=values.reshape(-1))
-    return Subject(loaded.path, e, str(where))
+    return ValueSubject(loaded.path, e, str(where))
 
 
 def _tables_beside(weights: str | None) -> dict[str, NumberArray]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.expected import Expected
     from posenc_cli.checks.search import Explained
-    from posenc_cli.checks.subjects import Subject
+    from posenc_cli.checks.subjects import ValueSubject
     from posenc_cli.numerics.arrays import Flags
 
 _AXES = {
@@ -34,7 +34,7 @@ _RUNS = 6
 """Runs of rows or columns that are listed; of more, how many."""
 
 
-class Deviation(Record):
+class WorstValue(Record):
     """A value that differs most: where it stands, what belongs there, what was found."""
 
     at: dict[str, int | float]
@@ -58,7 +58,7 @@ class ValueReport(Record):
     positions: str
     compared: int
     differing: int
-    worst: Deviation | None
+    worst: WorstValue | None
     where: dict[str, str]
     explained: tuple[Explained, ...]
     notes: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ class ValueReport(Record):
         return f"FAILED: {name} does not match {self.title}: {how}"
 
 
-def value_report(subject: Subject, kind: str) -> ValueReport:
+def value_report(subject: ValueSubject, kind: str) -> ValueReport:
     """The report on a subject; ``kind`` is what the subject is called."""
     began = time.perf_counter()
     e = subject.expected
@@ -141,7 +141,7 @@ def value_report(subject: Subject, kind: str) -> ValueReport:
     )
 
 
-def _explained(subject: Subject, differing: int, marked: list[Flags]) -> list[Explained]:
+def _explained(subject: ValueSubject, differing: int, marked: list[Flags]) -> list[Explained]:
     """Why a subject differs; a misfit of shapes is a bug of its own."""
     e = subject.expected
     rows = np.flatnonzero(marked[1 if e.form == "scores" else 0])
@@ -184,7 +184,7 @@ def _random_weights(e: Expected) -> list[str]:
     return [] if text is None else [f"the reference has {text} (--set weights=FILE reads a table)"]
 
 
-def _differences(e: Expected) -> tuple[int, Deviation | None, list[Flags]]:
+def _differences(e: Expected) -> tuple[int, WorstValue | None, list[Flags]]:
     """How many values differ, the one that differs most, and which rows, columns … hold some."""
     count, worst, start = 0, None, 0
     largest = -1.0
@@ -205,7 +205,7 @@ def _differences(e: Expected) -> tuple[int, Deviation | None, list[Flags]]:
             if float(ratio.max()) > largest:
                 largest = float(ratio.max())
                 index = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
-                worst = Deviation(
+                worst = WorstValue(
                     _place(part, index),
                     float(right[index]),
                     float(found[index]),

@@ -78,8 +78,7 @@ def check(
     Examples:
       posenc check table.npy -s sinusoidal -d 64
       posenc check dump.npy -m llama-3.1-8b
-      posenc generate -s alibi -l 64 --out - | posenc check - -s alibi
-      posenc alibi-slopes --heads 12 --format csv | posenc check --slopes - -s alibi
+      posenc check -s sinusoidal --set layout=concat --impl ./waves.py:waves
     """
     if strict and tol not in ("auto", "exact"):
         raise InvalidInput(f"--tol {tol}: cannot go with --strict")

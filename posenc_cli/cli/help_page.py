@@ -16,7 +16,7 @@ from posenc_cli.records import Record
 Entry = tuple[str, str]
 """An option, an argument or a command, and what it is for."""
 
-HEADINGS = ("Arguments", ENCODING, "Positions", OWN, "Picture", "Output", "Computing")
+HEADINGS = ("Arguments", "Subject", ENCODING, "Positions", OWN, "Picture", "Output", "Computing")
 """The order of a page; other headings come before, and what every command has at the end."""
 
 HELP = "show help: -h on one screen, --help all of it"
