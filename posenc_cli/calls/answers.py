@@ -39,7 +39,8 @@ def check_description(answer: dict[str, Any]) -> None:
     if not set(answer["frameworks"]) <= BY_NAME.keys():
         raise TypeError
     if parameters is not None:
-        texts += [given[field] for given in parameters for field in ("name", "kind")]
+        fields = ("name", "kind", "annotation")
+        texts += [given[field] for given in parameters for field in fields]
         texts += [given["default"] for given in parameters if given["default"] is not None]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError
@@ -71,42 +72,48 @@ def returned_arrays(answer: dict[str, Any], data: bytearray) -> list[Returned]:
     return results
 
 
-def table_rows(results: list[Returned], rows: int) -> list[Returned] | None:
+def table_rows(
+    results: list[Returned], rows: int, *, longer: bool = False
+) -> list[Returned] | None:
     """Cosines and sines, a row each; None where results are no tables of so many rows.
 
     They are a pair of tables, complex numbers, pairs of a cosine and a sine beside each other, the
-    2 × 2 matrix of each pair, or angles; axes of length 1 do not count.
+    2 × 2 matrix of each pair, or angles, and perhaps a factor of all; axes of length 1 do not
+    count. With ``longer`` a pair of tables may have more rows, of which the first are given.
     """
-    real = [result for result in results if result.values.dtype.kind == "f"]
-    if len(results) == 1:
-        only, dtype = results[0].values, results[0].dtype
-        if not real:
-            parts, dtype = (only.real, only.imag), dtype.replace("complex64", "float32")
-            dtype = dtype.replace("complex128", "float64")
-        elif only.ndim > 3 and only.shape[-2:] == (2, 2):
-            parts = only[..., 0, 0], only[..., 1, 0]
-            if not (
-                np.array_equal(parts[0], only[..., 1, 1])
-                and np.array_equal(parts[1], -only[..., 0, 1])
-            ):
-                return None
-        elif only.shape[-1:] == (2,):
-            parts = only[..., 0], only[..., 1]
-        else:
-            angles = only.astype(np.float64)
-            parts = np.cos(angles), np.sin(angles)
-        results = [Returned(part, dtype) for part in parts]
-    elif len(results) != 2 or len(real) != 2:
-        return None
+    if len(results) == 1 or (len(results) == 2 and results[1].values.ndim == 0):
+        pair = _cosines_and_sines(*results)
+    else:
+        pair = results if [each.values.dtype.kind for each in results] == ["f", "f"] else []
     tables = []
-    for result in results:
+    for result in pair:
         values = result.values
         while values.ndim > 2 and 1 in values.shape[:-1]:
             values = values.squeeze(values.shape.index(1))
+        if longer and len(results) == 2:
+            values = values[:rows]
         if values.ndim != 2 or values.shape[0] != rows:
             return None
         tables.append(Returned(values, result.dtype))
-    return tables if tables[0].values.shape == tables[1].values.shape else None
+    return tables if len({table.values.shape for table in tables}) == 1 else None
+
+
+def _cosines_and_sines(result: Returned, factor: Returned | None = None) -> list[Returned]:
+    """Both tables that one array holds, times a factor; none where it is no such array."""
+    only, dtype = result.values, result.dtype
+    if only.dtype.kind == "c":
+        cos, sin, dtype = only.real, only.imag, f"float{4 * only.dtype.itemsize}"
+    elif only.ndim > 3 and only.shape[-2:] == (2, 2):
+        cos, sin = only[..., 0, 0], only[..., 1, 0]
+        turns = np.stack([cos, -sin, sin, cos], axis=-1).reshape(only.shape)
+        if not np.array_equal(turns, only):
+            return []
+    elif only.shape[-1:] == (2,):
+        cos, sin = only[..., 0], only[..., 1]
+    else:
+        cos, sin = np.cos(only, dtype=np.float64), np.sin(only, dtype=np.float64)
+    scale = 1.0 if factor is None else float(factor.values)
+    return [Returned(scale * part, dtype) for part in (cos, sin)]
 
 
 def is_frequencies(result: Returned, pairs: int) -> bool:

@@ -77,11 +77,12 @@ _KIND_TEXTS = {
 SIDE_BY_SIDE = {"halves": "neighbours", "angles in halves": "angles side by side"}
 """The kind in which the two columns of a value stand side by side, of that where they do not."""
 
-_TOLD = ("base", "style", "length", "dim", "sections", "inv_freq", "v")
+_TOLD = ("base", "style", "length", "dim", "sections", "inv_freq", "v", "downscale")
 """What a function of vectors is told by optional parameters too."""
 
-_STACKED = ("bnhd", "nhd")
-"""Axes of q, of k and of v where an axis before that of heads holds the three."""
+_STACKED = ("bnhd", "nhd", "bhnd", "bnf")
+"""Axes of q, of k and of v where one array holds the three: along an axis before that of heads, or
+in all that stands side by side."""
 
 _TRAILING = {"stacked": "2", "matrices": "22"}
 """Axes of tables that have more than one number a pair, after that of pairs."""
@@ -112,7 +113,8 @@ class CallForm(Record):
     the call, of which positions or an offset choose; ``exact`` that they have as many. ``blank``
     is which of the two columns of a value that stands twice holds 0. ``dtype`` is the number format
     of vectors. ``counted`` says that a length is that of the call's rows, wherever they begin,
-    ``real`` that whole coordinates are given as real numbers, ``boxed`` that an offset is an array.
+    ``real`` that whole coordinates are given as real numbers, ``boxed`` that an offset is an array,
+    ``added_mask`` that a mask is one to add to scores, with their four axes.
     """
 
     arguments: tuple[Argument, ...]
@@ -129,6 +131,7 @@ class CallForm(Record):
     counted: bool = False
     real: bool = False
     boxed: bool = False
+    added_mask: bool = False
 
     def has(self, *roles: str) -> bool:
         """Whether an argument has one of these roles."""
@@ -229,7 +232,7 @@ class CallForm(Record):
         width = reference.pairs * (1 if single else 2)
         sizes = {
             "d": str(self.columns),
-            "f": f"heads·{self.columns}",
+            "f": f"{'3·' * self.has('qkv')}heads·{self.columns}",
             "w": str(width),
             "h": "heads",
             "a": str(reference.axes),
@@ -253,6 +256,7 @@ class CallForm(Record):
         if self.has("inv_freq"):
             parts.append(f"{names('inv_freq')} ({reference.pairs},), the reference's frequencies")
         numbers = {**NUMBERS, "length": _COUNTED} if self.counted else NUMBERS
+        numbers = {**numbers, "mask": f"zeros {shape('b1nn')}"} if self.added_mask else numbers
         parts += [
             f"{argument.parameter} {numbers[argument.role]}"
             for argument in self.arguments
@@ -297,7 +301,12 @@ def forms(
         )
     ]
     groups = [
-        [replace(form, counted=counted) for counted in _counts(group) for form in group]
+        [
+            replace(form, counted=counted, added_mask=added)
+            for added in (False, True)[: 1 + any(form.has("mask") for form in group)]
+            for counted in _counts(group)
+            for form in group
+        ]
         for group in groups
     ]
     in_order: Iterable[CallForm] = itertools.chain.from_iterable(groups)
@@ -356,7 +365,7 @@ def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ..
         and not {*given.roles()} & BYSTANDERS
     ]
     along, of_axes = {*ALONG[-axes:]} if axes else set(), {*ALONG, "grid"}
-    by_name = list(itertools.product(*(given.roles() or ("",) for given in required)))
+    by_name = list(itertools.product(*(_roles_beside(given, signature) for given in required)))
     by_name = [
         tuple("" if role in of_axes and not axes else role for role in roles) for roles in by_name
     ]
@@ -389,6 +398,14 @@ def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ..
             yield arguments + more
         if any(given.kind == "VAR_POSITIONAL" for given in signature.parameters or ()):
             yield from (arguments + more for more in _more(by_use))
+
+
+def _roles_beside(given: NamedParameter, signature: Signature) -> tuple[str, ...]:
+    """What a parameter may be for: a ``base`` may be where rows begin, if nothing else is."""
+    bases = ("positions", "offset", "base")
+    of_vectors = any({*own.roles()} & {*TURNED} for own in signature.required)
+    is_base = of_vectors and given.roles() == ("base",) and not _places(signature)
+    return bases if is_base else given.roles() or ("",)
 
 
 def _told(signature: Signature) -> list[Argument]:
@@ -521,7 +538,7 @@ def _expanded(
         if form.has("positions", "offset"):
             caches = _CACHE_LEADS if axes == "bhnd" else _LEADS[axes]
             for one in of_kinds:
-                yield from _rows_chosen(one, caches)
+                yield from _rows_chosen(one, caches, reference.axes * form.has("sections"))
         leads = _LEADS[axes]
         if len(orders) == 1 and any(g.name == "unsqueeze_dim" for g in signature.parameters or ()):
             leads = tuple(lead for lead in leads if lead == "bnw") or leads  # of transformers
@@ -586,7 +603,7 @@ def _named_axes(form: CallForm, signature: Signature) -> str:
     }:
         return "bnhd"  # torchtune's, flash-attention's
     if form.has("qkv"):
-        return "bnhd" if "b" in form.axes or not form.axes else "nhd"
+        return form.axes or "bnhd"
     if form.has("positions") and not form.has("q", "qkv", *TABLES):
         return "nd"
     return "bnhd" if form.has("freqs_cis") else "bhnd"
@@ -613,7 +630,7 @@ def _placed(form: CallForm, axes: int = 0) -> Iterator[CallForm]:
         yield replace(form, position_axes=of_positions)
 
 
-def _rows_chosen(form: CallForm, leads: Iterable[str]) -> Iterator[CallForm]:
+def _rows_chosen(form: CallForm, leads: Iterable[str], axes: int = 0) -> Iterator[CallForm]:
     """A form with each shape of tables that have more rows than a call, and of positions."""
     for lead in dict.fromkeys(lead.replace("b", "1") for lead in leads):
-        yield from _placed(replace(form, table_axes=lead, chosen=True))
+        yield from _placed(replace(form, table_axes=lead, chosen=True), axes)

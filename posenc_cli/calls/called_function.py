@@ -13,6 +13,7 @@ from posenc_cli.calls.payloads import (
     settings_by_name,
     shares_of_axes,
     style,
+    thirds,
 )
 from posenc_cli.calls.roles import HEAD_SIZES, roles_of
 from posenc_cli.calls.signature import Signature
@@ -175,10 +176,11 @@ class CalledFunction(ABC):
                 values[given.name] = style(given.name, self.reference)
             elif given.name in shares:
                 values[given.name] = shares[given.name]
-            elif given.name == "config" and config is not None:
+            elif "config" in given.roles() and config is not None:
                 configs[given.name] = dict(config)
             elif given in self.signature.required and given.name not in attributes:
-                hint = "--config FILE or --model NAME gives it one; or " * (given.name == "config")
+                is_config = "config" in given.roles()
+                hint = "--config FILE or --model NAME gives it one; or " * is_config
                 hint += "name an object of it: rope = Rope(…) in the module, then module:rope"
                 raise self.invalid(f"is a class that needs {given.name}", hint=hint)
         library = next(iter(self.signature.libraries), "numpy")
@@ -265,11 +267,11 @@ class CalledFunction(ABC):
         """
         wanted = len(form.vectors)
         if form.has("qkv"):
+            shape = vectors[0].shape(form.axes)
             results = [
-                Returned(result.values[..., part, :, :], result.dtype)
+                Returned(part, result.dtype)
                 for result in results[:1]
-                if result.values.shape[-3:-2] == (3,)
-                for part in range(3)
+                for part in thirds(result.values, form.axes, shape)
             ] or results
         if not results:
             raise self.invalid("returned None, not real numbers")
@@ -282,6 +284,8 @@ class CalledFunction(ABC):
             # k with fewer heads than q may come back with as many.
             shapes = {given.shape(form.axes): given for given in (vectors[0], own)}
             values = result.values
+            if form.axes == "bnf" and values.ndim == 4:
+                values = values.reshape(*values.shape[:2], -1)  # heads on an axis of their own
             if "b" not in form.axes and values.shape[:1] == (1,) and values.shape[1:] in shapes:
                 values = values[0]  # who takes one sequence may add an axis of sequences
             if values.shape not in shapes:

@@ -343,7 +343,7 @@ class FormChoice:
         reference = self._process.reference
         cells = reference.cells(positions, FLOAT32)
         if self.outcome != "vectors":
-            tables = table_rows(results, positions.size)
+            tables = table_rows(results, positions.size, longer=form.from_zero)
             if tables is None:
                 return np.inf
             means = np.mean([table.values.mean(axis=1) for table in tables], axis=0)
@@ -568,7 +568,8 @@ class FormChoice:
                 return "frequencies"
             if form.vectors and (only.dtype.kind == "f" or only.shape[-1:] == (form.columns,)):
                 return None
-        return None if table_rows(results, rows) is None else "tables"
+        tables = table_rows(results, rows, longer=form.from_zero)
+        return None if tables is None else "tables"
 
 
 def _heads_alike(values: NumberArray) -> bool:

@@ -27,6 +27,10 @@ _SHOWN = 256
 """Rows that a longer table has before those of far positions: those of positions from 0 on."""
 
 
+_MASKED = 1 << 25
+"""Scores that a mask has one each for; of more rows it has one a key."""
+
+
 class Vectors(Record):
     """Vectors for a call: ``values`` (b, n, h, d), of which an axis of 1 is repeated.
 
@@ -130,18 +134,20 @@ class _RowPlaces:
     chosen hold those from 0 on, as far as is cheap, and then those of the call.
     """
 
-    def __init__(self, form: CallForm, positions: Integers) -> None:
+    def __init__(self, form: CallForm, reference: Reference, positions: Integers) -> None:
         self.held = self.ids = positions
         self.offset = int(positions[0, 0])
         if form.exact:
             self.held = np.sort(positions, axis=1)
             self.ids = np.argsort(np.argsort(positions, axis=1), axis=1)
         elif form.chosen and form.has("positions"):
+            if form.follows_axes:
+                positions = reference.coordinates_at(positions).astype(np.int64)  # (axes, p, n)
             first = np.arange(min(_SHOWN, int(positions.max()) + 1))
-            near = np.union1d(first, positions)
+            near = np.flatnonzero(np.bincount(np.append(first, positions)))
             self.ids = np.searchsorted(near, positions)
             # A cache is longer than a sequence: what counts rows finds some, wherever it begins.
-            self.held = np.resize(near, near.size + min(_SHOWN, positions.shape[1]))[None]
+            self.held = np.resize(near, near.size + min(_SHOWN, positions.shape[-1]))[None]
         elif form.chosen:
             first = np.arange(min(_SHOWN, self.offset))[None]
             self.held = np.concatenate([first, positions], axis=1)
@@ -162,7 +168,7 @@ class _CallArguments:
         self.payload, self.form, self.reference = payload, form, reference
         self.positions, self.all_vectors = positions, vectors
         self.remaining = iter(vectors)
-        self.places = _RowPlaces(form, positions)
+        self.places = _RowPlaces(form, reference, positions)
         self._tables: dict[str, NumberArray] = {}
         if form.has(*TABLES):
             self._tables = _tables(form, reference, self.places.held)
@@ -175,6 +181,16 @@ class _CallArguments:
     def heads(self, which: int) -> int:
         """How many heads the first or the last vectors have."""
         return self.all_vectors[which].heads if self.all_vectors else 1
+
+    @property
+    def mask(self) -> dict[str, Any]:
+        """True for each row (b, n); or 0 to be added to scores, (b, 1, n, n), few as they are."""
+        rows = self.positions.shape[1]
+        if not self.form.added_mask:
+            return self.payload.array(np.ones((self.batch, rows), bool))
+        queries = rows if rows**2 <= _MASKED else 1
+        zero = np.zeros((1, 1, 1, 1), np.float32)
+        return self.payload.array(zero, broadcast=(self.batch, 1, queries, rows))
 
     def vectors(self, *given: Vectors) -> dict[str, Any]:
         """Vectors, or several of them in one array."""
@@ -210,9 +226,7 @@ _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
     "cos_sin": lambda call, own: call.both_tables(own.parameter),
     **dict.fromkeys(("cos", "sin", "freqs_cis"), lambda call, own: call.table(own.role)),
     **dict.fromkeys(("dtype", "device"), lambda call, own: call.attribute(own.role)),
-    "mask": lambda call, _: call.payload.array(
-        np.ones((call.batch, call.positions.shape[1]), bool)
-    ),
+    "mask": lambda call, _: call.mask,
 }
 """How an argument of a role is made, where it is an array, or follows from one."""
 
@@ -229,6 +243,7 @@ _VALUES: dict[str, Callable[[_CallArguments, Argument], Any]] = {
     ),
     "base": lambda call, _: settings(call.reference)["base"],
     "scale": lambda _call, _: 1.0,
+    "downscale": lambda call, _: call.reference.params.get("side") == "key",
     "sections": lambda call, _: shares_of_axes(call.reference)[0],
     **dict.fromkeys(NOTHING, lambda _, own: NOTHING[own.role]),
 }
@@ -272,11 +287,12 @@ def _positions(
         sizes = reference.grid or ()
         frames = (1,) * (3 - len(sizes)) if "thw" in argument.parameter else ()
         return np.array([frames + sizes], np.int64)
-    shape = positions.shape if "b" in form.position_axes else (-1,)
-    ids = positions.astype(np.int64).reshape(shape)
+    lead = positions.shape[:-2]  # of axes, where they choose rows of tables
+    shape = positions.shape[-2:] if "b" in form.position_axes else (-1,)
+    ids = positions.astype(np.int64).reshape(*lead, *shape)
     if not form.follows_axes:
         return ids
-    along = reference.coordinates_at(ids)  # (axes, p, n) or (axes, p · n)
+    along = ids if lead else reference.coordinates_at(ids)  # (axes, p, n) or (axes, p · n)
     along = along.astype(np.float32) if form.real else along
     if argument.axis is None:
         return np.moveaxis(along, 0, form.position_axes.index("a"))
@@ -320,17 +336,30 @@ def values_beside(vectors: Vectors) -> Vectors:
     return Vectors(np.random.default_rng(9).standard_normal(shape), vectors.rows)
 
 
+def thirds(values: NumberArray, axes: str, shape: tuple[int, ...]) -> list[NumberArray]:
+    """The arrays (shape) of q, k and v in one of these axes; none where it does not hold three."""
+    if axes == "bnf":
+        return np.split(values, 3, axis=-1) if values.shape[-1:] == (3 * shape[-1],) else []
+    axis = axes.index("h") - len(axes) - 1
+    holds = values.ndim > len(axes) and values.shape[axis] == 3
+    return list(np.moveaxis(values, axis, 0)) if holds else []
+
+
 def _vectors(payload: Payload, form: CallForm, *vectors: Vectors) -> dict[str, Any]:
-    """Vectors in the axes of a form; of several, an axis before that of heads holds each."""
+    """Vectors in the axes of a form; of three, an axis before that of heads holds each."""
     order, first = _order(form.axes), vectors[0]
     whole = [(first.batch, first.rows, first.heads, form.columns)[axis] for axis in order]
     shape = list(first.shape(form.axes))
     values = first.values.astype(np.float32, copy=False).transpose(order)
     if len(vectors) > 1:
         each = [own.values.astype(np.float32).transpose(order) for own in vectors]
-        values = np.stack([np.broadcast_to(own, whole) for own in each], axis=-3)
-        whole.insert(-2, len(vectors))
-        shape.insert(-2, len(vectors))
+        heads = order.index(2)
+        values = np.stack([np.broadcast_to(own, whole) for own in each], axis=heads)
+        whole.insert(heads, 3)
+        if "h" in form.axes:
+            shape.insert(form.axes.index("h"), 3)
+        else:
+            shape[-1] *= 3
     given = payload.array(
         bits_of_bfloat16(values.astype(np.float64))
         if form.dtype == "bfloat16"
@@ -362,8 +391,9 @@ def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[s
     """
     from posenc_cli.numerics.dtypes import FLOAT32
 
-    if "a" in form.table_axes:  # each axis turns all pairs
-        along = reference.coordinates_at(positions)[..., None]  # (axes, p, n, 1)
+    if form.follows_axes:  # each axis rotates all pairs
+        along = reference.coordinates_at(positions) if "a" in form.table_axes else positions
+        along = along[..., None]  # (axes, p, n, 1), or (1, rows, 1) to choose from
         turns = reference.scale * np.exp(1j * along * reference.frequencies)
         factors = turns.astype(np.complex64)
     else:

@@ -6,6 +6,7 @@ is a row, and what :mod:`posenc_cli.calls.payloads` gives it.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from posenc_cli.records import Record
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Kind = Literal["vectors", "place", "tables", "number", "bystander"]
-    """What is given: vectors, what says where rows are, tables, a number or flag, or something
-    that has no part in a rotation."""
+    """What is given: vectors to rotate, what says where rows are, tables, what else a rotation
+    follows, or something that has no part in it."""
 
 CALL_AXES = ("bhnd", "bnhd", "hnd", "nhd", "nd", "nbhd", "bnf")
 """Orders of the axes of vectors: b sequences, h heads, n rows, d columns of a head, f of all heads
@@ -26,8 +27,8 @@ class Role(Record):
     """A role.
 
     ``names`` are the parameters, in lower case, that have it, ``or_else`` those that have another
-    and may have it. ``says`` is what the report says of a number. A bystander is given only to a
-    parameter without a default.
+    and may have it; ``types`` end the names of the types that tell it by an annotation. ``says`` is
+    what the report says of a number. A bystander is given only to a parameter without a default.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Role(Record):
     names: tuple[str, ...]
     or_else: tuple[str, ...] = ()
     says: str = ""
+    types: tuple[str, ...] = ()
 
 
 _POSITION = ("pos", "position", "m", "cache_position")
@@ -49,7 +51,7 @@ ROLES = (
     Role("q", "vectors", ("q", "xq", "query", "queries", "query_states", "query_layer")),
     Role("k", "vectors", ("k", "xk", "key", "keys", "key_states", "key_layer")),
     Role("qkv", "vectors", ("qkv", "mixed_qkv", "qkv_states", "query_key_value")),
-    Role("v", "vectors", ("v", "xv", "value", "values", "value_states", "value_layer")),
+    Role("v", "number", ("v", "xv", "value", "values", "value_states", "value_layer")),
     Role(
         "cos",
         "tables",
@@ -101,7 +103,7 @@ ROLES = (
         ),
         says="how many positions there are",
     ),
-    Role("inv_freq", "tables", ("inv_freq", "inv_freqs", "inverse_frequencies")),
+    Role("inv_freq", "number", ("inv_freq", "inv_freqs", "inverse_frequencies")),
     Role(
         "dim",
         "number",
@@ -150,6 +152,7 @@ ROLES = (
         says="the pairs that follow each axis",
     ),
     Role("scale", "number", ("scale",), says="1"),
+    Role("downscale", "number", ("downscale",), says="whether the reference is that of keys"),
     Role("mask", "bystander", ("mask", "attention_mask", "attn_mask"), says="true for each row"),
     Role("layer", "bystander", ("layer_idx", "layer_id", "layer", "layer_number"), says="0"),
     Role(
@@ -157,28 +160,35 @@ ROLES = (
         "bystander",
         ("past_key_value", "past_key_values", "kv_cache", "layer_past"),
         says="None",
+        types=("Cache",),
     ),
-    Role("dtype", "bystander", ("dtype", "torch_dtype"), says="float32"),
-    Role("device", "bystander", ("device",), says="the CPU"),
+    Role("config", "bystander", ("config",), says="that of --config", types=("Config",)),
+    Role("dtype", "bystander", ("dtype", "torch_dtype"), says="float32", types=("dtype",)),
+    Role("device", "bystander", ("device",), says="the CPU", types=("device", "Device")),
 )
 """The roles, the likelier of two first."""
 
 ALONG = ("t", "h", "w")
 """Coordinates along one axis of several, of which the last is the last of the reference's."""
 
-TABLES = ("cos", "sin", "freqs_cis", "cos_sin")
+
+def _of_kind(*kinds: Kind) -> tuple[str, ...]:
+    return tuple(role.name for role in ROLES if role.kind in kinds)
+
+
+TABLES = _of_kind("tables")
 """The encoding itself: posenc gives the reference's."""
 
-PLACED = ("positions", "offset", *TABLES, *ALONG, "grid")
+PLACED = _of_kind("place", "tables")
 """What tells a function where rows are."""
 
-TURNED = ("x", "q", "k", "qkv")
+TURNED = _of_kind("vectors")
 """Vectors that a function rotates; q, k and v stand beside each other in the last."""
 
 NUMBERS = {role.name: role.says for role in ROLES if role.says}
 """What the report says of what a function is given, but for vectors, positions and tables."""
 
-BYSTANDERS = frozenset(role.name for role in ROLES if role.kind == "bystander")
+BYSTANDERS = frozenset(_of_kind("bystander"))
 """What has no part in a rotation, and is given to parameters without a default."""
 
 CALL_ROLES = tuple(role.name for role in ROLES if role.kind != "bystander")
@@ -220,6 +230,16 @@ ROLES_BY_COUNT: dict[int, tuple[tuple[str, ...], ...]] = {
 """What parameters whose names say nothing are for, the commonest use of their number first."""
 
 
-def roles_of(name: str) -> tuple[str, ...]:
-    """What a parameter may be for, by its name; nothing where that says nothing."""
-    return _ROLES_OF.get(name.lower().strip("_"), ())
+def roles_of(name: str, annotation: str = "") -> tuple[str, ...]:
+    """What a parameter may be for, by its name, else by its type; nothing where neither says.
+
+    >>> roles_of("position"), roles_of("kind", "torch.dtype | None"), roles_of("a", "NDArray")
+    (('positions', 'offset'), ('dtype',), ())
+    """
+    own = _TYPE.fullmatch(annotation)
+    by_type = (role.name for role in ROLES if role.types and own and own[1].endswith(role.types))
+    return _ROLES_OF.get(name.lower().strip("_")) or tuple(by_type)
+
+
+_TYPE = re.compile(r"(?:typing\.)?(?:Optional\[)?([\w.]+)\]?(?: *\| *None)?")
+"""An annotation that names one type, which may be optional."""

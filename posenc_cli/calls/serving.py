@@ -15,7 +15,7 @@ from posenc_cli.calls.call_form import usual_axes
 from posenc_cli.calls.form_choice import FormChoice
 from posenc_cli.calls.function_here import FunctionHere
 from posenc_cli.calls.function_process import FunctionProcess
-from posenc_cli.calls.payloads import Vectors, values_beside
+from posenc_cli.calls.payloads import Vectors, thirds, values_beside
 from posenc_cli.errors import abbreviated
 from posenc_cli.records import replace
 
@@ -267,7 +267,7 @@ class ServedFunction:
         results = self._process.call(form, np.arange(rows), [given] * len(form.vectors))
         beside, parts = values_beside(given), [result.values for result in results]
         if form.has("qkv"):
-            parts = list(np.moveaxis(parts[0], -3, 0))
+            parts = thirds(parts[0], form.axes, beside.shape(form.axes)) or parts
         if len(parts) < 3 or parts[2].shape != beside.shape(form.axes):
             return beside.values, None
         return beside.values, beside.read(parts[2], form.axes)
@@ -328,7 +328,7 @@ class ServedFunction:
         results = self._process.call(form, where, ones)
         if self.outcome == "frequencies":
             return results
-        tables = table_rows(results, where.size)
+        tables = table_rows(results, where.size, longer=form.from_zero)
         if tables is None:
             raise self._process.invalid(
                 "returned tables whose shape changes with the number of positions"

@@ -18,6 +18,7 @@ class NamedParameter(Record):
     name: str
     kind: str
     default: str | None
+    annotation: str = ""
 
     @property
     def by_name(self) -> bool:
@@ -68,12 +69,12 @@ class NamedParameter(Record):
         return bool({*self.roles()} & {"heads", "key_heads"}) or self.name in HEAD_SIZES
 
     def roles(self) -> tuple[str, ...]:
-        """What it may be for, by its name; nothing where that says nothing.
+        """What it may be for, by its name or its type; nothing where these say nothing.
 
         One whose default is a flag says not where rows are, nor one of a single letter whose
         default is a fraction: a rate of dropout is often a ``p``.
         """
-        found = roles_of(self.name)
+        found = roles_of(self.name, self.annotation)
         if self.name == "cache" and self.default == "None":
             return ("cache",)  # of keys and values
         fraction = "." in self.setting and len(self.name.strip("_")) == 1
@@ -103,7 +104,7 @@ class Signature(Record):
             None
             if parameters is None
             else tuple(
-                NamedParameter(str(given["name"]), str(given["kind"]), given["default"])
+                NamedParameter(*map(given.get, ("name", "kind", "default", "annotation")))
                 for given in parameters
             ),
             tuple(answer["frameworks"]),
@@ -117,7 +118,10 @@ class Signature(Record):
     @property
     def unmet(self) -> bool:
         """Whether a parameter without a default needs what posenc does not give."""
-        return any(given.name.lower().strip("_") in UNMET for given in self.required)
+        return any(
+            given.name.lower().strip("_") in UNMET or "config" in given.roles()
+            for given in self.required
+        )
 
     @property
     def required(self) -> list[NamedParameter]:

@@ -279,6 +279,7 @@ def description(function: Any) -> dict[str, Any]:
             {
                 "name": name,
                 "kind": parameter.kind.name,
+                "annotation": type_name(parameter.annotation),
                 "default": None
                 if parameter.default is parameter.empty
                 else short_text(parameter.default),
@@ -300,7 +301,7 @@ def made(function: Any, header: dict[str, Any]) -> Any:
     values = header["values"]
     for name, fields in header["configs"].items():
         parameter = inspect.signature(function).parameters[name]
-        values[name] = config_object(fields, short_text(parameter.annotation))
+        values[name] = config_object(fields, type_name(parameter.annotation))
     for name, attribute in header["attributes"].items():
         framework, four = BY_NAME[header["library"]], {"shape": [1], "broadcast": [1]}
         given = {"dtype": "float32", "reshape": [1], **four}
@@ -351,10 +352,19 @@ def annotations_of(signature: Any) -> list[Any]:
     return [kind for kind in (*kinds, signature.return_annotation) if kind is not signature.empty]
 
 
-def short_text(value: Any) -> str:
-    """A default value in few characters."""
+def type_name(annotation: Any) -> str:
+    """The type that an annotation names, in few characters; nothing where there is none."""
+    if annotation is inspect.Parameter.empty:
+        return ""
+    if isinstance(annotation, type) and not hasattr(annotation, "__origin__"):
+        return annotation.__name__
+    return (annotation if isinstance(annotation, str) else short_text(annotation, 200))[:200]
+
+
+def short_text(value: Any, most: int = 40) -> str:
+    """A value in few characters."""
     try:
-        return repr(value)[:40]
+        return repr(value)[:most]
     except BaseException:
         return "?"
 

@@ -121,6 +121,8 @@ def implementation(
         target, reference, asked or CallRequest(), context=positions.last + 1, last=last
     ) as function:
         context = positions.last + 1
+        if reference.content.waves.growth is not None and not function.form.any_rows:
+            function.last = positions.last  # a row's amplitude follows the length of its call
         if function.form.from_zero:
             positions = _from_zero_positions(function, positions, sampled=sampled)
         early = EarlyCall(function, positions.last)

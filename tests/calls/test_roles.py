@@ -39,26 +39,42 @@ WRONG = {
     "clamped_offset": ("position-offset", ""),
     "clamped_near_the_end": ("position-offset", ""),
     "many_heads_in_long_calls": ("unknown", "q: "),
+    "added_to_vectors": ("unknown", ""),
+    "keys_left_in_packed_rows": ("no-rotation", "k: nothing turns"),
+    "offset_ignored_by_stacked_heads": ("position-offset", "starts again at position 0"),
+    "KeepsTheFirstCall": ("position-offset", ""),
+    "FactorReturned": ("attention-factor", "1.25"),
+    "base_off_by_one": ("position-offset", "off by +1"),
 }
 
 
+OF_BASES = ("by_base", "BaseOfAClass", "by_frequencies", "by_tables", "by_format")
+RIGHT = (
+    *("by_style", "by_offset", "by_positions", "by_length", "by_layer", "by_mask", "by_cache"),
+    *("by_qkv", "by_three", "both_by_base", "halves_come_out", "base_is_a_position"),
+    *("adds_an_axis", "OfVllm", "OfAnIntegerBase", "with_a_cache", "with_a_scale"),
+    *("by_added_mask", "by_packed_rows", "out_of_packed_rows", "by_stacked_heads", "OfFairseq"),
+    *("OfXTransformers", "base_places_rows", "base_of_rates"),
+)
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("base", ["10000", "500000"])
 @pytest.mark.parametrize(
-    "name",
-    [
-        *("by_base", "BaseOfAClass", "by_style", "by_frequencies", "by_tables", "by_offset"),
-        *("by_positions", "by_length", "by_layer", "by_mask", "by_cache", "by_format"),
-        *("by_qkv", "by_three", "both_by_base", "halves_come_out", "base_is_a_position"),
-        *("adds_an_axis", "OfVllm", "OfAnIntegerBase", "with_a_cache", "with_a_scale"),
-    ],
+    ("name", "base"),
+    [(name, "10000") for name in (*OF_BASES, *RIGHT)] + [(name, "500000") for name in OF_BASES],
 )
 def test_a_right_function_is_told_of_its_roles_and_passes(name, base, call):
-    told = {"by_base", "BaseOfAClass", "by_frequencies", "by_tables", "by_format"}
-    if base != "10000" and name not in told:
-        pytest.skip("it has one base")
     status, out, err = call(*HALF, "--layout", "half", "--base", base, "--impl", f"{TOLD}:{name}")
     assert (status, err) == (0, ""), out
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("side", ["query", "key"])
+def test_amplitudes_that_follow_the_length_of_a_call_are_those_of_whole_calls(side, call):
+    asked = ("rope-check", "-s", "xpos", "-d", "16", "--set", f"side={side}", "--len", "257")
+    status, out, err = call(*asked, "--impl", f"{TOLD}:OfTorchscale")
+    assert (status, err) == (0, ""), out
+    assert call(*asked, "--impl", f"{TOLD}:GrowsAlways")[0] == int(side == "key")
 
 
 @pytest.mark.long
@@ -83,7 +99,11 @@ def test_a_function_that_ignores_what_it_is_told_fails(name, call):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "name", ["by_axes", "by_default_sections", "axes_swapped", "sections_ignored", "fixed_sections"]
+    "name",
+    [
+        *("by_axes", "by_default_sections", "axes_swapped", "sections_ignored", "fixed_sections"),
+        *("by_chosen_axes", "chosen_axes_swapped"),
+    ],
 )
 def test_tables_of_every_axis_are_given_with_the_sections(name, call, tmp_path):
     asked = ("rope-check", "-s", "mrope", "-d", "16", "--set", "sections=2,3,3", "--layout", "half")
@@ -108,3 +128,17 @@ def test_roles_are_one_table():
     assert roles_of("freqs_cis") == ("freqs_cis", "cos_sin")
     assert roles_of("position_embeddings") == ("cos_sin", "freqs_cis")
     assert roles_of("unheard_of") == ()
+
+
+@pytest.mark.parametrize(
+    ("annotation", "role"),
+    [
+        *(("PretrainedConfig", "config"), ("transformers.LlamaConfig | None", "config")),
+        *(("torch.dtype", "dtype"), ("typing.Optional[torch.device]", "device")),
+        *(("DynamicCache", "cache"), ("jnp.ndarray", None), ("", None)),
+        *(("numpy.ndarray[typing.Any, numpy.dtype[numpy.float32]]", None), ("list[Cache]", None)),
+    ],
+)
+def test_a_type_tells_the_role_of_a_parameter_whose_name_does_not(annotation, role):
+    assert roles_of("unheard_of", annotation) == ((role,) if role else ())
+    assert roles_of("position_ids", annotation) == ("positions",)

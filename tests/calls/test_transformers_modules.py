@@ -26,6 +26,10 @@ class TextConfig(PretrainedConfig):
     pass
 
 
+class Device:
+    pass
+
+
 class VisionConfig(PretrainedConfig):
     pass
 
@@ -67,6 +71,12 @@ class Unannotated(Rotary):
 class Vision:
     def __init__(self, config: VisionConfig):
         raise ValueError(f"a config of {config.hidden_size}")
+
+
+class ByTypes(Rotary):
+    def __init__(self, settings: TextConfig, kind: np.dtype, place: transformers.Device):
+        assert kind == np.float32
+        super().__init__(settings)
 
 
 class OtherBase(Rotary):
@@ -119,6 +129,16 @@ def test_a_class_is_given_the_part_of_a_config_that_it_says_it_takes(made):
     status, _, err = made("./port.py:Vision", config)
     assert status == 2
     assert "raised ValueError: a config of 7" in err
+
+
+@pytest.mark.long
+def test_types_tell_what_parameters_are_for_whose_names_do_not(made):
+    status, _, err = made("./port.py:ByTypes", {"model_type": "llama", **TEXT})
+    assert status == 0, err
+    status, _, err = made("./port.py:ByTypes", None)
+    assert status == 2
+    assert "is a class that needs settings" in err
+    assert "--config FILE or --model NAME" in err
 
 
 @pytest.mark.long

@@ -289,3 +289,124 @@ def by_default_sections(q, k, cos, sin, mrope_section=(2, 3, 3)):
 
 def fixed_sections(q, k, cos, sin, mrope_section):
     return by_axes(q, k, cos, sin, (2, 3, 3))
+
+
+def by_added_mask(q, k, positions, attention_mask):
+    assert attention_mask.shape[1:3] == (1, q.shape[-2])
+    assert not attention_mask.any()
+    return both_by_base(q, k, positions)
+
+
+def added_to_vectors(q, k, positions, attention_mask):
+    assert attention_mask.ndim == 4
+    return tuple(x + attention_mask[..., :1, :1] + 1e-3 for x in both_by_base(q, k, positions))
+
+
+def by_packed_rows(qkv, num_heads, offset=0):
+    """(b, n, 3·h·d), as c_attn of GPT-2 gives it."""
+    batch, rows, _ = qkv.shape
+    return by_qkv(qkv.reshape(batch, rows, 3, num_heads, -1), offset).reshape(qkv.shape)
+
+
+def out_of_packed_rows(qkv, num_heads, offset=0):
+    batch, rows, _ = qkv.shape
+    return tuple(np.moveaxis(by_qkv(qkv.reshape(batch, rows, 3, num_heads, -1), offset), 2, 0))
+
+
+def keys_left_in_packed_rows(qkv, num_heads, offset=0):
+    batch, rows, _ = qkv.shape
+    return keys_left(qkv.reshape(batch, rows, 3, num_heads, -1), offset).reshape(qkv.shape)
+
+
+def by_stacked_heads(qkv, offset=0):
+    """(b, 3, h, n, d), as timm's attention has them before unbind."""
+    assert qkv.shape[1] == 3
+    left = turned(qkv, *tables(np.arange(qkv.shape[3]) + offset))
+    left[:, 2] = qkv[:, 2]
+    return left
+
+
+def offset_ignored_by_stacked_heads(qkv, offset=0):
+    return by_stacked_heads(qkv)
+
+
+class OfFairseq:
+    """Returns all that it has kept, as fairseq's RotaryPositionalEmbedding."""
+
+    def __init__(self, dim, base=10000):
+        self.dim, self.base, self.kept = dim, base, tables(np.arange(0))
+
+    def __call__(self, x, seq_len: int = 0):
+        if seq_len > len(self.kept[0]):
+            angles = (np.tile(own, 2) for own in tables(np.arange(seq_len), self.base, self.dim))
+            self.kept = tuple(own.reshape(-1, 1, 1, self.dim) for own in angles)
+        return self.kept
+
+
+class KeepsTheFirstCall(OfFairseq):
+    """What it kept of a shorter call stays, and what it adds is counted from 0 again."""
+
+    def __call__(self, x, seq_len: int = 0):
+        before = self.kept
+        after = super().__call__(x, seq_len - len(before[0]))
+        if after is not before:
+            both = zip(before, after)
+            self.kept = tuple(np.concatenate([own.reshape(-1, 1, 1, D), new]) for own, new in both)
+        return self.kept
+
+
+class OfXTransformers:
+    """Angles (1, n, d) and a factor, of positions called t."""
+
+    def __init__(self, dim, base=10000):
+        self.rates, self.factor = base ** -(np.arange(0, dim, 2) / dim), 1.0
+
+    def __call__(self, t):
+        return np.tile(np.outer(t, self.rates), 2)[None], self.factor
+
+
+class FactorReturned(OfXTransformers):
+    def __init__(self, dim, base=10000):
+        super().__init__(dim, base)
+        self.factor = 1.25
+
+
+def base_places_rows(x, base):
+    return by_positions(x, base)
+
+
+def base_off_by_one(x, base):
+    return by_positions(x, np.asarray(base) + 1)
+
+
+def base_of_rates(x, base):
+    return turned(x, *tables(np.arange(x.shape[-2]), base))
+
+
+def by_chosen_axes(q, k, cos, sin, position_ids, mrope_section):
+    """apply_multimodal_rotary_pos_emb of transformers 4.45: position_ids (3, b, n) choose rows."""
+    return by_axes(q, k, cos[position_ids], sin[position_ids], mrope_section)
+
+
+def chosen_axes_swapped(q, k, cos, sin, position_ids, mrope_section):
+    return by_chosen_axes(q, k, cos, sin, position_ids[[0, 2, 1]], mrope_section)
+
+
+class OfTorchscale:
+    """XPOS of torchscale: (batch · heads, n, d), with amplitudes that follow the length."""
+
+    def __init__(self, head_dim, scale_base=512):
+        self.span, self.dim = scale_base, head_dim
+        self.scale = (np.arange(0, head_dim, 2) + 0.4 * head_dim) / (1.4 * head_dim)
+
+    def __call__(self, x, offset=0, downscale=False):
+        length = x.shape[1] + offset
+        lowest = -length // 2
+        scale = self.scale ** (np.arange(lowest, length + lowest) / self.span)[:, None]
+        cos, sin = (own * (1 / scale if downscale else scale) for own in tables(np.arange(length)))
+        return turned(x, cos[-x.shape[1] :], sin[-x.shape[1] :], interleaved=True)
+
+
+class GrowsAlways(OfTorchscale):
+    def __call__(self, x, offset=0, downscale=False):
+        return super().__call__(x, offset)
