@@ -19,6 +19,7 @@ import re
 import select
 import signal
 import sys
+import time
 from pathlib import Path
 
 TYPE_CHECKING = False
@@ -42,6 +43,9 @@ _MOST_RESULTS = 8
 """Values of one call that are looked at: no function returns more that matter here."""
 
 
+_PARTING = 500
+"""Thousandths of a second that a copy which has closed its pipe is given to end as well."""
+
 _PARENT_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of Linux's prctl."""
 
@@ -60,8 +64,8 @@ def main(target: str, find: Callable[[str], Any]) -> None:
         failure = load_failure(target, error)
     leave_copy(process)
     renewals = -1
-    if function is not None and before and before == belongings():
-        renewals, renewed = never_called()
+    if function is not None and before == belongings() != [] and not keeps_process(function):
+        renewals, renewed = never_called(answers)
         if renewed:
             send(answers, {"id": renewed, "renewed": True})
     serve(requests, answers, function, failure, renewals)
@@ -173,7 +177,13 @@ def _opened(descriptor: Path) -> str:
         return ""
 
 
-def never_called() -> tuple[int, int]:
+def keeps_process(function: Any) -> bool:
+    """Whether the module of a function has kept which process it is in, and may compare it."""
+    kept = getattr(innermost(function), "__globals__", {}).values()
+    return any(type(value) is int and value == os.getpid() for value in list(kept))
+
+
+def never_called(answers: BinaryIO) -> tuple[int, int]:
     """Return in a copy of this process, and in a new one whenever a copy wants to be renewed.
 
     Given are a pipe, where a copy leaves the number of a request to be renewed before it ends, and
@@ -189,7 +199,7 @@ def never_called() -> tuple[int, int]:
             ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
             return renewals, number
         os.close(renewals)
-        _, status = os.waitpid(copy, 0)
+        status = end_of(copy, wanted, answers)
         os.set_blocking(wanted, False)
         try:
             said = os.read(wanted, 20)
@@ -199,6 +209,25 @@ def never_called() -> tuple[int, int]:
         if not said.isdigit():
             end_as(status)
         number = int(said)
+
+
+def end_of(copy: int, wanted: int, answers: BinaryIO) -> int:
+    """The status of a copy once it has ended.
+
+    One that closes its pipe and lives on has closed that of ``answers`` too, and so does this
+    process then: nobody is to wait for an answer.
+    """
+    ears, closed = select.poll(), 0
+    ears.register(wanted, 0)
+    while closed <= _PARTING:
+        ended, status = os.waitpid(copy, os.WNOHANG)
+        if ended:
+            return status
+        if ears.poll(100):  # not longer: what the copy has started may hold its end of the pipe
+            closed += 1
+            time.sleep(0.001)
+    os.close(answers.fileno())
+    return os.waitpid(copy, 0)[1]
 
 
 def end_as(status: int) -> None:

@@ -589,7 +589,7 @@ def test_a_worker_whose_answers_nobody_reads_ends_in_silence():
         ("def f(x, p): os.closerange(3, 64); return good(x, p)", "ended its process with status 1"),
         (
             "def f(x, p):\n    os.closerange(3, 64)\n    import time; time.sleep(60)",
-            "ended its process with status 1",
+            "closed the pipe that its answers go by",
         ),
         ("import signal\ndef f(x, p): os.kill(os.getpid(), signal.SIGTERM)", "crashed (SIGTERM)"),
         (EVERYWHERE.format("no answer"), "wrote where its answers"),
@@ -623,6 +623,7 @@ def test_what_a_function_does_to_its_process_is_told(body, words, check, capfd):
         "os.fork()\nf = good",
         "def f(x, p):\n    if not os.fork(): sys.exit(3)\n    return good(x, p)",
         "os.close(2)\nsys.stderr = None\ndef f(x, p): return good(x, p)",
+        "own = os.getpid()\ndef f(x, p):\n    assert os.getpid() == own\n    return good(x, p)",
     ],
 )
 def test_a_right_function_may_read_print_and_copy_its_process(body, check):

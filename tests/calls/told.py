@@ -350,7 +350,7 @@ class KeepsTheFirstCall(OfFairseq):
         before = self.kept
         after = super().__call__(x, seq_len - len(before[0]))
         if after is not before:
-            both = zip(before, after)
+            both = zip(before, after, strict=True)
             self.kept = tuple(np.concatenate([own.reshape(-1, 1, 1, D), new]) for own, new in both)
         return self.kept
 
