@@ -34,15 +34,11 @@ def check_description(answer: dict[str, Any]) -> None:
 
     Raises: KeyError or TypeError.
     """
-    parameters = answer["parameters"]
-    texts = [answer["name"]]
-    if not set(answer["frameworks"]) <= BY_NAME.keys():
-        raise TypeError
-    if parameters is not None:
-        fields = ("name", "kind", "annotation")
-        texts += [given[field] for given in parameters for field in fields]
-        texts += [given["default"] for given in parameters if given["default"] is not None]
-    if not all(isinstance(text, str) for text in texts):
+    parameters, fields = answer["parameters"] or (), ("name", "kind", "annotation")
+    texts = [answer["name"], *(given[field] for given in parameters for field in fields)]
+    texts += [given["default"] for given in parameters if given["default"] is not None]
+    known = set(answer["frameworks"]) <= BY_NAME.keys()
+    if not known or not all(isinstance(text, str) for text in texts):
         raise TypeError
 
 
@@ -55,14 +51,13 @@ def returned_arrays(answer: dict[str, Any], data: bytearray) -> list[Returned]:
     for form in answer["results"]:
         if form is None:
             continue
-        if not all(type(size) is int for size in form["shape"]):
-            raise TypeError
-        if form["stored"] not in _STORED or form["dtype"] not in ("bfloat16", form["stored"]):
+        shape, name = tuple(form["shape"]), form["stored"]
+        sized = all(type(size) is int and size >= 0 for size in shape)
+        if not sized or name not in _STORED or form["dtype"] not in ("bfloat16", name):
             raise ValueError
-        stored = np.dtype(form["stored"])
-        shape = tuple(form["shape"])
+        stored = np.dtype(name)
         size = stored.itemsize * int(np.prod(shape, dtype=object))
-        if any(axis < 0 for axis in shape) or start + size > len(data):
+        if start + size > len(data):
             raise ValueError
         values = np.frombuffer(data, stored, count=size // stored.itemsize, offset=start)
         results.append(Returned(values.reshape(shape), str(form["dtype"])))

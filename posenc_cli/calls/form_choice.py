@@ -249,16 +249,21 @@ class FormChoice:
         if kind is None or self._process.reference.content.layout != "interleaved":
             return
         form = replace(self.form, kind=kind)
-        suits = self._suits(form)
-        if suits is None or suits[0] < _KEEPS:
-            return
-        positions, vectors = self._probe(form)
-        turned = self._process.turned(form, positions, vectors)
         for blank in ("first", "second"):
-            other = self._process.turned(replace(form, blank=blank), positions, vectors)
-            if _same(other, turned):
+            if (both := self._both(form, replace(form, blank=blank))) and _same(*both[1:]):
                 self.form = form
                 return
+
+    def _both(
+        self, form: CallForm, other: CallForm, *, least: int = _KEEPS
+    ) -> tuple[list[Vectors], list[Returned], list[Returned]] | None:
+        """The vectors of a form that suits so well, what comes back, and by the other form."""
+        suits = self._suits(form)
+        if suits is None or suits[0] < least:
+            return None
+        positions, vectors = self._probe(form)
+        call = self._process.turned if self.outcome == "vectors" else self._process.call
+        return vectors, call(form, positions, vectors), call(other, positions, vectors)
 
     def _choose_rows(self) -> None:
         """Take longer tables where an optional parameter chooses of their rows.
@@ -292,15 +297,10 @@ class FormChoice:
         """A form of longer tables, and whether it gives what the rows chosen give."""
         wrong: CallForm | None = None
         for form in longer:
-            suits = self._suits(form)
-            if suits is None or suits[0] < _KEEPS:
-                continue
-            positions, vectors = self._probe(form)
-            chosen = self._process.turned(form, positions, vectors)
-            own = self._process.turned(own_form, positions, vectors)
-            if _same(chosen, own):
+            both = self._both(form, own_form)
+            if both and _same(*both[1:]):
                 return form, True
-            if wrong is None and _within_columns(chosen, own, vectors):
+            if both and wrong is None and _within_columns(*both):
                 wrong = form
         return wrong, False
 
@@ -320,27 +320,23 @@ class FormChoice:
                 offset if own.parameter == form.placed_by else own for own in form.arguments
             )
             other = replace(form, arguments=arguments, position_axes="")
-            if self._suits(other) is None:
+            both = self._both(other, form, least=_RUNS)
+            if both is None:
                 self.untried += (f"rows placed by {given.name}",)
                 continue
             self._tried += [form.placed_by, given.name]
-            positions, vectors = self._probe(other)
-            results = [self._process.call(each, positions, vectors) for each in (self.form, other)]
+            vectors, *results = both
             if _same(*results):
                 continue
-            current, others = (self._distance(own, form, positions, vectors) for own in results)
+            others, current = (self._distance(own, other, vectors) for own in results)
             if others > current:
                 self.form = other
 
     def _distance(
-        self,
-        results: list[Returned],
-        form: CallForm,
-        positions: Integers,
-        vectors: Sequence[Vectors],
+        self, results: list[Returned], form: CallForm, vectors: Sequence[Vectors]
     ) -> float:
         """How far results are from the reference's rotation, or from the mean of its tables."""
-        reference = self._process.reference
+        reference, positions = self._process.reference, self._probe(form)[0]
         cells = reference.cells(positions, FLOAT32)
         if self.outcome != "vectors":
             tables = table_rows(results, positions.size, longer=form.from_zero)
@@ -350,9 +346,7 @@ class FormChoice:
             return _largest(means - (cells.real + cells.imag).mean(axis=1) / 2)
         first, second = list(reference.pairing.first), list(reference.pairing.second)
         distances = []
-        for result, own in zip(
-            self._process.as_vectors(results, form, vectors), vectors, strict=True
-        ):
+        for result, own in zip(results, vectors, strict=True):
             right = own.values.astype(np.float64)
             turned = (right[..., first] + 1j * right[..., second]) * cells[:, None]
             right[..., first], right[..., second] = turned.real, turned.imag
@@ -401,7 +395,8 @@ class FormChoice:
                 f"returned an array of shape {shapes}: neither tables nor frequencies"
             )
         turned = process.as_vectors(results, form, vectors)
-        if form.guessed and not self._rows_alone(form, positions, vectors, turned):
+        last = positions.size - np.ones(1, np.int64)
+        if form.guessed and not self._comes_back(form, last, vectors, turned):
             self._lacks[form] = "a row alone gives another result than among others"
             return _RUNS, "vectors"
         if form.documented:
@@ -419,16 +414,14 @@ class FormChoice:
             self._lacks[form] = "lengths change"
             return _RUNS + 1, "vectors"
         self._alike = True
-        turns = self._turns_rows(form, positions, vectors, turned)
-        unlike = self._unlike
-        if unlike is not None:
-            self._mistaken = _nothing_turns(turned, vectors) or (
-                unlike.axes == "bnf" or (unlike.roles_text == form.roles_text and not turns)
-            )
-        few = self._few_turn(turned, vectors, positions)
-        self._lacks[form] = "at most half of the columns rotate" if few else "the result equals x"
-        if not turns and not _nothing_turns(turned, vectors):
-            self._lacks[form] = "rows give different results in another call"
+        turns = self._turns_rows(form, vectors, turned)
+        few, still = self._few_turn(turned, vectors, positions), _nothing_turns(turned, vectors)
+        if self._unlike is not None:
+            alike = self._unlike.roles_text == form.roles_text
+            self._mistaken = still or self._unlike.axes == "bnf" or (alike and not turns)
+        equal = "at most half of the columns rotate" if few else "the result equals x"
+        changing = "rows give different results in another call"
+        self._lacks[form] = equal if turns or still else changing
         return _KEEPS + turns + (not few), "vectors"
 
     def _few_turn(
@@ -460,7 +453,7 @@ class FormChoice:
             return False
         if form.axes == "bnf":
             return self._mixes_rows(form, positions, vectors, turned)
-        if not self._turns_rows(form, positions, vectors, turned):
+        if not self._turns_rows(form, vectors, turned):
             return False
         required = [given.name for given in self._process.signature.required]
         if not form.has("offset") and form.placed_by in ("", *required):
@@ -513,50 +506,39 @@ class FormChoice:
             vectors.append(Vectors(values, rows))
         return positions, vectors
 
-    def _rows_alone(
+    def _comes_back(
         self,
         form: CallForm,
-        positions: Integers,
+        rows: Integers,
         vectors: Sequence[Vectors],
         turned: Sequence[Returned],
     ) -> bool:
-        """Whether the last row comes back alone as it did among others.
+        """Whether some rows come back without the others as they did with them.
 
-        It does not where an offset of the first row was given the positions of all.
+        Raises: InvalidInput where the call fails.
         """
-        own = [Vectors(part.values[:, -1:], 1) for part in vectors]
-        alone = self._process.turned(form, positions[-1:], own)
-        return all(
-            np.allclose(one.values, of_all.values[:, -1:], rtol=0, atol=_SAME_ROW)
-            for one, of_all in zip(alone, turned, strict=True)
-        )
+        own = [Vectors(part.values[:, rows], rows.size) for part in vectors]
+        others = self._process.turned(form, self._probe(form)[0][rows], own)
+        before = [replace(each, values=each.values[:, rows]) for each in turned]
+        return _same(others, before)
 
     def _turns_rows(
-        self,
-        form: CallForm,
-        positions: Integers,
-        vectors: Sequence[Vectors],
-        turned: Sequence[Returned],
+        self, form: CallForm, vectors: Sequence[Vectors], turned: Sequence[Returned]
     ) -> bool:
         """Whether some rows become others, and all come back in another call as they did.
 
         They are given in another order, or without the first, or the last where all begin at 0.
         """
-        rows = np.arange(positions.size)
-        if form.has("grid"):
+        if form.has("grid") or _nothing_turns(turned, vectors):
             return not _nothing_turns(turned, vectors)
+        rows = np.arange(vectors[0].rows)
         some = np.roll(rows, 2) if form.any_rows else rows[:-1] if form.from_zero else rows[1:]
-        own = [Vectors(part.values[:, some], some.size) for part in vectors]
         try:
-            others = self._process.turned(form, positions[some], own)
+            return self._comes_back(form, some, vectors, turned)
         except InvalidInput:
             if not self._process.lives:
                 raise
             return False
-        return not _nothing_turns(turned, vectors) and all(
-            np.allclose(other.values, of_all.values[:, some], rtol=0, atol=_SAME_ROW)
-            for other, of_all in zip(others, turned, strict=True)
-        )
 
     def _other_outcome(self, form: CallForm, results: list[Returned], rows: int) -> Outcome | None:
         """What comes back where that is no vectors."""
@@ -601,7 +583,7 @@ def _changed(result: Returned, own: Vectors) -> Flags:
 
 
 def _within_columns(
-    some: Sequence[Returned], others: Sequence[Returned], vectors: Sequence[Vectors]
+    vectors: Sequence[Vectors], some: Sequence[Returned], others: Sequence[Returned]
 ) -> bool:
     """Whether a call changed no columns of these vectors but those that the other changed."""
     return not any(

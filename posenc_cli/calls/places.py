@@ -10,7 +10,7 @@ from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, Reals
 
@@ -214,28 +214,20 @@ def moved_by(by: Callable[[MadeCall], int]) -> Callable[[MadeCall], Integers]:
     return lambda call: call.positions + by(call)
 
 
-def _last_as_before(call: MadeCall) -> Integers:
-    return np.append(call.positions[:-1], call.positions[-2:][0])
-
-
-def _second_as_first(call: MadeCall) -> Integers:
-    used = call.positions.copy()
-    used[1:2] = used[0]
-    return used
-
-
-def _from_first(call: MadeCall) -> Integers:
-    return call.start + np.arange(call.rows)
-
-
 CALL_RULES = (
     CallRule("rows are turned in reverse order", lambda call: call.positions[::-1]),
-    CallRule("the last row is turned as the one before it", _last_as_before),
+    CallRule(
+        "the last row is turned as the one before it",
+        lambda call: np.append(call.positions[:-1], call.positions[-2:][0]),
+    ),
     CallRule(
         "the first position comes twice: each later row is turned as the one before it",
         lambda call: np.append(call.positions[:1], call.positions[:-1]),
     ),
-    CallRule("the second row is turned as the first", _second_as_first),
+    CallRule(
+        "the second row is turned as the first",
+        lambda call: np.where(np.arange(call.rows) == 1, call.start, call.positions),
+    ),
     CallRule(
         "each row is turned as the next, and the last as itself",
         lambda call: np.append(call.positions[1:], call.positions[-1:]),
@@ -262,7 +254,10 @@ CALL_RULES = (
         "rows are spread evenly from the first position to one past the last: an end that counts",
         lambda call: np.linspace(call.start, call.positions[-1] + 1, call.rows),
     ),
-    CallRule("of the positions only the first is used: rows are counted from it", _from_first),
+    CallRule(
+        "of the positions only the first is used: rows are counted from it",
+        lambda call: call.start + np.arange(call.rows),
+    ),
     CallRule(
         "each call starts again at position 0", lambda call: call.positions - call.positions.min()
     ),
@@ -310,40 +305,38 @@ BLOCKS = tuple(2**power for power in range(1, 12))
 """Rows that a kernel takes at once."""
 
 
-def rules_of_blocks(block: int, *, later: bool) -> Iterator[CallRule]:
+def rules_of_blocks(block: int, *, later: bool) -> tuple[CallRule, ...]:
     """Rules of rows that are taken in blocks of so many.
 
     ``later`` says that a call begins past position 0: in others rows are positions, of which rules
     are looked for elsewhere.
     """
-
-    def number(call: MadeCall) -> Integers:
-        return np.arange(call.rows)
-
-    if later:
-        yield CallRule(
+    of_later = (
+        CallRule(
             f"rows are turned as those of the first block of {block}, again and again",
-            lambda call: call.positions[number(call) % block],
-        )
-        yield CallRule(
-            f"rows are counted from 0 in each block of {block}",
-            lambda call: number(call) % block,
-        )
-    yield CallRule(
-        f"all rows of a block of {block} are turned at the position of its first",
-        lambda call: call.positions[number(call) // block * block],
-    )
-    yield CallRule(
-        f"rows behind the last whole block of {block} are left as given",
-        lambda call: np.where(
-            number(call) < call.rows // block * block, call.positions, np.int64(0)
+            lambda call: call.positions[np.arange(call.rows) % block],
         ),
-        Cause.NO_ROTATION,
+        CallRule(
+            f"rows are counted from 0 in each block of {block}",
+            lambda call: np.arange(call.rows) % block,
+        ),
     )
-    yield CallRule(
-        f"rows past the first block of {block} are left as given",
-        lambda call: np.where(number(call) < block, call.positions, np.int64(0)),
-        Cause.NO_ROTATION,
+    return (
+        *(of_later if later else ()),
+        CallRule(
+            f"all rows of a block of {block} are turned at the position of its first",
+            lambda call: call.positions[np.arange(call.rows) // block * block],
+        ),
+        CallRule(
+            f"rows behind the last whole block of {block} are left as given",
+            lambda call: call.positions * (np.arange(call.rows) < call.rows // block * block),
+            Cause.NO_ROTATION,
+        ),
+        CallRule(
+            f"rows past the first block of {block} are left as given",
+            lambda call: call.positions * (np.arange(call.rows) < block),
+            Cause.NO_ROTATION,
+        ),
     )
 
 

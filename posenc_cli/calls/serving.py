@@ -222,14 +222,13 @@ class ServedFunction:
         if not self.form.any_rows:
             longest = int(positions.max()) + 1 if self._from_zero else positions.size
             most = 1 if self.form.flat else max(1, CELLS // (columns * longest))
-        parts = [
-            self._turned(positions, Vectors(vectors[None, None, first : first + most], 1))
-            for first in range(0, len(vectors), most)
-        ]
-        return [
-            Returned(np.concatenate([part[which].values for part in parts], axis=1), own.dtype)
-            for which, own in enumerate(parts[0])
-        ]
+        return _joined(
+            [
+                self._turned(positions, Vectors(vectors[None, None, first : first + most], 1))
+                for first in range(0, len(vectors), most)
+            ],
+            axis=1,
+        )
 
     def values(self, x: Float32Rows, positions: Integers, which: int = 0) -> NumberArray:
         """The values of one result at some vectors, a row each; the other is given other vectors.
@@ -315,16 +314,11 @@ class ServedFunction:
 
         Raises: InvalidInput when the function does not give it.
         """
-        form = self.form
-        where = positions
-        if self._from_zero:
-            where = np.arange(1 + max(int(positions.max()), self.last or 0))
-        elif form.has("positions") and self.last is not None:
-            where = np.append(positions, self.last)
+        form, (where, rows) = self.form, self._called_at(positions)
         ones = [Vectors(np.ones((1, 1, 1, form.columns)), where.size)] * len(form.vectors)
         breaks = np.flatnonzero(np.diff(where) != 1) + 1
         if not form.any_rows and breaks.size:
-            return self._joined(np.split(where, breaks))
+            return _joined([self.returned(run) for run in np.split(where, breaks)])
         results = self._process.call(form, where, ones)
         if self.outcome == "frequencies":
             return results
@@ -333,16 +327,14 @@ class ServedFunction:
             raise self._process.invalid(
                 "returned tables whose shape changes with the number of positions"
             )
-        rows = positions if self._from_zero else slice(0, positions.size)
         return [Returned(table.values[rows], table.dtype) for table in tables]
 
-    def _joined(self, runs: Sequence[Integers]) -> list[Returned]:
-        """Tables of runs of consecutive positions, one call each, as one."""
-        parts = [self.returned(run) for run in runs]
-        return [
-            Returned(np.concatenate([part[place].values for part in parts]), first.dtype)
-            for place, first in enumerate(parts[0])
-        ]
+    def _called_at(self, positions: Integers) -> tuple[Integers, SomeRows]:
+        """The positions of a call that has these, and which of its rows they are."""
+        if self._from_zero:
+            return np.arange(1 + max(int(positions.max()), self.last or 0)), positions
+        after = [self.last] if self.last is not None and self.form.has("positions") else []
+        return np.append(positions, np.array(after, np.int64)), slice(0, positions.size)
 
     @property
     def _from_zero(self) -> bool:
@@ -357,24 +349,14 @@ class ServedFunction:
 
         Shape: (positions, heads, columns).
         """
-        form = self.form
-        if self._from_zero:
-            where = np.arange(1 + max(int(positions.max()), self.last or 0))
-            return self._once(where, positions, given, which)
-        if form.any_rows:
-            where = positions
-            if form.has("positions") and self.last is not None:
-                where = np.append(positions, self.last)
-            return self._once(where, slice(0, positions.size), given, which)
+        if self._from_zero or self.form.any_rows:
+            return self._once(*self._called_at(positions), given, which)
         parts = []
         breaks = np.flatnonzero(np.diff(positions) != 1) + 1
         for rows in np.split(np.arange(positions.size), breaks):
             own = given if isinstance(given, Vectors) else given[rows]
             parts.append(self._once(positions[rows], slice(0, rows.size), own, which))
-        return [
-            Returned(np.concatenate([part[place].values for part in parts]), first.dtype)
-            for place, first in enumerate(parts[0])
-        ]
+        return _joined(parts)
 
     def _once(
         self, where: Integers, rows: SomeRows, given: Vectors | Float32Rows, which: int
@@ -393,6 +375,16 @@ class ServedFunction:
             vectors = [Vectors(part[None], where.size) for part in both[:: -1 if which else 1]]
         results = self._process.turned(form, where, vectors)
         return [Returned(result.values[0][rows], result.dtype) for result in results]
+
+
+def _joined(parts: Sequence[Sequence[Returned]], axis: int = 0) -> list[Returned]:
+    """The results of several calls as those of one."""
+    if len(parts) == 1:
+        return list(parts[0])
+    return [
+        Returned(np.concatenate([part[which].values for part in parts], axis=axis), own.dtype)
+        for which, own in enumerate(parts[0])
+    ]
 
 
 def other_vectors(x: NumberArray) -> NumberArray:

@@ -184,13 +184,15 @@ def _with_further_calls(
         reports.append(_named(beside, function, subject, reference, positions))
     context = positions.last + 1
     if vectors:
-        reports.append(try_orders(function, differs))
-        reports.append(try_batches(function, differs, context=context))
-        reports.append(try_rows_of_heads(function, differs, context=context))
-        reports.append(try_shorter_queries(function, differs, context=context))
-        reports.append(try_strided(function, differs))
-        reports.append(try_values_beside(function, differs))
-        reports.append(try_boxed_offset(function, differs))
+        reports += [
+            try_orders(function, differs),
+            try_batches(function, differs, context=context),
+            try_rows_of_heads(function, differs, context=context),
+            try_shorter_queries(function, differs, context=context),
+            try_strided(function, differs),
+            try_values_beside(function, differs),
+            try_boxed_offset(function, differs),
+        ]
     else:
         reports.append(PatternReport((), (), function.untried))
         reports.append(try_table_batches(function, context=context))
@@ -240,7 +242,7 @@ def _named(
     """A report on short calls beside long ones, with the cause where one gives all rows."""
     if not report.faults:
         return report
-    log = _first_log(function, reference)
+    log = _logs(function, reference)[0]
     cause = None
     if log.tells:
         last = positions.last
@@ -254,11 +256,17 @@ def _named(
     return replace(report, faults=(replace(own, text=f"{fault.text}; {cause.evidence}"),))
 
 
-def _first_log(function: ServedFunction, reference: Reference) -> CallLog:
-    """The calls of the first result, none made as yet."""
-    if function.outcome == "vectors":
-        return _call_log(function, reference, 0, np.random.default_rng(20))
-    return CallLog.of_tables(function, reference, partial(_returned_rows, function), row_causes)
+def _logs(function: ServedFunction, reference: Reference) -> list[CallLog]:
+    """The calls of each result, none made as yet."""
+    if function.outcome != "vectors":
+        rows = partial(_returned_rows, function)
+        return [CallLog.of_tables(function, reference, rows, row_causes)]
+    shape, generator = (SEQUENCE, function.form.columns), np.random.default_rng(20)
+    drawn = (generator.standard_normal(shape).astype(np.float32) for _ in range(function.results))
+    return [
+        CallLog.of_vectors(function, reference, which, x, row_causes)
+        for which, x in enumerate(drawn)
+    ]
 
 
 def _past_default_length(
@@ -267,13 +275,7 @@ def _past_default_length(
     """What an object that is made with its default length does past that."""
     if function.default_length is None or function.outcome == "frequencies":
         return PatternReport((), ())
-    if function.outcome == "vectors":
-        generator, results = np.random.default_rng(20), range(function.results)
-        logs = [_call_log(function, reference, which, generator) for which in results]
-    else:
-        logs = [
-            CallLog.of_tables(function, reference, partial(_returned_rows, function), row_causes)
-        ]
+    logs = _logs(function, reference)
     if not logs[0].compares:
         name, length = function.default_length
         past = f"an object that is made with its default {name}={length}, past that length"
@@ -306,16 +308,11 @@ def _from_zero_positions(
     function: ServedFunction, positions: Positions, *, sampled: bool
 ) -> Positions:
     """The positions of a function that takes none: those from 0 on, not too many."""
-    if function.outcome != "vectors":
-        check_size(positions.option, positions.last + 1, MOST_ROWS, "rows of tables")
-        return positions
-    if not sampled:
-        check_size(
-            positions.option,
-            positions.last + 1,
-            _LONGEST,
-            "positions of a function that takes none",
-        )
+    if function.outcome != "vectors" or not sampled:
+        most, what = MOST_ROWS, "rows of tables"
+        if function.outcome == "vectors":
+            most, what = _LONGEST, "positions of a function that takes none"
+        check_size(positions.option, positions.last + 1, most, what)
         return positions
     near = [
         range(indices.start, min(indices.stop, _FROM_ZERO), indices.step)
@@ -335,7 +332,7 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
         )
         return replace(subject, kind=SubjectKind.IMPL, call={"patterns": [], "untried": []})
 
-    log = CallLog.of_tables(function, reference, partial(_returned_rows, function), row_causes)
+    (log,) = _logs(function, reference)
     report = _patterns(function, log.rows, _tables_differ, positions)
     cos, sin = function.returned(places.at(slice(0, places.count)))
     subject = table_subject(
@@ -384,8 +381,7 @@ def _of_vectors(
     """
     places, dim = PositionRows.of(positions), function.form.columns
     results = range(function.results)
-    generator = np.random.default_rng(20)
-    logs = [_call_log(function, reference, which, generator) for which in results]
+    logs = _logs(function, reference)
     reports = [_patterns(function, log.rows, _vectors_differ, positions) for log in logs]
     # A slow machine may have left out one of a single result.
     tried = tuple(text for text in reports[0].tried if all(text in own.tried for own in reports))
@@ -505,14 +501,6 @@ def _near_matrices(function: ServedFunction, places: PositionRows, which: int) -
     return function.matrices(places.at(slice(0, 2)))[which].values
 
 
-def _call_log(
-    function: ServedFunction, reference: Reference, which: int, generator: np.random.Generator
-) -> CallLog:
-    """The calls of one of the results, none made as yet."""
-    x = generator.standard_normal((SEQUENCE, function.form.columns)).astype(np.float32)
-    return CallLog.of_vectors(function, reference, which, x, row_causes)
-
-
 def _explained(
     irregular: tuple[Irregularity, ...],
     log: CallLog,
@@ -522,15 +510,12 @@ def _explained(
     which: int = 0,
 ) -> tuple[Irregularity, ...]:
     """What is irregular; where nothing known explains it, what becomes of heads, or of calls."""
-    known = all(one.cause != Cause.UNKNOWN for one in irregular)
-    unsteady = any(UNSTEADY in one.message for one in irregular)
-    if known or not log.tells:
+    if all(one.cause != Cause.UNKNOWN for one in irregular) or not log.tells:
         return irregular
-    if unsteady:
+    if any(UNSTEADY in one.message for one in irregular):
         return counted_on(log, dtype) or irregular
     context = positions.last + 1
-    heads = unlike_heads(log, which, dtype, context)
-    if heads:
+    if heads := unlike_heads(log, which, dtype, context):
         return heads
     log.extend(context)
     return by_call(log, dtype) or irregular
