@@ -22,11 +22,12 @@ from posenc_cli.calls.patterns import (
     PatternFault,
     PatternReport,
     PlannedCalls,
-    lengths_text,
     rows_text,
 )
 from posenc_cli.calls.places import (
     BLOCKS,
+    CALL_KINDS,
+    CALL_LIMITS,
     CALL_RULES,
     OFFS,
     CallRule,
@@ -71,7 +72,7 @@ _FIRST_ROWS = 48
 """Of an object that is made with its default length, and around that."""
 
 _SHOWN = 3
-"""Rows that are shown."""
+"""Rows, or lengths of calls, that are shown."""
 
 _GLANCE = 64
 """Rows of a long call that are looked at before all of them."""
@@ -81,11 +82,15 @@ class CallLog:
     """The calls of one result of a function."""
 
     def __init__(
-        self, function: ServedFunction, reference: Reference, rows: Rows, causes: RowCauses
+        self,
+        function: ServedFunction,
+        reference: Reference,
+        x: NumberArray,
+        rows: Rows,
+        causes: RowCauses,
     ) -> None:
-        self.function, self.reference, self._rows = function, reference, rows
-        self.causes = causes
-        self._x = np.zeros((SEQUENCE, reference.head), np.float32)
+        self.function, self.reference, self.causes = function, reference, causes
+        self._x, self._rows = x, rows
         self.made: list[MadeCall] = []
 
     @classmethod
@@ -102,28 +107,23 @@ class CallLog:
         def rows(indices: Integers, where: Integers) -> NumberArray:
             return function.values(x[indices % SEQUENCE], where, which)
 
-        log = cls(function, reference, rows, causes)
-        log._x = x
-        return log
+        return cls(function, reference, x, rows, causes)
 
     @classmethod
     def of_tables(
         cls, function: ServedFunction, reference: Reference, rows: Rows, causes: RowCauses
     ) -> CallLog:
         """Of tables of cosines and sines, as what becomes of (1, 0) in every pair."""
-        log = cls(function, reference, rows, causes)
-        log._x[:, list(reference.pairing.first)] = 1
-        return log
-
-    @property
-    def tells(self) -> bool:
-        """Whether the calls of it can tell by positions: not where these lie on several axes."""
-        return self.compares and self.reference.coordinates is None
+        x = np.zeros((SEQUENCE, reference.head), np.float32)
+        x[:, list(reference.pairing.first)] = 1
+        return cls(function, reference, x, rows, causes)
 
     @property
     def compares(self) -> bool:
         """Whether its rows can be compared: not where the largest position is part of each call."""
         return self.reference.symmetric and not self.function.follows_length
+
+    tells = compares
 
     def rows(self, indices: Integers, where: Integers) -> NumberArray:
         """What becomes of some rows in one call, which is kept."""
@@ -137,6 +137,10 @@ class CallLog:
                 alike = next((one.positions for one in self.made if one.rows == where.size), None)
                 self.made.append(MadeCall(where, x, after, *first, alike))
         return values
+
+    def sequence(self, count: int, first: int = 0) -> None:
+        """Make a call of rows that follow on each other."""
+        self.rows(np.arange(first, first + count), np.arange(first, first + count))
 
     def vectors(self, rows: int) -> NumberArray:
         """What the first rows are given. Shape: (rows, columns)."""
@@ -159,31 +163,24 @@ class CallLog:
     def extend(self, context: int) -> None:
         """Make calls of more lengths and beginnings, none past the context."""
         starts = (0,) if self.function.form.from_zero else _BEGINNINGS
-        asked = [(rows, start) for rows, start in product(_LENGTHS, starts)]
+        asked = [*product(_LENGTHS, starts)]
         asked += [(1, start) for start in (starts if starts == (0,) else _SINGLE)]
-        for rows, start in asked:
-            if start + rows <= context:
-                where = np.arange(start, start + rows)
-                try:
-                    self.rows(where, where)
-                except InvalidInput:
-                    self.function.revive()
-                    return
-
-
-class _SomeCalls(Record):
-    """Some of the calls that were made, and which they are, in words that go on from a sentence."""
-
-    text: str
-    calls: tuple[MadeCall, ...]
+        try:
+            for rows, start in asked:
+                if start + rows <= context:
+                    self.sequence(rows, start)
+        except InvalidInput:
+            self.function.revive()
 
 
 def by_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     """What becomes of rows by their calls; nothing where no rule gives all of them.
 
-    ``dtype`` is the number format of the results.
+    ``dtype`` is the number format of the results. Longer tables, of which rows are chosen, have the
+    first positions and those of the call: among the first ones any rule shows.
     """
-    return _Calls(log, log.made, dtype).causes()
+    near = [call for call in log.made if call.end <= SEQUENCE or not log.function.form.chosen]
+    return _Calls(log, near, dtype).causes() or _Calls(log, log.made, dtype).causes()
 
 
 def in_a_long_call(
@@ -193,23 +190,18 @@ def in_a_long_call(
 
     The call is ``planned``. None where those of a short one are wrong, or none can be compared.
     """
-    before = len(log.made)
-    text = f"{rows} rows in one call"
-    few = np.arange(SEQUENCE)
+    before, text = len(log.made), f"{rows} rows in one call"
     with planned.planned(text):
         began = time.monotonic()
-        log.rows(few, few)
-        slow = time.monotonic() - began > SLOW_SECONDS
-        short = _Calls(log, log.made[before:], dtype)
-        if not slow and len(log.made) > before and short.right:
-            log.rows(np.arange(rows), np.arange(rows))
+        log.sequence(SEQUENCE)
+        if time.monotonic() - began > SLOW_SECONDS:
+            raise InvalidInput(SLOW)
+        if not log.made[before:] or not _Calls(log, log.made[before:], dtype).right:
+            raise InvalidInput("a short call is another too")
+        log.sequence(rows)
+    calls = _Calls(log, log.made[before:], dtype)
     if text not in planned.tried:
         return None
-    if len(log.made) < before + 2:
-        why = SLOW if slow else "a short call is another too"
-        planned.skip(planned.tried.pop(), why)
-        return None
-    calls = _Calls(log, log.made[before:], dtype)
     if calls.right:
         return ()
     row = calls.first_wrong_row
@@ -242,22 +234,19 @@ def past_default_length(
                 coarse.all_values(log.vectors(where.size), where)
         for where in _around(function, length, last):
             log.rows(np.arange(where.size), where)
-    first, grown = (
-        _Calls(log, some, dtype) for some in (log.made[before : before + 1], log.made[before + 1 :])
-    )
+        first = _Calls(log, log.made[before : before + 1], dtype)
+        if not (first.right or half):
+            raise InvalidInput("its first, short call is another too")
+    grown = _Calls(log, log.made[before + 1 :], dtype)
     if not planned.tried or (first.right and grown.right):
         return planned.report()
-    if not (first.right or half):
-        planned.skip(planned.tried.pop(), "its first, short call is another too")
-        return planned.report()
     text = f"called {past}, it gives other values than one of length {last + 1}"
-    causes = grown.causes() if log.tells else ()
-    if not causes:
-        known = f"rows are wrong once it has been called {past}, in {of_default}"
-        return PatternReport((), (PatternFault(text, known, Cause.UNKNOWN),))
-    known = f"{causes[0].message}, in {of_default}"
-    fault = PatternFault(f"{text}; {causes[0].evidence}", known, causes[0].cause)
-    return PatternReport((), (fault,))
+    for cause in grown.causes()[:1] if log.tells else ():
+        known = f"{cause.message}, in {of_default}"
+        fault = PatternFault(f"{text}; {cause.evidence}", known, cause.cause)
+        return PatternReport((), (fault,))
+    known = f"rows are wrong once it has been called {past}, in {of_default}"
+    return PatternReport((), (PatternFault(text, known, Cause.UNKNOWN),))
 
 
 def _around(function: ServedFunction, length: int, last: int) -> Iterator[Integers]:
@@ -302,18 +291,14 @@ def counted_on(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     before = len(log.made)
     try:
         for rows in _COUNTED:
-            log.rows(np.arange(rows), np.arange(rows))
+            log.sequence(rows)
     except InvalidInput:
         log.function.revive()
         return ()
     made = log.made[before:]
-    if len(made) < len(_COUNTED):
-        return ()
     starts = _Calls(log, made, dtype).starts(made)
-    if not any(starts):
-        return ()
-    ends = [start + call.rows for start, call in zip(starts, made, strict=True)]
-    if starts[1:] != ends[:-1]:
+    ends = [start + rows for start, rows in zip(starts, _COUNTED, strict=False)]
+    if len(starts) < len(_COUNTED) or not any(starts) or starts[1:] != ends[:-1]:
         return ()
     where = ", ".join(f"{start} to {end - 1}" for start, end in zip(starts, ends, strict=True))
     evidence = (
@@ -324,19 +309,28 @@ def counted_on(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     return (_irregular(Cause.POSITION_OFFSET, message, evidence),)
 
 
+class _SomeCalls(Record):
+    """Some of the calls that were made, and which they are, in words that go on from a sentence."""
+
+    text: str
+    calls: tuple[MadeCall, ...]
+
+
 class _Calls:
     """Calls, and what their rows should become."""
 
     def __init__(self, log: CallLog, made: Sequence[MadeCall], dtype: str) -> None:
         self._reference, self._dtype, self._causes = log.reference, dtype, log.causes
-        reference = log.reference
         self._tolerance = Tolerance.of(
-            "auto", dtype=dtype, roundings=_ROUNDINGS, amplitude=reference.scale
+            "auto", dtype=dtype, roundings=_ROUNDINGS, amplitude=log.reference.scale
         )
         self._made = sorted(made, key=lambda call: call.rows)
-        own = [self._turned_at(call, call.positions) for call in self._made]
-        self._wrong = [call for call, right in zip(self._made, own, strict=True) if not right]
-        self._right = [call for call, right in zip(self._made, own, strict=True) if right]
+        self._known = max((call.end for call in made), default=0)
+        flags = [self._turned_at(call, call.positions) for call in self._made]
+        self._wrong, self._right = (
+            [call for call, right in zip(self._made, flags, strict=True) if right == wanted]
+            for wanted in (False, True)
+        )
 
     @property
     def right(self) -> bool:
@@ -354,68 +348,40 @@ class _Calls:
         if not self._wrong or not all(np.isfinite(call.values).all() for call in self._made):
             return ()
         parts = list(self._parts())
-        rules = list(self._rules())
-        for some, rule in product(parts, rules):
+        for some, rule in product(parts, list(self._rules())):
             given = self._reproduces(rule.at, some)
             if given and not any(self._reproduces(rival, some) for rival in rule.rivals):
                 evidence = self._evidence(some)
                 return (_irregular(rule.cause, rule.text + some.text, evidence),)
-        for some in parts:
-            causes = self._diagnosed(some)
-            if causes:
-                return causes
-        return self._moved()
+        return next(filter(None, map(self._diagnosed, parts)), ()) or self._moved()
 
     def starts(self, calls: Sequence[MadeCall]) -> list[int]:
         """At which positions calls begin, none where the rows of one do not follow each other."""
-        found = []
-        for call in calls:
-            read, explained = self._read(call)
-            start = int(read[0])
-            if not explained.all() or not self._turned_at(call, start + np.arange(call.rows)):
-                return []
-            found.append(start)
-        return found
+        found = [int(self._read(call)[0][0]) for call in calls]
+        turned = (
+            self._turned_at(call, start + np.arange(call.rows))
+            for call, start in zip(calls, found, strict=True)
+        )
+        return found if all(turned) else []
 
     def _parts(self) -> Iterator[_SomeCalls]:
         """Calls that have something in common, of which all wrong ones are, the most first."""
-        first, end = self._made[0].first, self._made[0].first_end
-        wrong = [call.rows for call in self._wrong]
-        right = [call.rows for call in self._right]
-        yield _SomeCalls("", tuple(self._made))
-        kinds: tuple[tuple[str, Callable[[MadeCall], bool]], ...] = (
-            (", in calls of one row alone", lambda call: call.rows == 1),
-            (", in calls of more than one row", lambda call: call.rows > 1),
-            (", in calls that do not begin at position 0", lambda call: call.start > 0),
-            (", in calls that begin at position 0", lambda call: call.start == 0),
-            (
-                f", in calls longer than the first, which had {rows_text({first})}",
-                lambda call: call.rows > first,
-            ),
-            (
-                f", in calls past position {end - 1}, where the first call ended",
-                lambda call: call.end > end,
-            ),
-        )
-        for text, belongs in kinds:
+        first, last = rows_text({self._made[0].first}), self._made[0].first_end - 1
+        for text, belongs in CALL_KINDS:
             some = tuple(call for call in self._made if belongs(call))
-            if len(some) < len(self._made) and all(map(belongs, self._wrong)):
-                yield _SomeCalls(text, some)
-        # Position 0 alone is right whatever the frequencies.
-        right_ends, wrong_ends = (
-            [one.end for one in some if one.end > 1] for some in (self._right, self._wrong)
-        )
-        if right_ends and wrong_ends and max(wrong_ends) < min(right_ends):
-            text = f", in calls up to position {max(wrong_ends) - 1}"
-            text += f", and not in those up to {min(right_ends) - 1}"
-            yield _SomeCalls(text, tuple(self._wrong))
-        if right and min(wrong) > max(right):
-            text = f", in calls of {min(wrong)} rows and more, and not of up to {max(right)}"
-        elif right and max(wrong) < min(right):
-            most = rows_text({max(wrong)})
-            text = f", in calls of up to {most}, and not of {min(right)} and more"
-        else:
-            text = lengths_text({*wrong}, {*right}) or ", in some calls"
+            if all(map(belongs, self._wrong)) and (not text or len(some) < len(self._made)):
+                yield _SomeCalls(text.format(first=first, last=last), some)
+        for text, number in CALL_LIMITS:
+            least = min(filter(None, map(number, self._wrong)), default=0)
+            most = max(filter(None, map(number, self._right)), default=least)
+            if least > most:
+                yield _SomeCalls(text.format(abs(least), abs(most)), tuple(self._wrong))
+        lengths = {call.rows for call in self._wrong}
+        # What begins at position 0 is right however later calls are counted.
+        later = [call for call in self._right if call.start] or self._right
+        text = ", in some calls"
+        if len(lengths) <= _SHOWN and not lengths & {call.rows for call in later}:
+            text = f", in calls of {rows_text(lengths)} alone"
         yield _SomeCalls(text, tuple(self._wrong))
 
     def _rules(self) -> Iterator[CallRule]:
@@ -426,22 +392,18 @@ class _Calls:
         yield from CALL_RULES
         later = any(call.start for call in self._made)
         for block in sorted({*BLOCKS, self.first_wrong_row} - {0}):
-            own, *others = (
-                rules_of_blocks(rows, later=later)
-                for rows in (block, 2 * block, max(1, block // 2))
-            )
-            for rule, *rivals in zip(own, *others, strict=True):
+            sizes = (block, 2 * block, max(1, block // 2))
+            for rule, *rivals in zip(
+                *(rules_of_blocks(n, later=later) for n in sizes), strict=True
+            ):
                 yield replace(rule, rivals=tuple(rival.at for rival in rivals))
         shown = next((call for call in self._wrong if call.rows > 1), self._wrong[0])
         read, explained = self._read(shown)
         lags = np.unique((read - shown.positions)[explained])
-        if lags.size != 1 or not lags[0]:
-            return
-        off = int(lags[0])
-        yield CallRule(f"rows are off by {off:+d}", lambda call: call.positions + off)
-        for text, by in OFFS:
-            if by(shown) == off:
-                yield CallRule(text, moved_by(by))
+        if lags.size == 1 and lags[0]:
+            off = int(lags[0])
+            yield CallRule(f"rows are off by {off:+d}", moved_by(lambda _: off))
+            yield from (CallRule(text, moved_by(by)) for text, by in OFFS if by(shown) == off)
 
     def _factors(self, call: MadeCall) -> tuple[ComplexRows, ComplexRows]:
         """The pairs of columns before and after, as complex numbers. Shape: (n, pairs) each."""
@@ -460,26 +422,29 @@ class _Calls:
         return all(self._turned_at(call, at(call)) for call in some.calls)
 
     def _turned_at(self, call: MadeCall, used: Integers | Reals) -> bool:
-        """Whether the rows of a call are turned as the reference turns them at these positions."""
-        if call.rows >= 4 * _GLANCE:  # some rows show most rules to be none
-            some = slice(None, None, call.rows // _GLANCE)
-            few = replace(
-                call, positions=call.positions[some], x=call.x[some], values=call.values[some]
-            )
-            if not self._rows_turned_at(few, used[some]).all():
-                return False
-        return bool(self._rows_turned_at(call, used).all())
+        """Whether the rows of a call are turned as the reference turns them at these positions.
 
-    def _rows_turned_at(self, call: MadeCall, used: Integers | Reals) -> Flags:
-        """Which of them are. Shape: (n,)."""
-        before, after = self._factors(call)
-        farther = np.maximum(call.positions, np.abs(used))
-        size = np.abs(call.x).max(axis=1, keepdims=True)  # (n, 1)
+        Some rows of a long call show most rules to be none.
+        """
+        if self._reference.coordinates is not None and (
+            used.dtype.kind != "i" or used.min() < 0 or used.max() >= self._known
+        ):
+            return False  # on several axes there are only the positions that calls have
+        steps = dict.fromkeys((max(1, call.rows // _GLANCE), 1))
+        return all(self._rows_turned_at(call, used, step).all() for step in steps)
+
+    def _rows_turned_at(self, call: MadeCall, used: Integers | Reals, step: int = 1) -> Flags:
+        """Which of every so many of them are. Shape: (n,)."""
+        positions, x, values = call.positions[::step], call.x[::step], call.values[::step]
+        used = used[::step]
+        before, after = self._factors(replace(call, x=x, values=values))
+        farther = np.maximum(positions, np.abs(used))
+        size = np.abs(x).max(axis=1, keepdims=True)  # (n, 1)
         floor = _ROUNDINGS * self._tolerance.floor * size
         allowed = self._tolerance.cells(farther, self._reference.frequencies) * np.abs(before)
         missed = np.abs(after - before * self._turns(used))
-        others = list(self._reference.pairing.others(call.x.shape[1]))
-        stays = np.abs(call.values[:, others] - call.x[:, others]) <= floor
+        others = list(self._reference.pairing.others(x.shape[1]))
+        stays = np.abs(values[:, others] - x[:, others]) <= floor
         right: Flags = (missed <= allowed + floor).all(axis=1) & stays.all(axis=1)
         return right
 
@@ -493,6 +458,8 @@ class _Calls:
 
     def _read(self, call: MadeCall) -> tuple[Integers, Flags]:
         """As which positions the rows of a call are turned, and of which all pairs show it."""
+        if self._reference.coordinates is not None:
+            return call.positions, np.zeros(call.rows, bool)
         before, after = self._factors(call)
         sample = Sample(
             call.positions,
@@ -507,45 +474,34 @@ class _Calls:
         return read, np.asarray(explained.all(axis=1))
 
     def _diagnosed(self, some: _SomeCalls) -> tuple[Irregularity, ...]:
-        """What is wrong with the rows of calls, where it is one thing with all of them."""
+        """What is wrong with the rows of calls, where it is one thing with all of them.
+
+        Rows of one vector at one position come out alike, and it is the same thing with the first
+        and the last row of each position.
+        """
         positions = np.concatenate([call.positions for call in some.calls])
         x = np.concatenate([call.x for call in some.calls])
         values = np.concatenate([call.values for call in some.calls])
         order = np.argsort(positions, kind="stable")
-        if not self._turned_alike(positions[order], x[order], values[order]):
+        limit = _ROUNDINGS * self._tolerance.floor * np.abs(values).max()
+        same = np.flatnonzero(np.diff(positions[order]) == 0)
+        rows, others = order[same], order[same + 1]
+        apart = np.abs(values[rows] - values[others]).max(axis=1)
+        if ((x[rows] == x[others]).all(axis=1) & (apart > limit)).any():
             return ()
-        distinct, rows = np.unique(positions, return_index=True)
-        causes = self._causes(x[rows], values[rows], self._dtype, self._reference, distinct)
-        if causes is None:
+        found = []
+        for rows in (order, order[::-1]):
+            distinct, first = np.unique(positions[rows], return_index=True)
+            own = rows[first]
+            whys = self._causes(x[own], values[own], self._dtype, self._reference, distinct)
+            found.append(whys or ())
+        if [why.message for why in found[0]] != [why.message for why in found[1]]:
             return ()
         evidence = self._evidence(some)
         return tuple(
             _irregular(why.cause, why.message + some.text, f"{why.evidence}; {evidence}")
-            for why in causes
+            for why in found[0]
         )
-
-    def _turned_alike(self, positions: Integers, x: NumberArray, values: NumberArray) -> bool:
-        """Whether rows at one position, in ascending order, are turned by the same factors.
-
-        Of the same vector that shows whatever columns are paired.
-        """
-        before, after = self._factors(MadeCall(positions, x, values))
-        same = np.flatnonzero(np.diff(positions) == 0)
-        if not same.size:
-            return True
-        size = np.abs(before)
-        one_vector = (x[same] == x[same + 1]).all(axis=1)
-        alike = same[one_vector]
-        limit = _ROUNDINGS * self._tolerance.floor * np.abs(values[alike]).max(initial=0)
-        if np.abs(values[alike] - values[alike + 1]).max(initial=0) > limit:
-            return False
-        same = same[~one_vector]
-        if not same.size:
-            return True
-        apart = np.abs(after[same] * before[same + 1] - after[same + 1] * before[same])
-        allowed = self._tolerance.cells(positions[same], self._reference.frequencies)
-        floor = _ROUNDINGS * self._tolerance.floor * size.max(axis=1)[same, None] ** 2
-        return bool((apart <= 2 * allowed * size[same] * size[same + 1] + 2 * floor).all())
 
     def _moved(self) -> tuple[Irregularity, ...]:
         """That rows stand at other positions, by no rule that is known, where all of them do."""
@@ -556,16 +512,15 @@ class _Calls:
             if not explained.all() or not self._turned_at(call, read):
                 return ()
             still = still and not read[read != call.positions].any()
-            if len(shown) < _SHOWN:
-                row = int(np.argmax(read != call.positions))
-                at = f"{call.positions[row]} as {read[row]}"
-                shown.append(f"of {rows_text({call.rows})} from {call.start} on {at}")
-        some = _SomeCalls("", tuple(self._made))
-        message = "rows are turned at other positions than theirs, by the call that they come in"
-        evidence = f"in a call {', '.join(shown)}; {self._evidence(some)}"
+            row = int(np.argmax(read != call.positions))
+            at = f"{call.positions[row]} as {read[row]}"
+            shown.append(f"of {rows_text({call.rows})} from {call.start} on {at}")
+        of_all = self._evidence(_SomeCalls("", tuple(self._made)))
+        evidence = f"in a call {', '.join(shown[:_SHOWN])}; {of_all}"
         if still:
             message = "some rows are left as given, by the call that they come in"
             return (_irregular(Cause.NO_ROTATION, message, evidence),)
+        message = "rows are turned at other positions than theirs, by the call that they come in"
         return (_irregular(Cause.POSITION_OFFSET, message, evidence),)
 
     def _evidence(self, some: _SomeCalls) -> str:

@@ -245,6 +245,10 @@ CALL_RULES = (
         lambda call: np.roll(call.positions, -1),
     ),
     CallRule(
+        "a single row is turned at position 0, so not at all",
+        lambda call: np.zeros(1, np.int64) if call.rows == 1 else np.full(call.rows, np.nan),
+    ),
+    CallRule(
         "rows are turned at position 0, so not at all",
         lambda call: 0 * call.positions,
         Cause.NO_ROTATION,
@@ -349,3 +353,28 @@ OFFS: tuple[tuple[str, Callable[[MadeCall], int]], ...] = (
     ("the first row is turned as the last should be", lambda call: 1 - call.rows),
 )
 """By how much rows may be off, as it follows from their call."""
+
+CALL_KINDS: tuple[tuple[str, Callable[[MadeCall], bool]], ...] = (
+    ("", lambda _: True),
+    (", in calls of one row alone", lambda call: call.rows == 1),
+    (", in calls of more than one row", lambda call: call.rows > 1),
+    (", in calls that do not begin at position 0", lambda call: call.start > 0),
+    (", in calls that begin at position 0", lambda call: call.start == 0),
+    (
+        ", in calls longer than the first, which had {first}",
+        lambda call: call.rows > call.first,
+    ),
+    (
+        ", in calls past position {last}, where the first call ended",
+        lambda call: call.end > call.first_end,
+    ),
+)
+"""What all calls that are wrong may have in common, in words that go on from a sentence."""
+
+CALL_LIMITS: tuple[tuple[str, Callable[[MadeCall], int]], ...] = (
+    # Position 0 alone is right whatever the frequencies: numbers that are 0 do not count.
+    (", in calls up to position {}, and not in those up to {}", lambda call: 1 - call.end),
+    (", in calls of {} rows and more, and not of up to {}", lambda call: call.rows),
+    (", in calls of up to {} rows, and not of {} and more", lambda call: -call.rows),
+)
+"""Numbers of calls, or their opposites, that may be larger in all wrong ones than in right ones."""

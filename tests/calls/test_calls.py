@@ -323,7 +323,7 @@ WRONG = {
     "growing": ("base", "the base is 20000, not 10000, in some calls", ""),
     "short_of_rows": (
         "no-rotation",
-        "rows from 65535 on do not turn",
+        "rows past the first block of 65535 are left as given",
         "with 65600 rows gives other values than with few, from row",
     ),
 }

@@ -349,22 +349,22 @@ def queries_one_back(q, k, cos, sin):
 
 
 # Chunks of one length.
-@mutant("position-offset", "starts again at position 0, in calls of 64 rows and not in those of 1,")
+@mutant("position-offset", "starts again at position 0, in calls of 64 rows alone")
 def blocks_of_64(x, offset=0):
     return doubles.mlx(x, 0 if x.shape[-2] == 64 else offset)
 
 
-@mutant("no-rotation", "rows do not turn: they are as at position 0, in calls of 7 rows and")
+@mutant("no-rotation", "rows are turned at position 0, so not at all, in calls of 7 rows alone")
 def blocks_of_odd_length(x, offset=0):
     return x.copy() if x.shape[-2] == 7 else doubles.mlx(x, offset)
 
 
-@mutant("position-offset", "starts again at position 0, in calls of 128 rows and not")
+@mutant("position-offset", "starts again at position 0, in calls of 128 rows alone")
 def blocks_of_128(x, offset=0):
     return doubles.mlx(x, 0 if x.shape[-2] == 128 else offset)
 
 
-@mutant("position-offset", "starts again at position 0, in calls of 512 rows and not")
+@mutant("position-offset", "starts again at position 0, in calls of 512 rows alone")
 def blocks_of_512(x, offset=0):
     return doubles.mlx(x, 0 if x.shape[-2] == 512 else offset)
 
@@ -375,7 +375,9 @@ def all_but_steps(q, k, offset=0):
     return doubles.mlx(q, first), doubles.mlx(k, first)
 
 
-@mutant("position-offset", "a single row is turned at position 0, so not at all, in calls of 1 row")
+@mutant(
+    "position-offset", "a single row is turned at position 0, so not at all, in calls of one row"
+)
 def steps_as_given(q, k, offset=0):
     return (q.copy(), k.copy()) if q.shape[-2] == 1 else all_rows(q, k, offset)
 
@@ -527,7 +529,7 @@ def runs_without_a_minus(x, positions):
     return turned(x, cos, np.where(runs[:, None] & (np.arange(32) < 16), -sin, sin))
 
 
-@mutant("position-offset", "rows from 65536 on are turned at the positions of the first rows")
+@mutant("position-offset", "rows are turned as those of the first block of 65536, again and again")
 def rows_in_16_bits(x, positions):
     return turned(x, *full(positions[np.arange(len(positions)).astype(np.uint16)]))
 
@@ -718,7 +720,7 @@ def seqlen_offsets_ignored(x, cos, sin, interleaved=False, inplace=False, seqlen
     return doubles.flash_attention(x, cos[:n], sin[:n])
 
 
-@mutant("position-offset", "rows of later calls are off by -1")
+@mutant("position-offset", "rows are off by -1, in calls that do not begin at position 0")
 def seqlen_offsets_one_off(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0):
     first, n = max(seqlen_offsets - 1, 0), x.shape[1]
     return doubles.flash_attention(x, cos[first : first + n], sin[first : first + n])
