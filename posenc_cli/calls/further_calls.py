@@ -1,18 +1,26 @@
-"""Calls after those that show what a function does: whether something else of a caller changes it.
+"""Further calls of a function that rotates rightly: what else of a caller might change its results.
 
 A short call beside a long one, and again after longer ones and after vectors in a half precision,
-positions in another order beside tables, vectors that are not contiguous, and vectors in a half
-precision: each must give what the calls before it gave.
+positions in another order beside tables, vectors that are not contiguous, an offset in an array,
+and vectors in a half precision: each must give what the calls before it gave.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.calls.function_trial import UNSTEADY
-from posenc_cli.calls.patterns import PatternFault, PatternReport, PlannedCalls
+from posenc_cli.calls.patterns import (
+    Pair,
+    Pattern,
+    PatternFault,
+    PatternReport,
+    PlannedCalls,
+    compared,
+)
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.roles import TABLES
 from posenc_cli.calls.serving import other_vectors
@@ -21,18 +29,20 @@ from posenc_cli.frameworks import BY_NAME
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import round_to_half
 from posenc_cli.inference.tolerance import unit
-from posenc_cli.records import replace
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from posenc_cli.calls.answers import Differs
+    from posenc_cli.calls.call_form import CallForm
     from posenc_cli.calls.serving import ServedFunction
+    from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import ColumnPairing
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
 
 _SHORT = 64
-"""Positions of a call that is shorter than any length from which on models turn otherwise."""
+"""Positions of a call that is shorter than any length from which on models rotate otherwise."""
 
 _ROUNDED_DOWN = (2, 257, 2049, 4097)
 """Positions: in bfloat16 the last three become 256, 2048 and 4096, in float16 the last two."""
@@ -42,6 +52,79 @@ _ROUNDINGS = 6 * 2**0.5
 factor on them and their products are rounded, and the sum: 3√2 + 1 units, 5.24, with room for the
 half of another, of the length of a pair, which is at most √2 of its larger value."""
 
+_ROWS, _FIRST = 5, 7
+"""Rows of calls of views and of an offset in an array, and where the latter begin."""
+
+_ORDER = np.array([3, 0, 4, 1, 2])
+"""Positions in another order than that of tables."""
+
+LENGTH = "the rotation depends on the length of the call, and the reference does not"
+
+_LEFT = "a longer call leaves its rotation behind: shorter ones after it are turned as it is"
+
+
+class Tried(Record):
+    """A function that further calls are made of; ``pairing`` is how it pairs dimensions.
+
+    ``last`` is the last position that is asked for, ``early`` its first short call, and ``faulty``
+    says that something is wrong with it already.
+    """
+
+    function: ServedFunction
+    reference: Reference
+    differs: Differs
+    pairing: ColumnPairing | None
+    last: int
+    early: EarlyCall | None = None
+    faulty: bool = False
+
+    @property
+    def form(self) -> CallForm:
+        """The form in which the function is called."""
+        return self.function.form
+
+    @property
+    def has_order(self) -> bool:
+        """Whether a function of tables requires positions, of which its tables have no others."""
+        positions_alone = self.form.has("positions") and self.form.has(*TABLES)
+        return positions_alone and not self.form.chosen and self.function.requires_places
+
+    @property
+    def rotates(self) -> bool:
+        """Whether it is given vectors and rotates them, by no sizes of a grid."""
+        return self.function.outcome == "vectors" and not self.form.has("grid")
+
+    def planes(self, parts: Sequence[NumberArray]) -> ComplexRows:
+        """What stands in the planes that rotate, as complex numbers; of tables, cosine and sine.
+
+        Shape: (n, pairs), or (n, 2 pairs) of two results or tables that have each value twice.
+        """
+        pairing = self.pairing
+        if self.function.outcome == "tables":
+            factors: ComplexRows = parts[0] + 1j * parts[1].astype(np.float64)
+            return factors if pairing is None else factors[:, [*pairing.first, *pairing.second]]
+        assert pairing is not None
+        first, second = list(pairing.out_first), list(pairing.out_second)
+        return np.concatenate(
+            [part[:, first] + 1j * part[:, second].astype(np.float64) for part in parts], axis=1
+        )
+
+    def together(
+        self, form: CallForm, positions: Integers, vectors: Sequence[Vectors]
+    ) -> NumberArray:
+        """All results of a call side by side. Shape: (b, n, heads of all, columns)."""
+        results = self.function.together(form, positions, vectors)
+        return np.concatenate([result.values for result in results], axis=2)
+
+
+def try_further(tried: Tried) -> list[PatternReport]:
+    """Make the further calls that a function takes: a report for each kind."""
+    reports = []
+    for kind in _FURTHER:
+        reports.append(compared(kind, tried, tried.function, tried.differs))
+        tried = replace(tried, faulty=tried.faulty or bool(reports[-1].faults))
+    return reports
+
 
 class EarlyCall:
     """A short call before all others, to be made again after them: some of the first positions.
@@ -50,218 +133,258 @@ class EarlyCall:
     context: so short it is, whatever the length.
     """
 
-    tried = "a short call again after longer ones"
+    text = "a short call again after longer ones"
 
     def __init__(self, function: ServedFunction, last: int) -> None:
-        self._positions = np.arange(min(_SHORT, last))
-        follows = function.follows_length
-        self._short = function.varied(last=self._positions.size - 1 if follows else None)
-        self._long = function.varied(last=last)
-        self._last = last
-        self._x = _vectors_of_chance(self._positions.size, function.form.columns)
-        self._function = function
-        self._first: list[NumberArray] = []
-        calls = PlannedCalls(function)
-        if self._positions.size > 1 and function.outcome != "frequencies":
-            with calls.planned(self.tried):
-                self._first = self._short.all_values(self._x, self._positions)
-        self._untried = tuple(calls.untried)
-
-    def report(self, differs: Differs, pairing: ColumnPairing | None) -> PatternReport:
-        """What became of it since; ``pairing`` is how the function pairs columns.
-
-        Raises: InvalidInput where the function does not give the call again.
-        """
-        if not self._first:
-            return PatternReport((), (), self._untried)
-        again = self._short.all_values(self._x, self._positions)
-        first, then = (np.concatenate(values, axis=1) for values in (self._first, again))
-        if not differs(then, first):
-            return PatternReport((self.tried,), ())
-        text = (
-            f"positions 0 to {self._positions[-1]}, called after longer calls, give other values "
-            f"than before, by {np.abs(then - first).max():.2g}"
+        self.positions = np.arange(min(_SHORT, last))
+        self._short = function.varied(
+            last=self.positions.size - 1 if function.follows_length else None
         )
-        if self._is_of_a_long_call(then, differs):
-            text += f"; they are those that a call up to {self._last} has"
-            cause = Cause.FREQUENCY_RULE if self._turn_on(again, pairing) else Cause.UNKNOWN
-            return PatternReport((), (PatternFault(text, _LEFT, cause),))
-        return PatternReport((), (PatternFault(text, f"the function {UNSTEADY}", Cause.UNKNOWN),))
+        self._long = function.varied(last=last)
+        self._x = _drawn(self.positions.size, function.form.columns)
+        self.first: list[NumberArray] = []
+        calls = PlannedCalls(function)
+        if self.positions.size > 1 and function.outcome != "frequencies":
+            with calls.planned(self.text):
+                self.first = self.again()
+        self.untried = tuple(calls.untried)
 
-    def beside_long(self, differs: Differs) -> PatternReport:
-        """Whether the short call gave what its rows get in a call up to the last position.
+    def again(self, *, half: str | None = None, in_long: bool = False) -> list[NumberArray]:
+        """The results of the call; or with vectors in a half precision, or up to the last position.
 
-        Where a call has no position of its own for each row, far rows show it where they are read.
+        Raises: InvalidInput where the function does not give them.
         """
-        form, last = self._function.form, self._last
-        if not self._first or not (form.from_zero or form.has("positions")):
-            return PatternReport((), ())
-        if self._function.follows_length or last < self._positions.size:
-            return PatternReport((), ())
-        calls, faults = PlannedCalls(self._function), list[PatternFault]()
-        with calls.planned(f"a short call beside one up to position {last}"):
-            long = np.concatenate(self._long.all_values(self._x, self._positions), axis=1)
-            short = np.concatenate(self._first, axis=1)
-            if differs(short, long):
-                text = (
-                    f"positions 0 to {self._positions[-1]} in a call of their own give other "
-                    f"values than beside position {last}, by {np.abs(short - long).max():.2g}"
-                )
-                faults.append(PatternFault(text, LENGTH, Cause.UNKNOWN))
-        return calls.report(*faults)
+        function = self._long if in_long else self._short
+        if half is not None:
+            function = function.varied(last=function.last, dtype=half)
+        return function.all_values(self._x, self.positions)
 
-    def after_half(
-        self, differs: Differs, rates: Reals, pairing: ColumnPairing | None, *, renewed: bool
-    ) -> PatternReport:
-        """What became of it after vectors of bfloat16, or where these came first of all."""
-        function = self._function
-        half = next(iter(halves_of(function)), None)
-        if not self._first or half is None:
-            return PatternReport((), ())
-        calls, faults = PlannedCalls(function), list[PatternFault | None]()
-        when = "vectors of float32 after those of a half precision"
-        if renewed:
-            when = f"vectors of {half} before any of float32"
-        if renewed and not function.renews:
-            calls.skip(when, "a function of this process is not loaded again")
-            return calls.report()
-        with calls.planned(when):
-            if renewed:
-                function.renew()
-                first = function.varied(last=self._short.last, dtype=half)
-                first.all_values(self._x, self._positions)
-            again = self._short.all_values(self._x, self._positions)
-            if differs(np.concatenate(again, axis=1), np.concatenate(self._first, axis=1)):
-                faults.append(self._fault_after_half(again, rates, pairing, half, when))
-        return calls.report(*faults)
-
-    def _fault_after_half(
-        self,
-        again: list[NumberArray],
-        rates: Reals,
-        pairing: ColumnPairing | None,
-        half: str,
-        when: str,
-    ) -> PatternFault:
-        """What a call in a half precision left behind."""
-        first = self._first
-        allowed = _allowed(half, first)
-        off = max(np.abs(one - other).max() for one, other in zip(again, first, strict=True))
-        text = f"{when}: positions 0 to {self._positions[-1]} are off by {off:.2g}"
-        if off <= allowed:
-            text += f", where roundings to {half} explain {allowed:.2g}"
-            known = "tables stay in a half precision after vectors of one"
-            return PatternFault(text, known, Cause.TABLE_PRECISION)
-        tables = self._short.outcome == "tables"
-        planes = [planes_of(parts, pairing, tables=tables) for parts in (again, first)]
-        rounded = _rounded_with_vectors(planes, self._positions, rates, half, allowed=allowed)
-        if rounded is None:
-            known = "a call in a half precision changes those in float32 after it"
-            return PatternFault(text, known, Cause.UNKNOWN)
-        known = f"{rounded[0]} stay in {half} after vectors of it"
-        return PatternFault(f"{text}; so rounded, all rows are reproduced", known, rounded[1])
-
-    def _is_of_a_long_call(self, values: NumberArray, differs: Differs) -> bool:
-        """Whether they are what a call up to the last position gives."""
-        try:
-            in_long = np.concatenate(self._long.all_values(self._x, self._positions), axis=1)
-        except InvalidInput:
-            self._function.revive()
-            return False
-        return not differs(values, in_long)
-
-    def _turn_on(self, again: list[NumberArray], pairing: ColumnPairing | None) -> bool:
-        """Whether the values are the first ones, turned on at a constant rate in each pair."""
-        tables = self._short.outcome == "tables"
-        before, after = (planes_of(parts, pairing, tables=tables) for parts in (self._first, again))
-        rates = np.angle(after[1] * before[1].conj())  # (pairs,)
-        turned = before * np.exp(1j * np.outer(self._positions, rates))
-        return bool(np.abs(after - turned).max() <= 0.01 * np.abs(after - before).max())
+    def short_and_long(self) -> tuple[NumberArray, NumberArray]:
+        """What the first call gave, and what its rows get in a call up to the last position."""
+        long = self.again(in_long=True)
+        return np.concatenate(self.first, axis=1), np.concatenate(long, axis=1)
 
 
-LENGTH = "the rotation depends on the length of the call, and the reference does not"
+def _again(tried: Tried) -> Iterator[PatternFault]:
+    """What became of the early call since."""
+    early = tried.early
+    assert early is not None
+    again = early.again()
+    first, then = (np.concatenate(values, axis=1) for values in (early.first, again))
+    if not tried.differs(then, first):
+        return
+    text = (
+        f"positions 0 to {early.positions[-1]}, called after longer calls, give other values "
+        f"than before, by {np.abs(then - first).max():.2g}"
+    )
+    try:
+        in_long = np.concatenate(early.again(in_long=True), axis=1)
+    except InvalidInput:
+        tried.function.revive()
+        in_long = first
+    if tried.differs(then, in_long):
+        yield PatternFault(text, f"the function {UNSTEADY}", Cause.UNKNOWN)
+        return
+    before, after = (tried.planes(parts) for parts in (early.first, again))
+    rates = np.angle(after[1] * before[1].conj())  # (pairs,)
+    on = before * np.exp(1j * np.outer(early.positions, rates))
+    by_rates = np.abs(after - on).max() <= 0.01 * np.abs(after - before).max()
+    text += f"; they are those that a call up to {tried.last} has"
+    yield PatternFault(text, _LEFT, Cause.FREQUENCY_RULE if by_rates else Cause.UNKNOWN)
 
-_LEFT = "a longer call leaves its rotation behind: shorter ones after it are turned as it is"
+
+def try_early(tried: Tried) -> PatternReport:
+    """Make the early call again.
+
+    Raises: InvalidInput where the function does not give it.
+    """
+    early = tried.early
+    assert early is not None
+    if not early.first:
+        return PatternReport((), (), early.untried)
+    return compared((_EARLY,), tried, tried.function, tried.differs)
 
 
-def try_orders(function: ServedFunction, differs: Differs) -> PatternReport:
-    """Give a function of tables the positions that it requires in another order than its tables.
+_EARLY = Pattern(lambda _: EarlyCall.text, _again, lambda _: True, surely=True)
+
+
+def try_beside_long(tried: Tried) -> PatternReport:
+    """Whether the early call gave what its rows get in a call up to the last position.
+
+    Where a call has no position of its own for each row, far rows show it where they are read.
+    """
+    return compared((_BESIDE,), tried, tried.function, tried.differs)
+
+
+def _beside_long(tried: Tried) -> Iterator[PatternFault]:
+    early = tried.early
+    assert early is not None
+    short, long = early.short_and_long()
+    if tried.differs(short, long):
+        text = (
+            f"positions 0 to {early.positions[-1]} in a call of their own give other "
+            f"values than beside position {tried.last}, by {np.abs(short - long).max():.2g}"
+        )
+        yield PatternFault(text, LENGTH, Cause.UNKNOWN)
+
+
+_BESIDE = Pattern(
+    lambda tried: f"a short call beside one up to position {tried.last}",
+    _beside_long,
+    lambda tried: (
+        tried.early.first
+        and (tried.form.from_zero or tried.form.has("positions"))
+        and not (tried.function.follows_length or tried.last < tried.early.positions.size)
+    ),
+)
+
+
+def _after_half(tried: Tried, *, renewed: bool) -> Iterator[PatternFault]:
+    """What became of the early call after vectors of a half precision, or before any others."""
+    early, half, text = (
+        tried.early,
+        halves_of(tried.function)[0],
+        _after_text(tried, renewed=renewed),
+    )
+    assert early is not None
+    if renewed:
+        if not tried.function.renews:
+            raise InvalidInput("a function of this process is not loaded again")
+        tried.function.renew()
+        early.again(half=half)
+    again, first = early.again(), early.first
+    if not tried.differs(*(np.concatenate(parts, axis=1) for parts in (again, first))):
+        return
+    allowed = _allowed(half, first)
+    off = max(np.abs(one - other).max() for one, other in zip(again, first, strict=True))
+    text += f": positions 0 to {early.positions[-1]} are off by {off:.2g}"
+    if off <= allowed:
+        text += f", where roundings to {half} explain {allowed:.2g}"
+        known = "tables stay in a half precision after vectors of one"
+        yield PatternFault(text, known, Cause.TABLE_PRECISION)
+        return
+    rounded = _rounded(tried, (again, first), early.positions, half, allowed)
+    if rounded is None:
+        known = "a call in a half precision changes those in float32 after it"
+        yield PatternFault(text, known, Cause.UNKNOWN)
+        return
+    known = f"{rounded[0]} stay in {half} after vectors of it"
+    yield PatternFault(f"{text}; so rounded, all rows are reproduced", known, rounded[1])
+
+
+def _after_text(tried: Tried, *, renewed: bool) -> str:
+    if renewed:
+        return f"vectors of {halves_of(tried.function)[0]} before any of float32"
+    return "vectors of float32 after those of a half precision"
+
+
+def _orders(tried: Tried) -> Iterator[Pair]:
+    """The positions that a function of tables requires, in another order than its tables.
 
     Its tables have the rows of the call and no others, those of the first positions: who chooses of
     them finds each row. Who ignores positions takes them in their order, and may be right.
     """
-    form = function.form
-    positions_alone = form.has("positions") and form.has(*TABLES) and not form.chosen
-    if not (positions_alone and function.requires_places):
-        return PatternReport((), (), function.untried)
-    order = np.array([3, 0, 4, 1, 2])
-    vectors = [
-        Vectors(_vectors_of_chance(order.size, form.columns)[None, :, None], order.size)
-    ] * len(form.vectors)
+    form = tried.form
+    vectors = [Vectors(_drawn(_ROWS, form.columns)[None, :, None], _ROWS)] * len(form.vectors)
     exact = replace(form, chosen=True, exact=True)
-    text, calls = f"{form.placed_by} in another order than the tables", PlannedCalls(function)
-    with calls.planned(text):
-        values, chosen, ignored = (
-            np.concatenate([one.values for one in function.together(call, where, vectors)])
-            for call, where in ((exact, order), (form, order), (form, np.arange(order.size)))
+    values, chosen, ignored = (
+        tried.together(call, where, vectors)
+        for call, where in ((exact, _ORDER), (form, _ORDER), (form, np.arange(_ROWS)))
+    )
+    if tried.differs(values, chosen):
+        raise InvalidInput(
+            "results follow neither" if tried.differs(values, ignored) else "they change nothing"
         )
-    if not calls.tried:
-        return PatternReport((), (), (*function.untried, *calls.untried))
-    if not differs(values, chosen):
-        return calls.report()
-    if differs(values, ignored):
-        return PatternReport((), (), function.untried)
-    # Right code has its rows chosen by who calls it, and keeps the parameter.
-    return PatternReport((), (), (f"rows chosen by {form.placed_by}, which changes nothing",))
+    yield Pair("", values, chosen)
 
 
-def try_half_precision(
-    function: ServedFunction, last: int, rates: Reals, pairing: ColumnPairing | None
-) -> PatternReport:
-    """Give a function vectors in half precisions, at positions up to ``last``.
+def _strided(strided: str, tried: Tried) -> Iterator[PatternFault]:
+    """Vectors of which rows or columns are apart in memory, as those of views."""
+    form, called = tried.form, _STRIDED[strided]
+    heads = 3 if form.has_heads else 1
+    rows = tried.last + 1 if form.has("grid") else _ROWS
+    x = _drawn(rows * heads, form.columns).reshape(1, rows, heads, form.columns)
+    given = [Vectors(part, rows) for part in (x, other_vectors(x))[: len(form.vectors)]]
+    apart = [replace(part, strided=strided) for part in given]
+    values, wanted = (tried.together(form, np.arange(rows), own) for own in (apart, given))
+    if not tried.differs(values, wanted):
+        return
+    off = np.abs(values - wanted).max()
+    text = f"called with views of a larger array it gives values that are off by {off:.2g}"
+    whole = np.concatenate([part.values for part in given], axis=2)
+    if whole.shape == values.shape and not tried.differs(values, whole):
+        text += "; they are those it was given"
+        yield PatternFault(text, f"{called} do not rotate", Cause.NO_ROTATION)
+    else:
+        yield PatternFault(text, f"{called} are misread", Cause.UNKNOWN)
 
-    ``rates`` (pairs,) are the frequencies that it should have, ``pairing`` how it pairs columns.
-    What is wrong in the first is not looked for in the other.
-    """
-    reports = [PatternReport((), ())]
-    if last:
-        for half in halves_of(function):
-            reports.append(_in_half(function, half, last, rates, pairing))
-            if reports[-1].faults:
-                break
-    return PatternReport(
-        tuple(text for report in reports for text in report.tried),
-        reports[-1].faults,
-        tuple(text for report in reports for text in report.untried),
+
+_STRIDED = {
+    "rows": "vectors that are not contiguous",
+    "columns": "vectors whose last axis is not contiguous",
+}
+
+
+def _values_beside(tried: Tried) -> Iterator[PatternFault]:
+    """v, which a function is given beside q and k and must not change."""
+    given, left = tried.function.values_beside()
+    if left is None:
+        raise InvalidInput("it does not come back")
+    if tried.differs(left, given.astype(np.float32)):
+        known = "v is changed; only q and k rotate"
+        text = f"v comes back off by {np.abs(left - given).max():.2g}"
+        yield PatternFault(text, known, Cause.UNKNOWN)
+
+
+def _boxed(tried: Tried) -> Iterator[PatternFault]:
+    """The offset as an array, as callers have it that keep it on a device."""
+    form, text = tried.form, _boxed_text(tried)
+    vectors = [Vectors(_drawn(_ROWS, form.columns)[None, :, None], _ROWS)] * len(form.vectors)
+    boxed, plain = (
+        tried.together(own, _FIRST + np.arange(_ROWS), vectors)
+        for own in (replace(form, boxed=True), form)
     )
+    if tried.differs(boxed, plain):
+        known = f"{text} gives other positions than as a number"
+        yield PatternFault(f"called with {text} it differs", known)
 
 
-def _in_half(
-    function: ServedFunction, half: str, last: int, rates: Reals, pairing: ColumnPairing | None
-) -> PatternReport:
-    """Give a function vectors in one half precision, all in one call and then row by row."""
-    some = range(last + 1) if function.form.has("grid") else _ROUNDED_DOWN
-    positions = np.array([position for position in some if position <= last])
-    x = round_to_half(_vectors_of_chance(positions.size, function.form.columns), half).astype(
-        np.float32
+def _boxed_text(tried: Tried) -> str:
+    name = next(own.parameter for own in tried.form.arguments if own.role == "offset")
+    return f"{name} as an array"
+
+
+def _half_text(which: int, called: str, tried: Tried) -> str:
+    return f"{called} of {halves_of(tried.function)[which]}"
+
+
+def _in_half(which: int, called: str, tried: Tried) -> Iterator[PatternFault]:
+    """Vectors in a half precision: all in one call, or row by row."""
+    function, half = tried.function, halves_of(tried.function)[which]
+    some = range(tried.last + 1) if tried.form.has("grid") else _ROUNDED_DOWN
+    positions = np.array([position for position in some if position <= tried.last])
+    x = round_to_half(_drawn(positions.size, tried.form.columns), half).astype(np.float32)
+    count = 1 if called == _SINGLE else positions.size
+    values, wanted = (
+        _in_calls_of(count, own, x, positions)
+        for own in (function.varied(last=function.last, dtype=half), function)
     )
-    calls, faults = PlannedCalls(function), list[PatternFault]()
-    in_half = function.varied(last=function.last, dtype=half)
-    ways = [(f"vectors of {half}", positions.size)]
-    if positions.size > 1 and function.form.any_rows:
-        ways.append((f"single rows of {half}", 1))
-    for called, count in ways:
-        with calls.planned(called):
-            results = (
-                _in_calls_of(count, in_half, x, positions),
-                _in_calls_of(count, function, x, positions),
-            )
-            faults += _half_faults(
-                function, called, half, results, positions=positions, rates=rates, pairing=pairing
-            )
-        if faults:
-            return PatternReport((), tuple(faults))
-    return calls.report()
+    allowed, called = _allowed(half, wanted), f"{called} of {half}"
+    off = np.abs(np.concatenate(values, axis=1) - np.concatenate(wanted, axis=1)).max(axis=1)
+    if (off <= allowed).all():
+        return
+    row = int(np.argmax(off))
+    text = (
+        f"{called} come back off by {off[row]:.2g} at position {positions[row]}, "
+        f"where roundings explain {allowed:.2g}"
+    )
+    rounded = _rounded(tried, (values, wanted), positions, half, allowed)
+    if rounded is None:
+        known = f"{called} are rotated differently than those of float32"
+        yield PatternFault(text, known, Cause.UNKNOWN)
+        return
+    known = f"{rounded[0]} are rounded to {half}, as vectors are"
+    yield PatternFault(f"{text}; so rounded, all rows are reproduced", known, rounded[1])
 
 
 def _in_calls_of(
@@ -273,39 +396,6 @@ def _in_calls_of(
         for row in range(0, positions.size, count)
     ]
     return [np.concatenate(results) for results in zip(*parts, strict=True)]
-
-
-def _half_faults(
-    function: ServedFunction,
-    called: str,
-    half: str,
-    results: tuple[list[NumberArray], list[NumberArray]],
-    *,
-    positions: Integers,
-    rates: Reals,
-    pairing: ColumnPairing | None,
-) -> Iterator[PatternFault]:
-    """What is wrong with vectors in a half precision; ``results`` are theirs and the right ones."""
-    values, wanted = results
-    allowed = _allowed(half, wanted)
-    off = np.abs(np.concatenate(values, axis=1) - np.concatenate(wanted, axis=1)).max(axis=1)
-    if (off <= allowed).all():
-        return
-    row = int(np.argmax(off))
-    text = (
-        f"{called} come back off by {off[row]:.2g} at position {positions[row]}, "
-        f"where roundings explain {allowed:.2g}"
-    )
-    known, cause = f"{called} are rotated differently than those of float32", Cause.UNKNOWN
-    tables = function.outcome == "tables"
-    planes = [planes_of(parts, pairing, tables=tables) for parts in results]
-    rounded = None
-    if not function.form.has("grid"):  # whose angles are no multiples of positions
-        rounded = _rounded_with_vectors(planes, positions, rates, half, allowed=allowed)
-    if rounded is not None:
-        known, cause = f"{rounded[0]} are rounded to {half}, as vectors are", rounded[1]
-        text += "; so rounded, all rows are reproduced"
-    yield PatternFault(text, known, cause)
 
 
 def halves_of(function: ServedFunction) -> tuple[str, ...]:
@@ -321,112 +411,28 @@ def _allowed(half: str, wanted: Sequence[NumberArray]) -> float:
     return _ROUNDINGS * unit(half) * max(float(np.abs(part).max()) for part in wanted)
 
 
-def _rounded_with_vectors(
-    planes: Sequence[ComplexRows],
+def _rounded(
+    tried: Tried,
+    parts: Sequence[Sequence[NumberArray]],
     positions: Integers,
-    rates: Reals,
     half: str,
-    *,
     allowed: float,
 ) -> tuple[str, Cause] | None:
     """What was rounded to a half precision, where that gives all rows; None where nothing does.
 
-    ``planes`` are those that came back, and the right ones. Shape: (n, pairs), or (n, 2 pairs).
+    ``parts`` are the results that came back, and the right ones. The angles of a grid are no
+    multiples of positions.
     """
-    values, right = planes
+    if tried.form.has("grid"):
+        return None
+    rates = tried.reference.frequencies
+    values, right = (tried.planes(own) for own in parts)
     for what, its_cause, angles in _rounded_angles(positions, rates, half):
         on = np.exp(1j * (angles - np.outer(positions, rates)))  # (n, pairs)
         factors = np.tile(on, (1, right.shape[1] // rates.size))
         if factors.shape == right.shape and (np.abs(values - right * factors) <= allowed).all():
             return what, its_cause
     return None
-
-
-def try_boxed_offset(function: ServedFunction, differs: Differs) -> PatternReport:
-    """Give the offset as an array, as callers that keep it on a device do."""
-    form = function.form
-    if not form.has("offset"):
-        return PatternReport((), ())
-    name = next(own.parameter for own in form.arguments if own.role == "offset")
-    text, calls = f"{name} as an array", PlannedCalls(function)
-    x = _vectors_of_chance(_STRIDED_ROWS, form.columns)[None, :, None]
-    vectors = [Vectors(x, _STRIDED_ROWS)] * len(form.vectors)
-    with calls.planned(text):
-        boxed, plain = (
-            np.concatenate([each.values for each in results], axis=2)
-            for results in (
-                function.together(own, _BOXED + np.arange(_STRIDED_ROWS), vectors)
-                for own in (replace(form, boxed=True), form)
-            )
-        )
-        if differs(boxed, plain):
-            known = f"{name} as an array gives other positions than as a number"
-            return PatternReport((), (PatternFault(f"called with {text} it differs", known),))
-    return calls.report()
-
-
-_BOXED = 7
-"""The first position of a call that is told it as an array."""
-
-
-def try_values_beside(function: ServedFunction, differs: Differs) -> PatternReport:
-    """Look at v, which a function is given beside q and k and must not change."""
-    calls, faults = PlannedCalls(function), list[PatternFault]()
-    if not function.form.has("v", "qkv"):
-        return PatternReport((), ())
-    text = "whether v comes back as it was"
-    with calls.planned(text):
-        given, left = function.values_beside()
-        if left is None:
-            return PatternReport((), (), (text,))
-        if differs(left, given.astype(np.float32)):
-            off = np.abs(left - given).max()
-            known = "v is changed; only q and k rotate"
-            faults.append(PatternFault(f"v comes back off by {off:.2g}", known, Cause.UNKNOWN))
-    return calls.report(*faults)
-
-
-def try_strided(function: ServedFunction, differs: Differs) -> PatternReport:
-    """Give a function views of larger arrays: of other rows, then of other columns."""
-    calls, faults = PlannedCalls(function), list[PatternFault]()
-    faults += _strided_faults(calls, function, differs, "rows", "vectors that are not contiguous")
-    if not faults:
-        text = "vectors whose last axis is not contiguous"
-        faults += _strided_faults(calls, function, differs, "columns", text)
-    return calls.report(*faults)
-
-
-def _strided_faults(
-    calls: PlannedCalls, function: ServedFunction, differs: Differs, strided: str, called: str
-) -> Iterator[PatternFault]:
-    """What is wrong with vectors of which these are apart in memory."""
-    form = function.form
-    heads = 3 if form.has_heads else 1
-    rows = 1 + (function.last or 0) if form.has("grid") else _STRIDED_ROWS
-    x = _vectors_of_chance(rows * heads, form.columns).reshape(1, -1, heads, form.columns)
-    given = [Vectors(part, rows) for part in (x, other_vectors(x))[: len(form.vectors)]]
-    apart = [replace(part, strided=strided) for part in given]
-    with calls.planned(called):
-        where = np.arange(rows)
-        values, wanted = (
-            np.concatenate(
-                [each.values for each in function.together(form, where, vectors)], axis=2
-            )
-            for vectors in (apart, given)
-        )
-        if differs(values, wanted):
-            off = np.abs(values - wanted).max()
-            whole = np.concatenate([part.values for part in given], axis=2)
-            still = whole.shape == values.shape and not differs(values, whole)
-            text = f"called with views of a larger array it gives values that are off by {off:.2g}"
-            known, cause = f"{called} are misread", Cause.UNKNOWN
-            if still:
-                known, cause = f"{called} do not rotate", Cause.NO_ROTATION
-                text += "; they are those it was given"
-            yield PatternFault(text, known, cause)
-
-
-_STRIDED_ROWS = 5
 
 
 def _rounded_angles(
@@ -444,22 +450,67 @@ def _rounded_angles(
     yield "positions, frequencies and angles", Cause.POSITION_PRECISION, angles
 
 
-def planes_of(
-    parts: Sequence[NumberArray], pairing: ColumnPairing | None, *, tables: bool
-) -> ComplexRows:
-    """What stands in the planes that turn, as complex numbers; of ``tables``, cosine and sine.
-
-    Shape: (n, pairs), or (n, 2 pairs) of two results or tables that have each value twice.
-    """
-    if tables:
-        factors: ComplexRows = parts[0] + 1j * parts[1].astype(np.float64)
-        return factors if pairing is None else factors[:, [*pairing.first, *pairing.second]]
-    assert pairing is not None
-    first, second = list(pairing.out_first), list(pairing.out_second)
-    return np.concatenate(
-        [part[:, first] + 1j * part[:, second].astype(np.float64) for part in parts], axis=1
-    )
-
-
-def _vectors_of_chance(rows: int, columns: int) -> NumberArray:
+def _drawn(rows: int, columns: int) -> NumberArray:
+    """Vectors of chance. Shape: (rows, columns)."""
     return np.random.default_rng(31).standard_normal((rows, columns)).astype(np.float32)
+
+
+_VECTORS, _SINGLE = "vectors", "single rows"
+
+
+def _takes_half(which: int, called: str, tried: Tried) -> bool:
+    several = tried.last >= _ROUNDED_DOWN[1] or tried.form.has("grid")
+    single = called == _SINGLE and not (tried.form.any_rows and several)
+    return tried.last > 0 and len(halves_of(tried.function)) > which and not single
+
+
+def _takes_both(tried: Tried) -> bool:
+    """Whether the early call can be made again after vectors of a half precision."""
+    early = tried.early
+    return bool(early and early.first and halves_of(tried.function)) and not tried.faulty
+
+
+_FURTHER = (
+    (
+        Pattern(
+            lambda tried: f"{tried.form.placed_by} in another order than the tables",
+            _orders,
+            lambda tried: tried.rotates and tried.has_order,
+        ),
+        Pattern(
+            lambda _: "whether v comes back as it was",
+            _values_beside,
+            lambda tried: tried.rotates and tried.form.has("v", "qkv"),
+        ),
+        Pattern(_boxed_text, _boxed, lambda tried: tried.rotates and tried.form.has("offset")),
+    ),
+    tuple(
+        Pattern(
+            partial(lambda text, _: text, text),
+            partial(_strided, strided),
+            lambda tried: tried.function.outcome == "vectors",
+            last=True,
+        )
+        for strided, text in _STRIDED.items()
+    ),
+    tuple(
+        Pattern(
+            partial(_half_text, which, called),
+            partial(_in_half, which, called),
+            partial(_takes_half, which, called),
+            last=True,
+        )
+        for which in (0, 1)
+        for called in (_VECTORS, _SINGLE)
+    ),
+    tuple(
+        Pattern(
+            partial(_after_text, renewed=renewed),
+            partial(_after_half, renewed=renewed),
+            _takes_both,
+            last=True,
+        )
+        for renewed in (False, True)
+    ),
+)
+"""The further calls of a function, by kind."""

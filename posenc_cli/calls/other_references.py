@@ -7,13 +7,13 @@ give what that gives.
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.calls.further_calls import planes_of
-from posenc_cli.calls.patterns import PatternFault, PatternReport, PlannedCalls
+from posenc_cli.calls.patterns import Pattern, PatternFault, PatternReport, compared
 from posenc_cli.calls.roles import TABLES
 from posenc_cli.calls.serving import other_vectors
 from posenc_cli.errors import InvalidInput
@@ -24,10 +24,9 @@ from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator
 
-    from posenc_cli.calls.answers import Differs
-    from posenc_cli.calls.serving import ServedFunction
+    from posenc_cli.calls.further_calls import Tried
     from posenc_cli.inference.turning import ColumnPairing
     from posenc_cli.numerics.arrays import NumberArray
 
@@ -75,41 +74,53 @@ _VARIED = (
 )
 
 
-def try_other_references(
-    function: ServedFunction,
-    reference: Reference,
-    differs: Differs,
-    pairing: ColumnPairing | None,
-) -> PatternReport:
-    """Call a function with what follows from other references; ``pairing`` is how it pairs columns.
+def try_other_references(tried: Tried) -> PatternReport:
+    """Call a function with what follows from other references."""
+    return compared(_PATTERNS, tried, tried.function, tried.differs)
 
-    One that differs from its own reference is not compared with others.
-    """
-    calls, faults = PlannedCalls(function), list[PatternFault]()
-    if function.outcome == "frequencies":
-        return calls.report()
-    by_length = function.follows_length and not function.form.has("grid")
-    for varied in _VARIED:
-        names = [name for role, name in function.told if role in varied.roles]
-        if not names or by_length:
-            continue
-        try:
-            other, value = _other(reference, varied)
-        except InvalidInput as error:
-            calls.skip(f"another {varied.parameter}", error.message)
-            continue
-        text = f"a {varied.parameter} of {value}"
-        with calls.planned(text):
-            own = _gives(function, reference, reference, differs, pairing)
-            if own and not any(
-                _gives(function, other, other, differs, way)
-                for way in _pairings(other, reference, pairing)
-            ):
-                ignored = _gives(function, other, reference, differs, pairing)
-                faults.append(_fault(varied, value, names, ignored=ignored))
-        if calls.tried[-1:] == [text] and not own:
-            calls.skip(calls.tried.pop(), "it differs from its own reference")
-    return calls.report(*faults)
+
+def _text(varied: _Varied, tried: Tried) -> str:
+    """The call, for a reader."""
+    try:
+        return f"a {varied.parameter} of {_other(tried.reference, varied)[1]}"
+    except InvalidInput:
+        return f"another {varied.parameter}"
+
+
+def _names(varied: _Varied, tried: Tried) -> list[str]:
+    """The parameters of a function that follow from one of the reference."""
+    return [name for role, name in tried.function.told if role in varied.roles]
+
+
+def _applies(varied: _Varied, tried: Tried) -> bool:
+    """Whether a function is told of it; not where its last position is part of every call."""
+    by_length = tried.function.follows_length and not tried.form.has("grid")
+    frequencies = tried.function.outcome == "frequencies"
+    return bool(_names(varied, tried)) and not (frequencies or by_length)
+
+
+def _faults(varied: _Varied, tried: Tried) -> Iterator[PatternFault]:
+    """What is wrong with another reference, of a function that follows its own."""
+    own = tried.reference
+    other, value = _other(own, varied)
+    if not _gives(tried, own, own):
+        raise InvalidInput("it differs from its own reference")
+    others = [replace(tried, pairing=way) for way in _pairings(other, own, tried.pairing)]
+    if any(_gives(way, other, other) for way in others):
+        return
+    text, names = f"called with a {varied.parameter} of {value}", _names(varied, tried)
+    if _gives(tried, other, own):
+        known = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored"
+        yield PatternFault(f"{text} it gives what it gave before", known, varied.cause)
+        return
+    known = f"a {varied.parameter} of {value} is not rotated as its reference is"
+    yield PatternFault(f"{text} it differs from its reference", known, Cause.UNKNOWN)
+
+
+_PATTERNS = tuple(
+    Pattern(partial(_text, varied), partial(_faults, varied), partial(_applies, varied))
+    for varied in _VARIED
+)
 
 
 def _other(reference: Reference, varied: _Varied) -> tuple[Reference, str]:
@@ -147,42 +158,26 @@ def _pairings(
     return [other.pairing, as_before]
 
 
-def _fault(varied: _Varied, value: str, names: Sequence[str], *, ignored: bool) -> PatternFault:
-    """What is wrong where a function does not follow another reference, and follows its own."""
-    text = f"called with a {varied.parameter} of {value}"
-    if ignored:
-        known = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored"
-        return PatternFault(f"{text} it gives what it gave before", known, varied.cause)
-    known = f"a {varied.parameter} of {value} is not rotated as its reference is"
-    return PatternFault(f"{text} it differs from its reference", known, Cause.UNKNOWN)
-
-
-def _gives(
-    function: ServedFunction,
-    told: Reference,
-    wanted: Reference,
-    differs: Differs,
-    pairing: ColumnPairing | None,
-) -> bool:
+def _gives(tried: Tried, told: Reference, wanted: Reference) -> bool:
     """Whether a function that is told of one reference gives the rotations of another.
 
     Raises: InvalidInput where the call fails.
     """
-    where = np.arange(prod(told.grid or (_ROWS,)) if function.form.has("grid") else _ROWS)
+    function, grid = tried.function, tried.form.has("grid")
+    where = np.arange(prod(told.grid or (_ROWS,)) if grid else _ROWS)
     generator = np.random.default_rng(31)
     x = generator.standard_normal((where.size, function.form.columns)).astype(np.float32)
-    tables = function.outcome == "tables"
     with function.on(told):
-        parts = function.all_values(x, where)
-    values = planes_of(parts, pairing, tables=tables)
-    if wanted.grid is not None and function.form.has("grid"):
+        values = tried.planes(function.all_values(x, where))
+    if wanted.grid is not None and grid:
         where = where % prod(wanted.grid)
     factors = wanted.cells(where, FLOAT64)
-    if not tables:
+    if function.outcome != "tables":
+        assert tried.pairing is not None
+        first, second = tried.pairing.first, tried.pairing.second
+        before = replace(tried, pairing=replace(tried.pairing, out_first=first, out_second=second))
         given: list[NumberArray] = [x, other_vectors(x)][: function.results]
-        assert pairing is not None
-        before = replace(pairing, out_first=pairing.first, out_second=pairing.second)
-        factors = np.tile(factors, (1, len(given))) * planes_of(given, before, tables=False)
+        factors = np.tile(factors, (1, len(given))) * before.planes(given)
     factors = np.tile(factors, (1, values.shape[1] // factors.shape[1]))
     planes = [np.ascontiguousarray(each).view(np.float64) for each in (values, factors)]
-    return not differs(planes[0], planes[1])
+    return not tried.differs(planes[0], planes[1])

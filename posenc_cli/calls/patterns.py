@@ -117,40 +117,31 @@ class PlannedCalls:
 
 
 class Pair(Record):
-    """Two results that must be equal; ``text`` is the sentence that says how they differ.
-
-    ``allowed`` is by how much they may differ, where that is not what the calls' own formats leave
-    open; ``named`` gives the fault where they differ more, of the text and the difference.
-    """
+    """Two results that must be equal; ``text`` is the sentence that says how they differ."""
 
     text: str
     values: NumberArray
     wanted: NumberArray
-    allowed: float | None = None
-    named: Callable[[str, float], PatternFault] | None = None
 
     def fault(self, differs: Differs) -> PatternFault | None:
         """What is wrong; None where they are equal."""
-        values, wanted = self.values, self.wanted
-        off = float(np.abs(values - wanted).max(initial=0))
-        right = not differs(values, wanted) if self.allowed is None else off <= self.allowed
-        if right:
+        if not differs(self.values, self.wanted):
             return None
-        if self.named is not None:
-            return self.named(self.text, off)
-        first = f", from row {_first_row(values, wanted, differs)} on" if len(values) > 1 else ""
-        return PatternFault(f"{self.text}{first}")
+        several = len(self.values) > 1
+        first = _first_row(self.values, self.wanted, differs)
+        return PatternFault(f"{self.text}, from row {first} on" if several else self.text)
 
 
 class Pattern(Record):
     """A way to make calls: when it applies to what is tried, and which results must be equal.
 
-    Rows that are ``surely`` taken end the check where they fail; ``last`` ones are compared where
-    all before them are right, and ``long`` ones where a call of the sequence is fast.
+    A fault that a row has named itself stands for a pair. Rows that are ``surely`` taken end the
+    check where they fail; ``last`` ones are compared where all before them are right, and ``long``
+    ones where a call of the sequence is fast.
     """
 
     text: Callable[[Any], str]
-    pairs: Callable[[Any], Iterable[Pair]]
+    pairs: Callable[[Any], Iterable[Pair | PatternFault]]
     when: Callable[[Any], bool]
     surely: bool = False
     last: bool = False
@@ -173,8 +164,11 @@ def compared(
             calls.skip(text, SLOW)
             continue
         with contextlib.nullcontext() if pattern.surely else calls.planned(text):
-            found = (pair.fault(differs) for pair in pattern.pairs(tried))
-            faults += next(([fault] for fault in found if fault is not None), [])
+            for pair in pattern.pairs(tried):
+                fault = pair.fault(differs) if isinstance(pair, Pair) else pair
+                if fault is not None:
+                    faults.append(fault)
+                    break
         if pattern.surely:
             calls.tried.append(text)
     return calls.report(*faults)

@@ -10,6 +10,7 @@ that returns tables or frequencies is judged by these.
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,14 +43,12 @@ from posenc_cli.calls.function_trial import (
 from posenc_cli.calls.further_calls import (
     LENGTH,
     EarlyCall,
+    Tried,
     halves_of,
-    try_boxed_offset,
-    try_half_precision,
-    try_orders,
-    try_strided,
-    try_values_beside,
+    try_beside_long,
+    try_early,
+    try_further,
 )
-from posenc_cli.calls.grid_calls import try_grid_calls
 from posenc_cli.calls.heads import unlike_heads
 from posenc_cli.calls.irregularities import irregularities, length_note, returned_half, with_faults
 from posenc_cli.calls.other_references import try_other_references
@@ -172,41 +171,35 @@ def _with_further_calls(
     early: EarlyCall,
 ) -> Subject:
     """A subject, with what becomes of several sequences and heads in one call, and of others."""
-    pairing, vectors = subject.own.pairing, function.outcome == "vectors"
+    vectors, last = function.outcome == "vectors", positions.last
     differs = _vectors_differ if vectors else _tables_differ
+    tried = Tried(function, reference, differs, subject.own.pairing, last, early)
     if function.form.has("grid"):  # every call is of all rows
-        reports = [try_other_references(function, reference, differs, pairing)]
-        reports += try_grid_calls(function, reference, differs, pairing)
-        return _with_reports(subject, reports)
-    reports = [early.report(differs, pairing)]
+        last = prod(reference.grid or ()) - 1
+        tried = replace(tried, last=last, early=None)
+        reports = [try_other_references(tried)]
+        if vectors:
+            reports.append(try_batches(function, differs, context=last + 1))
+        return _with_reports(subject, [*reports, *try_further(tried)])
+    reports = [try_early(tried)]
     if not _by_its_length(reference):
-        beside = early.beside_long(differs)
-        reports.append(_named(beside, function, subject, reference, positions))
-    context = positions.last + 1
+        reports.append(_named(try_beside_long(tried), function, subject, reference, positions))
     if vectors:
         reports += [
-            try_orders(function, differs),
-            try_batches(function, differs, context=context),
-            try_rows_of_heads(function, differs, context=context),
-            try_shorter_queries(function, differs, context=context),
-            try_strided(function, differs),
-            try_values_beside(function, differs),
-            try_boxed_offset(function, differs),
+            ways(function, differs, context=last + 1)
+            for ways in (try_batches, try_rows_of_heads, try_shorter_queries)
         ]
     else:
-        reports.append(PatternReport((), (), function.untried))
-        reports.append(try_table_batches(function, context=context))
-    rates = reference.frequencies
-    reports.append(try_half_precision(function, positions.last, rates, pairing))
-    for renewed in (False, True):
-        if not any(report.faults for report in reports):
-            reports.append(early.after_half(differs, rates, pairing, renewed=renewed))
+        reports.append(try_table_batches(function, context=last + 1))
+    faulty = any(report.faults for report in reports)
+    reports += try_further(replace(tried, faulty=faulty))
+    reports.append(PatternReport((), (), () if tried.has_order else function.untried))
     if function.form.has("dtype") and subject.dtype != "float32":
         known = f"dtype is ignored: {subject.dtype} comes back, not float32"
         fault = PatternFault(f"called with {function.text}", known, Cause.TABLE_PRECISION)
         reports.append(PatternReport((), (fault,)))
     if not any(report.faults for report in reports):
-        reports.append(try_other_references(function, reference, differs, pairing))
+        reports.append(try_other_references(tried))
     if not any(report.faults for report in reports):
         reports.append(_past_default_length(function, subject, reference, positions))
     return _with_reports(subject, reports)

@@ -73,7 +73,7 @@ UNTRIED = {
     "rows_alone": ["several sequences or heads in one call"],
     "equal_heads": [OWN, "fewer heads of k than of q"],
     "one_sequence": ["batches of more than one sequence"],
-    "gathered_required": ["rows chosen by position_ids, which changes nothing"],
+    "gathered_required": ["position_ids in another order than the tables"],
 }
 """What calls of the others do, and none of these: their convention has it not, or hides it."""
 
