@@ -9,6 +9,7 @@ does not take such calls.
 from __future__ import annotations
 
 from functools import cached_property, partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,15 +64,12 @@ _CONTEXT = 24
 _MOST_VALUES = 1 << 24
 """Of one batch: a grid of 4096 patches with heads of 128 values has 9 million of them."""
 
-_MOST_READ = 1 << 22
-"""Values at the positions that rows are looked for at: those of wider heads are not read."""
-
 
 class Guess(Record):
     """What gives the heads that are wrong: vectors ``x`` at positions ``at``, or left as given.
 
     Both follow from the result. ``whole`` says that it gives the right heads too, ``tells`` that
-    a function that does so takes the call, ``read`` that all rows were read, and no rule is known.
+    a function that does so takes the call.
     """
 
     known: str
@@ -80,13 +78,14 @@ class Guess(Record):
     cause: Cause = Cause.POSITION_OFFSET
     whole: bool = False
     tells: bool = False
-    read: bool = False
 
 
 class Together:
     """One call with vectors (b, n, h, d) for each result, and what each head becomes alone.
 
     ``positions`` (p, n) are those of the call, ``places`` those of each result where they differ.
+    ``alone(which, x, places)`` gives what vectors (k, n, d) become at positions (k, n): by default
+    the results of calls of one head.
 
     Raises: InvalidInput where a call fails.
     """
@@ -100,22 +99,26 @@ class Together:
         differs: Differs,
         *,
         places: Sequence[Integers] = (),
+        alone: Callable[[int, NumberArray, Integers], NumberArray] | None = None,
     ) -> None:
         self._function, self._differs, self._own_positions = function, differs, len(positions) > 1
+        self._alone = alone or self._by_itself
         results = function.together(form, positions, [Vectors(x, x.shape[1]) for x in given])
         self.parts: list[PartOfCall] = []
-        for which, (own, result) in enumerate(zip(given, results, strict=True)):
-            x, values = (part.swapaxes(1, 2) for part in (own, result.values))  # (b, h, n, d)
+        for which, result in enumerate(results):
+            x, values = (
+                own.swapaxes(1, 2) for own in (given[which], result.values)
+            )  # (b, h, n, d)
             if values.shape[2] != x.shape[2]:
                 raise InvalidInput("what comes back has other shapes than q and k")
             times = values.shape[1] // x.shape[1]
             x = np.repeat(x, times, axis=1)
             where = np.broadcast_to((*places, *[positions] * 2)[which][:, None], x.shape[:3])
             every = np.ones(x.shape[:2], bool)
-            alone = self._alone(which, x[every], where[every]).reshape(x.shape)
-            wrong = self._differing(values[every], alone[every]).reshape(every.shape)
+            own = self._alone(which, x[every], where[every]).reshape(x.shape)
+            wrong = self._differing(values[every], own[every]).reshape(every.shape)
             others = given[which - 1].shape[2]
-            self.parts.append(PartOfCall(which, where, x, values, alone, wrong, times, others))
+            self.parts.append(PartOfCall(which, where, x, values, own, wrong, times, others))
         self.wrong = [part for part in self.parts if part.wrong.any()]
 
     @property
@@ -145,9 +148,7 @@ class Together:
     @cached_property
     def guess(self) -> Guess | None:
         """What gives all that is wrong; None where nothing known does, or nothing is wrong."""
-        if not self.wrong:
-            return None
-        return next(filter(self._holds, self._guesses()), None) or self._elsewhere()
+        return next(filter(self.holds, self._guesses()), None) if self.wrong else None
 
     def fault(self, text: str) -> PatternFault | None:
         """What is wrong with the call, which the text names; None where nothing is."""
@@ -157,10 +158,9 @@ class Together:
         other = f"{called} gives other values for {self.where} than alone"
         if self.guess is None:
             return PatternFault(other)
-        if self.guess.at is None and not self.guess.read:
+        other = f"{other}; all rows are reproduced so"
+        if self.guess.at is None:
             other = f"{called} leaves {self.where} as given"
-        else:
-            other = f"{other}; all rows are reproduced so"
         return PatternFault(other, self.guess.known, self.guess.cause)
 
     def sources(self, part: PartOfCall) -> Integers | None:
@@ -172,24 +172,7 @@ class Together:
         changed = part.times == 1 and np.unique(nearest).size == nearest.size
         return nearest if changed and not self._differs(values, alone[nearest]) else None
 
-    def read(self, part: PartOfCall) -> Integers | None:
-        """The position near its own that each row is rotated at; None where one is at none."""
-        near = np.arange(int(part.places.max()) + part.x.shape[1] + max(STARTS) + 1)
-        rows, came = (x.reshape(-1, x.shape[3]) for x in (part.x, part.values))
-        if rows.size * near.size > _MOST_READ:
-            return None
-        x, places = np.repeat(rows[:, None], near.size, axis=1), np.tile(near, (len(rows), 1))
-        try:
-            alone = self._alone(part.which, x, places)  # (k, near, d)
-        except InvalidInput:  # of a function that has a last position
-            self._function.revive()
-            return None
-        read = np.abs(alone - came[:, None]).max(axis=2).argmin(axis=1)
-        if self._differs(came, alone[np.arange(len(read)), read]):
-            return None
-        return np.asarray(near[read].reshape(part.places.shape))
-
-    def _alone(self, which: int, x: NumberArray, places: Integers) -> NumberArray:
+    def _by_itself(self, which: int, x: NumberArray, places: Integers) -> NumberArray:
         """What vectors (k, n, d) become at positions (k, n), each n by itself, and equal ones once.
 
         Raises: InvalidInput.
@@ -208,9 +191,9 @@ class Together:
         """Which of some rows (k, n, d) differ. Shape: (k,)."""
         return np.array([self._differs(*pair) for pair in zip(values, wanted, strict=True)])
 
-    def _holds(self, guess: Guess) -> bool:
+    def holds(self, guess: Guess, parts: Sequence[PartOfCall] = ()) -> bool:
         """Whether what is wrong comes from a guess: one head is looked at before all."""
-        for part in self.wrong:
+        for part in parts or self.wrong:
             x = np.broadcast_to(guess.x(part), part.x.shape)
             for some in (np.argwhere(part.wrong)[:1], np.argwhere(part.wrong | guess.whole)):
                 index = tuple(some.T)
@@ -274,33 +257,6 @@ class Together:
                     copied = partial(_copied, axis, other)
                     yield Guess(known, own_places, copied, Cause.LAYOUT)
 
-    def _elsewhere(self) -> Guess | None:
-        """That rows are rotated at other positions, by no rule that is known."""
-        moved = [(part, self.read(part)) for part in self.wrong]
-        offs = [read - part.places for part, read in moved if read is not None]
-        if len(offs) < len(moved):
-            return None
-        several = len(self.parts[0].x) > 1
-        by_sequence = [np.concatenate(own, axis=None) for own in zip(*offs, strict=True)]
-        if len(offs) == len(self.parts) and not any(np.ptp(own) for own in by_sequence):
-            known = self._shifts_text([int(own[0]) for own in by_sequence])
-            return Guess(known, tells=several, read=True)
-        alike = not any((off != off[:, :1]).any() for off in offs)
-        known = f"rows are turned at other positions than theirs: {_listed(moved[0][0], offs[0])}"
-        return Guess(known, tells=alike and several and self._own_positions, read=True)
-
-    def _shifts_text(self, shifts: Sequence[int]) -> str:
-        """By how much the positions of each sequence are off, for a reader."""
-        off = {number: shift for number, shift in enumerate(shifts, 1) if shift}
-        of_batch = "sequences of a batch are turned at other positions than"
-        if not self._own_positions and len(off) > 1 and len({*off.values()}) == 1:
-            return f"{of_batch} alone: by {shifts[0]:+d}"
-        starts = self.parts[0].places[:, 0, 0]
-        if all(starts[number - 1] == -shift for number, shift in off.items()):
-            return "each sequence of a batch starts at position 0, whatever its positions"
-        texts = [f"sequence {number} by {shift:+d}" for number, shift in off.items()]
-        return f"{of_batch} theirs: {', '.join(texts)}"
-
 
 def own_places(part: PartOfCall) -> Integers:
     """The positions that rows should be rotated at."""
@@ -320,17 +276,6 @@ def exchanged_text(sources: Integers) -> str:
     moved = [(source, head) for head, source in enumerate(sources.tolist()) if source != head]
     shown = ", ".join(f"head {source + 1} as {head + 1}" for source, head in moved[:_LISTED])
     return shown + ", …" * (len(moved) > _LISTED)
-
-
-def _listed(part: PartOfCall, off: Integers) -> str:
-    """Rows that are rotated elsewhere, for a reader."""
-    moved = [(s, n, h) for s, h, n in np.argwhere(off)]
-    texts = [
-        f"{part.places[s, h, n]} of head {h + 1}{f' of sequence {s + 1}' * (len(off) > 1)} as "
-        f"{part.places[s, h, n] + off[s, h, n]}"
-        for s, n, h in sorted(moved)[:_LISTED]
-    ]
-    return ", ".join(texts + ["…"] * (len(moved) > _LISTED))
 
 
 def _part_text(wrong: Flags) -> str:
@@ -453,8 +398,9 @@ def try_rows_of_heads(function: ServedFunction, differs: Differs, *, context: in
     return PatternReport((), (), (f"{text}, which it does not take",))
 
 
-_KEYS, _QUERIES, _FIRST = 7, 3, 9
-"""Rows of k and of q, which no broadcasting makes alike, and the first position of k."""
+_KEYS, _QUERIES, _FIRST, _FURTHEST = 7, 3, 9, 9
+"""Rows of k and of q, which no broadcasting makes alike, the first position of k, and by how much
+q may be off."""
 
 
 def try_shorter_queries(
@@ -485,11 +431,11 @@ def try_shorter_queries(
     if not together.wrong:
         return calls.report()
     part = together.parts[roles.index("q")]
-    if together.wrong != [part]:
+    if len(together.wrong) > 1 or not part.wrong.any():
         return PatternReport((), (), (f"{name} (k comes out otherwise than alone)",))
-    read = together.read(part)
-    off = {0} if read is None else {*(read - part.places).ravel().tolist()}
-    shift = off.pop() if len(off) == 1 else 0
+    shifts = sorted(range(-int(part.places.min()), _FURTHEST + 1), key=abs)
+    guesses = {shift: Guess("", partial(PartOfCall.shifted, shift=shift)) for shift in shifts}
+    shift = next((shift for shift, guess in guesses.items() if together.holds(guess)), 0)
     if not shift or (shift == _QUERIES - _KEYS and not form.has("positions")):
         how = "as the first rows of k" if shift else "otherwise than alone"
         return PatternReport((), (), (f"{name} (q comes out {how})",))
@@ -511,39 +457,37 @@ def try_table_batches(function: ServedFunction, *, context: int) -> PatternRepor
     form = function.form
     if not form.has("positions") or function.follows_length:
         return PatternReport((), ())
-    text, calls = "positions of several sequences in one call", PlannedCalls(function)
     if context < _CONTEXT or "b" not in form.position_axes:
-        return PatternReport((), (), (text,))
+        return PatternReport((), (), ("positions of several sequences in one call",))
+    calls, faults = PlannedCalls(function), list[PatternFault]()
+    with calls.planned(_TABLES):
+        faults += [*islice(_table_faults(function), 1)]
+    return calls.report(*faults)
+
+
+_TABLES = f"the positions of {SEQUENCES} sequences in one call"
+
+
+def _table_faults(function: ServedFunction) -> Iterator[PatternFault]:
+    """How the tables of several sequences differ from those of each.
+
+    Raises: InvalidInput where a call fails, or the tables are not of each sequence.
+    """
     positions = np.add.outer(STARTS[:SEQUENCES], np.arange(SIZES[0][0]))
-    together = calls.attempt(text, partial(function.answers, positions))
-    if together is None:
-        return calls.report()
+    together = function.answers(positions)
     alone = [function.answers(own[None]) for own in positions]
-    fault = _table_fault(together, alone)
-    if fault is not None:
-        return PatternReport((), (fault,))
-    shapes = [(SEQUENCES, *values.shape[1:]) for values in alone[0]]
-    if [values.shape for values in together] != shapes:
-        return PatternReport((), (), (text,))
-    return PatternReport((f"positions of {SEQUENCES} sequences",), ())
-
-
-def _table_fault(
-    together: Sequence[NumberArray], alone: Sequence[Sequence[NumberArray]]
-) -> PatternFault | None:
-    """How the tables of several sequences differ from those of each."""
-    called = f"called with the positions of {SEQUENCES} sequences it"
+    called = f"called with {_TABLES} it"
     if _same(together, alone[0]):
-        return PatternFault(f"{called} returns the tables of sequence 1 alone")
+        yield PatternFault(f"{called} returns the tables of sequence 1 alone")
     for sequence, own in enumerate(alone):
         part = [values[sequence : sequence + 1] for values in together]
-        shaped = [values.shape for values in part] == [values.shape for values in own]
-        if shaped and not _same(part, own):
+        if [values.shape for values in part] != [values.shape for values in own]:
+            raise InvalidInput("the tables are not of each sequence")
+        if not _same(part, own):
             text = f"{called} gives other tables for sequence {sequence + 1} than alone"
-            other = next((n for n, tables in enumerate(alone) if _same(part, tables)), None)
-            moved = f"sequence {sequence + 1} is given the tables of sequence {(other or 0) + 1}"
-            return PatternFault(text, "" if other is None else moved)
-    return None
+            other = next((n for n, tables in enumerate(alone, 1) if _same(part, tables)), None)
+            moved = f"sequence {sequence + 1} is given the tables of sequence {other}"
+            yield PatternFault(text, "" if other is None else moved)
 
 
 def _same(some: Sequence[NumberArray], others: Sequence[NumberArray]) -> bool:

@@ -18,7 +18,6 @@ from posenc_cli.calls.function_trial import (
     unmeasured,
     unsteady,
 )
-from posenc_cli.calls.heads import heads_exchanged
 from posenc_cli.calls.serving import other_vectors
 from posenc_cli.calls.vector_trials import (
     added_to_rows,
@@ -102,7 +101,6 @@ def _rows_counted(trial: FunctionTrial, _: NumberArray) -> Irregularity | None:
 
 
 _EXPLANATIONS: tuple[Callable[[FunctionTrial, NumberArray], Irregularity | None], ...] = (
-    heads_exchanged,
     _rows_counted,
     _q_for_k,
     follows_partner,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,6 +57,10 @@ class PartOfCall(Record):
         """Positions that go on from the first of a sequence, so much with each index."""
         sequence, head, row = self.index
         return self.places[:, :, :1] + of_sequence * sequence + of_head * head + of_row * row
+
+    def shifted(self, shift: int) -> Integers:
+        """Positions that are all off by so much."""
+        return self.places + shift
 
     def in_row(self, number: Integers, *, of_all: bool = False) -> Integers:
         """The positions of numbered rows, of a sequence or ``of_all``, counted again and again."""
@@ -114,6 +119,20 @@ BATCH_RULES = (
         "positions are multiplied by the number of sequences",
         lambda part: part.places * len(part.places),
         tells=True,
+    ),
+    BatchRule(
+        "each sequence of a batch starts at position 0, whatever its positions",
+        lambda part: part.places - part.places[:, :, :1],
+        tells=True,
+    ),
+    *(
+        BatchRule(
+            f"sequences of a batch are turned at other positions than alone: by {shift:+d}",
+            partial(PartOfCall.shifted, shift=shift),
+            tells=True,
+        )
+        for shift in sorted(range(-8, 9), key=abs)
+        if shift
     ),
     BatchRule(
         "positions (b, n) are read as (n, b)",

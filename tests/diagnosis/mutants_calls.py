@@ -283,7 +283,7 @@ def heads_rolled(x, positions):
     return y if y.ndim < 3 else np.roll(y, 1, axis=-3)
 
 
-@mutant("layout", "k: heads change places: head 32 as 1")
+@mutant("layout", "k: heads change places: head 12 as 1")
 def key_heads_reversed(q, k, cos, sin, unsqueeze_dim=1):
     """Of k alone, from the last to the first."""
     return turned(q, cos, sin), turned(k, cos, sin)[:, ::-1]
