@@ -16,37 +16,35 @@ import numpy as np
 from posenc_cli.diagnosis.claims import (
     ALIKE,
     Claim,
+    Whole,
     amplitude_of,
     claims_that_hold,
     nearest_rotations,
     suspected_defects,
 )
+from posenc_cli.diagnosis.coordinates import axis_bugs, grid_bugs, stretched_bugs
 from posenc_cli.diagnosis.defects import ENOUGH, Defect, nearly_holds
-from posenc_cli.diagnosis.float32_errors import lack_of_precision
-from posenc_cli.diagnosis.grid_orders import grid_cause
 from posenc_cli.diagnosis.growing_lengths import growth_cause
-from posenc_cli.diagnosis.localise import Whole
-from posenc_cli.diagnosis.misplaced_values import mirror_cause, mirrored_rows_cause
+from posenc_cli.diagnosis.known_bugs import named
+from posenc_cli.diagnosis.misplaced_values import mirror_cause
 from posenc_cli.diagnosis.missing import missing_cause, missing_values
-from posenc_cli.diagnosis.own_lengths import own_length_cause
 from posenc_cli.diagnosis.rounding import (
     common_error_causes,
     held_to_roundings,
-    neighbour_cause,
-    precision_cause,
+    lack_of_precision,
+    nearly_right_bugs,
+    other_frequencies_bugs,
     rounded_powers_cause,
     rounded_vectors_cause,
     unexplained_drift,
 )
 from posenc_cli.diagnosis.row_ranges import regime_causes
-from posenc_cli.diagnosis.some_cells import (
-    empty_pairs_cause,
+from posenc_cli.diagnosis.rows_and_pairs import (
+    own_length_bugs,
     pairs_cause,
     position_cause,
     standstill_cause,
 )
-from posenc_cli.diagnosis.stretched_axes import stretched_cause
-from posenc_cli.diagnosis.swapped_axes import axis_cause
 from posenc_cli.diagnosis.uninitialised_rows import (
     unwritten_cause,
     unwritten_rates_cause,
@@ -72,7 +70,7 @@ from posenc_cli.inference.turning import ROWS
 from posenc_cli.records import replace
 from posenc_cli.rotary.codes import FindingName
 from posenc_cli.rotary.findings import without_growth
-from posenc_cli.rotary.verdict import MOST, Explanation, examine, offset_text, zeros_text
+from posenc_cli.rotary.verdict import MOST, Explanation, offset_text, zeros_text
 from posenc_cli.rotary.widths import fits, of_width, transposed_residual
 
 if TYPE_CHECKING:
@@ -90,7 +88,7 @@ if TYPE_CHECKING:
 _FLOAT32_NUMBER = 2.0**-22
 """Of a number: what float32 may err where it is computed in a step or two."""
 
-_CHECK_WIDTH = "check the head dim and the share of it that turns (partial)"
+_CHECK_WIDTH = "check the head dim and the share of it that rotates (partial)"
 """What is said of a width that nothing explains."""
 
 _FEWER = 2
@@ -111,7 +109,7 @@ def diagnose(examination: Examination) -> tuple[Explanation, ...]:
     if examination.otherwise:
         return _irregular_causes(subject.other_calls)
     if subject.as_reference is None:
-        return _width_causes(subject, examination.reference)
+        return (_width_cause(subject, examination.reference),)
     suspect = _suspect(examination)
     if survey is not None and survey.reference.missing_at is not None:
         return _causes_beside_missing(suspect, survey)
@@ -246,10 +244,10 @@ def _causes_within_tolerance(suspect: Suspect) -> list[Explanation]:
     """The causes where every cell is right to what float32 code can show, none where not."""
     fault = suspect.examination.fault
     if fault is None:
-        return _one_of(lack_of_precision(suspect))
+        return lack_of_precision(suspect)
     strict = held_to_roundings(suspect)
     return (
-        common_error_causes(strict)
+        (common_error_causes(strict) if fault.offset is not None else [])
         or [why for why in _explanations(strict) if why.cause != Cause.UNKNOWN]
         or [unexplained_drift(fault)]
     )
@@ -360,29 +358,28 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     one_cause = mirror_cause(examination) or growth_cause(suspect)
     if one_cause is not None:
         return [one_cause]
-    explanation = (
-        _inverse_cause(suspect)
-        or _transposed_cause(examination.subject, examination.reference)
-        or _outrageous_cause(suspect)
-        or standstill_cause(suspect)
-        or empty_pairs_cause(suspect)
-        or axis_cause(suspect)
-        or grid_cause(suspect)
+    explanations = (
+        _one_of(_inverse_cause(suspect))
+        or _one_of(_transposed_cause(examination.subject, examination.reference))
+        or _one_of(_outrageous_cause(suspect))
+        or _one_of(standstill_cause(suspect))
+        or named(suspect, axis_bugs(suspect))
+        or named(suspect, grid_bugs(suspect), alike=MOST)
+        or _one_of(rounded_powers_cause(suspect))
+        or _causes_of_whole(suspect)
     )
-    zeros = _one_of(unwritten_cause(examination, zeros_of))
-    explanation = explanation or rounded_powers_cause(suspect)
-    explanations = _one_of(explanation) or _causes_of_whole(suspect)
     if explanations:
+        zeros = _one_of(unwritten_cause(examination, zeros_of))
         return [*_beside_zeros(explanations, zeros), *with_amplitude]
     return (
         _one_of(rounded_vectors_cause(suspect))
-        or _one_of(own_length_cause(suspect))
+        or named(suspect, own_length_bugs(suspect))
         or _causes_of_rows(suspect)
-        or _one_of(stretched_cause(suspect))
-        or _one_of(precision_cause(suspect))
-        or _one_of(neighbour_cause(suspect))
+        or named(suspect, stretched_bugs(suspect))
+        or named(suspect, nearly_right_bugs(suspect))
         or _one_of(unwritten_cause(examination, garbage_of))
         or _one_of(unwritten_rates_cause(suspect))
+        or named(suspect, other_frequencies_bugs(suspect))
         or _one_of(pairs_cause(suspect))
     )
 
@@ -416,8 +413,7 @@ def _causes_of_rows(suspect: Suspect) -> list[Explanation]:
     moved = position_cause(suspect)
     if moved is not None and moved.residual is not None and (moved.residual.whole or not parts):
         return [moved]
-    mirrored = mirrored_rows_cause(suspect.examination)
-    return parts if mirrored is None else [mirrored]
+    return parts
 
 
 def _beside_zeros(causes: list[Explanation], zeros: list[Explanation]) -> list[Explanation]:
@@ -471,7 +467,8 @@ def _that_mend(
     held: list[tuple[Claim, Residual]], suspect: Suspect
 ) -> list[tuple[Claim, Residual]]:
     """The claims that leave fewer rows over than the right factors do, if these leave any."""
-    wrong = suspect.residual(Defect()).rows if held else 0
+    left = max((residual.rows for _, residual in held), default=0)
+    wrong = suspect.residual(Defect()).rows if left else 0
     return [
         (claim, residual)
         for claim, residual in held
@@ -495,28 +492,12 @@ def _is_plain(claim: Claim) -> bool:
     return rule is not None and rule.cause == Cause.SCALING_MISSING
 
 
-def _width_causes(subject: Subject, reference: Reference) -> tuple[Explanation, ...]:
-    """A subject that turns more or fewer columns than the reference, or whose pairs come twice."""
-    (width,) = _width_cause(subject, reference)
-    if subject.as_pairs is None:
-        return (width,)
-    half_table = replace(
-        subject, own=subject.as_pairs, as_reference=subject.as_pairs, mismatch=None, as_pairs=None
-    )
-    first, *others = diagnose(examine(half_table, reference, "auto"))
-    if first.residual is None or not first.residual.whole or others:
-        return (width,)
-    if width.evidence.startswith(_CHECK_WIDTH):
-        return tuple(either([first], [width]))
-    return tuple(either([width], [first]))
-
-
-def _width_cause(subject: Subject, reference: Reference) -> tuple[Explanation, ...]:
+def _width_cause(subject: Subject, reference: Reference) -> Explanation:
     """A subject that turns more or fewer columns than the reference."""
     own = subject.own
     transposed = _transposed_cause(subject, reference)
     if transposed is not None:
-        return (transposed,)
+        return transposed
     base = base_of(reference) or 0.0
     evidence = ""
     given, right = subject.frequencies, reference.frequencies
@@ -544,7 +525,7 @@ def _width_cause(subject: Subject, reference: Reference) -> tuple[Explanation, .
     evidence = evidence or _CHECK_WIDTH
     if own.pairing is not None and own.pairing.first[0]:
         evidence += f"; columns are paired {own.pairing.text}"
-    return (Explanation(Cause.ROTARY_DIM, subject.mismatch or "", evidence),)
+    return Explanation(Cause.ROTARY_DIM, subject.mismatch or "", evidence)
 
 
 def _transposed_cause(subject: Subject, reference: Reference) -> Explanation | None:

@@ -7,42 +7,27 @@ by a temperature (``attn_temperature_tuning`` in transformers).
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.diagnosis.claims import Claim
 from posenc_cli.diagnosis.defects import Defect
-from posenc_cli.diagnosis.wording import with_residual
+from posenc_cli.diagnosis.known_bugs import KnownBug, named
 from posenc_cli.inference.causes import Cause
-from posenc_cli.records import Record, replace
+from posenc_cli.records import replace
 from posenc_cli.rotary.verdict import Explanation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from posenc_cli.diagnosis.wording import Suspect
     from posenc_cli.inference.sample import Sample
-    from posenc_cli.numerics.arrays import Integers, Reals
+    from posenc_cli.numerics.arrays import Reals
 
 _STEPS = tuple(2**power for power in range(10, 21))
 """Positions after which the temperature of Llama 4 changes: its config has 8192."""
-
-
-class LengthLaw(Record):
-    """By what rows are multiplied, a number for each position, and its formula."""
-
-    text: str
-    power: float
-    context: int
-    shift: int
-    steps: bool = False
-
-    def at(self, positions: Integers) -> Reals:
-        """By what the rows at some positions are multiplied. Shape: (n, 1)."""
-        places = positions[:, None] + self.shift
-        if self.steps:
-            return 1 + self.power * np.log1p(places // self.context)
-        return np.maximum(1.0, np.log(np.maximum(places, 1)) / math.log(self.context))
 
 
 def growth_cause(suspect: Suspect) -> Explanation | None:
@@ -50,51 +35,46 @@ def growth_cause(suspect: Suspect) -> Explanation | None:
     sample = suspect.sample
     known = sample.seen & np.isfinite(sample.factors)
     rows = known.any(axis=1)  # (n,)
-    lengths = np.abs(np.where(known, sample.factors, np.nan))[rows] / sample.reference.scale
     if not rows.any():
         return None
-    positions = sample.positions[rows]
+    lengths = np.abs(np.where(known, sample.factors, np.nan))[rows] / sample.reference.scale
     sizes = np.nanmedian(lengths, axis=1)  # (rows,)
-    if sizes.max() <= 1 + 4 * sample.tolerance.floor:
+    largest, last = float(sizes.max()), int(sample.positions[rows][np.argmax(sizes)])
+    if largest <= 1 + 4 * sample.tolerance.floor:
         return None
-    last = int(positions[np.argmax(sizes)])
-    for law in _laws(positions, sizes):
-        cause = _cause_of(suspect, law, f"at position {last} by {sizes.max():.6g}")
-        if cause is not None:
-            return cause
+    for text, law in _laws(last, largest):
+
+        def shrunk(piece: Sample, law: Callable[[Reals], Reals] = law) -> Sample:
+            with np.errstate(all="ignore"):
+                factors = piece.factors / law(piece.positions[:, None].astype(np.float64))
+            return replace(piece, factors=factors, amplitude=piece.reference.scale)
+
+        rest = replace(suspect, sample=shrunk(sample), whole=suspect.whole.changed(shrunk))
+        message = f"vectors are multiplied by {text}"
+        words = Explanation(Cause.ATTENTION_FACTOR, message, f"at position {last} by {largest:.6g}")
+        causes = named(rest, [KnownBug(Claim(Defect(), sample.reference.scale), words)])
+        if causes:
+            return causes[0]
     return None
 
 
-def _cause_of(suspect: Suspect, law: LengthLaw, evidence: str) -> Explanation | None:
-    """The cause if a law, and nothing else, explains every cell."""
-
-    def shrunk(piece: Sample) -> Sample:
-        with np.errstate(all="ignore"):
-            factors = piece.factors / law.at(piece.positions)
-        return replace(piece, factors=factors, amplitude=piece.reference.scale)
-
-    rest = replace(suspect, sample=shrunk(suspect.sample), whole=suspect.whole.changed(shrunk))
-    if not Defect().explained(rest.sample).all():
-        return None
-    residual = rest.residual(Defect())
-    if not residual.whole:
-        return None
-    message = f"vectors are multiplied by {law.text}"
-    return with_residual(Explanation(Cause.ATTENTION_FACTOR, message, evidence), residual)
-
-
-def _laws(positions: Integers, sizes: Reals) -> Iterator[LengthLaw]:
-    """Laws that give the largest factor that was measured. Shape of both: (n,)."""
-    row = int(np.argmax(sizes))
-    last, largest = int(positions[row]), float(sizes[row])
-    for shift in (1, 0):
-        place = "m + 1" if shift else "m"
+def _laws(last: int, largest: float) -> Iterator[tuple[str, Callable[[Reals], Reals]]]:
+    """Laws that give the largest factor, measured at position ``last``: of positions (n, 1)."""
+    for shift, place in ((1, "m + 1"), (0, "m")):
         context = round(math.exp(math.log(max(last + shift, 1)) / largest))
         if context > 1:
             text = f"max(1, ln({place}) / ln {context}), as of log-n scaling"
-            yield LengthLaw(text, 1.0, context, shift)
-        for step in _STEPS:
-            if last + shift >= step:
-                power = float(f"{(largest - 1) / math.log1p((last + shift) // step):.4g}")
-                text = f"1 + {power:g} · ln(1 + ⌊({place}) / {step}⌋), the temperature of Llama 4"
-                yield LengthLaw(text, power, step, shift, steps=True)
+            yield text, partial(_log_n, shift, context)
+        for step in (step for step in _STEPS if step <= last + shift):
+            power = float(f"{(largest - 1) / math.log1p((last + shift) // step):.4g}")
+            text = f"1 + {power:g} · ln(1 + ⌊({place}) / {step}⌋), the temperature of Llama 4"
+            yield text, partial(_temperature, shift, step, power)
+
+
+def _log_n(shift: int, context: int, positions: Reals) -> Reals:
+    logarithms = np.log(np.maximum(positions + shift, 1)) / math.log(context)
+    return np.asarray(np.maximum(1.0, logarithms), np.float64)
+
+
+def _temperature(shift: int, step: int, power: float, positions: Reals) -> Reals:
+    return np.asarray(1 + power * np.log1p((positions + shift) // step), np.float64)

@@ -1,4 +1,4 @@
-"""Mistakes that turn no pair as one: cosines and sines that stand at the wrong places.
+"""Mistakes that rotate no pair as one: cosines and sines that stand at the wrong places.
 
 Owns the hypotheses on the four entries of a pair's matrix ((c, −s), (s, c)): the wrong layout in
 one of the tables, a missing sign, a sine of another pair.
@@ -48,58 +48,6 @@ def mirror_cause(examination: Examination) -> Explanation | None:
     return None
 
 
-def mirrored_rows_cause(examination: Examination) -> Explanation | None:
-    """The cause where cosines and sines stand at wrong places in some rows, the others being right.
-
-    None where no one mistake explains all of them.
-    """
-    turning, survey = examination.subject.as_reference, examination.survey
-    if turning is None or survey is None or survey.reference.first_wrong is None:
-        return None
-    block = turning.read(
-        turning.places.sample_around(survey.reference.first_wrong, survey.reference.row)
-    )
-    if block.rest is not None and block.rest.max() > examination.tolerance.floor:
-        return None
-    (_, _, explained), *mistakes = _explained_cells(block, examination)
-    wrong: Flags = np.asarray(~explained.all(axis=1))  # (n,)
-    every = np.ones(explained.shape[1], bool)
-    for place, (message, _, explained) in enumerate(mistakes, 1):
-        if wrong.any() and not wrong.all() and explained[wrong].all():
-            residual = _residual(examination, place, every, of_rows=True)
-            if residual.whole:
-                return _cause_of_rows(examination, message, residual)
-    return None
-
-
-def _cause_of_rows(examination: Examination, message: str, residual: Residual) -> Explanation:
-    """The mistake in the rows that are not right."""
-    turning = examination.subject.as_reference
-    assert turning is not None
-    right = [
-        next(iter(_explained_cells(block, examination)))[2].all(axis=1)
-        for block in turning.blocks()
-    ]
-    rows = np.flatnonzero(~np.concatenate(right))
-    positions = turning.places.at(rows)
-    runs = np.split(positions, np.flatnonzero(np.diff(rows) != 1) + 1)
-    texts = [f"{run[0]}–{run[-1]}" if run.size > 1 else f"{run[0]}" for run in runs]
-    if len(texts) <= _LISTED:
-        which = f"position{'s' * (rows.size > 1)} {', '.join(texts)}"
-        sparse = any(run[-1] - run[0] >= run.size for run in runs)
-        which += " of those tried" if sparse else ""
-    else:
-        which = f"{rows.size} of {turning.places.count} positions, the first of them {texts[0]}"
-    evidence = f"these mended, matches in every pair; all other rows are right; {residual.text}"
-    where = Where(spec(positions), None)
-    text = f"in {which}, {message}"
-    return Explanation(Cause.COS_SIN_MISPAIRED, text, evidence, where=where, residual=residual)
-
-
-_LISTED = 6
-"""Runs of rows that are listed one by one."""
-
-
 def _cause(examination: Examination, place: int, message: str, pairs: Flags) -> Explanation:
     """The mistake at this place of the list, in some of the pairs."""
     residual = _residual(examination, place, pairs)
@@ -140,22 +88,16 @@ def _explained_cells(
         yield message, np.where(seen, missed, 0.0), (missed <= allowed) | ~seen
 
 
-def _residual(
-    examination: Examination, place: int, pairs: Flags, *, of_rows: bool = False
-) -> Residual:
-    """What the mistake at this place of the list, in some pairs, leaves over at all positions.
-
-    With ``of_rows`` it is made in the rows alone that are not right.
-    """
+def _residual(examination: Examination, place: int, pairs: Flags) -> Residual:
+    """What the mistake at this place of the list, in some pairs, leaves over at all positions."""
     turning = examination.subject.as_reference
     assert turning is not None
 
     def held() -> Iterator[tuple[Integers, RealRows, Flags]]:
         for block in turning.blocks():
             right, *_, wrong = islice(_explained_cells(block, examination), place + 1)
-            cells = pairs & ~right[2].all(axis=1, keepdims=True) if of_rows else pairs
             missed, explained = (
-                np.where(cells, of_wrong, of_right)
+                np.where(pairs, of_wrong, of_right)
                 for of_right, of_wrong in zip(right[1:], wrong[1:], strict=True)
             )
             yield block.positions, missed, explained
@@ -196,13 +138,13 @@ def wrong_places(
         ),
         ("the two columns come out exchanged", (sin, cos, cos, -sin)),
         (
-            "the vectors are added to what they are turned to, as to a residual",
+            "the vectors are added to what they are rotated to, as to a residual",
             (same + cos, -sin, sin, same + cos),
         ),
         ("there are cosines only", (cos, none, none, cos)),
         ("there are sines only", (none, -sin, sin, none)),
-        ("only the first column is turned: the second stays as it is", (cos, -sin, none, same)),
-        ("only the second column is turned: the first stays as it is", (same, none, sin, cos)),
+        ("only the first column is rotated: the second stays as it is", (cos, -sin, none, same)),
+        ("only the second column is rotated: the first stays as it is", (same, none, sin, cos)),
         ("the first column becomes 0", (none, none, sin, cos)),
         ("the second column becomes 0", (cos, -sin, none, none)),
         ("the first column is put into both", (cos, -sin, cos, -sin)),
@@ -211,56 +153,11 @@ def wrong_places(
         ("the table of cosines stands for both", (cos, -cos, cos, cos)),
         ("the table of sines stands for both", (sin, -sin, sin, sin)),
         (
-            "the second columns are turned by the already turned first",
+            "the second columns are rotated by the already rotated first",
             (cos, -sin, sin * cos, cos - sin * sin),
         ),
     ):
         yield message, entries, own
-    for message, order in (
-        ("the sines are in reverse order of pairs", np.arange(own.size)[::-1]),
-        ("the sines are those of the pair before", np.roll(np.arange(own.size), 1)),
-        ("the sines are those of the pair after", np.roll(np.arange(own.size), -1)),
-    ):
-        other, fastest = sin[:, order], np.maximum(own, own[order])
-        yield message, (cos, -other, other, cos), fastest
-        other = cos[:, order]
-        yield message.replace("sines", "cosines"), (other, -sin, sin, other), fastest
-    yield from _wrong_halves(own, cos, sin)
-    if reference.scale != 1:
-        size = reference.scale
-        cosines, sines = "only the cosines carry", "only the sines carry"
-        yield f"{cosines} the attention factor", (cos, -sin / size, sin / size, cos), own
-        yield f"{sines} the attention factor", (cos / size, -sin, sin, cos / size), own
-        twice = "the attention factor is applied twice to the {}, and once to the {}"
-        yield twice.format("cosines", "sines"), (cos * size, -sin, sin, cos * size), own
-        yield twice.format("sines", "cosines"), (cos, -sin * size, sin * size, cos), own
-
-
-def _wrong_halves(
-    own: Reals, cos: RealRows, sin: RealRows
-) -> Iterator[tuple[str, _Entries, Reals]]:
-    """Cosines and sines in one table, which is cut into the two otherwise than it was put together.
-
-    Shape: (n, pairs) each, of a table (n, 2 pairs).
-    """
-    pairs = own.size
-    if pairs < 2:
-        return
-    beside, in_turn = np.concatenate([cos, sin], axis=1), np.stack([cos, sin], 2)
-    rates = np.concatenate([own, own])
-    for message, (c, s), fastest in (
-        (
-            "cosines stand before sines in one table, whose columns are taken in turn",
-            (beside[:, 0::2], beside[:, 1::2]),
-            np.maximum(rates[0::2], rates[1::2]),
-        ),
-        (
-            "cosines and sines stand in turn in one table, which is cut into halves",
-            np.split(in_turn.reshape(len(cos), 2 * pairs), 2, axis=1),
-            np.maximum(*np.split(np.repeat(own, 2), 2)),
-        ),
-    ):
-        yield message, (c, -s, s, c), fastest
 
 
 def _wrong_layouts(

@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.uninitialised_rows import missing_pairs_cause, unwritten_cause
-from posenc_cli.diagnosis.uninitialised_values import outrageous_of
+from posenc_cli.diagnosis.uninitialised_rows import unwritten_cause
+from posenc_cli.diagnosis.uninitialised_values import MEANING, outrageous_of
 from posenc_cli.diagnosis.wording import pairs_text, spec
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.tolerance import PER_ANGLE
 from posenc_cli.positions import ordinal, range_texts
 from posenc_cli.records import Record
 from posenc_cli.rotary.verdict import Explanation, Where
 
 if TYPE_CHECKING:
-    from posenc_cli.diagnosis.localise import Whole
+    from posenc_cli.diagnosis.claims import Whole
     from posenc_cli.diagnosis.wording import Suspect
     from posenc_cli.numerics.arrays import Flags, Integers
     from posenc_cli.rotary.findings import Survey
@@ -37,8 +36,7 @@ def missing_cause(suspect: Suspect) -> Explanation | None:
     return (
         _float16_cause(suspect.whole)
         or unwritten_cause(suspect.examination, outrageous_of)
-        or _overflow_cause(suspect.whole)
-        or (None if _infinite_text(suspect) else missing_pairs_cause(suspect.whole))
+        or (None if _infinite_text(suspect) else _missing_pairs_cause(suspect.whole))
     )
 
 
@@ -46,7 +44,7 @@ class _MissingCells(Record):
     """Which factors are no numbers: how many, at which positions (n,), and in which pairs.
 
     ``first`` is the position and the pair of the first. ``cosines`` and ``sines`` count those that
-    have no cosine, or no sine. Of how many ``positions`` none is a number in any pair.
+    have no cosine, or no sine; ``near`` counts the rows that are left at positions −1, 0 and 1.
     """
 
     count: int
@@ -57,11 +55,12 @@ class _MissingCells(Record):
     pairs: Flags
     cosines: int
     sines: int
+    near: int
 
     @classmethod
     def of(cls, whole: Whole) -> _MissingCells:
         """What one pass over all rows shows."""
-        count = cosines = sines = 0
+        count = cosines = sines = near = 0
         first: tuple[int, int] | None = None
         positions: list[Integers] = []
         pairs: Flags = np.zeros(1, bool)
@@ -76,10 +75,11 @@ class _MissingCells(Record):
             cosines += int(np.count_nonzero(~np.isfinite(piece.factors.real)))
             sines += int(np.count_nonzero(~np.isfinite(piece.factors.imag)))
             positions.append(piece.positions[rows])
+            near += int(np.count_nonzero(~rows & (np.abs(piece.positions) <= 1)))
             pairs = np.logical_or(missing.any(axis=0), pairs)
             last = int(piece.positions[-1])
         held = np.concatenate(positions)
-        return cls(count, first, held, whole.count, last, pairs, cosines, sines)
+        return cls(count, first, held, whole.count, last, pairs, cosines, sines, near)
 
     @property
     def table(self) -> str:
@@ -184,6 +184,25 @@ def _returned_infinite(subject: Subject) -> bool:
     return any(bool(np.isinf(part).any()) for part in after)
 
 
+def _missing_pairs_cause(whole: Whole) -> Explanation | None:
+    """The cause where some pairs are no numbers from position 2 on, and all others are."""
+    cells = _MissingCells.of(whole)
+    rows = cells.positions.size + cells.near
+    # Of a frequency that is no number neither the cosine nor the sine is one.
+    if not (cells.fills and rows == whole.count and cells.cosines == cells.sines == cells.count):
+        return None
+    if cells.pairs.all() or (np.abs(cells.positions) <= 1).all():
+        return None
+    of_pairs = pairs_text(np.flatnonzero(cells.pairs).tolist(), cells.pairs.size)
+    return Explanation(
+        Cause.UNINITIALISED,
+        f"{of_pairs} {'has' if cells.pairs.sum() == 1 else 'have'} no number at any position from "
+        f"2 on, so no finite frequency: {MEANING}",
+        "all other pairs have numbers at every position",
+        where=Where(None, spec(np.flatnonzero(cells.pairs))),
+    )
+
+
 def _float16_cause(whole: Whole) -> Explanation | None:
     """Values that are missing just where a float16 overflows."""
     for what in ("positions", "angles"):
@@ -205,28 +224,3 @@ def _float16_cause(whole: Whole) -> Explanation | None:
                     f"values are missing where {what} reach 65520, as at position {first}",
                 )
     return None
-
-
-def _overflow_cause(whole: Whole) -> Explanation | None:
-    """Values that are missing just where the angle is above some number."""
-    least, most, count = np.inf, 0.0, 0
-    pairs: Flags = np.zeros(1, bool)
-    for _, piece in whole.pieces():
-        missing = ~np.isfinite(piece.factors)  # (n, pairs)
-        angles = np.abs(piece.positions)[:, None] * piece.reference.frequencies
-        least = min(least, float(angles[missing].min(initial=np.inf)))
-        most = max(most, float(angles[~missing].max(initial=0.0)))
-        count += int(np.count_nonzero(missing))
-        pairs = np.logical_or(missing.any(axis=0), pairs)
-    if (
-        not most * (1 - PER_ANGLE) < least < np.inf
-        or np.count_nonzero(pairs) < _FEWEST
-        or pairs.all()
-    ):
-        return None
-    return Explanation(
-        Cause.POSITION_PRECISION,
-        f"angles overflow: there is no value where position × frequency is {least:.5g} or more",
-        f"all {count} values that are missing lie there, and none that is a number does, but for "
-        "float32 products",
-    )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.diagnosis.claims import ALIKE, Claim
 from posenc_cli.diagnosis.defects import Defect
-from posenc_cli.diagnosis.reproduced import reproduced, turned_by
+from posenc_cli.diagnosis.known_bugs import KnownBug, named
 from posenc_cli.diagnosis.wording import (
     either,
     pairs_text,
@@ -20,7 +21,7 @@ from posenc_cli.diagnosis.wording import (
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.inference.rules import Alternative
-from posenc_cli.inference.tolerance import Tolerance, unit
+from posenc_cli.inference.tolerance import SINGLE_FUNCTIONS, Tolerance, unit
 from posenc_cli.records import replace
 from posenc_cli.rotary.drift import (
     SCATTER,
@@ -29,31 +30,33 @@ from posenc_cli.rotary.drift import (
     position_offset,
     relative_errors,
 )
-from posenc_cli.rotary.residual import Residual
 from posenc_cli.rotary.verdict import Explanation, Where
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from posenc_cli.diagnosis.wording import Suspect
-    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, Reals
+    from posenc_cli.inference.sample import Sample
+    from posenc_cli.numerics.arrays import Reals
     from posenc_cli.rotary.drift import Fault
+    from posenc_cli.rotary.residual import Residual
     from posenc_cli.rotary.subject import Subject
+    from posenc_cli.rotary.verdict import Examination
 
 _NEARLY = 0.01
 """Of a frequency: powers computed in a half precision are right to this."""
 
+_FEW = 0.5
+"""Of the pairs: where as many are right, no rounding of all frequencies is the reason."""
+
 _ONE_RATIO = 0.02
 """Of what frequencies are off by: where pairs differ by less, all are off by one number."""
 
-_FARTHER = 0.02
-"""Of the values: where so many are not the nearest number, no tie and no angle is the reason."""
+_UNITS = 8
+"""In the last place: powers computed in float32 were measured to be right to this."""
 
-_LEAST = 2.0**-14
-"""Smaller values may err as much as this one: float16 has no finer steps."""
-
-_POWERS = 8 * unit("float32")
-"""Of a frequency: powers computed in float32 were measured to be right to this."""
+_POWERS = _UNITS * unit("float32")
+"""The same, of a frequency."""
 
 _FEWEST_POSITIONS = 3
 """At fewer a frequency of each pair's own fits whatever stands there."""
@@ -70,29 +73,109 @@ def held_to_roundings(suspect: Suspect) -> Suspect:
     return with_tolerance(suspect, tolerance)
 
 
+def with_tolerance(suspect: Suspect, tolerance: Tolerance) -> Suspect:
+    """The suspect, held to another tolerance."""
+    return replace(
+        suspect,
+        sample=replace(suspect.sample, tolerance=tolerance),
+        whole=suspect.whole.changed(lambda piece: replace(piece, tolerance=tolerance)),
+    )
+
+
+def lack_of_precision(suspect: Suspect) -> list[Explanation]:
+    """What was computed less precisely than asked for; empty where that is not all that is wrong.
+
+    What float32 code rounds is tried with cosines and sines that are correctly rounded, and with
+    those that float32 libraries give.
+    """
+    examination, residual = suspect.examination, suspect.residual(Defect())
+    if not examination.tolerance.finer or not residual.whole:
+        return []
+    subject, scale = examination.subject, examination.reference.scale
+    roundings, amplitude = subject.own.roundings, suspect.sample.amplitude
+    finest = Tolerance.of("float64", dtype=subject.dtype, roundings=roundings, amplitude=scale)
+    functions = (SINGLE_FUNCTIONS + roundings * unit("float32")) * scale
+    bugs = [
+        KnownBug(Claim(Defect(rates=rates, angles=angles), amplitude))
+        for rates, angles in (("float32", None), (None, "float32"), ("float32", "float32"))
+    ]
+    for tolerance in (finest, replace(finest, floor=finest.floor + functions)):
+        held = with_tolerance(suspect, tolerance)
+        tried = itertools.chain(bugs, _float32_powers(held.sample))
+        causes = [] if held.residual(Defect()).whole else named(held, tried)
+        if causes:
+            return causes
+    asked_for = with_tolerance(suspect, examination.tolerance)
+    cause = rounded_powers_cause(asked_for) or _unexplained_lack(examination, residual)
+    return common_error_causes(asked_for)[:1] or [cause]
+
+
+def _float32_powers(sample: Sample) -> Iterator[KnownBug]:
+    """Frequencies that are numbers of float32, not all of them the nearest to the right ones.
+
+    A power that is computed in float32 errs by a few units in the last place, by which of them
+    depends on the library and the processor. So they are read from the subject: the nearest number
+    that reproduces a pair, else what comes nearest.
+    """
+    right, floor = sample.reference.frequencies, sample.tolerance.floor
+    nearest = right.astype(np.float32).view(np.int32)
+    for angles in (None, "float32"):
+        least, units = np.full(right.shape, np.inf), np.zeros(right.shape, np.int32)
+        for unit_off in sorted(range(-_UNITS, _UNITS + 1), key=abs):
+            rates = (nearest + np.int32(unit_off)).view(np.float32).astype(np.float64)
+            rule = Alternative(Cause.INV_FREQ_PRECISION, "", np.where(right == 0, 0.0, rates))
+            missed = Defect(frequencies=rule, angles=angles).missed(sample)[0].max(axis=0)
+            better = (least > floor) & (missed < least)
+            least, units = np.where(better, missed, least), np.where(better, unit_off, units)
+        pairs, most = np.flatnonzero(units).tolist(), int(np.abs(units).max())
+        if not most or 2 * abs(np.sign(units).sum()) > units.size:
+            continue  # what most pairs are off by in one direction has a cause in common
+        rates = (nearest + units.astype(np.int32)).view(np.float32).astype(np.float64)
+        by = f"by {'up to ' * (len(pairs) > 1)}{most} unit{'s' * (most > 1)} in the last place"
+        message = (
+            "the frequencies are numbers of float32, as powers computed in float32 are: "
+            f"{pairs_text(pairs, right.size)} {'is' if len(pairs) == 1 else 'are'} off {by}"
+        )
+        if angles:
+            message += " and the angles, position times frequency, were rounded to float32"
+        rule = Alternative(Cause.INV_FREQ_PRECISION, "", np.where(right == 0, 0.0, rates))
+        where, evidence = Where(None, spec(np.array(pairs))), ratio_text(rule.frequencies, sample)
+        words = Explanation(Cause.INV_FREQ_PRECISION, message, evidence, where=where)
+        claim = Claim(Defect(frequencies=rule, angles=angles), sample.amplitude)
+        yield KnownBug(claim, words)
+
+
+def _unexplained_lack(examination: Examination, residual: Residual) -> Explanation:
+    """What is said of cells that are right to what float32 code can show, and not why."""
+    cells = None if examination.survey is None else examination.survey.cells
+    if cells is None:
+        asked = f"asked for is {examination.tolerance.reason}"
+        message = "computed less precisely than asked for, but right to what float32 code can show"
+        return Explanation(Cause.TABLE_PRECISION, message, asked, residual=residual)
+    units = f"{cells.units:.3g}"
+    return Explanation(
+        Cause.TABLE_PRECISION,
+        f"cells are not correctly rounded to {cells.dtype.name}",
+        f"{cells.wrong} of {cells.total} cells, by up to {units} unit{'s' * (units != '1')} in the "
+        "last place, but all are right to what float32 code can show",
+        residual=residual,
+    )
+
+
 def common_error_causes(strict: Suspect) -> list[Explanation]:
     """The causes of errors that the tolerance of each cell grants, and roundings do not make.
 
     An offset of the positions is the same at all of them, a ratio of frequencies adds up. Where
     positions lie so close together that both fit alike, both are named.
     """
-    fault = strict.examination.fault
-    if fault is None or fault.offset is None:
-        return []
-    return those_that_hold(common_errors(strict), strict)
-
-
-def those_that_hold(defects: Iterable[Defect], suspect: Suspect) -> list[Explanation]:
-    """The causes of the defects that explain every cell, those that fit alike as one."""
-    held = [
-        (defect, residual) for defect in defects if (residual := suspect.residual(defect)).whole
-    ]
+    residuals = [(defect, strict.residual(defect)) for defect in common_errors(strict)]
+    held = [(defect, residual) for defect, residual in residuals if residual.whole]
     least = min((residual.largest for _, residual in held), default=0.0)
     alike = [
         explanation
         for defect, residual in held
         if residual.largest <= ALIKE * least
-        for explanation in words_of(Claim(defect, suspect.sample.amplitude), suspect, residual)
+        for explanation in words_of(Claim(defect, strict.sample.amplitude), strict, residual)
     ]
     return either(alike[:1], alike[1:]) if alike else []
 
@@ -129,7 +212,7 @@ def times(ratio: float, right: Reals) -> Alternative:
 
 
 def rounded_vectors_cause(suspect: Suspect) -> Explanation | None:
-    """Turned vectors that are right but for a half precision, which all their values have."""
+    """Rotated vectors that are right but for a half precision, which all their values have."""
     subject = suspect.examination.subject
     half = next((half for half in HALVES if _has_digits_of(half, subject)), None)
     if half is None or unit(half) <= unit(subject.dtype):
@@ -141,14 +224,12 @@ def rounded_vectors_cause(suspect: Suspect) -> Explanation | None:
         amplitude=suspect.examination.reference.scale,
     )
     residual = with_tolerance(suspect, tolerance).residual(Defect())
-    if not residual.whole:
-        return None
     cause = Explanation(
         Cause.TABLE_PRECISION,
-        f"the turned vectors were rounded to {half}, and stored wider",
+        f"the rotated vectors were rounded to {half}, and stored wider",
         f"every value is a number of {half}, and right within its roundings",
     )
-    return with_residual(cause, residual)
+    return with_residual(cause, residual) if residual.whole else None
 
 
 def _has_digits_of(half: str, subject: Subject) -> bool:
@@ -157,15 +238,6 @@ def _has_digits_of(half: str, subject: Subject) -> bool:
         return False
     after = (subject.vectors(rows)[1] for rows in subject.own.places.row_blocks())
     return all(np.array_equal(round_to_half(part, half), part) for part in after)
-
-
-def with_tolerance(suspect: Suspect, tolerance: Tolerance) -> Suspect:
-    """The suspect, held to another tolerance."""
-    return replace(
-        suspect,
-        sample=replace(suspect.sample, tolerance=tolerance),
-        whole=suspect.whole.changed(lambda piece: replace(piece, tolerance=tolerance)),
-    )
 
 
 def rounded_powers_cause(suspect: Suspect) -> Explanation | None:
@@ -184,8 +256,8 @@ def rounded_powers_cause(suspect: Suspect) -> Explanation | None:
     most = 2 * off.size > np.count_nonzero(right)
     if off.max() > _POWERS or (most and np.ptp(errors[wrong]) < _SHARED * off.max()):
         return None
-    rates = right * (1 + errors)
-    residual = reproduced(suspect.whole, lambda piece: turned_by(rates, piece), rates)
+    rule = Alternative(Cause.INV_FREQ_PRECISION, "", right * (1 + errors))
+    residual = suspect.residual(Defect(frequencies=rule))
     if not residual.whole:
         return None
     few = "one rounding to" if off.max() <= unit("float32") else "powers computed in"
@@ -196,78 +268,44 @@ def rounded_powers_cause(suspect: Suspect) -> Explanation | None:
         Cause.INV_FREQ_PRECISION,
         f"{pairs_text(np.flatnonzero(wrong).tolist(), right.size)}: {whose} {off.max():.1g} of "
         f"{itself}, no more than {few} float32 may be",
-        ratio_text(rates, sample),
+        ratio_text(rule.frequencies, sample),
         where=Where(None, spec(np.flatnonzero(wrong))),
     )
     return with_residual(cause, residual)
 
 
-def neighbour_cause(suspect: Suspect) -> Explanation | None:
-    """Values that are numbers of a half precision next to the right ones, but not the nearest."""
-    sample, rates = suspect.sample, suspect.sample.reference.frequencies
-    half = next((h for h in HALVES if _are_numbers_of(h, sample.factors[sample.seen])), None)
-    if half is None:
-        return None
-    farther = values = 0
-
-    def held() -> Iterator[tuple[Integers, Reals, Flags]]:
-        nonlocal farther, values
-        for _, piece in suspect.whole.pieces():
-            right, _ = Defect().prediction(piece)
-            angles = piece.reference.angle_positions(piece.positions)
-            allowed = piece.tolerance.cells(angles, rates)  # (n, pairs)
-            near = ~piece.seen | (piece.stray <= piece.tolerance.floor)
-            for part, exact in ((piece.factors.real, right.real), (piece.factors.imag, right.imag)):
-                step = 2 * unit(half) * 2.0 ** np.floor(np.log2(np.maximum(abs(exact), _LEAST)))
-                missed = abs(part - exact)
-                near &= ~piece.seen | (missed <= step + allowed)
-                farther += int(np.count_nonzero(missed > step / 2 + allowed))
-                values += part.size
-            yield piece.positions, np.abs(piece.factors - right) + piece.stray, near
-
-    residual = Residual.measure(held())
-    if not residual.whole or farther < _FARTHER * values:
-        return None
-    message = (
-        f"each value is one of the two numbers of {half} next to the right one, but not always the "
-        "nearer: rounded at random, or more than once"
-    )
-    evidence = f"{farther} of {values} values are not the nearer one"
-    return with_residual(Explanation(Cause.TABLE_PRECISION, message, evidence), residual)
-
-
-def _are_numbers_of(half: str, factors: ComplexRows) -> bool:
-    return all(
-        np.array_equal(round_to_half(part, half), part) for part in (factors.real, factors.imag)
-    )
-
-
-def precision_cause(suspect: Suspect) -> Explanation | None:
+def nearly_right_bugs(suspect: Suspect) -> Iterator[KnownBug]:
     """Frequencies that are nearly right in every pair."""
     nearest, right = suspect.examination.consistency, suspect.sample.reference.frequencies
     if nearest is None or nearest.worst.ratio > 1:
-        return None
-    frequencies = nearest.rotations.frequencies
-    off = np.abs(frequencies - right) / np.where(right > 0, right, 1)
+        return
+    frequencies, turning = nearest.rotations.frequencies, right > 0
+    off = np.abs(frequencies - right) / np.where(turning, right, 1)
+    if Defect().explained(suspect.sample).all(axis=0).mean() >= _FEW:
+        return  # a few pairs that are wrong were rounded by nothing
     if off.max() > _NEARLY or np.abs(np.angle(nearest.rotations.amplitudes)).max() > _NEARLY:
-        return None
-    turning = right > 0
+        return
     ratios = frequencies[turning] / right[turning]
     ratio = float(np.median(ratios))
-    shared = np.abs(ratios - ratio).max() <= _ONE_RATIO * abs(ratio - 1)
-    if turning.sum() > 1 and ratio != 1 and shared:
-        defect = Defect(frequencies=times(ratio, right))
-        residual = suspect.residual(defect)
-        if residual.whole:
-            return next(words_of(Claim(defect, suspect.sample.amplitude), suspect, residual))
-    residual = reproduced(
-        suspect.whole, lambda piece: turned_by(frequencies, piece), np.abs(frequencies)
-    )
-    if not residual.whole:
-        return None
-    cause = Explanation(
-        Cause.INV_FREQ_PRECISION,
-        f"frequencies are off by up to about {off.max():.1g} of themselves",
-        ratio_text(frequencies, suspect.sample),
-    )
-    return with_residual(cause, residual)
+    if turning.sum() > 1 and np.abs(ratios - ratio).max() <= _ONE_RATIO * abs(ratio - 1) > 0:
+        shared = Defect(frequencies=times(ratio, right))
+        yield KnownBug(Claim(shared, suspect.sample.amplitude))
+    message = f"frequencies are off by up to about {off.max():.1g} of themselves"
+    rule = Alternative(Cause.INV_FREQ_PRECISION, message, frequencies)
+    yield KnownBug(Claim(Defect(frequencies=rule), suspect.sample.amplitude))
+
+
+def other_frequencies_bugs(suspect: Suspect) -> Iterator[KnownBug]:
+    """Frequencies by no known rule: those that the wrong pairs have at every position."""
+    rotations, right = suspect.rotations, suspect.sample.reference.frequencies
+    if (
+        rotations is None
+        or rotations.axes is not None
+        or rotations.frequencies.shape != right.shape
+    ):
+        return
+    sound = Defect().explained(suspect.sample).all(axis=0)  # (pairs,)
+    rates = np.where(sound, right, rotations.frequencies)
+    if np.isfinite(rates).all() and (rates >= 0).all():
+        rule = Alternative(Cause.UNKNOWN, "", rates)
+        yield KnownBug(Claim(Defect(frequencies=rule), suspect.sample.amplitude))

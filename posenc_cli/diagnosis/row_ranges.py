@@ -1,113 +1,140 @@
-"""The causes of parts of a subject: rows from some position on, some of the pairs, in words."""
+"""Rows that are wrong in a way of their own: from some position on, every so many, or a few.
+
+A regime is a run of rows that one claim explains. Regimes are found one after another: a claim is
+found on a few rows from the first wrong one on, and held against all rows until one that it does
+not explain. So each boundary is the first row at which a claim fails of all rows, and it is one
+only where the claim fails there at once: a number that is nearly right fails by and by.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.claims import Claim
-from posenc_cli.diagnosis.defects import Defect, holds
-from posenc_cli.diagnosis.localise import Rightness, localise
+from posenc_cli.diagnosis.claims import (
+    ALIKE,
+    Claim,
+    Whole,
+    amplitude_of,
+    claims_that_hold,
+    nearest_rotations,
+    same_defect,
+    suspected_defects,
+)
+from posenc_cli.diagnosis.defects import Defect
 from posenc_cli.diagnosis.uninitialised_rows import unwritten_rows_cause
-from posenc_cli.diagnosis.wording import either, pairs_text, spec, together, words_of
+from posenc_cli.diagnosis.wording import either, together, words_of
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.position_maps import position_maps
 from posenc_cli.positions import ordinal
-from posenc_cli.records import replace
-from posenc_cli.rotary.residual import Residual
+from posenc_cli.records import Record, replace
+from posenc_cli.rotary.residual import Residual, RunningResidual
 from posenc_cli.rotary.verdict import MOST, Explanation, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.diagnosis.localise import Localisation, Regime
     from posenc_cli.diagnosis.wording import Suspect
+    from posenc_cli.inference.sample import Sample
+    from posenc_cli.numerics.arrays import Flags, Integers, Reals
+
+_MOST_REGIMES = 6
+"""Runs of rows that are looked for: a subject of more is in no regime that a reader could use."""
 
 _MOST_LEFT = 0.5
 """Of the wrong rows: parts that leave more of them unknown do not tell what is wrong, as where the
 rows of one block happen to be right but for a sign."""
 
+_WINDOWS = (48, 8, 768)
+"""Rows on which a claim is looked for: enough to know it, then few for a short run, then many for
+numbers that are read off."""
+
+_FEWEST_PAIRS = 3
+"""Wrong pairs that numbers are read off: of two alone any could be."""
+
 _ONE_PAIR = 1e-3
-"""What may be left over of one pair that is said to stand at other positions: of a turn, less than
-one of thousands of positions gives by chance."""
+"""What may be left over of the only pair that is wrong: of a turn, less than one of thousands of
+positions gives by chance."""
+
+_ROUNDED_ROW = 0.8
+"""Of the cells of a row: what a rounding that is emulated explains where it is what was done."""
+
+_JUMP = 1.5
+"""Times the largest share of the tolerance in the rows before: what fails by and by stays below."""
+
+_NEAR = 16
+"""Rows before a boundary that are looked at."""
+
+
+class RowRun(Record):
+    """Every ``step``-th row from ``start`` to before ``stop``."""
+
+    start: int
+    stop: int
+    step: int = 1
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(range(self.start, self.stop, self.step))
+
+    def sample(self, most: int) -> Integers:
+        """Some of the first so many rows: the first ones, some farther off, and the last."""
+        count = min(self.count, most)
+        chosen = np.arange(count)
+        if count > 96:
+            far = np.geomspace(40, count - 1, 56).astype(int)
+            chosen = np.unique(np.concatenate([np.arange(40), far]))
+        return np.asarray(self.start + self.step * chosen, np.int64)
+
+    def of(self, whole: Whole) -> Whole:
+        """These rows, as all there are."""
+
+        def read(chosen: slice | Integers) -> Sample:
+            if isinstance(chosen, slice):
+                chosen = np.arange(*chosen.indices(self.count))
+            return whole.read(self.start + self.step * chosen)
+
+        return replace(whole, count=self.count, read=read)
+
+
+class Regime(Record):
+    """Rows that a claim explains, with its residual; ``alike`` are claims that would do as well.
+
+    ``first`` and ``last`` are the positions of the first and the last row; ``begins`` and ``ends``
+    say whether there are rows before and after that are otherwise.
+    """
+
+    rows: RowRun
+    claim: Claim
+    residual: Residual
+    alike: tuple[Claim, ...]
+    first: int
+    last: int
+    begins: bool
+    ends: bool
 
 
 def regime_causes(suspect: Suspect) -> list[Explanation]:
-    """The causes of rows, or pairs, that are wrong in ways of their own."""
-    whole, sample = suspect.whole, suspect.sample
-    right = Claim(Defect(), sample.reference.scale)
-    rightness = Rightness.of(whole, right)
+    """The causes of rows that are wrong in ways of their own."""
+    whole = suspect.whole
     if not _ascend(suspect):
         return []
-    moved = _moved_pairs(suspect, rightness)
-    if moved:
-        return moved
-    first_wrong = int(np.argmin(rightness.rows))
-    unwritten = unwritten_rows_cause(suspect, first_wrong) if first_wrong else None
+    right, pairs = _right_rows(whole)
+    first = int(np.argmin(right))
+    unwritten = unwritten_rows_cause(suspect, first) if first else None
     if unwritten is not None:
         return [unwritten]
-    found = localise(whole, rightness)
-    if not found.regimes or _is_chance(found, rightness):
+    regimes, complete = _regimes(whole, right)
+    left = max((regime.residual.largest for regime in regimes), default=0.0)
+    if not regimes or (np.count_nonzero(~pairs) == 1 and left > _ONE_PAIR):
         return []
-    causes: list[Explanation] = []
-    for regimes in _alike_regimes(found):
-        causes += _regime_words(regimes, suspect, found)
-    return causes if found.complete else _with_the_rest(causes, found, suspect, rightness)
-
-
-def _with_the_rest(
-    causes: list[Explanation], found: Localisation, suspect: Suspect, rightness: Rightness
-) -> list[Explanation]:
-    """The causes of parts and that of the rows after them; none where most wrong rows are left."""
-    unwritten = unwritten_rows_cause(suspect, found.regimes[-1].rows.stop)
-    if unwritten is not None:
-        return [*causes[: MOST - 1], unwritten]
-    wrong = int(np.count_nonzero(~rightness.rows))
-    rest = wrong - sum(regime.rows.count for regime in found.regimes)
-    if rest > _MOST_LEFT * wrong:
-        return []
-    if rest <= 0:
-        return causes
-    unknown = Explanation(
-        Cause.UNKNOWN,
-        f"after position {found.regimes[-1].last} no known mistake gives what is wrong",
-        f"{rest} of {suspect.whole.count} positions are left",
-    )
-    return [*causes[: MOST - 1], unknown]
-
-
-def _is_chance(found: Localisation, rightness: Rightness) -> bool:
-    """Whether one pair alone is explained, and not closely, as some number of positions may."""
-    left = max(max(each.largest for each in regime.residuals) for regime in found.regimes)
-    return np.count_nonzero(~rightness.pairs) == 1 and left > _ONE_PAIR
-
-
-def _moved_pairs(suspect: Suspect, rightness: Rightness) -> list[Explanation]:
-    """The causes of some pairs that are all turned as other positions are, by one rule."""
-    pairs = ~rightness.pairs
-    sample = replace(suspect.sample, seen=suspect.sample.seen & pairs)
-    if pairs.all():
-        return []
-    for moved in position_maps(sample):
-        claim = Claim(Defect(moved=moved), sample.amplitude, pairs)
-        if not holds(sample, claim.defect):
-            continue
-        residual = suspect.whole.residual(claim)
-        if residual.whole:
-            place = pairs_text(np.flatnonzero(pairs).tolist(), pairs.size)
-            return [
-                replace(
-                    word,
-                    message=f"{place}: {word.message}",
-                    evidence=f"{word.evidence}; the other pairs are right",
-                    where=replace(
-                        word.where or Where(None, None), pairs=spec(np.flatnonzero(pairs))
-                    ),
-                )
-                for word in words_of(claim, suspect, residual, in_part=True)
-            ]
-    return []
+    groups: dict[int, list[Regime]] = {}
+    for regime in regimes:
+        groups.setdefault(id(regime.claim), []).append(regime)
+    causes = [cause for group in groups.values() for cause in _words(group, suspect, right)]
+    return causes if complete else _with_the_rest(causes, regimes, suspect, right)
 
 
 def _ascend(suspect: Suspect) -> bool:
@@ -117,82 +144,64 @@ def _ascend(suspect: Suspect) -> bool:
     return bool((places.steps > 0).all() and (places.starts[1:] > ends[:-1]).all())
 
 
-def _alike_regimes(found: Localisation) -> list[list[Regime]]:
-    """The regimes, those of the same claims together."""
-    groups: list[list[Regime]] = []
-    for regime in found.regimes:
-        for group in groups:
-            if all(a is b for a, b in zip(group[0].claims, regime.claims, strict=False)) and len(
-                group[0].claims
-            ) == len(regime.claims):
-                group.append(regime)
-                break
-        else:
-            groups.append([regime])
-    return groups
+def _right_rows(whole: Whole) -> tuple[Flags, Flags]:
+    """Which rows are right in every pair (n,), and which pairs in every row (pairs,)."""
+    pieces = [_plain(piece).missed(piece)[1] for _, piece in whole.pieces()]
+    rows = np.concatenate([explained.all(axis=1) for explained in pieces])
+    return rows, np.logical_and.reduce([explained.all(axis=0) for explained in pieces])
 
 
-def _regime_words(
-    regimes: list[Regime], suspect: Suspect, found: Localisation
-) -> Iterator[Explanation]:
-    """The causes of regimes that the same claims explain, each with its place."""
-    first = regimes[0]
-    count = suspect.sample.reference.pairs
-    rows = _rows_text(regimes)
-    for index, claim in enumerate(first.claims):
-        part = suspect.whole.read(first.rows.sample(96))
-        if claim.pairs is not None:
-            part = replace(part, seen=part.seen & claim.pairs)
-        residual = joined_residual([regime.residuals[index] for regime in regimes])
-        here = replace(
-            suspect,
-            sample=replace(part, amplitude=claim.amplitude),
-            whole=suspect.whole.part(first.rows),
+def _plain(piece: Sample) -> Claim:
+    return Claim(Defect(), piece.reference.scale)
+
+
+def _with_the_rest(
+    causes: list[Explanation], regimes: list[Regime], suspect: Suspect, right: Flags
+) -> list[Explanation]:
+    """The causes of parts and that of the rows after them; none where most wrong rows are left."""
+    last = regimes[-1]
+    unwritten = unwritten_rows_cause(suspect, last.rows.stop)
+    if unwritten is not None:
+        return [*causes[: MOST - 1], unwritten]
+    wrong = int(np.count_nonzero(~right))
+    rest = wrong - sum(regime.rows.count for regime in regimes)
+    if rest <= 0 or rest > _MOST_LEFT * wrong:
+        return causes if rest <= 0 else []
+    unknown = Explanation(
+        Cause.UNKNOWN,
+        f"after position {last.last} no known mistake gives what is wrong",
+        f"{rest} of {suspect.whole.count} positions are left",
+    )
+    return [*causes[: MOST - 1], unknown]
+
+
+def _words(regimes: list[Regime], suspect: Suspect, right: Flags) -> Iterator[Explanation]:
+    """The causes of regimes that the same claim explains, each with its place."""
+    first, claim = regimes[0], regimes[0].claim
+    place, residual = _rows_text(regimes), joined_residual([one.residual for one in regimes])
+    part = replace(suspect.whole.read(first.rows.sample(96)), amplitude=claim.amplitude)
+    here = replace(suspect, sample=part, whole=first.rows.of(suspect.whole))
+    alike = [together(other, here, residual, in_part=True) for other in first.alike]
+    others = ""
+    if first.begins and first.rows.step == 1 and right[: first.rows.start].all():
+        before = suspect.whole.read(np.array([first.rows.start - 1], np.int64)).positions[0]
+        others = f"; all is right up to position {before}"
+    for word in either(list(words_of(claim, here, residual, in_part=True)), alike):
+        again = ""
+        on_axes = suspect.sample.reference.coordinates is not None
+        if word.cause == Cause.POSITION_OFFSET and place and not on_axes:
+            restarts = claim.defect.offset and first.first + claim.defect.offset == 0
+            again = ": they start again at 0" if restarts else ""
+        yield replace(
+            word,
+            message=_placed(word.message + again, place),
+            alike=tuple(
+                replace(other, message=_placed(other.message, place)) for other in word.alike
+            ),
+            evidence=f"{word.evidence}{others}",
+            detail=word.detail or place or None,
+            where=Where(_positions_spec(regimes), None) if place else None,
         )
-        pairs = None if claim.pairs is None else np.flatnonzero(claim.pairs)
-        places = [rows] if rows else []
-        if pairs is not None:
-            places.append(pairs_text(pairs.tolist(), count))
-        words = list(words_of(claim, here, residual, in_part=True))
-        alike = [
-            together(other, here, residual, in_part=True)
-            for other in (first.alike if index == 0 else ())
-        ]
-        others = ""
-        after_right = first is found.regimes[0] and first.rows.step == 1 and not first.shared
-        if rows and first.begins and after_right and found.right_before is not None:
-            others += f"; all is right up to position {found.right_before}"
-        if first.shared and first.begins:
-            before = "position before it fits" if first.shared == 1 else "positions before it fit"
-            others += f"; {first.shared} {before} this as well"
-        where = Where(
-            _positions_spec(regimes) if rows else None,
-            None if pairs is None else spec(pairs),
-        )
-        for word in either(words, alike) if alike else words:
-            message = word.message
-            along = suspect.sample.reference.coordinates is not None
-            if (
-                word.cause == Cause.POSITION_OFFSET
-                and claim.defect.offset
-                and first.first + claim.defect.offset == 0
-                and rows
-                and not along
-            ):
-                message += ": they start again at 0"
-            prefix = ", ".join(places)
-            if message.startswith(tuple(places[-1:])) and places:
-                prefix = ", ".join(places[:-1])
-            yield replace(
-                word,
-                message=_placed(message, prefix),
-                alike=tuple(
-                    replace(other, message=_placed(other.message, prefix)) for other in word.alike
-                ),
-                evidence=f"{word.evidence}{others}",
-                detail=word.detail or prefix or None,
-                where=where if (rows or pairs is not None) else None,
-            )
 
 
 def _placed(message: str, place: str) -> str:
@@ -207,7 +216,7 @@ def _rows_text(regimes: list[Regime]) -> str:
         if regime.rows.step > 1:
             texts.append(f"every {ordinal(regime.rows.step)} position from {regime.first} on")
         elif regime.begins and regime.ends:
-            texts.append(f"{'position' if regime.first == regime.last else 'positions'} {span}")
+            texts.append(f"position{'s' * (regime.first != regime.last)} {span}")
         elif regime.begins:
             texts.append(f"from position {regime.first} on")
         elif regime.ends:
@@ -238,3 +247,149 @@ def joined_residual(residuals: list[Residual]) -> Residual:
             first.pairs & other.pairs,
         )
     return first
+
+
+def _regimes(whole: Whole, right: Flags) -> tuple[list[Regime], bool]:
+    """The regimes of a subject, and whether they and right rows are all there is."""
+    wrong = np.flatnonzero(~right)
+    step, regimes = _stride(wrong), list[Regime]()
+    while wrong.size:
+        if len(regimes) == _MOST_REGIMES:
+            return regimes, False
+        rows = RowRun(int(wrong[0]), int(wrong[-1]) + 1, step)
+        regime = _regime_from(whole, right, rows, regimes)
+        if regime is None:
+            return regimes, False
+        regimes.append(regime)
+        wrong = wrong[wrong >= regime.rows.stop]
+    return regimes, True
+
+
+def _stride(wrong: Integers) -> int:
+    """The step of wrong rows that all stand at multiples of one, 1 where they do not."""
+    if wrong.size < 3:
+        return 1
+    step = int(np.gcd.reduce(np.diff(wrong)))
+    # Of all at that step most are wrong: a few here and there are no pattern.
+    return step if wrong.size >= 0.75 * ((wrong[-1] - wrong[0]) // step + 1) else 1
+
+
+def _regime_from(whole: Whole, right: Flags, rows: RowRun, earlier: list[Regime]) -> Regime | None:
+    """The regime that begins at the first of some rows, None where nothing explains it."""
+    best = _farthest(_extended(whole, [regime.claim for regime in earlier], rows), rows)
+    for window in _WINDOWS:
+        if best is not None or (window > rows.count and rows.count <= _WINDOWS[0] < window):
+            break
+        best = _farthest(_extended(whole, _candidates(whole.read(rows.sample(window))), rows), rows)
+    if best is None:
+        return None
+    rows, residual = replace(rows, stop=best.stop), best.residual
+    begins = _begins(whole, best.claim, rows)
+    if begins and not _jumps(whole, right, rows):
+        return None
+    if not begins:
+        rows = replace(rows, start=rows.start % rows.step)
+        residual = _extended(whole, [best.claim], rows)[0].residual
+    ends = np.array([rows.start, rows.start + rows.step * (rows.count - 1)], np.int64)
+    first, last = whole.read(ends).positions.tolist()
+    ends_before = best.stop < whole.count
+    return Regime(rows, best.claim, residual, best.alike, first, last, begins, ends_before)
+
+
+def _candidates(sample: Sample) -> list[Claim]:
+    """Claims that explain the pairs of a sample that are wrong in it."""
+    wrong = ~_plain(sample).missed(sample)[1].all(axis=0)  # (pairs,)
+    part = replace(sample, seen=sample.seen & wrong)
+    if not part.seen.any():
+        return []
+    part = replace(part, amplitude=amplitude_of(part, floor=sample.tolerance.floor))
+    rotations = nearest_rotations(part) if wrong.sum() >= _FEWEST_PAIRS else None
+    return claims_that_hold(part, suspected_defects(part, rotations))
+
+
+class _Reach(Record):
+    """How far a claim goes: the row at which it fails, and what it leaves over till then.
+
+    ``jumps`` says whether it fails there at once.
+    """
+
+    claim: Claim
+    stop: int
+    residual: Residual
+    jumps: bool
+    alike: tuple[Claim, ...] = ()
+
+
+def _farthest(reached: list[_Reach], rows: RowRun) -> _Reach | None:
+    """The claim that goes farthest, the first of those that go as far."""
+    good = [reach for reach in reached if reach.stop > rows.start and reach.jumps]
+    stop = max((reach.stop for reach in good), default=0)
+    farthest = [reach for reach in good if reach.stop == stop]
+    if not farthest:
+        return None
+    best, *others = farthest
+    alike = tuple(
+        reach.claim
+        for reach in others
+        if reach.claim.parts == best.claim.parts
+        and not same_defect(reach.claim.defect, best.claim.defect)
+        and reach.residual.within <= ALIKE * best.residual.within
+    )
+    return replace(best, alike=alike)
+
+
+def _extended(whole: Whole, claims: list[Claim], rows: RowRun) -> list[_Reach]:
+    """How far each of some claims goes from the first of some rows on."""
+    reached: dict[int, _Reach] = {}
+    running, before = [RunningResidual() for _ in claims], [0.0] * len(claims)
+    for first, piece in whole.pieces(rows.start) if claims else ():
+        chosen = np.arange((rows.start - first) % rows.step, piece.positions.size, rows.step)
+        part = piece.rows(chosen)
+        for index, claim in enumerate(claims):
+            if index in reached or not chosen.size:
+                continue
+            missed, explained = claim.missed(part)
+            good, shares = _good_rows(part, claim, missed, explained)
+            end = int(np.argmin(good)) if not good.all() else good.size
+            running[index].update(part.positions[:end], missed[:end], explained[:end])
+            if end:
+                before[index] = float(shares[max(0, end - _NEAR) : end].max())
+            if end < good.size:
+                jumps = claim.defect.rounds or shares[end] > _JUMP * max(before[index], 1.0)
+                stop = first + int(chosen[end])
+                reached[index] = _Reach(claim, stop, running[index].residual(), bool(jumps))
+        if len(reached) == len(claims):
+            break
+    return [
+        reached.get(index) or _Reach(claim, whole.count, running[index].residual(), True)
+        for index, claim in enumerate(claims)
+    ]
+
+
+def _good_rows(part: Sample, claim: Claim, missed: Reals, explained: Flags) -> tuple[Flags, Reals]:
+    """Which rows a claim explains, and the largest share of the tolerance in each."""
+    reference = part.reference
+    allowed = part.tolerance.cells(reference.angle_positions(part.positions), reference.frequencies)
+    counts, left = np.maximum(part.seen.sum(axis=1), 1), (~explained).sum(axis=1)
+    good = np.asarray(left <= (counts * (1 - _ROUNDED_ROW) if claim.defect.rounds else 0), bool)
+    return good, np.where(np.isfinite(missed), missed / allowed, math.inf).max(axis=1)
+
+
+def _jumps(whole: Whole, right: Flags, rows: RowRun) -> bool:
+    """Whether the rows before are right, or another regime, and not nearly wrong already."""
+    near = whole.read(np.arange(max(0, rows.start - _NEAR), rows.start + 1, dtype=np.int64))
+    if not right[max(0, rows.start - 1)] or rows.step > 1:
+        return True  # what came before has ended at once
+    _, shares = _good_rows(near, _plain(near), *_plain(near).missed(near))
+    return bool(shares[-1] > _JUMP * max(1.0, float(shares[:-1].max(initial=0.0))))
+
+
+def _begins(whole: Whole, claim: Claim, rows: RowRun) -> bool:
+    """Whether any row before is otherwise; those just before are looked at first."""
+    for size in (_NEAR, rows.start):
+        before = np.arange(rows.start - rows.step, -1, -rows.step, dtype=np.int64)[:size]
+        for begin in range(0, before.size, whole.block):
+            part = whole.read(before[begin : begin + whole.block])
+            if not _good_rows(part, claim, *claim.missed(part))[0].all():
+                return True
+    return False

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.claims import Claim
 from posenc_cli.diagnosis.defects import Defect
 from posenc_cli.diagnosis.uninitialised_values import MEANING, counts_text, garbage_of
 from posenc_cli.diagnosis.wording import pairs_text, spec, with_residual
@@ -19,10 +18,9 @@ from posenc_cli.rotary.verdict import Explanation, Where
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.diagnosis.localise import Whole
     from posenc_cli.diagnosis.uninitialised_values import Garbage
     from posenc_cli.diagnosis.wording import Suspect
-    from posenc_cli.numerics.arrays import Flags, Reals
+    from posenc_cli.numerics.arrays import Reals
     from posenc_cli.rotary.verdict import Examination
 
 _SHORTEST = 1e-3
@@ -76,6 +74,8 @@ def unwritten_rates_cause(suspect: Suspect) -> Explanation | None:
     if suspect.examination.subject.frequencies is not None:
         return None
     rates = fit(sample.positions, np.where(sample.seen, sample.factors, 0)).frequencies
+    farthest = float(np.abs(sample.positions).max(initial=0))
+    rates = np.where(np.abs(rates) * farthest < sample.tolerance.floor, 0.0, rates)  # they stand
     garbage = garbage_of(rates, right)
     if garbage is None:
         return None
@@ -85,7 +85,6 @@ def unwritten_rates_cause(suspect: Suspect) -> Explanation | None:
     if garbage is None:
         return None
     pair = int(np.argmax(garbage.pairs))
-    residual = suspect.whole.residual(Claim(defect, sample.amplitude, garbage.pairs))
     cause = Explanation(
         Cause.UNINITIALISED,
         f"of the {right.size} frequencies {garbage.text}: {MEANING}",
@@ -95,33 +94,6 @@ def unwritten_rates_cause(suspect: Suspect) -> Explanation | None:
         where=Where(None, spec(np.flatnonzero(garbage.pairs))),
     )
     return with_residual(cause, residual)
-
-
-def missing_pairs_cause(whole: Whole) -> Explanation | None:
-    """The cause where some pairs are no numbers from position 2 on, and all others are."""
-    pairs: Flags | None = None
-    missing_anywhere = np.zeros(1, bool)
-    for _, piece in whole.pieces():
-        missing = ~np.isfinite(piece.factors)  # (n, pairs)
-        if (missing & (np.isfinite(piece.factors.real) | np.isfinite(piece.factors.imag))).any():
-            return None  # of a frequency that is no number neither of the two is one
-        missing_anywhere = np.logical_or(missing.any(axis=0), missing_anywhere)
-        missing = missing[np.abs(piece.positions) > 1]
-        if not missing.shape[0]:
-            continue
-        pairs = missing[0] if pairs is None else pairs
-        if (missing != pairs).any():
-            return None
-    if pairs is None or not pairs.any() or pairs.all() or (missing_anywhere != pairs).any():
-        return None
-    of_pairs = pairs_text(np.flatnonzero(pairs).tolist(), pairs.size)
-    return Explanation(
-        Cause.UNINITIALISED,
-        f"{of_pairs} {'has' if pairs.sum() == 1 else 'have'} no number at any position from 2 on, "
-        f"so no finite frequency: {MEANING}",
-        "all other pairs have numbers at every position",
-        where=Where(None, spec(np.flatnonzero(pairs))),
-    )
 
 
 def unwritten_rows_cause(suspect: Suspect, start: int) -> Explanation | None:

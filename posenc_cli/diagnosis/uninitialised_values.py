@@ -1,8 +1,8 @@
 """Frequencies that no rule gives: what memory holds that nobody has filled.
 
-A frequency of a ladder is above 0 and at most that of the first pair, and each is at most the one
-before. Numbers that were never written are of any size and sign, in any order. Only numbers that no
-rule could give are held against a subject: those that merely differ have another cause.
+A frequency of a ladder is above 0 and at most that of the first pair. Numbers that were never
+written are of any size and sign (huggingface/transformers#45902, pytorch/torchtitan#4783). Only
+numbers that no rule could give are called so: those that merely differ have another cause.
 """
 
 from __future__ import annotations
@@ -29,13 +29,6 @@ _HUGE = 1e12
 
 _FEWEST = 2
 """Frequencies out of range before they are called garbage: one may be a slip."""
-
-_ASCENDING = 0.4
-"""Of the steps from pair to pair: by chance half of them ascend, in a split ladder one or two."""
-
-_SCATTERED = 0.6
-"""Standard deviation of the steps of sorted logarithms, over their mean: a ladder has 0, what is
-drawn by chance about 1."""
 
 _EVEN = 1e-3
 """Radians a position, or a share: what rates that were read off a table may be uneven by."""
@@ -83,9 +76,7 @@ def garbage_of(given: Reals, right: Reals) -> Garbage | None:
         return None
     impossible = _impossible(given, right)
     pairs = np.logical_or.reduce([flags for _, flags in impossible])
-    if pairs.sum() >= _FEWEST:
-        return Garbage(pairs, counts_text(impossible))
-    return _unordered(given, right)
+    return Garbage(pairs, counts_text(impossible)) if pairs.sum() >= _FEWEST else None
 
 
 def _regular(values: Reals) -> bool:
@@ -140,23 +131,3 @@ def counts_text(kinds: Iterable[tuple[str, Flags]]) -> str:
     """
     counts = [(int(np.count_nonzero(flags)), text) for text, flags in kinds]
     return ", ".join(f"{n} {'is' if n == 1 else 'are'} {text}" for n, text in counts if n)
-
-
-def _unordered(values: Reals, right: Reals) -> Garbage | None:
-    """Frequencies in no order at all, where the right ones fall and these are not theirs."""
-    if values.size < 8 or not np.isfinite(values).all() or (values <= 0).any():
-        return None
-    if (np.diff(right) > 0).any():
-        return None
-    steps = values.size - 1
-    # Rates that were read off rise and fall by what rounding leaves.
-    ascents = int(np.count_nonzero(np.diff(values) > _EVEN * values[:-1]))
-    if not _ASCENDING * steps <= ascents <= (1 - _ASCENDING) * steps:
-        return None
-    gaps = np.diff(np.log(np.sort(values)))
-    if not gaps.mean() > 0 or gaps.std() < _SCATTERED * gaps.mean():
-        return None
-    wrong = ~np.isclose(values, right, rtol=1e-3)
-    if np.allclose(np.sort(values), np.sort(right), rtol=1e-3, atol=0):
-        return None
-    return Garbage(wrong, f"{ascents} are larger than the one before")

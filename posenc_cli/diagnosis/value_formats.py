@@ -14,7 +14,6 @@ import numpy as np
 
 from posenc_cli.inference.formats import (
     DOWN,
-    HALVES,
     ROUNDED,
     TO_ZERO,
     CellFormat,
@@ -25,7 +24,7 @@ from posenc_cli.inference.formats import (
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from posenc_cli.numerics.arrays import ComplexRows, RealRows, Reals
 
@@ -94,40 +93,6 @@ def _last_places(cells: RealRows, digits: int, *, decimal: bool) -> RealRows:
         return np.asarray(np.ldexp(1.0, np.frexp(cells)[1] - digits), np.float64)
     sizes = np.where(cells == 0, 1.0, np.abs(cells))
     return np.asarray(10.0 ** (np.floor(np.log10(sizes)) - digits + 1), np.float64)
-
-
-class Product(CellFormat):
-    """A table of size 1 that was rounded to ``inner``, times a factor, rounded to ``outer``.
-
-    ``size`` is that of the exact factors that are given.
-    """
-
-    size: float = 1.0
-    inner: str | None = None
-    times: float = 1.0
-    outer: str | None = None
-
-    @property
-    def factor(self) -> float:
-        """What finished cells were multiplied by."""
-        return self.times
-
-    @property
-    def done(self) -> str:
-        """What was done to cells, in words that follow others."""
-        steps = [f"rounded to {self.inner}"] if self.inner else []
-        steps.append(f"multiplied by {self.times:.9g}")
-        if self.outer:
-            steps.append(f"rounded to {self.outer}{' again' * bool(self.inner)}")
-        return ", ".join(steps)
-
-    def _rounded_table(self, table: RealRows, which: int) -> RealRows:
-        del which
-        values = np.asarray(table / self.size, np.float64)
-        if self.inner:
-            values = round_to_half(values, self.inner)
-        values = values * self.times
-        return round_to_half(values, self.outer) if self.outer else values
 
 
 class ColumnExtremes(Record):
@@ -331,19 +296,6 @@ def cut_codes(factors: ComplexRows) -> Iterator[Steps]:
             ):
                 name = f"{kind}, in steps of one scale a table"
                 yield from (Steps(name, how=how, step=scales) for how in (TO_ZERO, DOWN))
-
-
-def products(amplitude: float, factors: Iterable[float]) -> Iterator[Product]:
-    """Tables of size 1 times a factor, where one of them, or what they make, was rounded."""
-    for half in HALVES:
-        for factor in dict.fromkeys(
-            value
-            for exact in factors
-            for value in (exact, float(round_to_half(np.array(exact), half)))
-        ):
-            for inner, outer in ((half, half), (half, None), (None, half)):
-                name = f"a product of {half}"
-                yield Product(name, size=amplitude, inner=inner, times=factor, outer=outer)
 
 
 def block_codes(

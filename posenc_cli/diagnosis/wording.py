@@ -12,27 +12,24 @@ from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import (
     CUT_BFLOAT16,
     HALVES,
-    ROUNDED,
     TF32S,
     round_to_half,
-    whole_codes,
 )
 from posenc_cli.inference.parameter_differences import amplitude_origin
-from posenc_cli.inference.tolerance import unit
+from posenc_cli.inference.position_maps import PositionMap
 from posenc_cli.positions import consecutive_ranges, range_texts
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.verdict import Explanation, Where, distinct_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from posenc_cli.diagnosis.localise import Whole
+    from posenc_cli.diagnosis.claims import Whole
     from posenc_cli.formulas.declare import Coordinates
     from posenc_cli.inference.fitting import Rotations
-    from posenc_cli.inference.position_maps import PositionMap
     from posenc_cli.inference.rules import Alternative
     from posenc_cli.inference.sample import Sample
-    from posenc_cli.numerics.arrays import Flags, Integers, Reals
+    from posenc_cli.numerics.arrays import Integers, Reals
     from posenc_cli.rotary.residual import Residual
     from posenc_cli.rotary.verdict import Examination
 
@@ -40,6 +37,15 @@ MOST_ALIKE = 2
 """Explanations that are named beside one that they equal."""
 
 _MOST_RANGES = 6  # of pairs, which a sentence can hold
+
+FACTORS: dict[str, Callable[[float], float]] = {
+    "is not applied": lambda _: 1.0,
+    "is applied twice": lambda right: right * right,
+    "is applied without its 1": lambda right: right - 1,
+    "is applied by its square root": lambda right: right**0.5,
+    "divides, not multiplies": lambda right: 1 / right,
+}
+"""What is done with an attention factor in place of multiplying by it, and what that comes to."""
 
 _FEW_PAIRS = 0.25
 """Of all pairs: where a rule changes no more of them, these are where the cause is."""
@@ -99,12 +105,9 @@ def _words_of_claim(
     if claim.amplitude != 0:
         yield from _words_of_defect(claim, suspect, residual, in_part=in_part)
         return
-    # Of some of the pairs zeros may be what was put there.
-    rows = in_part and claim.pairs is None
-    cause = Cause.UNINITIALISED if rows else Cause.UNKNOWN
-    yield Explanation(
-        cause, f"all values are 0{', as where nothing was written' if rows else ''}", ""
-    )
+    cause = Cause.UNINITIALISED if in_part else Cause.UNKNOWN
+    written = ", as where nothing was written" * in_part
+    yield Explanation(cause, f"all values are 0{written}", "")
 
 
 def _words_of_defect(
@@ -120,13 +123,11 @@ def _words_of_defect(
         _, cause, message = TURNS[defect.turn]
         yield Explanation(cause, message, "matches in every pair once this is mended")
     if defect.frequencies is not None:
-        yield _frequency_cause(defect.frequencies, sample, claim.pairs)
+        yield _frequency_cause(defect.frequencies, sample)
     along = sample.reference.coordinates
     if defect.offset and along is not None:
-        followed = (
-            np.array(along.axes) if claim.pairs is None else np.array(along.axes)[claim.pairs]
-        )
-        message = f"coordinates are {offsets_text(along, defect.offset, followed)}"
+        offsets = offsets_text(along, defect.offset, np.array(along.axes))
+        message = f"coordinates are {offsets}"
         yield Explanation(Cause.POSITION_OFFSET, message, "")
     elif defect.offset:
         explained = claim.missed(sample)[1].all(axis=1)
@@ -136,11 +137,9 @@ def _words_of_defect(
             f"positions are off by {defect.offset:+g}",
             f"what stands at position {first} is the rotation of {first + defect.offset:.12g}",
         )
-    if defect.moved is not None:
+    if isinstance(defect.moved, PositionMap):
         yield _moved_cause(claim, defect.moved, suspect)
     yield from _words_of_roundings(defect, suspect, residual)
-    for cause, message, evidence in defect.words_of_one_table:
-        yield Explanation(cause, message, evidence)
 
 
 def _words_of_roundings(
@@ -164,13 +163,6 @@ def _words_of_roundings(
             f"the angles, position times frequency, were rounded to {defect.angles}",
             f"compute angles in float{64 if defect.angles == 'float32' else 32}",
         )
-    if defect.reduction is not None:
-        right = residual.of_cells - residual.cells
-        yield Explanation(
-            Cause.POSITION_PRECISION,
-            f"the angles, position times frequency, were {defect.reduction.name}",
-            f"{right} of {residual.of_cells} pairs of cells are those of such angles",
-        )
     if defect.cells:
         right = residual.of_cells - residual.cells
         last = suspect.examination.subject.returned_half == defect.cells.name
@@ -179,35 +171,12 @@ def _words_of_roundings(
             "" if suspect.examination.subject.dtype == defect.cells.name else ", and stored wider"
         )
         message = f"{rounded} were {defect.cells.done}{wider}"
-        if whole_codes(sample.factors):
-            cut = "" if defect.cells.how == ROUNDED else f", {defect.cells.how}"
-            message = (
-                f"cosines and sines are whole numbers: {sample.amplitude:g} times the right "
-                f"ones{cut}"
-            )
-        if defect.cells.factor is not None:
-            yield from _factor_of_product(defect.cells.factor, sample.reference.scale)
-        so = "so rounded" if defect.cells.how == ROUNDED else "so cut"
         yield Explanation(
             Cause.TABLE_PRECISION,
             message,
-            f"{right} of {residual.of_cells} pairs of cells are the exact ones, {so}",
-            defect.cells.name
-            if defect.cells.how == ROUNDED and defect.cells.name in HALVES
-            else None,
+            f"{right} of {residual.of_cells} pairs of cells are the exact ones, so rounded",
+            defect.cells.name if defect.cells.name in HALVES else None,
         )
-
-
-def _factor_of_product(factor: float, right: float) -> Iterator[Explanation]:
-    """The cause of a factor of finished cells, where it is another than the right one."""
-    applied, wanted = distinct_digits(factor, right)
-    if abs(factor - right) <= 2 * unit("float32") * right:
-        return
-    rounded = next((half for half in HALVES if factor == _rounded(right, half)), None)
-    message = f"the attention factor is {applied}, not {wanted}"
-    if rounded:
-        message = f"the attention factor {wanted} was rounded to {rounded}: {factor:.9g}"
-    yield Explanation(Cause.ATTENTION_FACTOR, message, f"cos and sin are multiplied by {applied}")
 
 
 def _rounded(number: float, half: str) -> float:
@@ -215,7 +184,7 @@ def _rounded(number: float, half: str) -> float:
 
 
 def _moved_cause(claim: Claim, moved: PositionMap, suspect: Suspect) -> Explanation:
-    """Positions that are turned as others: how many of all are, and the first of them.
+    """Positions that are rotated as others: how many of all are, and the first of them.
 
     Where these begin past as many as the first call of a function had, that may be why.
     """
@@ -230,7 +199,7 @@ def _moved_cause(claim: Claim, moved: PositionMap, suspect: Suspect) -> Explanat
         ends += piece.positions[others[[0, -1]]].tolist() if others.size else []
         count += others.size
         rows += piece.positions.size
-    evidence = f"{count} of {rows} positions are turned as others are: {', '.join(shown)}"
+    evidence = f"{count} of {rows} positions are rotated as others are: {', '.join(shown)}"
     first_rows = (suspect.examination.subject.call or {}).get("rows_of_first_call")
     if ends and first_rows == min(ends):
         evidence += f"; the first call had {first_rows} rows"
@@ -242,9 +211,8 @@ def _moved_cause(claim: Claim, moved: PositionMap, suspect: Suspect) -> Explanat
     )
 
 
-def _frequency_cause(rule: Alternative, sample: Sample, pairs: Flags | None) -> Explanation:
-    right = sample.reference.frequencies
-    values = rule.frequencies if pairs is None else np.where(pairs, rule.frequencies, right)
+def _frequency_cause(rule: Alternative, sample: Sample) -> Explanation:
+    right, values = sample.reference.frequencies, rule.frequencies
     evidence = ratio_text(values, sample)
     changed = np.flatnonzero(~np.isclose(values, right, rtol=1e-6, atol=0)).tolist()
     changed = changed or np.flatnonzero(values != right).tolist()
@@ -255,7 +223,7 @@ def _frequency_cause(rule: Alternative, sample: Sample, pairs: Flags | None) -> 
     if rule.cause == Cause.SCALING_MISSING:
         are = "is" if len(changed) == 1 else "are"
         evidence = f"{pairs_text(changed, right.size)} {are} not scaled: {evidence}"
-    few = pairs is None and 0 < len(changed) <= _FEW_PAIRS * right.size
+    few = 0 < len(changed) <= (_FEW_PAIRS * right.size if rule.message else right.size - 1)
     where = Where(None, spec(np.array(changed))) if few else None
     return Explanation(rule.cause, message, evidence, rule.detail, where)
 
@@ -307,14 +275,12 @@ def amplitude_cause(sample: Sample) -> Explanation | None:
     # One size, within some roundings of cosine, sine and factor each.
     if np.mean(missed <= 8 * sample.tolerance.floor) < ENOUGH:
         return None
-    known = [
-        (1.0, "is not applied"),
-        (right * right, "is applied twice"),
-        (right**0.5, "is applied by its square root"),
-        (1 / right, "divides, not multiplies"),
-    ]
     how = next(
-        (text for value, text in known if right != 1 and abs(amplitude - value) < 1e-4 * value),
+        (
+            text
+            for text, change in FACTORS.items()
+            if right != 1 and abs(amplitude - change(right)) < 1e-4 * change(right)
+        ),
         None,
     ) or next(
         (

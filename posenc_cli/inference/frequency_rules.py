@@ -21,19 +21,13 @@ from posenc_cli.formulas.inverse import COMMON_FACTORS, FACTORS, KNOWN_BASES
 from posenc_cli.formulas.rotary import rope
 from posenc_cli.inference.candidates import is_number, rotary_schemes, usual_values
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.coarse_ladders import coarse_ladders
-from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.inference.formats import COARSE, HALVES, round_to_half
 from posenc_cli.inference.measured_rules import nearby_alternatives, plain_params
 from posenc_cli.inference.parameter_differences import (
     SHAPE,
     difference,
     layer_alternatives,
     model_alternatives,
-)
-from posenc_cli.inference.rounded_frequencies import (
-    rounded_otherwise,
-    rounded_to_float8,
-    rounded_to_formats,
 )
 from posenc_cli.inference.rules import (
     Alternative,
@@ -54,15 +48,10 @@ if TYPE_CHECKING:
 
 _CONTEXTS = (4096, 8192, 2048, 32768)
 """Contexts that a scaling nobody asked for is likely to have been given."""
-_FIXED_BITS = (8, 10, 12, 14, 15, 16, 20, 24)
-"""After the point, of frequencies in fixed point."""
-
 _FAST = 4.0
 """Radians a position: faster pairs are far round the circle, and all that their float32 leaves of
 them shows at far positions."""
 
-_RANKS = (2, 4, 8)
-"""Over how many devices heads are split, mostly."""
 _STEPS = (2.0, 0.5)
 """Times a number that no model gives: it is doubled or halved more often than anything else."""
 
@@ -74,9 +63,7 @@ def alternatives(reference: Reference, rotations: Rotations | None) -> Iterator[
     """
     suggested: Iterable[Alternative] = ()
     if rotations is not None:
-        suggested = itertools.chain(
-            _coarse(reference), _written(reference), nearby_alternatives(reference, rotations)
-        )
+        suggested = itertools.chain(_written(reference), nearby_alternatives(reference, rotations))
     yield from _distinct(reference, likely_alternatives(reference), _rarer(reference), suggested)
 
 
@@ -90,13 +77,6 @@ def likely_alternatives(reference: Reference) -> Remembered[Alternative]:
 def _rarer(reference: Reference) -> Remembered[Alternative]:
     """The others that no measurement suggests."""
     return Remembered(_rare(reference))
-
-
-@lru_cache(maxsize=4)
-def _coarse(reference: Reference) -> Remembered[Alternative]:
-    """Frequencies that coarse formats leave, many of them nearly right."""
-    frequencies = reference.frequencies
-    return Remembered(itertools.chain(rounded_otherwise(frequencies), coarse_ladders(reference)))
 
 
 def _distinct(reference: Reference, *several: Iterable[Alternative]) -> Iterator[Alternative]:
@@ -119,7 +99,10 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
     scaled = reference.encoding.bound.scheme is not rope and reference.coordinates is None
     if scaled and base is not None:
         yield from _differences(reference, rope, [plain_params(reference, base)])
-    yield from rounded_to_formats(reference.frequencies)
+    for kind in COARSE:
+        rounded = round_to_half(reference.frequencies, kind)
+        message = f"the frequencies were rounded to {kind}"
+        yield Alternative(Cause.INV_FREQ_PRECISION, message, rounded)
     yield from layer_alternatives(reference)
     yield from _exponents(reference)
     known = [other for other in KNOWN_BASES if other != base]
@@ -139,12 +122,7 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
         "the frequencies are in reverse order",
         reference.frequencies[::-1].copy(),
     )
-    yield from rounded_to_float8(reference.frequencies)
     if (reference.frequencies > 0).all():
-        scales = 1 / reference.frequencies
-        for how, whole in (("cut", np.floor(scales)), ("rounded", np.rint(scales))):
-            message = f"the numbers that positions are divided by were {how} to whole ones"
-            yield Alternative(Cause.INV_FREQ_PRECISION, message, 1 / np.maximum(whole, 1))
         message = "each frequency is its inverse, as of an exponent with the wrong sign"
         yield Alternative(Cause.FREQUENCY_RULE, message, 1 / reference.frequencies)
         message = "wavelengths, 2π/frequency, stand for frequencies"
@@ -154,33 +132,23 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
 def _rare(reference: Reference) -> Iterator[Alternative]:
     base = base_of(reference)
     yield from _needless_scalings(reference)
-    yield from _split_among_ranks(reference)
     if base is not None:
         yield from _rounded(reference, base)
     yield from model_alternatives(reference)
 
 
 def _written(reference: Reference) -> Iterator[Alternative]:
-    """Frequencies of a few digits, as they are printed and copied, and in fixed point."""
-    frequencies = reference.frequencies
-    sizes = np.abs(np.where(frequencies == 0, 1.0, frequencies))
-    orders = np.floor(np.log10(sizes)).astype(int)
+    """Frequencies of a few digits, as they are printed and copied."""
     for digits in range(2, 9):
-        rounded = np.round(frequencies, digits)
-        message = f"the frequencies were rounded to {digits} decimal places"
-        yield Alternative(Cause.INV_FREQ_PRECISION, message, rounded)
-        message = f"the frequencies were cut to {digits} decimal places"
-        cut = np.floor(frequencies * 10.0**digits) / 10.0**digits
-        yield Alternative(Cause.INV_FREQ_PRECISION, message, cut)
-        numbers = zip(frequencies.tolist(), (digits - 1 - orders).tolist(), strict=True)
-        rounded = np.array([round(number, places) for number, places in numbers])
-        message = f"the frequencies were rounded to {digits} significant digits"
-        yield Alternative(Cause.INV_FREQ_PRECISION, message, rounded)
-    for bits in _FIXED_BITS:
-        for how, whole in (("rounded", np.rint), ("cut", np.floor)):
-            message = f"the frequencies were {how} to {bits} bits after the point, in fixed point"
-            values = whole(frequencies * 2.0**bits) / 2.0**bits
-            yield Alternative(Cause.INV_FREQ_PRECISION, message, values)
+        written = {
+            f"{digits} decimal places": [round(f, digits) for f in reference.frequencies.tolist()],
+            f"{digits} significant digits": [
+                float(f"{f:.{digits}g}") for f in reference.frequencies.tolist()
+            ],
+        }
+        for what, rounded in written.items():
+            message = f"the frequencies were rounded to {what}"
+            yield Alternative(Cause.INV_FREQ_PRECISION, message, np.array(rounded))
 
 
 def _rounded(reference: Reference, base: float) -> Iterator[Alternative]:
@@ -351,50 +319,3 @@ def _constant_ratios(reference: Reference) -> Iterator[Alternative]:
     known += [(1 / factor, f"divided by {number_text(factor)}") for factor in FACTORS[1:]]
     for ratio, text in known:
         yield Alternative(Cause.FREQUENCY_RULE, f"all frequencies are {text}", right * ratio)
-
-
-def _split_among_ranks(reference: Reference) -> Iterator[Alternative]:
-    """Ladders that tensor parallelism, or axes, restarted or split wrongly."""
-    right, pairs = reference.frequencies, reference.pairs
-    base = base_of(reference)
-    for ranks in (count for count in _RANKS if pairs % count == 0 and pairs > count):
-        width = pairs // ranks
-        slices = right.reshape(ranks, width)
-        ordinal = {2: "second", 4: "fourth", 8: "eighth"}[ranks]
-        restarts = f"the ladder restarts every {width} pairs"
-        tried = [
-            (
-                f"{restarts}, as where all {ranks} ranks have the frequencies of rank {rank}",
-                np.tile(slices[rank], ranks),
-            )
-            for rank in range(ranks)
-        ]
-        narrow = changed_frequencies(reference, dim=2 * width, partial=1.0)
-        if narrow is not None and narrow.size == width:
-            message = f"{restarts}, as where each of {ranks} ranks makes one of its own"
-            tried.insert(0, (message, np.tile(narrow, ranks)))
-        if base is not None:
-            plain = np.tile(ladder(base, np.arange(width) / width), ranks)
-            message = f"{restarts}, as where each of {ranks} ranks makes one of its own, unscaled"
-            tried.append((message, plain))
-            message = (
-                f"the exponents divide by {2 * width} columns, as those of one of {ranks} ranks"
-            )
-            tried.append((message, ladder(base, np.arange(pairs) / width)))
-        dealt = right.reshape(width, ranks).T.reshape(-1)
-        tried += [
-            (
-                f"{ranks} slices of the ladder stand in reverse order, as those of ranks may",
-                slices[::-1].reshape(-1),
-            ),
-            (
-                f"slices are every {ordinal} frequency, as where {ranks} ranks are dealt them",
-                dealt,
-            ),
-            (
-                f"{ranks} slices of the ladder take turns, pair by pair, as those of ranks may",
-                slices.T.reshape(-1),
-            ),
-        ]
-        for message, values in tried:
-            yield Alternative(Cause.FREQUENCY_RULE, message, values, detail="tensor-parallel")

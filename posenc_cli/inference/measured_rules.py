@@ -1,9 +1,8 @@
 """Frequencies that a measurement suggests: what a subject has, near what it should have.
 
 Rates that were fitted to a subject go to the inverses of schemes, as they do where an array is
-identified, and what these propose is said as the difference to the reference. Besides, a rate may
-be that of another pair, or one pair's alone. All of it is read off, so it is only a suspicion: who
-uses it holds it against the subject.
+identified, and what these propose is said as the difference to the reference. All of it is read
+off, so it is only a suspicion: who uses it compares it with the subject.
 """
 
 from __future__ import annotations
@@ -16,14 +15,13 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
-from posenc_cli.formulas.inverse import Measured, digit_count, snap
+from posenc_cli.formulas.inverse import Measured, digit_count
 from posenc_cli.formulas.rotary import rope
 from posenc_cli.formulas.scaled import rope_dynamic
 from posenc_cli.inference.candidates import is_number, rotary_proposals, solved
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.parameter_differences import SHAPE, difference
 from posenc_cli.inference.rates import Rates
-from posenc_cli.inference.rounded_frequencies import multiples_of_a_step
 from posenc_cli.inference.rules import (
     Alternative,
     base_of,
@@ -31,7 +29,6 @@ from posenc_cli.inference.rules import (
     ladder,
     ladder_base,
 )
-from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -61,14 +58,8 @@ with one more a ramp may be made of any frequencies."""
 _PLACED = 1e-3
 """Of a frequency: neighbours of a ladder are 10^−2 apart at least, where it has 512 pairs."""
 
-_OWN_SHARE = 4
-"""At most one pair in so many is wrong in a way of its own: more are another rule."""
-
 _SAME = 1e-6
 """Of a frequency: what differs by less is the same to float32 tables."""
-
-_APART = 1e-5
-"""Of a frequency: what differs by less is its rounding."""
 
 
 def nearby_alternatives(reference: Reference, rotations: Rotations) -> Iterator[Alternative]:
@@ -79,13 +70,10 @@ def nearby_alternatives(reference: Reference, rotations: Rotations) -> Iterator[
     alternatives = itertools.chain(
         _constant_ratio(reference, rates),
         _more_turning(reference, rates),
-        _placed_elsewhere(reference, rates),
         _other_values(reference, rates, short=True),
         _fitted_bases(reference, rates),
         _other_values(reference, rates, short=False),
         _other_schemes(reference, rates),
-        multiples_of_a_step(reference.frequencies, rates),
-        _own_ratios(reference, rates),
     )
     for alternative in alternatives:
         yield replace(alternative, read_off=True)
@@ -134,42 +122,6 @@ def _more_turning(reference: Reference, rates: Reals) -> Iterator[Alternative]:
         message = f"{more} pairs turn, not {turning}"
         rates = np.where(np.arange(right.size) < more, every, 0)
         yield Alternative(Cause.ROTARY_DIM, message, rates)
-
-
-def _placed_elsewhere(reference: Reference, rates: Reals) -> Iterator[Alternative]:
-    """Right frequencies at wrong pairs."""
-    right = reference.frequencies
-    if right.size < 2 or not (right > 0).all() or not (rates > 0).all():
-        return
-    order = np.argsort(right)
-    places = np.searchsorted(right[order], rates)
-    near = np.stack([np.clip(places - 1, 0, right.size - 1), np.clip(places, 0, right.size - 1)])
-    missed = np.abs(np.log(right[order][near] / rates))  # (2, pairs)
-    sources = order[np.take_along_axis(near, missed.argmin(axis=0)[None], axis=0)[0]]
-    if missed.min(axis=0).max() > _PLACED:
-        return
-    # A frequency that several pairs have is that of the pair itself, where it is one of them.
-    own = np.abs(rates / right - 1) <= _PLACED
-    sources = np.where(own, np.arange(right.size), sources)
-    moved = np.flatnonzero(right[sources] != right)
-    if moved.size:
-        message = _moved_text(moved.tolist(), sources[moved].tolist())
-        yield Alternative(Cause.FREQUENCY_RULE, message, right[sources])
-
-
-def _moved_text(pairs: list[int], sources: list[int]) -> str:
-    """Which pairs have the frequencies of which others.
-
-    >>> _moved_text([31], [30]), _moved_text([9, 10], [10, 9])
-    ('pair 31 has the frequency of pair 30', 'pairs 9 and 10 have the frequencies of each other')
-    """
-    if len(pairs) == 1:
-        return f"pair {pairs[0]} has the frequency of pair {sources[0]}"
-    if len(pairs) == 2 and pairs == sources[::-1]:
-        return f"pairs {pairs[0]} and {pairs[1]} have the frequencies of each other"
-    each = [f"{pair} that of {source}" for pair, source in zip(pairs, sources, strict=True)]
-    shown = ", ".join(each[:3]) + (", …" if len(each) > 3 else "")
-    return f"{len(pairs)} pairs have the frequencies of other pairs: {shown}"
 
 
 def _fitted_bases(reference: Reference, rates: Reals) -> Iterator[Alternative]:
@@ -283,26 +235,3 @@ def _other_schemes(reference: Reference, rates: Reals) -> Iterator[Alternative]:
                 alternative.frequencies, reference.frequencies, rtol=_NEARLY, atol=0
             ):
                 yield alternative
-
-
-def _own_ratios(reference: Reference, rates: Reals) -> Iterator[Alternative]:
-    """A few pairs whose frequencies are wrong by a number of their own."""
-    right = reference.frequencies
-    with np.errstate(all="ignore"):
-        ratios = np.where(right > 0, rates / right, 1.0)
-    wrong = np.flatnonzero(np.abs(ratios - 1) > _APART)
-    if not wrong.size or _OWN_SHARE * wrong.size > right.size:
-        return
-    for share in (1e-4, 1e-6, 0.0):
-        short = np.array([snap(float(ratio), share * float(ratio)) for ratio in ratios[wrong]])
-        frequencies = right.copy()
-        frequencies[wrong] *= short
-        if wrong.size == 1:
-            message = f"the frequency of pair {wrong[0]} is {short[0]:.7g} times the right one"
-        else:
-            which = ", ".join(range_texts(wrong.tolist()))
-            shown = ", ".join(f"{ratio:.6g}" for ratio in short[:3]) + (
-                ", …" if short.size > 3 else ""
-            )
-            message = f"the frequencies of pairs {which} are {shown} times the right ones"
-        yield Alternative(Cause.FREQUENCY_RULE, message, frequencies)

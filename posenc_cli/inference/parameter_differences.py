@@ -18,7 +18,6 @@ from posenc_cli.formulas.parameters import as_text
 from posenc_cli.formulas.rotary import rope
 from posenc_cli.inference.candidates import presets
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.inference.rules import Alternative, base_of, frequencies_of, number_text
 
 if TYPE_CHECKING:
@@ -110,22 +109,9 @@ def base_origin(base: float, right: float, columns: int) -> str:
 
     ``columns`` are those that turn: right^(−2i/width) has the base right^(columns/width).
 
-    >>> base_origin(499712.0, 500000.0, 128), base_origin(1.333521432163324, 10000.0, 128)
-    (', as 500000 rounded to bfloat16', ', as of exponents over 4096 columns, not 128')
+    >>> base_origin(1.333521432163324, 10000.0, 128)
+    ', as of exponents over 4096 columns, not 128'
     """
-    for dtype in HALVES:
-        if base == round_to_half(np.array([right]), dtype)[0]:
-            return f", as {number_text(right)} rounded to {dtype}"
-        for sign, step in ((-1, "base^(−2/d)"), (1, "base^(2/d)")):
-            rung = float(round_to_half(np.array([right ** (2 * sign / columns)]), dtype)[0])
-            if rung > 0 and abs(sign * columns / 2 * math.log(rung) - math.log(base)) < _READ_OFF:
-                return f", as of powers of {step}, rounded to {dtype}"
-        factor = float(round_to_half(np.array([2 * math.log(right) / columns]), dtype)[0])
-        power = float(round_to_half(np.array([math.log(right)]), dtype)[0])
-        if abs(power - math.log(base)) < _READ_OFF:
-            return f", as of its logarithm, {math.log(right):.7g}, rounded to {dtype}"
-        if abs(columns / 2 * factor - math.log(base)) < _READ_OFF:
-            return f", as of the factor −2 ln(base)/d, rounded to {dtype}"
     written = float(f"{base:.3g}") == base  # a number that somebody chose is no ratio
     if not written and min(base, right) > 1 and abs(math.log(base)) > _READ_OFF:
         width = columns * math.log(right) / math.log(base)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.positions import ordinal
 from posenc_cli.records import Record
 
@@ -40,10 +39,14 @@ _SIGNED = {2**8: "int8", 2**16: "int16", 2**32: "int32"}
 
 
 class PositionMap(Record):
-    """A rule by which position p is turned as another one: in words, and as a function."""
+    """A rule by which position p is rotated as another one: in words, and as a function."""
 
     message: str
     at: Callable[[Integers], Integers]
+
+    def where(self, sample: Sample) -> Reals:
+        """What the angles of the rows of a sample are multiples of: (n,), or (n, pairs)."""
+        return np.asarray(sample.reference.angle_positions(self.at(sample.positions)), np.float64)
 
     def __eq__(self, other: object) -> bool:
         """Whether both say the same: a rule's words hold all its numbers."""
@@ -73,7 +76,7 @@ def _explained(sample: Sample, read: Integers) -> tuple[Integers, Flags]:
     angles = np.multiply.outer(read.astype(np.float64), right)
     predicted = sample.amplitude * (np.cos(angles) + 1j * np.sin(angles))
     farther = np.maximum(np.abs(sample.positions), np.abs(read)).astype(np.float64)
-    return read, sample.explained_cells(predicted, right, farther)
+    return read, sample.compared(predicted, right, farther)[1]
 
 
 def rows_of_any_turn(sample: Sample) -> tuple[Integers, Flags]:
@@ -121,14 +124,14 @@ def position_maps(sample: Sample) -> Iterator[PositionMap]:
     if shown.mean() < _READABLE:
         yield from maps_from_the_first_wrong(sample)
         return
-    positions, read = sample.positions[shown], read[shown]
+    order = np.argsort(sample.positions[shown], kind="stable")
+    positions, read = sample.positions[shown][order], read[shown][order]
     if (positions < 0).any() or np.array_equal(positions, read):
         return
     yield from _ends(positions, read)
     yield from _wraps(positions, read)
     yield from _steps(positions, read)
     yield from _grouped(positions, read)
-    yield from _strided(positions, read)
     yield from _countdown(positions, read)
     yield from _dealt(positions, read)
 
@@ -146,11 +149,11 @@ def _shares(count: int, ranks: int) -> Iterator[PositionMap]:
     share = count // ranks
     yield PositionMap(
         f"positions are dealt out to {ranks} ranks one by one, and stand rank after rank: row 1 is "
-        f"turned as {ranks}",
+        f"rotated as {ranks}",
         lambda p: p % share * ranks + p // share,
     )
     yield PositionMap(
-        f"{ranks} shares of {share} positions take turns, position by position: row 1 is turned "
+        f"{ranks} shares of {share} positions take turns, position by position: row 1 is rotated "
         f"as {share}",
         lambda p: p % ranks * share + p // ranks,
     )
@@ -185,14 +188,14 @@ def maps_from_the_first_wrong(sample: Sample) -> Iterator[PositionMap]:
 
 def _end(last: int) -> PositionMap:
     return PositionMap(
-        f"positions end at {last}: every later one is turned as that",
+        f"positions end at {last}: every later one is rotated as that",
         lambda p: np.minimum(p, last),
     )
 
 
 def _restart(start: int) -> PositionMap:
     return PositionMap(
-        f"counting starts again at position {start}, which is turned as 0",
+        f"counting starts again at position {start}, which is rotated as 0",
         lambda p: np.where(p < start, p, p - start),
     )
 
@@ -200,7 +203,7 @@ def _restart(start: int) -> PositionMap:
 def usual_maps(context: int) -> Iterator[PositionMap]:
     """The rules by which positions get lost most often, of a model of so many positions."""
     yield PositionMap(
-        "each row is turned by its number in the array, not by its position",
+        "each row is rotated by its number in the array, not by its position",
         lambda p: np.arange(p.size),
     )
     yield _end(context - 1)
@@ -247,7 +250,7 @@ def _unsigned_wrap(period: int, off: str = "", shift: int = 0) -> PositionMap:
 def _signed_wrap(period: int) -> PositionMap:
     half = period // 2
     return PositionMap(
-        f"positions wrap as {_SIGNED[period]} does: {half} is turned as {-half}",
+        f"positions wrap as {_SIGNED[period]} does: {half} is rotated as {-half}",
         lambda p: (p + half) % period - half,
     )
 
@@ -289,12 +292,10 @@ def _wraps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
 def _ends(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     """Positions that stand still before or after one of them, which others count from."""
     lags = positions - read
-    order = np.argsort(positions, kind="stable")
-    positions, read, lags = positions[order], read[order], lags[order]
     last = int(read[-1])
     tail = _run(read)
     if tail == read.size > 1 and last:
-        yield PositionMap(f"every position is turned as {last}", lambda p: np.full_like(p, last))
+        yield PositionMap(f"every position is rotated as {last}", lambda p: np.full_like(p, last))
     if 1 < tail < read.size and not lags[:-tail].any():
         # The position that the others stand still at is among them.
         start = int(positions[-tail])
@@ -320,7 +321,7 @@ def _ends(positions: Integers, read: Integers) -> Iterator[PositionMap]:
 
 def _decoding(start: int, last: int) -> PositionMap:
     return PositionMap(
-        f"every position from {start} on is turned as {last}: what comes before it is "
+        f"every position from {start} on is rotated as {last}: what comes before it is "
         "not counted, as by steps of decoding without the length of the cache",
         lambda p: np.where(p < start, p, last),
     )
@@ -334,7 +335,7 @@ def _padding(start: int, first: int, shift: int, begin: int = 0) -> PositionMap:
         last = start - 1
         which = f"position {begin} is" if last == begin else f"positions {begin}–{last} are"
     return PositionMap(
-        f"{which} turned as {first}{off}{why}", lambda p: np.where(p < start, first, p - shift)
+        f"{which} rotated as {first}{off}{why}", lambda p: np.where(p < start, first, p - shift)
     )
 
 
@@ -361,9 +362,6 @@ def _steps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     multiple = math.gcd(*(int(position) for position in read))
     if multiple > 1 and np.unique(read).size > 2:
         yield _rounded_down(multiple)
-        places = positions.astype(np.float64)
-        if not any(np.array_equal(round_to_half(places, half), read) for half in HALVES):
-            yield from _rounded_otherwise(multiple)
 
 
 def _divided(step: int) -> PositionMap:
@@ -380,58 +378,30 @@ def _rounded_down(multiple: int) -> PositionMap:
     )
 
 
-def _rounded_otherwise(multiple: int) -> Iterator[PositionMap]:
-    """Positions that are rounded to the nearest multiple, or up."""
-    nearest = f"positions are rounded to the nearest multiple of {multiple}"
-    even = multiple % 2 == 0  # or there are no ties
-    if even:
-        yield PositionMap(
-            f"{nearest}, ties to even ones",
-            lambda p: np.asarray(np.rint(p / multiple), np.int64) * multiple,
-        )
-    yield PositionMap(
-        f"{nearest}, ties up" if even else nearest,
-        lambda p: (2 * p + multiple) // (2 * multiple) * multiple,
-    )
-    yield PositionMap(
-        f"positions are rounded up to multiples of {multiple}",
-        lambda p: -(-p // multiple) * multiple,
-    )
-
-
 def _grouped(positions: Integers, read: Integers) -> Iterator[PositionMap]:
-    """Positions that count on by 1 every few rows, from one of them on or everywhere."""
-    order = np.argsort(positions, kind="stable")
-    positions, read = positions[order], read[order]
+    """Positions that count on by 1 every few rows, from one of them on."""
     begin = int(np.argmax(positions != read))
-    first, tail, counted = int(positions[begin]), positions[begin:], read[begin:]
-    rise = int(counted[-1] - counted[0])
-    if tail.size < _FEWEST_GROUPED or rise < 1:
+    rise = int(read[-1] - read[begin])
+    if not begin or positions.size - begin < _FEWEST_GROUPED or rise < 1:
         return
-    near = round(int(tail[-1] - tail[0]) / rise)
+    near = round(int(positions[-1] - positions[begin]) / rise)
     for group in (size for size in (near, near - 1, near + 1) if 1 < size <= _LARGEST_GROUP):
-        if np.array_equal(read, positions // group):
-            return
-        known = list(_grouped_from(first, group)) if begin else []
-        start, shift = _offsets_of_groups(tail, counted, group)
-        if start is not None:
-            known.append(_counted_from(first if begin else 0, group, start, shift))
-        for grouped in known:
+        for grouped in _grouped_from(int(positions[begin]), group):
             if np.array_equal(grouped.at(positions), read):
                 yield grouped
                 return
 
 
 def _grouped_from(first: int, group: int) -> Iterator[PositionMap]:
-    """Self-Extend's positions, by which row ``first`` is the first to be turned as another."""
+    """Self-Extend's positions, by which row ``first`` is the first to be rotated as another."""
     for start in (start for start in (first - 1, first - 2) if start > 0):
         every = f"positions up to {start} are right, from there on every {group} rows share one"
         kept = start - start // group
         also = f", which is p//{group} + {kept}" if start % group == 0 else ""
-        message = f"{every}: p is turned as {start} + (p − {start})//{group}{also}"
+        message = f"{every}: p is rotated as {start} + (p − {start})//{group}{also}"
         yield _grouped_past(message, start, group, start, -start)
         yield _grouped_past(
-            f"{every}: p is turned as p//{group} + {start} − {start}//{group}, as Self-Extend's "
+            f"{every}: p is rotated as p//{group} + {start} − {start}//{group}, as Self-Extend's "
             "distant keys are",
             start,
             group,
@@ -444,40 +414,9 @@ def _grouped_past(message: str, start: int, group: int, shift: int, moved: int =
     return PositionMap(message, lambda p: np.where(p < start, p, (p + moved) // group + shift))
 
 
-def _offsets_of_groups(positions: Integers, read: Integers, group: int) -> tuple[int | None, int]:
-    """The a and c by which all positions p are read as (p + a)//group + c; a None for none."""
-    starts = np.arange(group)[:, None]
-    shifts = read - (positions + starts) // group  # (group, n)
-    fitting = np.flatnonzero((shifts == shifts[:, :1]).all(axis=1))
-    return (int(fitting[0]), int(shifts[fitting[0], 0])) if fitting.size else (None, 0)
-
-
-def _counted_from(first: int, group: int, start: int, shift: int) -> PositionMap:
-    which = f"from position {first} on " if first else ""
-    counted = f"(p + {start})//{group}" if start else f"p//{group}"
-    sign = "−" if shift < 0 else "+"
-    moved = f"{counted} {sign} {abs(shift)}" if shift else counted
-    message = f"{which}every {group} rows share a position: p is turned as {moved}"
-    return _grouped_past(message, first, group, shift, start)
-
-
-def _strided(positions: Integers, read: Integers) -> Iterator[PositionMap]:
-    """Blocks of rows that begin at multiples of another number than of their length."""
-    order = np.argsort(positions, kind="stable")
-    positions, read = positions[order], read[order]
-    begin = int(np.argmax(positions != read))
-    length, stride = int(positions[begin]), int(read[begin])
-    if begin and positions[begin - 1] == length - 1 and 0 < stride != length > 1:
-        yield PositionMap(
-            f"blocks of {length} rows begin at multiples of {stride}, not of {length}: p is turned "
-            f"as p//{length} · {stride} + p mod {length}",
-            lambda p: p // length * stride + p % length,
-        )
-
-
 def _countdown(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     """Positions that run from the last one downward."""
     sums = np.unique(positions + read)
     if sums.size == 1 and int(sums[0]) - int(positions.max()) in (0, 1):
         start = int(sums[0])
-        yield PositionMap(f"positions count down: p is turned as {start} − p", lambda p: start - p)
+        yield PositionMap(f"positions count down: p is rotated as {start} − p", lambda p: start - p)

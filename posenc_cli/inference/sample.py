@@ -38,17 +38,17 @@ class Sample(Record):
             stray=self.stray[rows],
         )
 
-    def explained_cells(
+    def compared(
         self, predicted: ComplexRows, frequencies: Reals, followed: Integers | Reals | None = None
-    ) -> Flags:
-        """Which cells a defect explains. Shape: (n, pairs).
+    ) -> tuple[RealRows, Flags]:
+        """By how much factors (n, pairs) miss each cell, and which they explain; unseen ones by 0.
 
         Their angles are multiples of ``followed``, (n,) or (n, pairs), by default of the
         reference's own positions.
         """
         if followed is None:
             followed = self.reference.angle_positions(self.positions)
-        allowed = self.tolerance.cells(followed, frequencies)
+        allowed = self.tolerance.cells(followed, frequencies) * max(1.0, self.amplitude)
         with np.errstate(invalid="ignore"):
-            missed = np.abs(self.factors - predicted) + self.stray
-            return np.asarray((missed <= allowed * max(1.0, self.amplitude)) | ~self.seen)
+            missed = np.where(self.seen, np.abs(self.factors - predicted) + self.stray, 0.0)
+            return missed, np.asarray((missed <= allowed) | ~self.seen)

@@ -87,8 +87,7 @@ class Subject(Record):
     and keys. ``vectors`` gives rows of them before and after, where it is these. Of a function,
     ``infinite`` says that some values it returned are, ``returned_half`` which half precision all
     that it makes of random vectors has, ``returned_tables`` that it is judged by tables that it
-    returned. ``as_pairs`` reads tables of as many columns as the reference has pairs, whose values
-    come twice, with a pair for each column.
+    returned.
     """
 
     kind: SubjectKind
@@ -106,7 +105,6 @@ class Subject(Record):
     vectors: Vectors | None = None
     infinite: bool = False
     returned_half: str | None = None
-    as_pairs: Turning | None = None
     returned_tables: bool = False
 
     def far_wider(self, reference: Reference) -> bool:
@@ -331,10 +329,7 @@ def _subject_of_columns(
     if repeated is not None:
         own = turning_of(ColumnPairing.named(repeated, width // 2))
     mismatch = _width_text(own.pairs, cos, sin, reference, places, repeated=repeated is not None)
-    as_pairs = half_table if repeated is not None and width == reference.pairs else None
-    return Subject(
-        SubjectKind.TABLES, name, own, None, mismatch, notes=tuple(notes), as_pairs=as_pairs
-    )
+    return Subject(SubjectKind.TABLES, name, own, None, mismatch, notes=tuple(notes))
 
 
 def _turning_columns(

@@ -18,7 +18,6 @@ from posenc_cli.formulas.rotary import rope
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import COARSE, HALVES, round_to_half
 from posenc_cli.inference.frequency_rules import likely_alternatives
-from posenc_cli.inference.position_maps import usual_maps
 from posenc_cli.inference.reference import Reference
 from posenc_cli.inference.tolerance import FUNCTIONS, PER_ANGLE, smallest, unit
 from posenc_cli.positions import Positions
@@ -27,7 +26,9 @@ from posenc_cli.vectors.known_mistakes import (
     KnownMistake,
     WrongValues,
     fixed_tolerance,
+    made,
     other_parameters,
+    usual_moves,
     without_idle,
 )
 
@@ -74,6 +75,10 @@ class VectorsWithRows(Record):
     def summed(self, rows: RealRows, frequencies: Reals | None = None) -> WrongValues:
         """The vectors with rows added, of waves that have these frequencies."""
         return self.values(self.x + rows, rows, frequencies)
+
+    def moved(self, at: Integers) -> WrongValues:
+        """The vectors with the rows of other positions added."""
+        return self.summed(self.rows(at=at))
 
     def values(
         self, values: RealRows, rows: RealRows, frequencies: Reals | None = None
@@ -209,24 +214,12 @@ def _columns(added: VectorsWithRows, right: RealRows) -> Iterator[KnownMistake]:
 
 def _moved(added: VectorsWithRows, context: int) -> Iterator[KnownMistake]:
     """Rows of other positions; of those that there are."""
-    moved = {
-        "positions are off by +1": added.positions + 1,
-        "positions are off by -1": added.positions - 1,
-        "positions are off by +2": added.positions + 2,
-    }
-    moved |= {rule.message: rule.at(added.positions) for rule in usual_maps(context)}
-    for half in HALVES:
-        rounded = round_to_half(added.positions.astype(np.float64), half)
-        if np.isfinite(rounded).all():
-            moved[f"positions were {half}"] = rounded.astype(np.int64)
-    for message, at in moved.items():
-        precise = Cause.POSITION_PRECISION if " were " in message else Cause.POSITION_OFFSET
-        try:
-            rows = added.rows(at=_within(added, at))
-        except PosencError as error:
-            yield KnownMistake(precise, message, None, error.message)
-            continue
-        yield KnownMistake(precise, message, added.summed(rows))
+    off = [
+        (Cause.POSITION_OFFSET, f"positions are off by {step:+d}", added.positions + step)
+        for step in (1, -1, 2)
+    ]
+    for cause, message, at in (*off, *usual_moves(added.positions, context)):
+        yield made(cause, message, added.moved, _within(added, at))
 
 
 def _within(added: VectorsWithRows, at: Integers) -> Integers:

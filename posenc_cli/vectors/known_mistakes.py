@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.errors import PosencError
 from posenc_cli.formulas.inverse import KNOWN_BASES
 from posenc_cli.inference.candidates import is_number, usual_values
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.inference.position_maps import usual_maps
 from posenc_cli.inference.tolerance import smallest
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from posenc_cli.formulas.declare import Bound
-    from posenc_cli.numerics.arrays import RealRows
+    from posenc_cli.numerics.arrays import Integers, RealRows
 
 _SHAPE = ("dim", "heads", "seed")
 """Parameters that say how large a table is, or which of many it is."""
@@ -46,6 +50,26 @@ class KnownMistake(Record):
     message: str
     wrong: WrongValues | None
     reason: str = ""
+
+
+def made(
+    cause: str, message: str, make: Callable[..., WrongValues], *given: Integers
+) -> KnownMistake:
+    """A mistake whose values are made of what is given, or the reason why they cannot be."""
+    try:
+        return KnownMistake(cause, message, make(*given))
+    except PosencError as error:
+        return KnownMistake(cause, message, None, error.message)
+
+
+def usual_moves(at: Integers, context: int) -> Iterator[tuple[Cause, str, Integers]]:
+    """As which positions those at (n,) are taken, in a model of so many: causes and messages."""
+    for rule in usual_maps(context):
+        yield Cause.POSITION_OFFSET, rule.message, rule.at(at)
+    for half in HALVES:
+        rounded = round_to_half(at.astype(np.float64), half)
+        if np.isfinite(rounded).all():
+            yield Cause.POSITION_PRECISION, f"positions were {half}", rounded.astype(np.int64)
 
 
 def fixed_tolerance(values: RealRows, fixed: float) -> RealRows:

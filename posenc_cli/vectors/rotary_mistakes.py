@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.diagnosis.coordinates import following
 from posenc_cli.diagnosis.defects import TURNS, Defect
 from posenc_cli.diagnosis.misplaced_values import wrong_places
-from posenc_cli.diagnosis.wording import offsets_text
+from posenc_cli.diagnosis.wording import FACTORS, offsets_text
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import COARSE, HALF_CELLS, HALVES, coarse_formats, round_to_half
+from posenc_cli.inference.formats import HALF_CELLS, HALVES, round_to_half
 from posenc_cli.inference.frequency_rules import alternatives
 from posenc_cli.inference.position_maps import usual_maps
 from posenc_cli.inference.rules import changed_frequencies
@@ -84,7 +85,7 @@ class TurnedVectors(Record):
 
     def right(self) -> WrongValues:
         """What is right."""
-        return self.turned(*Defect().prediction(self.sample()))
+        return self.turned(*Defect().prediction(self.sample())[:2])
 
     def _cells(self, frequencies: Reals) -> RealRows:
         """What factors may err by, (n, pairs)."""
@@ -115,11 +116,11 @@ def turned_mistakes(vectors: TurnedVectors, context: int) -> Iterator[KnownMista
     """The mistakes that are known of an encoding of a model of so many positions."""
     sample = vectors.sample()
     for cause, message, defect in _defects(sample, context):
-        yield KnownMistake(cause, message, vectors.turned(*defect.prediction(sample)))
+        yield KnownMistake(cause, message, vectors.turned(*defect.prediction(sample)[:2]))
     right = vectors.right()
     for half in HALVES:
         rounded = WrongValues(round_to_half(right.values, half), right.tolerance)
-        message = f"the turned vectors were rounded to {half}"
+        message = f"the rotated vectors were rounded to {half}"
         yield KnownMistake(Cause.TABLE_PRECISION, message, rounded)
     yield from _wrong_columns(vectors, sample)
     yield from _wrong_places(vectors, sample)
@@ -136,12 +137,7 @@ def _defects(sample: Sample, context: int) -> Iterator[tuple[Cause, str, Defect]
     oblique = sample.reference.coordinates is not None and sample.reference.coordinates.oblique
     if not oblique:  # else places have angles, and neither positions nor frequencies
         yield from _moved(sample.reference, context)
-    yield from _rounded(sample, angles=not oblique)
-    shifted = () if oblique else (Defect(offset=1),)
-    for part in (*shifted, Defect(cells=HALF_CELLS["bfloat16"])):
-        for defect in (Defect(cosines=part), Defect(sines=part)):
-            cause, message, _ = next(defect.words_of_one_table)
-            yield cause, message, defect
+    yield from _rounded(angles=not oblique)
     for rule in () if oblique else alternatives(sample.reference, None):
         yield rule.cause, rule.message, Defect(frequencies=rule)
 
@@ -159,24 +155,22 @@ def _moved(reference: Reference, context: int) -> Iterator[tuple[Cause, str, Def
             yield Cause.POSITION_OFFSET, moved.message, Defect(moved=moved)
 
 
-def _rounded(sample: Sample, *, angles: bool) -> Iterator[tuple[Cause, str, Defect]]:
+def _rounded(*, angles: bool) -> Iterator[tuple[Cause, str, Defect]]:
     """Positions, angles and tables in formats that are too coarse."""
     for half in HALVES if angles else ():
         yield Cause.POSITION_PRECISION, f"positions were {half}", Defect(positions=half)
         yield Cause.POSITION_PRECISION, f"angles were rounded to {half}", Defect(angles=half)
         everything = Defect(positions=half, rates=half, angles=half, cells=HALF_CELLS[half])
         yield Cause.POSITION_PRECISION, f"everything is computed in {half}", everything
-    formats = {half: HALF_CELLS[half] for half in COARSE}
-    formats |= {form.name: form for form in coarse_formats(sample.factors) if "8" in form.kind}
-    for name, form in formats.items():
-        message = f"cosines and sines were rounded to {name}, and stored wider"
+    for form in HALF_CELLS.values():
+        message = f"cosines and sines were {form.done}, and stored wider"
         yield Cause.TABLE_PRECISION, message, Defect(cells=form)
 
 
 def _wrong_columns(vectors: TurnedVectors, sample: Sample) -> Iterator[KnownMistake]:
     """Columns that are paired otherwise, or that should not turn, or should."""
     reference, head = vectors.reference, vectors.x.shape[1]
-    factors, frequencies = Defect().prediction(sample)
+    factors, frequencies, _ = Defect().prediction(sample)
     right = reference.pairing
     for pairing in reference.likely_pairings(head)[1:]:
         if pairing.pairs != reference.pairs:
@@ -241,7 +235,7 @@ def _factors(scale: float, angles: RealRows) -> ComplexRows:
 
 def _wrong_places(vectors: TurnedVectors, sample: Sample) -> Iterator[KnownMistake]:
     """Cosines and sines that stand at the wrong places."""
-    factors, _ = Defect().prediction(sample)
+    factors, *_ = Defect().prediction(sample)
     size = sample.reference.scale
     unit = factors / size
     for message, (a, b, c, d), fastest in wrong_places(sample.reference, unit.real, unit.imag):
@@ -253,10 +247,10 @@ def _wrong_places(vectors: TurnedVectors, sample: Sample) -> Iterator[KnownMista
 
 def _wrong_sizes(vectors: TurnedVectors, sample: Sample) -> Iterator[KnownMistake]:
     """Attention factors, and amplitudes that grow with the position."""
-    factors, frequencies = Defect().prediction(sample)
+    factors, frequencies, _ = Defect().prediction(sample)
     scale, head = sample.reference.scale, vectors.x.shape[1]
     if scale == 1:
-        for how in ("is not applied", "is applied twice", "divides, not multiplies"):
+        for how in FACTORS:
             message = f"the attention factor {how}"
             yield KnownMistake(Cause.ATTENTION_FACTOR, message, None, "it is 1")
         sizes = {
@@ -265,11 +259,8 @@ def _wrong_sizes(vectors: TurnedVectors, sample: Sample) -> Iterator[KnownMistak
         }
     else:
         sizes = {
-            1.0: f"the attention factor {scale:.6g} is not applied",
-            scale * scale: f"the attention factor {scale:.6g} is applied twice",
-            scale - 1: f"the attention factor is {scale - 1:.6g}, without its 1",
-            scale**0.5: f"the attention factor {scale:.6g} is applied by its square root",
-            1 / scale: f"the attention factor {scale:.6g} divides, not multiplies",
+            change(scale): f"the attention factor {scale:.6g} {how}"
+            for how, change in FACTORS.items()
         }
     for size, message in sizes.items():
         wrong = vectors.turned(factors * (size / scale), frequencies)
@@ -286,7 +277,7 @@ def _wrong_sizes(vectors: TurnedVectors, sample: Sample) -> Iterator[KnownMistak
 
 def _added(vectors: TurnedVectors, sample: Sample) -> Iterator[KnownMistake]:
     """Waves that are added to vectors."""
-    factors, frequencies = Defect().prediction(sample)
+    factors, frequencies, _ = Defect().prediction(sample)
     first, second = list(sample.reference.pairing.first), list(sample.reference.pairing.second)
     turned = vectors.turned(factors, frequencies)
     for one, other, columns in (
@@ -310,22 +301,21 @@ def _wrong_axes(vectors: TurnedVectors, sample: Sample) -> Iterator[KnownMistake
     coordinates = reference.coordinates
     if coordinates is None or coordinates.at is None or coordinates.oblique:
         return
-    along = np.stack([*coordinates.at(vectors.positions), vectors.positions], axis=1)
-    own, last = np.array(coordinates.axes), along.shape[1] - 1
+    own, tokens = np.array(coordinates.axes), reference.axes
     followed = {
-        f"all pairs follow {'token numbers' if axis == last else f'axis {axis}'}": 0 * own + axis
-        for axis in range(last + 1)
+        f"all pairs follow {'token numbers' if axis == tokens else f'axis {axis}'}": 0 * own + axis
+        for axis in range(tokens + 1)
     }
     followed["axes stand in reverse order"] = own.max() - own
-    if last > 2:
+    if tokens > 2:
         followed["the last two axes are exchanged"] = np.select(
-            [own == last - 1, own == last - 2], [last - 2, last - 1], own
+            [own == tokens - 1, own == tokens - 2], [tokens - 2, tokens - 1], own
         )
     for message, axes in followed.items():
-        if (along[:, axes] == along[:, own]).all():
+        moved = following(reference, axes)
+        if (moved.where(sample) == reference.angle_positions(vectors.positions)).all():
             reason = "at the positions of this pack the coordinates that are exchanged are equal"
             yield KnownMistake(Cause.AXIS, message, None, reason)
             continue
-        factors = _factors(reference.scale, along[:, axes] * reference.frequencies)
-        wrong = vectors.turned(factors, reference.frequencies)
+        wrong = vectors.turned(*Defect(moved=moved).prediction(sample)[:2])
         yield KnownMistake(Cause.AXIS, message, wrong)

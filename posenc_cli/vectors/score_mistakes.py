@@ -17,8 +17,7 @@ from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.errors import PosencError
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import COARSE, HALVES, round_to_half
-from posenc_cli.inference.position_maps import usual_maps
+from posenc_cli.inference.formats import COARSE, round_to_half
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record
@@ -26,7 +25,9 @@ from posenc_cli.vectors.known_mistakes import (
     KnownMistake,
     WrongValues,
     fixed_tolerance,
+    made,
     other_parameters,
+    usual_moves,
     without_idle,
 )
 
@@ -86,6 +87,10 @@ class Scores(Record):
         assert positions is not None
         scheme = self.request.encoding.bound.scheme
         return Encoding.of(scheme, given, seq_len=positions.length)
+
+    def moved(self, queries: Integers, keys: Integers) -> WrongValues:
+        """The scores of queries and keys at other positions."""
+        return self.values(self.at(queries, keys))
 
     def values(self, scores: RealRows) -> WrongValues:
         """Scores, and what code may err by that computes them."""
@@ -174,13 +179,11 @@ def _heads(scores: Scores, right: RealRows) -> Iterator[KnownMistake]:
         given = {**bound.params, "heads": number // 2}
         given = {name: value for name, value in given.items() if value is not None}
         message = f"2 ranks each make scores of their own for {number // 2} heads"
-        try:
-            few = scores.at(encoding=scores.encoding(given))
-        except PosencError as error:
-            yield KnownMistake("heads", message, None, error.message)
-        else:
-            wrong = scores.values(np.tile(few, (2, 1)))
-            yield KnownMistake("heads", message, wrong)
+        yield made(
+            "heads",
+            message,
+            lambda: scores.values(np.tile(scores.at(encoding=scores.encoding(given)), (2, 1))),
+        )
 
 
 def _moved(scores: Scores, context: int) -> Iterator[KnownMistake]:
@@ -193,20 +196,9 @@ def _moved(scores: Scores, context: int) -> Iterator[KnownMistake]:
         "all queries are taken for the first": (0 * at + at[0], at),
         "all queries are taken for the last": (0 * at + at[-1], at),
     }
-    for rule in usual_maps(context):
-        moved[rule.message] = (rule.at(at), rule.at(at))
-    for half in HALVES:
-        rounded = round_to_half(at.astype(np.float64), half)
-        if np.isfinite(rounded).all():
-            moved[f"positions were {half}"] = (rounded.astype(np.int64), rounded.astype(np.int64))
+    places = [(Cause.POSITION_OFFSET, message, *both) for message, both in moved.items()]
+    places += [(cause, text, to, to) for cause, text, to in usual_moves(at, context)]
     capacity = scores.request.content.capacity
     most = None if capacity is None else capacity.positions - 1
-    for message, places in moved.items():
-        cause = Cause.POSITION_PRECISION if " were " in message else Cause.POSITION_OFFSET
-        queries, keys = (np.clip(place, 0, most) for place in places)
-        try:
-            wrong = scores.values(scores.at(queries, keys))
-        except PosencError as error:
-            yield KnownMistake(cause, message, None, error.message)
-            continue
-        yield KnownMistake(cause, message, wrong)
+    for cause, message, *both in places:
+        yield made(cause, message, scores.moved, *(np.clip(at, 0, most) for at in both))

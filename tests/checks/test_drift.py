@@ -113,20 +113,6 @@ def reduced(angles, pi):
     return angles - np.rint(angles / turn) * turn
 
 
-@pytest.mark.long
-@pytest.mark.sweep(3)
-@pytest.mark.parametrize("count", SHORT)
-@pytest.mark.parametrize("pi", [3.14159, 3.1416])
-def test_angles_reduced_by_a_truncated_pi_are_found_at_short_lengths(count, pi):
-    right = rope.reference("rope", dim=64)
-    angles = np.multiply.outer(np.arange(count, dtype=np.float32), powers(64, 1e4))
-    where = reduced(angles, pi)
-    examined = rope.of_tables(np.cos(where), np.sin(where), right, f"0:{count}")
-    (cause,) = diagnose(examined)
-    assert cause.cause == "position-precision"
-    assert f"reduced by multiples of π, taken for {pi}" in cause.message
-
-
 def cody_waite(angles):
     """Cosines and sines as vector libraries compute them: π/2 in three parts, and polynomials."""
     quarters = np.rint(angles * np.float32(2 / np.pi))

@@ -28,9 +28,9 @@ mutant("cos_mispaired", "plain", "cos-sin-mispaired", "cosine interleaved, sine 
     relative=False, wide=lambda c, s: (np.repeat(c, 2, 1), np.tile(s, (1, 2))))
 mutant("swapped", "plain", "cos-sin-mispaired", "cosines and sines swapped",
     mend=lambda c, s: (s, c))
-mutant("sine_reversed", "plain", "cos-sin-mispaired", "sines in reverse order of pairs",
+mutant("sine_reversed", "plain", "unknown", "sines in reverse order of pairs",
     mend=lambda c, s: (c, s[:, ::-1]), relative=False)
-mutant("sine_shifted", "plain", "cos-sin-mispaired", "sines of the pair before",
+mutant("sine_shifted", "plain", "unknown", "sines of the pair before",
     mend=lambda c, s: (c, np.roll(s, 1, 1)), relative=False)
 mutant("no_minus", "plain", "cos-sin-mispaired", "rotate_half without its minus", subjects=APPLIED,
     relative=False, apply=lambda x, c, s, r: x * c + np.roll(x, r.rotated // 2, 1) * s)
@@ -55,7 +55,7 @@ mutant("llama3_dropped", "llama3", "scaling-missing", "Llama 3's scaling dropped
     inv_freq=ladder(128, 5e5))
 mutant("llama3_dropped_base", "llama3", "scaling-missing", "scaling and base dropped",
     inv_freq=ladder(128, 1e4))
-mutant("llama3_half_dropped", "llama3", "scaling-missing", "a part of the pairs unscaled",
+mutant("llama3_half_dropped", "llama3", "unknown", "a part of the pairs unscaled",
     inv_freq=np.where(np.arange(64) % 2, ladder(128, 5e5), llama3(128, 5e5)))
 mutant("llama3_factor", "llama3", "frequency-rule", "factor 32 for 8",
     inv_freq=llama3(128, 5e5, 32))
@@ -123,7 +123,7 @@ mutant("factor_squared", "yarn", "attention-factor", "attention factor applied t
     scale=yarn_scale(16) ** 2)
 mutant("factor_extra", "plain", "attention-factor", "an attention factor where there is none",
     scale=1.277)
-mutant("factor_on_cosine", "yarn", "cos-sin-mispaired|attention-factor",
+mutant("factor_on_cosine", "yarn", "unknown",
     "only the cosine carries the factor", mend=lambda c, s: (c, s / yarn_scale(16)), relative=False)
 mutant("factor_and_scaling", "yarn", "scaling-missing", "YaRN dropped whole",
     also="attention-factor", inv_freq=ladder(128, 1e4), scale=1.0)

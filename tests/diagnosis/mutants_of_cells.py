@@ -34,77 +34,77 @@ def since_pair(pair: int, value: float) -> Any:
 
 # fmt: off
 # Cut, and in fixed point.
-mutant("fixed_q15_down", "plain", "table-precision", "floor(32768 x) / 32768", relative=False,
+mutant("fixed_q15_down", "plain", "unknown", "floor(32768 x) / 32768", relative=False,
     mend=both(lambda x: np.floor(x * 32768) / 32768))
-mutant("fixed_q15_to_zero", "wide", "table-precision", "trunc(32768 x) / 32768", relative=False,
+mutant("fixed_q15_to_zero", "wide", "unknown", "trunc(32768 x) / 32768", relative=False,
     mend=both(lambda x: np.trunc(x * 32768) / 32768))
-mutant("fixed_q15_ends", "yarn", "table-precision", "Q15 whose largest number is 32767 / 32768",
+mutant("fixed_q15_ends", "yarn", "unknown", "Q15 whose largest number is 32767 / 32768",
     subjects=STORED, relative=False,
     mend=both(lambda x: np.clip(np.rint(x * 32768), -32768, 32767) / 32768))
-mutant("fixed_q7_down", "plain", "table-precision", "floor(128 x) / 128", relative=False,
+mutant("fixed_q7_down", "plain", "unknown", "floor(128 x) / 128", relative=False,
     mend=both(lambda x: np.floor(x * 128) / 128))
-mutant("fixed_q14_to_zero", "llama3", "table-precision", "trunc(16384 x) / 16384", relative=False,
+mutant("fixed_q14_to_zero", "llama3", "unknown", "trunc(16384 x) / 16384", relative=False,
     mend=both(lambda x: np.trunc(x * 16384) / 16384))
-mutant("fixed_q18", "plain", "table-precision", "18 bits after the point", relative=False,
+mutant("fixed_q18", "plain", "unknown", "18 bits after the point", relative=False,
     subjects=STORED, mend=both(lambda x: np.rint(x * 2**18) / 2**18))
-mutant("fixed_int16_to_zero", "plain", "table-precision", "int(32767 x) / 32767", relative=False,
+mutant("fixed_int16_to_zero", "plain", "unknown", "int(32767 x) / 32767", relative=False,
     mend=both(lambda x: np.trunc(x * 32767) / 32767))
-mutant("whole_int8_to_zero", "plain", "table-precision", "int8(127 x) as it is", relative=None,
+mutant("whole_int8_to_zero", "plain", "unknown", "int8(127 x) as it is", relative=None,
     subjects=STORED, mend=both(lambda x: np.trunc(x * 127)))
-mutant("cells_of_places_cut", "plain", "table-precision", "three decimal places, the rest cut off",
+mutant("cells_of_places_cut", "plain", "unknown", "three decimal places, the rest cut off",
     relative=False, mend=both(lambda x: np.trunc(x * 1000) / 1000))
-mutant("places_down", "wide", "table-precision", "four decimal places, rounded down",
+mutant("places_down", "wide", "unknown", "four decimal places, rounded down",
     relative=False, mend=both(lambda x: np.floor(x * 10000) / 10000))
-mutant("places_five", "plain", "table-precision", "five decimal places", relative=False,
+mutant("places_five", "plain", "unknown", "five decimal places", relative=False,
     subjects=STORED, mend=both(lambda x: np.round(x, 5)))
-mutant("digits_three", "plain", "table-precision", "three significant digits, as %.3g",
+mutant("digits_three", "plain", "unknown", "three significant digits, as %.3g",
     relative=False, subjects=STORED, positions="0:300",
     mend=both(np.vectorize(lambda x: float(f"{x:.3g}"))))
-mutant("tables_down", "plain", "table-precision", "bfloat16, rounded down", relative=False,
+mutant("tables_down", "plain", "unknown", "bfloat16, rounded down", relative=False,
     mend=both(lambda x: floated(x, 8, np.floor)))
-mutant("tables_cut_float16", "wide", "table-precision", "float16, cut toward zero", relative=False,
+mutant("tables_cut_float16", "wide", "unknown", "float16, cut toward zero", relative=False,
     mend=both(lambda x: floated(x, 11, np.trunc)))
-mutant("tables_17_bits", "plain", "table-precision", "17 significant bits, cut", relative=False,
+mutant("tables_17_bits", "plain", "unknown", "17 significant bits, cut", relative=False,
     subjects=STORED, mend=both(lambda x: floated(x, 17, np.trunc)))
-mutant("sines_cut", "plain", "table-precision", "sines alone cut to 12 bits after the point",
+mutant("sines_cut", "plain", "unknown", "sines alone cut to 12 bits after the point",
     relative=False, mend=lambda c, s: (c, np.trunc(s * 4096) / 4096))
-mutant("fixed_q7_wraps", "plain", "table-precision", "Q7 of which 1 becomes −1", relative=None,
+mutant("fixed_q7_wraps", "plain", "unknown", "Q7 of which 1 becomes −1", relative=None,
     subjects=STORED, mend=both(lambda x: np.rint(x * 128).astype(np.int8) / 128))
-mutant("fixed_slow", "plain", "table-precision", "floor(32768 x) / 32768 in the slow half",
+mutant("fixed_slow", "plain", "unknown", "floor(32768 x) / 32768 in the slow half",
     relative=False, subjects=STORED,
     mend=both(lambda x: np.where(np.arange(32) < 16, x, np.floor(x * 32768) / 32768)))
-mutant("fixed_late", "plain", "position-offset", "positions from 1 on, in Q15 rounded down",
+mutant("fixed_late", "plain", "unknown", "positions from 1 on, in Q15 rounded down",
     also="table-precision", relative=False, subjects=STORED, offset=1,
     mend=both(lambda x: np.floor(x * 32768) / 32768))
 
 # Products in half precision.
 for _half in ("bfloat16", "float16"):
-    mutant(f"factor_of_{_half}", "yarn", "attention-factor",
+    mutant(f"factor_of_{_half}", "yarn", "unknown",
         f"the attention factor and its product with the tables in {_half}",
         also="table-precision", relative=False, subjects=STORED, scale=1.0,
         mend=both(lambda x, half=_half: to(to(x, half) * to(yarn_scale(16), half), half)))
-    mutant(f"factor_after_{_half}", "yarn", "table-precision",
+    mutant(f"factor_after_{_half}", "yarn", "unknown",
         f"tables in {_half} times the attention factor", relative=False, subjects=STORED, scale=1.0,
         mend=both(lambda x, half=_half: to(x, half) * yarn_scale(16)))
 mutant("factor_rounded", "yarn", "attention-factor", "the attention factor alone in bfloat16",
     scale=float(to(yarn_scale(16), "bfloat16")))
-mutant("factor_needless_bfloat16", "wide", "attention-factor",
+mutant("factor_needless_bfloat16", "wide", "unknown",
     "a factor where there is none, in bfloat16", also="table-precision", relative=False,
     subjects=STORED,
     mend=both(lambda x: to(to(x, "bfloat16") * to(1.1386, "bfloat16"), "bfloat16")))
 
-mutant("codes_and_base", "wide", "base", "base 10000, and Q15 rounded down",
+mutant("codes_and_base", "wide", "unknown", "base 10000, and Q15 rounded down",
     also="table-precision", relative=False, subjects=STORED, inv_freq=ladder(128, 1e4),
     mend=both(lambda x: np.floor(x * 32768) / 32768))
 
 # What else is made of the right angles.
-mutant("cells_of_two_formats", "plain", "table-precision", "cosines in bfloat16, sines in float16",
+mutant("cells_of_two_formats", "plain", "unknown", "cosines in bfloat16, sines in float16",
     relative=False, subjects=STORED, mend=lambda c, s: (to(c, "bfloat16"), to(s, "float16")))
 
 # Never written.
-mutant("pairs_empty", "plain", "uninitialised", "cosines and sines from pair 20 on are 0",
+mutant("pairs_empty", "plain", "unknown", "cosines and sines from pair 20 on are 0",
     relative=None, subjects=STORED, mend=both(since_pair(20, 0.0)))
-mutant("pair_empty", "wide", "uninitialised", "the last pair is 0", relative=None,
+mutant("pair_empty", "wide", "unknown", "the last pair is 0", relative=None,
     subjects=STORED, mend=both(since_pair(63, 0.0)))
 mutant("rows_missing", "plain", "not-a-number", "rows 100 to 119 are no numbers", relative=None,
     subjects=STORED,

@@ -74,14 +74,14 @@ mutant("partial_interleaved", "partial", "layout", "24 turning columns paired 2i
     subjects=APPLIED, layout="interleaved")
 mutant("yarn_interleaved", "deepseek", "layout",
     "an indexer that pairs otherwise than its attention", layout="interleaved")
-mutant("backward_slow", "plain", "direction|cos-sin-mispaired",
+mutant("backward_slow", "plain", "unknown",
     "sine negated in the slow half of the pairs", mend=lambda c, s: (c, s * np.where(FAST, 1, -1)))
 mutant("backward_odd", "plain", "direction|cos-sin-mispaired", "sine negated in every second pair",
     mend=lambda c, s: (c, s * np.where(np.arange(32) % 2, -1, 1)))
 mutant("cosine_negated", "plain", "cos-sin-mispaired", "cosine negated", mend=lambda c, s: (-c, s))
 mutant("both_negated", "plain", "cos-sin-mispaired", "cosine and sine negated",
     mend=lambda c, s: (-c, -s))
-mutant("swapped_half", "plain", "cos-sin-mispaired",
+mutant("swapped_half", "plain", "unknown",
     "cosines and sines swapped in the slow half of the pairs",
     mend=lambda c, s: (np.where(FAST, c, s), np.where(FAST, s, c)))
 mutant("cosine_twice", "plain", "cos-sin-mispaired", "cosines where sines belong", relative=False,
@@ -104,22 +104,22 @@ mutant("only_cosine", "plain", "cos-sin-mispaired", "the term of the sines is mi
     relative=False, subjects=APPLIED, apply=lambda x, c, *_: x * c)
 
 # Tensor parallelism.
-mutant("parallel_restarted", "wide", "frequency-rule",
+mutant("parallel_restarted", "wide", "unknown",
     "each of 2 ranks makes a ladder of its own width", subjects=WHOLE,
     inv_freq=np.tile(ladder(64, 5e5), 2))
-mutant("parallel_restarted_4", "wide", "frequency-rule",
+mutant("parallel_restarted_4", "wide", "unknown",
     "each of 4 ranks makes a ladder of its own width", subjects=WHOLE,
     inv_freq=np.tile(ladder(32, 5e5), 4))
-mutant("parallel_first", "wide", "frequency-rule",
+mutant("parallel_first", "wide", "unknown",
     "2 ranks have the first slice of the frequencies", subjects=WHOLE,
     inv_freq=np.tile(ladder(128, 5e5)[:32], 2))
-mutant("parallel_last", "wide", "frequency-rule", "2 ranks have the last slice of the frequencies",
+mutant("parallel_last", "wide", "unknown", "2 ranks have the last slice of the frequencies",
     subjects=WHOLE, inv_freq=np.tile(ladder(128, 5e5)[32:], 2))
-mutant("parallel_exchanged", "wide", "frequency-rule", "the slices of 2 ranks are exchanged",
+mutant("parallel_exchanged", "wide", "unknown", "the slices of 2 ranks are exchanged",
     inv_freq=np.roll(ladder(128, 5e5), 32))
-mutant("parallel_strided", "wide", "frequency-rule", "ranks take every second frequency",
+mutant("parallel_strided", "wide", "unknown", "ranks take every second frequency",
     inv_freq=np.concatenate([ladder(128, 5e5)[::2], ladder(128, 5e5)[1::2]]))
-mutant("parallel_llama3", "llama3", "frequency-rule", "2 ranks have the first slice of Llama 3's",
+mutant("parallel_llama3", "llama3", "unknown", "2 ranks have the first slice of Llama 3's",
     subjects=WHOLE, inv_freq=np.tile(llama3(128, 5e5)[:32], 2))
 mutant("parallel_narrow", "wide", "frequency-rule|base",
     "the width of one of 2 ranks in the exponents", inv_freq=5e5 ** -(np.arange(64) * 2 / 64))
@@ -184,7 +184,7 @@ mutant("dynamic_fixed", "dynamic", "frequency-rule", "dynamic NTK of a fixed len
     inv_freq=dynamic(64, 1e4, 4, 32768, 4096))
 mutant("dynamic_qwen", "dynamic", "frequency-rule", "Qwen's stretch by powers of two",
     inv_freq=ntk(64, 1e4, 7))
-mutant("shard_repeated", "wide", "frequency-rule", "the third of 4 shards gathered four times",
+mutant("shard_repeated", "wide", "unknown", "the third of 4 shards gathered four times",
     inv_freq=np.tile(ladder(128, 5e5)[32:48], 4))
 mutant("dynamic_plain", "dynamic", "frequency-rule", "the factor alone in place of the length's",
     inv_freq=ntk(64, 1e4, 4))
@@ -207,15 +207,15 @@ mutant("base_digits", "wide", "base", "base 50000 for 500000", inv_freq=ladder(1
 mutant("base_huge", "wide", "base", "base 10^8 for 500000", inv_freq=ladder(128, 1e8))
 mutant("width_wrong", "wide", "frequency-rule|base", "exponents of width 96 for 128",
     inv_freq=ladder(128, 5e5, 96))
-mutant("last_repeated", "plain", "frequency-rule", "the last frequency repeats the one before",
+mutant("last_repeated", "plain", "unknown", "the last frequency repeats the one before",
     inv_freq=ladder(64, 1e4)[np.minimum(np.arange(32), 30)])
-mutant("first_repeated", "plain", "frequency-rule", "the first frequency comes twice",
+mutant("first_repeated", "plain", "unknown", "the first frequency comes twice",
     inv_freq=ladder(64, 1e4)[np.maximum(np.arange(32) - 1, 0)])
-mutant("one_pair", "plain", "frequency-rule", "one frequency off by a hundredth",
+mutant("one_pair", "plain", "unknown", "one frequency off by a hundredth",
     inv_freq=ladder(64, 1e4) * np.where(np.arange(32) == 5, 1.01, 1))
-mutant("two_exchanged", "plain", "frequency-rule", "two frequencies exchanged",
+mutant("two_exchanged", "plain", "unknown", "two frequencies exchanged",
     inv_freq=ladder(64, 1e4)[[*range(9), 10, 9, *range(11, 32)]])
-mutant("shifted", "plain", "frequency-rule", "frequencies of the pair after, the last twice",
+mutant("shifted", "plain", "unknown", "frequencies of the pair after, the last twice",
     inv_freq=ladder(64, 1e4)[np.minimum(np.arange(32) + 1, 31)])
 mutant("nearly", "plain", "frequency-rule|inv-freq-precision", "all frequencies times 1 + 9e-7",
     inv_freq=ladder(64, 1e4) * (1 + 9e-7),
@@ -291,9 +291,9 @@ mutant("factor_mscale", "deepseek", "attention-factor", "mscale_all_dim ignored"
     scale=yarn_scale(40))
 mutant("factor_longrope", "longrope", "attention-factor", "YaRN's attention factor for LongRoPE's",
     scale=yarn_scale(32))
-mutant("factor_on_sine", "yarn", "cos-sin-mispaired|attention-factor",
+mutant("factor_on_sine", "yarn", "unknown",
     "only the sine carries the factor", relative=False, mend=lambda c, s: (c / yarn_scale(16), s))
-mutant("factor_of_slow", "yarn", "attention-factor", "only the divided pairs carry the factor",
+mutant("factor_of_slow", "yarn", "unknown", "only the divided pairs carry the factor",
     mend=lambda c, s: (c / KEPT, s / KEPT))
 mutant("softmax_scale", "plain", "attention-factor", "1/√d multiplied into the tables", scale=1 / 8)
 
@@ -316,18 +316,18 @@ mutant("divisors", "llama3", "frequency-rule", "what frequencies are divided by,
     subjects=(), inv_freq=ladder(128, 5e5) / llama3(128, 5e5))
 mutant("llama3_factor_rounded", "llama3", "frequency-rule", "factor 32, frequencies in bfloat16",
     also="inv-freq-precision", inv_freq=llama3(128, 5e5, 32), inv_in="bfloat16")
-mutant("parallel_base", "wide", "frequency-rule|base",
+mutant("parallel_base", "wide", "unknown",
     "each of 2 ranks makes a ladder of its own width, of base 10000",
     also="frequency-rule|base", subjects=WHOLE, inv_freq=np.tile(ladder(64, 1e4), 2))
 
 # Ladders.
-mutant("whole_tens", "wide", "frequency-rule", "exponents of ten cut to whole numbers",
+mutant("whole_tens", "wide", "unknown", "exponents of ten cut to whole numbers",
     inv_freq=10.0 ** np.ceil(np.log10(ladder(128, 5e5))))
-mutant("places_cut", "wide", "inv-freq-precision", "frequencies cut to three decimal places",
+mutant("places_cut", "wide", "unknown", "frequencies cut to three decimal places",
     inv_freq=np.floor(ladder(128, 5e5) * 1000) / 1000)
-mutant("fixed_point", "wide", "inv-freq-precision", "frequencies in fixed point of 16 bits",
+mutant("fixed_point", "wide", "unknown", "frequencies in fixed point of 16 bits",
     inv_freq=np.rint(ladder(128, 5e5) * 2**16) / 2**16)
-mutant("fixed_point_cut", "plain", "inv-freq-precision", "frequencies cut to 15 bits",
+mutant("fixed_point_cut", "plain", "unknown", "frequencies cut to 15 bits",
     inv_freq=np.floor(ladder(64, 1e4) * 2**15) / 2**15)
 mutant("proportional_more", "proportional", "rotary-dim", "32 pairs turn, not 16",
     inv_freq=proportional(128, 1e6, 32))
@@ -335,23 +335,23 @@ mutant("proportional_one_more", "proportional", "rotary-dim", "17 pairs turn, no
     inv_freq=proportional(128, 1e6, 17))
 mutant("proportional_slowest", "proportional", "frequency-rule", "the 16 slowest pairs turn",
     inv_freq=np.where(np.arange(64) < 48, 0, ladder(128, 1e6)))
-mutant("proportional_ones", "proportional", "frequency-rule", "pairs that should stand turn by 1",
+mutant("proportional_ones", "proportional", "unknown", "pairs that should stand turn by 1",
     inv_freq=np.where(np.arange(64) < 16, ladder(128, 1e6), 1))
 
 # Ladders that were computed in a coarse format.
-mutant("rungs_bfloat16", "wide", "inv-freq-precision", "a ladder of products in bfloat16",
+mutant("rungs_bfloat16", "wide", "unknown", "a ladder of products in bfloat16",
     inv_freq=rungs(5e5, 64, "bfloat16"))
-mutant("rungs_divided", "plain", "inv-freq-precision", "a ladder of quotients in float16",
+mutant("rungs_divided", "plain", "unknown", "a ladder of quotients in float16",
     inv_freq=rungs(1e4, 32, "float16", np.divide, up=True))
-mutant("rungs_of_periods", "plain", "inv-freq-precision", "periods multiplied up in bfloat16",
+mutant("rungs_of_periods", "plain", "unknown", "periods multiplied up in bfloat16",
     inv_freq=1 / rungs(1e4, 32, "bfloat16", up=True))
 mutant("rungs_single", "yarn", "inv-freq-precision", "a ladder of products in float32, under YaRN",
     inv_freq=rungs(1e4, 64, "float32") * yarn(128, 1e4, 16) / ladder(128, 1e4))
-mutant("rungs_linear", "million", "inv-freq-precision", "a ladder of products in float16, over 8",
+mutant("rungs_linear", "million", "unknown", "a ladder of products in float16, over 8",
     inv_freq=rungs(1e6, 64, "float16") / 8)
-mutant("rungs_ntk", "ntk", "inv-freq-precision", "NTK's ladder of products in bfloat16",
+mutant("rungs_ntk", "ntk", "unknown", "NTK's ladder of products in bfloat16",
     inv_freq=rungs(1e4 * 4 ** (64 / 62), 32, "bfloat16"))
-mutant("logarithms_bfloat16", "plain", "inv-freq-precision", "exp of logarithms in bfloat16",
+mutant("logarithms_bfloat16", "plain", "unknown", "exp of logarithms in bfloat16",
     inv_freq=np.exp(np.asarray(HALF["bfloat16"](
         -np.log(1e4) * np.arange(32) / 32), np.float64)))
 mutant("powers_bfloat16", "wide", "inv-freq-precision", "1 / base^exponent, in bfloat16 throughout",
@@ -359,21 +359,21 @@ mutant("powers_bfloat16", "wide", "inv-freq-precision", "1 / base^exponent, in b
         5e5 ** (np.arange(64) / 64).astype(HALF["bfloat16"]).astype(float)), np.float64))
 
 # Frequencies in few bits.
-mutant("frequencies_int4", "plain", "inv-freq-precision", "frequencies in int4, slow ones 0",
+mutant("frequencies_int4", "plain", "unknown", "frequencies in int4, slow ones 0",
     inv_freq=coded(ladder(64, 1e4), 7))
-mutant("frequencies_int8_groups", "wide", "inv-freq-precision",
+mutant("frequencies_int8_groups", "wide", "unknown",
     "frequencies in int8, a scale for each 16", inv_freq=coded(LLAMA, 127, group=16))
-mutant("frequencies_uint8", "yarn", "inv-freq-precision", "frequencies in uint8 with a zero point",
+mutant("frequencies_uint8", "yarn", "unknown", "frequencies in uint8 with a zero point",
     inv_freq=coded(yarn(128, 1e4, 16), 255, zero_point=True))
-mutant("frequencies_six_bits", "linear", "inv-freq-precision", "frequencies in 63 steps",
+mutant("frequencies_six_bits", "linear", "unknown", "frequencies in 63 steps",
     inv_freq=coded(linear(64, 1e4, 4), 63))
-mutant("frequencies_scaled_e5m2", "plain", "inv-freq-precision", "frequencies times 3, in fp8",
+mutant("frequencies_scaled_e5m2", "plain", "unknown", "frequencies times 3, in fp8",
     inv_freq=to(ladder(64, 1e4) * 57344, "e5m2").astype(float) / 57344)
-mutant("frequencies_logarithms", "llama3", "inv-freq-precision", "logarithms in int8",
+mutant("frequencies_logarithms", "llama3", "unknown", "logarithms in int8",
     inv_freq=np.exp(-coded(-np.log(llama3(128, 5e5)), 127)))
-mutant("frequencies_flushed", "million", "inv-freq-precision",
+mutant("frequencies_flushed", "million", "unknown",
     "frequencies in float16 without subnormal numbers", inv_freq=flushed(linear(128, 1e6, 8)))
-mutant("frequencies_flushed_yarn", "deepseek", "inv-freq-precision",
+mutant("frequencies_flushed_yarn", "deepseek", "unknown",
     "YaRN's frequencies in float16 without subnormal numbers", inv_freq=flushed(yarn(64, 1e4, 40)))
 
 # Blends and ramps along other curves.

@@ -78,7 +78,7 @@ mutant("chunks", "plain", "position-offset", "positions start again in each chun
     relative=False, remap=lambda p: p % 512)
 mutant("packed", "plain", "position-offset", "positions start again at 700 and 1900",
     relative=False, remap=lambda p: p - np.where(p < 700, 0, np.where(p < 1900, 700, 1900)))
-mutant("cosines_ring", "plain", "cos-sin-mispaired", "a ring buffer of 1000 rows for cosines alone",
+mutant("cosines_ring", "plain", "unknown", "a ring buffer of 1000 rows for cosines alone",
     relative=False, subjects=("tables", "half"),
     mend=lambda c, s: (c[np.arange(len(c)) % 1000], s))
 mutant("left_padding", "plain", "position-offset", "7 padded tokens on the left counted", offset=7)
@@ -96,7 +96,7 @@ mutant("skipped", "plain", "position-offset", "from row 300 on one position behi
 mutant("stopped", "plain", "position-offset|no-rotation", "all rows at position 0",
     remap=lambda p: 0 * p)
 mutant("fractional", "plain", "position-offset", "positions from a half on", offset=0.5)
-mutant("pairs_late", "plain", "position-offset", "the slow half of the pairs one position late",
+mutant("pairs_late", "plain", "unknown", "the slow half of the pairs one position late",
     remap=lambda p: p[:, None] - ~FAST)
 
 # Lengths.
@@ -135,26 +135,26 @@ mutant("grown_restart", "plain", "position-offset", "from row 2048 on rows of 20
     relative=False, **since(2048, "plain", offset=1))
 
 # Precision.
-mutant("frequencies_e4m3", "plain", "inv-freq-precision", "frequencies in fp8", inv_in="e4m3")
+mutant("frequencies_e4m3", "plain", "unknown", "frequencies in fp8", inv_in="e4m3")
 for _kind, _what in (("e4m3", "fp8 (e4m3)"), ("e5m2", "fp8 (e5m2)")):
-    mutant(f"tables_{_kind}", "plain", "table-precision", f"cosines and sines in {_what}",
+    mutant(f"tables_{_kind}", "plain", "unknown", f"cosines and sines in {_what}",
         relative=False, table_in=_kind)
-mutant("tables_int8", "plain", "table-precision", "cosines and sines in int8", relative=False,
+mutant("tables_int8", "plain", "unknown", "cosines and sines in int8", relative=False,
     mend=lambda c, s: (np.rint(127 * c) / 127, np.rint(127 * s) / 127))
-mutant("tables_int16", "plain", "table-precision", "cosines and sines in Q12", relative=False,
+mutant("tables_int16", "plain", "unknown", "cosines and sines in Q12", relative=False,
     mend=lambda c, s: (np.rint(4096 * c) / 4096, np.rint(4096 * s) / 4096))
-mutant("cosine_bfloat16", "plain", "table-precision", "only the cosine in bfloat16", relative=False,
+mutant("cosine_bfloat16", "plain", "unknown", "only the cosine in bfloat16", relative=False,
     mend=lambda c, s: (to(c, "bfloat16"), s))
-mutant("sine_float16", "wide", "table-precision", "only the sine in float16", relative=False,
+mutant("sine_float16", "wide", "unknown", "only the sine in float16", relative=False,
     mend=lambda c, s: (c, to(s, "float16")))
-mutant("looked_up", "plain", "table-precision|position-precision",
+mutant("looked_up", "plain", "unknown",
     "angles looked up in 4096 steps of a turn", relative=False,
     reduce=lambda a: np.rint(a * 4096 / math.tau) * math.tau / 4096)
-mutant("truncated_pi", "plain", "position-precision", "angles reduced by π = 3.14159",
+mutant("truncated_pi", "plain", "unknown", "angles reduced by π = 3.14159",
     relative=None, reduce=lambda a: a - np.rint(a / math.tau) * 2 * 3.14159)
 mutant("float32_far", "plain", "position-precision", "positions in float32 past its integers",
     relative=False, positions_in="float32", positions="0:64,16777216:16777280,33554432:33554496")
-mutant("half_seconds", "plain", "position-precision", "angles kept to 1/1000", relative=False,
+mutant("half_seconds", "plain", "unknown", "angles kept to 1/1000", relative=False,
     reduce=lambda a: np.rint(a * 1000) / 1000)
 
 # Several axes.
@@ -272,16 +272,16 @@ mutant("grown_sine_empty", "plain", "cos-sin-mispaired|uninitialised",
     **since(1500, "plain", mend=lambda c, s: (c, 0 * s)))
 
 # Groups of pairs at other positions.
-mutant("fast_clamped", "plain", "position-offset", "the fast half of the pairs ends at 2047",
+mutant("fast_clamped", "plain", "unknown", "the fast half of the pairs ends at 2047",
     relative=False, remap=lambda p: np.where(FAST, np.minimum(p, 2047)[:, None], p[:, None]))
-mutant("slow_wrapped", "plain", "position-offset", "the slow half of the pairs in a ring of 300",
+mutant("slow_wrapped", "plain", "unknown", "the slow half of the pairs in a ring of 300",
     relative=False, remap=lambda p: np.where(FAST, p[:, None], p[:, None] % 300))
-mutant("fast_wrapped", "wide", "position-offset", "the first 4 pairs in chunks of 128",
+mutant("fast_wrapped", "wide", "unknown", "the first 4 pairs in chunks of 128",
     relative=False, remap=lambda p: np.where(np.arange(64) < 4, p[:, None] % 128, p[:, None]))
-mutant("odd_restarted", "plain", "position-offset", "every second pair starts again at 1000",
+mutant("odd_restarted", "plain", "unknown", "every second pair starts again at 1000",
     relative=False, remap=lambda p: np.where(np.arange(32) % 2, p[:, None] % 4096, (p
         - np.where(p < 1000, 0, 1000))[:, None]))
-mutant("slow_scaled", "plain", "frequency-rule", "positions of the slow half divided by 4",
+mutant("slow_scaled", "plain", "unknown", "positions of the slow half divided by 4",
     remap=lambda p: np.where(FAST, p[:, None], p[:, None] / 4))
 
 # Formats.
@@ -293,10 +293,10 @@ mutant("three_places", "plain", "inv-freq-precision", "frequencies of three deci
     inv_freq=np.round(ladder(64, 1e4), 3))
 mutant("five_digits", "wide", "inv-freq-precision", "frequencies of five significant digits",
     inv_freq=np.array([float(f"{rate:.5g}") for rate in ladder(128, 5e5)]))
-mutant("tables_int4", "plain", "table-precision", "cosines and sines in int4", relative=False,
+mutant("tables_int4", "plain", "unknown", "cosines and sines in int4", relative=False,
     mend=lambda c, s: (np.rint(7 * c) / 7, np.rint(7 * s) / 7))
 
-mutant("tables_uint4", "wide", "table-precision", "cosines and sines in 16 steps from −1 to 1",
+mutant("tables_uint4", "wide", "unknown", "cosines and sines in 16 steps from −1 to 1",
     relative=False,
     mend=lambda c, s: (np.rint((c + 1) * 7.5) / 7.5 - 1, np.rint((s + 1) * 7.5) / 7.5 - 1))
 mutant("cosine_in_second", "plain", "cos-sin-mispaired", "the second column has cosines for sines",
@@ -310,7 +310,7 @@ mutant("signs_of_two", "plain", "cos-sin-mispaired", "rotate_half without its mi
     relative=False, subjects=APPLIED, apply=lambda x, c, s, _: turned(x, c,
         np.where(np.isin(np.arange(64), (3, 9)), -s, s)))
 
-mutant("tables_printed", "plain", "table-precision", "cosines and sines as %.4f prints them",
+mutant("tables_printed", "plain", "unknown", "cosines and sines as %.4f prints them",
     relative=False, mend=lambda c, s: (np.round(c, 4), np.round(s, 4)))
 mutant("sines_from_cosines", "plain", "cos-sin-mispaired", "sines as √(1 − cos²)", relative=False,
     mend=lambda c, s: (c, np.abs(s)))
@@ -318,7 +318,7 @@ mutant("never_rotated", "plain", "cos-sin-mispaired", "x·cos + x·sin", relativ
     subjects=APPLIED, apply=lambda x, c, s, _: x * c + x * s)
 mutant("parts_exchanged", "plain", "cos-sin-mispaired|layout", "imaginary parts before real ones",
     relative=None, subjects=APPLIED, apply=lambda x, c, s, _: np.roll(turned(x, c, s), 32, 1))
-mutant("timescales_cut", "wide", "inv-freq-precision", "1 / int(base^(2i/d))",
+mutant("timescales_cut", "wide", "unknown", "1 / int(base^(2i/d))",
     inv_freq=1 / np.floor(1 / ladder(128, 5e5)))
 
 # Axes.
@@ -355,23 +355,23 @@ mutant("matrix_product", "wide", "position-precision|inv-freq-precision",
     "angles by a matrix product in TF32", also="position-precision|inv-freq-precision",
     relative=False, remap=kept_by_matrix_products,
     inv_freq=kept_by_matrix_products(ladder(128, 5e5)))
-mutant("tables_at_random", "plain", "table-precision", "bfloat16 by stochastic rounding",
+mutant("tables_at_random", "plain", "unknown", "bfloat16 by stochastic rounding",
     relative=False, subjects=("tables", "half"),
     mend=lambda c, s: (rounded_at_random(c, 1), rounded_at_random(s, 2)))
 
 # One of the two tables.
-mutant("sine_factor_twice", "yarn", "cos-sin-mispaired", "the sine carries the factor twice",
+mutant("sine_factor_twice", "yarn", "unknown", "the sine carries the factor twice",
     relative=False, mend=lambda c, s: (c, s * yarn_scale(16)))
-mutant("cosine_factor_twice", "yarn", "cos-sin-mispaired", "the cosine carries the factor twice",
+mutant("cosine_factor_twice", "yarn", "unknown", "the cosine carries the factor twice",
     relative=False, mend=lambda c, s: (c * yarn_scale(16), s))
 mutant("cosine_unsigned", "plain", "cos-sin-mispaired", "|cos|", relative=False,
     mend=lambda c, s: (np.abs(c), s))
-mutant("cosine_shifted", "wide", "cos-sin-mispaired", "cosines of the pair after", relative=False,
+mutant("cosine_shifted", "wide", "unknown", "cosines of the pair after", relative=False,
     mend=lambda c, s: (np.roll(c, -1, 1), s))
-mutant("cut_in_turn", "plain", "cos-sin-mispaired", "[cos | sin] cut into columns 2i and 2i+1",
+mutant("cut_in_turn", "plain", "unknown", "[cos | sin] cut into columns 2i and 2i+1",
     relative=False, mend=lambda c, s: (
         np.concatenate([c, s], 1)[:, ::2], np.concatenate([c, s], 1)[:, 1::2]))
-mutant("cut_in_halves", "plain", "cos-sin-mispaired", "cos and sin in turn, cut into halves",
+mutant("cut_in_halves", "plain", "unknown", "cos and sin in turn, cut into halves",
     relative=False, mend=lambda c, s: np.split(np.stack([c, s], 2).reshape(len(c), -1), 2, 1))
 mutant("tables_empty", "wide", "uninitialised", "cosines and sines never written: zeros",
     relative=None, subjects=("tables", "half"), scale=0.0)
@@ -392,7 +392,7 @@ mutant("mrope_delta", "mrope", "position-offset", "from row 700 on 70 places too
     relative=None, compute=np.float32,
     remap=lambda p: along(BLOCKS)(p) + 70 * (p[:, None] >= 700))
 for _half in ("bfloat16", "float16"):
-    mutant(f"reduced_{_half}", "plain", "position-precision", relative=False,
+    mutant(f"reduced_{_half}", "plain", "unknown", relative=False,
         what=f"angles reduced by whole turns, then rounded to {_half}",
         reduce=lambda a, half=_half: to(np.mod(a, math.tau), half).astype(float))
 mutant("chunks_late", "wide", "position-offset", "chunks of 512, each one position later",

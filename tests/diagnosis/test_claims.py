@@ -63,10 +63,10 @@ def moved_from(start):
     _, (cause, *_) = told(*tables(angles))
     assert (cause.cause, cause.where.positions) == ("position-offset", f"{start}:{ROWS}")
     assert cause.evidence.startswith(
-        f"{ROWS - start} of {ROWS} positions are turned as others are: {start} as {start - 1}"
+        f"{ROWS - start} of {ROWS} positions are rotated as others are: {start} as {start - 1}"
     )
     if start == ROWS - 1:
-        assert cause.message == f"positions end at {start - 1}: every later one is turned as that"
+        assert cause.message == f"positions end at {start - 1}: every later one is rotated as that"
     elif start > 1:
         assert cause.message == f"positions from {start} on are off by -1"
 
@@ -78,7 +78,7 @@ def test_a_short_table_is_told_from_its_very_first_wrong_row(start):
     angles[start:] = ANGLES[start - 1 : 39]
     findings, causes = told(*tables(angles))
     assert not findings["reference"].ok
-    moved = [each for each in causes if "turned as" in each.message]
+    moved = [each for each in causes if "rotated as" in each.message]
     for cause in moved:
         assert start in numbers(cause.message)[-2:] or start in numbers(cause.message)[:1]
 
@@ -162,7 +162,7 @@ def test_pairs_that_stand_still_are_said_to_be_right_but_for_what_is_not():
     cos, sin = tables(angles)
     cos[1201, 3] = -1
     _, (cause, *_) = told(cos, sin)
-    assert cause.message.startswith(("pair 1 of 4 does not turn", "pairs 1, 3 of 4 differ"))
+    assert cause.message.startswith(("pair 1 of 4 does not rotate", "pairs 1, 3 of 4 differ"))
     assert "are right; " not in cause.evidence
     if cause.cause == "rotary-dim":
         assert cause.evidence.endswith("one of the 1500 positions is otherwise: 1201")

@@ -21,14 +21,6 @@ def cause_of(cos, sin, dtype=np.float32):
     return cause
 
 
-def test_angles_that_overflow_are_told_by_the_first_that_does():
-    lost = ANGLES * 40 >= 65520
-    cause = cause_of(np.where(lost, np.nan, COS), np.where(lost, np.nan, SIN))
-    assert cause.cause == "position-precision"
-    assert cause.message.endswith("where position × frequency is 1638 or more")
-    assert f"all {lost.sum()} values" in cause.evidence
-
-
 @pytest.mark.parametrize("pair", [0, 3])
 def test_infinite_cosines_are_no_frequencies_that_nobody_wrote(pair):
     lost = np.arange(PAIRS) == pair
@@ -69,16 +61,6 @@ def test_rows_that_end_in_no_numbers_are_told_from_the_first_on(start):
     assert "none from" not in cause.message
 
 
-@pytest.mark.long
-@pytest.mark.sweep(3)
-@pytest.mark.parametrize(("times", "dtype"), [(127, np.int8), (64, np.int8), (32767, np.int16)])
-def test_whole_numbers_are_said_to_be_so_and_not_to_be_stored_wider(times, dtype):
-    cause = cause_of(np.rint(times * COS), np.rint(times * SIN), dtype)
-    assert cause.cause == "table-precision"
-    assert cause.message == f"cosines and sines are whole numbers: {times} times the right ones"
-    assert cause.residual.whole
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("half", [np.float16, "bfloat16"])
 def test_turned_vectors_that_have_the_digits_of_a_half_precision_are_said_to(half):
@@ -87,7 +69,7 @@ def test_turned_vectors_that_have_the_digits_of_a_half_precision_are_said_to(hal
     rounded = round_to_half(y, "float16" if half is np.float16 else half).astype(np.float32)
     (cause,) = diagnose(rope.of_rotated(x, rounded, RIGHT, "0:600"))
     assert cause.cause == "table-precision"
-    assert cause.message.startswith("the turned vectors were rounded to ")
+    assert cause.message.startswith("the rotated vectors were rounded to ")
     rounded[100, 3] *= 1.5
     assert diagnose(rope.of_rotated(x, rounded, RIGHT, "0:600"))[0].cause == "unknown"
 
@@ -126,7 +108,7 @@ def test_rows_of_a_cache_that_grew_in_steps_are_read_at_far_positions_too():
     (cause,) = diagnose(rope.of_tables(*tables, RIGHT, positions))
     assert cause.cause == "position-offset"
     assert cause.message.startswith(
-        "14 of 79 positions are turned as others are, the first of them 128"
+        "14 of 79 positions are rotated as others are, the first of them 128"
     )
 
 

@@ -87,26 +87,15 @@ def test_rows_from_a_position_on_are_told_with_their_cause(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MISTAKES)
-def test_some_of_the_pairs_are_told_with_their_cause(name):
+def test_pairs_that_no_known_mistake_explains_are_named(name):
     wrong, causes = MISTAKES[name]
     (first, *_) = causes_of(pairs_from(wrong, 5, 12))
-    assert first.cause in causes
     if name == "linear":  # a factor for each pair is a rule of its own
         assert first.message == "the rule is that of rope-longrope"
         return
+    assert first.cause in causes | {"unknown"}
     assert "pairs 5–11 of 16" in first.message
     assert first.where.fields() == {"pairs": "5:12"}
-    assert first.residual.fields()["cells"] == ROWS * PAIRS
-
-
-@pytest.mark.long
-def test_rows_and_pairs_are_told_together():
-    wrong = np.where(np.arange(PAIRS) >= 8, MISTAKES["base"][0], EXACT)
-    (first,) = causes_of(rows_from(wrong, 700))
-    assert first.message == (
-        "from position 700 on, pairs 8–15 of 16: the base is 500000, not 10000"
-    )
-    assert first.where.fields() == {"positions": "700:1500", "pairs": "8:16"}
 
 
 @pytest.mark.slow
@@ -128,18 +117,6 @@ def test_every_second_row_of_another_table_is_told():
     assert first.where.positions == "1:1500:2"
 
 
-@pytest.mark.slow
-def test_pairs_of_two_other_bases_are_both_told():
-    rates = np.where(np.arange(PAIRS) < 8, ladder(DIM, 5e5), ladder(DIM, 1e6))
-    causes = causes_of(factors(rates=rates))
-    assert {cause.cause for cause in causes} == {"base"}
-    told = {cause.where.pairs: cause.message.split(": ")[1] for cause in causes}
-    assert told == {
-        "1:8": "the base is 500000, not 10000",
-        "8:16": "the base is 1000000, not 10000",
-    }
-
-
 @pytest.mark.long
 def test_a_pair_that_repeats_another_is_told_and_no_base_is_read_off_it():
     """Of 32 pairs the last has the frequency of the one before: 31 contradict any other base."""
@@ -151,8 +128,9 @@ def test_a_pair_that_repeats_another_is_told_and_no_base_is_read_off_it():
         diagnose(rope.of_frequencies(rates, right, "0:4096")),
     ):
         (first,) = causes
-        assert first.cause == "frequency-rule"
-        assert first.message == "pair 31 has the frequency of pair 30"
+        assert first.cause == "unknown"
+        assert first.message == "pair 31 of 32 has another frequency, by no known rule"
+        assert "frequency of pair 31: 0.0001778" in first.evidence
         assert first.where.fields() == {"pairs": "31"}
 
 
@@ -295,22 +273,14 @@ def test_the_boundary_of_two_tables_is_the_true_one_or_none_is_named(name, other
             continue
         ends = Positions.parse(named)
         assert not of_pairs
-        if "positions are turned as 0, and every later one" in cause.message:
+        if "positions are rotated as 0, and every later one" in cause.message:
             # One cause of both: it names every row that is wrong, and says where they part.
-            still = 3 if boundary == 4 else boundary  # position 3 is turned as 0 by both
+            still = 3 if boundary == 4 else boundary  # position 3 is rotated as 0 by both
             assert (ends.first, ends.last) == (1, ROWS - 1)
-            assert cause.message.startswith(f"the first {still} positions are turned as 0, ")
+            assert cause.message.startswith(f"the first {still} positions are rotated as 0, ")
             assert cause.message.endswith("is off by -3, as padding on the left is") == (still == 3)
             continue
         assert ends.first == boundary or (ends.first <= 1 and ends.last == boundary - 1)
-
-
-@pytest.mark.long
-def test_what_may_be_the_reason_as_well_is_said_of_the_same_place():
-    values = EXACT.copy()
-    values[100] = EXACT[99].real + 1j * EXACT[100].imag
-    (why,) = causes_of(values)
-    assert {each.message.partition(": ")[0] for each in (why, *why.alike)} == {"position 100"}
 
 
 @pytest.mark.long
@@ -340,30 +310,7 @@ def test_positions_turned_as_any_others_are_counted_and_reproduced(base):
     positions[rows] = generator.integers(0, ROWS, 40)
     right = rope.reference("rope", dim=DIM, base=base)
     (cause,) = causes_of(factors(positions, rates), right)
-    message = "40 of 1500 positions are turned as others are, the first of them"
+    message = "40 of 1500 positions are rotated as others are, the first of them"
     assert cause.message == f"{message} {rows.min()}"
     assert cause.residual.largest < 1e-7
     assert cause.residual.fields()["left_over"]["cells"] == 0
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("rates", "first", "other"),
-    [
-        (1e4 ** -(np.arange(0, 32, 2) / 32), "rotary-dim", "each of 2 ranks makes one of its own"),
-        (1e4 ** -(np.arange(0, 32, 2) / 64), "rotary-dim", "all 2 ranks have the frequencies of"),
-        (
-            np.tile(1e4 ** -(np.arange(0, 16, 2) / 16), 2),
-            "frequency-rule",
-            "the tables turn 16 pairs",
-        ),
-    ],
-)
-def test_half_tables_whose_pairs_come_twice_may_be_full_ones_of_half_as_many(rates, first, other):
-    angles = np.multiply.outer(np.arange(300), np.tile(rates, 2))
-    right = rope.reference("rope", dim=64, layout="half")
-    (cause,) = diagnose(rope.of_tables(np.cos(angles), np.sin(angles), right, "0:300"))
-    assert cause.cause == first
-    (alike,) = cause.alike
-    assert {cause.cause, alike.cause} == {"rotary-dim", "frequency-rule"}
-    assert other in alike.message

@@ -93,12 +93,12 @@ WRONG = {
     "a base in bfloat16": (
         tables(ladder(64, 499712.0)),
         ("rope", {**PLAIN, "base": 500000.0}),
-        ("base", "the base is 499712, not 500000, as 500000 rounded to bfloat16"),
+        ("base", "the base is 499712, not 500000"),
     ),
     "a logarithm in float16": (
         tables(ladder(64, math.exp(float(np.float16(math.log(1e4)))))),
         ("rope", PLAIN),
-        ("base", "as of its logarithm, 9.21034, rounded to float16"),
+        ("base", "the base is 10005.97, not 10000"),
     ),
     "YaRN's amplitude whole": (
         tables(rope.reference("rope-yarn", **DEEPSEEK).frequencies, scale=0.1 * math.log(40) + 1),
@@ -113,7 +113,7 @@ WRONG = {
     "underflow": (
         tables(np.where(ladder(64, 5e5) < 2**-14, 0, ladder(64, 5e5))),
         ("rope", {**PLAIN, "base": 5e5}),
-        ("rotary-dim", "do not turn"),
+        ("rotary-dim", "do not rotate"),
     ),
 }
 

@@ -14,24 +14,6 @@ from tests.diagnosis.textbook import dynamic, ladder
 __all__ = ["reference"]
 
 SAID = {
-    # Ladders in coarse formats.
-    "rungs_bfloat16": "the one before times base^(−2/d), in bfloat16: the roundings add up",
-    "rungs_divided": "the one before divided by base^(2/d), in float16: the roundings add up",
-    "rungs_of_periods": "each period is the one before times base^(2/d), in bfloat16",
-    "rungs_single": "the one before times base^(−2/d), in float32: the roundings add up",
-    "rungs_linear": "the one before times base^(−2/d), in float16: the roundings add up",
-    "rungs_ntk": "in bfloat16: the roundings add up",
-    "logarithms_bfloat16": "the exponentials, −2i ln(base)/d, were computed in bfloat16",
-    "powers_bfloat16": "the exponents 2i/d and the powers were computed in bfloat16",
-    # Codes.
-    "frequencies_int4": "rounded to int4: to multiples of 1/7 of the largest",
-    "frequencies_int8_groups": "to multiples of 1/127 of the largest, with a scale for each 16",
-    "frequencies_uint8": "to multiples of one of 255 equal steps from the smallest to the largest",
-    "frequencies_six_bits": "rounded to whole multiples of 0.00396825",
-    "frequencies_scaled_e5m2": "rounded to float8 e5m2, the largest as 57344",
-    "frequencies_logarithms": "kept as logarithms in int8",
-    "frequencies_flushed": "rounded to float16, and what is below its normal numbers, 6.1e-05",
-    "frequencies_flushed_yarn": "rounded to float16, and what is below its normal numbers, 6.1e-05",
     # Blends and ramps.
     "llama3_of_logarithms": "the blend is linear in the logarithm of the wavelength",
     "llama3_of_wavelengths": "the blend is linear in the wavelength, not in its inverse",
@@ -45,13 +27,8 @@ SAID = {
     "yarn_inward": "the ends of the ramp are rounded inward",
     "yarn_geometric": "kept frequencies are divided by powers of the factor",
     # Positions.
-    "grouped": "p is turned as 600 + (p − 600)//4, which is p//4 + 450",
-    "grouped_distant": "p is turned as p//6 + 703 − 703//6, as Self-Extend's distant keys are",
-    "grouped_late": "p is turned as 2 + (p − 2)//5|p is turned as (p + 3)//5",
-    "nearest_multiple": "positions are rounded to the nearest multiple of 12, ties to even ones",
-    "rounded_up": "positions are rounded up to multiples of 16",
-    "blocks_overlap": "blocks of 100 rows begin at multiples of 60, not of 100",
-    "skipped_often": "blocks of 128 rows begin at multiples of 129, not of 128",
+    "grouped": "p is rotated as 600 + (p − 600)//4, which is p//4 + 450",
+    "grouped_distant": "p is rotated as p//6 + 703 − 703//6, as Self-Extend's distant keys are",
     # Products of two rounded numbers.
     "matrix_product_even": "positions were TF32 with ties to even",
     "matrix_product_cut": "positions were TF32 toward zero",
@@ -91,12 +68,6 @@ def test_two_numbers_of_a_rule_that_give_the_same_are_both_said():
     assert "the factor is 20, not 4" in said
 
 
-def test_formats_that_round_frequencies_alike_are_both_said():
-    right = rope.reference("rope", dim=64, base=1e4, layout="half")
-    said = messages_of(ladder(64, 1e4).astype(np.float16), right)
-    assert said == ["the frequencies were rounded to float16 or TF32"]
-
-
 @pytest.mark.long
 def test_evenly_spaced_positions_are_said_as_the_frequencies_that_do_the_same():
     right = rope.reference("rope", dim=64, base=1e4, layout="half")
@@ -119,4 +90,3 @@ def test_a_rule_that_is_nearly_right_is_none_of_some_pairs(seed):
     noisy = right.frequencies * (1 + 3e-6 * np.random.default_rng(seed).standard_normal(32))
     for cause in diagnose(rope.of_frequencies(np.float32(noisy), right, "0:4096,131000:131072")):
         assert "base" not in cause.message
-        assert "the roundings add up" not in cause.message

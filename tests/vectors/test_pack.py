@@ -90,7 +90,7 @@ def test_textbook_code_passes_the_pack_in_float64_and_in_float32(name, packs, tm
 @pytest.mark.parametrize("name", ALONG_A_LINE)
 def test_packs_kill_every_mistake_that_is_known_of_the_textbook_cases(name, packs):
     pack, _ = packs(name)
-    assert pack.killed == len(pack.known) > 190
+    assert pack.killed == len(pack.known) > 160
     assert not any(outcome.alike for outcome in pack.outcomes)
 
 
@@ -154,7 +154,7 @@ def test_what_survives_is_counted_with_its_reason():
     pack = pack_of("rope", positions=Positions.parse("0:4"))
     survivors = [one for one in pack.known if not one.killed]
     assert len(survivors) == len(pack.known) - pack.killed > 5
-    assert "positions end at 4095: every later one is turned as that" in [
+    assert "positions end at 4095: every later one is rotated as that" in [
         one.message for one in survivors
     ]
     assert all(one.reason and not one.cells for one in survivors)
@@ -216,7 +216,7 @@ def test_packs_of_half_precision_pass_code_in_it_and_kill(dtype):
     second = rounded(rounded(b * cos) + rounded(a * sin))
     missed = np.abs(np.concatenate([first, second], 1) - pack.content.y)
     assert (missed <= pack.content.tolerance).all()
-    assert 250 < pack.killed < len(pack.known)  # half precision hides some roundings
+    assert 220 < pack.killed < len(pack.known)  # half precision hides some roundings
 
 
 @pytest.mark.long

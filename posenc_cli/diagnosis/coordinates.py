@@ -1,0 +1,320 @@
+"""Known bugs of coordinates: pairs follow other axes, tokens are counted in another order.
+
+Each gives what angles are multiples of. Such bugs are public: rows and columns exchanged
+(huggingface/pytorch-image-models#2541, Meituan-AutoML/VisionLLaMA#4), axes in blocks for axes dealt
+out (alibaba/MNN#4133, vllm-project/vllm-omni#1784), patches in the 2×2 blocks that a merger reads
+taken for patches row by row (vllm-project/vllm#52932, lablup/mlxcel#1610), and coordinates that are
+centred, normalized or resized (huggingface/pytorch-image-models#2692).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.diagnosis.claims import Claim
+from posenc_cli.diagnosis.defects import Defect, RowCoordinates
+from posenc_cli.diagnosis.known_bugs import KnownBug
+from posenc_cli.diagnosis.wording import axes_text, coordinate_offset, pairs_text, spec
+from posenc_cli.errors import PosencError
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.parameter_differences import value_text
+from posenc_cli.inference.position_maps import read_coordinates
+from posenc_cli.inference.rules import Alternative
+from posenc_cli.numerics import exact
+from posenc_cli.records import replace
+from posenc_cli.rotary.verdict import Explanation, Where
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from posenc_cli.diagnosis.wording import Suspect
+    from posenc_cli.formulas.declare import Coordinates
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.sample import Sample
+    from posenc_cli.numerics.arrays import Integers, RealRows, Reals
+
+_BLOCK = 2
+"""Side of the blocks that patches come in: the ``spatial_merge_size`` of Qwen2-VL and others."""
+
+_FEWEST = 4
+"""Wrong rows of a sample that a line on each axis is read off."""
+
+_TIMES, _OFF = 1e-6, 1e-4
+"""What the two numbers of a line may err that is fitted to the rows of a float32 table."""
+
+_LARGEST = 512
+"""Denominator of such a number: images have no more places a side."""
+
+
+def axis_bugs(suspect: Suspect) -> Iterator[KnownBug]:
+    """Pairs that follow another coordinate than that of their own axis, or the token number."""
+    sample = suspect.sample
+    reference, coordinates = sample.reference, sample.reference.coordinates
+    if coordinates is None or coordinates.oblique:
+        return
+    own, right = np.array(coordinates.axes), reference.frequencies  # (pairs,) both
+    for known, axes, rates in _other_axes(sample, own):
+        others = np.flatnonzero((axes != own) | (rates != right))
+        if not others.size:
+            continue
+        defect = Defect(moved=following(reference, axes))
+        if not np.array_equal(rates, right):
+            defect = replace(defect, frequencies=Alternative(Cause.AXIS, "", rates))
+        pairs = pairs_text(others.tolist(), own.size)
+        where = Where(None, spec(others), tuple(sorted({*own[others].tolist()})))
+        exchanged = _exchanges_text(own, axes, token=reference.axes)
+        message = known or f"{pairs} follow{'s' * (others.size == 1)} {exchanged}"
+        mended = "matches in every pair once this is mended"
+        evidence = f"{pairs} follow other axes" if known else mended
+        words = Explanation(Cause.AXIS, message, evidence, where=where)
+        yield KnownBug(Claim(defect, sample.amplitude), words)
+
+
+def _other_axes(sample: Sample, own: Integers) -> Iterator[tuple[str, Integers, Reals]]:
+    """What may be wrong in words, and the axes and rates that pairs have then.
+
+    One parameter; then the axis of each pair, without words; then the order of the axes, each with
+    its own pairs and rates.
+    """
+    right = sample.reference.frequencies
+    yield from _other_parameters(sample.reference)
+    followed = _followed(sample, own)
+    if followed is not None:
+        yield "", followed, right
+    blocks = {int(axis): np.flatnonzero(own == axis) for axis in own}
+    for order in itertools.permutations(blocks):
+        pairs = np.concatenate([blocks[axis] for axis in order])
+        text = f"pairs follow axes in the order {order}, not {tuple(blocks)}"
+        yield text, own[pairs], right[pairs]
+
+
+def _other_parameters(reference: Reference) -> Iterator[tuple[str, Integers, Reals]]:
+    """What one other value of a parameter gives: it in words, the axes of pairs, and their rates.
+
+    Of flags, of words, and of the shares that axes have of the pairs, in every order; what other
+    models do is no mistake of one parameter.
+    """
+    scheme, coordinates = reference.encoding.bound.scheme, reference.coordinates
+    assert coordinates is not None
+    params = {name: value for name, value in reference.params.items() if value is not None}
+    if "grid" not in params:  # else it may leave out which axes pairs follow
+        params.setdefault("axes", "some")
+    for name, parameter in scheme.parameters.items():
+        own = params.get(name)
+        choices: tuple[Any, ...] = () if name == "convention" else parameter.choices or ()
+        if parameter.type is bool:
+            choices = (not own,)
+        if name == "sections":
+            own = own or tuple(np.bincount(coordinates.axes).tolist())
+            choices = tuple(itertools.permutations(own))
+        for value in choices:
+            try:
+                waves = scheme.bind({**params, name: value}).rotation.waves
+            except PosencError:
+                continue
+            axes = () if waves.coordinates is None else waves.coordinates.axes
+            if own in (None, value) or len(axes) != len(coordinates.axes):
+                continue
+            rates = reference.frequencies
+            if name == "sections":  # an axis may have a ladder of its own, as long as its share
+                exactly = [float(rate) for rate in waves.frequencies(exact)]
+                rates = np.array(exactly) / coordinates.denominator
+            yield f"{value_text(name, value, own)} ({parameter.rules.help})", np.array(axes), rates
+
+
+def following(reference: Reference, axes: Integers) -> RowCoordinates:
+    """Pairs that follow these of the coordinates, of which the number of the token is the last."""
+    coordinates = reference.coordinates
+    assert coordinates is not None
+    assert coordinates.at is not None
+    at = coordinates.at
+    return RowCoordinates(
+        lambda piece: np.stack([*at(piece.positions), piece.positions], 1)[:, axes]
+    )
+
+
+def _followed(sample: Sample, own: Integers) -> Integers | None:
+    """The coordinate that each pair follows, its own where that does; None where one follows none.
+
+    Shape: (pairs,).
+    """
+    choices_of_all = [own, *(np.full_like(own, axis) for axis in range(sample.reference.axes + 1))]
+    choices = np.stack(
+        [
+            Defect(moved=following(sample.reference, axes)).explained(sample).all(axis=0)
+            for axes in choices_of_all
+        ]
+    )  # (axes + 2, pairs)
+    if not choices.any(axis=0).all():
+        return None
+    # What explains most pairs is likelier for each of them than what explains few.
+    order = np.argsort(-choices[1:].sum(axis=1), kind="stable")
+    best = order[np.argmax(choices[1:][order], axis=0)]
+    return np.where(choices[0], own, best)
+
+
+def _exchanges_text(own: Integers, followed: Integers, *, token: int) -> str:
+    """Which coordinates pairs follow in place of which; ``token`` is the number of the token.
+
+    >>> _exchanges_text(np.array([0, 1, 2, 2]), np.array([3, 2, 1, 3]), token=3)
+    'token numbers in place of axes 0, 2, axis 2 in place of axis 1, axis 1 in place of axis 2'
+    """
+    lost_to: dict[int, list[int]] = {}
+    for axis, other in sorted({*zip(own.tolist(), followed.tolist(), strict=True)}):
+        if axis != other:
+            lost_to.setdefault(other, []).append(axis)
+    names = {axis: "token numbers" if axis == token else f"axis {axis}" for axis in lost_to}
+    return ", ".join(f"{names[axis]} in place of {axes_text(lost_to[axis])}" for axis in lost_to)
+
+
+def grid_bugs(suspect: Suspect) -> Iterator[KnownBug]:
+    """Tokens of a grid that are counted in another order: by columns, with H for W, in blocks.
+
+    Only of grids whose tokens stand in row-major order, at equal steps on each axis.
+    """
+    sample = suspect.sample
+    coordinates, sizes = sample.reference.coordinates, sample.reference.params.get("grid")
+    if coordinates is None or coordinates.at is None or coordinates.oblique or not sizes:
+        return
+    sizes, count = tuple(map(int, sizes)), math.prod(sizes)
+    if not 2 <= len(sizes) <= 3 or min(sizes) < 2 or sample.positions.min(initial=0) < 0:
+        return
+    if coordinates.capacity is None or coordinates.capacity.positions != count:
+        return  # they come from a file
+    at = np.stack(coordinates.at(np.arange(count)), axis=1)  # (count, axes)
+    right, axes = np.stack(np.unravel_index(np.arange(count), sizes), axis=1), [*coordinates.axes]
+    if at.shape != right.shape:
+        return
+    steps = (at[-1] - at[0]) / (np.array(sizes) - 1)
+    if not np.array_equal(at, at[0] + steps * right):
+        return
+    tables: list[bytes] = []
+    for message, places in _orders(sizes):
+        table = at[0] + steps * np.stack(places(np.arange(count)), axis=1)
+        # What puts all tokens where the right order or another rule has them says nothing else.
+        if table.tobytes() in (at.astype(float).tobytes(), *tables):
+            continue
+        tables.append(table.tobytes())
+        moved = RowCoordinates(_looked_up(table[:, axes]))
+        words = Explanation(Cause.POSITION_OFFSET, message, "")
+        yield KnownBug(Claim(Defect(moved=moved), sample.amplitude), words)
+
+
+def _looked_up(table: RealRows) -> Callable[[Sample], RealRows]:
+    """The coordinates (n, pairs) of the tokens of a sample, of those of all (count, pairs)."""
+    return lambda sample: table[sample.positions % len(table)]
+
+
+def _orders(
+    sizes: tuple[int, ...],
+) -> Iterator[tuple[str, Callable[[Integers], tuple[Integers, ...]]]]:
+    """Orders that tokens may be counted in, the plainest first, as places of token numbers."""
+    plain, text = tuple(range(len(sizes))), "×".join(map(str, sizes))
+    for order in list(itertools.permutations(plain))[1:]:
+
+        def others_first(p: Integers, order: tuple[int, ...] = order) -> tuple[Integers, ...]:
+            along = np.unravel_index(p, [sizes[axis] for axis in order])
+            return tuple(along[order.index(axis)] for axis in plain)
+
+        how = "column by column, not row by row"
+        if len(sizes) > 2:
+            how = f"along axis {order[-1]} first, then {', then '.join(map(str, order[-2::-1]))}"
+        yield f"tokens of the grid of {text} are counted {how}", others_first
+    if len(sizes) > 2:
+        return
+    rows, columns = sizes
+    taken = f"rows of the grid are taken to have {rows} places, not {columns}"
+    yield taken, lambda p: (p // rows, p % rows)
+    if rows % _BLOCK == columns % _BLOCK == 0:
+
+        def in_blocks(p: Integers) -> tuple[Integers, ...]:
+            blocks = (rows // _BLOCK, columns // _BLOCK, _BLOCK, _BLOCK)
+            down, across, y, x = np.unravel_index(p, blocks)
+            return down * _BLOCK + y, across * _BLOCK + x
+
+        blocks = f"tokens come in blocks of {_BLOCK}×{_BLOCK} places, as patches that are merged do"
+        yield blocks, in_blocks
+
+
+def stretched_bugs(suspect: Suspect) -> Iterator[KnownBug]:
+    """Coordinates of wrong rows that are scaled or shifted on an axis: normalized, centred."""
+    sample = suspect.sample
+    coordinates = sample.reference.coordinates
+    if coordinates is None or coordinates.at is None or coordinates.oblique:
+        return
+    wrong = ~Defect().explained(sample).all(axis=1)  # (n,)
+    if np.count_nonzero(wrong) < _FEWEST:
+        return
+    lines = _lines(sample.rows(np.flatnonzero(wrong)), np.array(coordinates.axes))
+    texts: dict[str, list[int]] = {}
+    for axis, line in lines.items():
+        if line != (1.0, 0.0):
+            texts.setdefault(_line_text(line, coordinates, axis), []).append(axis)
+    if not texts:
+        return
+    times, off = np.array([lines[axis] for axis in coordinates.axes]).T  # (pairs,) both
+
+    def moved(piece: Sample) -> RealRows:
+        """The coordinates of pairs; rows that are right keep theirs."""
+        own = piece.reference.angle_positions(piece.positions).astype(np.float64)  # (n, pairs)
+        right = Defect().explained(piece).all(axis=1, keepdims=True)
+        return np.where(right, own, own * times + off)
+
+    said = ", and ".join(f"{text} on {axes_text(those)}" for text, those in texts.items())
+    plain = suspect.residual(Defect())
+    evidence = (
+        f"at {plain.rows} of {plain.of_rows} positions, the first of them {plain.first}; the "
+        "others are right"
+    )
+    evidence = evidence if plain.rows < plain.of_rows else "at every position"
+    moved_pairs = np.flatnonzero((times != 1) | (off != 0))
+    where = Where(None, spec(moved_pairs)) if moved_pairs.size < off.size else None
+    words = Explanation(Cause.POSITION_OFFSET, f"coordinates are {said}", evidence, where=where)
+    yield KnownBug(Claim(Defect(moved=RowCoordinates(moved)), sample.amplitude), words)
+
+
+def _line_text(line: tuple[float, float], along: Coordinates, axis: int) -> str:
+    """What becomes of the coordinates of an axis, in words that follow "are".
+
+    >>> from posenc_cli.formulas.declare import Coordinates
+    >>> along = Coordinates((0, 1), steps=(1, 2))
+    >>> _line_text((2.0, 1.0), along, 0), _line_text((1.0, -4.0), along, 1)
+    ('2 times the right ones and off by +1', 'off by -2 patches')
+    """
+    times, off = line
+    texts = [f"{times:.7g} times the right ones"] * (times != 1)
+    return " and ".join(texts + [f"off by {coordinate_offset(along, off, axis)}"] * (off != 0))
+
+
+def _lines(wrong: Sample, axes: Integers) -> dict[int, tuple[float, float]]:
+    """By what the coordinates of each axis are multiplied, and are off; empty if that is unseen."""
+    own = wrong.reference.angle_positions(wrong.positions)  # (n, pairs)
+    lines = {}
+    for axis in np.unique(axes).tolist():
+        of_axis = axes == axis
+        if not (wrong.seen & of_axis).any():
+            return {}
+        read = read_coordinates(replace(wrong, seen=wrong.seen & of_axis))  # (n,)
+        right = own[:, int(np.argmax(of_axis))].astype(np.float64)
+        if np.abs(read).max() > 2.0**24:
+            return {}
+        times, off = 1.0, float(np.median(read - right))
+        if np.unique(right).size > 1:
+            times, off = (float(number) for number in np.polyfit(right, read, 1))
+        lines[axis] = _short(times, _TIMES), _short(off, _OFF)
+    return lines
+
+
+def _short(value: float, error: float) -> float:
+    """The quotient of small whole numbers that a value is within an error, else the value.
+
+    >>> _short(0.58333333, 1e-6) == 7 / 12, _short(-1e-7, 1e-4)
+    (True, 0.0)
+    """
+    near = float(Fraction(value).limit_denominator(_LARGEST))
+    return near if abs(near - value) <= error else value
