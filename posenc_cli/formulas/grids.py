@@ -49,14 +49,16 @@ Grid = Annotated[
     source="Vaswani et al. 2017 §3.5 on each axis; He et al. 2021, arXiv:2111.06377, MAE's code",
     formula=(
         "sin(x · ω_i) and cos(x · ω_i) for the coordinate x of each axis, ω_i = base^(−i/n) of n "
-        "pairs an axis; tensor2tensor: base^(−i/(n − 1))"
+        "pairs an axis; tensor2tensor and simple-vit: base^(−i/(n − 1))"
     ),
     convention=(
         "Columns of y (row) and x (column) on an image: mae: sin x, cos x, sin y, cos y; vit-mae "
         "(transformers' function, whose halves its ViT-MAE exchanges: mae): sin y, cos y, sin x, "
         "cos x; timm: sin y, sin x, cos y, cos x; detr: y, then x, sines and cosines alternating, "
         "counted from 1. SD3, DiT and PixArt in diffusers: mae, with base_size. cogvideox: frames, "
-        "x, y, a quarter and three eighths twice of the columns. tensor2tensor (any "
+        "x, y, a quarter and three eighths twice of the columns. simple-vit (big_vision, and "
+        "vit-pytorch's SimpleViT in 2 and 3 axes): as mae, the last frequency 1/base, and zeros in "
+        "columns left over. tensor2tensor (any "
         "number of axes): sines then cosines, axis after axis, and zeros in columns left over; "
         "positional-encodings (up to 3 axes): alternating, axis after axis, cut off at dim. "
         "Tokens that are on no grid, such as a class token, have no row here."
@@ -69,7 +71,14 @@ def sinusoidal_nd(
     grid: Grid = (14, 14),
     convention: Annotated[
         Literal[
-            "mae", "vit-mae", "timm", "detr", "cogvideox", "tensor2tensor", "positional-encodings"
+            "mae",
+            "vit-mae",
+            "timm",
+            "detr",
+            "cogvideox",
+            "simple-vit",
+            "tensor2tensor",
+            "positional-encodings",
         ],
         Param("library whose order of columns, axes and frequencies is followed", source="MAE"),
     ] = "mae",
@@ -99,6 +108,15 @@ def sinusoidal_nd(
             maximum=1e9,
         ),
     ] = None,
+    origin: Annotated[
+        tuple[int, ...] | None,
+        Param(
+            "number of the first place along each axis: SD3 crops the middle of a larger grid; "
+            "the library's own where not given",
+            minimum=-LARGEST_POSITION,
+            maximum=LARGEST_POSITION,
+        ),
+    ] = None,
 ) -> Sinusoids:
     """Sines and cosines of the coordinates on a grid, an equal share of the columns for each axis.
 
@@ -122,6 +140,9 @@ def sinusoidal_nd(
         )
     chosen = _SINUSOIDAL[convention]
     counts = chosen.counts(convention, dim, grid)
+    first = origin or (chosen.origin,) * len(grid)
+    if len(first) != len(grid):
+        raise InvalidInput(f"--set origin {as_text(first)}: must be {len(grid)} numbers")
 
     def frequencies(xp: Any) -> Any:
         return xp.concat([of_axis(xp, axis, pairs) for axis, pairs in counts])
@@ -141,7 +162,7 @@ def sinusoidal_nd(
             coordinates=_on_grid(
                 grid,
                 [axis for axis, pairs in counts for _ in range(pairs)],
-                [(chosen.origin, 1) for _ in grid],
+                [(number, 1) for number in first],
             ),
         ),
         width=dim,
@@ -191,7 +212,7 @@ class _GridConvention(Record):
                 f"--dim {dim}: {name} spaces at least 2 frequencies an axis, so dim must be at "
                 f"least {4 * axes} for {axes} axes"
             )
-        order = self.order or range(axes)
+        order = [axis for axis in self.order if axis < axes] or range(axes)
         return [(axis, share * pairs) for axis, share in zip(order, shares, strict=True)]
 
     def _check_axes(self, name: str, grid: Sequence[int]) -> None:
@@ -236,6 +257,7 @@ _SINUSOIDAL = {
     "timm": _GridConvention("by-function"),
     "detr": _GridConvention("alternating", origin=1),
     "cogvideox": _GridConvention("by-axis", None, order=(0, 2, 1), shares=(2, 3, 3)),
+    "simple-vit": _GridConvention("by-axis", 3, "zero", order=(2, 1, 0), ends_at_base=True),
     "tensor2tensor": _GridConvention("by-axis", most_axes=None, rest="zero", ends_at_base=True),
     "positional-encodings": _GridConvention("alternating", most_axes=3, rest="cut"),
 }
@@ -249,7 +271,8 @@ _SINUSOIDAL = {
     ),
     formula=(
         "the pairs of each axis rotate by x · θ_i, θ_i = base^(−i/n) of the n pairs of the axis; "
-        "pixtral: base^(−2i/2n) for rows, base^(−(2i+1)/2n) for columns; dinov3: by 2π · c · θ_i, "
+        "pixtral: base^(−2i/2n) for rows, base^(−(2i+1)/2n) for columns; hunyuan-image-3: the "
+        "same, rows and columns dealt out pair by pair; dinov3: by 2π · c · θ_i, "
         "c the centre of a patch, where the image goes from −1 to 1; liere: by "
         "c · e^(−4i/(n − 1)), c from 0 at the first place to 1 at the last; eva-pixels: by "
         "c · π · (base/2)^(i/(n − 1)), c from −1 at the first place to 1 at the last; "
@@ -261,8 +284,9 @@ _SINUSOIDAL = {
         "each: as many; wan: 44, 42, 42 of 128 (p − 2⌊p/3⌋, ⌊p/3⌋, ⌊p/3⌋ of p pairs); "
         "hunyuan-video: 16, 56, 56 of 128 (Flux: base=10000; Qwen-Image: and origin of half the "
         "grid); cogvideox: 16, 24, 24 of 64 (Z-Image: base=256); flux2 (frame, row, column, "
-        "token): 32 each of 128. Layout: half over all columns (pixtral, qwen2-vl, dinov3: HWHW), "
-        "half within each axis (gemma4: HHWW), interleaved (the others). llama4 counts from 1. "
+        "token): 32 each of 128. Layout: half over all columns (pixtral, qwen2-vl, "
+        "hunyuan-image-3, dinov3: HWHW), half within each axis (gemma4: HHWW), interleaved (the "
+        "others). llama4 counts from 1. "
         "Base: 100 (dinov3, gemma4), e^4 (liere), 256 (hunyuan-video), 2000 (flux2), 10000 (the "
         "others). eva and eva-pixels are timm's RotaryEmbeddingCat without and with in_pixels, "
         "whose max_res is eva-pixels' base; lucidrains-pixel is freqs_for='pixel', whose max_freq "
@@ -313,6 +337,7 @@ def rope_axial(
             "hunyuan-video",
             "cogvideox",
             "flux2",
+            "hunyuan-image-3",
         ],
         Param("model whose encoder of images or video is followed", source="Pixtral"),
     ] = "pixtral",
@@ -384,6 +409,8 @@ def rope_axial(
     lines = chosen.lines(convention, grid, origin, base_size)
 
     def frequencies(xp: Any) -> Any:
+        if chosen.rule == "dealt":
+            return ladder(xp, rotated, ladder_base)
         return xp.concat(
             [
                 chosen.frequencies(xp, pairs, ladder_base, grid[axis], place) / lines[axis].parts
@@ -392,6 +419,8 @@ def rope_axial(
         )
 
     of_pairs = [axis for axis, pairs in zip(followed, counts, strict=True) for _ in range(pairs)]
+    if chosen.rule == "dealt":
+        of_pairs = [*followed] * counts[0]
     if axes is None:
         coordinates = _on_grid(grid, of_pairs, [(line.first, line.step) for line in lines])
         parts = [chosen.parts(count) * line.parts for count, line in zip(grid, lines, strict=True)]
@@ -417,7 +446,8 @@ class _AxisTurns(Record):
     """How a model turns two axes, or more.
 
     ``rule`` is that of frequencies and coordinates. Places are counted from ``origin``, on one
-    ladder for each axis (``count``) or one whose frequencies the axes take in turn (``turns``).
+    ladder for each axis (``count``) or one whose frequencies the axes take in turn (``turns``, or
+    ``dealt`` where pairs stay in the order of that ladder).
     Or coordinates are patch centres, −1 … 1 across the image, in half turns (``centres``); go from
     0 to 1, and frequencies from 1 to 1/base, e^4 where there is none (``to-one``); or go from −1 to
     1, and frequencies from π to π · base/2, evenly in logarithms (``octaves``) or themselves
@@ -430,7 +460,7 @@ class _AxisTurns(Record):
     blocks: int = 1
     order: Literal["hw", "wh"] = "hw"
     origin: int = 0
-    rule: Literal["count", "turns", "centres", "to-one", "octaves", "even"] = "count"
+    rule: Literal["count", "turns", "dealt", "centres", "to-one", "octaves", "even"] = "count"
     shares: tuple[int, ...] = ()
     spread: bool = False
 
@@ -500,7 +530,7 @@ class _AxisTurns(Record):
 
         Raises: InvalidInput for an origin or a base that the model, or such a grid, cannot have.
         """
-        counted = self.rule in ("count", "turns")
+        counted = self.rule in ("count", "turns", "dealt")
         if origin is not None and (not counted or len(origin) != len(grid)):
             raise InvalidInput(
                 f"--set origin {as_text(origin)}: "
@@ -557,6 +587,7 @@ _ROTARY = {
     "wan": _AxisTurns(layout="interleaved", shares=_THIRDS),
     "hunyuan-video": _AxisTurns(base=256.0, layout="interleaved", shares=(2, 7, 7)),
     "cogvideox": _AxisTurns(layout="interleaved", shares=(2, 3, 3)),
+    "hunyuan-image-3": _AxisTurns(rule="dealt"),
     "flux2": _AxisTurns(base=2000.0, layout="interleaved", shares=(1, 1, 1, 1)),
 }
 

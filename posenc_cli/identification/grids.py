@@ -593,7 +593,8 @@ def _first_places(bound: _GridScheme, places: _GridPlaces, turns: _GridRates) ->
 
 def _begun(bound: _GridScheme, places: _GridPlaces, turns: _GridRates) -> Iterator[_GridScheme]:
     """A scheme that counts from where the phases of the first place say."""
-    if "origin" not in bound.scheme.parameters or "base_size" in bound.given:
+    spread = bound.scheme.kind == "rotary" and "base_size" in bound.given
+    if spread or "origin" not in bound.scheme.parameters:
         return
     if not np.isfinite(turns.errors[places.followed >= 0]).all():
         return

@@ -112,11 +112,13 @@ PROMISED: dict[str, dict[str, Between | Above | Choice | Plain]] = {
         "base": Above(10000.0, 1),
         "grid": Between((14, 14), 1, 2**53),
         "convention": Choice(
-            "mae", "mae vit-mae timm detr cogvideox tensor2tensor positional-encodings"
+            "mae",
+            "mae vit-mae timm detr cogvideox simple-vit tensor2tensor positional-encodings",
         ),
         "normalize": Plain(False),
         "base_size": Between(None, 1, 2**53),
         "interpolation_scale": Above(None, 0, 1e9),
+        "origin": Between(None, -(2**53), 2**53),
     },
     "rope": {
         "dim": Between(64, 1, 65536),
@@ -220,7 +222,7 @@ PROMISED: dict[str, dict[str, Between | Above | Choice | Plain]] = {
         "convention": Choice(
             "pixtral",
             "pixtral qwen2-vl dinov3 gemma4 llama4 liere eva eva-pixels lucidrains-pixel wan "
-            "hunyuan-video cogvideox flux2",
+            "hunyuan-video cogvideox flux2 hunyuan-image-3",
         ),
         "order": Choice(None, "hw wh"),
         "sections": Between(None, 1, 32768),
