@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from posenc_cli.comparison.gguf_frequencies import GGUFFrequencies
     from posenc_cli.files.reading import Loaded
-    from posenc_cli.identification.exhaustive_check import Census
     from posenc_cli.identification.search import Candidate, Identification
+    from posenc_cli.inference.differences import Census
 
 _RUNNERS_UP = ["scheme", "parameters", "residual", "verdict"]
 _AXES_OF_TABLES = 2
@@ -266,7 +266,7 @@ def _text(
     hidden = len(rows) - 1 - len(others)
     blocks = [
         [answer, *again],
-        [console.table_text(["property", "value"], properties)],
+        [console.table_text(["detail", "value"], properties)],
         [text(f"note: {note}", hanging=2) for note in notes],
         ["Others that fit:" if not verbose else "Others:", console.table_text(_RUNNERS_UP, others)]
         if others
@@ -412,8 +412,6 @@ def _arithmetic_text(best: Candidate, census: Census) -> str:
     if best.arithmetic is None:
         return "values of a learned table, one for all offsets of a bucket"
     how = "correctly rounded" if best.arithmetic == "exact" else f"as {best.arithmetic} gives them"
-    if best.coarse:
-        how = "as that format makes the exact ones"
     if not census.equal:
         return f"no cell {how}"
     if census.equal < census.cells:

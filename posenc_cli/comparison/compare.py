@@ -169,9 +169,9 @@ class ArrayComparison(Record):
 
     @property
     def is_small(self) -> bool:
-        """Whether one side is a file, of so few values that it is identified beside an encoding."""
+        """Whether at most one side is a file, of so few values that it is identified unasked."""
         files = [side.loaded for side in self.sides if side.loaded is not None]
-        return len(files) == 1 and files[0].values.size <= _IDENTIFIED
+        return len(files) < 2 and all(file.values.size <= _IDENTIFIED for file in files)
 
     @cached_property
     def identities(self) -> Identities:

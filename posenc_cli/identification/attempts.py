@@ -13,7 +13,6 @@ import numpy as np
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import as_text
-from posenc_cli.identification.coarse_trials import coarse_hypotheses
 from posenc_cli.identification.exhaustive_check import census, row_positions
 from posenc_cli.identification.grids import MOST_PLACES, grid_hypotheses
 from posenc_cli.identification.matrix_forms import (
@@ -43,7 +42,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from posenc_cli.identification.exhaustive_check import Census
+    from posenc_cli.inference.differences import Census
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import NumberArray
 
@@ -54,9 +53,6 @@ MORE_TRIALS = 5
 """After the first that fits: of plain ones that fit, some leave less over."""
 OTHER_READINGS = 1
 """Trials of another way to read the array once something fits."""
-_MANY_CELLS, _MOSTLY_RIGHT = 16, 0.75
-"""So many cells, and of them the share that a written number gives, where low precision may be why
-it does not give all: one cell in many that is at a tie a fitted number gives by chance."""
 _MUCH_DEARER = 2.0
 """Of the cost: judgement, what costs so much more is not believed in place of what fits."""
 _PLAIN = 4.0
@@ -207,9 +203,6 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
         attempts += _attempts_of_parts(evidence)
     if not any(attempt.trial.fits_most for attempt in attempts):
         attempts += _attempt_all(hypotheses_of_most_pairs(evidence), evidence, None)
-    if not any(attempt.trial.fits_most for attempt in attempts):
-        nearest = [attempt.trial for attempt in sorted(attempts, key=_rank)]
-        attempts += _attempt_all(coarse_hypotheses(nearest, evidence), evidence, None)
     if not _is_plain(attempts):
         attempts += _attempt_all(placed_hypotheses(evidence), evidence, None)
     return sorted(attempts, key=_rank)
@@ -327,38 +320,20 @@ def _attempt_all(
                 trial = try_scores(hypothesis, profile, evidence)
             else:
                 trial = try_hypothesis(hypothesis, evidence)
-                if best is None or best.equal < 1 or best.hypothesis.cost >= _PLAIN:
-                    trial = sharpened(trial, evidence)
         except InvalidInput:
             continue
         trials.append(trial)
         left -= best is not None
         if trial.fits and (best is None or trial.rank < best.rank):
             best, left = trial, more
-    if best is not None and not ordered:
-        trials += _with_all_right(best, hypotheses, evidence)
+    nearest = min(trials, key=lambda trial: trial.rank, default=None)
+    for index, trial in enumerate(trials):
+        uncertain = trial.fits and trial.hypothesis.uncertainty
+        if trial.bound.content.waves is not None and (trial is nearest or uncertain):
+            trials[index] = sharpened(trial, evidence)
     return [
         Attempt(trial, evidence, profile) for trial in sorted(trials, key=lambda trial: trial.rank)
     ]
-
-
-def _with_all_right(
-    best: Trial, hypotheses: Iterable[Hypothesis], evidence: Evidence
-) -> Iterator[Trial]:
-    """The trial of a fitted number that gives all of many cells, where one people write does not.
-
-    What code in low precision rounds otherwise no single number gives.
-    """
-    written = best.hypothesis
-    if best.equal > _MOSTLY_RIGHT or written.uncertainty or evidence.count < _MANY_CELLS:
-        return
-    for hypothesis in hypotheses:
-        others = {k: v for k, v in written.given.items() if k not in hypothesis.uncertainty}
-        alike = (hypothesis.scheme, hypothesis.tables) == (written.scheme, written.tables)
-        if hypothesis.uncertainty and alike and hypothesis.given.items() >= others.items():
-            trial = sharpened(try_hypothesis(hypothesis, evidence), evidence)
-            if trial.fits and trial.equal == 1:
-                yield trial
 
 
 def _rank(attempt: Attempt) -> tuple[object, ...]:
@@ -384,7 +359,6 @@ def _distinct_hypotheses(hypotheses: Iterable[Hypothesis]) -> Iterator[Hypothesi
             hypothesis.wrong,
             hypothesis.denominator,
             hypothesis.multiplier,
-            hypothesis.cells and hypothesis.cells.done,
         )
         if key not in seen:
             seen.add(key)

@@ -16,30 +16,26 @@ import numpy as np
 
 from posenc_cli.encoding.engine import Engine, threads_for
 from posenc_cli.files.source import release
+from posenc_cli.inference.differences import Census, as_columns, merged, part_of
 from posenc_cli.inference.rates import positions_at
 from posenc_cli.inference.tolerance import UNREDUCED_FULL, unit
 from posenc_cli.inference.trial import (
     UNREDUCED_TABLES,
     arithmetic_format,
-    as_columns,
     bfloat16_limits,
-    bits_of_difference,
-    coarsened,
     computation_of,
-    distances,
     limits_of,
     put_right,
-    ratios_to,
     repeated_columns,
 )
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16
 from posenc_cli.numerics.rounding import narrow, widen
-from posenc_cli.records import Record, fresh
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from posenc_cli.formulas.declare import Content, Waves
+    from posenc_cli.formulas.declare import Waves
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.inference.trial import Computation, Hypothesis, Trial
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
@@ -51,115 +47,11 @@ if TYPE_CHECKING:
 BLOCK_CELLS = 1 << 17
 """Cells compared at a time: few enough that what is made of them stays in the cache."""
 
-NAMED_ROWS = 1 << 12
-"""Rows that do not fit are listed up to so many, and counted beyond."""
-
 SOLVED_ROWS = 1 << 13
 """Rows that are asked where they stand, one by one: a tenth of a millisecond each."""
 
-_MANY = 8
-"""Rows that fit, among others that do not, and do so by no accident."""
-
 _MARGIN = 16
 """How many times more of the tolerance a cell may take than the sample: few rows show not all."""
-
-
-class Largest(Record):
-    """The largest difference: where it is, what stands there, and what belongs there.
-
-    ``at`` is an index into the file, a row and a column of the ``file``-th.
-    """
-
-    difference: float
-    file: int
-    at: tuple[int, ...]
-    value: float
-    expected: float
-
-
-class Census(Record):
-    """What a hypothesis leaves over of some rows, or of all.
-
-    ``rows`` were compared; those of ``padding`` were not. ``misfits`` counts the rows with a cell
-    that does not fit, and ``misfit_rows`` lists them in order, of all rows the first
-    :data:`NAMED_ROWS`. ``ratio`` is the largest difference in units of what fits, and ``largest``
-    the first of the largest differences, None where nothing differs. ``on_grid`` says whether every
-    cell is a number of the format that the sample's are. ``hidden`` cells are behind a mask.
-    ``loose`` counts the cells of rows that fit which are not the same number, and ``bits`` are what
-    all cells are off by together. Rows of a bias of several heads are those of each head's
-    ``queries``, one head after another. ``wrong_columns`` are those with a cell that does not fit:
-    a file and a column each, of complex numbers the columns of their parts.
-    """
-
-    rows: int = 0
-    cells: int = 0
-    equal: int = 0
-    ratio: float = 0.0
-    largest: Largest | None = None
-    misfits: int = 0
-    misfit_rows: Integers = fresh(lambda: np.empty(0, np.int64))
-    padding: tuple[int, ...] = ()
-    on_grid: bool = True
-    hidden: int = 0
-    loose: int = 0
-    bits: float = 0.0
-    queries: int | None = None
-    wrong_columns: frozenset[tuple[int, int]] = frozenset()
-
-    @property
-    def fits(self) -> bool:
-        """Whether every cell fits."""
-        return self.misfits == 0
-
-    @property
-    def fits_many(self) -> bool:
-        """Whether at least a quarter of the rows fit, and more than a few."""
-        fitting = self.rows - self.misfits
-        return self.fits or (fitting >= _MANY and 4 * fitting >= self.rows)
-
-    def wrong_pairs(self, content: Content, tables: Sequence[str | None]) -> tuple[int, ...]:
-        """The pairs of columns with a cell that does not fit, in order."""
-        assert content.waves is not None
-        wrong: set[int] = set()
-        for file, table in enumerate(tables):
-            for placement in content.columns(table).placements:
-                columns = range(content.columns(table).width)[placement.columns]
-                waves = range(content.waves.count)[placement.waves]
-                pairs = zip(columns, waves, strict=False)
-                wrong |= {wave for column, wave in pairs if (file, column) in self.wrong_columns}
-        return tuple(sorted(wrong))
-
-    @property
-    def residual(self) -> float:
-        """The largest difference."""
-        return 0.0 if self.largest is None else self.largest.difference
-
-    @property
-    def all_equal(self) -> bool:
-        """Whether every cell is the same number, those of padding and behind a mask too."""
-        return self.equal == self.cells and not self.padding and not self.hidden
-
-    def followed_by(self, rows: Census) -> Census:
-        """What is left over of these rows and of those that come next."""
-        largest = self.largest
-        if rows.largest and (largest is None or rows.largest.difference > largest.difference):
-            largest = rows.largest
-        listed = rows.misfit_rows[: max(NAMED_ROWS - self.misfits, 0)]
-        return Census(
-            self.rows + rows.rows,
-            self.cells + rows.cells,
-            self.equal + rows.equal,
-            max(self.ratio, rows.ratio),
-            largest,
-            self.misfits + rows.misfits,
-            np.concatenate([self.misfit_rows, listed]),
-            self.padding + rows.padding,
-            self.on_grid and rows.on_grid,
-            self.hidden + rows.hidden,
-            self.loose + rows.loose,
-            self.bits + rows.bits,
-            wrong_columns=self.wrong_columns | rows.wrong_columns,
-        )
 
 
 def census(trial: Trial, evidence: Evidence) -> Census | None:
@@ -327,7 +219,7 @@ class _Comparison(Record):
         parts = [
             self._of_array(index, rows, positions, array) for index, array in enumerate(arrays)
         ]
-        return _merge_files(parts, padding=padding, on_grid=on_grid)
+        return merged(parts, padding=padding, on_grid=on_grid)
 
     def _of_array(
         self,
@@ -341,14 +233,9 @@ class _Comparison(Record):
             predicted = widen(predicted, BFLOAT16)
         hypothesis = self.trial.hypothesis
         table = hypothesis.tables[index]
-        if hypothesis.cells is not None:
-            exact = np.asarray(widen(predicted, self.trial.rounded), np.float64)
-            predicted = coarsened(hypothesis, index, exact, self.trial.rounded)
 
         def limits() -> RealRows:
             limit = self.allowances[index](positions)
-            if hypothesis.steps:
-                return np.asarray(limit + hypothesis.steps[index], np.float64)
             if self.trial.arithmetic == "bfloat16":
                 limit = bfloat16_limits(limit, predicted, table)[1]
             share, rounding = self.shares[index]
@@ -356,65 +243,6 @@ class _Comparison(Record):
 
         rows = rows + self.evidence.skipped
         return part_of(array, predicted, limits, rows, self.trial.rounded, file=index, table=table)
-
-
-def part_of(
-    array: NumberArray,
-    predicted: NumberArray,
-    limits: Callable[[], RealRows],
-    rows: Integers,
-    rounded: DType,
-    *,
-    file: int = 0,
-    table: str | None = None,
-) -> Census:
-    """What differs in some rows of a file, ``limits`` being asked for only where something does.
-
-    Shape: ``array`` (rows, …), ``predicted`` and the limits as it, complex numbers as two columns.
-    """
-    cells = as_columns(array)
-    if np.array_equal(cells, predicted):
-        return Census(rows.size, array.size, array.size)
-    difference = distances(cells, predicted.astype(np.float64), table)
-    ratios = ratios_to(difference, limits())
-    same = (difference == 0).reshape(array.size, -1).all(axis=1).reshape(rows.size, -1)
-    at = np.unravel_index(int(np.argmax(difference)), difference.shape)
-    place = (int(rows[at[0]]), *map(int, at[1:]))
-    largest = Largest(float(difference[at]), file, place, cells[at].item(), float(predicted[at]))
-    misfits = (ratios > 1).reshape(rows.size, -1)  # (rows, columns)
-    misfit = misfits.any(axis=1)
-    return Census(
-        rows.size,
-        array.size,
-        int(same.sum()),
-        float(ratios.max()),
-        largest,
-        int(misfit.sum()),
-        rows[misfit],
-        loose=int((~same[~misfit]).sum()),
-        bits=bits_of_difference(difference, predicted, rounded),
-        wrong_columns=frozenset((file, int(at)) for at in np.flatnonzero(misfits.any(axis=0))),
-    )
-
-
-def _merge_files(parts: list[Census], *, padding: tuple[int, ...], on_grid: bool) -> Census:
-    """What differs in the same rows of two files."""
-    differing = [part.largest for part in parts if part.largest is not None]
-    misfit_rows = np.unique(np.concatenate([part.misfit_rows for part in parts]))
-    return Census(
-        parts[0].rows,
-        sum(part.cells for part in parts),
-        sum(part.equal for part in parts),
-        max(part.ratio for part in parts),
-        max(differing, key=lambda largest: largest.difference, default=None),
-        misfit_rows.size,
-        misfit_rows,
-        padding,
-        on_grid,
-        loose=sum(part.loose for part in parts),
-        bits=sum(part.bits for part in parts),
-        wrong_columns=frozenset().union(*(part.wrong_columns for part in parts)),
-    )
 
 
 def _shares(trial: Trial) -> tuple[tuple[Reals | float, float], ...]:

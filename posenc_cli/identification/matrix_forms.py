@@ -301,21 +301,11 @@ def _empty_rows(array: NumberArray) -> int:
 
 def _without_empty_columns(evidence: Evidence) -> Iterator[Evidence]:
     """The columns before those at the end that hold zeros alone."""
-    width = evidence.shape[1]
-    used = max(np.flatnonzero(sample.any(axis=0)).max(initial=-1) for sample in evidence.sample)
-    kept = int(used) + 1
-    if not _FEWEST_ROWS <= kept < width:
+    if any(sample[:, -1].any() for sample in evidence.sample):
         return
-    at_once = max(1, _CELLS_AT_ONCE // width)
-    for array in evidence.arrays:
-        for start in range(0, evidence.count, at_once):
-            part = array[start : start + at_once]
-            if part[:, kept:].any():
-                return
-            release(part)
-    columns = f"column {kept} holds" if kept == width - 1 else f"columns {kept} on hold"
-    yield _form(
-        evidence,
-        tuple(array[:, :kept] for array in evidence.arrays),
-        f"beside empty columns: {columns} zeros",
-    )
+    width = evidence.shape[1]
+    kept = width - min(_empty_rows(array.T[::-1]) for array in evidence.arrays)
+    if _FEWEST_ROWS <= kept < width:
+        columns = f"column {kept} holds" if kept == width - 1 else f"columns {kept} on hold"
+        arrays = tuple(array[:, :kept] for array in evidence.arrays)
+        yield _form(evidence, arrays, f"beside empty columns: {columns} zeros")

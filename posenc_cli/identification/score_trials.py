@@ -15,10 +15,11 @@ from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.scores import score_rule
 from posenc_cli.files.source import release
 from posenc_cli.formulas.alibi import exact_slopes
-from posenc_cli.identification.exhaustive_check import BLOCK_CELLS, Census, part_of
+from posenc_cli.identification.exhaustive_check import BLOCK_CELLS
 from posenc_cli.identification.score_profiles import hidden_scores
+from posenc_cli.inference.differences import Census, part_of
 from posenc_cli.inference.tolerance import unit
-from posenc_cli.inference.trial import ARITHMETICS, Trial, bits_of_difference, formats_of
+from posenc_cli.inference.trial import ARITHMETICS, Trial, formats_of
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.records import Record, replace
 
@@ -79,22 +80,13 @@ def _scores_trial(
         values = profile.values
         predicted = _index_scores(hypothesis, encoding, profile.indices, rounded, arithmetic)
     seen = np.isfinite(values)
-    with np.errstate(invalid="ignore"):
-        difference = np.where(seen, np.abs(values - predicted), 0.0)  # (heads, indices)
     limit = _score_limits(encoding, np.where(seen, predicted, 0.0), rounded, arithmetic)
-    fitting = difference <= limit
-    return Trial(
-        hypothesis,
-        encoding.bound,
-        float(difference.max()),
-        float((difference / limit).max()),
-        float((difference == 0).mean()),
-        arithmetic,
-        rounded,
-        bits=bits_of_difference(difference, predicted, rounded),
-        misfits=int((~fitting).any(axis=0).sum()),
-        rows=values.shape[1] if profile is not None else values.shape[0],
-    )
+    cells = np.where(seen, values, predicted)
+    rows = np.arange(values.shape[1])
+    if profile is None:  # a slope is a row of its own
+        rows, cells, predicted, limit = np.arange(len(values)), cells.T, predicted.T, limit.T
+    part = part_of(cells.T, predicted.T, lambda: limit.T, rows, rounded)
+    return Trial.of(hypothesis, encoding.bound, [part], arithmetic, rounded)
 
 
 def slope_values(encoding: Encoding, rounded: DType) -> Reals:

@@ -25,11 +25,10 @@ from posenc_cli.identification.attempts import attempts_of_forms
 from posenc_cli.identification.commands import commands_of
 from posenc_cli.identification.exhaustive_check import position_rounding
 from posenc_cli.inference.candidates import wider_ladders
+from posenc_cli.inference.differences import MOST_BITS, MOST_COLUMNS
 from posenc_cli.inference.evidence import Evidence
 from posenc_cli.inference.presets import models_of, same_cells
 from posenc_cli.inference.trial import (
-    MOST_BITS,
-    MOST_COLUMNS,
     UNREDUCED_TABLES,
     Hypothesis,
 )
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.files.reading import Loaded
     from posenc_cli.identification.attempts import Attempt
-    from posenc_cli.identification.exhaustive_check import Census
+    from posenc_cli.inference.differences import Census
     from posenc_cli.inference.evidence import StatedEncoding
 
 SHOWN = 5
@@ -69,8 +68,7 @@ class Candidate(Record):
     leaves far more of them than another that fits, or does but for some rows, is ``outdone``.
     ``commands`` write what the cells were compared with, one for each file; empty where posenc
     has no command for it. Where the file holds it in other ``forms``, or ``multiplied`` by a
-    number, they write what stands behind these. ``coarse`` says that one of the forms is a format
-    that cells are kept in. ``wrong_pairs`` of its ``pairs`` of columns hold
+    number, they write what stands behind these. ``wrong_pairs`` of its ``pairs`` of columns hold
     the cells that do not fit, where those of all others fit.
     """
 
@@ -101,7 +99,6 @@ class Candidate(Record):
     outdone: bool = False
     wrong_pairs: tuple[int, ...] = ()
     pairs: int = 0
-    coarse: bool = False
 
     @property
     def as_written(self) -> bool:
@@ -349,7 +346,6 @@ def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
             *(
                 hypothesis.denominator,
                 hypothesis.multiplier,
-                _format_text(hypothesis),
                 where if attempt.evidence.count == 1 else None,
             ),
         )
@@ -400,17 +396,11 @@ def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
         fits_sample=trial.fits,
         census=tally,
         bits=trial.bits if tally is None else tally.bits,
-        forms=(*evidence.forms, *_format_text(hypothesis)),
+        forms=evidence.forms,
         multiplied=hypothesis.multiplier,
-        coarse=hypothesis.cells is not None,
         wrong_pairs=wrong_pairs,
         pairs=content.waves.count if content.waves is not None else 0,
     )
-
-
-def _format_text(hypothesis: Hypothesis) -> tuple[str, ...]:
-    """The coarse format that cells are kept in, in words."""
-    return () if hypothesis.cells is None else (hypothesis.cells.done,)
 
 
 def _wrong_pairs(attempt: Attempt, tally: Census | None) -> tuple[int, ...]:
@@ -427,7 +417,7 @@ def _wrong_pairs(attempt: Attempt, tally: Census | None) -> tuple[int, ...]:
 def _models(attempt: Attempt, tally: Census | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The models whose own table all rows that fit equal, and those whose table these fit."""
     trial = attempt.trial
-    if tally is None or trial.hypothesis.wrong or trial.hypothesis.cells or not tally.fits_many:
+    if tally is None or trial.hypothesis.wrong or not tally.fits_many:
         return (), ()
     names = models_of(trial)
     if tally.loose == 0 and trial.read_off is None:

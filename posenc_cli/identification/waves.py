@@ -8,6 +8,7 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import itertools
 import math
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from posenc_cli.formulas.relative import transformer_xl
 from posenc_cli.formulas.rotary import rope
 from posenc_cli.formulas.sinusoids import sinusoidal
 from posenc_cli.identification.exhaustive_check import position_rounding
-from posenc_cli.identification.readings import function_views, reads_columns, repetitions, views
+from posenc_cli.identification.readings import function_views, reads_columns, unreduced_views, views
 from posenc_cli.inference.candidates import (
     FEW_OF,
     Proposal,
@@ -34,24 +35,26 @@ from posenc_cli.inference.candidates import (
     rotary_proposals,
     sinusoidal_proposals,
 )
-from posenc_cli.inference.rates import Rates, positions_at, progression_of, rates_of
-from posenc_cli.inference.tolerance import UNREDUCED, UNREDUCED_FULL, unit
+from posenc_cli.inference.differences import distances
+from posenc_cli.inference.rates import Rates, continued, positions_at, progression_of, rates_of
+from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import (
     BACKWARD,
     SWAPPED,
+    UNREDUCED_TABLES,
     Hypothesis,
-    distances,
+    compute,
 )
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import LARGEST_POSITION
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from posenc_cli.formulas.declare import Content
     from posenc_cli.identification.readings import View
     from posenc_cli.inference.evidence import Evidence
-    from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, Reals
 
 _BETWEEN = 1e-3
 """Mean distance on the unit circle: what float32 angles leave of whole positions, before cells are
@@ -181,50 +184,17 @@ def _of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
 def angle_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     """What a matrix may be as position × frequency, not reduced to a turn.
 
-    All its rows are then multiples of one, the frequencies, at whole positions in any order.
+    All its rows are then multiples of one, the frequencies.
     """
-    values, rows = evidence.sample[0], evidence.rows
-    if len(evidence.arrays) != 1 or values.ndim != 2 or values.dtype.kind == "c" or rows.size < 2:
+    values = evidence.sample[0]
+    if values.ndim != 2 or len(evidence.arrays) != 1 or values.dtype.kind == "c":
         return
-    if not np.isfinite(values).all() or not values.any():
-        return
-    ways: list[tuple[str, str | None, RealRows]] = [
-        (UNREDUCED_FULL, layout, pairs)
-        for layout, parts, pairs in repetitions(values, evidence)
-        if parts == 1
-    ]
-    for table, layout, angles in [*ways, (UNREDUCED, None, values)]:
-        farthest, fastest = np.unravel_index(int(np.argmax(np.abs(angles))), angles.shape)
-        shape = angles[farthest] / angles[farthest, fastest]  # (pairs,)
-        along = angles[:, fastest]  # (rows,)
-        rounding = 4 * unit(evidence.values.name) + 2e-6
-        apart = np.abs(angles - np.multiply.outer(along, shape))
-        if (apart > rounding * np.abs(np.multiply.outer(along, shape)) + 1e-30).any():
-            continue
-        steps = np.abs(np.diff(along)) / np.diff(rows)
-        for unit_angle in dict.fromkeys((1.0, float(steps[steps > 0].min(initial=np.inf)))):
-            places = along / unit_angle
-            whole = np.round(places)
-            limit = 1e-3 + rounding * np.abs(places)
-            if np.any(np.abs(places - whole) > limit) or whole.min() < 0 or np.ptp(whole) == 0:
-                continue
-            positions = whole.astype(np.int64)
-            frequencies = along @ angles / (along @ along) * (along @ whole / (whole @ whole))
-            if not _SLOWEST <= frequencies.max() <= _FASTEST:
-                continue
-            rates = Rates(frequencies, rounding * frequencies + 1e-12, 1, complete=True)
-            for proposal in rotary_proposals(rates, None):
-                given = dict(proposal.given) | ({} if layout is None else {"layout": layout})
-                yield Hypothesis(
-                    proposal.scheme,
-                    given,
-                    (table,),
-                    positions,
-                    cost=proposal.cost,
-                    hidden=(*(() if layout else ("layout",)), *_unseen_amplitudes(proposal.given)),
-                    notes=proposal.notes,
-                    uncertainty=proposal.uncertainty,
-                )
+    longest = values[int(np.argmax(np.abs(values).max(axis=1)))]
+    products = np.multiply.outer(values @ longest / (longest @ longest), longest)
+    rounding = 4 * unit(evidence.values.name) + 2e-6
+    if evidence.rows.size > 1 and (np.abs(values - products) <= rounding * np.abs(products)).all():
+        for view in unreduced_views(evidence):
+            yield from _of_view(view, evidence)
 
 
 def hypotheses_of_most_pairs(evidence: Evidence) -> Iterator[Hypothesis]:
@@ -360,43 +330,40 @@ def _multiplier(view: View, evidence: Evidence) -> float:
     return snap(view.amplitude, error * view.amplitude)
 
 
+_ONE_FILE: tuple[tuple[str, int], ...] = (
+    ("cos-sin", 2), ("interleaved", 2), ("cos-full", 2), ("sin-full", 2), ("cos", 1), ("sin", 1),
+    ("angles", 1),
+)  # fmt: skip
+"""Tables that one file may hold, and how many columns each has for a pair."""
+
+
 def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     """Encodings of known bases and models at positions 0, 1, …, for waves too distorted to read.
 
     Arithmetic in bfloat16 makes such, and tables of one function whose amplitude grows.
     """
-    if len(evidence.shape) != 2 or evidence.sample[0].dtype.kind == "c":
-        return
     width = evidence.shape[1]
-    names: list[tuple[tuple[str | None, ...], int]] = [
-        (("cos-sin",), width // 2),
-        (("interleaved",), width // 2),
-        (("cos-full",), width // 2),
-        (("sin-full",), width // 2),
-        (("cos",), width),
-        (("sin",), width),
-        (("angles",), width),
-    ]
+    ways: list[tuple[tuple[str, ...], int]] = [((table,), n) for table, n in _ONE_FILE]
     if len(evidence.arrays) == 2:
-        names = [(("cos-full", "sin-full"), width // 2), (("cos", "sin"), width)]
-    for tables, pairs in names:
-        if pairs == 0 or (width % 2 and pairs < width):
-            continue
-        layouts: tuple[str, ...] = ("interleaved",)
-        if str(tables[0]).endswith("-full"):
-            layouts = ("half", "interleaved")
-        for layout in layouts:
-            for scheme, given, cost in _known_encodings(pairs):
-                hypothesis = Hypothesis(
-                    scheme,
-                    {**given, "layout": layout},
-                    tables,
-                    evidence.rows,
-                    cost=cost,
-                    hidden=() if len(layouts) > 1 else ("layout",),
-                )
-                if _comes_near(hypothesis, evidence):
-                    yield hypothesis
+        ways = [(("cos-full", "sin-full"), 2), (("cos", "sin"), 1)]
+    if evidence.sample[0].dtype.kind == "c":
+        ways = []
+    for tables, columns in ways:
+        shown = tables[0].endswith("-full")
+        layouts = ("half", "interleaved") if shown else ("interleaved",)
+        pairs = width // columns if width % columns == 0 else 0
+        known = [*_known_encodings(pairs)] if pairs else []
+        for layout, (scheme, given, cost) in itertools.product(layouts, known):
+            hypothesis = Hypothesis(
+                scheme,
+                {**given, "layout": layout},
+                tables,
+                evidence.rows,
+                cost=cost,
+                hidden=() if shown else ("layout",),
+            )
+            if _comes_near(hypothesis, evidence):
+                yield hypothesis
 
 
 def _comes_near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
@@ -405,32 +372,13 @@ def _comes_near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
         encoding = hypothesis.encoding()
     except InvalidInput:  # wider than any encoding
         return False
-    for early in (slice(0, 2), slice(0, _EARLY)):
+    for count in (2, _EARLY):
         for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
-            predicted = _roughly(encoding.bound.content, table, evidence.rows[early])
-            missed = distances(sample[early], predicted, table)
-            if missed.mean() > _NEAR * np.abs(predicted).mean():
+            predicted = compute(encoding, table, evidence.rows[:count], FLOAT64, "float64")
+            missed = distances(sample[:count], predicted, table)
+            if not missed.mean() <= _NEAR * np.abs(predicted).mean() < np.inf:
                 return False
     return True
-
-
-def _roughly(content: Content, table: str | None, positions: Integers) -> RealRows:
-    """The rows of a rotary table by float64 alone, without the digits that a trial needs."""
-    waves = content.waves
-    assert waves is not None
-    angles = np.multiply.outer(positions.astype(np.float64), waves.frequencies(np))
-    if table == "angles":
-        return np.asarray(np.remainder(angles + np.pi, 2 * np.pi) - np.pi)
-    sizes = np.full(angles.shape, float(waves.scale))
-    if waves.growth is not None:
-        exponents = (positions - waves.growth.centre) / float(waves.growth.span)
-        sizes *= waves.growth.bases(np) ** exponents[:, None]
-    columns = content.columns(table)
-    cells = np.zeros((positions.size, columns.width))
-    for placement in columns.placements:
-        function = np.cos if placement.function == "cos" else np.sin
-        cells[:, placement.columns] = (sizes * function(angles))[:, placement.waves]
-    return cells
 
 
 def _known_encodings(pairs: int) -> Iterator[tuple[str, dict[str, Any], float]]:
@@ -450,7 +398,8 @@ def _rotary(
     view: View, evidence: Evidence, rates: Rates, *, backward: bool
 ) -> Iterator[Hypothesis]:
     precise = 3e-6 + 2 * unit(evidence.values.name)
-    amplitude = None if view.tables == ("angles",) else view.amplitude
+    unseen = view.tables[0] in ("angles", *UNREDUCED_TABLES)
+    amplitude = None if unseen else view.amplitude
     if view.tables[0] in ("cos", "sin", "cos-full", "sin-full") and len(view.tables) == 1:
         precise = 1e-3
     swapped: tuple[str, ...] = (SWAPPED,) if view.swapped else ()
@@ -481,16 +430,9 @@ def _in_positions(rates: Rates) -> Rates | None:
 
     From the slowest on, pairs are taken to turn as often between rows as their ladder goes on.
     """
-    values = rates.values.copy()
-    if values.size < _FEWEST_PLACED or not (values[-2:] > 0).all():
+    values = continued(rates.values, (1.0,), rates.errors)
+    if rates.values.size < _FEWEST_PLACED or not (values >= 0).all():
         return None
-    for pair in range(values.size - 3, -1, -1):
-        onward = values[pair + 1] ** 2 / values[pair + 2]
-        if not 0 < onward < 2 / _LEAST_STEP:
-            return None
-        values[pair] += 2 * math.pi * round((onward - values[pair]) / (2 * math.pi))
-        if values[pair] <= 0:
-            return None
     step = snap(float(values[0]), float(rates.errors[0]))
     if abs(step - 1) <= rates.errors[0] or not _LEAST_STEP <= step <= 1 / _LEAST_STEP:
         return None
@@ -541,6 +483,7 @@ def _rotary_hypothesis(
         + _UNWRITTEN * places.unwritten,
         hidden=(
             *(() if view.layout is not None else ("layout",)),
+            *(_unseen_amplitudes(proposal.given) if view.tables[0] in UNREDUCED_TABLES else ()),
             *_other_factors(proposal.given, places.length),
         ),
         notes=proposal.notes,

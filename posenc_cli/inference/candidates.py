@@ -69,6 +69,8 @@ _ROUGH = (NEAR, 1e-3, 1e-3, 1e-3)
 """Of rates, how far off a guess of a parameter may make them, at each step of Newton's method."""
 _EXACT = 1e-9
 """Of rates: code in float32 scatters them more, and exact values, over some hundred rows, less."""
+_SNAPPED = 2e-5
+"""Of rates: what a base of five digits is off by, of which cells tell more."""
 _COMPUTED = 0.6
 """What a number costs that people compute from another: judgement, as one of two digits."""
 _MOST_GUESSES = 512
@@ -235,7 +237,7 @@ def _agreeing(
     """The proposals whose frequencies and amplitude agree with what was measured."""
     for proposal in proposals:
         # Plain rules are tried where half-precision frequencies are that far off.
-        loose = 0.004 if proposal.cost < 2 else 0.0
+        loose = 0.004 if proposal.cost < 2 else _SNAPPED
         if measured.has_amplitude(proposal.amplitude) and agrees(
             proposal.frequencies, rates, loose=loose
         ):

@@ -46,6 +46,8 @@ _SHARPENED = 320
 """Rows beyond the first that sharpen rates: more lead no farther."""
 _POLISHED = 32
 """Columns whose waves are polished together, so that they stay in the cache."""
+_LADDER = 0.01
+"""Of a rate: what one may be off by whose ladder says how often faster pairs turn."""
 _FIRST_COLUMNS = 6
 """Columns that are looked at first: where none is a wave, no other is."""
 
@@ -157,7 +159,7 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
     if polished[3].min() > 0.02 * largest:
         return None
     free, a, b, left = _polish(columns, _rates_by_recurrence(columns), largest)
-    turning = (free * count > 2) & (left <= 0.02 * largest) & (np.hypot(a, b) > 0.5 * largest)
+    turning = (free * count > 1.5) & (left <= 0.02 * largest) & (np.hypot(a, b) > 0.5 * largest)
     sure = np.flatnonzero(turning)[:12]
     if sure.size == 0:
         return None
@@ -167,7 +169,10 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
     whole = np.arange(min(_FIRST, max(64, int(0.3 / _slip(columns, rates, rounding, amplitude)))))
     missed = np.zeros(whole.size)
     for rate, phase in zip(rates, phases, strict=True):
-        missed += np.abs(2 * np.sin((whole * rate - phase) / 2))  # |exp(i·apart) − 1|
+        apart = np.abs(2 * np.sin((whole * rate - phase) / 2))  # |exp(i·apart) − 1|
+        if function == "sin":  # of a rate past half a turn, which seems to run the other way
+            apart = np.minimum(apart, np.sqrt(np.maximum(4 - apart**2, 0)))
+        missed += apart
         near = missed <= _MISSED * rates.size
         whole, missed = whole[near], missed[near]
     if whole.size == 0:
@@ -175,11 +180,36 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
     first = int(whole[np.argmin(missed)])
     known = columns / amplitude
     values, errors = np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
-    for i in range(columns.shape[1]):
-        values[i], errors[i], off = _with_start(known[:, i], first, free[i], function, rounding)
+    waves = np.sin(np.multiply.outer(np.arange(count) + first, free))
+    signs = np.where((function == "sin") & turning & ((known * waves).sum(axis=0) < 0), -1, 1)
+    for i, column in enumerate((known * signs).T):
+        values[i], errors[i], off = _with_start(column, first, free[i], function, rounding)
         if off > 0.03:
             return None
-    return Signal(amplitude, values, errors, first)
+    either = (1.0,) if function == "sin" else (1.0, -1.0)
+    return Signal(amplitude, continued(signs * values, either, errors), errors, first)
+
+
+def continued(rates: Reals, signs: tuple[float, ...], errors: Reals) -> Reals:
+    """Rates that phases show but for whole turns a row, and but for their sign if it may be either.
+
+    From the slowest known pair on, each turns as often between rows as its ladder goes on.
+
+    >>> rates = 10.0 * 10_000.0 ** -(np.arange(8) / 8)
+    >>> shown = np.abs((rates + np.pi) % (2 * np.pi) - np.pi)
+    >>> np.allclose(continued(shown, (1.0, -1.0), 1e-9 * rates), rates)
+    True
+    """
+    values = rates.copy()
+    for pair in range(values.size - 3, -1, -1):
+        first, second = values[pair + 1 : pair + 3]
+        if not (first > 0 and second > 0 and errors[pair + 2] < _LADDER * second):
+            continue
+        onward = first**2 / second
+        turns = [sign * values[pair] for sign in signs]
+        turns = [rate + 2 * np.pi * round((onward - rate) / (2 * np.pi)) for rate in turns]
+        values[pair] = min(turns, key=lambda rate: abs(rate - onward))
+    return values
 
 
 def _slip(columns: RealRows, rates: Reals, rounding: float, amplitude: float) -> float:

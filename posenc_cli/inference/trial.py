@@ -9,7 +9,6 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +20,13 @@ from posenc_cli.encoding.axial import placed_waves
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding
+from posenc_cli.inference.differences import MOST_COLUMNS, distances, merged, part_of
 from posenc_cli.inference.tolerance import (
     FUNCTIONS,
     PER_ANGLE,
     UNREDUCED,
     UNREDUCED_FULL,
     real_format,
-    smallest,
     unit,
 )
 from posenc_cli.numerics import exact
@@ -36,14 +35,14 @@ from posenc_cli.numerics.rounding import narrow, round_to, widen
 from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from decimal import Decimal
 
     from posenc_cli.formulas.declare import Bound, Waves
     from posenc_cli.formulas.tables import PlacedColumns
+    from posenc_cli.inference.differences import Census
     from posenc_cli.inference.evidence import Evidence
-    from posenc_cli.inference.formats import CellFormat
-    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, RealRows, Reals
+    from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
 
     Computation = Callable[[Any], NumberArray]
@@ -52,15 +51,8 @@ if TYPE_CHECKING:
 ARITHMETICS = ("exact", "float64", "float32", "bfloat16")
 _EXPLAINED = 0.97
 """Of the cells: an emulated rounding may fall the other way at ties, or in a library's cosines."""
-_WORST_SHARE = 64
-"""One row in so many may be damaged without making others look noisy."""
-MOST_COLUMNS = 0.75
-"""Of the columns: where so many fit in every row, the others are wrong."""
 _FEW = 48
 """Rows on which an arithmetic is tried before it is tried on all of the sample."""
-
-MOST_BITS = 64.0
-"""What a number of the widest format costs."""
 
 BACKWARD = "the rotation runs backward: the sine has the wrong sign"
 SWAPPED = "sines stand where cosines belong, and cosines where sines do"
@@ -78,9 +70,7 @@ class Hypothesis(Record):
     for each digit of a number that was fitted, 2 to 3.5 for rules with many numbers, 3 more for a
     mistake, 5 and more for what is tried since nothing else fits; hundredths order equals.
     ``hidden`` names parameters that such an array cannot show; ``wrong`` says what of it no
-    command of posenc would write. ``multiplier`` is what every cell was multiplied by afterwards,
-    ``cells`` the coarse format that they were kept in then, of which a cell of each table may fall
-    to the other side of a tie, a step of ``steps`` off.
+    command of posenc would write. ``multiplier`` is what every cell was multiplied by afterwards.
     """
 
     scheme: str
@@ -94,8 +84,6 @@ class Hypothesis(Record):
     uncertainty: Mapping[str, float] = fresh(dict)
     head: int | None = None
     multiplier: float = 1.0
-    cells: CellFormat | None = None
-    steps: tuple[float, ...] = ()
     denominator: int = 1
 
     @property
@@ -138,6 +126,33 @@ class Trial(Record):
     noise: tuple[Reals, ...] = ()
     bits: float = 0.0
     read_off: RealRows | None = None
+
+    @classmethod
+    def of(
+        cls,
+        hypothesis: Hypothesis,
+        bound: Bound,
+        parts: Sequence[Census],
+        arithmetic: str,
+        rounded: DType,
+    ) -> Trial:
+        """The trial that the differences of each table make."""
+        total = merged(parts)
+        columns = sum(noise.size for noise in total.noise)
+        return cls(
+            hypothesis,
+            bound,
+            total.residual,
+            total.ratio,
+            total.equal / max(total.cells, 1),
+            arithmetic,
+            rounded,
+            misfits=total.misfits,
+            rows=total.rows,
+            fitting_columns=1 - len(total.wrong_columns) / columns if columns else 0.0,
+            noise=total.noise,
+            bits=total.bits,
+        )
 
     @property
     def fits(self) -> bool:
@@ -185,29 +200,76 @@ def try_hypothesis(hypothesis: Hypothesis, evidence: Evidence) -> Trial:
     """The trial of one hypothesis; its parameters must not contradict each other."""
     encoding = hypothesis.encoding()
     trials = [
-        _exact_trial(hypothesis, encoding, evidence, rounded) for rounded in formats_of(evidence)
+        _trial(hypothesis, encoding, evidence, rounded, _plainest_arithmetic(hypothesis))
+        for rounded in formats_of(evidence)
     ]
     best = min(trials, key=lambda trial: (not trial.fits, -trial.equal))
-    if best.equal == 1 or hypothesis.cells is not None:
+    if best.equal == 1:
         return best
     return _with_arithmetic(best, encoding, evidence)
 
 
-def _exact_trial(
-    hypothesis: Hypothesis, encoding: Encoding, evidence: Evidence, rounded: DType
+def _trial(
+    hypothesis: Hypothesis, encoding: Encoding, evidence: Evidence, rounded: DType, arithmetic: str
 ) -> Trial:
-    tally = _Tally()
-    for index, (table, sample) in enumerate(
-        zip(hypothesis.tables, put_right(hypothesis, evidence.sample), strict=True)
-    ):
-        computed = computation_of(hypothesis, table, rounded, "exact", encoding=encoding)
-        exact_cells = widen(computed(hypothesis.positions), rounded)
-        predicted = coarsened(hypothesis, index, exact_cells, rounded)
+    """The trial against what an arithmetic gives."""
+    parts, explained = [], []
+    beside = _beside(hypothesis, encoding, evidence, rounded, arithmetic)
+    for index, (table, sample, predicted) in enumerate(beside):
         limit = limits_of(hypothesis, table, rounded, encoding=encoding)(hypothesis.positions)
-        if hypothesis.steps:
-            limit = limit + hypothesis.steps[index]
-        tally.take(distances(sample, predicted, table), limit, predicted, rounded)
-    return tally.trial(hypothesis, encoding.bound, _plainest_arithmetic(hypothesis), rounded)
+        if arithmetic == "bfloat16":
+            nearly, limit = bfloat16_limits(limit, predicted, table)
+            explained.append(float((distances(sample, predicted, table) <= nearly).mean()))
+        parts.append(
+            part_of(
+                sample,
+                predicted,
+                partial(np.asarray, limit),
+                np.arange(sample.shape[0]),
+                rounded,
+                file=index,
+                table=table,
+                sampled=True,
+            )
+        )
+    trial = Trial.of(hypothesis, encoding.bound, parts, arithmetic, rounded)
+    if explained and np.mean(explained) < _EXPLAINED:
+        return replace(trial, ratio=np.inf, misfits=trial.rows)
+    return trial
+
+
+def _beside(
+    hypothesis: Hypothesis,
+    encoding: Encoding,
+    evidence: Evidence,
+    rounded: DType,
+    arithmetic: str,
+    *,
+    rows: Integers | None = None,
+) -> Iterator[tuple[str | None, NumberArray, RealRows]]:
+    """The sample, or some of its rows, beside what an arithmetic gives: each table with both."""
+    right = put_right(hypothesis, evidence.sample)
+    for table, sample in zip(hypothesis.tables, right, strict=True):
+        computed = computation_of(hypothesis, table, rounded, arithmetic, encoding=encoding)
+        where = hypothesis.positions
+        if rows is None or where is None or table == "inv-freq":
+            yield table, sample, widen(computed(where), rounded)
+        else:
+            yield table, sample[rows], widen(computed(where[rows]), rounded)
+
+
+def _typical_difference(
+    trial: Trial, encoding: Encoding, evidence: Evidence, arithmetic: str
+) -> float:
+    """The mean difference on a few rows, the worst of them left out."""
+    rows = np.unique(np.linspace(0, evidence.sample[0].shape[0] - 1, _FEW).astype(np.int64))
+    total = []
+    beside = _beside(trial.hypothesis, encoding, evidence, trial.rounded, arithmetic, rows=rows)
+    for table, few, predicted in beside:
+        missed = distances(few, predicted, table)
+        means = np.sort(missed.reshape(missed.shape[0], -1).mean(axis=1))
+        total.append(means[: max(1, means.size - means.size // 8)].mean())
+    return float(np.mean(total))
 
 
 def _plainest_arithmetic(hypothesis: Hypothesis) -> str:
@@ -227,7 +289,7 @@ def _with_arithmetic(trial: Trial, encoding: Encoding, evidence: Evidence) -> Tr
             continue
         typical = _typical_difference(trial, encoding, evidence, arithmetic)
         if typical < 0.5 * least:
-            reduced = _reduced_trial(trial, encoding, evidence, arithmetic)
+            reduced = _trial(trial.hypothesis, encoding, evidence, trial.rounded, arithmetic)
             if reduced.fits or (reduced.fits_most and not best.fits):
                 best, least = reduced, typical
     return best
@@ -238,52 +300,6 @@ def _bfloat16_numbers(evidence: Evidence) -> bool:
     return all(
         np.array_equal(round_to(values, FLOAT64, BFLOAT16), values) for values in evidence.sample
     )
-
-
-def _typical_difference(
-    trial: Trial, encoding: Encoding, evidence: Evidence, arithmetic: str
-) -> float:
-    """The mean difference on a few rows, the worst of them left out."""
-    hypothesis = trial.hypothesis
-    count = evidence.sample[0].shape[0]
-    rows = np.unique(np.linspace(0, count - 1, _FEW).astype(np.int64))
-    positions = hypothesis.positions
-    total = []
-    for table, sample in zip(
-        hypothesis.tables, put_right(hypothesis, evidence.sample), strict=True
-    ):
-        whole = table == "inv-freq" or positions is None
-        few = sample if whole else sample[rows]
-        where = positions if positions is None or whole else positions[rows]
-        computed = computation_of(hypothesis, table, trial.rounded, arithmetic, encoding=encoding)
-        predicted = widen(computed(where), trial.rounded)
-        missed = distances(few, predicted, table)
-        means = np.sort(missed.reshape(missed.shape[0], -1).mean(axis=1))
-        total.append(means[: max(1, means.size - means.size // 8)].mean())
-    return float(np.mean(total))
-
-
-def _reduced_trial(trial: Trial, encoding: Encoding, evidence: Evidence, arithmetic: str) -> Trial:
-    """The trial against what an arithmetic gives."""
-    hypothesis, rounded = trial.hypothesis, trial.rounded
-    tally = _Tally()
-    explained, cells = 0, 0
-    for table, sample in zip(
-        hypothesis.tables, put_right(hypothesis, evidence.sample), strict=True
-    ):
-        computed = computation_of(hypothesis, table, rounded, arithmetic, encoding=encoding)
-        predicted = widen(computed(hypothesis.positions), rounded)
-        limit = limits_of(hypothesis, table, rounded, encoding=encoding)(hypothesis.positions)
-        difference = distances(sample, predicted, table)
-        if arithmetic == "bfloat16":
-            nearly, limit = bfloat16_limits(limit, predicted, table)
-            explained += int((difference <= nearly).sum())
-            cells += difference.size
-        tally.take(difference, limit, predicted, rounded)
-    reduced = tally.trial(hypothesis, encoding.bound, arithmetic, rounded)
-    if explained < _EXPLAINED * cells:
-        return replace(reduced, ratio=np.inf, misfits=reduced.rows)
-    return reduced
 
 
 def bfloat16_limits(
@@ -300,65 +316,6 @@ def bfloat16_limits(
     size = max(1.0, float(np.abs(predicted).max()))
     nearly = 2 * unit("bfloat16") * size
     return nearly, nearly + np.minimum(limit * (2 * unit("bfloat16") / PER_ANGLE), 2 * size)
-
-
-@dataclass
-class _Tally:
-    """What differences from a hypothesis come to, table by table."""
-
-    residual: float = 0.0
-    ratio: float = 0.0
-    equal: int = 0
-    cells: int = 0
-    bits: float = 0.0
-    noise: tuple[Reals, ...] = ()
-    misfit: Flags | None = None
-    fitting: tuple[Flags, ...] = ()
-
-    def take(
-        self,
-        difference: RealRows,
-        limit: RealRows,
-        predicted: RealRows,
-        rounded: DType,
-    ) -> None:
-        """Count the cells of a table (rows, columns), or of a row of numbers."""
-        ratios = ratios_to(difference, limit)  # (rows, columns)
-        by_row = (difference.shape[0], -1)
-        misfit = np.any((ratios > 1).reshape(by_row), axis=1)  # (rows,)
-        self.residual = max(self.residual, float(difference.max()))
-        self.ratio = max(self.ratio, float(ratios.max()))
-        self.equal += int((difference == 0).sum())
-        self.cells += difference.size
-        self.bits += bits_of_difference(difference, predicted, rounded)
-        columns = ratios.reshape(by_row)  # (rows, columns)
-        right = np.asarray((columns <= 1).all(axis=0))  # (columns,)
-        self.fitting += (right,)
-        fitting = columns[~misfit]
-        if 2 * misfit.sum() >= misfit.size and right.mean() >= MOST_COLUMNS:
-            fitting = np.where(right, columns, 0)
-        fitting = np.sort(fitting, axis=0)
-        usual = fitting[: fitting.shape[0] - fitting.shape[0] // _WORST_SHARE]
-        self.noise += (usual.max(axis=0, initial=0.0),)  # (columns,)
-        self.misfit = misfit if self.misfit is None else np.logical_or(self.misfit, misfit)
-
-    def trial(self, hypothesis: Hypothesis, bound: Bound, arithmetic: str, rounded: DType) -> Trial:
-        """The trial that these differences make."""
-        assert self.misfit is not None
-        return Trial(
-            hypothesis,
-            bound,
-            self.residual,
-            self.ratio,
-            self.equal / max(self.cells, 1),
-            arithmetic,
-            rounded,
-            misfits=int(self.misfit.sum()),
-            rows=self.misfit.size,
-            fitting_columns=float(np.concatenate(self.fitting).mean()),
-            noise=self.noise,
-            bits=self.bits,
-        )
 
 
 def put_right(hypothesis: Hypothesis, arrays: tuple[NumberArray, ...]) -> tuple[NumberArray, ...]:
@@ -391,55 +348,6 @@ def _put_pair_right(
     if swapped:
         cos, sin = sin, cos
     return cos, -sin if backward else sin
-
-
-def distances(values: NumberArray, predicted: RealRows, table: str | None) -> RealRows:
-    """How far values are from predicted ones; angles are compared on the circle.
-
-    Complex numbers count as pairs of columns. What is not a number is infinitely far.
-    """
-    if values.dtype.kind == "c":
-        values = np.ascontiguousarray(values).view(np.float64)
-    with np.errstate(invalid="ignore", over="ignore"):
-        difference = np.abs(values - predicted)
-    difference = np.where(values == predicted, 0.0, difference)
-    if table == "angles":
-        turns = np.abs(2 * np.pi - difference)
-        difference = np.minimum(difference, turns)
-    return np.where(np.isnan(difference), np.inf, difference)
-
-
-def as_columns(array: NumberArray) -> NumberArray:
-    """Complex numbers as pairs of columns."""
-    if array.dtype.kind != "c":
-        return array
-    part = np.float32 if array.dtype.itemsize == 8 else np.float64
-    return np.ascontiguousarray(array).view(part)
-
-
-def ratios_to(difference: RealRows, limit: RealRows) -> RealRows:
-    """Differences in units of what right code may show; of what is no number, without end."""
-    return np.where(np.isfinite(difference), difference / limit, np.inf)
-
-
-def bits_of_difference(difference: RealRows, predicted: NumberArray, rounded: DType) -> float:
-    """How many bits of a number format it takes to say what cells differ by: Σ log₂(1 + units).
-
-    A unit is the most that rounding the predicted number leaves. A cell costs at most what it
-    would alone, :data:`MOST_BITS`, whatever stands there.
-
-    >>> ones = np.array([1.0, 1.0, 1.0])
-    >>> bits_of_difference(np.array([0.0, 3 * 2.0**-53, np.nan]), ones, FLOAT64)
-    66.0
-    """
-    differing = difference != 0
-    if not differing.any():
-        return 0.0
-    sizes = np.abs(predicted[differing].astype(np.float64))
-    units = np.maximum(sizes * unit(rounded.name), smallest(rounded.name))
-    with np.errstate(over="ignore"):
-        bits = np.log2(1 + difference[differing] / units)
-    return float(np.minimum(np.nan_to_num(bits, nan=MOST_BITS), MOST_BITS).sum())
 
 
 def compute(
@@ -475,19 +383,6 @@ def computation_of(
         return rows
     multiplier = round_to(np.array([hypothesis.multiplier]), FLOAT64, rounded)[0]
     return lambda positions: narrow(widen(rows(positions), rounded) * multiplier, None, rounded)
-
-
-def coarsened(hypothesis: Hypothesis, table: int, cells: RealRows, stored: DType) -> RealRows:
-    """What the format of a hypothesis, where it has one, makes of cells of a table (n, columns).
-
-    They are numbers of the format that the file has.
-    """
-    if hypothesis.cells is None:
-        return cells
-    turned = 1j * cells if table else cells + 0j
-    coarse = hypothesis.cells.rounded(np.asarray(turned, np.complex128))
-    values = np.asarray(coarse.imag if table else coarse.real, np.float64)
-    return np.asarray(round_to(values, FLOAT64, stored), np.float64)
 
 
 def limits_of(

@@ -167,6 +167,62 @@ def positional_encodings_3d(sides, channels):
     return single(np.concatenate(columns, 1)[:, :channels].reshape(*sides, channels))
 
 
+def simple_vit(sides, dim):
+    """vit-pytorch's posemb_sincos_2d and _3d: the last axis first, the last frequency 1/10000."""
+    count = dim // (2 * len(sides))
+    bands = 1e4 ** -(np.arange(count) / (count - 1))
+    angles = [np.multiply.outer(axis, bands) for axis in places(*sides)[::-1]]
+    columns = np.concatenate([np.concatenate([np.sin(a), np.cos(a)], 1) for a in angles], 1)
+    return single(np.pad(columns, ((0, 0), (0, dim - columns.shape[1]))))
+
+
+def sd3_cropped(dim, side, largest, base_size):
+    """The middle of diffusers' PatchEmbed, as an image of ``side`` patches takes it."""
+    whole = sincos_2d(dim, largest, largest, base_size).reshape(largest, largest, dim)
+    first = (largest - side) // 2
+    return single(whole[first : first + side, first : first + side].reshape(-1, dim))
+
+
+def hunyuan_image_3(rows, columns, dim, first=(0, 0)):
+    """HunyuanImage 3's build_2d_rope: rows and columns take pair after pair of one ladder."""
+    y, x = (axis + start for axis, start in zip(places(rows, columns), first, strict=True))
+    dealt = np.where(np.arange(dim // 2) % 2, x[:, None], y[:, None])
+    angles = np.tile(dealt * ladder(dim // 2), 2)
+    return single(np.cos(angles), np.sin(angles))
+
+
+def hunyuan_dit(rows, columns, dim):
+    """diffusers' get_2d_rotary_pos_embed: columns of the image first."""
+    return cos_sin_twice(places(rows, columns)[::-1], [dim // 4] * 2, 1e4)
+
+
+def cogvideox_cropped(dim, frames, sides, first, last):
+    """diffusers' get_3d_rotary_pos_embed, spread over a crop."""
+    t, *spatial = places(frames, *sides)
+    crop = zip(spatial, sides, first, last, strict=True)
+    spread = [start + axis * (end * (n - 1) / n - start) / (n - 1) for axis, n, start, end in crop]
+    return cos_sin_twice([t, *spread], [dim // 8, 3 * dim // 16, 3 * dim // 16], 1e4)
+
+
+def wave_table(rows, dim, order, where=None):
+    """Sines then cosines, or cosines then sines, of any positions: RoFormer, GPT-J, diffusers."""
+    angles = np.multiply.outer(np.arange(rows) if where is None else where, ladder(dim // 2))
+    parts = [np.sin(angles), np.cos(angles)]
+    return single(np.concatenate(parts if order == "sin" else parts[::-1], axis=1))
+
+
+def conformer(length, dim):
+    """Offsets from L − 1 down to 1 − L, sines and cosines alternating."""
+    angles = np.multiply.outer(np.arange(length - 1, -length, -1), ladder(dim // 2))
+    return single(np.stack([np.sin(angles), np.cos(angles)], -1).reshape(-1, dim))
+
+
+def rescaled(rows, dim, factor):
+    """rotary-embedding-torch's theta_rescale_factor: angles, each twice."""
+    base = 1e4 * factor ** (dim / (dim - 2))
+    return single(twice(np.multiply.outer(np.arange(rows), ladder(dim // 2, base))))
+
+
 _FLUX = [np.zeros(54), *places(6, 9)]
 _FLUX2 = [*_FLUX, np.zeros(54)]
 _Z_IMAGE = [np.full(54, 33), *places(6, 9)]
@@ -205,6 +261,33 @@ TABLES = {
     "get_axial_freqs, lang": (lucidrains_axial(8, 12, 32), "rope-axial", {"convention": "eva"}),
     "freqs_for pixel": (lucidrains_pixel_line(32, 32), "rope-axial", {}),
     "MLX, full turns": (mlx_full_turns(128, 64), "sinusoidal", {"full_turns": True}),
+    "SimpleViT": (
+        simple_vit((14, 14), 64), "sinusoidal-nd", {"convention": "simple-vit", "base": 1e4},
+    ),
+    "SimpleViT, a video": (
+        simple_vit((4, 6, 8), 100), "sinusoidal-nd", {"convention": "simple-vit", "base": 1e4},
+    ),
+    "SD3, cropped": (
+        sd3_cropped(64, 32, 96, 64), "sinusoidal-nd", {"grid": (32, 32), "origin": (32, 32)},
+    ),
+    "HunyuanImage 3": (
+        hunyuan_image_3(9, 13, 64, (3, 5)), "rope-axial", {"convention": "hunyuan-image-3"},
+    ),
+    "HunyuanDiT": (hunyuan_dit(12, 16, 64), "rope-axial", {"order": "wh"}),
+    "CogVideoX, cropped": (
+        cogvideox_cropped(64, 4, (13, 22), (2, 0), (29, 45)),
+        "rope-axial",
+        {"convention": "cogvideox", "grid": (4, 13, 22)},
+    ),
+    "RoFormer": (wave_table(128, 64, "sin"), "sinusoidal", {"spacing": "vaswani"}),
+    "every 20th timestep": (
+        wave_table(50, 128, "cos", np.arange(0, 1000, 20)), "rope", {"base": 1e4},
+    ),
+    "timesteps, falling": (
+        wave_table(200, 64, "sin", np.arange(199, -1, -1)), "sinusoidal", {"base": 1e4},
+    ),
+    "Conformer": (conformer(60, 64), "sinusoidal", {"base": 1e4}),
+    "theta_rescale_factor": (rescaled(120, 64, 4.0), "rope-ntk", {"factor": 4.0}),
     "6 of 12 heads": (some_heads(6, 12, 24), "alibi", {"heads": 6}),
     "4 of 8 heads": (some_heads(4, 8, 40), "alibi", {"heads": 4}),
     "PositionalEncoding3D": (

@@ -14,6 +14,22 @@ from tests.examples import examples
 from tests.identification.drawn_tables import KINDS
 
 GRID = {"grid": "1x8x8", "convention": "hunyuan-video"}
+LINE = {"dim": 64, "layout": "half"}
+YARN = {"original_max_position_embeddings": 8192, **LINE}
+LINES = {
+    "cosines, every tenth": ("rope", {**LINE, "base": 5e5}, "0:640:10", "cos-full"),
+    "sines, every tenth": ("rope-ntk", {**LINE, "base": 1e3, "factor": 8.0}, "0:640:10", "sin"),
+    "cosines, at halves": ("rope-yarn", {**YARN, "factor": 10.0}, "0:40:0.5", "cos-full"),
+    "a base of seven digits, slowed": (
+        "rope-yarn", {**YARN, "base": 31415.93, "factor": 8.0}, "218:282", "complex",
+    ),
+    "a base of seven digits, blended": (
+        "rope-llama3", {**LINE, "base": 31415.93, "factor": 3.14159}, "369:433", "angles",
+    ),
+    "cosines that grow": ("xpos", {"dim": 64}, "0:256", "cos"),
+    "sines less than a turn": ("rope-linear", {**LINE, "factor": 32.0}, "0:64", "sin-full"),
+}  # fmt: skip
+"""Rotations along one axis that were not recognized before."""
 NAMED = {
     "Flux": ("rope-axial", {**GRID, "base": 1e4, "dim": 128}, "cos-sin"),
     "video, cosines": ("rope-axial", {**GRID, "dim": 64}, "cos-full"),
@@ -69,8 +85,15 @@ def test_a_grid_that_generate_writes_is_given_back(name):
     assert_given_back(table_of(scheme, params, None, table))
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", LINES)
+def test_a_rotation_that_generate_writes_is_given_back(name):
+    scheme, params, where, table = LINES[name]
+    assert_given_back(table_of(scheme, params, where, table, "float64"))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if "grid" in kind])
+@pytest.mark.parametrize("kind", KINDS)
 @examples(6)
 @given(data=st.data())
 def test_a_drawn_table_is_given_back(kind, data):
