@@ -162,7 +162,7 @@ class Expected(Record):
             rows[held] = rule(at[held].astype(np.int64))
             return rows
 
-    def _scores(self, arithmetic: Literal["exact", "float32"]) -> RealRows:
+    def _scores(self, arithmetic: Literal["exact", "float64", "float32"]) -> RealRows:
         content, precision = self.content, Precision.of(FLOAT64, None)
         assert content.heads is not None
         assert self.places.keys is not None
@@ -232,6 +232,8 @@ class Expected(Record):
             values = change.make(other)
         elif other.is_waves:
             values = other.waves(other.angles())
+        elif other.form == "scores":
+            values = other._scores("float64")  # noqa: SLF001 - of the same class
         else:
             values = other.right()
         return values if change.values is None else change.values(values, self)
@@ -256,7 +258,7 @@ class Expected(Record):
             largest = np.abs(right).max(axis=(1, 2), keepdims=True)
             right = np.maximum(np.abs(right), _SMALL * largest)
         else:
-            share = _LOOKED_UP * max(rounding, _SINGLE if self.lookup is None else 0.0)
+            share = _LOOKED_UP * max(rounding, _SINGLE)
             least = smallest(self.dtype)
         near: NumberArray = share * np.abs(right) + least
         return near

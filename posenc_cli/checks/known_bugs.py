@@ -50,6 +50,7 @@ class BugCode(Code):
     DIRECTION = "direction", "the sign of the positions, of the sines or of the scores is wrong"
     KEY_QUERY = "key-query", "offsets are query − key for key − query, or the other way round"
     POSITION_OFFSET = "position-offset", "rows, or keys, belong to other positions"
+    INV_FREQ_PRECISION = "inv-freq-precision", "the frequencies were rounded too coarsely"
     POSITION_PRECISION = "position-precision", "positions were rounded too coarsely"
     TABLE_PRECISION = "table-precision", "the values were rounded too coarsely"
     PADDING_ROW = "padding-row", "the row of the padding token is zeros, as fairseq stores it"
@@ -317,7 +318,7 @@ def _moved_rows(e: Expected) -> Iterator[Change]:
         )
     if e.is_waves:
         for grid in (1, -1, 0.5):
-            if e.content.waves and e.content.waves.coordinates and not e.is_offset:
+            if e.params.get("grid"):
                 yield Change(
                     f"coordinates on the grid are shifted by {grid:+g}",
                     make=partial(_shifted_grid, by=grid),
@@ -354,6 +355,17 @@ def _coarse(at: NumberArray, *, half: str) -> NumberArray:
     return round_to_half(at.astype(np.float64), half).astype(at.dtype)
 
 
+def _coarse_frequencies(e: Expected) -> Iterator[Change]:
+    if e.is_waves:
+        for half in HALVES:
+            make = partial(_at_coarse_frequencies, half=half)
+            yield Change(f"the frequencies were rounded to {half}", make=make)
+
+
+def _at_coarse_frequencies(e: Expected, *, half: str) -> RealRows:
+    return e.waves(e.angles(round_to_half(e.frequencies, half)))
+
+
 def _rounded_values(_: Expected) -> Iterator[Change]:
     """Values that are all on the grid of a half precision, each within one rounding of right."""
     for half in HALVES:
@@ -361,9 +373,11 @@ def _rounded_values(_: Expected) -> Iterator[Change]:
 
 
 def _as_rounded(values: NumberArray, e: Expected, *, half: str) -> NumberArray:
-    near = np.abs(e.found - values) <= 1.01 * unit(half) * np.abs(values) + 2e-7
+    most = 1.01 * unit(half) * np.abs(values) + e.allowed(values)
+    near = np.isfinite(values) & (np.abs(e.found - values) <= most)
     held = round_to_half(np.asarray(e.found, np.float64), half) == e.found
-    return np.where(near & held, e.found, np.nan)
+    unlike = np.where(e.found > 0, -np.inf, np.inf)  # which no value found equals
+    return np.where(near & held, e.found, unlike)
 
 
 def _padding_rows(e: Expected) -> Iterator[Change]:
@@ -623,8 +637,9 @@ def _nothing_written(e: Expected) -> Iterator[Change]:
 def _not_numbers(e: Expected) -> Iterator[Change]:
     count = nonfinite(e)
     if count:
+        others = "; the others are right" if count < e.found.size else ""
         yield Change(
-            f"{count} of {e.found.size} values are NaN or infinite; the others are right",
+            f"{count} of {e.found.size} values are NaN or infinite{others}",
             values=lambda v, s: np.where(np.isfinite(s.found), v, s.found),
         )
 
@@ -780,6 +795,12 @@ KNOWN_BUGS = (
         "Keep the values in float32, or accept the rounding with --tol.",
         f"{_GITHUB}EleutherAI/gpt-neox/issues/1003",
         ("rows", "scores", "slopes"),
+    ),
+    KnownBug(
+        BugCode.INV_FREQ_PRECISION,
+        _coarse_frequencies,
+        "Keep frequencies in float32, also where the model is cast to half precision.",
+        f"{_GITHUB}wfondrie/depthcharge/pull/82",
     ),
     KnownBug(
         BugCode.POSITION_PRECISION,

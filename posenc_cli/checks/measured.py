@@ -158,7 +158,7 @@ def _repeated(e: Expected, found: Reals, expected: Reals) -> RowMap | None:
         ),
     )
     for own, read, text, code in readings:
-        if np.array_equal(own, read):
+        if last > expected.min() and np.array_equal(own, read):
             return _looked_up(e, found, text, code)
     return None
 
@@ -274,6 +274,8 @@ def heads_of(e: Expected) -> tuple[str, Integers, Flags] | None:
         if not near.any():
             return None
         order[head] = int(np.argmax(near))
+    if blank.all():
+        return None
     if blank.any():
         heads = ", ".join(map(str, np.flatnonzero(blank)[:4])) + (" …" if blank.sum() > 4 else "")
         return (

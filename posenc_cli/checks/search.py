@@ -93,7 +93,7 @@ def _fits(e: Expected, change: Change) -> bool:
     if wrong.shape != e.found.shape:
         return False
     found = np.asarray(e.found, np.float64)
-    near = np.abs(found - wrong) <= np.abs(allowed) + e.slack
+    near = np.isfinite(wrong) & (np.abs(found - wrong) <= np.abs(allowed) + e.slack)
     odd = ~np.isfinite(e.found) & ((found == wrong) | (np.isnan(found) & np.isnan(wrong)))
     return bool((near | odd).all())
 
@@ -135,12 +135,18 @@ def _pairs(e: Expected, part: Expected) -> Iterator[Explained]:
         whole = e if after is None else None
         for other, second in _changes(after or part, solved=after is not None):
             both = second if after else _joined(first, second)
-            if both is None or set(first.params) & set(second.params) or first.text == second.text:
+            if both is None or _alike(bug, first, other, second):
                 continue
             if _fits(after or part, both):
                 whole = whole or _undone(e, first) or e
                 if fits_everywhere(whole, both):
                     yield _named(bug, first), _named(other, second)
+
+
+def _alike(bug: KnownBug, first: Change, other: KnownBug, second: Change) -> bool:
+    """Whether two changes are of one kind, or of one parameter."""
+    codes = first.code or bug.code, second.code or other.code
+    return codes[0] == codes[1] or bool(set(first.params) & set(second.params))
 
 
 def _alters(e: Expected, change: Change) -> bool:

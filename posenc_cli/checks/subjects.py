@@ -130,14 +130,15 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
         if values.shape[0] == count + 1 and probe.params.get("grid") and not np.any(values[0]):
             values = values[1:]
             notes.append("row 0 is zeros: taken for a class token, which has no place on the grid")
-        where = Positions.contiguous(0, count)
+        held = probe.params.get("grid") or probe.params.get("weights")
+        where = Positions.contiguous(0, count if held else min(count, values.shape[0]))
     at = _offsets(probe, where, values) if relative else where
     parts = at.denominator
     places = position_array(at)
     sides = (values.shape[0], places.size), (values.shape[1], width)
     rows, columns = (min(pair) for pair in sides)
     told = [
-        f"{found} {noun}, not {right}"
+        f"{found} {noun.removesuffix('s') if found == 1 else noun}, not {right}"
         for noun, (found, right) in zip(("rows", "columns"), sides, strict=True)
         if found != right
     ]
@@ -179,7 +180,8 @@ def _offsets(e: Expected, where: Positions, values: NumberArray) -> Positions:
         first = replace(e, places=ValuePlaces(position_array(each)[:1]), found=values[:1])
         right = first.right()
         width = min(right.shape[1], values.shape[1])
-        if (np.abs(right - values[:1])[:, :width] <= first.allowed(right)[:, :width]).all():
+        apart = np.abs(right[:, :width] - values[:1, :width])
+        if (apart <= first.allowed(right)[:, :width]).all():
             return each
     return next(iter(fitting), every)
 

@@ -10,6 +10,8 @@ import pytest
 
 import posenc_cli as posenc
 
+pytestmark = pytest.mark.long
+
 ANGLES = np.arange(64)[:, None] * 1e4 ** (-np.arange(0, 16, 2) / 16)
 RIGHT = np.stack([np.sin(ANGLES), np.cos(ANGLES)], -1).reshape(64, 16).astype(np.float32)
 WRONG = np.concatenate([np.sin(ANGLES), np.cos(ANGLES)], 1).astype(np.float32)
@@ -171,7 +173,6 @@ def test_bad_input_is_one_line(arguments, status, message, call, folder):
     assert "Traceback" not in err
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("asked", "cause"),
     [

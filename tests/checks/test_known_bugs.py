@@ -6,6 +6,8 @@ The wrong values are written here, as the code of the reports does it, and never
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ import pytest
 from posenc_cli.checks.known_bugs import KNOWN_BUGS, BugCode
 from posenc_cli.inference.formats import round_to_half
 from tests.checks.test_right_values import checked
+
+pytestmark = pytest.mark.long
 
 D, L = 32, 60
 
@@ -97,6 +101,11 @@ ROWS = {
     "shuffled": ("order", "another order", alternating(AT)[PERMUTED], FLAT),
     "bfloat16": ("table-precision", "bfloat16", round_to_half(alternating(AT), "bfloat16"), FLAT),
     "float16": ("table-precision", "float16", round_to_half(alternating(AT), "float16"), FLAT),
+    "coarse rates": (
+        *("inv-freq-precision", "frequencies were rounded to bfloat16"),
+        alternating(np.arange(300), round_to_half(rates(), "bfloat16")),
+        FLAT,
+    ),
     "nothing": ("uninitialised", "all values are 0", np.zeros((L, D)), FLAT),
     "a NaN": (
         *("not-a-number", "32 of 1920 values"),
@@ -122,8 +131,6 @@ ROWS = {
 
 
 def assert_named(report, code, words):
-    import re
-
     assert not report.ok
     codes = [bug.code for bugs in report.explained for bug in bugs] or [report.cause]
     assert code in codes, report.cause_text
@@ -184,6 +191,11 @@ OTHERS = {
     "alternating on the grid": (
         *("sinusoidal-nd", "layout", "alternating"),
         np.concatenate([alternating(X, EIGHTH), alternating(Y, EIGHTH)], 1),
+        MAE,
+    ),
+    "cosines first on the grid": (
+        *("sinusoidal-nd", "cos-sin-mispaired", "sin stands where cos belongs"),
+        np.concatenate([np.roll(halves(at, EIGHTH), 8, 1) for at in (X, Y)], 1),
         MAE,
     ),
     "axes of a video": (
@@ -474,6 +486,9 @@ def test_every_row_of_the_table_is_applied_by_a_case_and_says_where_it_was_seen(
         "layer",
     ]
     assert {*map(str, BugCode)} == {*cases}
+    page = (Path(__file__).parents[2] / "docs" / "check.md").read_text()
+    for code in BugCode:
+        assert f"| `{code}` | {code.meaning} |" in page
     for bug in KNOWN_BUGS:
         assert "https://github.com/" in bug.seen
         assert bug.remedy

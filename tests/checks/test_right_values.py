@@ -13,6 +13,8 @@ from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.positions import Positions
 
+pytestmark = pytest.mark.long
+
 T2T = {"layout": "concat", "spacing": "tensor2tensor"}
 
 
