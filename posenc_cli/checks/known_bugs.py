@@ -384,9 +384,12 @@ def _padding_rows(e: Expected) -> Iterator[Change]:
     zero = np.flatnonzero(~np.any(e.found, axis=1))
     if 0 < zero.size <= 2:
         places = e.places.at[zero]
-        which = ", ".join(f"{p:g}" for p in places / e.parts)
+        which = " and ".join(
+            f"row {row} (position {place:g})"
+            for row, place in zip(zero, places / e.parts, strict=True)
+        )
         yield Change(
-            f"the row of position {which} is zeros",
+            f"{which} is zeros",
             values=lambda v, s: np.where(np.isin(s.places.at, places)[:, None], 0, v),
         )
 
@@ -705,7 +708,6 @@ KNOWN_BUGS = (
         _padding_rows,
         "Write the row, or compare the rows after the padding row with --positions.",
         f"{_GITHUB}facebookresearch/fairseq (SinusoidalPositionalEmbedding)",
-        solves=True,
     ),
     KnownBug(
         BugCode.AXIS,

@@ -174,13 +174,13 @@ def _evenly(expected: Reals, found: Reals) -> RowMap | None:
         1 + np.abs(found).max()
     ):
         return None
-    first = f"row 0 holds position {found[0]:g}, not {expected[0]:g}"
     if step == 1:
+        first = f"row 0 holds position {found[0]:g}, not {expected[0]:g}"
         text = f"positions are shifted by {start:+g}: {first}"
     elif step == -1:
         text = f"positions go backward, from {found[0]:g} to {found[-1]:g}"
     else:
-        text = f"positions go in steps of {step:g}, not 1: {first}, the last {found[-1]:g}"
+        text = f"positions go in steps of {step:g}, not 1, from {found[0]:g} to {found[-1]:g}"
     return RowMap(text, lambda at: start + step * at, "position-offset")
 
 

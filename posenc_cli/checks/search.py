@@ -61,7 +61,7 @@ def explanations(e: Expected, wrong: Integers) -> list[Explained]:
             codes = (str(change.code or bug.code),)
             if codes not in kept and _fits(part, change) and fits_everywhere(e, change):
                 (general if change.general else kept).setdefault(codes, (_named(bug, change),))
-        if not kept and not general:
+        if not kept:
             for bugs in islice(_pairs(e, part), _MOST):
                 kept.setdefault(tuple(sorted(bug.code for bug in bugs)), bugs)
     return list((kept or general).values())[:_MOST]
@@ -135,7 +135,7 @@ def _pairs(e: Expected, part: Expected) -> Iterator[Explained]:
         whole = e if after is None else None
         for other, second in _changes(after or part, solved=after is not None):
             both = second if after else _joined(first, second)
-            if both is None or _alike(bug, first, other, second):
+            if both is None or second.general or _alike(bug, first, other, second):
                 continue
             if _fits(after or part, both):
                 whole = whole or _undone(e, first) or e
@@ -158,13 +158,15 @@ def _alters(e: Expected, change: Change) -> bool:
 
 
 def _undone(e: Expected, first: Change) -> Expected | None:
-    """What is left to explain after a change of parameters, or of the order of columns."""
-    if first.make is not None:
+    """What is left to explain after a change of parameters, of columns' order, or of some rows."""
+    if first.make is not None or (first.values is not None and (first.params or e.form != "rows")):
         return None
     if first.values is None:
         return replace(e, params={**e.params, **first.params}) if first.params else None
-    if first.params or e.form != "rows":
-        return None
+    kept = np.any(first.values(np.ones(e.found.shape), e), axis=1)
+    if not kept.all():  # the others hold what no reference does
+        places = ValuePlaces(e.places.at[kept])
+        return replace(e, places=places, found=e.found[kept]) if kept.any() else None
     straight = np.arange(e.found.shape[1])
     order = first.values(straight[None], e)[0]
     if not np.array_equal(np.sort(order), straight):
