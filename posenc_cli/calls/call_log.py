@@ -9,12 +9,13 @@ is reproduced so: in the calls that it speaks of by it, and in all others by the
 from __future__ import annotations
 
 import time
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.calls.function_trial import Irregularity
+from posenc_cli.calls.function_trial import ALIKE, Irregularity
 from posenc_cli.calls.patterns import (
     SEQUENCE,
     SLOW,
@@ -59,8 +60,6 @@ _BEGINNINGS = (0, 1, 50, 700, 3000, 30_000)
 
 _SINGLE = (*range(12), *(2**power + more for power in range(4, 17) for more in (-1, 0, 1)))
 """Positions of calls of one row."""
-
-_UNLIKE = "the function turns rows by the call that they come in"
 
 _ROUNDINGS = 4
 """Of vectors before and after, as :mod:`rotated` counts them."""
@@ -128,14 +127,17 @@ class CallLog:
     def rows(self, indices: Integers, where: Integers) -> NumberArray:
         """What becomes of some rows in one call, which is kept."""
         values = self._rows(indices, where)
-        # Without positions for each row what is no sequence takes several calls.
-        if self.function.form.any_rows or (np.diff(where) == 1).all():
+        # Without positions for each row what is no sequence takes several calls. Longer tables,
+        # of which rows are chosen, have each position once: rows that repeat find others.
+        form = self.function.form
+        steps = np.diff(where if not form.chosen else np.sort(where))
+        if (steps == 1).all() or (form.any_rows and (steps.all() or not form.chosen)):
             after = self._as_vectors(values)
             if after is not None:
                 x = self._x[indices % SEQUENCE]
                 first = self.function.first_rows, self.function.first_end
                 alike = next((one.positions for one in self.made if one.rows == where.size), None)
-                self.made.append(MadeCall(where, x, after, *first, alike))
+                self.made.append(MadeCall(where, x, after, *first, alike, indices))
         return values
 
     def sequence(self, count: int, first: int = 0) -> None:
@@ -160,6 +162,12 @@ class CallLog:
         after[:, first], after[:, second] = cos, sin
         return after
 
+    def from_zero(self, indices: Integers) -> NumberArray:
+        """What becomes of vectors in a call from position 0 on, which is not kept."""
+        values = self._as_vectors(self._rows(indices, np.arange(indices.size)))
+        assert values is not None
+        return values
+
     def extend(self, context: int) -> None:
         """Make calls of more lengths and beginnings, none past the context."""
         starts = (0,) if self.function.form.from_zero else _BEGINNINGS
@@ -180,7 +188,8 @@ def by_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     first positions and those of the call: among the first ones any rule shows.
     """
     near = [call for call in log.made if call.end <= SEQUENCE or not log.function.form.chosen]
-    return _Calls(log, near, dtype).causes() or _Calls(log, log.made, dtype).causes()
+    ways = (partial(_Calls, log, near), partial(_Calls, log, log.made), partial(_ByItself, log))
+    return next(filter(None, (way(dtype).causes() for way in ways)), ())
 
 
 def in_a_long_call(
@@ -352,7 +361,7 @@ class _Calls:
             given = self._reproduces(rule.at, some)
             if given and not any(self._reproduces(rival, some) for rival in rule.rivals):
                 evidence = self._evidence(some)
-                return (_irregular(rule.cause, rule.text + some.text, evidence),)
+                return (Irregularity(rule.cause, rule.text + some.text, evidence, rule.unlike),)
         return next(filter(None, map(self._diagnosed, parts)), ()) or self._moved()
 
     def starts(self, calls: Sequence[MadeCall]) -> list[int]:
@@ -473,7 +482,7 @@ class _Calls:
         read, explained = rows_of_any_turn(sample)
         return read, np.asarray(explained.all(axis=1))
 
-    def _diagnosed(self, some: _SomeCalls) -> tuple[Irregularity, ...]:
+    def _diagnosed(self, some: _SomeCalls, /) -> tuple[Irregularity, ...]:
         """What is wrong with the rows of calls, where it is one thing with all of them.
 
         Rows of one vector at one position come out alike, and it is the same thing with the first
@@ -534,6 +543,40 @@ class _Calls:
         return text + (f"; the other {others} calls are right" if others else "")
 
 
+class _ByItself(_Calls):
+    """The same, where a call from position 0 on says what becomes of a row, right or wrong.
+
+    So positions that get lost are named also of a function that differs from the reference
+    otherwise. Only rules without numbers are looked for, in calls near position 0.
+    """
+
+    def __init__(self, log: CallLog, dtype: str) -> None:
+        self._log = log
+        near = [call for call in log.made if max(call.end, call.rows) <= _NEAR]
+        super().__init__(log, near, dtype)
+
+    def _rules(self) -> Iterator[CallRule]:
+        yield from CALL_RULES
+
+    def _rows_turned_at(self, call: MadeCall, used: Integers | Reals, step: int = 1) -> Flags:
+        known = step and used.dtype.kind == "i" and used.min() >= 0 and used.max() < _NEAR
+        if not known or call.indices is None or np.unique(used).size < used.size:
+            return np.zeros(call.rows, bool)
+        given = np.zeros(int(used.max()) + 1, np.int64)
+        given[used] = call.indices
+        off = np.abs(self._log.from_zero(given)[used] - call.values).max(axis=1)
+        return np.asarray(off <= ALIKE * np.abs(call.values).max())
+
+    def _diagnosed(self, _: _SomeCalls, /) -> tuple[Irregularity, ...]:
+        return ()
+
+    def _moved(self) -> tuple[Irregularity, ...]:
+        return ()
+
+
+_NEAR = 2 * SEQUENCE
+"""Positions and rows of the calls that are compared with others of the function itself."""
+
 _SEEN = 0.02
 """Of the largest value of a row: pairs that are smaller show their turn too coarsely."""
 
@@ -543,4 +586,4 @@ own."""
 
 
 def _irregular(cause: Cause, message: str, evidence: str) -> Irregularity:
-    return Irregularity(cause, message, evidence, _UNLIKE)
+    return Irregularity(cause, message, evidence, CallRule.unlike)

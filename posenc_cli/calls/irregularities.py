@@ -6,26 +6,20 @@ multiples of vectors: each kind of irregularity changes another of these results
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.calls.function_trial import (
+    ALIKE,
     MULTIPLE,
     Irregularity,
     turned_vectors,
     unmeasured,
     unsteady,
 )
+from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.serving import other_vectors
-from posenc_cli.calls.vector_trials import (
-    added_to_rows,
-    bending,
-    follows_partner,
-    mixing_of_rows,
-    rounding_of_vectors,
-)
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import HALVES, round_to_half
 
@@ -34,7 +28,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.calls.function_trial import FunctionTrial
     from posenc_cli.calls.patterns import PatternFault
-    from posenc_cli.numerics.arrays import Integers, NumberArray
+    from posenc_cli.numerics.arrays import NumberArray
 
 _EARLY = 64
 """Positions below it are a short sequence of any model that takes longer ones."""
@@ -92,16 +86,111 @@ def _q_for_k(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
     )
 
 
-def _rows_counted(trial: FunctionTrial, _: NumberArray) -> Irregularity | None:
-    """That rows are rotated by their order in the call; None where positions matter."""
-    counting = _counting(trial)
-    evidence = "other positions given in their place change nothing"
-    unlike = "the function counts rows"
-    return Irregularity(Cause.POSITION_OFFSET, counting, evidence, unlike) if counting else None
+def follows_partner(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
+    """What of q becomes part of k, or of k part of q; None where nothing does."""
+    function, form = trial.function, trial.function.form
+    if function.results < 2 or function.follows_length or not form.any_rows:
+        return None
+    x, other = trial.x, other_vectors(trial.x)
+    own = Vectors(x[None, :, None], trial.positions.size)
+    partner = Vectors(other_vectors(other)[None, :, None], trial.positions.size)
+    given = [own, partner] if trial.which == 0 else [partner, own]
+    turned = function.together(form, trial.positions[None], given)[trial.which].values[0][:, 0]
+    if not trial.differs(turned, values):
+        return None
+    name, of = ("q", "k") if trial.which == 0 else ("k", "q")
+    straight = trial.matrices * np.eye(form.columns)  # (n, columns, columns), what cosines multiply
+    across = trial.matrices - straight
+    for what, mine, theirs in (("sines", straight, across), ("cosines", across, straight)):
+        if not trial.differs(values, turned_vectors(x, mine) + turned_vectors(other, theirs)):
+            return Irregularity(
+                Cause.COS_SIN_MISPAIRED,
+                f"the {what} multiply columns of {of} in place of its own",
+                "so made, all rows that were looked at are reproduced",
+                f"the function makes {name} of {of} as well",
+            )
+    text = f"makes {name} of {of} as well"
+    return unmeasured(text, "given others in its place, it gives other values")
+
+
+def rounding_of_vectors(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
+    """The format that vectors are rounded to, before or after they turn; None where to none."""
+    if trial.differs(values, trial.expected, coarse=True):
+        return None
+    off = float(np.abs(values - trial.expected).max())
+    for half in HALVES:
+        rounded = round_to_half(trial.x.astype(np.float64), half)
+        if not trial.differs(values, turned_vectors(rounded, trial.matrices)):
+            return Irregularity(
+                Cause.TABLE_PRECISION,
+                f"the vectors are rounded to {half} before they turn",
+                f"results are off by up to {off:.2g}, and are those of vectors so rounded; "
+                "cosines and sines are not rounded so",
+            )
+    # A rounding keeps multiples by a power of two, and no sums; what is smooth bends both.
+    if not trial.differs(trial.given(trial.x * MULTIPLE, trial.positions) / MULTIPLE, values):
+        return Irregularity(
+            Cause.TABLE_PRECISION,
+            "vectors, or what becomes of them, are rounded to less than float32 inside",
+            f"results are off by up to {off:.2g}, by as much of any multiple",
+        )
+    return None
+
+
+def added_to_rows(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
+    """What is added to each row whatever it holds; None where that is not all there is."""
+    shift = trial.given(np.zeros_like(trial.x), trial.positions).astype(np.float64)
+    if not np.isfinite(shift).all() or not trial.differs(shift, np.zeros_like(shift)):
+        return None
+    matrices = trial.matrices - shift[:, None, :]  # a unit vector comes out with it, too
+    if trial.differs(values, turned_vectors(trial.x, matrices) + shift):
+        return None
+    lengths = np.linalg.norm(shift, axis=1)  # (n,)
+    row = int(np.argmax(lengths))
+    evidence = (
+        f"a row of zeros at position {trial.positions[row]} becomes one of length "
+        f"{lengths[row]:.4g}; less such rows it is linear"
+    )
+    products = np.einsum("kjo,kio->kji", matrices, matrices)
+    unit, near = np.eye(matrices.shape[1]), ALIKE * (1 + np.abs(shift).max())
+    cause, message = Cause.UNKNOWN, "a vector is added to each row"
+    if np.abs(matrices - unit).max() <= near:
+        cause, message = Cause.NO_ROTATION, "a vector is added to each row, and nothing turns"
+    elif np.ptp(shift, axis=0).max() <= near:
+        message = "the same vector is added to each row"
+    elif np.abs(products - unit).max() <= near and np.ptp(lengths) <= near * lengths[row]:
+        cause = Cause.COS_SIN_MISPAIRED
+        message = "rows are turned, and a vector of the same length at all positions is added"
+    return Irregularity(cause, message, evidence, "the function adds to each row")
+
+
+def mixing_of_rows(trial: FunctionTrial, values: NumberArray) -> str:
+    """How the result of one row follows from another; empty where none does."""
+    changed = trial.positions.size // 2
+    x = trial.x.copy()
+    x[changed] = -2 * x[changed]
+    other = np.arange(trial.positions.size) != changed
+    apart = np.abs(trial.given(x, trial.positions) - values).max(axis=1) * other
+    row = int(np.argmax(apart))
+    if not trial.differs(apart, np.zeros_like(apart)):
+        return ""
+    at, by = (int(trial.positions[index]) for index in (row, changed))
+    return f"where the row at position {by} alone changes, that at position {at} does too"
+
+
+def bending(trial: FunctionTrial, values: NumberArray) -> str:
+    """Which sum or multiple of vectors comes out as another; empty where none does."""
+    x, positions = trial.x, trial.positions
+    if trial.differs(trial.given(x * MULTIPLE, positions) / MULTIPLE, values):
+        return f"{MULTIPLE:g} times x gives another result"
+    second = x[:, ::-1].copy()
+    total = trial.given((x + second) / 2, positions)
+    if trial.differs(total, (values + trial.given(second, positions)) / 2):
+        return "the sum of two vectors does not become the sum of what they become"
+    return ""
 
 
 _EXPLANATIONS: tuple[Callable[[FunctionTrial, NumberArray], Irregularity | None], ...] = (
-    _rows_counted,
     _q_for_k,
     follows_partner,
     rounding_of_vectors,
@@ -129,87 +218,16 @@ def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[
         yield unmeasured(other_sum)
 
 
-def _counting(trial: FunctionTrial) -> str:
-    """How rows are turned by their order in the call; empty where their positions matter.
-
-    Positions that begin above 0 are exchanged for others that a function which counts takes alike.
-    Fewer than three rows cannot tell, for calls of two lengths are compared.
-    """
-    form = trial.function.form
-    where = trial.positions[trial.positions.size // 4 :]
-    if not (form.has("positions") or form.chosen) or where.size < 3:
-        return ""
-    x, first, last = trial.x[: where.size], where[0], where[-1]
-    values = trial.given(x, where)
-    if not trial.differs(trial.given(x[::-1], where)[::-1], values):
-        return ""
-    counted = np.arange(where.size)
-    # What is counted turns a vector otherwise in each row.
-    of_one = trial.given(np.repeat(x[:1], where.size, axis=0), where)
-    if not all(trial.differs(*pair) for pair in pairwise(of_one)):
-        return ""
-    ways = (
-        ("the positions that it is given are ignored: it counts rows", where // 2),
-        ("of the positions only the first is used: rows are counted from it", first + counted),
-    )
-    for text, other in ways:
-        if other[-1] <= last and not trial.differs(trial.given(x, other), values):
-            # Of lengths that no call had before: a cache by length has nothing for them.
-            first, second = (trial.given(x[:-k], rows[:-k]) for k, rows in ((1, where), (2, other)))
-            if trial.differs(first[:-1], second):
-                return "calls of one length all have the positions of the first of that length"
-            return text
-    return ""
-
-
 def _dependences(trial: FunctionTrial) -> Iterator[Irregularity]:
     """What a row's result depends on beside the row and its position."""
     x, positions, expected = trial.x, trial.positions, trial.expected
     backward = trial.given(x[::-1], positions[::-1])[::-1]
     if trial.differs(backward, expected):
-        used = _counting(trial) or _one_for_all(trial)
-        if used:
-            yield Irregularity(Cause.POSITION_OFFSET, used, "reproduced at other positions as well")
-            return
         yield _of_rows("depends on the order of the rows, not on their positions alone")
     ends = [0, positions.size - 1]
     alone = np.concatenate([trial.given(x[[k]], positions[[k]]) for k in ends])
     if trial.differs(alone, expected[ends]):
         yield _of_rows("depends on how many rows it is given, not on their positions alone")
-
-
-def _one_for_all(trial: FunctionTrial) -> str:
-    """Which positions of a call stand for those of its rows; empty where none do."""
-    where = np.roll(trial.positions[trial.positions.size // 4 :], trial.positions.size // 3)
-    x = trial.x[: where.size]
-    values = trial.given(x, where)
-    ways = (
-        (
-            "positions are sorted: rows in another order are turned as if they ascended",
-            np.sort(where),
-        ),
-        (
-            "where positions of a call fall, rows are turned at the largest before them",
-            np.maximum.accumulate(where),
-        ),
-        (
-            "all rows of a call are turned at the position of its first",
-            np.full_like(where, where[0]),
-        ),
-        (
-            "all rows of a call are turned at the position of its last",
-            np.full_like(where, where[-1]),
-        ),
-    )
-    return next((text for text, used in ways if _turned_at(trial, x, values, used)), "")
-
-
-def _turned_at(trial: FunctionTrial, x: NumberArray, values: NumberArray, used: Integers) -> bool:
-    """Whether rows are those of a call at other positions, and of each of these alone."""
-    if trial.differs(trial.given(x, used), values):
-        return False
-    alone = [trial.given(x[[row]], used[[row]]) for row in range(used.size)]
-    return not trial.differs(np.concatenate(alone), values)
 
 
 def _of_rows(evidence: str) -> Irregularity:

@@ -284,6 +284,16 @@ def _packed(tried: _Sequence) -> Iterator[Pair]:
     yield Pair(text, tried.rows(sequence, positions), own)
 
 
+def _reordered(tried: _Sequence) -> Iterator[Pair]:
+    """Some first rows in another order, in which positions fall and rise."""
+    few = tried.count // 4
+    order = np.roll(np.arange(few), few // 3)
+    order[: few // 4] = order[: few // 4][::-1]
+    order = np.append(order, tried.count - 1)  # tables that are chosen from end with it
+    text = "called with rows in another order gives other values than in theirs"
+    yield Pair(text, tried.rows(order, order), tried.whole[order])
+
+
 def _long(tried: _Sequence) -> Iterator[Pair]:
     """More rows than a GPU has blocks for along an axis; where any may come, few are repeated.
 
@@ -337,6 +347,12 @@ _PATTERNS = (
         last=True,
     ),
     Pattern(lambda _: "packed sequences", _packed, lambda tried: tried.form.any_rows),
+    Pattern(
+        lambda _: "rows in another order",
+        _reordered,
+        # Longer tables have rows of their own before those of a call that an offset chooses.
+        lambda tried: tried.form.any_rows and not (tried.form.chosen and tried.form.has("offset")),
+    ),
     Pattern(
         lambda tried: (
             f"{LONG if tried.form.any_rows else min(LONG, tried.context)} rows in one call"

@@ -193,7 +193,8 @@ class MadeCall(Record):
     """Rows (n, columns) before and after, at positions (n,).
 
     ``first`` is how many rows the function's first call had, ``first_end`` up to which position;
-    ``alike`` are the positions of the first call of as many rows that is known.
+    ``alike`` are the positions of the first call of as many rows that is known, and ``indices``
+    which of the log's vectors it was given.
     """
 
     positions: Integers
@@ -202,6 +203,7 @@ class MadeCall(Record):
     first: int = 0
     first_end: int = 0
     alike: Integers | None = None
+    indices: Integers | None = None
 
     @property
     def rows(self) -> int:
@@ -220,12 +222,16 @@ class MadeCall(Record):
 
 
 class CallRule(Record):
-    """At which positions the rows of a call are turned; ``rivals`` must not give them as well."""
+    """At which positions the rows of a call are turned; ``rivals`` must not give them as well.
+
+    ``unlike`` says why unit vectors say nothing of others, where the rule has words of its own.
+    """
 
     text: str
     at: Callable[[MadeCall], Integers | Reals]
     cause: Cause = Cause.POSITION_OFFSET
     rivals: tuple[Callable[[MadeCall], Integers | Reals], ...] = ()
+    unlike: str = "the function turns rows by the call that they come in"
 
 
 def moved_by(by: Callable[[MadeCall], int]) -> Callable[[MadeCall], Integers]:
@@ -287,12 +293,22 @@ CALL_RULES = (
     CallRule(
         "the positions that it is given are ignored: it counts rows",
         lambda call: np.arange(call.rows),
+        unlike="the function counts rows",
     ),
     CallRule(
-        "all rows are turned at the first position", lambda call: np.full(call.rows, call.start)
+        "all rows of a call are turned at the position of its first",
+        lambda call: np.full(call.rows, call.start),
     ),
     CallRule(
-        "all rows are turned at the last position",
+        "positions are sorted: rows in another order are turned as if they ascended",
+        lambda call: np.sort(call.positions),
+    ),
+    CallRule(
+        "where positions of a call fall, rows are turned at the largest before them",
+        lambda call: np.maximum.accumulate(call.positions),
+    ),
+    CallRule(
+        "all rows of a call are turned at the position of its last",
         lambda call: np.full(call.rows, call.positions[-1]),
     ),
     CallRule(

@@ -741,7 +741,7 @@ def test_a_factor_of_q_alone_is_not_said_to_be_squared_in_scores(check):
 @pytest.mark.long
 def test_calls_of_one_row_that_start_again_are_not_said_of_all_calls(check):
     (why,) = diagnose(check("def f(x, p): return good(x, p * (len(p) > 1))"))
-    only = "a single row is turned at position 0, so not at all, in calls of 1 row and not in those"
+    only = "a single row is turned at position 0, so not at all, in calls of one row"
     assert why.message.startswith(only)
 
 

@@ -12,7 +12,7 @@ from posenc_cli.calls.arrangements import Arrangement, must_hold
 from posenc_cli.calls.call_form import CallForm
 from posenc_cli.calls.called_function import CalledFunction
 from posenc_cli.calls.function_trial import FunctionTrial
-from posenc_cli.calls.vector_trials import added_to_rows
+from posenc_cli.calls.irregularities import added_to_rows
 from posenc_cli.checks import keys
 
 ANGLES = np.arange(12.0).reshape(4, 3)

@@ -602,7 +602,7 @@ def rows_restarted(q, k, cos, sin, position_ids):
     return doubles.transformers_4(q, k, cos, sin, position_ids - position_ids.min())
 
 
-@mutant("position-offset", "that it is given are ignored: it counts rows")
+@mutant("position-offset", "each call starts again at position 0")
 def offset_of_tables_ignored(q, k, cos, sin, offset: int = 0):
     return doubles.gpt_neox(q, k, cos, sin)
 
@@ -714,7 +714,7 @@ class OffsetIgnored:
         return doubles.mlx(x)
 
 
-@mutant("position-offset", "that it is given are ignored: it counts rows")
+@mutant("position-offset", "each call starts again at position 0")
 def seqlen_offsets_ignored(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0):
     n = x.shape[1]
     return doubles.flash_attention(x, cos[:n], sin[:n])
