@@ -361,7 +361,8 @@ def _other_sizes_fault(
     """What is wrong in batches of other sizes, where one came out right."""
     others = [*arrangement.others, *of_fewer_axes(arrangement.form)]
     for other in others:
-        together = calls.attempt(other.text, partial(called_together, function, other, differs))
+        call = partial(called_together, function, other, differs)
+        together = calls.attempt(other.text, call, surely=not other.apart)
         if together is None:
             if other == arrangement.largest:
                 # Some code is for a known number of heads, in blocks of fewer.
@@ -390,7 +391,8 @@ def try_rows_of_heads(function: ServedFunction, differs: Differs, *, context: in
     key_heads = heads if form.one_head_count else fewer
     arrangement = Arrangement(own, SEQUENCES, SEQUENCES, rows, heads, key_heads)
     text, calls = f"{arrangement.text} side by side in rows", PlannedCalls(function)
-    together = calls.attempt(text, partial(called_together, function, arrangement, differs))
+    call = partial(called_together, function, arrangement, differs)
+    together = calls.attempt(text, call, surely=False)
     if together is None:
         return calls.report()
     if not together.wrong or together.several_right:

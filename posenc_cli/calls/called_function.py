@@ -34,6 +34,10 @@ _SHARES = ("rotary_pct", "rotary_percent", "partial_rotary_factor", "rope_percen
 """Names of parameters: which share of the dimensions of a head is rotated."""
 
 
+class Crash(InvalidInput):
+    """A function that ended its process in a call."""
+
+
 class CalledFunction(ABC):
     """A user's function; ``target`` is what messages call it, and ``python`` runs it.
 

@@ -8,7 +8,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from posenc_cli.calls.called_function import CalledFunction
+from posenc_cli.calls.called_function import CalledFunction, Crash
 from posenc_cli.calls.exchange import Exchange, Lateness, Silence
 from posenc_cli.calls.interpreter import TOO_OLD, chosen_python, worker_command
 from posenc_cli.errors import (
@@ -157,23 +157,26 @@ class FunctionProcess(CalledFunction):
             if size > most:
                 self._lost(f"returned {size} bytes, more than any result of this call has{where}")
             data = self._exchange.bytes(size, deadline=deadline)
-            error, why = answer.get("error"), answer.get("why")
-            if not all(isinstance(text, str | None) for text in (error, why)):
+            said, why = answer.get("error"), answer.get("why")
+            if not all(isinstance(text, str | None) for text in (said, why)):
                 raise TypeError
         except Lateness:
             self._lost(f"gave no answer within {SECONDS:g} seconds{where}")
         except Silence as silence:
-            self._lost(f"{_ending(silence.ended)}{where}")
+            # Who has no more memory is killed: that says nothing of the function.
+            crashed = silence.ended not in (None, -signal.SIGKILL)
+            self._lost(f"{_ending(silence.ended)}{where}", crashed=crashed)
         except (ValueError, KeyError, TypeError):
             self.end()
             raise self._unreadable() from None
-        if error is not None:
-            raise self._refusal(_one_line(error), why or "", positions)
+        if said is not None:
+            raise self._refusal(_one_line(said), why or "", positions)
         return answer, data
 
-    def _lost(self, what: str) -> NoReturn:
+    def _lost(self, what: str, *, crashed: bool = False) -> NoReturn:
         self.end()
-        raise self.invalid(what) from None
+        error = self.invalid(what)
+        raise (Crash(error.message) if crashed else error) from None
 
     def _line(self, deadline: float) -> dict[str, Any]:
         """The line of JSON that begins an answer.

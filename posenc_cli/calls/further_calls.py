@@ -147,7 +147,7 @@ class EarlyCall:
         if self.positions.size > 1 and function.outcome != "frequencies":
             with calls.planned(self.text):
                 self.first = self.again()
-        self.untried = tuple(calls.untried)
+        self.failed = calls.report()
 
     def again(self, *, half: str | None = None, in_long: bool = False) -> list[NumberArray]:
         """The results of the call; or with vectors in a half precision, or up to the last position.
@@ -201,7 +201,7 @@ def try_early(tried: Tried) -> PatternReport:
     early = tried.early
     assert early is not None
     if not early.first:
-        return PatternReport((), (), early.untried)
+        return early.failed
     return compared((_EARLY,), tried, tried.function, tried.differs)
 
 

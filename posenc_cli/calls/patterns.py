@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from posenc_cli.calls.called_function import Crash
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record
@@ -81,28 +82,42 @@ _Compared = TypeVar("_Compared")
 
 
 class PlannedCalls:
-    """Calls that are planned: each was compared, or is said not to be tried, and why."""
+    """Calls that are planned: each was compared, or is said not to be tried, and why.
+
+    Who takes no such call raises an error; what ends its process instead is at fault.
+    """
 
     def __init__(self, function: ServedFunction) -> None:
         self._function = function
         self.tried: list[str] = []
         self.untried: list[str] = []
+        self.crashes: list[PatternFault] = []
 
     @contextlib.contextmanager
-    def planned(self, text: str) -> Iterator[None]:
-        """A call, in words, with what compares its result."""
+    def planned(self, text: str, *, surely: bool = True) -> Iterator[None]:
+        """A call, in words, with what compares its result.
+
+        A crash is a fault where callers ``surely`` make it so.
+        """
         try:
             yield
         except InvalidInput as error:
             self._function.revive()
-            self.skip(text, self._function.reason(error))
+            reason = self._function.reason(error)
+            self.skip(text, reason)
+            if surely and isinstance(error, Crash):
+                what, _, how = reason.partition(", ")
+                known = f"the function {what} in a call that callers make"
+                self.crashes.append(PatternFault(f"{text}: {how}", known, Cause.UNKNOWN))
         else:
             self.tried.append(text)
 
-    def attempt(self, text: str, call: Callable[[], _Compared]) -> _Compared | None:
+    def attempt(
+        self, text: str, call: Callable[[], _Compared], *, surely: bool = True
+    ) -> _Compared | None:
         """What a call gives; None where it fails."""
         results: list[_Compared] = []
-        with self.planned(text):
+        with self.planned(text, surely=surely):
             results.append(call())
         return results[0] if results else None
 
@@ -111,8 +126,8 @@ class PlannedCalls:
         self.untried.append(f"{text} ({why})")
 
     def report(self, *faults: PatternFault | None) -> PatternReport:
-        """The report on all of them."""
-        found = tuple(fault for fault in faults if fault)
+        """The report on all of them; the first crash is a fault where there is no other."""
+        found = tuple(fault for fault in faults if fault) or tuple(self.crashes[:1])
         return PatternReport(tuple(self.tried), found, tuple(self.untried))
 
 

@@ -115,6 +115,49 @@ def test_calls_that_would_take_long_are_said_not_to_be_tried(call, monkeypatch):
     assert {f"65600 rows in one call ({SLOW})"} <= {*untried}
 
 
+DIES = """
+import ctypes, os
+from tests.diagnosis.mutants_calls import doubles
+
+def of_many_heads(q, k, position_ids):
+    if q.shape[1] > 100:
+        os._exit(3)
+    return doubles.placed_either_way(q, k, position_ids)
+
+def of_many_rows(x, offset=0):
+    if x.shape[-2] > 5000:
+        ctypes.string_at(0)
+    return doubles.mlx(x, offset)
+
+def of_other_axes(x, positions):
+    if x.ndim > 2:
+        os._exit(3)
+    return doubles.unsaid(x, positions)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "message", "evidence"),
+    [
+        ("of_many_rows", "the function crashed (SIGSEGV) in a call", "called as of_many_rows(x, "),
+        ("of_many_heads", "the function ended its process with status 3 in a", "130 heads of q"),
+        ("of_other_axes", "", ""),
+    ],
+)
+def test_what_ends_its_process_in_a_call_that_callers_make_fails(
+    name, message, evidence, call, tmp_path
+):
+    (tmp_path / "dies.py").write_text(DIES, "utf-8")
+    status, out, err = call(*HALF, "--len", "66000", "--impl", f"{tmp_path}/dies.py:{name}")
+    document = json.loads(out)
+    assert (status, err) == (int(bool(message)), "")
+    for why in document["diagnosis"]:
+        assert why["cause"] == "unknown"
+        assert why["message"].startswith(message)
+        assert evidence in why["evidence"]
+
+
 DYNAMIC = ("rope-check", "-s", "rope-dynamic", *HALF[3:], "--set", "factor=4")
 
 
@@ -165,7 +208,7 @@ def test_a_cache_that_is_cast_as_it_grows_is_no_rotation_left_behind(call):
     [
         ("dies_after_a_far_call", (), 1),
         ("longer_than_before", ("--len", "2"), 1),
-        ("dies_of_fifty_rows", ("--len", "51"), 0),
+        ("dies_of_fifty_rows", ("--len", "51"), 1),
     ],
 )
 def test_a_short_call_again_is_tried_as_far_as_it_can_be(name, length, status, call):
