@@ -397,8 +397,8 @@ def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[s
         turns = reference.scale * np.exp(1j * along * reference.frequencies)
         factors = turns.astype(np.complex64)
     else:
-        factors = reference.cells(positions.reshape(-1), FLOAT32).astype(np.complex64)
-        factors = factors.reshape(*positions.shape, -1)  # (p, n, pairs)
+        once, rows = np.unique(positions, return_inverse=True)  # exact values cost much
+        factors = reference.cells(once, FLOAT32).astype(np.complex64)[rows.reshape(positions.shape)]
     if form.kind in _OF_PAIRS:
         return {"freqs_cis": _OF_PAIRS[form.kind](factors)}
     if form.kind == "pairs":
@@ -408,11 +408,13 @@ def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[s
         "half" if halves else "interleaved", reference.pairs, parts=reference.content.blocks
     )
 
+    sides = {"first": list(pairing.first), "second": list(pairing.second)}
+    pair_of = np.empty(2 * reference.pairs, np.intp)
+    pair_of[sides["first"]] = pair_of[sides["second"]] = np.arange(reference.pairs)
+
     def repeated(table: NumberArray) -> NumberArray:
-        out = np.zeros((*table.shape[:-1], 2 * table.shape[-1]), np.float32)
-        for which, columns in (("first", pairing.first), ("second", pairing.second)):
-            if which != form.blank:
-                out[..., list(columns)] = table
+        out = table.take(pair_of, axis=-1)
+        out[..., sides.get(form.blank, [])] = 0
         return out
 
     if form.kind.startswith("angles"):
