@@ -109,7 +109,10 @@ def resolve(
     if runtime != TRANSFORMERS:
         both = list(zip(layers, ropes, strict=True))
         read: set[str] = set()
-        layers = tuple(_layers_as(runtime, model, both, departures, read, converted=converted))
+        outer = top.values.get("model_type")
+        layers = tuple(
+            _layers_as(runtime, model, both, departures, read, outer=outer, converted=converted)
+        )
         notes.of_transformers(read)
         for departure in departures:
             notes.warn(departure.text())
@@ -157,9 +160,10 @@ def _layers_as(
     departures: list[Departure],
     read: set[str],
     *,
+    outer: object,
     converted: bool,
 ) -> Iterator[Layers]:
-    """Layers as another runtime has them.
+    """Layers as another runtime has them, of a text model within the model type ``outer``, or not.
 
     What makes them so is added to ``departures``, and to ``read`` the paths of the keys for that.
 
@@ -167,6 +171,7 @@ def _layers_as(
     """
     from posenc_cli.configs import runtimes
 
+    runtimes.find(runtime).check_around(outer)
     for group, rope in layers:
         other, reasons, keys = runtimes.adjust(
             group, rope, model, runtime=runtime, converted=converted

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from posenc_cli.configs.families import container
 from posenc_cli.configs.keys import Keys, first
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, fresh
@@ -99,13 +100,26 @@ class Runtime(Record):
     ``model_types`` are those whose rotary embedding was traced through its code, each with the
     schemes for which that was done; elsewhere it is not known what the runtime does. ``files`` are
     the files of their classes, where these are not called as the model type is (one within another
-    model goes by its path in the config too).
+    model goes by its path in the config too). ``around`` are the models around a text model that
+    the runtime has, None where that was not asked.
     """
 
     name: str
     version: str
     model_types: Mapping[str, frozenset[str]]
     files: Mapping[str, str] = fresh(dict)
+    around: frozenset[str] | None = None
+
+    def check_around(self, outer: object) -> None:
+        """Refuse a model around a text model that is newer than the runtime, or was not read.
+
+        Raises: InvalidInput.
+        """
+        if self.around is None or outer in self.around or container(str(outer)) is None:
+            return
+        if not self.around:
+            raise not_read(self.name, f"the text model of {outer}")
+        raise refused(self.name, f"{self.version} has no model type {outer}")
 
     def place(self, evidence: str, reading: LayerReading) -> str:
         """Where a difference can be read for this model.

@@ -50,6 +50,35 @@ _HEADS = ("mistral", "mixtral")
 """Those whose config leaves head_dim None, which the rules for lengths then multiply."""
 
 _OLD = "transformers-4.50"
+_BROUGHT: Mapping[str, str] = {
+    _OLD: (
+        "align altclip aria aya_vision blip blip-2 bridgetower chinese_clip clap clip clipseg "
+        "colpali emu3 flava fuyu gemma3 got_ocr2 grounding-dino groupvit idefics2 idefics3 "
+        "instructblip instructblipvideo llava llava_next llava_next_video llava_onevision "
+        "mistral3 mllama omdet-turbo owlv2 owlvit paligemma qwen2_5_vl qwen2_audio qwen2_vl "
+        "shieldgemma2 siglip siglip2 smolvlm video_llava vipllava vision-text-dual-encoder "
+        "xclip "
+    ),
+    "transformers-4.54": (
+        "aimv2 colqwen2 deepseek_vl deepseek_vl_hybrid gemma3n glm4v granite_speech internvl "
+        "janus llama4 perception_lm qwen2_5_omni t5gemma voxtral "
+    ),
+    "transformers-4.55": ("cohere2_vision mm-grounding-dino "),
+    "transformers-4.57": (
+        "florence2 glm4v_moe lfm2_vl metaclip_2 ovis2 qwen3_omni_moe qwen3_vl qwen3_vl_moe "
+    ),
+}
+"""The models around a text model that each knows beside those of the versions before it.
+
+Source: CONFIG_MAPPING_NAMES of models/auto/configuration_auto.py.
+"""
+
+
+def _around(runtime: str) -> frozenset[str]:
+    versions = list(_BROUGHT)[: list(_BROUGHT).index(runtime) + 1]
+    return frozenset(name for version in versions for name in _BROUGHT[version].split())
+
+
 _NEED_ROPE_TYPE = ("cohere", "granite", "gemma3_text")
 _PHI3_SCALING = frozenset({"type", "short_factor", "long_factor"})
 
@@ -255,6 +284,7 @@ RUNTIMES = (
                     else {}
                 ),
             },
+            around=_around(name),
         )
         for name, version in SPANS.items()
     ),
@@ -267,6 +297,7 @@ RUNTIMES = (
             **of_types(PLAIN_ROPE | {"rope-longrope"}, "phi3"),
             **of_types(SCALED, "gpt_neox", "phi", "stablelm", "granite"),
         },
+        around=_around(_OLD),
     ),
 )
 

@@ -266,6 +266,7 @@ RUNTIMES = (
             **of_types(frozenset({"rope-yarn"}), "gpt_oss"),
         },
         {"mistral": "llama", "gemma3_text": "gemma3", "deepseek_v3": "deepseek_v2"},
+        around=frozenset(),
     ),
 )
 

@@ -678,3 +678,28 @@ def test_llama_cpp_turns_the_layers_of_granite_swa_that_a_base_of_0_leaves_untur
 def test_candle_is_asked_for_nothing_that_was_not_read(stated, words):
     with pytest.raises(InvalidInput, match=f"^--as candle: .*{words}"):
         resolve(stated, runtime="candle")
+
+
+@pytest.mark.parametrize(
+    ("outer", "runtime", "words"),
+    [
+        ("kimi_k25", "transformers-4.57", "4.56.2 to 4.57.6 has no model type kimi_k25"),
+        ("qwen3_vl", "transformers-4.55", "4.55.4 has no model type qwen3_vl"),
+        ("voxtral", "transformers-4.50", "4.50.3 has no model type voxtral"),
+        ("llava", "vllm-0.11", "what it makes of the text model of llava was not read"),
+    ],
+)
+def test_a_model_that_is_newer_than_an_engine_is_not_said_to_be_read_by_it(outer, runtime, words):
+    """CONFIG_MAPPING_NAMES of each version of transformers."""
+    text = config("llama" if outer != "kimi_k25" else "deepseek_v3", None)
+    within = {"model_type": outer, "text_config": text}
+    if outer == "qwen3_vl":
+        within["text_config"] = config("qwen3_vl_text", {"mrope_section": [12, 10, 10]})
+    with pytest.raises(InvalidInput, match=words):
+        resolve(within, runtime=runtime)
+
+
+def test_a_model_that_an_old_version_has_is_read_by_it():
+    text = config("llama", None)
+    layers = resolve({"model_type": "llava", "text_config": text}, runtime="transformers-4.50")
+    assert layers.layer().scheme == "rope"
