@@ -263,7 +263,7 @@ def test_a_file_that_could_not_be_written_is_refused_before_anything_runs(name, 
         ("--stretch foo", "must be one of none, linear"),
         ("--task needle --train 3", "it takes 12 or more"),
         ("--randomize 99", "each of them another"),
-        ("--randomize 800 --stretch yarn", "nothing is stretched"),
+        ("--randomize 800 --stretch yarn", "no stretch applies to drawn positions"),
         ("--text - ", "must be a file"),
         ("--text x.txt --task copy", "goes with --task text"),
         ("-s rope -s rope", "is asked for twice"),
@@ -368,7 +368,7 @@ def test_shards_come_to_the_bytes_of_one_run(trained, call):
 
 def test_the_help_says_what_is_promised(call):
     text = " ".join(call("extrapolate", "--help")[1].split())
-    for said in ("the same bytes", "the printed spread", "has learnt", "No ranking is made"):
+    for said in ("the same bytes", "the printed spread", "has learned", "Encodings are not ranked"):
         assert said in text
     assert re.search(r"--stretch NAMES at test time alone, by commas: none\| ?linear", text)
 
