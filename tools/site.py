@@ -1,0 +1,31 @@
+"""What mkdocs does to each page of the site: nothing of it may come from another place."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+SHIM = "https://unpkg.com/iframe-worker/shim"
+"""What the theme would fetch so that search works in a folder; docs/assets has it."""
+
+
+def own(page: str, depth: int) -> str:
+    """A page that fetches no script and no style from elsewhere.
+
+    Raises: ValueError where it would still fetch one.
+    """
+    page = page.replace(SHIM, f"{'../' * depth}assets/iframe-worker.js")
+    fetched = re.findall(r"<(?:script|link)\b[^>]*\b(?:src|href)=\"?(https?:[^\"\s>]+)", page)
+    if fetched:
+        raise ValueError(f"the site would fetch {fetched[0]}")
+    return page
+
+
+def on_post_page(output: str, *, page: Any, **_: Any) -> str:
+    """The page, as mkdocs calls this for each."""
+    return own(output, page.url.count("/"))
+
+
+def on_post_template(output_content: str, **_: Any) -> str:
+    """A page of the theme's own, as mkdocs calls this for each."""
+    return own(output_content, 0)
