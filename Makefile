@@ -135,7 +135,7 @@ docs: $(DEVELOPED)
 SITE ?= site
 site: $(DEVELOPED)
 	$(call install,-e ".[dev$(comma)docs]")
-	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet --strict --site-dir "$(abspath $(SITE))"
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --site-dir "$(abspath $(SITE))"
 
 ## bench: ratios against floors and peers, side by side; the pages quote the saved result
 bench: $(DEVELOPED)
