@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 from posenc_cli.cli.choosing import SingleChoice
@@ -13,6 +14,8 @@ from posenc_cli.positions import Positions
 
 _PANEL, _ACROSS = 560, 4
 """Pixels of a circle in a file, and how many stand side by side at most."""
+_MOST_LARGE, _SMALL = 12, 220
+"""Circles up to which each is so large, and pixels of each of more."""
 
 
 def _pairs(flag: str, text: str) -> Positions:
@@ -57,5 +60,7 @@ def rotation(
 
 def _room_for(pairs: int) -> tuple[int, int]:
     """The sides in which so many circles have room."""
-    across = min(pairs, _ACROSS)
-    return max(2, across) * _PANEL, -(-pairs // across) * _PANEL + _PANEL // 4
+    across, panel = min(pairs, _ACROSS), _PANEL
+    if pairs > _MOST_LARGE:
+        across, panel = math.ceil(math.sqrt(pairs)), _SMALL
+    return max(2, across) * panel, -(-pairs // across) * panel + _PANEL // 4

@@ -25,13 +25,13 @@ def figure_sentences(figure: Figure, shown: Sequence[Shown]) -> list[str]:
         return _curves_sentences(figure)
     if isinstance(figure, Heatmap):
         return _heatmap_sentences(shown[0])
-    of_maps = iter(shown)
+    of_maps = {id(part.heatmap): part for part in shown}
     lines = [figure.title]
     for panel in figure.panels:
         if isinstance(panel, Curves):
             lines += _curves_sentences(panel)
-        else:
-            lines += _heatmap_sentences(next(of_maps))
+        elif id(panel) in of_maps:
+            lines += _heatmap_sentences(of_maps[id(panel)])
     return [*lines, *figure.missing_notes(len(figure.panels)), *figure.notes]
 
 

@@ -421,7 +421,8 @@ def heads_figure(
 
     def panel(head: int, title: str) -> Heatmap:
         cells = cells_of(head, points)
-        return Heatmap(cells, queries, keys, title, value_label=value_label, square=True)
+        whole = Heatmap(cells, queries, keys, title, value_label=value_label)
+        return replace(whole, square=True, graded=True)
 
     if len(heads) == 1:
         return panel(heads[0], title_of(request, f"head {heads[0]} of {count}, {size}"))

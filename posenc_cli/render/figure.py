@@ -39,6 +39,14 @@ FARTHEST_NOTE = ", each with the farthest from 0 of those up to the next"
 _SAMPLED_NOTE = ", each with the mean of a sample: {} seeded draws from those up to the next"
 """What follows them where of each not all are looked at."""
 
+TOO_FAST = "too fast to show, half a rotation a row and more"
+"""What is said of columns whose rows are means of so much that nothing is left of their waves."""
+
+_FAINTER = 10
+"""How many times as large as those of the faintest map the values of another are on a log scale."""
+_UNITS_OF_FAINTEST, _FAINTEST = 4, 1e-9
+"""Units of a log scale that the faintest map reaches over, and the least unit of all values."""
+
 _NOTICED = 0.1
 """By what share of the range shown other values must be out of it to be worth a note: less would
 hardly change a colour."""
@@ -117,7 +125,8 @@ class Shown(Record):
     ``columns`` are the points of the axes that are shown, ``undersampled`` the columns, by index,
     whose wavelength is under two of the shown rows. Where they are ``row_means``, a row is the mean
     of those up to the next; ``block_note`` says what values of blocks of both are. ``waves`` are
-    the wavelengths of the columns, where each is a sine or a cosine of the rows.
+    the wavelengths of the columns, where each is a sine or a cosine of the rows; ``faded`` are the
+    columns whose means are of half a rotation and more, of which nothing can be seen.
 
     Shape: values (rows, columns).
     """
@@ -133,6 +142,7 @@ class Shown(Record):
     row_means: bool = False
     block_note: str = ""
     waves: tuple[float, ...] | None = None
+    faded: tuple[int, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -221,7 +231,8 @@ class Heatmap(Record):
     them. ``averaged`` says that where rows and columns are skipped, ``values`` are means of those
     up to the next, of as many drawn ones as ``drawn(rows, columns)`` says, or of all where it gives
     None; ``farthest`` that they are those farthest from 0; ``row_means`` gives means of rows alone.
-    ``waves`` gives the wavelengths of columns that are sines and cosines of the rows.
+    ``waves`` gives the wavelengths of columns that are sines and cosines of the rows. Where maps
+    that are ``graded`` differ much in size, they have a log scale of colours.
     """
 
     values: Cells | CellValues
@@ -240,6 +251,7 @@ class Heatmap(Record):
     farthest: bool = False
     row_means: CellValues | None = None
     waves: Callable[[Sequence[int]], Sequence[float]] | None = None
+    graded: bool = False
 
     def sample(self, most_rows: int, most_columns: int, *, means: bool = True) -> Shown:
         """The values at no more rows and columns than can be told apart.
@@ -269,7 +281,7 @@ class Heatmap(Record):
         points = tuple(self.rows.points[i] for i in rows)
         slow: tuple[int, ...] = ()
         step = steps(points)
-        if self.wavelengths is not None and step is not None and not averaged:
+        if self.wavelengths is not None and step is not None:
             slow = tuple(np.flatnonzero(self.wavelengths(rows, columns) < 2 * step).tolist())
         return Shown(
             self,
@@ -278,11 +290,12 @@ class Heatmap(Record):
             tuple(self.columns.points[i] for i in columns),
             row_bands,
             column_bands,
-            slow,
+            () if averaged else slow,
             int(values.size - np.count_nonzero(finite)),
             averaged,
             self.block_note(rows, columns),
             None if self.waves is None else tuple(self.waves(columns)),
+            slow if averaged else (),
         )
 
     def block_note(self, rows: Sequence[int], columns: Sequence[int]) -> str:
@@ -291,6 +304,18 @@ class Heatmap(Record):
             return FARTHEST_NOTE * self.farthest
         drawn = None if self.drawn is None else self.drawn(rows, columns)
         return _MEANS_NOTE if drawn is None else _SAMPLED_NOTE.format(drawn)
+
+
+def runs_of(columns: Sequence[int], band: Band) -> list[tuple[int, int]]:
+    """Where columns of a band that are neighbours begin and end, counted from its start."""
+    import numpy as np
+
+    marked = np.zeros(band.stop - band.start + 2, np.int8)
+    inside = [column - band.start + 1 for column in columns if band.start <= column < band.stop]
+    marked[inside] = 1
+    changes = np.diff(marked)
+    starts, stops = np.flatnonzero(changes > 0), np.flatnonzero(changes < 0)
+    return [*zip(starts.tolist(), stops.tolist(), strict=True)]
 
 
 class Envelope(Record):
@@ -502,11 +527,19 @@ class Picture(Record, Generic[TextOrBytes]):
 
 
 class Scale(Record):
-    """The values that the ends of a colour map stand for."""
+    """The values that the ends of a colour map stand for.
+
+    With a ``unit``, equal steps of colour are equal ratios of values that are larger than it.
+    """
 
     low: float
     high: float
     kind: ScaleKind
+    unit: float = 0.0
+
+    def named(self, quantity: str) -> str:
+        """The name of the quantity, and that colours are no even steps of it."""
+        return f"{quantity}, log scale" if self.unit else quantity
 
     def places(self, values: Cells) -> Cells:
         """Where values lie between the ends, 0 … 1; NaN for gaps, the middle if all are equal."""
@@ -514,6 +547,10 @@ class Scale(Record):
 
         if self.high <= self.low:
             return np.where(np.isnan(values), np.nan, 0.5)
+        if self.unit:
+            ends = np.array([self.low, self.high])
+            values, ends = (np.sign(v) * np.log1p(np.abs(v) / self.unit) for v in (values, ends))
+            return (np.clip(values, *ends) - ends[0]) / (ends[1] - ends[0])  # type: ignore[no-any-return]
         # Halved where the distance of the largest numbers overflows; the least have no half.
         share = 1.0 if math.isfinite(self.high - self.low) else 0.5
         low, high = share * self.low, share * self.high
@@ -555,7 +592,18 @@ def _around_zero(scale: Scale) -> Scale:
     if scale.kind != "sequential":
         return scale
     high = max(-scale.low, scale.high)
-    return Scale(-high, high, "diverging")
+    return Scale(-high, high, "diverging", scale.unit)
+
+
+def _unit_of(maps: Sequence[Reals]) -> float:
+    """The unit of a scale of maps some of which are far fainter than others, else 0."""
+    import numpy as np
+
+    sizes = [float(np.abs(values).max()) for values in maps if values.size]
+    most, least = max(sizes), min((size for size in sizes if size), default=0.0)
+    if not least or most < _FAINTER * least:
+        return 0.0
+    return max(least / _UNITS_OF_FAINTEST, most * _FAINTEST)
 
 
 def scale_of(shown: Sequence[Shown]) -> Scale:
@@ -575,5 +623,6 @@ def scale_of(shown: Sequence[Shown]) -> Scale:
     if len(given) == len(shown):
         low, high = min(limits[0] for limits in given), max(limits[1] for limits in given)
     kind: ScaleKind = first.scale or ("diverging" if low < 0 < high else "sequential")
-    scale = Scale(low, high, "sequential" if kind == "diverging" else kind)
+    unit = _unit_of(finite) if all(part.heatmap.graded for part in shown) else 0.0
+    scale = Scale(low, high, "sequential" if kind == "diverging" else kind, unit)
     return _around_zero(scale) if kind == "diverging" else scale

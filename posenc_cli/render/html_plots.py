@@ -19,7 +19,7 @@ from posenc_cli.analysis.sampling import spread
 from posenc_cli.errors import InvalidInput, printable_text
 from posenc_cli.records import Record, replace
 from posenc_cli.render.colors import color_map, default_map
-from posenc_cli.render.figure import Band
+from posenc_cli.render.figure import TOO_FAST, Band, runs_of
 from posenc_cli.render.style import LINE_STYLES
 from posenc_cli.render.ticks import label, minus, number, round_step, ticks
 
@@ -215,11 +215,19 @@ class MapPlot(_Plot):
         ]
         self.above = [((band.start + band.stop) / 2 / columns, band.label) for band in bands]
         cuts = "".join(_line(band.start / columns, "cut") for band in bands[1:])
+        if shown.faded:
+            self.notes = (*self.notes, f"hatched: {TOO_FAST}")
         colors = _FEW_COLORS if small else 255
         places = np.rint(scale.places(shown.values) * (colors - 1))
         levels = np.where(np.isnan(places), 0, places + 1).astype(np.uint8)
         picture = f"{title or heatmap.title}: {heatmap.value_label} as colours"
-        self.inside = f"{_image(levels, scale, cmap, colors, alt=picture)}{_svg(picture, cuts)}"
+        faded = "".join(
+            f'<i style="left:{100 * start / columns:.3f}%;'
+            f'width:{100 * (stop - start) / columns:.3f}%"></i>'
+            for start, stop in runs_of(shown.faded, Band("", 0, columns))
+        )
+        image = _image(levels, scale, cmap, colors, alt=picture)
+        self.inside = f"{image}{faded}{_svg(picture, cuts)}"
         self.data = {
             "kind": "map",
             "row": heatmap.rows.label,
@@ -325,6 +333,7 @@ def scale_bar(shown: Sequence[Shown], scale: Scale, name: str, cmap: str | None)
         return f'<div class="scale">{text_of(name)}: {key}</div>\n'
     ramp = np.arange(1, 256, dtype=np.uint8)[None]
     low, high = (text_of(minus(number(end))) for end in (scale.low, scale.high))
+    name = scale.named(name)
     bar = _image(ramp, scale, cmap, 255, alt=f"colours of {name}")
     return f'<div class="scale">{text_of(name)} {low} {bar} {high} {key}</div>\n'
 

@@ -16,15 +16,19 @@ import math
 import re
 import warnings
 from functools import partial
+from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
 from posenc_cli.analysis.sampling import spread
+from posenc_cli.errors import printable_text
 from posenc_cli.render.colors import color_map, default_map
 from posenc_cli.render.curve_axes import draw_curves, name_values
+from posenc_cli.render.descriptions import figure_sentences
 from posenc_cli.render.figure import (
+    TOO_FAST,
     Curves,
     Heatmap,
     Panels,
@@ -69,10 +73,14 @@ _METADATA: dict[ImageFormat, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
+_NO_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""What no text of an SVG may hold."""
 _MARGINS = 9.0, 6.5
 """What surrounds all panels across and down, in lines of text: about, to see how many fit."""
 _LEAST_MAP, _LEAST_PANEL = 4.0, 14.0
 """Sides of the smallest of many maps, and of a panel with axes of its own, in lines of text."""
+_LEAST_CIRCLE, _MOST_LARGE = 7.5, 12
+"""The side of the smallest of many circles, and how many have names and ticks around them."""
 _HEAD, _GAP = 1.8, 0.8
 """What stands above each of many maps, and between two, in lines of text."""
 _PAD = 0.4
@@ -104,7 +112,21 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
         )
     wrong = warnings_of(heatmaps_of(figure), drawing.shown)
     boxes = _missing_glyphs([str(warning.message) for warning in caught])
-    return Picture(content.getvalue(), (*wrong, *boxes), tuple(drawing.shown))
+    drawn = content.getvalue()
+    if form == "svg":
+        drawn = _described(drawn, figure, drawing.shown)
+    return Picture(drawn, (*wrong, *boxes), tuple(drawing.shown))
+
+
+def _described(svg: bytes, figure: Figure, shown: Sequence[Shown]) -> bytes:
+    """An SVG with a title, and with what it shows in words, for those who do not see it."""
+    told = [printable_text(line) for line in figure_sentences(figure, shown)]
+    title, text = (escape(line) for line in (printable_text(figure.title), "\n".join(told)))
+    head, start, rest = svg.partition(b"<svg ")
+    tag, end, content = rest.partition(b">")
+    names = b' role="img" aria-labelledby="title desc"'
+    words = f'\n <title id="title">{title}</title>\n <desc id="desc">{text}</desc>'.encode()
+    return b"".join([head, start, tag, names, end, words, _NO_XML.sub(b"", content)])
 
 
 def drawn_page(figure: Figure, style: Style) -> Page:
@@ -165,8 +187,9 @@ class Drawing:
     def add(self, figure: Figure) -> None:
         """Draw a figure on the whole page, with its title above and its notes below."""
         style, left = self.style, 0.5 * self.style.line / self.width
+        self._whole_title = figure.title
         title = style.wrapped_text(figure.title, self.width - style.line, most=3, size=TITLE_SIZE)
-        self.page.suptitle(title, x=left, ha="left")
+        self._title = self.page.suptitle(title, x=left, ha="left")
         # What the notes are is known late; until then two lines stand for them.
         self._notes = self.page.supxlabel("\n", x=left, ha="left", color=style.palette.faint)
         if isinstance(figure, Heatmap):
@@ -239,13 +262,16 @@ class Drawing:
         Maps of one quantity share a colour scale, others have each its own.
         """
         style, line = self.style, self.style.line
-        chosen, spec = self._grid(figures, (_LEAST_PANEL * line, _LEAST_PANEL * line))
+        circles = _small_circles(figures)
+        least = (_LEAST_CIRCLE if circles else _LEAST_PANEL) * line
+        chosen, spec = self._grid(figures, (least, least))
         all_axes = self._axes_of(spec, len(chosen))
         maps, curves, shared = [], [], one_quantity(chosen)
         for axes, figure in zip(all_axes, chosen, strict=True):
             if isinstance(figure, Curves):
                 draw_curves(axes, figure, style)
-                curves.append((axes, figure))
+                axes.axison = not circles  # many are read as the faces of clocks
+                curves += [(axes, figure)] * axes.axison
                 continue
             name_axes(axes, figure)
             axes.set_anchor("NW")
@@ -258,8 +284,9 @@ class Drawing:
         lefts = [axes.bbox.x0 for axes in all_axes[: spec.ncols]]
         pitch = min(right - left for left, right in pairwise([*lefts, self.width]))
         for axes, figure in zip(all_axes, chosen, strict=True):
-            title = style.wrapped_text(figure.title, pitch - line, most=2) if panels else ""
-            self._entitle(axes, figure, title)
+            size = NOTE_SIZE if circles else 1.0
+            title = style.wrapped_text(figure.title, pitch - line, most=2, size=size)
+            self._entitle(axes, figure, title if panels else "", size)
         self._lay_out()
         if maps:
             self._grow([(axes, heatmap) for axes, heatmap, _ in maps], spec, _SHARE_OF_PANEL)
@@ -392,6 +419,8 @@ class Drawing:
     def _shrink(self, across: float, down: float) -> None:
         """Leave so many pixels at the right and below unused; those of a free height are cut."""
         bottom = self._legends
+        if self.style.fixed == (False, False):
+            self._narrow_title(self.width - max(0.0, across))
         if self.style.fixed[1]:
             bottom += max(0.0, down)
         else:
@@ -399,6 +428,15 @@ class Drawing:
             self.page.set_size_inches(self.width / self.style.dpi, self.height / self.style.dpi)
         bottom /= self.height
         self._engine.set(rect=(0, bottom, 1 - max(0.0, across) / self.width, 1 - bottom))
+
+    def _narrow_title(self, width: float) -> None:
+        """Wrap the title at the width that panels take, on a page that gets higher by its lines."""
+        room = max(width, self.width / 2) - self.style.line
+        lines = self.style.wrapped_text(self._whole_title, room, most=3, size=TITLE_SIZE)
+        self.height += math.ceil(
+            (lines.count("\n") - self._title.get_text().count("\n")) * TITLE_SIZE * self.style.line
+        )
+        self._title.set_text(lines)
 
     def _resize(self, axes: Axes, size: tuple[float, float]) -> None:
         """Give axes so many pixels, from the whole pixel nearest to where they begin."""
@@ -417,6 +455,8 @@ class Drawing:
         notes |= dict.fromkeys([*more, *(note for shown in self.shown for note in shown.notes)])
         if any(shown.undersampled for shown in self.shown):
             notes["underlined: aliased, wavelength under two samples"] = None
+        if any(shown.faded for shown in self.shown):
+            notes[f"hatched: {TOO_FAST}"] = None
         if any(shown.gaps for shown in self.shown):
             notes["grey: not finite"] = None
         room = self.width - self.style.line
@@ -425,6 +465,12 @@ class Drawing:
         )
         self._notes.set_in_layout(bool(notes))
         self._place_legends(notes=bool(notes))
+
+
+def _small_circles(figures: Sequence[Heatmap | Curves]) -> bool:
+    """Whether all are circles, so many that each is small."""
+    square = all(isinstance(figure, Curves) and figure.square for figure in figures)
+    return square and len(figures) > _MOST_LARGE
 
 
 def _title_with_range(shown: Shown, width: float, style: Style) -> str:

@@ -8,13 +8,14 @@ Imports NumPy: import it only where something is drawn.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.render.blocks import levels
-from posenc_cli.render.figure import Band
+from posenc_cli.render.figure import Band, runs_of
 from posenc_cli.render.style import HEAD_SIZE, TICK_SIZE
 from posenc_cli.render.ticks import longest_of, minus, number, ticks
 
@@ -76,7 +77,7 @@ def name_scale(bar: Colorbar, label: str, scale: Scale, colors: Srgb, style: Sty
     from matplotlib.colors import ListedColormap
 
     height = bar.ax.get_window_extent().height
-    bar.set_label(style.wrapped_text(label, height, most=2))
+    bar.set_label(style.wrapped_text(scale.named(label), height, most=2))
     if scale.high <= scale.low:
         bar.mappable.set_cmap(ListedColormap(colors[128:129] / 255))
         bar.set_ticks([0.5], labels=[minus(number(scale.low))])
@@ -100,11 +101,20 @@ def _round_values(scale: Scale, most: int) -> Sequence[float]:
     """Round values between the ends of a scale, where there are any."""
     from matplotlib.ticker import MaxNLocator
 
+    if scale.unit:
+        powers = range(math.floor(math.log10(scale.unit)), math.ceil(math.log10(_size(scale))))
+        sizes = [10.0**power for power in powers[:: -(-2 * len(powers) // most) or 1]]
+        signed = sorted([*(-size for size in sizes), 0.0, *sizes])
+        return [value for value in signed if scale.low < value < scale.high]
     span = scale.high / 2 - scale.low / 2
     if not 1e-300 < span < 1e300:  # where matplotlib's own sums overflow or vanish
         return []
     values = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(scale.low, scale.high)
     return [float(value) for value in values if scale.low < value < scale.high]
+
+
+def _size(scale: Scale) -> float:
+    return max(abs(scale.low), abs(scale.high))
 
 
 def cells_that_fit(
@@ -182,6 +192,11 @@ def draw_map(axes: Axes, shown: Shown, scale: Scale, colors: Srgb, *, style: Sty
             annotation_clip=False,
         )
         _underline(axes, shown, band, left, across=across, style=style)
+        for start, stop in runs_of(shown.faded, band):
+            hatched = Rectangle((left + start * across, 0), (stop - start) * across, height)
+            hatched.set(facecolor=style.palette.page, edgecolor=style.palette.faint, hatch="///")
+            hatched.set(linewidth=0)
+            axes.add_patch(hatched)
         points = shown.columns[band.start : band.stop]
         names = map(number, longest_of(points))
         longest = max(style.text_width(name, TICK_SIZE) for name in names)
@@ -198,13 +213,11 @@ def _underline(
     axes: Axes, shown: Shown, band: Band, left: float, *, across: float, style: Style
 ) -> None:
     """Draw a line below the columns of a band, from ``left`` on, that are shown too seldom."""
-    marked = np.zeros(len(shown.columns), np.int8)
-    marked[[*shown.undersampled]] = 1
-    changes = np.diff(marked[band.start : band.stop], prepend=0, append=0)
+    runs = np.array(runs_of(shown.undersampled, band)).reshape(-1, 2)
     axes.hlines(
-        np.full(np.count_nonzero(changes > 0), axes.bbox.height + 0.16 * style.line),
-        left + np.flatnonzero(changes > 0) * across,
-        left + np.flatnonzero(changes < 0) * across,
+        np.full(len(runs), axes.bbox.height + 0.16 * style.line),
+        left + runs[:, 0] * across,
+        left + runs[:, 1] * across,
         colors=style.palette.mark,
         linewidth=0.25 * style.points,
         clip_on=False,

@@ -13,7 +13,7 @@ import numpy as np
 from posenc_cli.analysis.sampling import steps
 from posenc_cli.records import Record
 from posenc_cli.render.blocks import cell_lines, levels
-from posenc_cli.render.figure import Band, scale_of
+from posenc_cli.render.figure import TOO_FAST, Band, scale_of
 from posenc_cli.render.ticks import number, ticks
 
 if TYPE_CHECKING:
@@ -150,13 +150,18 @@ class Plate(Record):
             column_ticks += [(band.start + i, name) for i, name in ticks(points, room)]
         return column_ticks
 
+    @cached_property
+    def _marked(self) -> frozenset[int]:
+        """The columns whose waves are too fast for the rows."""
+        return frozenset((*self.shown.undersampled, *self.shown.faded))
+
     @property
     def _axis(self) -> str:
         line = _Line(" " * self.frame.margin)
         line.put(self.frame.margin, self.medium.glyph("└") * self.frame.row_labels)
         ticked = {index for index, _ in self._column_ticks}
         for index in range(len(self.shown.columns)):
-            mark = "▴" if index in self.shown.undersampled else "─"
+            mark = "▴" if index in self._marked else "─"
             marks = self.medium.glyph(mark) * self.cell[1]
             if index in ticked and mark == "─":
                 marks = self.medium.glyph("┬") + marks[1:]
@@ -255,6 +260,8 @@ def notes_of(shown: Sequence[Shown], medium: Medium, *, first: Sequence[str] = (
     notes = dict.fromkeys([*first, *(note for part in shown for note in part.notes)])
     if any(part.undersampled for part in shown):
         notes[_aliasing_note(medium)] = None
+    if any(part.faded for part in shown):
+        notes[f"{medium.glyph('▴')} {TOO_FAST}"] = None
     return "; ".join(notes)
 
 
@@ -277,7 +284,8 @@ def longest_notes(heatmap: Heatmap, page: Page) -> str:
     indices, _ = heatmap.rows.sample(lines)
     step = steps([heatmap.rows.points[i] for i in indices])
     if heatmap.wavelengths is not None and (step or 0) > 1:
-        notes.append(_aliasing_note(page.medium))
+        faded = heatmap.row_means is not None
+        notes.append(f"▴ {TOO_FAST}" if faded else _aliasing_note(page.medium))
     return "; ".join(notes)
 
 
@@ -289,7 +297,7 @@ def scale_line(
     What comes ``after`` it is left out where there is no room.
     """
     medium, colors = page.medium, page.colors(scale)
-    name = shown[0].heatmap.value_label
+    name = scale.named(shown[0].heatmap.value_label)
     label = f"{name.rjust(margin)} " if len(name) + _SCALE <= page.width else ""
     low, high = number(scale.low), number(scale.high)
     key = f"   {'?' if medium.gap == '?' else 'blank'}: not finite"

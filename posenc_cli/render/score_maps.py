@@ -9,19 +9,20 @@ from posenc_cli.checks.order import SEED
 from posenc_cli.render.figure import Axis, Heatmap, Panels
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from posenc_cli.checks.order import ScoreMaps
+    from posenc_cli.numerics.arrays import RealRows
 
 _LONGEST = 24
 """Letters of a sentence that stand in a title."""
-_ORDERS = ("forward", "backward")
+_ORDERS = ("forward", "backward", "difference")
 
 
 def score_maps_figure(encodings: Sequence[ScoreMaps], names: Sequence[str]) -> Panels:
-    """Four maps of each encoding, all of one scale, whose rows and columns are the words in order.
+    """Six maps of each encoding, all of one scale, whose rows and columns are the words in order.
 
-    So that what changes when the words are read backward is what positions do.
+    What changes when the words are read backward is what positions do: the third of each row.
     """
     first = encodings[0]
     sentence = " ".join(first.words)
@@ -37,7 +38,7 @@ def score_maps_figure(encodings: Sequence[ScoreMaps], names: Sequence[str]) -> P
         )
         for maps, name in zip(encodings, names, strict=True)
         for scores, (encoding, order) in zip(
-            maps.scores, product(("none", name), _ORDERS), strict=True
+            _with_differences(maps.scores), product(("none", name), _ORDERS), strict=True
         )
     )
     drawn = "".join(
@@ -51,4 +52,13 @@ def score_maps_figure(encodings: Sequence[ScoreMaps], names: Sequence[str]) -> P
         f"scores of {sentence} without positions and with {', '.join(names)}, head 0 of {heads}"
         f"{mask} (random words and projections, seed {SEED + 1}{drawn})"
     )
-    return Panels(panels, title, notes=("down and across: the same words",))
+    return Panels(panels, title, notes=(_NOTE,))
+
+
+_NOTE = "down and across: the same words; difference: forward − backward"
+
+
+def _with_differences(scores: Sequence[RealRows]) -> Iterator[RealRows]:
+    """Scores forward and backward, and after each two how they differ."""
+    for forward, backward in zip(scores[::2], scores[1::2], strict=True):
+        yield from (forward, backward, forward - backward)

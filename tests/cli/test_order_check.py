@@ -95,10 +95,12 @@ def test_each_encoding_named_has_maps_of_its_own(call):
     out = call("order-check", "-s", "rope", "-s", "alibi", "--plot", "--json")[1]
     titles = [panel["title"] for panel in json.loads(out)["panels"]]
     expected = [
-        f"{order}, {name}" for name in ("none", "rope") for order in ("forward", "backward")
+        f"{order}, {name}"
+        for name in ("none", "rope")
+        for order in ("forward", "backward", "difference")
     ]
-    assert titles[:4] == expected
-    assert [title.replace("alibi", "rope") for title in titles[4:]] == expected
+    assert titles[:6] == expected
+    assert [title.replace("alibi", "rope") for title in titles[6:]] == expected
 
 
 def test_a_mask_and_an_expectation_change_the_verdict(call):
@@ -184,7 +186,9 @@ def score_maps(call, *arguments):
 def test_scores_without_positions_do_not_change_with_the_order_and_with_them_do(call):
     for scheme in ("sinusoidal", "rope", "alibi --set form=bloom", "shaw"):
         title, maps = score_maps(call, "-s", *scheme.split())
-        plain, backward, encoded, encoded_backward = maps
+        plain, backward, nothing, encoded, encoded_backward, difference = maps
+        assert abs(nothing).max() < 1e-12
+        np.testing.assert_array_equal(difference, encoded - encoded_backward)
         np.testing.assert_allclose(plain, backward, rtol=1e-12)
         assert abs(encoded - plain).max() > 1e-3
         assert abs(encoded - encoded_backward).max() > 1e-3
@@ -193,11 +197,11 @@ def test_scores_without_positions_do_not_change_with_the_order_and_with_them_do(
 
 
 def test_a_symmetric_bias_moves_with_the_words_and_nothing_is_as_without(call):
-    _, (plain, _, encoded, backward) = score_maps(call, "-s", "alibi", "--heads", "2")
+    _, (plain, _, _, encoded, backward, _) = score_maps(call, "-s", "alibi", "--heads", "2")
     np.testing.assert_allclose(encoded, backward, atol=1e-12)
     distance = abs(np.subtract.outer(np.arange(3), np.arange(3)))
     np.testing.assert_allclose(encoded - plain, -distance / 16, atol=1e-12)
-    _, (plain, _, encoded, _) = score_maps(call, "-s", "nope")
+    _, (plain, _, _, encoded, _, _) = score_maps(call, "-s", "nope")
     np.testing.assert_array_equal(plain, encoded)
 
 
@@ -207,8 +211,10 @@ def test_maps_have_the_words_on_both_axes_and_say_what_a_mask_does_not_hide(call
     assert [panel["title"] for panel in document["panels"]] == [
         "forward, none",
         "backward, none",
+        "difference, none",
         "forward, rope",
         "backward, rope",
+        "difference, rope",
     ]
     for panel in document["panels"]:
         assert panel["rows"] == panel["columns"] == ["man", "bites", "man"]
@@ -218,9 +224,8 @@ def test_maps_have_the_words_on_both_axes_and_say_what_a_mask_does_not_hide(call
 def test_maps_of_words_are_told_apart_and_each_row_has_its_word(call):
     out = call("order-check", "-s", "rope+alibi", "--plot")[1]
     heads = next(line for line in out.splitlines() if "forward" in line)
-    assert heads.split()[:6:2] == ["forward,", "backward,", "forward,"]
-    assert heads.count("forward") == heads.count("backward") == 2
-    assert re.findall(r"^ *(\w+)┤", out, re.M) == ["dog", "bites", "man"]
+    assert heads.split()[:6:2] == ["forward,", "backward,", "difference,"]
+    assert re.findall(r"^ *(\w+)┤", out, re.M) == ["dog", "bites", "man"] * 2
     assert "down and across: the same words" in out
 
 

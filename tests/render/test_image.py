@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import math
 import re
+from html import unescape
 from typing import Any
+from xml.etree import ElementTree
 
 import matplotlib.image
 import numpy as np
@@ -14,7 +16,17 @@ import pytest
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
 from posenc_cli.render.colors import color_map
-from posenc_cli.render.figure import Axis, Band, Curve, Curves, Envelope, Figure, Heatmap, Panels
+from posenc_cli.render.figure import (
+    Axis,
+    Band,
+    Curve,
+    Curves,
+    Envelope,
+    Figure,
+    Heatmap,
+    Panels,
+    scale_of,
+)
 from posenc_cli.render.image import Drawing, image_bytes
 from posenc_cli.render.style import Style
 
@@ -260,10 +272,29 @@ def test_panels_of_a_row_are_level_whatever_their_titles() -> None:
     assert first[1] == second[1]
 
 
-def texts(figure: Figure) -> list[str]:
+USUAL = Style(1200, 800)
+
+
+def texts(figure: Figure, style: Style = USUAL) -> list[str]:
     """What an SVG of a figure says, text by text."""
-    content = image_bytes(figure, "svg", Style(1200, 800)).content.decode()
-    return re.findall(r"<!-- (.*?) -->", content)
+    content = image_bytes(figure, "svg", style).content.decode()
+    return [unescape(text) for text in re.findall(r"<(?:text|tspan)[^>]*>([^<\n]+)<", content)]
+
+
+@pytest.mark.long
+def test_an_svg_has_text_a_title_and_a_description_that_no_text_of_it_breaks() -> None:
+    figure = replace(heatmap([[-1.0, 2.5]], title="a < b & c"), notes=("</desc>", "\x1b[31m"))
+    content = image_bytes(figure, "svg", SMALL).content
+    root = ElementTree.fromstring(content)
+    space = "{http://www.w3.org/2000/svg}"
+    names = {root.find(f"{space}{name}").get("id"): name for name in ("title", "desc")}
+    assert root.get("aria-labelledby").split() == [*names]
+    assert root.find(f"{space}title").text == "a < b & c"
+    told = root.find(f"{space}desc").text
+    assert "value: -1 to 2.5" in told
+    assert "</desc>" in told
+    assert "\x1b" not in content.decode()
+    assert {"a < b & c", "row", "column"} <= set(texts(figure))
 
 
 @pytest.mark.long
@@ -408,3 +439,64 @@ def test_a_legend_leaves_room_for_the_curves_and_the_notes(
             assert said.get_window_extent().y0 >= 0
             assert said.get_window_extent().y1 < below.get_window_extent().y0
         assert drawing.height > SMALL.height
+
+
+@pytest.mark.long
+def test_means_of_half_a_rotation_and_more_are_hatched_and_show_no_value() -> None:
+    """A wave of 3 positions rotates three times in each of 40 rows of 400 positions."""
+    waves = np.array([3.0, 25.0])
+    angles = 2 * np.pi * np.arange(400)[:, None] / waves
+    whole = Heatmap(
+        np.sin(angles),
+        Axis("position", range(400)),
+        Axis("column", range(2)),
+        limits=(-1, 1),
+        wavelengths=lambda _, columns: waves[list(columns)],
+        row_means=lambda rows, columns: np.ones((len(rows), len(columns))),
+    )
+    shown = whole.sample(40, 2)
+    assert (shown.row_means, shown.faded, shown.undersampled) == (True, (0,), ())
+    assert whole.sample(400, 2).faded == ()
+    image = pixels(whole, Style(300, 200))
+    highest = color_map("polar")[-1]
+    columns = np.flatnonzero((image == highest).all(axis=2).sum(axis=0) > 40)
+    alone = pixels(replace(whole, wavelengths=None), Style(300, 200))
+    before = np.flatnonzero((alone == highest).all(axis=2).sum(axis=0) > 40)
+    assert 0 < len(columns) < 0.6 * len(before)
+    assert any("hatched: too fast to show" in text for text in texts(whole, Style(600, 300)))
+
+
+def faint(size: float, **settings: Any) -> Heatmap:
+    return heatmap([[0.0, -size]], value_label="score", graded=True, **settings)
+
+
+def test_maps_of_sizes_far_apart_share_a_scale_by_ratio_and_others_do_not() -> None:
+    shown = [faint(size).sample(1, 2) for size in (100.0, 10.0, 1.0)]
+    scale = scale_of(shown)
+    places = [1 - float(scale.places(part.values)[0, 1]) for part in shown]
+    # In logarithms of units of a quarter of the faintest: 4, 40 and 400 of them.
+    right = [np.log1p(units) / np.log1p(400) for units in (400, 40, 4)]
+    np.testing.assert_allclose(places, right, rtol=1e-12)
+    assert scale.named("score") == "score, log scale"
+    assert float(scale.places(np.zeros((1, 1)))[0, 0]) == 1
+    assert scale_of(shown[:1]).unit == scale_of([faint(4).sample(1, 2), shown[2]]).unit == 0
+    plain = [replace(part, heatmap=replace(part.heatmap, graded=False)) for part in shown]
+    assert scale_of(plain).unit == 0
+    tiny = scale_of([faint(1e300).sample(1, 2), faint(5e-324).sample(1, 2)])
+    assert np.isfinite(tiny.places(np.array([[-1e300, -5e-324, 0.0]]))).all()
+
+
+@pytest.mark.long
+def test_powers_of_ten_are_named_on_a_scale_by_ratio() -> None:
+    found = texts(Panels((faint(100.0), faint(0.5)), "two"))
+    assert {"0", "−1", "−10", "−100"} <= set(found)
+    assert "score, log scale" in found
+
+
+@pytest.mark.long
+def test_many_circles_are_small_and_a_page_stays_bounded() -> None:
+    circle = Curves((Curve((0.0, 1.0), (0.0, 0.0)),), "pair 0", "column 0", "column 1", square=True)
+    found = texts(Panels((circle,) * 64, "sixty-four", shared=False), Style(1760, 1900))
+    assert found.count("pair 0") == 64
+    assert "column 0" not in found
+    assert "column 0" in texts(Panels((circle,) * 4, "four", shared=False))
