@@ -530,12 +530,14 @@ class Scale(Record):
     """The values that the ends of a colour map stand for.
 
     With a ``unit``, equal steps of colour are equal ratios of values that are larger than it.
+    ``only`` are the values, where there are two and no others.
     """
 
     low: float
     high: float
     kind: ScaleKind
     unit: float = 0.0
+    only: tuple[float, ...] = ()
 
     def named(self, quantity: str) -> str:
         """The name of the quantity, and that colours are no even steps of it."""
@@ -592,7 +594,7 @@ def _around_zero(scale: Scale) -> Scale:
     if scale.kind != "sequential":
         return scale
     high = max(-scale.low, scale.high)
-    return Scale(-high, high, "diverging", scale.unit)
+    return Scale(-high, high, "diverging", scale.unit, scale.only)
 
 
 def _unit_of(maps: Sequence[Reals]) -> float:
@@ -619,10 +621,12 @@ def scale_of(shown: Sequence[Shown]) -> Scale:
         raise InvalidInput(f"{first.title or 'the array'}: no value is finite, nothing to show")
     low = min(float(values.min()) for values in finite if values.size)
     high = max(float(values.max()) for values in finite if values.size)
+    two = low < high and all(((values == low) | (values == high)).all() for values in finite)
+    only = (low, high) if two else ()
     given = [part.heatmap.limits for part in shown if part.heatmap.limits is not None]
     if len(given) == len(shown):
         low, high = min(limits[0] for limits in given), max(limits[1] for limits in given)
     kind: ScaleKind = first.scale or ("diverging" if low < 0 < high else "sequential")
     unit = _unit_of(finite) if all(part.heatmap.graded for part in shown) else 0.0
-    scale = Scale(low, high, "sequential" if kind == "diverging" else kind, unit)
+    scale = Scale(low, high, "sequential" if kind == "diverging" else kind, unit, only)
     return _around_zero(scale) if kind == "diverging" else scale

@@ -318,13 +318,12 @@ def png_bytes(levels: Any, palette: Srgb) -> bytes:
 
 def scale_bar(shown: Sequence[Shown], scale: Scale, name: str, cmap: str | None) -> str:
     """What the colours stand for: the ends of a scale, or each of one or two values."""
-    values = np.unique(np.concatenate([part.values.ravel() for part in shown]))
-    values = values[np.isfinite(values)]
     gaps = any(part.gaps for part in shown)
     key = '<i class="swatch" style="background:var(--gap)"></i>not finite' if gaps else ""
-    if len(values) <= 2:
+    only = scale.only or ((scale.low,) if scale.low == scale.high else ())
+    if only:
         colors = color_map(cmap or default_map(scale.kind))
-        for value, place in zip(values, scale.places(values), strict=True):
+        for value, place in zip(only, scale.places(np.array(only)), strict=True):
             red, green, blue = colors[round(255 * float(place))].tolist()
             key = (
                 f'<i class="swatch" style="background:rgb({red},{green},{blue})"></i>'

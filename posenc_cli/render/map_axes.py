@@ -82,6 +82,11 @@ def name_scale(bar: Colorbar, label: str, scale: Scale, colors: Srgb, style: Sty
         bar.mappable.set_cmap(ListedColormap(colors[128:129] / 255))
         bar.set_ticks([0.5], labels=[minus(number(scale.low))])
         return
+    if scale.only:
+        of_values = levels(scale.places(np.array(scale.only)))
+        bar.mappable.set_cmap(ListedColormap(colors[of_values] / 255))
+        bar.set_ticks([0.25, 0.75], labels=[minus(number(value)) for value in scale.only])
+        return
     bar.mappable.set_cmap(ListedColormap(colors / 255))
     for shapes in bar.ax.collections:  # 256 of them show seams in viewers of SVG and PDF
         shapes.set_rasterized(True)

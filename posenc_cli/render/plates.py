@@ -309,6 +309,13 @@ def scale_line(
         room = page.width - len(label) - _FEW - 1 - len(where)
         fitting = next((text for text in (after, missing) if len(text) <= room), "")
         return f"{label}{bar} {where}{fitting}"
+    if scale.only:
+        fills = levels(scale.places(np.array(scale.only)))[:, None].repeat(_FEW, axis=1)
+        bars = [
+            cell_lines(np.stack([fill] * medium.pixels_a_line), colors, medium)[0] for fill in fills
+        ]
+        names = [number(value) for value in scale.only]
+        return f"{label}{bars[0]} {names[0]}   {bars[1]} {names[1]}{after or missing}"
     room = page.width - len(label) - len(low) - len(high) - 4
     if room < len(after) + len(medium.shades):
         after = ""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from posenc_cli.analysis.encoded import EngineFor
-    from posenc_cli.analysis.spectrum import Neighbours
+    from posenc_cli.analysis.spectrum import Neighbours, Stretch
     from posenc_cli.choice import Choice
     from posenc_cli.encoding.request import Request
     from posenc_cli.files.reading import Loaded
@@ -49,6 +49,8 @@ _POINTS = 400
 _MOST_NAMES = 3
 """Names that own one context: more are not listed where all have it."""
 
+_UNCHANGED = 1e-9
+"""By what share a wavelength differs that was not changed: of rounding."""
 _ENOUGH = 16
 """Wavelengths from which on it can be said that none stands out."""
 
@@ -257,15 +259,37 @@ def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,
     stretch = first.stretch if alone else None
     what = "wavelength of each pair"
     names = ", ".join(subject.short for subject in subjects)
+    title = f"{subjects[0].label}: {what}" if alone else f"{what}: {names}"
+    found = stretch_finding(stretch) if stretch else ""
     return Curves(
         tuple(curves),
-        title=f"{subjects[0].label}: {what}" if alone else f"{what}: {names}",
+        title=f"{subjects[0].short}: {found}" if found else title,
+        notes=(title,) if found else (),
         x_label="pair",
         y_label=f"wavelength in {first.along}",
         y_scale="log",
         levels=_context_levels(subjects),
         spans=_spans(stretch.zones) if stretch else (),
     )
+
+
+def stretch_finding(stretch: Stretch) -> str:
+    """What a stretch does to wavelengths, in a few words; empty where none is finite."""
+    ratios = stretch.ratio[np.isfinite(stretch.ratio)]
+    if not ratios.size:
+        return ""
+    least, most = f"{ratios.min():.3g}×", f"{ratios.max():.3g}×"
+    kept, pairs = stretch.zones.count("kept"), len(stretch.zones)
+    if ratios.min() < 1 - _UNCHANGED:
+        return f"wavelengths become {least} to {most} as long"
+    if kept == pairs:
+        return f"all {pairs} pairs keep their wavelength"
+    if kept:
+        keep = "pairs keeps its" if kept == 1 else "pairs keep their"
+        return f"{kept} of {pairs} {keep} wavelength, the others are up to {most} as long"
+    if least == most:
+        return f"every wavelength is {most} as long"
+    return f"wavelengths are {least} to {most} as long"
 
 
 def waves_of(subject: SpectrumSubject) -> WaveSpectrum:

@@ -309,3 +309,25 @@ def test_frequencies_that_depend_on_the_length_are_those_of_the_context(call, tm
     short = [2 * math.pi * 10000 ** (i / 4) for i in range(4)]
     assert asked(call, *given, "--len", "64")["wavelengths"] == pytest.approx(short)
     assert asked(call, *given, "--positions", "60:64")["wavelengths"] == pytest.approx(short)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "title"),
+    [
+        (
+            "-m llama-3.1-8b",
+            "29 of 64 pairs keep their wavelength, the others are up to 8× as long",
+        ),
+        ("-s rope-linear --set factor=3", "every wavelength is 3× as long"),
+        ("-s rope-dynamic -l 2048", "all 32 pairs keep their wavelength"),
+        ("-s rope-resonance", "wavelengths become 0.955× to 1.01× as long"),
+        ("-s rope-ntk", "1 of 32 pairs keeps its wavelength, the others are up to 4× as long"),
+    ],
+)
+def test_a_title_says_what_a_context_extension_does_to_wavelengths(arguments, title, call):
+    """Of Llama 3.1, the pairs that its paper's rule leaves alone: wavelengths below 8192 / 4."""
+    status, _, err = call("spectrum", *arguments.split(), "--out", "page.html")
+    assert (status, title in err) == (0, True)
+    if "llama" in arguments:
+        wavelengths = 2 * np.pi * 500_000.0 ** (np.arange(64) / 64)
+        assert (wavelengths < 8192 / 4).sum() == 29

@@ -61,7 +61,8 @@ HEATMAPS = {
         *("offset", "dimension", "value"),
     ),
     "-s alibi -l 8 --heads 2": Words(
-        "alibi: 2 heads, 8 queries × 8 keys", "query", "key", "score", ("head 0", "head 1")
+        "alibi: 2 heads, 8 queries × 8 keys",
+        *("query", "key", "score", ("head 0", "head 1")),
     ),
     "-s t5 -l 8 --heads 2 --head 1": Words(
         "t5: head 1 of 2, 8 queries × 8 keys (random weights, seed 0)", "query", "key", "score"
@@ -98,7 +99,7 @@ CURVES = {
         *("wavelength in positions", "pair", None, (CONTEXT,)),
     ),
     "spectrum -s rope-yarn -d 16": Words(
-        "rope-yarn (dim=16, base=10000, factor=4): wavelength of each pair",
+        "rope-yarn: 3 of 8 pairs keep their wavelength, the others are up to 4× as long",
         *("wavelength in positions", "pair", None, (CONTEXT, "before: plain RoPE", "after")),
     ),
     "spectrum -s learned -d 4 -l 32": Words(
@@ -200,7 +201,7 @@ def test_text_names_what_runs_down_and_across(command, drawn):
         below = next(i for i, line in enumerate(lines) if "└" in line) + 1
         assert lines[first - 1].split()[0] == words.down
         assert lines[below].split()[0] == words.across
-    beside_scale = rf"{re.escape(words.value)} [-0-9.e]+ \["
+    beside_scale = rf"{re.escape(words.value)}(?:, log scale)? [-0-9.e]+ \["
     in_title = rf": {re.escape(words.value)} by position by offset"
     assert re.search(f"{beside_scale}|{in_title}", said)
 
@@ -284,7 +285,8 @@ def test_figures_name_what_runs_down_and_across(command, drawn, texts):
     if command in ALONE:
         assert upright == {words.down, words.value} - {None}
     if words.value is not None:
-        assert any(words.value.startswith(text) and len(text) > 4 for text in upright)
+        named = (words.value, f"{words.value}, log scale")
+        assert any(name.startswith(text) and len(text) > 4 for text in upright for name in named)
 
 
 @pytest.mark.long

@@ -367,8 +367,21 @@ def test_characters_that_the_font_lacks_are_named(form: Any) -> None:
 
 @pytest.mark.long
 def test_a_colour_scale_names_its_ends() -> None:
-    found = texts(heatmap([[0.618, 1.0]]))
+    found = texts(heatmap([[0.618, 0.7, 1.0]]))
     assert {"0.618", "0.8", "1"} <= set(found)
+
+
+@pytest.mark.long
+def test_two_values_have_two_colours_beside_them_and_no_value_between() -> None:
+    two = heatmap([[0.0, 1.0], [1.0, np.nan]])
+    assert not {"0.5", "0.2"} & set(texts(two))
+    assert {"0", "1"} <= set(texts(two))
+    image = pixels(two)
+    colors, counts = np.unique(image.reshape(-1, 3), axis=0, return_counts=True)
+    drawn = {tuple(color) for color in colors[counts > 2000].tolist()}
+    ends = {tuple(color) for color in color_map("viridis")[[0, -1]].tolist()}
+    assert drawn == {(255, 255, 255), (185, 185, 185), *ends}
+    assert scale_of([heatmap([[0.0, 1.0, 0.5]]).sample(1, 3)]).only == ()
 
 
 @pytest.mark.slow

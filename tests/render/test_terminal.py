@@ -188,6 +188,9 @@ def test_panels_share_one_scale() -> None:
     first = next(line for line in lines if "┤" in line)
     assert " " in first.partition("┤")[2]
     assert first.rstrip().endswith("█")
+    assert sum("0   ████ 1" in line for line in lines) == 1
+    third = square(4, np.full((4, 4), 0.5))
+    lines = lines_of(replace(figure, panels=(*figure.panels, third)), 60, 20)
     assert sum("value 0 [" in line for line in lines) == 1
 
 
