@@ -106,7 +106,7 @@ def heads_text(
     *,
     pictured: bool = False,
 ) -> str:
-    """Results for a person: a table of each target, and what it rests on.
+    """Results for a person: what is required, a table of each target, and what it rests on.
 
     Some of that a picture says, where the results are ``pictured``.
     """
@@ -116,10 +116,10 @@ def heads_text(
         for target in targets
     ]
     names = _names_by_head(results)
-    lines = [_finding_text(finding, names) for finding in findings]
-    lines += _legend(results, pictured=pictured)
-    blocks.append("\n".join(map(typesetter.paragraph, lines)))
-    return "\n\n".join(blocks)
+    meaning, *lines = _legend(results, pictured=pictured)
+    head = [*(_finding_text(finding, names) for finding in findings), meaning]
+    blocks = ["\n".join(map(typesetter.paragraph, head)), *blocks]
+    return "\n\n".join([*blocks, "\n".join(map(typesetter.paragraph, lines))]).rstrip()
 
 
 def _target_text(results: Sequence[HeadResult], typesetter: Typesetter) -> str:
@@ -204,8 +204,8 @@ def _legend(results: Sequence[HeadResult], *, pictured: bool) -> list[str]:
     """What the tables mean, and what they rest on."""
     head, heads = results[0].head, _distinct_heads(results)
     meaning = (
-        "In each column: mean weight on the target's keys, then the share of queries whose "
-        f"largest score is of one of them; of the last {head.trained} queries of each length."
+        "For each length: mean weight on the target's keys, then share of queries whose largest "
+        f"score is on one of them; over the last {head.trained} queries."
     )
     names = _names_by_head(results)
     drawn = [f"{names[id(head)]}: {head.random_weights}" for head in heads if head.random_weights]
@@ -221,8 +221,8 @@ def _fit_lines(results: Sequence[HeadResult]) -> list[str]:
     head, heads = results[0].head, _distinct_heads(results)
     gradient = max(head.optimum.gradient for head in heads)
     fitted = (
-        f"Fitted on positions below {head.trained}, to the least mean cross-entropy + l2/2 · Σ w², "
-        f"l2 = {head.l2:g}: one optimum, at which the gradient is below {gradient:.0e}."
+        f"Fitted on positions below {head.trained}, minimizing mean cross-entropy + l2/2 · Σ w², "
+        f"l2 = {head.l2:g}: one optimum; its gradient is below {gradient:.0e}."
     )
     stretches = ", ".join(dict.fromkeys(r.stretch for r in results if r.stretch != NONE))
     stretched = f"Under {stretches} what was learned without meets frequencies of the factor "
@@ -230,7 +230,7 @@ def _fit_lines(results: Sequence[HeadResult]) -> list[str]:
     names = _names_by_head(results)
     free = "; of ".join(dict.fromkeys(f"{names[id(head)]}: {head.free}" for head in heads))
     slow = [text for head in heads if (text := _slow_text(head, names[id(head)]))]
-    return [fitted, *([stretched] if stretches else []), f"Free to be learned, of {free}.", *slow]
+    return [fitted, *([stretched] if stretches else []), f"Free parameters of {free}.", *slow]
 
 
 def _slow_text(head: FittedHead, name: str) -> str:

@@ -158,7 +158,7 @@ REFUSED = [
     ("-s rope --positions ,", "'' is neither", "for example"),
     (f"-s rope --positions 0,{2**53 + 1}", "past 2^53", None),
     ("-s rope -l 4 -d 0", "--dim 0: must be from 1 to 65536", None),
-    ("-s rope -l 4 -d 7", "--dim 7: rotary encodings turn pairs", None),
+    ("-s rope -l 4 -d 7", "--dim 7: rotary encodings rotate pairs", None),
     ("-s rope -l 4 -d 1000000", "--dim 1000000: must be from 1", None),
     ("-s rope -l 4 --base nan", "--base 'nan': must be a number", None),
     ("-s rope -l 4 --base inf", "--base 'inf': must be a finite number", None),
