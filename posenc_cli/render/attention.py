@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 FIRST_OF_WEIGHTS = 64
 """Positions that are shown where nobody says how many: of more, one weight is hardly seen."""
+_OF_EVEN = 0.25
+"""The unit of the colours of weights, in weights that are the same for all keys."""
 _MOST_KEYS = 1 << 13
 """Keys that a softmax goes over: every row that is shown is summed over all."""
 
@@ -43,4 +45,5 @@ def weights_figure(request: Request, engine_for: EngineFor, *, causal: bool) -> 
 
     mask = "causal mask" if causal else "no mask"
     what = f", softmax of the bias alone, as if all content were equal, {mask}"
-    return heads_figure(request, weights, what=what, value_label="weight")
+    unit = _OF_EVEN / positions.count
+    return heads_figure(request, weights, what=what, value_label="weight", unit=unit)

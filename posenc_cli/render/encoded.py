@@ -405,11 +405,12 @@ def heads_figure(
     *,
     what: str = "",
     value_label: str = "score",
+    unit: float = 0.0,
 ) -> Figure:
     """A matrix of queries by keys for one head, or for all as small multiples.
 
     ``cells_of`` gives its values for a head and the points of both axes, ``what`` says in the
-    title what they are.
+    title what they are, ``unit`` is that of a log scale of colours.
 
     Raises: InvalidInput where there are too many heads.
     """
@@ -422,7 +423,7 @@ def heads_figure(
     def panel(head: int, title: str) -> Heatmap:
         cells = cells_of(head, points)
         whole = Heatmap(cells, queries, keys, title, value_label=value_label)
-        return replace(whole, square=True, graded=True)
+        return replace(whole, square=True, graded=True, unit=unit)
 
     if len(heads) == 1:
         return panel(heads[0], title_of(request, f"head {heads[0]} of {count}, {size}"))

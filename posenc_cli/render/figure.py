@@ -232,7 +232,8 @@ class Heatmap(Record):
     up to the next, of as many drawn ones as ``drawn(rows, columns)`` says, or of all where it gives
     None; ``farthest`` that they are those farthest from 0; ``row_means`` gives means of rows alone.
     ``waves`` gives the wavelengths of columns that are sines and cosines of the rows. Where maps
-    that are ``graded`` differ much in size, they have a log scale of colours.
+    that are ``graded`` differ much in size and not in sign, they have a log scale of colours; all
+    with a ``unit`` have one of that unit.
     """
 
     values: Cells | CellValues
@@ -252,6 +253,7 @@ class Heatmap(Record):
     row_means: CellValues | None = None
     waves: Callable[[Sequence[int]], Sequence[float]] | None = None
     graded: bool = False
+    unit: float = 0.0
 
     def sample(self, most_rows: int, most_columns: int, *, means: bool = True) -> Shown:
         """The values at no more rows and columns than can be told apart.
@@ -627,6 +629,8 @@ def scale_of(shown: Sequence[Shown]) -> Scale:
     if len(given) == len(shown):
         low, high = min(limits[0] for limits in given), max(limits[1] for limits in given)
     kind: ScaleKind = first.scale or ("diverging" if low < 0 < high else "sequential")
-    unit = _unit_of(finite) if all(part.heatmap.graded for part in shown) else 0.0
+    unit = min(part.heatmap.unit for part in shown)
+    if not unit and all(part.heatmap.graded for part in shown) and not low < 0 < high:
+        unit = _unit_of(finite)
     scale = Scale(low, high, "sequential" if kind == "diverging" else kind, unit, only)
     return _around_zero(scale) if kind == "diverging" else scale

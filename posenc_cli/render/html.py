@@ -154,8 +154,12 @@ class _HtmlWriter:
         rows, columns = (min(_MOST_SIDE, len(a.points)) for a in (heatmap.rows, heatmap.columns))
         if rows * columns > self._cells:
             side = int(self._cells**0.5)
-            rows = min(rows, max(side, self._cells // columns))
-            columns = min(columns, self._cells // rows)
+            if not heatmap.square and columns <= 2 * side:  # all of them, of fewer rows
+                rows = self._cells // columns
+            elif not heatmap.square and rows <= 2 * side:
+                columns = self._cells // rows
+            else:
+                rows, columns = min(rows, side), min(columns, side)
         return heatmap.sample(rows, columns)
 
     def _panel(self, plot: MapPlot | CurvePlot) -> str:

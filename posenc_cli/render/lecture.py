@@ -21,7 +21,7 @@ from posenc_cli.render.spectra import choice_report
 if TYPE_CHECKING:
     from posenc_cli.choice import Choice
 
-_ROWS, _OFFSETS = 96, 256
+_ROWS, _OFFSETS = 80, 256
 """Positions of the map, and of the similarity, where nobody says how many."""
 _CLOCKS = 8
 _FINDINGS = 3

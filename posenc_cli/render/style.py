@@ -164,7 +164,6 @@ class Style(Record):
         return {
             "svg.hashsalt": "posenc",
             "svg.fonttype": "none",  # text that can be read, searched and copied
-            "font.family": ["DejaVu Sans", "Verdana", "sans-serif"],
             "hatch.linewidth": 0.4,
             "pdf.fonttype": 42,  # TrueType, which editors of PDF know
             "text.parse_math": False,  # a $ in a title is a $

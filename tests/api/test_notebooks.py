@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 import posenc_cli as posenc
+from posenc_cli.api.notebooks import report_html
 
 
 class Cells(HTMLParser):
@@ -70,6 +71,9 @@ def test_findings_are_a_table_whose_texts_are_no_markup(tmp_path, monkeypatch):
     html = posenc.rope_check("rope", inv_freq="<b>.npy", dim=8)._repr_html_()
     assert "&lt;b&gt;.npy" in html
     assert Cells(html).tags.count("b") == 1
+    told = report_html("<i>", (["<i>"], [["<i>"]]), ["<i>"])
+    assert "i" not in Cells(told).tags
+    assert Cells(told).rows == [["<i>"], ["<i>"]]
 
 
 @pytest.mark.long

@@ -164,7 +164,8 @@ def test_sliders_of_base_and_factor_hold_the_exact_wavelengths(scheme, drawn):
     with mpmath.workdps(50):
         (ladder,) = drawn("spectrum", "-s", scheme, "--base", "4321").numbers["live"]
         assert 4321 in ladder["bases"]
-        assert (ladder["factors"] == [1]) == (scheme == "rope")
+        assert (ladder["factors"] == [1]) if scheme == "rope" else len(ladder["factors"]) > 5
+        assert len(ladder["bases"]) > 5
         sizes = len(ladder["bases"]), len(ladder["factors"]), ladder["pairs"]
         found = unpacked(ladder["wavelengths"]).reshape(sizes)
         for i, base in enumerate(ladder["bases"]):

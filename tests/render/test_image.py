@@ -495,6 +495,9 @@ def test_maps_of_sizes_far_apart_share_a_scale_by_ratio_and_others_do_not() -> N
     assert scale_of(shown[:1]).unit == scale_of([faint(4).sample(1, 2), shown[2]]).unit == 0
     plain = [replace(part, heatmap=replace(part.heatmap, graded=False)) for part in shown]
     assert scale_of(plain).unit == 0
+    signs = [faint(100.0).sample(1, 2), heatmap([[-1.0, 2.0]], graded=True).sample(1, 2)]
+    assert scale_of(signs).unit == 0  # colours around 0 would show nothing but signs
+    assert scale_of([faint(4, unit=0.5).sample(1, 2)]).unit == 0.5
     tiny = scale_of([faint(1e300).sample(1, 2), faint(5e-324).sample(1, 2)])
     assert np.isfinite(tiny.places(np.array([[-1e300, -5e-324, 0.0]]))).all()
 
