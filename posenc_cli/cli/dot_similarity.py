@@ -42,8 +42,8 @@ _NO_MAPS = "the maps have no room here; --out NAME.png has it"
 _POINTS = 320
 """Points of a curve in the terminal."""
 
-_PANELS_ACROSS = 2
-"""Sets of axes side by side, in the width of most terminals."""
+_PANEL_WIDTH = 60
+"""Columns of each of several sets of axes, of which two stand side by side in any terminal."""
 
 _LOWEST_MAP, _HIGHEST_MAP = 22, 44
 """Lines of a map that is not for a screen, within these."""
@@ -300,7 +300,7 @@ def _print(
         figure = similarity_figure(judged, bounded=bounded)
         show(figure, replace(look, height=room), output, console)
     else:
-        curves, height = _curves(judged, bounded=bounded)
+        curves, height = _curves(judged, page.width, bounded=bounded)
         if several and not profile and room is not None and room < height + _LOWEST_MAP:
             profile, room = True, max(LOWEST, room - 1)
             words += wrapped_lines([_NO_MAPS], look, console)
@@ -312,15 +312,16 @@ def _print(
     print("\n".join(words))
 
 
-def _curves(judged: Sequence[Judged], *, bounded: bool) -> tuple[Figure, int]:
-    """The curves by offset, and how many lines they take where nothing says."""
+def _curves(judged: Sequence[Judged], width: int, *, bounded: bool) -> tuple[Figure, int]:
+    """The curves by offset, and how many lines they take on a page of a width."""
     from posenc_cli.render.figure import Panels
     from posenc_cli.render.profiles import profile_figures
 
     curves = profile_figures(judged, most=_POINTS, bounded=bounded)
     height = _CURVE_HEIGHT
     if len(judged) > 1:
-        height = (_CURVE_HEIGHT + 2 * len(judged)) * -(-len(curves) // _PANELS_ACROSS)
+        across, named = max(2, width // _PANEL_WIDTH), max(len(each.curves) for each in curves)
+        height = (_CURVE_HEIGHT + 2 * named) * -(-len(curves) // across)
     if len(curves) == 1:
         return curves[0], height
     return Panels(tuple(curves), title="by offset m − n", shared=False), height

@@ -121,7 +121,9 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
 def _described(svg: bytes, figure: Figure, shown: Sequence[Shown]) -> bytes:
     """An SVG with a title, and with what it shows in words, for those who do not see it."""
     told = [printable_text(line) for line in figure_sentences(figure, shown)]
-    title, text = (escape(line) for line in (printable_text(figure.title), "\n".join(told)))
+    title, text = (
+        escape(line, quote=False) for line in (printable_text(figure.title), "\n".join(told))
+    )
     head, start, rest = svg.partition(b"<svg ")
     tag, end, content = rest.partition(b">")
     names = b' role="img" aria-labelledby="title desc"'

@@ -243,6 +243,19 @@ def test_the_picture_comes_first_and_all_has_room(size, arguments, call, monkeyp
     assert picture < table
 
 
+@pytest.mark.long
+def test_a_wide_screen_has_room_for_three_maps_above_their_curves(call, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    for name, value in (("COLUMNS", 200), ("LINES", 50), ("NO_COLOR", 1)):
+        monkeypatch.setenv(name, str(value))
+    schemes = ("-s", "rope", "-s", "alibi", "-s", "sinusoidal")
+    out = call("dot-similarity", *schemes, "-l", "256")[1]
+    assert "the maps have no room here" not in out
+    assert "down: query, across: key" in out
+    assert out.count("across: offset m − n") == 3
+    assert len(out.splitlines()) < 50
+
+
 @pytest.mark.slow
 def test_figures_of_several_name_all_of_them(call, tmp_path):
     pair = ("-m", "llama-3-8b", "-m", "llama-3.1-8b")
