@@ -1,4 +1,4 @@
-"""The plugin that pytest finds where posenc is installed: the fixture ``rope_check``."""
+"""The plugin that pytest finds where posenc is installed: ``rope_check``, ``encoding_check``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from posenc_cli.api.check import CheckReport
     from posenc_cli.api.checking import RopeReport
 
 
@@ -38,6 +39,25 @@ def rope_check() -> Callable[..., RopeReport]:
         context = copy_context()
         context.run(FURTHER_FOLDERS.set, [*_own_folders(), str(beside)])
         return context.run(assert_rope, reference, **subject)
+
+    return checked
+
+
+@pytest.fixture(scope="session")
+def encoding_check() -> Callable[..., CheckReport | RopeReport]:
+    """Check that any encoding is right, as `posenc_cli.check` does.
+
+    What is wrong fails the test, which shows the report; what is right gives the report.
+    ``encoding_check("sinusoidal", table, dim=512)``.
+    """
+    from posenc_cli.api.check import check
+
+    def checked(reference: Any, values: object = None, **subject: Any) -> Any:
+        __tracebackhide__ = True
+        report = check(reference, values, **subject)
+        if not report.ok:
+            pytest.fail(str(report), pytrace=False)
+        return report
 
     return checked
 

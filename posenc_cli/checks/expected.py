@@ -208,6 +208,18 @@ class Expected(Record):
                 rows[:, placement.columns] = waves[:, placement.waves]
         return rows
 
+    @property
+    def wave_columns(self) -> tuple[Integers, Integers]:
+        """The columns of the sine and of the cosine of each wave, -1 where it has none."""
+        content = self.content
+        assert content.waves is not None
+        columns = {name: np.full(content.waves.count, -1) for name in ("sin", "cos")}
+        for placement in content.columns().placements:
+            if placement.function != "zero":
+                places = np.arange(content.width)[placement.columns]
+                columns[placement.function][placement.waves] = places
+        return columns["sin"], columns["cos"]
+
     def angles(self, frequencies: Reals | None = None) -> RealRows:
         """The angles of waves: (n, waves)."""
         own: RealRows = self.followed() * (self.frequencies if frequencies is None else frequencies)

@@ -175,18 +175,13 @@ def _wave_columns(e: Expected) -> tuple[Integers, Integers, list[int]] | None:
     """The columns of the sine and the cosine of each wave, and its axis; None of odd widths."""
     if not e.is_waves:
         return None
-    content = e.content
+    content, (sin, cos) = e.content, e.wave_columns
     assert content.waves is not None
     count = content.waves.count
-    columns = {name: np.full(count, -1) for name in ("sin", "cos")}
-    for placement in content.columns().placements:
-        if placement.function != "zero":
-            places = np.arange(content.width)[placement.columns]
-            columns[placement.function][placement.waves] = places
-    if content.width != 2 * count or min(map(np.min, columns.values()), default=-1) < 0:
+    if content.width != 2 * count or min(sin.min(initial=0), cos.min(initial=0)) < 0:
         return None
     axes = content.waves.coordinates.axes if content.waves.coordinates else (0,) * count
-    return columns["sin"], columns["cos"], list(axes)
+    return sin, cos, list(axes)
 
 
 def _layouts(e: Expected) -> Iterator[Change]:

@@ -55,18 +55,13 @@ def waves_of(e: Expected) -> tuple[ComplexRows, Reals] | None:
     assert content.waves is not None
     if content.waves.coordinates is not None and content.waves.coordinates.domain != "real":
         return None
-    columns = {name: np.full(content.waves.count, -1) for name in ("sin", "cos")}
-    for placement in content.columns().placements:
-        if placement.function != "zero":
-            columns[placement.function][placement.waves] = np.arange(content.width)[
-                placement.columns
-            ]
-    both = (columns["sin"] >= 0) & (columns["cos"] >= 0)
+    sin, cos = e.wave_columns
+    both = (sin >= 0) & (cos >= 0)
     found = np.asarray(e.found, np.float64)
     rates = e.frequencies[both]
     if content.waves.coordinates is not None:  # of offsets, which are followed backward
         rates = -rates
-    return found[:, columns["cos"][both]] + 1j * found[:, columns["sin"][both]], rates
+    return found[:, cos[both]] + 1j * found[:, sin[both]], rates
 
 
 def bases_of(e: Expected, base: float) -> list[float]:

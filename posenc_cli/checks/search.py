@@ -59,7 +59,9 @@ def explanations(e: Expected, wrong: Integers) -> list[Explained]:
         general: dict[tuple[str, ...], Explained] = {}
         for bug, change in _changes(e):
             codes = (str(change.code or bug.code),)
-            if codes not in kept and _fits(part, change) and fits_everywhere(e, change):
+            if codes in kept or (kept and change.general):
+                continue
+            if _fits(part, change) and fits_everywhere(e, change):
                 (general if change.general else kept).setdefault(codes, (_named(bug, change),))
         if not kept:
             for bugs in islice(_pairs(e, part), _MOST):

@@ -29,6 +29,25 @@ def test_a_failure_shows_the_cause_before_the_report(pytester):
     )
 
 
+OTHERS = """
+import posenc_cli as posenc
+
+def test_right(encoding_check):
+    assert encoding_check("sinusoidal", posenc.encode("sinusoidal", 64, dim=8), dim=8).ok
+
+def test_wrong(encoding_check):
+    encoding_check("alibi", slopes=[2.0 ** -h for h in range(8)])
+"""
+
+
+@pytest.mark.long
+def test_an_encoding_that_rotates_nothing_fails_with_its_report(pytester):
+    pytester.makepyfile(OTHERS)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["FAILED: slopes slopes does not match*", "cause: *start at 0*"])
+
+
 ROPE = """
 import numpy as np
 from mine.factors import HALF
