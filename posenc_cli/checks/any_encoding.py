@@ -12,11 +12,13 @@ from posenc_cli.checks.expected import ValuePlaces
 from posenc_cli.checks.subjects import Asked, ValueSubject, read_subject
 from posenc_cli.checks.values import ValueReport, value_report
 from posenc_cli.encoding.arrays import position_array
-from posenc_cli.encoding.request import Encoding, check_domain
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.files.reading import Loaded
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.inference.tolerance import unit
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 
@@ -94,6 +96,13 @@ class ValueCheck(Record):
         Raises: SubjectError when it cannot be read or called; InvalidInput when there is none, or
         there are several, or the reference cannot be had.
         """
+        if isinstance(self.source, Scheme):
+            length = self.positions.length if self.positions else None
+            encoding = Encoding.of(self.source, self.given, seq_len=length)
+            if self.positions is not None and self.buckets is None:
+                Request(encoding, self.positions, Precision.of(FLOAT64, None)).row_positions()
+        else:
+            self.source.bind(self.given)
         flags = [*self._subjects]
         if not flags:
             raise InvalidInput(
@@ -102,13 +111,6 @@ class ValueCheck(Record):
             )
         if len(flags) > 1:
             raise InvalidInput(f"{flags[1]}: cannot go with {flags[0]}; one subject is checked")
-        if isinstance(self.source, Scheme):
-            length = self.positions.length if self.positions else None
-            encoding = Encoding.of(self.source, self.given, seq_len=length)
-            if self.positions is not None:
-                check_domain(encoding.bound, self.positions)
-        else:
-            self.source.bind(self.given)
         try:
             subject, kind = self._subject()
         except (InvalidInput, Unavailable) as error:

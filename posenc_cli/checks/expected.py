@@ -16,6 +16,7 @@ from posenc_cli.encoding.axial import placed_waves
 from posenc_cli.encoding.blocks import row_rule
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.request import Encoding
 from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.alibi import exact_slopes
@@ -336,7 +337,10 @@ def _with(rows: Integers, wrong: Integers | Sequence[int]) -> Integers:
 
 @lru_cache(maxsize=64)
 def _content(scheme: Scheme, params: tuple[tuple[str, Any], ...], seq_len: int | None) -> Content:
-    content = scheme.bind(dict(params), seq_len=seq_len).content
+    given = dict(params)
+    if scheme.as_given:
+        return Encoding.of(scheme, given, seq_len=seq_len).bound.content
+    content = scheme.bind(given, seq_len=seq_len).content
     if content.waves is None:
         return content
     return replace(content, waves=placed_waves(content.waves))

@@ -178,6 +178,7 @@ CALLS = {
     "assert_rope": ("rope",),
     "bias": ("alibi", 4),
     "blocks": ("rope", 4),
+    "check": ("sinusoidal",),
     "compare": ("rope", "rope"),
     "curve": ("rope", 4),
     "encode": ("rope", 4),

@@ -26,7 +26,7 @@ def table(max_len, d_model, base=10000.0):
     return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(max_len, d_model)
 
 
-def rows(positions, dim):
+def rows(positions, dim=16):
     angles = np.asarray(positions)[:, None] * 1e3 ** (-np.arange(0, dim, 2) / dim)
     return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(-1, dim)
 
@@ -144,6 +144,8 @@ def test_a_subject_that_cannot_be_read_has_a_report_too(form, call, folder):
         ("right.npy", 2, "--scheme, --config or --model"),
         ("right.npy -s sinusoidal --slopes row.npy", 2, "--slopes: cannot go with FILE"),
         ("missing.npy -s sinusoidal", 3, "missing.npy"),
+        ("right.npy -s learned -d 16 --len 600", 2, "position 599 is past the last"),
+        ("right.npy -s integer -d 16 --start -3 --len 64", 2, "position -3 is negative"),
         ("complex.npy -s sinusoidal -d 16", 2, "complex numbers"),
         ("row.npy -s alibi", 2, "not scores"),
         ("right.npy -s alibi", 2, "64 queries and 16 keys"),
@@ -281,3 +283,24 @@ def test_the_library_takes_arrays_paths_and_functions(folder):
     for arguments in ({}, {"values": RIGHT, "slopes": [1.0]}, {"vectors": 3}):
         with pytest.raises(posenc.ArgumentError):
             posenc.check("sinusoidal", **arguments)
+
+
+def test_a_function_of_the_users_is_a_reference_too(call, folder):
+    status, out, err = call("check", "right.npy", "-s", "./mine.py:rows", "-d", "16")
+    assert (status, err) == (1, "")
+    assert "./mine.py:rows" in out or "rows (dim=16)" in out
+    code = MINE.replace("1e3", "1e4")
+    (folder / "other.py").write_text(code)
+    assert call("check", "right.npy", "-s", "./other.py:rows", "-d", "16")[0] == 0
+
+
+def test_slopes_that_falcon_rounds_are_right_for_its_config(call, folder):
+    """build_alibi_tensor of transformers 5.24: slopes are rounded to bfloat16."""
+    config = {"model_type": "falcon", "alibi": True, "num_attention_heads": 12}
+    (folder / "falcon.json").write_text(json.dumps({**config, "hidden_size": 768}))
+    (folder / "slopes.json").write_text(
+        call("alibi-slopes", "--config", "falcon.json", "--json")[1]
+    )
+    assert call("check", "--slopes", "slopes.json", "--config", "falcon.json")[0] == 0
+    (folder / "slopes.json").write_text(json.dumps([2.0**-h for h in range(12)]))
+    assert call("check", "--slopes", "slopes.json", "--config", "falcon.json")[0] == 1
