@@ -99,6 +99,13 @@ class ValueCheck(Record):
         if isinstance(self.source, Scheme):
             length = self.positions.length if self.positions else None
             encoding = Encoding.of(self.source, self.given, seq_len=length)
+            if self._has_no_table(encoding) and (self.file or self.vectors):
+                numbered = encoding.bound.content.heads is not None
+                raise InvalidInput(
+                    f"{self.source.name} has a learned table, and none is given",
+                    hint="--set weights=FILE reads it, --set seed=N draws posenc's own"
+                    + ("; --buckets FILE checks which row each pair reads" if numbered else ""),
+                )
             if self.positions is not None and self.buckets is None:
                 Request(encoding, self.positions, Precision.of(FLOAT64, None)).row_positions()
         else:
@@ -116,6 +123,11 @@ class ValueCheck(Record):
         except (InvalidInput, Unavailable) as error:
             raise SubjectError(error) from error
         return value_report(subject, kind)
+
+    def _has_no_table(self, encoding: Encoding) -> bool:
+        """Whether values would be compared with a table that nobody trained."""
+        drawn = encoding.bound.content.weights is not None
+        return drawn and not {"seed", "weights"} & {*self.given}
 
     def _asked(self, form: Form | None) -> Asked:
         return Asked(
@@ -176,10 +188,11 @@ class ValueCheck(Record):
         kind = source.kind if isinstance(source, Scheme) else "bias"
         params: Mapping[str, Any]
         form: Form = "scores" if kind == "bias" else "rows"
-        where, width = self.positions, 1
+        where, width, untrained = self.positions, 1, False
         sides: tuple[int, ...] = ()
         if isinstance(source, Scheme):
-            bound = Encoding.of(source, self.given, seq_len=where.length if where else None).bound
+            encoding = Encoding.of(source, self.given, seq_len=where.length if where else None)
+            bound, untrained = encoding.bound, self._has_no_table(encoding)
             params = bound.params
             sides = tuple(params.get("grid") or params.get("window_size") or ())
             width = bound.content.width or 1
@@ -196,7 +209,7 @@ class ValueCheck(Record):
         if source.name == "alibi":
             forms.append("slopes")
         if form == "scores" and source.name in ("t5", "t5-clipped", "swin"):
-            forms.append("buckets")
+            forms = ["buckets"] if untrained else ["scores", "buckets"]
         places: NumberArray = position_array(where)
         if where.denominator > 1:
             places = places / float(where.denominator)
