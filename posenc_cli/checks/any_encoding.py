@@ -180,40 +180,34 @@ class ValueCheck(Record):
         rows = probe.waves(probe.followed() * found)
         return asked.subject(replace(loaded, values=rows))
 
+    def _of_forms(self) -> tuple[list[Form], Mapping[str, Any], Positions, int]:
+        """The forms that a function may give values in, the settings, positions and columns."""
+        source, where = self.source, self.positions
+        if not isinstance(source, Scheme):
+            return ["buckets"], source.bind(self.given)[0], where or _RELATIVE, 1
+        encoding = Encoding.of(source, self.given, seq_len=where.length if where else None)
+        params, content = encoding.bound.params, encoding.bound.content
+        capacity = content.capacity
+        count = _TRIED if capacity is None else min(_TRIED, capacity.positions)
+        if capacity is not None and (params.get("grid") or params.get("window_size")):
+            count = capacity.positions
+        forms: list[Form] = ["scores" if source.kind == "bias" else "rows"]
+        if source.name == "alibi":
+            forms.append("slopes")
+        if source.name in ("t5", "t5-clipped", "swin"):
+            forms = ["buckets"] if self._has_no_table(encoding) else ["scores", "buckets"]
+        return forms, params, where or Positions.contiguous(0, count), content.width or 1
+
     def _of_function(self, impl: str | Callable[..., Any]) -> ValueSubject:
         """What a function returns for the reference's settings."""
         from posenc_cli.checks.functions import FunctionTask, function_values
 
-        source = self.source
-        kind = source.kind if isinstance(source, Scheme) else "bias"
-        params: Mapping[str, Any]
-        form: Form = "scores" if kind == "bias" else "rows"
-        where, width, untrained = self.positions, 1, False
-        sides: tuple[int, ...] = ()
-        if isinstance(source, Scheme):
-            encoding = Encoding.of(source, self.given, seq_len=where.length if where else None)
-            bound, untrained = encoding.bound, self._has_no_table(encoding)
-            params = bound.params
-            sides = tuple(params.get("grid") or params.get("window_size") or ())
-            width = bound.content.width or 1
-            capacity = bound.content.capacity
-            count = _TRIED if capacity is None else min(_TRIED, capacity.positions)
-            if sides and capacity is not None:
-                count = capacity.positions
-            where = where or Positions.contiguous(0, count)
-        else:
-            params, _ = source.bind(self.given)
-            where = where or _RELATIVE
-            form = "buckets"
-        forms: list[Form] = [form]
-        if source.name == "alibi":
-            forms.append("slopes")
-        if form == "scores" and source.name in ("t5", "t5-clipped", "swin"):
-            forms = ["buckets"] if untrained else ["scores", "buckets"]
+        forms, params, where, width = self._of_forms()
+        sides = tuple(params.get("grid") or params.get("window_size") or ())
         places: NumberArray = position_array(where)
         if where.denominator > 1:
             places = places / float(where.denominator)
-        if kind == "relative":
+        if isinstance(self.source, Scheme) and self.source.kind == "relative":
             places = position_array(where.offsets())
         failures = []
         for own in forms:

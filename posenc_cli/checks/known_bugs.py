@@ -541,43 +541,39 @@ def _slope_rules(e: Expected) -> Iterator[Change]:
     right = np.asarray(exact_slopes(heads, max_bias=bias, rule=rule))
     power = 1 << (heads.bit_length() - 1)
     other: SlopesRule = "naive" if rule == "press" else "press"
+    of_other = exact_slopes(heads, max_bias=bias, rule=other)
+    from_0 = 2.0 ** (-bias * np.arange(heads) / heads)
     wrong: list[tuple[str, Any]] = [
-        (
-            f"these are the slopes of --convention {other}",
-            exact_slopes(heads, max_bias=bias, rule=other),
-        ),
+        (f"these are the slopes of --convention {other}", of_other),
         ("these are the right slopes in reverse order", right[::-1]),
         ("these are the right slopes sorted; the order of heads matters", np.sort(right)[::-1]),
-        (
-            "the exponents start at 0, not at 1 (the first slope is 1)",
-            2.0 ** (-bias * np.arange(heads) / heads),
-        ),
+        ("the exponents start at 0, not at 1 (the first slope is 1)", from_0),
     ]
     if power < heads:
         next_power = exact_slopes(2 * power, max_bias=bias, rule="press")
-        wrong.append(
-            (
-                f"these are the first {heads} slopes of {2 * power} heads, the next power of two",
-                next_power[:heads],
-            )
-        )
+        text = f"these are the first {heads} slopes of {2 * power} heads, the next power of two"
+        wrong.append((text, next_power[:heads]))
     if e.form == "slopes":
         allowed = float(e.allowed(right)[0] / abs(right[0]))
         for number, own, expected in rules_of(e.found.tolist(), allowed):
             convention = "" if own == rule else f" --convention {own}"
             text = f"these are the slopes of --max-bias {as_text(number)}{convention}"
             wrong.append((text, expected))
-    others = [(text, slopes, "") for text, slopes in wrong]
+    for text, slopes in wrong:
+        yield _with_slopes(e, text, slopes, right)
     for more in _MORE_HEADS:
         if more > heads and not power < heads < more == 2 * power:
             every = exact_slopes(more, max_bias=bias, rule=rule)
             for first in (0, *range(heads, more - heads + 1, heads)):
                 text = f"these are the slopes of heads {first} to {first + heads - 1} of {more}"
-                others.append((text, every[first : first + heads], BugCode.HEADS))
-    for text, slopes, code in others:
-        ratios = np.asarray(slopes) / right
-        factor = ratios if e.form == "slopes" else ratios[:, None, None]
-        yield replace(_multiplied(text, factor), code=code)
+                change = _with_slopes(e, text, every[first : first + heads], right)
+                yield replace(change, code=BugCode.HEADS)
+
+
+def _with_slopes(e: Expected, text: str, slopes: Any, right: Reals) -> Change:
+    """Values of heads that have these slopes in place of the right ones."""
+    ratios = np.asarray(slopes) / right
+    return _multiplied(text, ratios if e.form == "slopes" else ratios[:, None, None])
 
 
 def _multiplied(text: str, factor: NumberArray | float) -> Change:

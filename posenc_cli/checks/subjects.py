@@ -111,7 +111,7 @@ def read_subject(path: str) -> Loaded:
 
 def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
     """Rows (n, d), of a grid also (rows, columns, d); rows and columns may be exchanged."""
-    values, notes, misfit, transposed = loaded.values, list[str](), "", False
+    values, notes, transposed = loaded.values, list[str](), False
     if values.ndim > 2:
         values = values.reshape(-1, values.shape[-1])
     if values.ndim != 2:
@@ -137,13 +137,6 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
     places = position_array(at)
     sides = (values.shape[0], places.size), (values.shape[1], width)
     rows, columns = (min(pair) for pair in sides)
-    told = [
-        f"{found} {noun.removesuffix('s') if found == 1 else noun}, not {right}"
-        for noun, (found, right) in zip(("rows", "columns"), sides, strict=True)
-        if found != right
-    ]
-    if told:
-        misfit = f"the subject has {' and '.join(told)}"
     expected = asked.expected(
         "rows",
         loaded,
@@ -157,7 +150,18 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
         found = expected.right()
         found[:, :columns] = values[:rows]
         expected = replace(expected, found=found)
+    misfit = _misfit(*sides)
     return ValueSubject(loaded.path, expected, str(at), tuple(notes), misfit, rows * columns)
+
+
+def _misfit(rows: tuple[int, int], columns: tuple[int, int]) -> str:
+    """How many rows and columns there are, and not, where numbers differ."""
+    told = [
+        f"{found} {noun.removesuffix('s') if found == 1 else noun}, not {right}"
+        for noun, (found, right) in (("rows", rows), ("columns", columns))
+        if found != right
+    ]
+    return f"the subject has {' and '.join(told)}" if told else ""
 
 
 def _natural(e: Expected, rows: int) -> Positions:
