@@ -114,7 +114,8 @@ class CallForm(Record):
     is which of the two columns of a value that stands twice holds 0. ``dtype`` is the number format
     of vectors. ``counted`` says that a length is that of the call's rows, wherever they begin,
     ``real`` that whole coordinates are given as real numbers, ``boxed`` that an offset is an array,
-    ``added_mask`` that a mask is one to add to scores, with their four axes.
+    ``added_mask`` that a mask is one to add to scores, with their four axes, ``by_head`` that q, k
+    and v stand beside each other in each head.
     """
 
     arguments: tuple[Argument, ...]
@@ -132,6 +133,7 @@ class CallForm(Record):
     real: bool = False
     boxed: bool = False
     added_mask: bool = False
+    by_head: bool = False
 
     def has(self, *roles: str) -> bool:
         """Whether an argument has one of these roles."""
@@ -232,12 +234,15 @@ class CallForm(Record):
         width = reference.pairs * (1 if single else 2)
         sizes = {
             "d": str(self.columns),
-            "f": f"{'3·' * self.has('qkv')}heads·{self.columns}",
+            "f": f"heads·{self.columns}",
             "w": str(width),
             "h": "heads",
             "a": str(reference.axes),
             "b": "1",
         }
+
+        if self.has("qkv"):
+            sizes["f"] = f"heads·3·{self.columns}" if self.by_head else f"3·{sizes['f']}"
 
         def shape(axes: str) -> str:
             names = [sizes.get(axis, axis) for axis in axes]
@@ -248,7 +253,8 @@ class CallForm(Record):
 
         parts = []
         if self.axes:
-            of_three = self.axes.replace("h", "3h") if self.has("qkv") else self.axes
+            of_heads = "h3" if self.by_head else "3h"
+            of_three = self.axes.replace("h", of_heads) if self.has("qkv") else self.axes
             parts.append(f"{names('qkv', 'x', 'q', 'k', 'v')} {shape(of_three)}")
         if self.position_axes:
             kind = ", real numbers" if self.real else ""
@@ -302,8 +308,9 @@ def forms(
     ]
     groups = [
         [
-            replace(form, counted=counted, added_mask=added)
-            for added in (False, True)[: 1 + any(form.has("mask") for form in group)]
+            replace(form, counted=counted, added_mask=added, by_head=by_head)
+            for by_head in _either("qkv", group)
+            for added in _either("mask", group)
             for counted in _counts(group)
             for form in group
         ]
@@ -324,6 +331,11 @@ def _argument(role: str, parameter: str, *, by_name: bool) -> Argument:
     if role in ALONG:
         return Argument("positions", parameter, name, ALONG.index(role) - len(ALONG))
     return Argument(role, parameter, name)
+
+
+def _either(role: str, group: Sequence[CallForm]) -> tuple[bool, ...]:
+    """Both ways of what a role may be, where there is one."""
+    return (False, True) if any(form.has(role) for form in group) else (False,)
 
 
 def _counts(group: Sequence[CallForm]) -> tuple[bool, ...]:

@@ -275,7 +275,7 @@ class CalledFunction(ABC):
             results = [
                 Returned(part, result.dtype)
                 for result in results[:1]
-                for part in thirds(result.values, form.axes, shape)
+                for part in thirds(result.values, form, shape)
             ] or results
         if not results:
             raise self.invalid("returned None, not real numbers")

@@ -336,28 +336,32 @@ def values_beside(vectors: Vectors) -> Vectors:
     return Vectors(np.random.default_rng(9).standard_normal(shape), vectors.rows)
 
 
-def thirds(values: NumberArray, axes: str, shape: tuple[int, ...]) -> list[NumberArray]:
-    """The arrays (shape) of q, k and v in one of these axes; none where it does not hold three."""
-    if axes == "bnf":
-        return np.split(values, 3, axis=-1) if values.shape[-1:] == (3 * shape[-1],) else []
-    axis = axes.index("h") - len(axes) - 1
-    holds = values.ndim > len(axes) and values.shape[axis] == 3
+def thirds(values: NumberArray, form: CallForm, shape: tuple[int, ...]) -> list[NumberArray]:
+    """The arrays (shape) of q, k and v that one holds in a form; none where it does not."""
+    if form.axes == "bnf":
+        if values.shape != (*shape[:-1], 3 * shape[-1]):
+            return []
+        of_heads = (-1, 3) if form.by_head else (3, -1)
+        each = values.reshape(*shape[:-1], *of_heads, form.columns)
+        return [part.reshape(shape) for part in np.moveaxis(each, -3 + form.by_head, 0)]
+    axis = form.axes.index("h") - len(form.axes) - 1 + form.by_head
+    holds = values.ndim > len(form.axes) and values.shape[axis] == 3
     return list(np.moveaxis(values, axis, 0)) if holds else []
 
 
 def _vectors(payload: Payload, form: CallForm, *vectors: Vectors) -> dict[str, Any]:
-    """Vectors in the axes of a form; of three, an axis before that of heads holds each."""
+    """Vectors in the axes of a form; of three, an axis beside that of heads holds each."""
     order, first = _order(form.axes), vectors[0]
     whole = [(first.batch, first.rows, first.heads, form.columns)[axis] for axis in order]
     shape = list(first.shape(form.axes))
     values = first.values.astype(np.float32, copy=False).transpose(order)
     if len(vectors) > 1:
         each = [own.values.astype(np.float32).transpose(order) for own in vectors]
-        heads = order.index(2)
-        values = np.stack([np.broadcast_to(own, whole) for own in each], axis=heads)
-        whole.insert(heads, 3)
+        place = order.index(2) + form.by_head
+        values = np.stack([np.broadcast_to(own, whole) for own in each], axis=place)
+        whole.insert(place, 3)
         if "h" in form.axes:
-            shape.insert(form.axes.index("h"), 3)
+            shape.insert(form.axes.index("h") + form.by_head, 3)
         else:
             shape[-1] *= 3
     given = payload.array(

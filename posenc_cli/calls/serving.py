@@ -266,7 +266,7 @@ class ServedFunction:
         results = self._process.call(form, np.arange(rows), [given] * len(form.vectors))
         beside, parts = values_beside(given), [result.values for result in results]
         if form.has("qkv"):
-            parts = thirds(parts[0], form.axes, beside.shape(form.axes)) or parts
+            parts = thirds(parts[0], form, beside.shape(form.axes)) or parts
         if len(parts) < 3 or parts[2].shape != beside.shape(form.axes):
             return beside.values, None
         return beside.values, beside.read(parts[2], form.axes)

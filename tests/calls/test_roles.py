@@ -41,6 +41,8 @@ WRONG = {
     "many_heads_in_long_calls": ("unknown", "q: "),
     "added_to_vectors": ("unknown", ""),
     "keys_left_in_packed_rows": ("no-rotation", "k: nothing turns"),
+    "offset_ignored_by_packed_heads": ("position-offset", "starts again at position 0"),
+    "third_heads_left": ("no-rotation", "heads 3, 6, 9, 12 of 12: nothing turns"),
     "offset_ignored_by_stacked_heads": ("position-offset", "starts again at position 0"),
     "KeepsTheFirstCall": ("position-offset", ""),
     "FactorReturned": ("attention-factor", "1.25"),
@@ -54,6 +56,7 @@ RIGHT = (
     *("by_qkv", "by_three", "both_by_base", "halves_come_out", "base_is_a_position"),
     *("adds_an_axis", "OfVllm", "OfAnIntegerBase", "with_a_cache", "with_a_scale"),
     *("by_added_mask", "by_packed_rows", "out_of_packed_rows", "by_stacked_heads", "OfFairseq"),
+    *("by_packed_heads", "by_three_in_each_head"),
     *("OfXTransformers", "base_places_rows", "base_of_rates"),
 )
 

@@ -313,6 +313,29 @@ def out_of_packed_rows(qkv, num_heads, offset=0):
     return tuple(np.moveaxis(by_qkv(qkv.reshape(batch, rows, 3, num_heads, -1), offset), 2, 0))
 
 
+def by_packed_heads(qkv, num_heads, offset=0):
+    """(b, n, h·3·d), as GPT-NeoX and BLOOM pack it."""
+    split = qkv.reshape(*qkv.shape[:2], num_heads, 3, -1)
+    return np.moveaxis(by_qkv(np.moveaxis(split, 3, 2), offset), 2, 3).reshape(qkv.shape)
+
+
+def offset_ignored_by_packed_heads(qkv, num_heads, offset=0):
+    return by_packed_heads(qkv, num_heads)
+
+
+def by_three_in_each_head(qkv, offset=0):
+    """(b, n, h, 3, d)."""
+    assert qkv.shape[3] == 3
+    return np.moveaxis(by_qkv(np.moveaxis(qkv, 3, 2), offset), 2, 3)
+
+
+def third_heads_left(qkv, num_heads, offset=0):
+    """What is right in no order of q, k and v."""
+    left = by_packed_rows(qkv, num_heads, offset).reshape(*qkv.shape[:2], 3 * num_heads, -1)
+    left[:, :, 2::3] = qkv.reshape(left.shape)[:, :, 2::3]
+    return left.reshape(qkv.shape)
+
+
 def keys_left_in_packed_rows(qkv, num_heads, offset=0):
     batch, rows, _ = qkv.shape
     return keys_left(qkv.reshape(batch, rows, 3, num_heads, -1), offset).reshape(qkv.shape)
