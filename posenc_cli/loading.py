@@ -37,13 +37,14 @@ def _module_of(file: str) -> Any:
 
     Raises: what the code raises.
     """
-    from hashlib import sha256
+    from binascii import crc32  # hashlib would load OpenSSL
     from importlib.util import module_from_spec, spec_from_file_location
     from pathlib import Path
 
     path = Path(file).absolute()
     source = path.read_bytes()
-    module_name = f"{path.stem}_{sha256(bytes(path) + bytes(1) + source).hexdigest()[:16]}"
+    own = crc32(source, crc32(bytes(path)))
+    module_name = f"{path.stem}_{own:08x}_{len(source)}"
     if module_name in sys.modules:
         return sys.modules[module_name]
     spec = spec_from_file_location(module_name, path)
