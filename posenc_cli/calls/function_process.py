@@ -89,9 +89,8 @@ class FunctionProcess(CalledFunction):
             if not isinstance(hello["python"], str):
                 raise TypeError
         except Silence as silence:
-            what = "is older than Python 3.8"
-            if silence.ended != TOO_OLD:
-                what = f"is no Python that runs: it {_ending(silence.ended)}"
+            ended = f"is no Python that runs: it {_ending(silence.ended)}"
+            what = "is older than Python 3.8" if silence.ended == TOO_OLD else ended
             said = self._exchange.said()
             hint = f"it said: {printable_text(said)}" if said else None
             raise Unavailable(f"{flag}: {what}", hint=hint) from None

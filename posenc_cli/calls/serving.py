@@ -115,9 +115,8 @@ class ServedFunction:
         if asked is None and form.axes and self._found.ran_packed:
             return "bnf"
         usual = usual_axes(form, self._process.signature)
-        if not form.axes or asked is not None or not form.has_heads or form.orders_as(usual):
-            return None
-        return usual
+        telling = form.axes and asked is None and form.has_heads and not form.orders_as(usual)
+        return usual if telling else None
 
     @property
     def refused_coordinates(self) -> str | None:
