@@ -51,9 +51,8 @@ class Entries(Record):
 
         a, b = at(pairing.first, pairing.out_first), at(pairing.second, pairing.out_first)
         c, d = at(pairing.first, pairing.out_second), at(pairing.second, pairing.out_second)
-        turned, mirrored = np.empty((2, *a.shape), np.complex128)  # (k, pairs)
-        turned.real, turned.imag = (a + d) / 2, (c - b) / 2
-        mirrored.real, mirrored.imag = (a - d) / 2, (c + b) / 2
+        turned = ((a + d) + 1j * (c - b)) / 2  # (k, pairs)
+        mirrored = ((a - d) + 1j * (c + b)) / 2
         other = np.zeros(columns, bool)
         other[list(pairing.others(columns))] = True
         rest = self.values[:, left].astype(np.float64)
