@@ -197,6 +197,7 @@ def test_other_pythons_run_the_worker(python, tmp_path):
     assert answer["parameters"][0] == {
         "name": "s",
         "kind": "POSITIONAL_OR_KEYWORD",
+        "annotation": "",
         "default": None,
     }
     assert done.stderr == b""
