@@ -155,7 +155,7 @@ def added_to_rows(trial: FunctionTrial, values: NumberArray) -> Irregularity | N
     unit, near = np.eye(matrices.shape[1]), ALIKE * (1 + np.abs(shift).max())
     cause, message = Cause.UNKNOWN, "a vector is added to each row"
     if np.abs(matrices - unit).max() <= near:
-        cause, message = Cause.NO_ROTATION, "a vector is added to each row, and nothing turns"
+        cause, message = Cause.NO_ROTATION, "a vector is added to each row, and nothing rotates"
     elif np.ptp(shift, axis=0).max() <= near:
         message = "the same vector is added to each row"
     elif np.abs(products - unit).max() <= near and np.ptp(lengths) <= near * lengths[row]:

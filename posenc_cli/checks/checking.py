@@ -401,7 +401,7 @@ class Check(Record):
     ) -> Report:
         if self.asked.flags() and positions.last == 0 and self.asked.inv_freq is None:
             raise InvalidInput(
-                f"{self.asked.flags()[0]}: position 0 alone shows nothing: nothing turns there"
+                f"{self.asked.flags()[0]}: position 0 alone shows nothing: nothing rotates there"
             )
         self._check_work(reference, positions)
         # What others computed may be no number, or too large for any product.

@@ -233,7 +233,7 @@ class Hook:
         return query, key
 
     def turned_far(self, query: Tensor, key: Tensor, distance: int) -> tuple[Tensor, Tensor] | None:  # noqa: ARG002
-        """Queries and keys as if every pair were so far apart; None where nothing turns."""
+        """Queries and keys as if every pair were so far apart; None where nothing rotates."""
         return None
 
     def index(self, queries: Integers, keys: Integers) -> Tensor | None:  # noqa: ARG002

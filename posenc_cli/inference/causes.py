@@ -37,7 +37,7 @@ class Cause(Code):
     SCALING_MISSING = "scaling-missing", "the scaling of the context is not applied"
     ATTENTION_FACTOR = "attention-factor", "cosines and sines are multiplied by another number"
     ROTARY_DIM = "rotary-dim", "more or fewer columns turn"
-    NO_ROTATION = "no-rotation", "nothing turns"
+    NO_ROTATION = "no-rotation", "nothing rotates"
     INV_FREQ_PRECISION = "inv-freq-precision", "the frequencies were rounded too coarsely"
     POSITION_PRECISION = "position-precision", "positions or angles were rounded too coarsely"
     TABLE_PRECISION = (

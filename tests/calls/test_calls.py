@@ -256,7 +256,7 @@ AXES = [
     ("gpt_neox", "nbhd", 0, ""),
     ("one_sequence", "nd", 0, ""),
     ("one_sequence", "bhnd", 1, "vectors are taken in the axes nd, not bhnd"),
-    ("q_alone", "bnhd", 1, "nothing turns"),
+    ("q_alone", "bnhd", 1, "nothing rotates"),
 ]
 
 
@@ -311,7 +311,7 @@ def test_heads_side_by_side_in_rows_are_looked_at(call):
 WRONG = {
     "q_alone": (
         "no-rotation",
-        "k: nothing turns",
+        "k: nothing rotates",
         "q and k are not turned alike: k does not rotate",
     ),
     "pairs_of_k": ("layout", "k: columns are paired 2i", "q pairs columns i and i + 16, k 2i and"),

@@ -747,7 +747,7 @@ def test_a_parameter_given_in_place_of_a_models_changes_what_scores_are_multipli
     for change, status in (("mscale_all_dim=0.707", 1), ("mscale_all_dim=1", 0)):
         assert call("compare", "deepseek-v3", "deepseek-v3", "--set", f"b.{change}")[0] == status
     derived = call("explain", "deepseek-v3", "--set", "factor=2")[1]
-    assert "1.143433966 beside the rotation" in derived
+    assert "logits × 1.143433966 by the softmax scale" in derived
 
 
 def test_what_turns_along_axes_is_compared_with_what_has_one_base(call, tmp_path):

@@ -87,7 +87,7 @@ def test_the_right_result_passes_and_a_mistake_is_named(call, pack):
     status, out, _ = call("emit", "--check", "pack", "still.npy")
     assert status == 1
     assert out.startswith("FAILED: 'still.npy' does not match 'pack': ")
-    assert "cause: no-rotation: nothing turns" in out
+    assert "cause: no-rotation: nothing rotates" in out
     status, out, _ = call("emit", "--check", "pack", "still.npy", "--json")
     report = json.loads(out)
     assert (status, report["ok"], report["diagnosis"][0]["cause"]) == (1, False, "no-rotation")

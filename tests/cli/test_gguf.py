@@ -30,7 +30,7 @@ def gguf(tmp_path):
 def test_explain_says_each_value_with_its_key(call, gguf):
     status, out, err = call("explain", gguf("llama-3.1-8b"))
     assert (status, err) == (0, "")
-    assert out.startswith("GGUF architecture llama\n")
+    assert out.startswith("GGUF architecture llama: rope-llama3\n")
     words = " ".join(out.split())
     assert "llama.rope.freq_base" in words
     assert "the converter permutes the rows of q and k" in words

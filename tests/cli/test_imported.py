@@ -46,6 +46,7 @@ RUNS = [
     ("curve -s rope --out out.svg", FILE),
     ("rotation -s rope", TERMINAL),
     ("spectrum -s rope", TERMINAL),
+    ("explore -s rope --out page.html", FILE),
     ("dot-similarity -s rope -l 64", TERMINAL),
     ("dot-similarity -s rope -l 64 --out out.npy", NUMPY),
     ("check table.npy -s sinusoidal -d 8", NUMPY),

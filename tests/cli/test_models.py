@@ -46,12 +46,12 @@ def test_each_parameter_stands_in_a_row_with_where_it_comes_from(call):
 
 
 @pytest.mark.parametrize(
-    ("columns", "is_table"), [(58, True), (57, False), (51, False), (20, False)]
+    ("columns", "is_table"), [(56, True), (55, False), (51, False), (20, False)]
 )
 def test_a_source_moves_to_a_line_of_its_own_where_a_table_is_too_wide(
     columns, is_table, monkeypatch
 ):
-    """Columns of 10, 10 and 30, and two spaces beside and between them."""
+    """Columns of 10, 10 and 30, and three spaces between them."""
     monkeypatch.setenv("COLUMNS", str(columns))
     text = parameters_text(Console(), [["n" * 10, "v" * 10, "source of " * 3]])
     assert (text.splitlines()[0].split() == ["parameter", "value", "source"]) == is_table

@@ -665,7 +665,7 @@ def test_heads_that_are_right_pass_and_those_of_one_sequence_are_told(call, tmp_
     status, out, _ = call(*check, paths["x"], paths["y"], "--json")
     assert status == 1
     (why,) = json.loads(out)["diagnosis"]
-    assert why["message"].startswith("head 1 of 2 in sequence 1: nothing turns")
+    assert why["message"].startswith("head 1 of 2 in sequence 1: nothing rotates")
 
 
 @pytest.mark.long

@@ -194,7 +194,7 @@ def times_sequences(x, offset=0):
 
 
 # Heads.
-@mutant("no-rotation", "heads 5–12 of 12: nothing turns")
+@mutant("no-rotation", "heads 5–12 of 12: nothing rotates")
 def four_heads_by_tables(q, k, cos, sin, unsqueeze_dim=1):
     y, other = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     y[:, 4:], other[:, 4:] = q[:, 4:], k[:, 4:]
@@ -225,7 +225,7 @@ def many_heads(q, k, cos, sin, unsqueeze_dim=1):
     return doubles.transformers(q, k, cos, sin, unsqueeze_dim)
 
 
-@mutant("no-rotation", "k: heads 2–12 of 12: nothing turns")
+@mutant("no-rotation", "k: heads 2–12 of 12: nothing rotates")
 def first_key_head(q, k, cos, sin, unsqueeze_dim=1):
     """With rows and heads exchanged, no rule for positions is read into what none of them turns."""
     y = k.copy()
@@ -289,7 +289,7 @@ def key_heads_reversed(q, k, cos, sin, unsqueeze_dim=1):
     return turned(q, cos, sin), turned(k, cos, sin)[:, ::-1]
 
 
-@mutant("no-rotation", "head 1 of 12: nothing turns")
+@mutant("no-rotation", "head 1 of 12: nothing rotates")
 def first_head_as_given(q, k, cos, sin, unsqueeze_dim=1):
     """Called with rows for heads it would be right in every row but the first."""
     y, other = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
@@ -297,14 +297,14 @@ def first_head_as_given(q, k, cos, sin, unsqueeze_dim=1):
     return y, other
 
 
-@mutant("no-rotation", "head 1 of 12: nothing turns")
+@mutant("no-rotation", "head 1 of 12: nothing rotates")
 def first_head_from_offset(x, offset=0):
     y = doubles.mlx(x, offset)
     y[:, 0] = x[:, 0]
     return y
 
 
-@mutant("no-rotation", "head 12 of 12: nothing turns")
+@mutant("no-rotation", "head 12 of 12: nothing rotates")
 def last_head_from_start(x, start_index=0):
     y = turned(x, *full((np.arange(x.shape[1]) + start_index)[:, None]))
     y[:, :, -1] = x[:, :, -1]

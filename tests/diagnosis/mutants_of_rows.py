@@ -127,7 +127,7 @@ mutant("grown_factor", "yarn", "attention-factor", "from row 2048 on without the
     relative=False, **since(2048, "yarn", scale=1.0))
 mutant("grown_backward", "plain", "direction", "from row 2048 on sine negated", relative=False,
     **since(2048, "plain", sign=-1))
-mutant("grown_still", "plain", "no-rotation|position-offset", "from row 2048 on nothing turns",
+mutant("grown_still", "plain", "no-rotation|position-offset", "from row 2048 on nothing rotates",
     relative=False, **since(2048, "plain", inv_freq=np.zeros(32)))
 mutant("grown_empty", "plain", "uninitialised", "from row 2048 on never written: zeros",
     relative=False, **since(2048, "plain", scale=0.0))

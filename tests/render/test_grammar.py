@@ -168,6 +168,7 @@ OTHERS = {
         "normalize": {"convention": "detr", "normalize": True},
         "base_size": "7x7",
         "interpolation_scale": "1.5",
+        "origin": "-3,2",
     },
     "rope-yarn": {"mscale": 0.75, "mscale_all_dim": 0.75, "attention_factor": 1.25},
     "rope-longrope": {
