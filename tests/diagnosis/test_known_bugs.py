@@ -1,0 +1,33 @@
+"""A known bug is named only where it reproduces every value."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from posenc_cli.diagnosis.diagnose import diagnose
+from tests.checks import rope
+
+ROWS, COLUMNS = 24, 40
+RIGHT = rope.reference("rope-axial", dim=32, grid=f"{ROWS}x{COLUMNS}")
+
+
+def causes_of(places, spoil=None):
+    """What is said of tables whose tokens stand at these places, with one value spoilt."""
+    rungs = 1e4 ** -(np.arange(16) / 16)
+    angles = np.concatenate([np.outer(places[0], rungs[::2]), np.outer(places[1], rungs[1::2])], 1)
+    cos, sin = np.cos(angles), np.sin(angles)
+    if spoil is not None:
+        cos[spoil] += 0.25
+    tables = cos.astype(np.float32), sin.astype(np.float32)
+    return diagnose(rope.of_tables(*tables, RIGHT, f"0:{ROWS * COLUMNS}"))
+
+
+def test_tokens_that_are_counted_by_columns_are_named_where_every_value_is_theirs():
+    tokens = np.arange(ROWS * COLUMNS)
+    by_columns = tokens % ROWS, tokens // ROWS
+    (cause,) = causes_of(by_columns)
+    assert cause.cause == "position-offset"
+    assert cause.message.endswith("are counted column by column, not row by row")
+    assert cause.residual.whole
+    for cause in causes_of(by_columns, spoil=(333, 5)):
+        assert "column by column" not in cause.message
