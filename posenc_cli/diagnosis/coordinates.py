@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.diagnosis.bug_search import RotaryBug
 from posenc_cli.diagnosis.claims import Claim
 from posenc_cli.diagnosis.defects import Defect, RowCoordinates
-from posenc_cli.diagnosis.known_bugs import KnownBug
 from posenc_cli.diagnosis.wording import axes_text, coordinate_offset, pairs_text, spec
 from posenc_cli.errors import PosencError
 from posenc_cli.inference.causes import Cause
@@ -51,7 +51,7 @@ _LARGEST = 512
 """Denominator of such a number: images have no more places a side."""
 
 
-def axis_bugs(suspect: Suspect) -> Iterator[KnownBug]:
+def axis_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Pairs that follow another coordinate than that of their own axis, or the token number."""
     sample = suspect.sample
     reference, coordinates = sample.reference, sample.reference.coordinates
@@ -72,7 +72,7 @@ def axis_bugs(suspect: Suspect) -> Iterator[KnownBug]:
         mended = "matches in every pair once this is mended"
         evidence = f"{pairs} follow other axes" if known else mended
         words = Explanation(Cause.AXIS, message, evidence, where=where)
-        yield KnownBug(Claim(defect, sample.amplitude), words)
+        yield RotaryBug(Claim(defect, sample.amplitude), words)
 
 
 def _other_axes(sample: Sample, own: Integers) -> Iterator[tuple[str, Integers, Reals]]:
@@ -172,7 +172,7 @@ def _exchanges_text(own: Integers, followed: Integers, *, token: int) -> str:
     return ", ".join(f"{names[axis]} in place of {axes_text(lost_to[axis])}" for axis in lost_to)
 
 
-def grid_bugs(suspect: Suspect) -> Iterator[KnownBug]:
+def grid_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Tokens of a grid that are counted in another order: by columns, with H for W, in blocks.
 
     Only of grids whose tokens stand in row-major order, at equal steps on each axis.
@@ -202,7 +202,7 @@ def grid_bugs(suspect: Suspect) -> Iterator[KnownBug]:
         tables.append(table.tobytes())
         moved = RowCoordinates(_looked_up(table[:, axes]))
         words = Explanation(Cause.POSITION_OFFSET, message, "")
-        yield KnownBug(Claim(Defect(moved=moved), sample.amplitude), words)
+        yield RotaryBug(Claim(Defect(moved=moved), sample.amplitude), words)
 
 
 def _looked_up(table: RealRows) -> Callable[[Sample], RealRows]:
@@ -241,7 +241,7 @@ def _orders(
         yield blocks, in_blocks
 
 
-def stretched_bugs(suspect: Suspect) -> Iterator[KnownBug]:
+def stretched_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Coordinates of wrong rows that are scaled or shifted on an axis: normalized, centred."""
     sample = suspect.sample
     coordinates = sample.reference.coordinates
@@ -275,7 +275,7 @@ def stretched_bugs(suspect: Suspect) -> Iterator[KnownBug]:
     moved_pairs = np.flatnonzero((times != 1) | (off != 0))
     where = Where(None, spec(moved_pairs)) if moved_pairs.size < off.size else None
     words = Explanation(Cause.POSITION_OFFSET, f"coordinates are {said}", evidence, where=where)
-    yield KnownBug(Claim(Defect(moved=RowCoordinates(moved)), sample.amplitude), words)
+    yield RotaryBug(Claim(Defect(moved=RowCoordinates(moved)), sample.amplitude), words)
 
 
 def _line_text(line: tuple[float, float], along: Coordinates, axis: int) -> str:

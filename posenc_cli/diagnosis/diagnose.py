@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.diagnosis.bug_search import named
 from posenc_cli.diagnosis.claims import (
     ALIKE,
     Claim,
@@ -25,7 +26,6 @@ from posenc_cli.diagnosis.claims import (
 from posenc_cli.diagnosis.coordinates import axis_bugs, grid_bugs, stretched_bugs
 from posenc_cli.diagnosis.defects import ENOUGH, Defect, nearly_holds
 from posenc_cli.diagnosis.growing_lengths import growth_cause
-from posenc_cli.diagnosis.known_bugs import named
 from posenc_cli.diagnosis.misplaced_values import mirror_cause
 from posenc_cli.diagnosis.missing import missing_cause, missing_values
 from posenc_cli.diagnosis.rounding import (

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.diagnosis.bug_search import RotaryBug, named
 from posenc_cli.diagnosis.claims import Claim
 from posenc_cli.diagnosis.defects import Defect
-from posenc_cli.diagnosis.known_bugs import KnownBug, named
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import replace
 from posenc_cli.rotary.verdict import Explanation
@@ -52,7 +52,7 @@ def growth_cause(suspect: Suspect) -> Explanation | None:
         rest = replace(suspect, sample=shrunk(sample), whole=suspect.whole.changed(shrunk))
         message = f"vectors are multiplied by {text}"
         words = Explanation(Cause.ATTENTION_FACTOR, message, f"at position {last} by {largest:.6g}")
-        causes = named(rest, [KnownBug(Claim(Defect(), sample.reference.scale), words)])
+        causes = named(rest, [RotaryBug(Claim(Defect(), sample.reference.scale), words)])
         if causes:
             return causes[0]
     return None

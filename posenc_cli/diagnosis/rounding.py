@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.diagnosis.bug_search import RotaryBug, named
 from posenc_cli.diagnosis.claims import ALIKE, Claim
 from posenc_cli.diagnosis.defects import Defect
-from posenc_cli.diagnosis.known_bugs import KnownBug, named
 from posenc_cli.diagnosis.wording import (
     either,
     pairs_text,
@@ -96,7 +96,7 @@ def lack_of_precision(suspect: Suspect) -> list[Explanation]:
     finest = Tolerance.of("float64", dtype=subject.dtype, roundings=roundings, amplitude=scale)
     functions = (SINGLE_FUNCTIONS + roundings * unit("float32")) * scale
     bugs = [
-        KnownBug(Claim(Defect(rates=rates, angles=angles), amplitude))
+        RotaryBug(Claim(Defect(rates=rates, angles=angles), amplitude))
         for rates, angles in (("float32", None), (None, "float32"), ("float32", "float32"))
     ]
     for tolerance in (finest, replace(finest, floor=finest.floor + functions)):
@@ -110,7 +110,7 @@ def lack_of_precision(suspect: Suspect) -> list[Explanation]:
     return common_error_causes(asked_for)[:1] or [cause]
 
 
-def _float32_powers(sample: Sample) -> Iterator[KnownBug]:
+def _float32_powers(sample: Sample) -> Iterator[RotaryBug]:
     """Frequencies that are numbers of float32, not all of them the nearest to the right ones.
 
     A power that is computed in float32 errs by a few units in the last place, by which of them
@@ -142,7 +142,7 @@ def _float32_powers(sample: Sample) -> Iterator[KnownBug]:
         where, evidence = Where(None, spec(np.array(pairs))), ratio_text(rule.frequencies, sample)
         words = Explanation(Cause.INV_FREQ_PRECISION, message, evidence, where=where)
         claim = Claim(Defect(frequencies=rule, angles=angles), sample.amplitude)
-        yield KnownBug(claim, words)
+        yield RotaryBug(claim, words)
 
 
 def _unexplained_lack(examination: Examination, residual: Residual) -> Explanation:
@@ -274,7 +274,7 @@ def rounded_powers_cause(suspect: Suspect) -> Explanation | None:
     return with_residual(cause, residual)
 
 
-def nearly_right_bugs(suspect: Suspect) -> Iterator[KnownBug]:
+def nearly_right_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Frequencies that are nearly right in every pair."""
     nearest, right = suspect.examination.consistency, suspect.sample.reference.frequencies
     if nearest is None or nearest.worst.ratio > 1:
@@ -289,13 +289,13 @@ def nearly_right_bugs(suspect: Suspect) -> Iterator[KnownBug]:
     ratio = float(np.median(ratios))
     if turning.sum() > 1 and np.abs(ratios - ratio).max() <= _ONE_RATIO * abs(ratio - 1) > 0:
         shared = Defect(frequencies=times(ratio, right))
-        yield KnownBug(Claim(shared, suspect.sample.amplitude))
+        yield RotaryBug(Claim(shared, suspect.sample.amplitude))
     message = f"frequencies are off by up to about {off.max():.1g} of themselves"
     rule = Alternative(Cause.INV_FREQ_PRECISION, message, frequencies)
-    yield KnownBug(Claim(Defect(frequencies=rule), suspect.sample.amplitude))
+    yield RotaryBug(Claim(Defect(frequencies=rule), suspect.sample.amplitude))
 
 
-def other_frequencies_bugs(suspect: Suspect) -> Iterator[KnownBug]:
+def other_frequencies_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Frequencies by no known rule: those that the wrong pairs have at every position."""
     rotations, right = suspect.rotations, suspect.sample.reference.frequencies
     if (
@@ -308,4 +308,4 @@ def other_frequencies_bugs(suspect: Suspect) -> Iterator[KnownBug]:
     rates = np.where(sound, right, rotations.frequencies)
     if np.isfinite(rates).all() and (rates >= 0).all():
         rule = Alternative(Cause.UNKNOWN, "", rates)
-        yield KnownBug(Claim(Defect(frequencies=rule), suspect.sample.amplitude))
+        yield RotaryBug(Claim(Defect(frequencies=rule), suspect.sample.amplitude))

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.diagnosis.bug_search import RotaryBug
 from posenc_cli.diagnosis.claims import Claim
 from posenc_cli.diagnosis.defects import ENOUGH, Defect, RowCoordinates
-from posenc_cli.diagnosis.known_bugs import KnownBug
 from posenc_cli.diagnosis.wording import pairs_text, spec, with_residual
 from posenc_cli.formulas.scaled import dynamic_base, rope_dynamic
 from posenc_cli.inference.causes import Cause
@@ -33,7 +33,7 @@ _UNDERFLOW = (
 """Numbers below which frequencies may have become 0."""
 
 
-def own_length_bugs(suspect: Suspect) -> Iterator[KnownBug]:
+def own_length_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Dynamic NTK with the base of each row's own length: a cache that is never rotated anew.
 
     Decoding token by token with a cache of rotated keys gives such rows
@@ -61,7 +61,7 @@ def own_length_bugs(suspect: Suspect) -> Iterator[KnownBug]:
     )
     rule = Alternative(Cause.FREQUENCY_RULE, "", plain[0])
     defect = Defect(frequencies=rule, moved=RowCoordinates(moved))
-    yield KnownBug(Claim(defect, sample.amplitude), words)
+    yield RotaryBug(Claim(defect, sample.amplitude), words)
 
 
 def standstill_cause(suspect: Suspect) -> Explanation | None:

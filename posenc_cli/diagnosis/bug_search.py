@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from posenc_cli.rotary.verdict import Explanation
 
 
-class KnownBug(Record):
+class RotaryBug(Record):
     """What it makes of the right factors, and its words; None for those of the change itself."""
 
     claim: Claim
     words: Explanation | None = None
 
 
-def named(suspect: Suspect, bugs: Iterable[KnownBug], *, alike: int = 0) -> list[Explanation]:
+def named(suspect: Suspect, bugs: Iterable[RotaryBug], *, alike: int = 0) -> list[Explanation]:
     """The first bug that reproduces every value, with at most so many that do so as well."""
     sample = suspect.sample
     found: list[Explanation] = []
