@@ -506,7 +506,7 @@ def neighbours_in_decoding(x, offset=0):
     return y
 
 
-@mutant("rotary-dim", "pairs 6–15 of 16 do not turn, in calls of one row alone")
+@mutant("rotary-dim", "pairs 6–15 of 16 do not rotate, in calls of one row alone")
 def one_axis_in_decoding(x, offset=0):
     rates = np.where((np.arange(16) < 6) | (x.shape[-2] > 1), doubles.INV_FREQ, 0)
     return turned(x, *tables_of(placed(x, offset), rates)).astype(np.float32)
@@ -522,7 +522,7 @@ def rounded_in_decoding(x, offset=0):
 
 
 # Some positions.
-@mutant("cos-sin-mispaired", "in positions 127–129, 1023–1025, both sines have the sign +: a minus")
+@mutant("unknown", "no known mistake gives these values")
 def runs_without_a_minus(x, positions):
     cos, sin = full(positions)
     runs = ((positions >= 100) & (positions < 200)) | ((positions >= 1000) & (positions < 2000))
@@ -1024,7 +1024,7 @@ class EmptyAtFirst(GrowsRightly):
         super().__init__(dim, base, max_position_embeddings)
 
 
-@mutant("inv-freq-precision", "TF32, in k of an object that is made with its default")
+@mutant("inv-freq-precision", "rounded to float16, in k of an object that is made with its default")
 class KeysGrowAfterACast:
     """Turns q and k by tables of their own, of which those of k grow as above."""
 
