@@ -77,8 +77,7 @@ class Attempt(Record):
 
     def census(self) -> Census | None:
         """What the hypothesis leaves over of all cells, None where that cannot be known."""
-        slopes = self.trial.hypothesis.tables == ("slopes",)
-        if self.profile is not None or slopes:
+        if self.profile is not None:
             return score_census(self.trial, self.profile, self.evidence)
         return census(self.trial, self.evidence)
 
@@ -316,7 +315,7 @@ def _attempt_all(
         if len(trials) >= MOST_TRIALS or (best is not None and _is_enough(best, hypothesis, left)):
             break
         try:
-            if profile is not None or hypothesis.tables == ("slopes",):
+            if profile is not None:
                 trial = try_scores(hypothesis, profile, evidence)
             else:
                 trial = try_hypothesis(hypothesis, evidence)

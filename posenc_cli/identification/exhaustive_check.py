@@ -62,7 +62,7 @@ def census(trial: Trial, evidence: Evidence) -> Census | None:
     hypothesis = trial.hypothesis
     count = evidence.count
     where: RowPositions | None = None
-    if hypothesis.tables != ("inv-freq",):
+    if hypothesis.tables[0] not in ("inv-freq", "slopes"):
         where = row_positions(hypothesis, evidence)
         if where is None and not _is_solvable(trial, evidence):
             return None

@@ -1,4 +1,4 @@
-"""Biases and slopes beside what a hypothesis gives: on what was looked at, then on every cell.
+"""Biases beside what a hypothesis gives: on what was looked at, then on every cell.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -6,6 +6,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,6 @@ from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.scores import score_rule
 from posenc_cli.files.source import release
-from posenc_cli.formulas.alibi import exact_slopes
 from posenc_cli.identification.exhaustive_check import BLOCK_CELLS
 from posenc_cli.identification.score_profiles import hidden_scores
 from posenc_cli.inference.differences import Census, part_of
@@ -32,69 +32,30 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
 
 
-def try_scores(hypothesis: Hypothesis, profile: BiasProfile | None, evidence: Evidence) -> Trial:
-    """The trial of a bias, or of slopes, which have no profile."""
-    encoding = hypothesis.encoding()
-    if "weights" in hypothesis.hidden and profile is not None:
+def try_scores(hypothesis: Hypothesis, profile: BiasProfile, evidence: Evidence) -> Trial:
+    """The trial of a bias, with the format and the arithmetic that explain it best."""
+    encoding, formats = hypothesis.encoding(), formats_of(evidence)
+    if "weights" in hypothesis.hidden:
         # What a learned table holds is read off; that each bucket holds one value is the finding.
-        rounded = formats_of(evidence)[0]
-        return Trial(
-            hypothesis,
-            encoding.bound,
-            profile.scatter,
-            0.0,
-            float(profile.scatter == 0),
-            "exact",
-            rounded,
-            read_off=profile.values,
-        )
+        same = float(profile.scatter == 0)
+        off = (profile.scatter, 0.0, same, "exact", formats[0])
+        return Trial(hypothesis, encoding.bound, *off, read_off=profile.values)
     best: Trial | None = None
-    # Slopes are numbers that are rounded once: there is no product that an arithmetic rounds.
-    arithmetics = ARITHMETICS if profile is not None else ARITHMETICS[:1]
-    for rounded in formats_of(evidence):
-        for arithmetic in arithmetics:
-            if best is not None and arithmetic != "exact" and best.equal == 1:
-                continue
-            trial = _scores_trial(
-                hypothesis, encoding, profile, evidence, rounded=rounded, arithmetic=arithmetic
-            )
-            if best is None or (not best.fits and trial.fits) or trial.equal > best.equal + 0.05:
-                best = trial if best is None or trial.fits or not best.fits else best
+    for rounded, arithmetic in itertools.product(formats, ARITHMETICS):
+        if best is not None and arithmetic != "exact" and best.equal == 1:
+            continue
+        predicted = _index_scores(hypothesis, encoding, profile.indices, rounded, arithmetic)
+        seen = np.isfinite(profile.values)
+        limit = _score_limits(encoding, np.where(seen, predicted, 0.0), rounded, arithmetic)
+        cells = np.where(seen, profile.values, predicted)
+        rows = np.arange(profile.indices.size)
+        part = part_of(cells.T, predicted.T, partial(np.transpose, limit), rows, rounded)
+        trial = Trial.of(hypothesis, encoding.bound, [part], arithmetic, rounded)
+        believed = best is None or trial.fits or not best.fits
+        if best is None or trial.fits > best.fits or (believed and trial.equal > best.equal + 0.05):
+            best = trial
     assert best is not None
     return best
-
-
-def _scores_trial(
-    hypothesis: Hypothesis,
-    encoding: Encoding,
-    profile: BiasProfile | None,
-    evidence: Evidence,
-    *,
-    rounded: DType,
-    arithmetic: str,
-) -> Trial:
-    if profile is None:
-        values = np.asarray(evidence.sample[0], np.float64)[:, None]  # (heads, 1)
-        predicted = slope_values(encoding, rounded)[:, None]
-    else:
-        values = profile.values
-        predicted = _index_scores(hypothesis, encoding, profile.indices, rounded, arithmetic)
-    seen = np.isfinite(values)
-    limit = _score_limits(encoding, np.where(seen, predicted, 0.0), rounded, arithmetic)
-    cells = np.where(seen, values, predicted)
-    rows = np.arange(values.shape[1])
-    if profile is None:  # a slope is a row of its own
-        rows, cells, predicted, limit = np.arange(len(values)), cells.T, predicted.T, limit.T
-    part = part_of(cells.T, predicted.T, lambda: limit.T, rows, rounded)
-    return Trial.of(hypothesis, encoding.bound, [part], arithmetic, rounded)
-
-
-def slope_values(encoding: Encoding, rounded: DType) -> Reals:
-    """The slopes of an encoding, correctly rounded. Shape: (heads,)."""
-    params, content = encoding.bound.params, encoding.bound.content
-    assert content.heads is not None
-    exact = exact_slopes(content.heads, max_bias=params["max_bias"], rule=params["slopes"])
-    return widen(narrow(np.array(exact), None, rounded), rounded)
 
 
 def _index_scores(
@@ -134,18 +95,12 @@ def _score_limits(
     return np.asarray(limit, np.float64)
 
 
-def score_census(trial: Trial, profile: BiasProfile | None, evidence: Evidence) -> Census:
-    """What a bias, or slopes, leave over of all cells.
+def score_census(trial: Trial, profile: BiasProfile, evidence: Evidence) -> Census:
+    """What a bias leaves over of all cells.
 
     Rows are those of queries, one head after another; what a mask hides is not compared.
     """
     encoding = trial.hypothesis.encoding()
-    if profile is None:
-        predicted = slope_values(encoding, trial.rounded)
-        limits = _score_limits(encoding, predicted[:, None], trial.rounded, "exact")[:, 0]
-        rows = np.arange(predicted.size)
-        cells = evidence.clean(evidence.arrays[0])
-        return part_of(cells, predicted, lambda: limits, rows, trial.rounded)
     keys, queries = profile.keys, profile.queries
     first = 0 if profile.by == "key" else 1 - keys
     indices = np.arange(first, keys, dtype=np.int64)

@@ -91,17 +91,15 @@ def slope_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     values = np.asarray(evidence.sample[0])
     if len(evidence.arrays) != 1 or values.ndim != 1 or values.dtype.kind == "c":
         return
-    if not np.isfinite(values).all() or not values.all():
+    if not np.isfinite(values).all() or not (values > 0).all():
         return
-    negative = bool((values < 0).all())
     limit = 3e-6 + 4 * unit(evidence.values.name) + values.size * 1e-7
-    for max_bias, rule, _ in rules_of((-values if negative else values).tolist(), limit):
+    for max_bias, rule, _ in rules_of(values.tolist(), limit):
         yield Hypothesis(
             alibi.name,
             {"heads": values.size, "max_bias": max_bias, "slopes": rule},
             ("slopes",),
             # As slopes before inverse frequencies of the same numbers.
-            cost=0.8 + 0.2 * (max_bias != alibi.parameters["max_bias"].default) + 3 * negative,
+            cost=0.8 + 0.2 * (max_bias != alibi.parameters["max_bias"].default),
             hidden=("form",),
-            wrong=("the slopes have the sign of the bias",) if negative else (),
         )

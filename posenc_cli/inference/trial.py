@@ -20,6 +20,7 @@ from posenc_cli.encoding.axial import placed_waves
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding
+from posenc_cli.formulas.alibi import exact_slopes
 from posenc_cli.inference.differences import MOST_COLUMNS, distances, merged, part_of
 from posenc_cli.inference.tolerance import (
     FUNCTIONS,
@@ -409,6 +410,11 @@ def computation(
     content = encoding.bound.content
     engine = Engine(arithmetic=arithmetic)  # type: ignore[arg-type]
     precision = Precision.of(rounded, None)
+    if table == "slopes":
+        params, heads = encoding.bound.params, content.heads
+        exact_of = exact_slopes(heads or 1, max_bias=params["max_bias"], rule=params["slopes"])
+        slopes = narrow(np.array(exact_of), None, rounded)
+        return lambda _positions: slopes
     if table == "inv-freq":
         waves = encoding.bound.rotation.waves
         frequencies = blocks.frequencies_of(waves, precision=precision, engine=engine)
@@ -423,6 +429,8 @@ def allowance(encoding: Encoding, table: str | None, rounded: DType) -> Computat
     if waves is None:
         exactly = computation(encoding, table, FLOAT64, "exact")
         own = 2 * unit(rounded.name)
+        if table == "slopes":  # powers of a power
+            own += 3e-6 + 1e-7 * (content.heads or 1)
         return lambda positions: own * np.maximum(np.abs(exactly(positions)), 1e-30)
     frequencies = np.abs(np.array([float(f) for f in exact_frequencies(waves)]))
     if table == "inv-freq":

@@ -75,7 +75,10 @@ def assert_given_back(array):
     apart = np.abs(again - array)
     if match.tables[0] == "angles":
         apart = np.minimum(apart, np.abs(2 * np.pi - apart))
-    assert apart.max() <= _ALIKE * np.finfo(array.dtype).eps
+    allowed = _ALIKE * np.finfo(array.dtype).eps
+    if match.uncertainty:  # a fitted number is a float64, whose last bit turns the farthest row
+        allowed += float(abs(max(match.positions))) / match.positions.denominator * 2.0**-52
+    assert apart.max() <= allowed
 
 
 @pytest.mark.long
