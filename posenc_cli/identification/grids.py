@@ -596,17 +596,16 @@ def _begun(bound: _GridScheme, places: _GridPlaces, turns: _GridRates) -> Iterat
     spread = bound.scheme.kind == "rotary" and "base_size" in bound.given
     if spread or "origin" not in bound.scheme.parameters:
         return
-    if not np.isfinite(turns.errors[places.followed >= 0]).all():
-        return
     apart = np.abs(turns.seen(np.exp(1j * bound.rates)) - turns.seen(np.exp(1j * turns.rates)))
-    apart = np.where(places.followed >= 0, apart, 0)
+    apart = np.where((places.followed >= 0) & np.isfinite(turns.errors), apart, 0)
     first = turns.seen(np.exp(1j * bound.at(np.zeros(1, np.int64))[0] * bound.frequencies))
     elsewhere = np.abs(first - turns.first) > _MISFIT
     if elsewhere.any() and (apart <= _LADDER * turns.errors + _MISFIT).all():
-        first = _first_places(bound, places, turns)
-        found = bound.changed(_ORIGIN, origin=tuple(first.astype(int).tolist()))
-        if found is not None:
-            yield found
+        first = _first_places(bound, places, turns).astype(int).tolist()
+        # A cosine at one place does not show on which side of 0 that is.
+        for origin in dict.fromkeys(itertools.product(*((side, -side) for side in first))):
+            if (found := bound.changed(_ORIGIN, origin=origin)) is not None:
+                yield found
 
 
 def _fits(view: View, bound: _GridScheme, limit: float) -> bool:

@@ -43,6 +43,11 @@ NAMED = {
         {"grid": "3x5x6", "convention": "wan", "sections": (8, 12, 12)},
         "interleaved",
     ),
+    "cosines counted from elsewhere": (
+        "rope-axial",
+        {"grid": "8x10", "convention": "eva", "base": 1e6, "dim": 32, "origin": (16, -7)},
+        "cos-full",
+    ),
     "a square over a quarter": ("sinusoidal-nd", {"grid": "16x16", "base_size": "4x4"}, None),
     "three axes": ("sinusoidal-nd", {"grid": "3x5x6", "convention": "tensor2tensor"}, None),
 }
