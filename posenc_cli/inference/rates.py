@@ -48,6 +48,8 @@ _POLISHED = 32
 """Columns whose waves are polished together, so that they stay in the cache."""
 _LADDER = 0.01
 """Of a rate: what one may be off by whose ladder says how often faster pairs turn."""
+_MOST_A_ROW = 200.0
+"""Radians from row to row: a ladder that seems to turn by more is none."""
 _FIRST_COLUMNS = 6
 """Columns that are looked at first: where none is a wave, no other is."""
 
@@ -206,6 +208,8 @@ def continued(rates: Reals, signs: tuple[float, ...], errors: Reals) -> Reals:
         if not (first > 0 and second > 0 and errors[pair + 2] < _LADDER * second):
             continue
         onward = first**2 / second
+        if onward > _MOST_A_ROW:
+            break
         turns = [sign * values[pair] for sign in signs]
         turns = [rate + 2 * np.pi * round((onward - rate) / (2 * np.pi)) for rate in turns]
         values[pair] = min(turns, key=lambda rate: abs(rate - onward))

@@ -681,3 +681,11 @@ def test_what_calls_values_misplaced_is_not_named_beside_what_does_not():
     assert (found.match.scheme, str(found.match.positions)) == ("sinusoidal", "0:128:0.5")
     assert not any(each.wrong and each.fits for each in found.candidates)
     assert "rope" not in found.summary
+
+
+@pytest.mark.long
+def test_waves_that_follow_no_ladder_end_in_a_verdict():
+    random = np.random.default_rng(0)
+    rates, phases = random.uniform(0, 2, 128), np.random.default_rng(1).uniform(0, 6, 128)
+    table = np.sin(np.arange(196)[:, None] * rates + phases).astype(np.float32)
+    assert identify(Evidence.of_arrays(table)).match is None
