@@ -7,10 +7,12 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.inverse import DOUBLE, SPARE, snap, written_numbers
 from posenc_cli.inference.differences import as_columns
 from posenc_cli.inference.tolerance import smallest, unit
@@ -56,11 +58,12 @@ def sharpened(trial: Trial, evidence: Evidence) -> Trial:
     every = [name for name, value in hypothesis.given.items() if isinstance(value, float)]
     for free in dict.fromkeys((tuple(hypothesis.uncertainty), tuple(every))):
         numbers, names = hypothesis, free
-        while names and (found := _nearest(numbers, names, trial, evidence)) is not None:
-            numbers, names = found
-            sharper = try_hypothesis(numbers, evidence)
-            if _is_better(sharper, best, evidence):
-                best = sharper
+        with contextlib.suppress(InvalidInput):  # a number past the bounds of a parameter
+            while names and (found := _nearest(numbers, names, trial, evidence)) is not None:
+                numbers, names = found
+                sharper = try_hypothesis(numbers, evidence)
+                if _is_better(sharper, best, evidence):
+                    best = sharper
         if best.equal == 1:
             break
     return best
@@ -99,6 +102,8 @@ def _nearest(
         besides = [_cells(hypothesis, names, beside, evidence)[0] for beside in moved]
         slopes = (np.stack(besides, axis=1) - own[:, None]) / _BESIDE / half[:, None]
         gaps = (cells - own) / half
+        if not np.isfinite(slopes).all():
+            return None
         step, _, _, _ = np.linalg.lstsq(slopes, gaps, rcond=1e-12)
         if not np.isfinite(step).all() or np.abs(step).max() > _FAR:
             return None

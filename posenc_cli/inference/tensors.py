@@ -17,7 +17,7 @@ from posenc_cli.formulas.parameters import as_text
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from posenc_cli.files.source import ArrayHeader
     from posenc_cli.formulas.declare import Scheme
@@ -58,50 +58,45 @@ class _Buffer(Record):
     pattern: str
     kind: str
     text: str
-    fits: Callable[[tuple[int, ...]], bool]
+    axes: Sequence[int]
     command: str
 
 
-def _is_vector(shape: tuple[int, ...]) -> bool:
-    return len(shape) == 1 and shape[0] > 0
+def _has_values(shape: tuple[int, ...], axes: Sequence[int]) -> bool:
+    return len(shape) in axes and min(shape) > 0
 
 
-def _has_values(shape: tuple[int, ...]) -> bool:
-    return len(shape) > 0 and min(shape) > 0
-
-
-def _has_matrices(shape: tuple[int, ...]) -> bool:
-    return len(shape) > 1 and min(shape) > 0
-
+_VECTOR, _MATRICES, _ANY = range(1, 2), range(2, 33), range(1, 33)
+"""Axes that an array may have: NumPy's have up to 32 in all versions."""
 
 _BUFFERS = (
-    _Buffer(r"(\w+_)?inv_freq", "frequencies", "a frequency for each pair", _is_vector, "identify"),
+    _Buffer(r"(\w+_)?inv_freq", "frequencies", "a frequency for each pair", _VECTOR, "identify"),
     _Buffer(
         r"rope_(freqs|factors_(long|short))(\.weight)?",
         "factors",
         "what the frequency of each pair is divided by",
-        _is_vector,
+        _VECTOR,
         "heatmap --in",
     ),
     _Buffer(
         r"(cos|sin)_(cached|cache)|freqs_cis",
         "rotary",
         "cosines or sines of rotary positions",
-        _has_matrices,
+        _MATRICES,
         "identify",
     ),
     _Buffer(
         r"pe|pos(itional)?_encodings?|sin(usoid(al)?)?_pos(itional)?_embed(ding)?s?(\.weight)?",
         "absolute",
         "a row for each position",
-        _has_matrices,
+        _MATRICES,
         "identify",
     ),
     _Buffer(
         r"rel_pos_[hw]|(distance|rel(ative)?(_positions?|_pos)?)_embed(ding)?s?(_[kv])?(\.weight)?",
         "relative",
         "a row for each offset",
-        _has_matrices,
+        _MATRICES,
         "heatmap --in",
     ),
 )
@@ -136,7 +131,7 @@ def _tensor(
 def _of_posenc(file: str, header: ArrayHeader) -> PositionalTensor | None:
     """What ``posenc generate`` wrote, by the scheme that its metadata name."""
     scheme = catalogue.BUILT_IN.get(header.scheme)
-    if header.name != _WRITTEN or scheme is None or not _has_values(header.shape):
+    if header.name != _WRITTEN or scheme is None or not _has_values(header.shape, _ANY):
         return None
     words = "identify" if scheme.kind in _IDENTIFIED else "heatmap --in"
     text = f"{scheme.name}, {_by(header.shape)}, as posenc wrote it"
@@ -238,7 +233,9 @@ def _of_buffer(file: str, header: ArrayHeader) -> PositionalTensor | None:
     for buffer in _BUFFERS:
         if not _ends_with(buffer.pattern, header.name):
             continue
-        if not buffer.fits(header.shape) or header.dtype.startswith(("int", "uint", "bool")):
+        if not _has_values(header.shape, buffer.axes) or header.dtype.startswith(
+            ("int", "uint", "bool")
+        ):
             text = f"not {buffer.text}: {_by(header.shape)}"
             return _tensor(file, header, None, text)
         words = [*buffer.command.split(), f"{file}:{header.name}"]

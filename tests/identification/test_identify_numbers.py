@@ -196,3 +196,14 @@ def test_the_largest_bias_of_alibi_is_any_number(heads, max_bias):
         found = found_in(given)
         assert found.scheme == "alibi"
         assert found.params["max_bias"] == pytest.approx(max_bias, rel=1e-7)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("factor", [1.0, 1 + 1e-7, 1 + 3e-6, 1.0001])
+def test_a_factor_at_the_end_of_its_range_ends_in_a_verdict(factor):
+    frequencies, scale = yarn(64, factor)
+    table = side_by_side(frequencies.astype(np.float64), 300, scale)
+    for dtype in (np.float32, np.float64):
+        noise = 1e-9 * np.random.default_rng(0).normal(size=table.shape)
+        found = found_in((table + noise).astype(dtype))
+        assert found is None or not found.wrong
