@@ -204,9 +204,10 @@ def cogvideox_cropped(dim, frames, sides, first, last):
     return cos_sin_twice([t, *spread], [dim // 8, 3 * dim // 16, 3 * dim // 16], 1e4)
 
 
-def wave_table(rows, dim, order, where=None):
+def wave_table(where, dim, order, shift=0):
     """Sines then cosines, or cosines then sines, of any positions: RoFormer, GPT-J, diffusers."""
-    angles = np.multiply.outer(np.arange(rows) if where is None else where, ladder(dim // 2))
+    half = dim // 2
+    angles = np.multiply.outer(where, 1e4 ** (-np.arange(half) / (half - shift)))
     parts = [np.sin(angles), np.cos(angles)]
     return single(np.concatenate(parts if order == "sin" else parts[::-1], axis=1))
 
@@ -279,15 +280,15 @@ TABLES = {
         "rope-axial",
         {"convention": "cogvideox", "grid": (4, 13, 22)},
     ),
-    "RoFormer": (wave_table(128, 64, "sin"), "sinusoidal", {"spacing": "vaswani"}),
+    "RoFormer": (wave_table(np.arange(128), 64, "sin"), "sinusoidal", {"spacing": "vaswani"}),
     "every 20th timestep": (
-        wave_table(50, 128, "cos", np.arange(0, 1000, 20)), "rope", {"base": 1e4},
+        wave_table(np.arange(0, 1000, 20), 128, "cos"), "rope", {"base": 1e4},
     ),
     "timesteps, falling": (
-        wave_table(200, 64, "sin", np.arange(199, -1, -1)), "sinusoidal", {"base": 1e4},
+        wave_table(np.arange(199, -1, -1), 64, "sin", 1), "sinusoidal", {"base": 1e4},
     ),
     "Conformer": (conformer(60, 64), "sinusoidal", {"base": 1e4}),
-    "theta_rescale_factor": (rescaled(120, 64, 4.0), "rope-ntk", {"factor": 4.0}),
+    "theta_rescale_factor": (rescaled(24, 64, 4.0), "rope-ntk", {"factor": 4.0}),
     "6 of 12 heads": (some_heads(6, 12, 24), "alibi", {"heads": 6}),
     "4 of 8 heads": (some_heads(4, 8, 40), "alibi", {"heads": 4}),
     "PositionalEncoding3D": (
