@@ -102,6 +102,7 @@ DECODERS: Mapping[str, str] = {
     "qwen3_vl_text": "qwen3.Qwen3DecoderLayer",
     "stablelm": "stablelm.StablelmDecoderLayer",
     "starcoder2": "starcoder2.Starcoder2DecoderLayer",
+    "step3p5": "step3p5.Step3p5DecoderLayer",
 }
 """The class of sglang that builds a layer, by model type, by the table of its registry."""
 
@@ -113,6 +114,7 @@ CONFIGS: Mapping[str, str] = {
     "qwen3_5_moe_text": "qwen3_5.Qwen3_5MoeTextConfig",
     "qwen3_5_text": "qwen3_5.Qwen3_5TextConfig",
     "qwen3_next": "qwen3_next.Qwen3NextConfig",
+    "step3p5": "step3p5.Step3p5Config",
 }
 """The config classes of its own that it takes in place of transformers'."""
 

@@ -25,10 +25,12 @@ from posenc_cli.configs.runtime_rules import (
     check_fourth,
     check_interval,
     check_share,
+    fails_without,
     half_share,
     magnitude_ratio,
     nested_truncate,
     no_beta_of_zero,
+    not_read,
     of_types,
     plain,
     refused,
@@ -333,6 +335,42 @@ def _phimoe(reading: LayerReading) -> Changes:
     }
 
 
+sglang_step = refusing(
+    NAME,
+    (not_read, lambda r: r.prefix and "step3p5 as the text model of another"),
+    (
+        refused,
+        lambda r: (
+            r.config
+            and not isinstance(r.config.get("rope_theta"), list)
+            and "its step3p5 fails on a rope_theta that is no list of one for each layer"
+        ),
+    ),
+    (refused, lambda r: fails_without(r, "layer_types", "partial_rotary_factors")),
+    (
+        not_read,
+        lambda r: (
+            {*(r.config.get("yarn_only_types") or ())} - {"full_attention"}
+            and "step3p5 with other layers stretched than full ones"
+        ),
+    ),
+    (
+        not_read,
+        lambda r: (
+            "rope_type" not in (scaling := r.config.get("rope_scaling") or {"rope_type": ""})
+            and f"a rope_scaling of step3p5 with {', '.join(map(str, scaling))} alone"
+        ),
+    ),
+)
+"""What its class of Step 3.5 cannot be built from, and what was not read of it."""
+
+
+def sglang_step_types(reading: LayerReading) -> Changes:
+    """Step 3.5 stretches the layers of the types in ``yarn_only_types`` alone, be the rule YaRN."""
+    named = reading.config.get("yarn_only_types") or not reading.config
+    return {} if named else plain(reading)
+
+
 _SGLANG = f"{HUB}/sgl-project/sglang/blob/v0.5.23/python/sglang/srt"
 
 RUNTIME = Runtime(
@@ -347,6 +385,7 @@ RUNTIME = Runtime(
         **of_types(frozenset({"rope", "rope-yarn"}), *MLA),
         **of_types(frozenset({"mrope"}), *SEEING),
         **of_types(frozenset({"rope"}), "gptj"),
+        **of_types(SCALED - DYNAMIC, "step3p5"),
     },
     {
         **dict.fromkeys(("cohere", "cohere2"), "commandr"),
@@ -421,6 +460,25 @@ DIFFERENCES = (
     ),
     RuntimeDifference(
         NAME,
+        "fields",
+        SCALED,
+        "fails on a Step 3.5 whose rope_theta is no list, or without layer_types and "
+        "partial_rotary_factors",
+        f"{_SGLANG}/models/step3p5.py",
+        sglang_step,
+        frozenset({"step3p5"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "stretch",
+        SCALED - {"rope"},
+        "stretches only the layer types that yarn_only_types names, whatever rope_scaling says",
+        f"{_SGLANG}/models/step3p5.py",
+        sglang_step_types,
+        frozenset({"step3p5"}),
+    ),
+    RuntimeDifference(
+        NAME,
         "container",
         SCALED,
         "reads this model by a config class of its own, which knows rope_theta and rope_scaling "
@@ -474,7 +532,7 @@ DIFFERENCES = (
         "fails on a factor without a point",
         f"{_SGLANG}/layers/rotary_embedding/base.py",
         sglang_linear,
-        STRETCHED,
+        STRETCHED | {"step3p5"},
     ),
     RuntimeDifference(
         NAME,
@@ -492,7 +550,7 @@ DIFFERENCES = (
         "honours truncate of nested rope_parameters too",
         f"{_SGLANG}/layers/rotary_embedding/factory.py",
         nested_truncate,
-        frozenset({"gemma3_text", "olmo3"}),
+        frozenset({"gemma3_text", "olmo3", "step3p5"}),
     ),
     RuntimeDifference(
         NAME,
@@ -501,7 +559,7 @@ DIFFERENCES = (
         "divides by beta_fast and beta_slow as they stand",
         f"{_SGLANG}/layers/rotary_embedding/yarn.py",
         partial(no_beta_of_zero, runtime=NAME),
-        STRETCHED | MLA,
+        STRETCHED | MLA | {"step3p5"},
     ),
     RuntimeDifference(
         NAME,
@@ -510,7 +568,7 @@ DIFFERENCES = (
         "reads attn_factor in place of attention_factor, and an mscale of 0 as it stands",
         f"{_SGLANG}/layers/rotary_embedding/yarn.py",
         sglang_yarn,
-        STRETCHED,
+        STRETCHED | {"step3p5"},
     ),
     RuntimeDifference(
         NAME,
