@@ -12,6 +12,7 @@ from posenc_cli.configs.runtime_rules import (
     other_layers,
     plain,
     refused,
+    refusing,
 )
 
 if TYPE_CHECKING:
@@ -185,37 +186,53 @@ def llama_cpp_apertus(reading: LayerReading) -> Changes:
     return {**plain(reading), **base} if null else base
 
 
-def llama_cpp_exaone4(reading: LayerReading) -> Changes:
-    """An EXAONE 4 of 64 layers slides, and no other does.
-
-    Raises: InvalidInput where the file has it otherwise.
-    """
+def _exaone4_layers(reading: LayerReading) -> int:
     stated = reading.top.count("num_hidden_layers")
-    layers = stated.value if stated else _LAYERS_OF_EXAONE4
-    slides = reading.config.get("sliding_window", True) is not None
-    if layers == _WINDOWED_EXAONE4 and not slides:
-        raise other_layers(
-            NAME, "its graph leaves every fourth of 64 layers unturned, whatever layer_types says"
-        )
-    if layers != _WINDOWED_EXAONE4 and reading.scheme == "nope":
-        raise other_layers(
-            NAME,
-            "its graph turns every layer of an EXAONE 4 that has not 64 of them, whatever "
-            "layer_types says",
-        )
-    return {}
+    return stated.value if stated else _LAYERS_OF_EXAONE4
 
 
-def _check_by_type(reading: LayerReading) -> None:
-    """Refuse rope objects of all layers that transformers 5 takes otherwise, or leaves unread.
+llama_cpp_exaone4 = refusing(
+    NAME,
+    (
+        other_layers,
+        lambda r: (
+            _exaone4_layers(r) == _WINDOWED_EXAONE4
+            and r.config.get("sliding_window", True) is None
+            and "its graph leaves every fourth of 64 layers unturned, whatever layer_types says"
+        ),
+    ),
+    (
+        other_layers,
+        lambda r: (
+            _exaone4_layers(r) != _WINDOWED_EXAONE4
+            and r.scheme == "nope"
+            and "its graph turns every layer of an EXAONE 4 that has not 64 of them, whatever "
+            "layer_types says"
+        ),
+    ),
+)
+"""An EXAONE 4 of 64 layers slides, and no other does."""
 
-    Raises: InvalidInput.
-    """
-    kind, objects = reading.model_type, [reading.config.get(key) or {} for key in _ROPE_OBJECTS]
-    if {"rope_type", "type"} & {*objects[0]}:
-        raise not_read(NAME, f"rope_parameters of {kind} that are for all layers")
-    if "type" in objects[1] and "rope_type" not in objects[1]:
-        raise not_read(NAME, f"the type of {kind}'s rope_scaling")
+
+_check_by_type = refusing(
+    NAME,
+    (
+        not_read,
+        lambda r: (
+            {"rope_type", "type"} & {*(r.config.get("rope_parameters") or ())}
+            and f"rope_parameters of {r.model_type} that are for all layers"
+        ),
+    ),
+    (
+        not_read,
+        lambda r: (
+            "type" in (stated := r.config.get("rope_scaling") or ())
+            and "rope_type" not in stated
+            and f"the type of {r.model_type}'s rope_scaling"
+        ),
+    ),
+)
+"""Rope objects of all layers that transformers 5 takes otherwise, or leaves unread."""
 
 
 def llama_cpp_gemma3(reading: LayerReading) -> Changes:
@@ -248,19 +265,36 @@ def llama_cpp_qwen3_vl(reading: LayerReading) -> Changes:
     return {} if found or not reading.config else {"base": _BASE_OF_QWEN3_VL}
 
 
+_check_gemma4 = refusing(
+    NAME,
+    (
+        not_read,
+        lambda r: (
+            (kinds := r.config.get("layer_types"))
+            and kinds[-1] != "full_attention"
+            and "a Gemma 4 whose last layer slides"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.config
+            and ((r.config.get("rope_parameters") or {}).get("full_attention") or {}).get(
+                "rope_type"
+            )
+            != "proportional"
+            and "its converter fails on a Gemma 4 whose full layers are not stated proportional"
+        ),
+    ),
+)
+
+
 def llama_cpp_gemma4(reading: LayerReading) -> Changes:
     """Gemma 4's class wants proportional full layers, and reads no factor of theirs.
 
     Raises: InvalidInput.
     """
-    kinds = reading.config.get("layer_types")
-    if kinds and kinds[-1] != "full_attention":
-        raise not_read(NAME, "a Gemma 4 whose last layer slides")
-    full = (reading.config.get("rope_parameters") or {}).get("full_attention") or {}
-    if reading.config and full.get("rope_type") != "proportional":
-        raise refused(
-            NAME, "its converter fails on a Gemma 4 whose full layers are not stated proportional"
-        )
+    _check_gemma4(reading)
     return {"factor": None} if reading.scheme == "rope-proportional" else {}
 
 
@@ -292,14 +326,23 @@ def llama_cpp_gpt_oss(reading: LayerReading) -> Changes:
     return {}
 
 
-def llama_cpp_ministral(reading: LayerReading) -> Changes:
-    """llama.cpp's converter wants the file itself to say that Ministral 3 is stretched, and how."""
-    if reading.scheme != "rope-yarn":
-        raise refused(NAME, "its converter takes ministral3 with rope_type yarn alone")
-    stated = {**reading.config, **reading.rope}
-    if reading.config and not any(reading.config.get(key) for key in _ROPE_OBJECTS):
-        stated = dict(reading.config)
-    for key in ("mscale_all_dim", "llama_4_scaling_beta", "rope_theta") if reading.config else ():
-        if stated.get(key) is None:
-            raise refused(NAME, f"its converter needs {key} of ministral3 in the file")
-    return {}
+def _lacks(reading: LayerReading) -> str | None:
+    """The words for a Ministral 3 that lacks a key, of the model or of its rope object."""
+    objects = any(reading.config.get(key) for key in _ROPE_OBJECTS)
+    stated = {**reading.config, **(reading.rope if objects else {})}
+    needed = ("mscale_all_dim", "llama_4_scaling_beta", "rope_theta") if reading.config else ()
+    key = next((key for key in needed if stated.get(key) is None), None)
+    return key and f"its converter needs {key} of ministral3 in the file"
+
+
+llama_cpp_ministral = refusing(
+    NAME,
+    (
+        refused,
+        lambda r: (
+            r.scheme != "rope-yarn" and "its converter takes ministral3 with rope_type yarn alone"
+        ),
+    ),
+    (refused, _lacks),
+)
+"""llama.cpp's converter wants the file itself to say that Ministral 3 is stretched, and how."""

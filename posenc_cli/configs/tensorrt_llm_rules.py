@@ -180,18 +180,33 @@ def tensorrt_base(reading: LayerReading) -> Changes:
     return {"base": float(stated.value)}
 
 
+_check_gemma = refusing(
+    NAME,
+    (
+        not_read,
+        lambda r: (
+            (objects := r.config.get("rope_parameters"))
+            and "full_attention" not in objects
+            and "rope_parameters of gemma3_text that are for all layers"
+        ),
+    ),
+    (not_read, lambda r: _SHARE in r.rope and f"{_SHARE} in one of Gemma 3's rope objects"),
+    (
+        refused,
+        lambda r: (
+            r.scheme == "rope-yarn"
+            and "its gemma3_text fails on yarn, by the config class of transformers"
+        ),
+    ),
+)
+
+
 def tensorrt_gemma(reading: LayerReading) -> Changes:
     """Gemma 3's rope objects by layer type, of which the bases alone are read.
 
     Raises: InvalidInput.
     """
-    objects = reading.config.get("rope_parameters") or {}
-    if objects and "full_attention" not in objects:
-        raise not_read(NAME, "rope_parameters of gemma3_text that are for all layers")
-    if _SHARE in reading.rope:
-        raise not_read(NAME, f"{_SHARE} in one of Gemma 3's rope objects")
-    if reading.scheme == "rope-yarn":
-        raise refused(NAME, "its gemma3_text fails on yarn, by the config class of transformers")
+    _check_gemma(reading)
     return {} if reading.scheme == "rope" else plain(reading)
 
 
