@@ -158,8 +158,8 @@ def test_the_hook_of_pre_commit_fails_where_a_config_leaves_its_base_out(call, t
     (tmp_path / "b.json").write_text(json.dumps(complete))
     status, out, err = call(*arguments, *names)
     reports = [line for line in out.splitlines() if "model type" in line]
-    told = "'b.json': model type llama: rope; 1 doubtful line"
-    assert reports == [told], "of what fails alone"
+    one = "'b.json': model type llama: rope; 1 doubtful line"
+    assert reports == [one], "of what fails alone"
     assert (status, err) == (
         1,
         "posenc: warning: --strict: 'b.json': taken by default: rope_theta\n",
