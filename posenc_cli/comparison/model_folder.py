@@ -54,7 +54,7 @@ def _generated(folder: Path, resolved: Resolved) -> Iterator[Conclusion]:
     stated = [group.derived.get("context") for group in resolved.layers]
     contexts = [context.value for context in stated if context is not None]
     if type(length) is int and contexts and length > max(contexts):
-        text = f"{GENERATION}: max_length {length}, and {max(contexts)} positions are stated"
+        text = f"{GENERATION}: max_length {length}, but the config states {max(contexts)} positions"
         yield Conclusion(ConclusionCode.CONTEXT, text, doubtful=True)
 
 
@@ -76,11 +76,11 @@ def _stored(path: str, folder: Path, resolved: Resolved) -> Iterator[Conclusion]
     of = f"the checkpoint stores frequencies ({names[0].name}"
     of += f" and {len(names) - 1} more)" if len(names) > 1 else ")"
     if result.ok:
-        yield Conclusion(ConclusionCode.STORED, f"{of}, those of the config")
+        yield Conclusion(ConclusionCode.STORED, f"{of}, equal to those of the config")
         return
     lost = ", ".join(dict.fromkeys(loss.name for loss in result.losses))
     yield Conclusion(
-        ConclusionCode.STORED, f"{of}, and not those of the config: {lost}", doubtful=True
+        ConclusionCode.STORED, f"{of}, which differ from the config: {lost}", doubtful=True
     )
 
 

@@ -82,8 +82,8 @@ def _slice_of_head(keys: FamilyKeys, rope: RopeObject) -> Sourced:
     """The last columns of a head, which alone turn where keys are compressed."""
     whole, share = keys.needed_count(HEAD), rope.number(SHARE)
     keys.notes.warn(
-        f"of each head of {keys.family.model_type} the last columns turn; keys of compressed "
-        "layers turn by the position of their block's first, and outputs are turned back"
+        f"{keys.family.model_type} rotates the last dimensions of each head; keys of compressed "
+        "layers rotate by the position of their block's first token, and outputs are rotated back"
     )
     assert share is not None
     by_width = share.source.endswith("qk_rope_head_dim")
@@ -290,7 +290,7 @@ def _note_ignored_share(keys: FamilyKeys, rope: RopeObject) -> None:
         elif ignored is not None:
             keys.notes.warn(
                 f"{part.path(SHARE)} {json_text(ignored)} has no effect: in "
-                f"transformers {keys.family.model_type} turns the whole head"
+                f"transformers {keys.family.model_type} rotates the whole head"
             )
 
 
@@ -318,7 +318,7 @@ def _note_axes(keys: FamilyKeys, rope: RopeObject) -> None:
     sections = sections or rope.get("xdrope_section")
     has_axes = not keys.family.known or "xdrope" in keys.family.renamed
     if keys.family.mrope is not None or (sections is not None and has_axes):
-        keys.notes.warn("the axes of images and video are left out: the encoding is that of text")
+        keys.notes.warn("read for text only: the axes of images and video are left out")
 
 
 def _note_query_scale(keys: FamilyKeys, rope: RopeObject) -> None:
@@ -328,7 +328,7 @@ def _note_query_scale(keys: FamilyKeys, rope: RopeObject) -> None:
     beta = rope.get("llama_4_scaling_beta")
     if beta is not None and beta.value != 0:
         keys.notes.warn(
-            f"{beta.source} {json_text(beta.value)} is no part of the rotation: queries are "
+            f"{beta.source} {json_text(beta.value)} is not part of the rotation: queries are "
             "multiplied by 1 + beta · ln(1 + ⌊p / L⌋), which breaks the dependence on m − n alone"
         )
 

@@ -244,10 +244,10 @@ def _default(layers: Layers, name: str) -> Any:
 
 
 _QUANTITIES: tuple[tuple[tuple[str, ...], str, Callable[[Layers], Any]], ...] = (
-    (_SHARES, "share that turns", _share),
-    (_WIDTHS, "number of columns that turn", _width),
+    (_SHARES, "rotated share", _share),
+    (_WIDTHS, "rotary dim", _width),
     (_INTERLEAVED, "interleaved layout", _is_interleaved),
-    (_HALVES, "layout in halves", lambda group: not _is_interleaved(group)),
+    (_HALVES, "half layout", lambda group: not _is_interleaved(group)),
 )
 """The keys of what all rotating layers have, what that is called, and what gives it."""
 
@@ -283,7 +283,7 @@ def note_unread(
     return tuple(finding if isinstance(finding, str) else finding.source for finding in findings)
 
 
-_REMOTE = "its own code does not turn by it either"
+_REMOTE = "its own code does not read it either"
 
 
 def _other_models(top: Keys, text: Keys) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ def test_a_report_has_recipes_and_judgements(report):
 def test_a_report_is_what_the_command_prints(report):
     assert report.as_json()["schema"] == "posenc/plan/1"
     assert report.as_json()["ok"] is False
-    assert "llama: states 4096 positions" in str(report)
+    assert "llama: set yarn, factor 2, for 8192 positions" in str(report)
 
 
 def test_configs_are_taken_as_dicts_and_objects_and_parameters_replace_theirs():

@@ -175,7 +175,7 @@ def test_explain_of_a_folder_says_whether_its_checkpoint_fits(call, tmp_path):
     write(tmp_path / "model.safetensors", stored(OWN))
     status, out, err = call("explain", str(tmp_path), "--strict")
     assert (status, err) == (0, "")
-    assert "31 more), those of the config" in " ".join(out.split())
+    assert "31 more), equal to those of the config" in " ".join(out.split())
     write(tmp_path / "model.safetensors", stored(ladder(1e4)))
     status, out, _ = call("explain", str(tmp_path), "--json")
     summary = {line["code"]: line for line in json.loads(out)["summary"]}

@@ -18,7 +18,7 @@ LLAMA = {
     "rope_theta": 10_000.0,
 }
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}
-AXES = "the axes of images and video are left out: the encoding is that of text"
+AXES = "read for text only: the axes of images and video are left out"
 
 
 def told(config, words):
@@ -83,9 +83,9 @@ def test_axes_of_a_stretched_rope_are_left_out_aloud_where_a_model_may_have_them
 
 @pytest.mark.parametrize(("share", "count"), [(0.5, 1), (1.0, 0), (1, 0), (None, 0)])
 def test_a_share_that_llama_ignores_is_told_unless_it_is_the_whole(share, count):
-    assert told({**LLAMA, "partial_rotary_factor": share}, "turns the whole head") == count
+    assert told({**LLAMA, "partial_rotary_factor": share}, "rotates the whole head") == count
     inside = {"rope_type": "default", "partial_rotary_factor": share}
-    assert told({**LLAMA, "rope_scaling": inside}, "turns the whole head") == count
+    assert told({**LLAMA, "rope_scaling": inside}, "rotates the whole head") == count
 
 
 def test_each_second_base_of_an_unknown_model_is_told():

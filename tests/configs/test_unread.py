@@ -181,7 +181,7 @@ def test_a_size_by_another_name_is_no_default_where_it_is_the_same():
         ),
         (
             {**LLAMA, "rotary_pct": 0.5, "auto_map": {"AutoModel": "me/x--modeling_my.MyModel"}},
-            "turns here is 1; modeling_my.py (auto_map), the model's own code, may",
+            "share here is 1; modeling_my.py (auto_map), the model's own code, may",
         ),
     ],
 )
