@@ -566,7 +566,12 @@ class _ByItself(_Calls):
             return np.zeros(call.rows, bool)
         given = np.zeros(int(used.max()) + 1, np.int64)
         given[used] = call.indices
-        off = np.abs(self._log.from_zero(given)[used] - call.values).max(axis=1)
+        try:
+            values = self._log.from_zero(given)[used]
+        except InvalidInput:  # of a function that has a last position
+            self._log.function.revive()
+            return np.zeros(call.rows, bool)
+        off = np.abs(values - call.values).max(axis=1)
         return np.asarray(off <= ALIKE * np.abs(call.values).max())
 
     def _diagnosed(self, _: _SomeCalls, /) -> tuple[Irregularity, ...]:

@@ -139,8 +139,3 @@ def unsteady(again: NumberArray, before: NumberArray) -> Irregularity:
 def unmeasured(what: str, evidence: str = "") -> Irregularity:
     """What a function does for which no cause is known, and which keeps it from being measured."""
     return Irregularity(Cause.UNKNOWN, f"the function {what}", evidence, f"the function {what}")
-
-
-def numbers_text(some: Sequence[int]) -> str:
-    """Numbers one after the other."""
-    return ", ".join(map(str, some))

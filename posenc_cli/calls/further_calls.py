@@ -89,6 +89,16 @@ class Tried(Record):
         positions_alone = self.form.has("positions") and self.form.has(*TABLES)
         return positions_alone and not self.form.chosen and self.function.requires_places
 
+    def takes_half(self, which: int) -> bool:
+        """Whether it may be given vectors in so many half precisions more."""
+        return self.last > 0 and len(halves_of(self.function)) > which
+
+    @property
+    def takes_single_rows(self) -> bool:
+        """Whether several rows come one by one, each at a position of its own."""
+        several = self.last >= _ROUNDED_DOWN[1] or self.form.has("grid")
+        return self.form.any_rows and several
+
     @property
     def rotates(self) -> bool:
         """Whether it is given vectors and rotates them, by no sizes of a grid."""
@@ -354,10 +364,6 @@ def _boxed_text(tried: Tried) -> str:
     return f"{name} as an array"
 
 
-def _half_text(which: int, called: str, tried: Tried) -> str:
-    return f"{called} of {halves_of(tried.function)[which]}"
-
-
 def _in_half(which: int, called: str, tried: Tried) -> Iterator[PatternFault]:
     """Vectors in a half precision: all in one call, or row by row."""
     function, half = tried.function, halves_of(tried.function)[which]
@@ -458,18 +464,6 @@ def _drawn(rows: int, columns: int) -> NumberArray:
 _VECTORS, _SINGLE = "vectors", "single rows"
 
 
-def _takes_half(which: int, called: str, tried: Tried) -> bool:
-    several = tried.last >= _ROUNDED_DOWN[1] or tried.form.has("grid")
-    single = called == _SINGLE and not (tried.form.any_rows and several)
-    return tried.last > 0 and len(halves_of(tried.function)) > which and not single
-
-
-def _takes_both(tried: Tried) -> bool:
-    """Whether the early call can be made again after vectors of a half precision."""
-    early = tried.early
-    return bool(early and early.first and halves_of(tried.function)) and not tried.faulty
-
-
 _FURTHER = (
     (
         Pattern(
@@ -495,9 +489,19 @@ _FURTHER = (
     ),
     tuple(
         Pattern(
-            partial(_half_text, which, called),
+            partial(
+                lambda which, called, tried: f"{called} of {halves_of(tried.function)[which]}",
+                which,
+                called,
+            ),
             partial(_in_half, which, called),
-            partial(_takes_half, which, called),
+            partial(
+                lambda which, called, tried: (
+                    tried.takes_half(which) and (called == _VECTORS or tried.takes_single_rows)
+                ),
+                which,
+                called,
+            ),
             last=True,
         )
         for which in (0, 1)
@@ -507,7 +511,9 @@ _FURTHER = (
         Pattern(
             partial(_after_text, renewed=renewed),
             partial(_after_half, renewed=renewed),
-            _takes_both,
+            lambda tried: (
+                tried.early and tried.early.first and tried.takes_half(0) and not tried.faulty
+            ),
             last=True,
         )
         for renewed in (False, True)

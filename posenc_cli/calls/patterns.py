@@ -273,14 +273,6 @@ def _few(count: int, tried: _Sequence) -> Iterator[Pair]:
     yield Pair(text, tried.run(count), tried.whole[:count])
 
 
-def _few_text(count: int, _: _Sequence) -> str:
-    return f"a call of {rows_text({count})}"
-
-
-def _fewer(count: int, tried: _Sequence) -> bool:
-    return tried.form.from_zero and count < tried.count
-
-
 def _far(firsts: Iterable[int], tried: _Sequence) -> Iterator[Pair]:
     """A row far from the first, alone and behind the one before it."""
     for first in firsts:
@@ -343,7 +335,12 @@ _PATTERNS = (
         for sizes in _CHUNKS
     ),
     *(
-        Pattern(partial(_few_text, few), partial(_few, few), partial(_fewer, few), last=True)
+        Pattern(
+            partial(lambda few, _: f"a call of {rows_text({few})}", few),
+            partial(_few, few),
+            partial(lambda few, tried: tried.form.from_zero and few < tried.count, few),
+            last=True,
+        )
         for few in _FEW
     ),
     Pattern(
