@@ -497,7 +497,7 @@ class _Calls:
         limit = _ROUNDINGS * self._tolerance.floor * np.abs(values).max()
         same = np.flatnonzero(np.diff(positions[order]) == 0)
         rows, others = order[same], order[same + 1]
-        apart = np.abs(values[rows] - values[others]).max(axis=1)
+        apart = np.abs(values[rows].astype(np.float64) - values[others]).max(axis=1)
         if ((x[rows] == x[others]).all(axis=1) & (apart > limit)).any():
             return ()
         found = []
@@ -558,7 +558,8 @@ class _ByItself(_Calls):
         super().__init__(log, near, dtype)
 
     def _rules(self) -> Iterator[CallRule]:
-        yield from CALL_RULES
+        for rule in CALL_RULES:  # one that the next positions follow as well shows nothing
+            yield replace(rule, rivals=(partial(lambda rule, call: rule.at(call) + 1, rule),))
 
     def _rows_turned_at(self, call: MadeCall, used: Integers | Reals, step: int = 1) -> Flags:
         known = step and used.dtype.kind == "i" and used.min() >= 0 and used.max() < _NEAR
@@ -567,7 +568,7 @@ class _ByItself(_Calls):
         given = np.zeros(int(used.max()) + 1, np.int64)
         given[used] = call.indices
         try:
-            values = self._log.from_zero(given)[used]
+            values = self._log.from_zero(given)[used].astype(np.float64)
         except InvalidInput:  # of a function that has a last position
             self._log.function.revive()
             return np.zeros(call.rows, bool)

@@ -484,7 +484,7 @@ def of_a_grid(tmp_path, call):
         ("one_size", "grid_hw is ignored"),
         ("tables_of_one_size", "grid_hw is ignored"),
         ("not_halves", "vectors of float16 are rotated differently"),
-        ("not_batches", "vectors do not rotate in calls with several sequences"),
+        ("not_batches", "nothing rotates in calls with several sequences"),
         ("not_views", "vectors that are not contiguous do not rotate"),
     ],
 )
