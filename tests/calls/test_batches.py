@@ -115,6 +115,34 @@ def test_calls_that_would_take_long_are_said_not_to_be_tried(call, monkeypatch):
     assert {f"65600 rows in one call ({SLOW})"} <= {*untried}
 
 
+TWICE = """
+from tests.diagnosis.mutants_calls import doubles, EXPONENTS, tables_of
+
+def rotated(x, positions):
+    return doubles.turned(x, *tables_of(positions, 5e5 ** -EXPONENTS))
+
+def restarts(x, offset=0):
+    return rotated(x, doubles.np.arange(x.shape[-2]))
+
+def counts(x, positions):
+    return rotated(x, doubles.np.arange(x.shape[-2]))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("restarts", "each call starts again at position 0"),
+        ("counts", "the positions that it is given are ignored: it counts rows"),
+    ],
+)
+def test_a_base_that_is_wrong_too_hides_no_lost_position(name, message, call, tmp_path):
+    (tmp_path / "twice.py").write_text(TWICE, "utf-8")
+    document = json.loads(call(*HALF, "--len", "600", "--impl", f"{tmp_path}/twice.py:{name}")[1])
+    assert [why["message"] for why in document["diagnosis"]] == [message]
+
+
 DIES = """
 import ctypes, os
 from tests.diagnosis.mutants_calls import doubles
