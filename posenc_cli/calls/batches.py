@@ -448,7 +448,7 @@ def try_shorter_queries(
         f"{name}, as in decoding with a cache, is turned {abs(shift)} position"
         f"{'s' * (abs(shift) > 1)} {'before' if shift < 0 else 'after'} its own, the last of k",
     )
-    return PatternReport((), (fault,))
+    return calls.report(fault)
 
 
 def try_table_batches(function: ServedFunction, *, context: int) -> PatternReport:

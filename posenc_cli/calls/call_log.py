@@ -254,10 +254,9 @@ def past_default_length(
     text = f"called {past}, it gives other values than one of length {last + 1}"
     for cause in grown.causes()[:1] if log.tells else ():
         known = f"{cause.message}, in {of_default}"
-        fault = PatternFault(f"{text}; {cause.evidence}", known, cause.cause)
-        return PatternReport((), (fault,))
+        return planned.report(PatternFault(f"{text}; {cause.evidence}", known, cause.cause))
     known = f"rows are wrong once it has been called {past}, in {of_default}"
-    return PatternReport((), (PatternFault(text, known, Cause.UNKNOWN),))
+    return planned.report(PatternFault(text, known, Cause.UNKNOWN))
 
 
 def _around(function: ServedFunction, length: int, last: int) -> Iterator[Integers]:
