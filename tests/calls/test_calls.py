@@ -324,7 +324,7 @@ WRONG = {
     "short_of_rows": (
         "no-rotation",
         "rows past the first block of 65535 are left as given",
-        "with 65600 rows gives other values than with few, from row",
+        "rows past the first block of 65535 are left as given",
     ),
 }
 
