@@ -248,6 +248,7 @@ def bits_of_difference(difference: RealRows, predicted: NumberArray, rounded: DT
     A unit is the most that rounding the predicted number leaves. A cell costs at most what it
     would alone, :data:`MOST_BITS`, whatever stands there.
 
+    >>> from posenc_cli.numerics.dtypes import FLOAT64
     >>> ones = np.array([1.0, 1.0, 1.0])
     >>> bits_of_difference(np.array([0.0, 3 * 2.0**-53, np.nan]), ones, FLOAT64)
     66.0

@@ -71,8 +71,8 @@ def test_json_holds_every_value_with_its_source(call, config):
     assert layers["derived"]["attention_factor"]["value"] == pytest.approx(1.1902380714238083)
     assert document["unread"] == ["rotary_pct"]
     assert document["warnings"][0] == (
-        "rotary_pct 0.5 has no effect: transformers' phi3 does not read it, and the share that "
-        "turns here is 1"
+        "rotary_pct 0.5 has no effect: transformers' phi3 does not read it, and the rotated "
+        "share here is 1"
     )
     text = call("explain", path)[1]
     assert "2.5,2.5 … 2.5 (48)" in " ".join(text.split())

@@ -83,7 +83,7 @@ def test_deepseek_v4_stretches_compressed_layers_alone_and_multiplies_nothing_by
     assert (compressed.scheme, compressed.derived["attention_factor"].value) == ("rope-yarn", 1.0)
     assert (compressed.values()["dim"], compressed.derived["beside_slice"].value) == (64, 448)
     assert compressed.params["dim"].source == "qk_rope_head_dim"
-    assert any("outputs are turned back" in warning for warning in resolved.warnings)
+    assert any("outputs are rotated back" in warning for warning in resolved.warnings)
 
 
 def test_compress_ratios_that_stand_for_no_layer_type_are_refused():
