@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "tests" / "mutants.json"
-PACKAGES = ("formulas", "configs", "checks", "encoding", "cli", "render", "analysis", "files")
+PACKAGES = (
+    *("formulas", "configs", "encoding", "cli", "render", "analysis", "files"),
+    *("checks", "calls", "rotary", "diagnosis", "identification", "comparison", "vectors"),
+)
 SEED = 11
 EACH = 50
 """Mutants of a package: of a share of 90 % the sample then errs by some 4 % (one sigma)."""
