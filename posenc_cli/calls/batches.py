@@ -65,7 +65,7 @@ _MOST_VALUES = 1 << 24
 """Of one batch: a grid of 4096 patches with heads of 128 values has 9 million of them."""
 
 
-class Guess(Record):
+class RowsGuess(Record):
     """What gives the heads that are wrong: vectors ``x`` at positions ``at``, or left as given.
 
     Both follow from the result. ``whole`` says that it gives the right heads too, ``tells`` that
@@ -146,7 +146,7 @@ class Together:
         return " and ".join(f"{text} of {name}" for name, text in texts.items())
 
     @cached_property
-    def guess(self) -> Guess | None:
+    def guess(self) -> RowsGuess | None:
         """What gives all that is wrong; None where nothing known does, or nothing is wrong."""
         return next(filter(self.holds, self._guesses()), None) if self.wrong else None
 
@@ -170,6 +170,7 @@ class Together:
         )
         nearest = (np.square(alone).sum(axis=1) - 2 * values @ alone.T).argmin(axis=1)
         changed = part.times == 1 and np.unique(nearest).size == nearest.size
+        changed = changed and bool((nearest != np.arange(nearest.size)).any())
         return nearest if changed and not self._differs(values, alone[nearest]) else None
 
     def _by_itself(self, which: int, x: NumberArray, places: Integers) -> NumberArray:
@@ -191,7 +192,7 @@ class Together:
         """Which of some rows (k, n, d) differ. Shape: (k,)."""
         return np.array([self._differs(*pair) for pair in zip(values, wanted, strict=True)])
 
-    def holds(self, guess: Guess, parts: Sequence[PartOfCall] = ()) -> bool:
+    def holds(self, guess: RowsGuess, parts: Sequence[PartOfCall] = ()) -> bool:
         """Whether what is wrong comes from a guess: one head is looked at before all."""
         for part in parts or self.wrong:
             x = np.broadcast_to(guess.x(part), part.x.shape)
@@ -209,31 +210,31 @@ class Together:
                     return False
         return True
 
-    def _guesses(self) -> Iterator[Guess]:
+    def _guesses(self) -> Iterator[RowsGuess]:
         """What may give the heads that are wrong, the plainest first."""
         where, several = self.where, len(self.parts[0].x) > 1
         one = where.startswith(("sequence ", "head "))
         still = "nothing rotates" if where == "all heads" else f"{where} do{'es' * one} not rotate"
         still += f" in calls with several {'sequences' if several else 'heads'}"
-        yield Guess(still, cause=Cause.NO_ROTATION, tells=several)
+        yield RowsGuess(still, cause=Cause.NO_ROTATION, tells=several)
         yield from self._other_vectors("comes" if one else "come", "does" if one else "do")
         right = ~np.concatenate([part.wrong for part in self.parts], axis=1).any(axis=1)
         for other in np.flatnonzero(right) if self._own_positions else ():
             at = f"turned at the positions of sequence {other + 1}"
             known = f"{where} {'are' if 'sequences' in where else 'is'} {at}"
-            yield Guess(known, partial(_at_sequence, int(other)))
+            yield RowsGuess(known, partial(_at_sequence, int(other)))
         names = ("q", "k") if len(self.parts) > 1 else ("x", "x")
         own = " and ".join(names[part.which] for part in self.wrong)
         for rule in BATCH_RULES:
             tells = several and (rule.tells or (self._own_positions and not rule.by_head))
             known = rule.text.format(own=own, other=names[1 - self.wrong[0].which])
-            yield Guess(known, rule.at, cause=rule.cause, whole=True, tells=tells)
+            yield RowsGuess(known, rule.at, cause=rule.cause, whole=True, tells=tells)
 
-    def _other_vectors(self, come: str, do: str) -> Iterator[Guess]:
+    def _other_vectors(self, come: str, do: str) -> Iterator[RowsGuess]:
         """That what is wrong has the vectors of other heads or sequences."""
         if self.parts[-1].times > 1:
             known = "heads of k are repeated all in turn, though neighbouring heads of q share one"
-            yield Guess(known, own_places, lambda part: part.in_turn, Cause.LAYOUT)
+            yield RowsGuess(known, own_places, lambda part: part.in_turn, Cause.LAYOUT)
         sources = {part.which: self.sources(part) for part in self.wrong}
         names = ("of q ", "of k ") if len(self.parts) > 1 else ("",)
         texts = [
@@ -241,7 +242,7 @@ class Together:
         ]
         if len(texts) == len(sources):
             known = f"heads change places: {'; '.join(texts)}"
-            yield Guess(
+            yield RowsGuess(
                 known,
                 own_places,
                 lambda part: part.x[:, sources[part.which]],
@@ -255,7 +256,7 @@ class Together:
                 if not any(part.wrong.take(other, axis=axis).any() for part in self.parts):
                     known = f"{self.where} {come} out as the vectors of {noun} {other + 1} {do}"
                     copied = partial(_copied, axis, other)
-                    yield Guess(known, own_places, copied, Cause.LAYOUT)
+                    yield RowsGuess(known, own_places, copied, Cause.LAYOUT)
 
 
 def own_places(part: PartOfCall) -> Integers:
@@ -436,7 +437,7 @@ def try_shorter_queries(
     if len(together.wrong) > 1 or not part.wrong.any():
         return PatternReport((), (), (f"{name} (k comes out otherwise than alone)",))
     shifts = sorted(range(-int(part.places.min()), _FURTHEST + 1), key=abs)
-    guesses = {shift: Guess("", partial(PartOfCall.shifted, shift=shift)) for shift in shifts}
+    guesses = {shift: RowsGuess("", partial(PartOfCall.shifted, shift=shift)) for shift in shifts}
     shift = next((shift for shift, guess in guesses.items() if together.holds(guess)), 0)
     if not shift or (shift == _QUERIES - _KEYS and not form.has("positions")):
         how = "as the first rows of k" if shift else "otherwise than alone"

@@ -14,7 +14,7 @@ import numpy as np
 
 from posenc_cli.calls.function_trial import UNSTEADY
 from posenc_cli.calls.patterns import (
-    Pair,
+    EqualRows,
     Pattern,
     PatternFault,
     PatternReport,
@@ -288,7 +288,7 @@ def _after_text(tried: Tried, *, renewed: bool) -> str:
     return "vectors of float32 after those of a half precision"
 
 
-def _orders(tried: Tried) -> Iterator[Pair]:
+def _orders(tried: Tried) -> Iterator[EqualRows]:
     """The positions that a function of tables requires, in another order than its tables.
 
     Its tables have the rows of the call and no others, those of the first positions: who chooses of
@@ -305,7 +305,7 @@ def _orders(tried: Tried) -> Iterator[Pair]:
         raise InvalidInput(
             "results follow neither" if tried.differs(values, ignored) else "they change nothing"
         )
-    yield Pair("", values, chosen)
+    yield EqualRows("", values, chosen)
 
 
 def _strided(strided: str, tried: Tried) -> Iterator[PatternFault]:

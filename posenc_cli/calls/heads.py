@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.calls.batches import Guess, Together, exchanged_text
+from posenc_cli.calls.batches import RowsGuess, Together, exchanged_text
 from posenc_cli.calls.function_trial import ALIKE, COARSE, UNLIKE_HEADS, Irregularity
 from posenc_cli.calls.serving import other_vectors
 from posenc_cli.errors import InvalidInput
@@ -39,7 +39,7 @@ _TOLD = 3
 _MISTAKEN = (
     (
         "head h is turned as position h",
-        Guess(
+        RowsGuess(
             "rows are turned by the number of their head, not by their position",
             lambda part: part.index[1],
             whole=True,
@@ -47,7 +47,7 @@ _MISTAKEN = (
     ),
     (
         "head h of row n is turned as row (n · heads + h) mod rows",
-        Guess(
+        RowsGuess(
             "heads side by side, (rows, heads·d), are read as (heads, rows, d)",
             lambda part: part.in_row(part.index[2] * part.heads + part.index[1]),
             whole=True,

@@ -131,7 +131,7 @@ class PlannedCalls:
         return PatternReport(tuple(self.tried), found, tuple(self.untried))
 
 
-class Pair(Record):
+class EqualRows(Record):
     """Two results that must be equal; ``text`` is the sentence that says how they differ."""
 
     text: str
@@ -156,7 +156,7 @@ class Pattern(Record):
     """
 
     text: Callable[[Any], str]
-    pairs: Callable[[Any], Iterable[Pair | PatternFault]]
+    pairs: Callable[[Any], Iterable[EqualRows | PatternFault]]
     when: Callable[[Any], bool]
     surely: bool = False
     last: bool = False
@@ -180,7 +180,7 @@ def compared(
             continue
         with contextlib.nullcontext() if pattern.surely else calls.planned(text):
             for pair in pattern.pairs(tried):
-                fault = pair.fault(differs) if isinstance(pair, Pair) else pair
+                fault = pair.fault(differs) if isinstance(pair, EqualRows) else pair
                 if fault is not None:
                     faults.append(fault)
                     break
@@ -253,7 +253,7 @@ def _chunks_text(sizes: Sequence[int], tried: _Sequence) -> str:
     return f"chunks of {', '.join(some)} and {last} rows"
 
 
-def _chunks(sizes: Sequence[int], tried: _Sequence) -> Iterator[Pair]:
+def _chunks(sizes: Sequence[int], tried: _Sequence) -> Iterator[EqualRows]:
     """A sequence in chunks, before it comes in one call: a cache grows as it would."""
     count, other = tried.length(sizes), "gives other values than"
     pieces = np.split(np.arange(count), tried.stops(sizes, count))
@@ -262,46 +262,46 @@ def _chunks(sizes: Sequence[int], tried: _Sequence) -> Iterator[Pair]:
     if count > len(whole):
         whole, few = tried.run(count), len(whole)
         text = f"called with {count} rows {other} with {few}"
-        yield Pair(text, whole[:few], tried.whole)
+        yield EqualRows(text, whole[:few], tried.whole)
     text = f"called in {_chunks_text(sizes, tried)} {other} in one call"
-    yield Pair(text, in_pieces, whole)
+    yield EqualRows(text, in_pieces, whole)
 
 
-def _few(count: int, tried: _Sequence) -> Iterator[Pair]:
+def _few(count: int, tried: _Sequence) -> Iterator[EqualRows]:
     """A short call of a function whose every call begins at position 0."""
     text = f"called with {rows_text({count})} gives other values than with {tried.count}"
-    yield Pair(text, tried.run(count), tried.whole[:count])
+    yield EqualRows(text, tried.run(count), tried.whole[:count])
 
 
-def _far(firsts: Iterable[int], tried: _Sequence) -> Iterator[Pair]:
+def _far(firsts: Iterable[int], tried: _Sequence) -> Iterator[EqualRows]:
     """A row far from the first, alone and behind the one before it."""
     for first in firsts:
         text = f"called with the row of position {first + 1} alone gives other values than with"
         both = tried.run(2, first)
-        yield Pair(f"{text} the one before it", tried.run(1, first + 1), both[1:])
+        yield EqualRows(f"{text} the one before it", tried.run(1, first + 1), both[1:])
 
 
-def _packed(tried: _Sequence) -> Iterator[Pair]:
+def _packed(tried: _Sequence) -> Iterator[EqualRows]:
     """Two sequences in one call, and each in its own."""
     sequence, chunk = np.arange(tried.count), tried.count // 2
     positions = np.where(sequence < chunk, sequence, sequence - chunk)
     halves = (slice(0, chunk), slice(chunk, None))
     own = np.concatenate([tried.rows(sequence[half], positions[half]) for half in halves])
     text = "called with packed sequences gives other values than with each"
-    yield Pair(text, tried.rows(sequence, positions), own)
+    yield EqualRows(text, tried.rows(sequence, positions), own)
 
 
-def _reordered(tried: _Sequence) -> Iterator[Pair]:
+def _reordered(tried: _Sequence) -> Iterator[EqualRows]:
     """Some first rows in another order, in which positions fall and rise."""
     few = tried.count // 4
     order = np.roll(np.arange(few), few // 3)
     order[: few // 4] = order[: few // 4][::-1]
     order = np.append(order, tried.count - 1)  # tables that are chosen from end with it
     text = "called with rows in another order gives other values than in theirs"
-    yield Pair(text, tried.rows(order, order), tried.whole[order])
+    yield EqualRows(text, tried.rows(order, order), tried.whole[order])
 
 
-def _long(tried: _Sequence) -> Iterator[Pair]:
+def _long(tried: _Sequence) -> Iterator[EqualRows]:
     """More rows than a GPU has blocks for along an axis; where any may come, few are repeated.
 
     None of the repeated begins again at an end: what starts anew there, or does not rotate, shows.
@@ -310,12 +310,12 @@ def _long(tried: _Sequence) -> Iterator[Pair]:
         cycle = next(n for n in range(tried.count, 1, -1) if all(end % n for end in _ENDS))
         repeated = np.resize(np.arange(cycle), LONG)
         text = f"called with {LONG} rows gives other values than with few"
-        yield Pair(text, tried.rows(repeated, repeated), tried.whole[repeated])
+        yield EqualRows(text, tried.rows(repeated, repeated), tried.whole[repeated])
         return
     count = min(LONG, tried.context)
     values, text = tried.run(count), f"called with {count} rows gives other values than with few"
-    yield Pair(f"{text}, in the first ones", values[: tried.count], tried.whole)
-    yield Pair(f"{text}, in the last ones", values[-2:], tried.run(2, count - 2))
+    yield EqualRows(f"{text}, in the first ones", values[: tried.count], tried.whole)
+    yield EqualRows(f"{text}, in the last ones", values[-2:], tried.run(2, count - 2))
 
 
 def _powers(tried: _Sequence) -> list[int]:

@@ -187,11 +187,11 @@ def other_layers(runtime: str, why: str) -> OtherLayers:
     return OtherLayers(f"--as {runtime}: {why}")
 
 
-Refusal = tuple[Callable[[str, str], InvalidInput], Callable[[LayerReading], object]]
+RuntimeRefusal = tuple[Callable[[str, str], InvalidInput], Callable[[LayerReading], object]]
 """Why an engine takes no such config: the kind of error, and its words, nothing where it does."""
 
 
-def refusing(runtime: str, *refusals: Refusal) -> Callable[[LayerReading], Changes]:
+def refusing(runtime: str, *refusals: RuntimeRefusal) -> Callable[[LayerReading], Changes]:
     """The rule that changes nothing, and raises the first refusal that has words for a config."""
 
     def rule(reading: LayerReading) -> Changes:

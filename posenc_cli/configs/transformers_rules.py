@@ -32,7 +32,7 @@ from posenc_cli.configs.runtime_rules import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from posenc_cli.configs.runtime_rules import Changes, LayerReading, Refusal
+    from posenc_cli.configs.runtime_rules import Changes, LayerReading, RuntimeRefusal
 
 SPANS: Mapping[str, str] = {
     "transformers-4.57": "4.56.2 to 4.57.6",
@@ -106,7 +106,7 @@ def _spelling(reading: LayerReading) -> str | None:
     return _phi3_spelling(names) if kind == "phi3" else None
 
 
-_CONTAINER: tuple[Refusal, ...] = (
+_CONTAINER: tuple[RuntimeRefusal, ...] = (
     (
         refused,
         lambda r: (
@@ -118,7 +118,7 @@ _CONTAINER: tuple[Refusal, ...] = (
     (refused, _spelling),
 )
 """What each version refuses: they know ``rope_theta`` and ``rope_scaling`` alone."""
-_SPAN: tuple[Refusal, ...] = (
+_SPAN: tuple[RuntimeRefusal, ...] = (
     *_CONTAINER,
     (
         refused,

@@ -125,7 +125,7 @@ def fill_waves(
     """
     content = content.in_parts(positions.denominator)
     waves = content.waves
-    if not isinstance(content, Rotation | Sinusoids) or waves is None or not waves.count:
+    if waves is None or not waves.count:
         return False
     if table == "angles" or precision.stored != precision.rounded:
         return False

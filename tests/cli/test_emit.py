@@ -196,7 +196,7 @@ def test_what_turns_nothing_or_goes_with_nothing_is_refused(call, pack):
     assert "--out: is missing" in refused(call, "-s", "rope")
     assert "one of them is needed" in refused(call, "-o", "new")
     assert "goes with --check" in refused(call, "y.npy", "-s", "rope", "-o", "new")
-    assert "needs the file" in refused(call, "--check", "pack")
+    assert "needs the output of your code" in refused(call, "--check", "pack")
     assert "cannot go with" in refused(call, "--check", "pack", "pack/y.npy", "-s", "rope")
     assert "--reader: goes with --out" in refused(
         call, "--check", "pack", "pack/y.npy", "--reader", "c"
