@@ -38,6 +38,9 @@ _LONGROPE = "Ding et al. 2024, arXiv:2402.13753"
 _FEW_OF = 4
 """One in so many: as many numbers that are wrong are as simple as a rule with as many factors."""
 
+_DISTINCT = 4
+"""Different factors that such a list has at least: pairs divided alike need no list."""
+
 _BY_CHANCE = 1e-9
 """The probability that the digits of a list of factors are an accident, for all bases tried."""
 
@@ -66,7 +69,7 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
         shared = usual[times == max(2, times.max())]
         own = certain & ~xp.isin(short, shared)
         # A few factors of their own are as many frequencies that are wrong.
-        if _FEW_OF * own.sum() <= pairs:
+        if _FEW_OF * own.sum() <= pairs or xp.unique(short[own]).size < min(_DISTINCT, own.sum()):
             continue
         accident = _is_accident(xp, ratios[own], errors[own], digits[own])
         if digits[certain].max() > 6 or accident:

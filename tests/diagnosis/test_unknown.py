@@ -91,6 +91,14 @@ def test_what_nothing_names_fails_as_unknown_where_it_is_wrong(name):
     assert off > 1e-4
 
 
+@pytest.mark.parametrize(("first", "factor"), [(21, 8), (11, 3)])
+def test_pairs_that_are_divided_by_one_factor_are_no_list_of_longropes_factors(first, factor):
+    angles = ANGLES / np.where(np.arange(PAIRS) >= first, factor, 1)
+    tables = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    (cause,) = diagnose(rope.of_tables(*tables, RIGHT, f"0:{ROWS}"))
+    assert (cause.cause, f"pairs {first}–31 of 32" in cause.message) == ("unknown", True)
+
+
 def test_vectors_that_something_is_added_to_fail_as_unknown():
     x = rope.vectors(ROWS, 2 * PAIRS)
     for right, added in ((False, np.hstack([SIN, COS])), (True, np.ones(2 * PAIRS))):
