@@ -193,8 +193,18 @@ def _payload(
 ) -> tuple[Payload, str]:
     """A request of these arguments, and how a reader is told of it."""
     library = called.signature.libraries[0]
-    named = tuple(
-        Argument("", given.name, given.name if given.by_name else None) for given, _ in arguments
+    names = [given.name for given, _ in arguments]
+    of_all = called.signature.parameters or ()
+    gap = next((place for place, each in enumerate(of_all) if each.name not in names), len(of_all))
+    in_order = {each.name for each in of_all[:gap] if not each.by_name}
+    arguments = [
+        (given, value)
+        for given, value in arguments
+        if given.name in in_order or given.kind != "POSITIONAL_ONLY"
+    ]
+    named = tuple(  # those behind one that is left at its default by name
+        Argument("", given.name, None if given.name in in_order else given.name)
+        for given, _ in arguments
     )
     payload = Payload(CallForm(named, library, 1), in_place=False)
     for argument, (_, value) in zip(named, arguments, strict=True):

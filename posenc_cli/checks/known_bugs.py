@@ -364,7 +364,11 @@ def _at_coarse_frequencies(e: Expected, *, half: str) -> RealRows:
 def _rounded_values(_: Expected) -> Iterator[Change]:
     """Values that are all on the grid of a half precision, each within one rounding of right."""
     for half in HALVES:
-        yield Change(f"the values were rounded to {half}", values=partial(_as_rounded, half=half))
+        yield Change(
+            f"the values were rounded to {half}",
+            values=partial(_as_rounded, half=half),
+            remedy=f"Keep the values in float32, or accept the rounding with --tol {half}.",
+        )
 
 
 def _as_rounded(values: NumberArray, e: Expected, *, half: str) -> NumberArray:
@@ -529,7 +533,7 @@ def _later_keys(e: Expected) -> Iterator[Change]:
                 f"the scores are written as form={form}: they differ by a constant for each query, "
                 "which a causal softmax removes",
                 {"form": form},
-                remedy=f"Nothing, for causal attention; --set form={form} checks against these.",
+                remedy=f"--set form={form} checks against these, which causal attention allows.",
             )
 
 
@@ -785,7 +789,7 @@ KNOWN_BUGS = (
     KnownBug(
         BugCode.TABLE_PRECISION,
         _rounded_values,
-        "Keep the values in float32, or accept the rounding with --tol.",
+        "Keep the values in float32.",
         f"{_GITHUB}EleutherAI/gpt-neox/issues/1003",
         ("rows", "scores", "slopes"),
     ),

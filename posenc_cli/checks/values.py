@@ -96,7 +96,8 @@ class ValueReport(Record):
     @property
     def verdict(self) -> str:
         """The verdict in a sentence."""
-        name = f"{self.subject['kind']} {self.subject['name']}"
+        kind, name = str(self.subject["kind"]), str(self.subject["name"])
+        name = name if kind in ("file", name) else f"{kind} {name}"
         if self.ok:
             return f"ok: {name} matches {self.title} ({self.compared} values)"
         if self.misfit:

@@ -31,6 +31,16 @@ def rows(positions, dim=16):
     return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(-1, dim)
 
 
+def behind_a_default(positions, swap=False, base=1e4):
+    angles = np.asarray(positions)[:, None] * base ** (-np.arange(0, 16, 2) / 16)
+    pairs = [np.cos(angles), np.sin(angles)] if swap else [np.sin(angles), np.cos(angles)]
+    return np.stack(pairs, -1).reshape(-1, 16)
+
+
+def by_place_alone(positions, swap=False, base=1e4, /):
+    return behind_a_default(positions, swap, base)
+
+
 class Encoding:
     def __init__(self, d_model, max_len=5000):
         self.pe = table(max_len, d_model)[None]
@@ -86,12 +96,12 @@ def test_the_report_begins_with_the_verdict_the_cause_and_the_next_step(call, fo
     status, out, err = call("check", "wrong.npy", *ASKED)
     assert (status, err) == (1, "")
     first, _, rest = out.partition("\ncause: layout: ")
-    assert first.startswith("FAILED: file wrong.npy does not match sinusoidal (dim=16): ")
+    assert first.startswith("FAILED: wrong.npy does not match sinusoidal (dim=16): ")
     assert "\nnext: Reorder the columns" in rest
     assert rest.index("next: ") < rest.index("worst value") < rest.index("rows: ")
     status, out, _ = call("check", "right.npy", *ASKED)
     assert status == 0
-    assert out.startswith("ok: file right.npy matches sinusoidal (dim=16) (1024 values)")
+    assert out.startswith("ok: right.npy matches sinusoidal (dim=16) (1024 values)")
     assert call("check", "right.npy", *ASKED, "-q")[:2] == (0, "")
 
 
@@ -185,6 +195,8 @@ def test_bad_input_is_one_line(arguments, status, message, call, folder):
         ("-s sinusoidal -d 16 --impl ./mine.py:Encoding", None),
         ("-s sinusoidal -d 16 --impl ./mine.py:rows", "base"),
         ("-s sinusoidal -d 16 --start 5 --len 9 --impl ./mine.py:rows --base 1000", None),
+        ("-s sinusoidal -d 16 --base 500 --impl ./mine.py:behind_a_default", None),
+        ("-s sinusoidal -d 16 --impl ./mine.py:by_place_alone", None),
         ("-s alibi --heads 8 --impl ./mine.py:slopes", None),
         ("-s alibi --heads 12 --impl ./mine.py:slopes", "slopes"),
         ("-s alibi --heads 12 --impl ./mine.py:scores", "slopes"),
@@ -272,7 +284,7 @@ def test_the_library_takes_arrays_paths_and_functions(folder):
     assert posenc.check("sinusoidal", RIGHT, dim=16).ok
     assert posenc.check("sinusoidal", str(folder / "right.npy"), dim=16).ok
     report = posenc.check("sinusoidal", WRONG, dim=16)
-    assert (report.cause, str(report).startswith("FAILED: file values")) == ("layout", True)
+    assert (report.cause, str(report).startswith("FAILED: values do")) == ("layout", True)
     report = posenc.check("alibi", slopes=[2.0**-h for h in range(8)])
     assert "exponents start at 0" in report.cause_text
     report = posenc.check("deberta", buckets=[0, 1, 2], positions=range(3))
