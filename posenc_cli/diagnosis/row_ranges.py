@@ -181,12 +181,15 @@ def _words(regimes: list[Regime], suspect: Suspect, right: Flags) -> Iterator[Ex
     place, residual = _rows_text(regimes), joined_residual([one.residual for one in regimes])
     part = replace(suspect.whole.read(first.rows.sample(96)), amplitude=claim.amplitude)
     here = replace(suspect, sample=part, whole=first.rows.of(suspect.whole))
+    own = list(words_of(claim, here, residual, in_part=True))
+    if not own:  # a part whose numbers cannot be put into words
+        return
     alike = [together(other, here, residual, in_part=True) for other in first.alike]
     others = ""
     if first.begins and first.rows.step == 1 and right[: first.rows.start].all():
         before = suspect.whole.read(np.array([first.rows.start - 1], np.int64)).positions[0]
         others = f"; all is right up to position {before}"
-    for word in either(list(words_of(claim, here, residual, in_part=True)), alike):
+    for word in either(own, alike):
         again = ""
         on_axes = suspect.sample.reference.coordinates is not None
         if word.cause == Cause.POSITION_OFFSET and place and not on_axes:

@@ -71,6 +71,9 @@ def standstill_cause(suspect: Suspect) -> Explanation | None:
     rule = Alternative(Cause.ROTARY_DIM, "", np.where(sound, right, 0.0))
     if not sound.any() or sound.all() or not sample.positions.any() or not right[~sound].any():
         return None
+    still = Alternative(Cause.NO_ROTATION, "", np.zeros(right.shape))
+    if Defect(frequencies=still).explained(sample).all():
+        return None  # the others are right because they would not show a rotation
     if not Defect(frequencies=rule).explained(sample).all():
         return None
     residual = suspect.residual(Defect(frequencies=rule))

@@ -71,14 +71,6 @@ def _slowed(xp: Any, turns: Any, low: float, high: float, context: float) -> Any
     return 1 - xp.clip((context * turns - low) / (high - low), 0, 1)
 
 
-def slowed_ladder(xp: Any, params: Mapping[str, Any], kept: Any) -> Any:
-    """What the rule makes of any ladder (pairs,) in place of base^(−2i/d), in float64."""
-    low, high = params["low_freq_factor"], params["high_freq_factor"]
-    context = params["original_max_position_embeddings"]
-    slowed = _slowed(xp, kept / (2 * math.pi), low, high, context)
-    return slowed * kept / params["factor"] + (1 - slowed) * kept
-
-
 def _parameters(
     given: Mapping[str, Any], base: float, factor: float, blend: tuple[float, float, int]
 ) -> dict[str, Any]:

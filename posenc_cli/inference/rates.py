@@ -208,7 +208,7 @@ def continued(rates: Reals, signs: tuple[float, ...], errors: Reals) -> Reals:
         if not (first > 0 and second > 0 and errors[pair + 2] < _LADDER * second):
             continue
         onward = first**2 / second
-        if onward > _MOST_A_ROW:
+        if not (onward <= _MOST_A_ROW and np.isfinite(values[pair])):
             break
         turns = [sign * values[pair] for sign in signs]
         turns = [rate + 2 * np.pi * round((onward - rate) / (2 * np.pi)) for rate in turns]

@@ -261,7 +261,7 @@ def notes_of(shown: Sequence[Shown], medium: Medium, *, first: Sequence[str] = (
     if any(part.undersampled for part in shown):
         notes[_aliasing_note(medium)] = None
     if any(part.faded for part in shown):
-        notes[f"{medium.glyph('▴')} {TOO_FAST}"] = None
+        notes[f"{medium.glyph('▴')} {TOO_FAST.partition(',')[0]}"] = None
     return "; ".join(notes)
 
 

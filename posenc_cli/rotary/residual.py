@@ -43,8 +43,8 @@ class Residual(Record):
 
     @property
     def whole(self) -> bool:
-        """Whether every cell is reproduced."""
-        return not self.cells
+        """Whether every cell is reproduced, by numbers that have not overflowed."""
+        return not self.cells and math.isfinite(self.within)
 
     @property
     def exceptions(self) -> str:
@@ -82,9 +82,10 @@ class Residual(Record):
 
     def fields(self) -> dict[str, object]:
         """The residual as JSON has it, finite numbers only."""
+        shown = self.cells < self.of_cells and math.isfinite(self.within)
         return {
             "max_abs": self.largest if math.isfinite(self.largest) else None,
-            "reproduced_to": self.within if self.cells < self.of_cells else None,
+            "reproduced_to": self.within if shown else None,
             "cells": self.of_cells,
             "left_over": {
                 "cells": self.cells,

@@ -100,7 +100,8 @@ def test_right_functions_of_every_convention_pass_and_what_is_not_tried_is_said(
     document = json.loads(out)
     untried = document["subject"]["call"]["untried"]
     kept = [text.partition(" (")[0] for text in untried]
-    assert [text for text in kept if not any(map(text.count, REFUSED))] == UNTRIED.get(name, [])
+    kept = [text for text in kept if not any(map(text.count, REFUSED))]
+    assert sorted(kept) == sorted(UNTRIED.get(name, []))
     assert all(" (" in text for text in untried if any(map(text.count, REFUSED)))
     assert any(note.startswith("not tried: ") for note in document["notes"]) == bool(untried)
     patterns = document["subject"]["call"]["patterns"]

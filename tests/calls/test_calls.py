@@ -361,7 +361,7 @@ def test_columns_of_q_and_k_come_out_in_one_order_or_scores_are_wrong(call):
     assert (subject["layout"], subject["out_layout"]) == ("half", "interleaved")
     _, out, _ = call(*(each for each in asked if each != "--json"), f"{DOUBLES}:both_reordered")
     verdict = " ".join(out.split("\n\n")[0].split())
-    assert "; its columns go in as half and come out as interleaved" in verdict
+    assert "; its dimensions go in as half and come out as interleaved" in verdict
 
 
 @pytest.mark.slow
@@ -385,7 +385,7 @@ def test_tables_that_are_given_do_not_hide_how_columns_are_paired(call):
     ],
 )
 def test_a_call_that_does_not_fit_is_answered_by_the_one_that_does(name, more, status, words, call):
-    found, out, err = call("rope-check", *HALF, "--impl", f"{DOUBLES}:{name}", *more)
+    found, out, err = call("rope-check", *HALF, "--verbose", "--impl", f"{DOUBLES}:{name}", *more)
     assert found == status
     assert words in " ".join((out + err).split())
 

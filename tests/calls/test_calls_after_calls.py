@@ -402,7 +402,8 @@ def test_what_some_calls_alone_do_wrongly_is_found(make, scheme):
     assert not found.ok, call
     told = [f"{one.text}" for one in (*found.subject.irregular, *found.subject.other_calls)]
     in_chunks = "short" in make.__name__ and context(scheme) < 1000  # of the few of a grid
-    assert ("in one call" if in_chunks else WRONG[make]) in " ".join(told)
+    words = ("in one call", "in calls up to position") if in_chunks else (WRONG[make],)
+    assert any(word in " ".join(told) for word in words)
 
 
 @pytest.mark.long

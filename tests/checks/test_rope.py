@@ -577,7 +577,7 @@ BY_COLUMNS = np.clip((2 * np.arange(64) - 20) / (46 - 20), 0, 1)
     ("rates", "words"),
     [
         (1 / (RAMP / SLOWED + (1 - RAMP) / KEPT), "the ramp blends wavelengths, not frequencies"),
-        (KEPT * RAMP + SLOWED * (1 - RAMP), "the ramp of YaRN runs the wrong way"),
+        (KEPT * RAMP + SLOWED * (1 - RAMP), "the ramp of YaRN is reversed"),
         (SLOWED * BY_COLUMNS + KEPT * (1 - BY_COLUMNS), "the ramp counts columns, not pairs"),
     ],
 )

@@ -42,7 +42,7 @@ def tables(tmp_path):
 def test_tables_of_a_model_are_named_with_all_that_matters(call, tables):
     status, found = report(call, *tables)
     assert status == 0
-    assert list(found)[:5] == ["scheme", "params", "layout", "dtype", "residual"]
+    assert list(found)[:5] == ["ok", "verdict", "cause", "next", "scheme"]
     assert (found["scheme"], found["layout"], found["dtype"]) == ("rope-llama3", "half", "float32")
     assert (found["residual"], found["positions"]) == (0.0, "0:300")
     assert (found["params"]["base"], found["params"]["factor"]) == (500_000.0, 8.0)
@@ -50,7 +50,7 @@ def test_tables_of_a_model_are_named_with_all_that_matters(call, tables):
     assert found["candidates"][0]["fits"]
     status, out, _ = call("identify", *tables)
     assert status == 0
-    assert out.startswith("rope-llama3: 'cos.npy' and 'sin.npy': 300×128, float32")
+    assert out.startswith("identified: 'cos.npy' and 'sin.npy' (300×128, float32) is rope-llama3")
     assert "llama-3.1-8b" in out
 
 
@@ -205,11 +205,14 @@ def test_damage_is_status_1_and_said_with_what_the_rest_is(call, tables, tmp_pat
     assert "llama-3.1-8b" in found["candidates"][0]["models"]
     status, out, _ = call("identify", *tables)
     assert status == 1
-    assert out.startswith("rope-llama3 in 299 of 300 rows: 'cos.npy' and 'sin.npy': 300×128")
-    assert "1 row does not fit: 120;" in out
+    first = (
+        "identified in part: 'cos.npy' and 'sin.npy' (300×128, float32) is rope-llama3 in 299 of"
+    )
+    assert " ".join(out.split()).startswith(first)
+    assert "cause: 1 row does not fit: 120;" in out
     assert "at row 120, column 10 of 'cos.npy'" in " ".join(out.split())
     assert "other rows equal model" in out
-    assert "write the same but for 1 of 76800 cells:" in out
+    assert "write the same but for 1 of 76800" in " ".join(out.split())
 
 
 @pytest.mark.slow

@@ -65,7 +65,7 @@ def changed(values, pair, number):
         (LLAMA_GIVEN, np.where(TURNS <= 1, KEPT / 8, KEPT), RULE, "are kept: there is no blend"),
         (LLAMA_GIVEN, np.where(TURNS < 2.5, KEPT / 8, KEPT), RULE, "by the middle of the two"),
         (LLAMA_GIVEN, np.where(TURNS < 2, KEPT / 8, KEPT), RULE, "by the geometric middle"),
-        (LLAMA_GIVEN, llama3(128, 5e5, 1 / 8), RULE, "multiplies slow pairs"),
+        (LLAMA_GIVEN, llama3(128, 5e5, 1 / 8), RULE, "multiplies low frequencies"),
         (
             LLAMA_GIVEN,
             1 / (SHARE / KEPT + (1 - SHARE) * 8 / KEPT),

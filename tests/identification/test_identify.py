@@ -689,3 +689,15 @@ def test_waves_that_follow_no_ladder_end_in_a_verdict():
     rates, phases = random.uniform(0, 2, 128), np.random.default_rng(1).uniform(0, 6, 128)
     table = np.sin(np.arange(196)[:, None] * rates + phases).astype(np.float32)
     assert identify(Evidence.of_arrays(table)).match is None
+
+
+def test_the_default_of_rope_mixed_ends_in_a_verdict(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for table in ("cos", "sin"):
+        name = f"{table}.npy"
+        assert (
+            call("generate", "-s", "rope-mixed", "-d", "64", "--table", table, "-o", name)[0] == 0
+        )
+    status, out, err = call("identify", "cos.npy", "sin.npy")
+    assert (status, err) in ((0, ""), (1, ""))
+    assert out.startswith(("identified", "not identified"))

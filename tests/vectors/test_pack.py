@@ -94,6 +94,13 @@ def test_packs_kill_every_mistake_that_is_known_of_the_textbook_cases(name, pack
     assert not any(outcome.alike for outcome in pack.outcomes)
 
 
+OF_PACKS = {
+    "shifted": ("frequency-rule",),
+    "slow_scaled": ("frequency-rule",),
+    "tables_down": ("table-precision",),
+}
+"""What a pack names of mutants, as a bug that vectors are detected by and tables are not."""
+
 FEW = np.array([*range(8), 9, 100, 200, 1500, 4000])
 
 
@@ -126,7 +133,7 @@ def test_a_mutant_written_apart_from_posenc_fails_and_no_wrong_cause_is_named(
     comparison = comparison_of(folder, tmp_path, y)
     assert comparison.ok == (name in BEYOND)
     causes = [cause.cause for cause in comparison.causes[:1]]
-    assert set(causes) <= {*mutant.causes, *mutant.also}
+    assert set(causes) <= {*mutant.causes, *mutant.also, *OF_PACKS.get(name, ())}
 
 
 @pytest.mark.long
