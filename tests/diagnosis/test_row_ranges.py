@@ -90,9 +90,6 @@ def test_rows_from_a_position_on_are_told_with_their_cause(name):
 def test_pairs_that_no_known_mistake_explains_are_named(name):
     wrong, causes = MISTAKES[name]
     (first, *_) = causes_of(pairs_from(wrong, 5, 12))
-    if name == "linear":  # a factor for each pair is a rule of its own
-        assert first.message == "the rule is that of rope-longrope"
-        return
     assert first.cause in causes | {"unknown"}
     assert "pairs 5–11 of 16" in first.message
     assert first.where.fields() == {"pairs": "5:12"}
