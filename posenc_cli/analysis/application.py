@@ -63,8 +63,8 @@ class AppliedEncoding(Record):
         positions = part.positions or Positions.contiguous(0, count)
         if positions.count != count:
             raise InvalidInput(
-                f"{positions.option}: {positions.count} positions, and {name} has {count} vectors "
-                "along its last axis but one"
+                f"{positions.option}: {positions.count} positions, but {name} has {count} vectors "
+                "along its second-to-last axis"
             )
         part = replace(part, positions=positions)
         # Tables of frameworks are in the format of the result, where it is not exact.
@@ -130,8 +130,8 @@ def applicable_part(choice: Choice) -> Choice:
         those = {part.scheme.kind for part in choice.parts or (choice,)}
         what = "are added to scores" if those == {"bias"} else "are met by queries at each offset"
         raise InvalidInput(
-            f"{choice.asked}: is {' and '.join(sorted(those))}: its numbers {what}, and "
-            "nothing of it applies to vectors",
+            f"{choice.asked}: is {' and '.join(sorted(those))}: its values {what}, so it "
+            "does not apply to vectors",
             hint="absolute schemes are added to x, rotary ones rotate it",
         )
     return replace(parts[0], warnings=choice.warnings, origin=choice.origin)

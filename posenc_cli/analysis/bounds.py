@@ -59,7 +59,7 @@ def bounded(subject: InspectedEncoding, extremes: Extremes) -> Property:
     name = "bounded"
     if extremes.not_finite is not None:
         at = (subject.inspected.place(extremes.not_finite),)
-        return Property(name, False, None, at, reason="a cell is no finite number")
+        return Property(name, False, None, at, reason="a value is not finite")
     largest, at = extremes.largest[0], (subject.inspected.place(extremes.largest[1]),)
     declared = _declared_bound(subject)
     if declared is not None:
@@ -70,7 +70,7 @@ def bounded(subject: InspectedEncoding, extremes: Extremes) -> Property:
     far = _far_cells(subject) if subject.request is not None else []
     if not far:
         more = subject.content is not None and not _looked_at_all(subject)
-        reason = "of the rows that were looked at" if more else "of all rows that there are"
+        reason = "of the rows sampled" if more else "of all rows"
         return Property(name, True, largest, at, reason=reason, sample="verdict" if more else None)
     if _keep_growing([largest, *(cell for _, cell in far)]):
         place, cell = next((pair for pair in far if math.isinf(pair[1])), far[-1])
@@ -104,7 +104,7 @@ def _declared_bound(subject: InspectedEncoding) -> tuple[float | None, str] | No
     ends = content.farthest is not None or content.capacity is not None
     tabled = content.weights is not None and content.network is None
     if tabled and (content.heads is not None or ends):
-        return None, "a table has no other values"
+        return None, "the table has no other values"
     return None
 
 

@@ -38,7 +38,7 @@ def decay(
     distances, values = judged.offsets[past], judged.profile[past]
     looked_at_all = judged.measured_all and len(distances) == alike.count
     if len(distances) < 2:
-        return {"holds": None, "reason": "there is one distance"}
+        return {"holds": None, "reason": "there is only one distance"}
     if request is not None and request.encoding.bound.content.heads is not None:
         return _of_heads(request, engine, judged, distances)
     peak = float(values[0])
@@ -71,7 +71,7 @@ def _fields(distances: Integers, below: Flags) -> dict[str, Any]:
         return {"holds": False, "value": None, "reason": reason}
     start = int(distances[last + 1])
     if 2 * start > end:
-        reason = f"below half from {start} to {end}, which is less than the farther half"
+        reason = f"below half only from {start} to {end}, not over the farther half"
         return {"holds": False, "value": start, "reason": reason}
     return {"holds": True, "value": start, "reason": f"below half from {start} to {end}"}
 
@@ -103,9 +103,9 @@ def _of_heads(
     content, lookup = request.encoding.bound.content, request.encoding.lookup
     by_key = content.by == "key"
     if content.by == "pair":
-        return {"holds": None, "reason": "scores go by pairs of positions, not by their distance"}
+        return {"holds": None, "reason": "scores depend on both positions, not on their distance"}
     if by_key and not judged.affine_rows:
-        return {"holds": None, "reason": "scores go by the key, not by a distance"}
+        return {"holds": None, "reason": "scores depend on the key, not on a distance"}
     rule = score_rule(content, lookup, precision=request.precision, engine=engine)
     slowest, worst = 0, None
     with request.scheme.answerable():

@@ -126,12 +126,12 @@ def check_requirements(
         asked = f"--require {abbreviated(required.text)}"
         if required.target not in targets:
             raise InvalidInput(
-                f"{asked}: {abbreviated(required.target)} is no target here",
+                f"{asked}: {abbreviated(required.target)} is not one of the targets",
                 hint=f"--target {required.target}",
             )
         if required.length_of(trained) not in (trained, *lengths):
             known = ", ".join(map(str, dict.fromkeys((trained, *lengths))))
             raise InvalidInput(
-                f"{asked}: {required.length_of(trained)} is none of the lengths {known}",
+                f"{asked}: {required.length_of(trained)} is not one of the lengths {known}",
                 hint=f"--test {required.length_of(trained)}",
             )

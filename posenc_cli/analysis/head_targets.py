@@ -116,9 +116,7 @@ def _target_of_file(path: str) -> HeadTarget:
 
     def keys(queries: Integers, length: int) -> Flags:
         if length > count:
-            raise InvalidInput(
-                f"--target {name}: is of {count} positions, and {length} are asked for"
-            )
+            raise InvalidInput(f"--target {name}: has {count} positions; {length} were requested")
         return np.asarray(values[queries, :length] != 0)
 
     return HeadTarget(path, f"the keys that {name} marks", "those that mark none", keys)
@@ -131,7 +129,7 @@ def _check_mask(rows: NumberArray, queries: Integers, name: str) -> None:
     """
     for row, column in np.argwhere((rows != 0) & (rows != 1))[:1]:
         raise InvalidInput(
-            f"--target {name}: must hold 0 and 1 alone; at query {queries[row]}, key {column} it "
+            f"--target {name}: must hold only 0 and 1; at query {queries[row]}, key {column} it "
             f"holds {rows[row, column]:g}"
         )
     ahead = np.arange(rows.shape[1]) > queries[:, None]

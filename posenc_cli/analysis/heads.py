@@ -279,13 +279,13 @@ def _free(encoding: LengthEncoding, basis: Basis, size: int) -> str:
     if not size:
         return "nothing"
     if kind == "rotary":
-        return f"{size} numbers, a cosine and a sine a pair"
+        return f"{size} numbers, a cosine and a sine per pair"
     if basis.buckets is not None:
-        return f"{size} numbers, one a bucket met in training"
+        return f"{size} numbers, one per bucket met in training"
     if kind == "bias":
         return "1 number, an amplitude of either sign"
     if kind == "relative":
-        return f"{size} numbers, a weight a column"
+        return f"{size} numbers, a weight per column"
     columns = encoding.rows.shape[1]
     return f"{columns**2} numbers, a {columns} × {columns} matrix between two rows"
 

@@ -69,8 +69,8 @@ class HeadEncoding(Record):
         match content:
             case BucketBias(network=Network()):
                 raise InvalidInput(
-                    f"{self.scheme.name}: a network makes its scores, which are not linear in what "
-                    "it learns, so no one optimum is theirs"
+                    f"{self.scheme.name}: a network makes its scores, which are not linear in its "
+                    "weights, so there is no single optimum"
                 )
         if content.heads is not None and not 0 <= self.head < content.heads:
             raise InvalidInput(f"--head {self.head}: the heads are 0 to {content.heads - 1}")
@@ -223,9 +223,7 @@ def _checked(terms: RealRows, scheme: Scheme) -> RealRows:
     Raises: InvalidInput.
     """
     if not (np.abs(terms) <= _LARGEST).all():
-        raise InvalidInput(
-            f"{scheme.name}: with these parameters scores are past what float64 holds"
-        )
+        raise InvalidInput(f"{scheme.name}: with these parameters scores exceed float64")
     return terms
 
 

@@ -127,7 +127,7 @@ def wave_profile(waves: Waves, weights: Reals, engine: Engine) -> Profile | None
                 values[part] = (table * weights).sum(axis=1)
         return values
 
-    turns = "each wave rotates both rows by the same angle a position"
+    turns = "each frequency pair rotates both rows by the same angle per position"
     if rates is None:
         return Profile(
             at,
@@ -275,5 +275,5 @@ def bias_profile(content: Content, head: int, lookup: RowLookup | None, engine: 
     return Profile(
         lambda offsets: scores(head, -offsets),
         even=False,
-        proof=f"{what} of the offset gives the score",
+        proof=f"the score is {what} of the offset",
     )

@@ -133,7 +133,7 @@ def _inspection(
             known[f"distinct-{dtype.name}"] = _distinct(subject, dtype)
     else:
         place = inspected.place(extremes.not_finite)
-        reason = f"{inspected.axis} {place} holds what is no finite number"
+        reason = f"{inspected.axis} {place} holds a value that is not finite"
         for name in PROPERTIES.keys() - known.keys():
             known[name] = Property(name, None, reason=reason)
     return Inspection(
@@ -165,14 +165,14 @@ def _unique(subject: InspectedEncoding) -> Property:
             engine=subject.engine,
         )
         evidence: HowKnown = "proved"
-        reason = "distances depend on the offset alone, and every offset was looked at"
+        reason = "distances depend only on the offset; every offset was measured"
     else:
         nearest, evidence = nearest_rows(inspected.rows), "measured"
         reason = "the nearest of all pairs of rows"
         if nearest.sampled:
             reason = (
-                "no two rows are the same; the distance is that of a sample, of each row and the "
-                "nearest before it"
+                "no two rows are equal; the distance is from a sample: each row and the nearest "
+                "row before it"
             )
     at = inspected.place(nearest.pair[0]), inspected.place(nearest.pair[1])
     sample: Sampled | None = "value" if nearest.sampled else None
@@ -206,13 +206,13 @@ def _norm(subject: InspectedEncoding, extremes: Extremes) -> Property:
         return Property("norm", None, evidence="proved", reason="a bias has scores, not vectors")
     if subject.waves is not None and weights is not None:
         length = float(subject.waves.scale) * math.sqrt(float(weights.sum()))
-        reason = f"each pair has one length: {length:.6g} together"
+        reason = f"every frequency pair has a constant norm: {length:.6g} together"
         return Property("norm", True, 0.0, None, "proved", reason, details={"length": length})
     if subject.unused:
         return Property("norm", True, 0.0, None, "proved", SAME_EVERYWHERE)
     (short, first), (long, second) = extremes.shortest, extremes.longest
     if math.isinf(long):
-        return Property("norm", None, reason="lengths are past what float64 holds")
+        return Property("norm", None, reason="norms exceed float64")
     spread = long - short
     tolerance = 2 * (2 * inspected.rows.unit + (inspected.rows.width + 2) * 2.0**-53) * long
     at = inspected.place(first), inspected.place(second)
@@ -234,7 +234,7 @@ def _shifts(
     names = "linear-shift", "linear-shift-held-out"
     reason = ""
     if inspected.of_scores:
-        reason = "a bias has scores, not rows that are mapped"
+        reason = "a bias has scores, not rows"
     elif inspected.step is None:
         reason = "the positions are unevenly spaced"
     elif inspected.rows.count < 3:
@@ -257,7 +257,7 @@ def _shifts(
         holds: bool | None = True
         reason = f"the exact rotation of each pair leaves {rotated:.2g} on all rows"
     elif shift.trivial:
-        holds, reason = None, f"{shift.count} independent rows are fitted by any map"
+        holds, reason = None, f"{shift.count} independent rows fit any map"
     else:
         holds = shift.fitted.value <= shift.tolerance
         reason = f"the least-squares map on {ends}"
@@ -272,10 +272,10 @@ def _shifts(
     )
     held = shift.held_out()
     if held is None:
-        reason = "every row was fitted, and none is left"
+        reason = "every row was used for the fit; none is held out"
         return {here.name: here, names[1]: Property(names[1], None, reason=reason)}, shift
     if shift.trivial:
-        reason = f"{shift.count} independent rows are fitted by any map, and tell nothing of others"
+        reason = f"{shift.count} independent rows fit any map, so they say nothing about other rows"
         beyond = Property(names[1], None, held.value, reason=reason)
         return {here.name: here, beyond.name: beyond}, shift
     beyond = Property(
@@ -305,7 +305,7 @@ def _by_distance(subject: InspectedEncoding) -> dict[str, Property]:
     """Whether scores depend on the distance alone, and whether they fall with it."""
     inspected, request = subject.inspected, subject.request
     if subject.kind == "relative":
-        reason = "a row is of an offset: scores are q · row"
+        reason = "rows belong to offsets: scores are q · row"
         return {
             "relative": Property("relative", True, 0.0, None, "proved", reason),
             "decay": Property("decay", None, evidence="proved", reason=f"{reason}, and q decides"),
@@ -356,7 +356,7 @@ def _relative(subject: InspectedEncoding, judged: Verdict) -> Property:
         reason = SAME_EVERYWHERE
         return Property("relative", True, 0.0, None, "proved", reason)
     sample: Sampled | None = None
-    reason = judged.proof or f"all {judged.all_pairs} pairs of positions were looked at"
+    reason = judged.proof or f"all {judged.all_pairs} pairs of positions were measured"
     if not judged.measured_all:
         # One pair of another score is enough to show that it does not hold.
         sample = "verdict" if judged.toeplitz else "value"
@@ -379,21 +379,21 @@ def _defined_beyond(subject: InspectedEncoding) -> Property:
     name, content, request = "defined-beyond", subject.content, subject.request
     if content is None or request is None:
         count = subject.inspected.rows.count
-        return Property(name, False, count, reason="a file has the rows that it has")
+        return Property(name, False, count, reason="a file has only its own rows")
     if request.scheme.as_given:
-        return Property(name, None, None, reason="a function gives the positions that it has")
+        return Property(name, None, None, reason="a function has only its own positions")
     changed = _follows_length(subject)
-    follows = "; at twice the length, values are others" if changed else ""
+    follows = "; values differ at twice the length" if changed else ""
     capacity = content.capacity
     if capacity is not None and not changed and capacity.positions in _lengths(request).values():
-        reason = "a longer sequence has more positions, and the last row is the same in it"
+        reason = "a longer sequence has more positions and the same last row"
         return Property(name, True, None, None, "measured", reason)
     if capacity is None:
-        reason = "a formula gives any position" if content.weights is None else "rows go on"
+        reason = "the formula covers any position" if content.weights is None else "rows go on"
         if content.network is not None:
-            reason = "a network gives any position"
+            reason = "the network covers any position"
         elif content.weights is not None and (content.farthest or content.heads):
-            reason = "offsets past the farthest share a row"
+            reason = "offsets beyond the largest share a row"
         return Property(name, True, None, None, "proved", f"{reason}{follows}")
     reason = f"{capacity.reason}{follows}"
     return Property(name, False, capacity.positions, None, "proved", reason)
@@ -448,7 +448,7 @@ def _distinct(subject: InspectedEncoding, dtype: DType) -> Property:
     reason = f"{distinct.count} of {count} rows"
     if distinct.first is not None:
         at = inspected.place(distinct.first[0]), inspected.place(distinct.first[1])
-        reason += f"; the first that is as one before it is at {at[1]}"
+        reason += f"; the first repeated row is at {at[1]}"
     return Property(f"distinct-{dtype.name}", at is None, distinct.count, at, reason=reason)
 
 

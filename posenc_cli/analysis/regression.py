@@ -108,7 +108,7 @@ class Regression(Record):
         here = here if after is None else after
         if moved > 1e3 * _STILL:
             raise InvalidInput(
-                f"the optimum is out of reach of float64: after {steps} steps of Newton's method "
+                f"float64 cannot reach the optimum: after {steps} steps of Newton's method "
                 f"scores still move by a share of {moved:.1g}",
                 hint="a larger --l2",
             )
@@ -123,12 +123,12 @@ class Regression(Record):
     def _point(self, numbers: Reals) -> _Point:
         """What the loss is at some free numbers.
 
-        Raises: InvalidInput where scores are past what float64 holds.
+        Raises: InvalidInput where scores exceed float64.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             scores = np.where(self.seen, self.scores.of(numbers), 0)  # (queries, keys)
         if not (np.abs(scores) <= _LARGEST_SCORE).all():
-            raise InvalidInput("scores are past what float64 holds", hint="a larger --l2")
+            raise InvalidInput("scores exceed float64", hint="a larger --l2")
         highest = np.where(self.seen, scores, -np.inf).max(axis=1, keepdims=True)
         powers = np.where(self.seen, np.exp(np.minimum(scores - highest, 0)), 0)
         sums = powers.sum(axis=1, keepdims=True)

@@ -375,7 +375,7 @@ def rows_of_array(values: StoredRows, dtype: str, *, name: str) -> MatrixRows:
     values = without_leading_ones(values)
     if values.ndim != 2:
         raise InvalidInput(
-            f"--in {name}: must be a matrix, with a row a position; its shape is {values.shape}",
+            f"--in {name}: must be a matrix with one row per position; its shape is {values.shape}",
             hint="one matrix of it is array[0] in NumPy: save that" if values.ndim > 2 else None,
         )
     if np.iscomplexobj(values):
@@ -454,7 +454,7 @@ def _of_waves(
 def _refuse_growth(waves: Waves) -> None:
     if waves.growth is not None:
         raise InvalidInput(
-            "--normalize cosine: queries shrink here as keys grow, and only q·k tells of both"
+            "--normalize cosine: queries shrink as keys grow here, and only q·k shows both"
         )
 
 

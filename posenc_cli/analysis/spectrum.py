@@ -349,7 +349,7 @@ def power_spectrum(rows: MatrixRows, *, name: str) -> PowerSpectrum:
     Raises: InvalidInput where there are fewer than two rows, or no finite column.
     """
     if rows.count < 2:
-        raise InvalidInput(f"{name}: has one row; a spectrum along positions needs two or more")
+        raise InvalidInput(f"{name}: has one row; a spectrum along positions needs at least two")
     count = min(rows.count, _TRANSFORMED_ROWS, max(2, HELD_VALUES // rows.width))
     bins = count // 2
     power, scale = np.zeros(bins), 0.0
@@ -384,7 +384,7 @@ def power_spectrum(rows: MatrixRows, *, name: str) -> PowerSpectrum:
             power += columns_power[:, moving] @ (largest[moving] / top) ** 2
             scale = top
     if len(dropped) == rows.width:
-        raise InvalidInput(f"{name}: no column is finite, so none has a spectrum")
+        raise InvalidInput(f"{name}: no column is finite, so there is no spectrum")
     total_power = power.sum()
     return PowerSpectrum(
         count=rows.count,

@@ -48,17 +48,17 @@ def not_planned(
         )
 
     if layers.scheme == "nope":
-        return answer("these layers are told no positions: nothing in them ends at a length")
+        return answer("these layers have no positions: nothing in them limits the length")
     if scheme.kind == "rotary":
         if layers.scheme in ("rope-axial", "xpos"):
             raise InvalidInput(
-                f"--to {to}: the positions of {layers.scheme} are no sequence that gets longer"
+                f"--to {to}: {layers.scheme} does not encode positions in a sequence"
             )
         if window is None or (stated is not None and window > stated):
             return None
         return answer(
-            f"these layers see a window of {window} positions: no distance is longer, whatever "
-            "the length, and so there is nothing to stretch",
+            f"these layers see a window of {window} positions: no distance is longer, so "
+            "there is nothing to extend",
             fits=True,
         )
     content = scheme.bind(layers.values()).content
@@ -66,8 +66,8 @@ def not_planned(
         rows = content.capacity.positions
         enough = " are enough" if to <= rows else f", and {to} positions need {to}"
         return answer(
-            f"positions are rows of a learned table: {rows} rows{enough}; no recipe makes rows not "
-            "trained (posenc resize interpolates them)",
+            f"positions are rows of a learned table: {rows} rows{enough}; no recipe makes "
+            "untrained rows (posenc resize interpolates them)",
             fits=to <= rows,
         )
     if scheme.kind == "bias":
@@ -75,10 +75,11 @@ def not_planned(
             "scores go by distance, and have a value at any: no bound of the length is known; "
             "distances past those of the training were never seen"
         )
-    trained = "" if stated is None else f"; {stated} positions are stated, and later ones unseen"
+    known = f"; the config states {stated} positions, later ones are unseen"
+    trained = "" if stated is None else known
     return answer(
-        f"{layers.scheme} has a value at any position{trained}: no recipe is known that stretches "
-        "it without training"
+        f"{layers.scheme} has a value at any position{trained}: no known recipe extends it "
+        "without training"
     )
 
 

@@ -82,11 +82,11 @@ class Corpus(Record):
         except UnicodeDecodeError as error:
             raise InvalidInput(f"{name}: is not UTF-8 text (byte {error.start})") from error
         if "\0" in text:
-            raise InvalidInput(f"{name}: is no text: it holds a NUL byte")
+            raise InvalidInput(f"{name}: is not text: it holds a NUL byte")
         points = np.frombuffer(text.encode("utf-32-le"), np.uint32)  # (n,)
         characters, tokens = np.unique(points, return_inverse=True)
         if len(characters) < 2:
-            raise InvalidInput(f"{name}: holds no two characters that differ")
+            raise InvalidInput(f"{name}: holds only one distinct character")
         check_size(name, len(characters), MOST_CHARACTERS, "different characters")
         first_held = len(tokens) - len(tokens) // HELD_OUT
         tokens = tokens.astype(np.int64)

@@ -54,7 +54,7 @@ class RunFolder(Record):
             path.mkdir(parents=True, exist_ok=True)
             if any(path.iterdir()):
                 raise InvalidInput(
-                    f"--out {quoted_name(path)}: is there, and is not empty",
+                    f"--out {quoted_name(path)}: exists and is not empty",
                     hint="--resume goes on with a run; a new one needs a folder of its own",
                 )
         try:
@@ -90,7 +90,7 @@ class RunFolder(Record):
         try:
             return cls(path, ExperimentRequest.from_fields(_json_of(place)))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise InvalidInput(f"{quoted_name(place)}: is no request of an experiment") from error
+            raise InvalidInput(f"{quoted_name(place)}: is not an experiment's request") from error
 
     @property
     def request_path(self) -> Path:
@@ -193,7 +193,7 @@ def merged(paths: Sequence[Path]) -> tuple[ExperimentRequest, list[JobResult]]:
         for folder, result in there[1:]:
             if result != there[0][1]:
                 raise InvalidInput(
-                    f"{quoted_name(folder.path)}: {job.key} has another result there than in "
+                    f"{quoted_name(folder.path)}: {job.key} has a different result there than in "
                     f"{quoted_name(there[0][0].path)}"
                 )
         if there:
@@ -242,7 +242,7 @@ def _json_of(path: Path) -> Any:
 
 def _no_result(place: Path) -> InvalidInput:
     return InvalidInput(
-        f"{quoted_name(place)}: is no result of this job", hint="remove it to run the job again"
+        f"{quoted_name(place)}: is not a result of this job", hint="remove it to run the job again"
     )
 
 

@@ -204,7 +204,7 @@ class DaskScheduler:
             client = distributed.Client(self._address, timeout=_CONNECTING, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise Unavailable(
-                f"{self._option}: no scheduler of dask answers there",
+                f"{self._option}: no Dask scheduler answers there",
                 hint="dask scheduler starts one, dask worker its workers",
             ) from error
         with client:
@@ -226,7 +226,7 @@ class DaskScheduler:
                     folder.keep(job, JobResult.from_fields(_value(answer)))
                     steps.told(job, job.request.steps, job.request.steps)
             except distributed.KilledWorker as error:
-                raise Unavailable(f"workers of dask died again and again of {job.key}") from error
+                raise Unavailable(f"Dask workers died repeatedly on {job.key}") from error
             finally:
                 client.cancel([*futures])
 

@@ -54,7 +54,7 @@ class JobSetting(Record):
         if job.task == "text" and request.text is not None:
             corpus = Corpus.of_file(request.text)
             if request.digest not in (None, corpus.digest):
-                raise InvalidInput(f"{corpus.name}: is another text than the request was made with")
+                raise InvalidInput(f"{corpus.name}: is not the text that the run began with")
         task = task_of(job.task, corpus)
         trained = request.trained or task.trained
         lengths = request.lengths(trained)
@@ -111,8 +111,8 @@ def _check_positions(request: ExperimentRequest, longest: int) -> None:
     check_size(f"--randomize {drawn}", drawn, LONGEST, "positions")
     if drawn < longest:
         raise InvalidInput(
-            f"--randomize {drawn}: the longest test has {longest} positions, each of them another"
+            f"--randomize {drawn}: the longest test has {longest} positions, all different"
         )
     stretched = [name for name in request.stretches if name != "none"]
     if stretched:
-        raise InvalidInput(f"--randomize {drawn}: no stretch applies to drawn positions")
+        raise InvalidInput(f"--randomize {drawn}: no context extension applies to drawn positions")

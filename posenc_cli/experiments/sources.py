@@ -52,8 +52,8 @@ def check_sources(request: EncodingRequest) -> None:
 def changed_source(request: EncodingRequest) -> InvalidInput:
     """The error of an encoding whose code or tables have changed since its run began."""
     return InvalidInput(
-        f"--scheme {request.label}: its code or its table is another than the run began with",
-        hint="a run of its own is as the files are now",
+        f"--scheme {request.label}: its code or its table has changed since the run began",
+        hint="start a new run to use the files as they are now",
     )
 
 

@@ -227,7 +227,7 @@ class EncodingPart(Record):
         if content.heads is not None:
             if content.heads != size.heads:
                 raise InvalidInput(
-                    f"{name}: has {content.heads} heads, and the model of --size {size} has "
+                    f"{name}: has {content.heads} heads, but the model of --size {size} has "
                     f"{size.heads}"
                 )
             return
@@ -382,8 +382,8 @@ def _mixing(encoding: Encoding, positions: Integers) -> RealRows:
             if mixed.shape == (positions.size, weights.rows):
                 return np.asarray(mixed, np.float64)
     raise InvalidInput(
-        f"{encoding.bound.scheme.name}: its rows are not made of whole rows of its table, "
-        "which training could learn"
+        f"{encoding.bound.scheme.name}: its rows are not whole rows of its table, "
+        "so training cannot learn them"
     )
 
 

@@ -86,12 +86,12 @@ class Task(Record):
         place = f"--task {self.name}"
         if length < self.shortest:
             raise InvalidInput(
-                f"{place}: a length of {length} {self.unit}; it takes {self.shortest} or more"
+                f"{place}: a length of {length} {self.unit}; it needs at least {self.shortest}"
             )
         if last < 1:
-            raise InvalidInput(f"{place}: the last {last} columns are none; 1 or more are averaged")
+            raise InvalidInput(f"{place}: the last {last} columns: must be at least 1")
         if sequences < self.fewest:
-            raise InvalidInput(f"{place}: takes {self.fewest} or more sequences, not {sequences}")
+            raise InvalidInput(f"{place}: needs at least {self.fewest} sequences, not {sequences}")
         request = f"{place} at a length of {length}"
         check_size(request, sequences * self.tokens(length), HELD_VALUES, "tokens")
 

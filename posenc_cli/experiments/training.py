@@ -197,7 +197,7 @@ class ModelTraining:
                 value.copy_(tensors[name])
         except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
             raise InvalidInput(
-                f"{quoted_name(path)}: is no checkpoint of this job",
+                f"{quoted_name(path)}: is not a checkpoint of this job",
                 hint="remove it to train anew",
             ) from error
 

@@ -57,7 +57,7 @@ def new_folder(path: str, *, option: str, last: str) -> Iterator[Path]:
 def _check_free(target: Path, place: str) -> None:
     if target.is_dir():
         if any(target.iterdir()):
-            raise InvalidInput(f"{place}: is there, and is not empty", hint="name a new folder")
+            raise InvalidInput(f"{place}: exists and is not empty", hint="name a new folder")
     elif target.exists():
         raise InvalidInput(f"{place}: is a file; it takes a folder", hint="name a new folder")
 

@@ -342,5 +342,5 @@ def test_a_requirement_that_says_nothing_clear_is_refused(text):
 
 
 def test_what_float64_cannot_reach_is_an_error_and_no_number():
-    with pytest.raises(InvalidInput, match="out of reach of float64"):
+    with pytest.raises(InvalidInput, match="float64 cannot reach the optimum"):
         result("rope", "first", lengths=(200,), l2=1e-12)

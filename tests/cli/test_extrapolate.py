@@ -113,7 +113,7 @@ def test_code_and_tables_of_ones_own_are_known_by_what_they_hold(call, made, tmp
     np.save(tmp_path / "rows.npy", np.full((200, 8), 2.0))
     (tmp_path / "own.py").write_text(OWN + "# changed")
     for again in (*((*asked[out], "--out", out) for out in asked), ("--out", "table")):
-        assert "another than the run began with" in refused(call, *again, "--resume")
+        assert "has changed since the run began" in refused(call, *again, "--resume")
 
 
 @pytest.mark.long
@@ -156,7 +156,7 @@ def test_a_text_of_ones_own_is_known_by_its_bytes(call, made, tmp_path):
     assert request_of("run").text == str(text)
     text.write_text(text.read_text()[:-1])
     assert "--out run" not in refused(call, "--out", "run", "--resume")
-    assert "is another text than" in refused(call, "--out", "run", "--resume")
+    assert "is not the text that" in refused(call, "--out", "run", "--resume")
     assert "other digest" in refused(call, "--out", "run", "--resume", "--text", "mine.txt")
 
 
@@ -261,9 +261,9 @@ def test_a_file_that_could_not_be_written_is_refused_before_anything_runs(name, 
         ("--learning-rate nan", "must be a number"),
         ("--task text,foo", "must be one of text, copy"),
         ("--stretch foo", "must be one of none, linear"),
-        ("--task needle --train 3", "it takes 12 or more"),
-        ("--randomize 99", "each of them another"),
-        ("--randomize 800 --stretch yarn", "no stretch applies to drawn positions"),
+        ("--task needle --train 3", "it needs at least 12"),
+        ("--randomize 99", "800 positions, all different"),
+        ("--randomize 800 --stretch yarn", "no context extension applies to drawn positions"),
         ("--text - ", "must be a file"),
         ("--text x.txt --task copy", "goes with --task text"),
         ("-s rope -s rope", "is asked for twice"),

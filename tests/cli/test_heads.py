@@ -121,9 +121,9 @@ def test_of_a_mask_that_marks_nothing_far_out_nothing_is_measured_there(call, tm
     ("change", "said"),
     [
         (lambda mask: mask[:, :5], "queries × keys, as many; it is 24 × 5"),
-        (lambda mask: mask[:16, :16], "is of 16 positions, and 24 are asked for"),
+        (lambda mask: mask[:16, :16], "has 16 positions; 24 were requested"),
         (lambda mask: mask + np.eye(24, k=2), "query 0 is to look at key 2, which comes after it"),
-        (lambda mask: mask / 2, "must hold 0 and 1 alone; at query 1, key 0 it holds 0.5"),
+        (lambda mask: mask / 2, "must hold only 0 and 1; at query 1, key 0 it holds 0.5"),
         (lambda mask: mask * np.nan, "it holds nan"),
     ],
 )
@@ -153,8 +153,11 @@ def test_a_mask_that_is_none_is_refused(change, said, call, tmp_path):
         ("-s rope --head 0", "--head 0: goes with bias schemes"),
         ("-s alibi --head 8", "--head 8: the heads are 0 to 7"),
         ("-s rope --l2 0", "--l2 0: must be from 1e-12"),
-        ("-s rope --require first@3x>=0.5", "300 is none of the lengths 100, 200, 400, 800"),
-        ("-s rope --target first --require previous@2x>=0.5", "'previous' is no target here"),
+        ("-s rope --require first@3x>=0.5", "300 is not one of the lengths 100, 200, 400, 800"),
+        (
+            "-s rope --target first --require previous@2x>=0.5",
+            "'previous' is not one of the targets",
+        ),
         ("-s rope --target first --target previous --plot", "a picture is of one target"),
         ("-s rope --train 1025", "1025 positions; at most 1024"),
         ("-s rope --test 1000000", "100000000 scores"),

@@ -75,14 +75,14 @@ def test_a_mark_of_utf_8_and_ends_of_lines_of_windows_are_no_characters(
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "holds no two characters that differ"),
-        (b"a", "holds no two characters that differ"),
-        (b"aaaa", "holds no two characters that differ"),
-        (b"\xef\xbb\xbf", "holds no two characters that differ"),
+        (b"", "holds only one distinct character"),
+        (b"a", "holds only one distinct character"),
+        (b"aaaa", "holds only one distinct character"),
+        (b"\xef\xbb\xbf", "holds only one distinct character"),
         (b"abc\xff", r"is not UTF-8 text \(byte 3\)"),
         ("ab".encode("utf-16"), r"is not UTF-8 text \(byte 0\)"),
         (b"\xed\xa0\x80", r"is not UTF-8 text \(byte 0\)"),  # half of a surrogate pair
-        (b"\x7fELF\x00\x01", "is no text: it holds a NUL byte"),
+        (b"\x7fELF\x00\x01", "is not text: it holds a NUL byte"),
         (
             "".join(map(chr, range(0x4E00, 0x4E00 + 4097))).encode(),
             "4097 different characters; at most 4096 are taken",

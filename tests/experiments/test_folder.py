@@ -46,7 +46,7 @@ def test_a_request_and_results_come_back_as_they_were(tmp_path) -> None:
 
 def test_a_folder_that_holds_anything_is_not_taken_for_a_new_run(tmp_path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(InvalidInput, match="is there, and is not empty"):
+    with pytest.raises(InvalidInput, match="exists and is not empty"):
         RunFolder.made(tmp_path, request("rope"))
     with pytest.raises(Unavailable, match="Not a directory"):
         RunFolder.made(tmp_path / "mine.txt" / "run", request("rope"))
@@ -98,10 +98,10 @@ def test_a_file_that_is_not_posencs_is_named_in_one_line(tmp_path, content) -> N
     (job,) = asked.jobs()
     place = tmp_path / "run" / "results" / f"{job.key}.json"
     place.write_text(content)
-    with pytest.raises(InvalidInput, match=r"is no result of this job"):
+    with pytest.raises(InvalidInput, match=r"is not a result of this job"):
         folder.result(job)
     (tmp_path / "run" / "request.json").write_text(content)
-    with pytest.raises(InvalidInput, match=r"request\.json'?: is no request of an experiment"):
+    with pytest.raises(InvalidInput, match=r"request\.json'?: is not an experiment's request"):
         RunFolder.found(tmp_path / "run")
 
 
@@ -112,7 +112,7 @@ def test_a_result_of_another_job_is_refused(tmp_path) -> None:
     folder.keep(first, result(first))
     names = [tmp_path / "run" / "results" / f"{job.key}.json" for job in (first, second)]
     names[0].rename(names[1])
-    with pytest.raises(InvalidInput, match="is no result of this job"):
+    with pytest.raises(InvalidInput, match="is not a result of this job"):
         folder.result(second)
 
 
@@ -155,7 +155,7 @@ def test_folders_that_differ_are_not_joined(tmp_path) -> None:
     for name, loss in (("a", 1.5), ("b", 1.75)):
         RunFolder.made(tmp_path / name, asked).keep(job, result(job, loss))
     RunFolder.made(tmp_path / "c", request("rope", seeds=3))
-    with pytest.raises(InvalidInput, match="has another result there than in"):
+    with pytest.raises(InvalidInput, match="has a different result there than in"):
         merged([tmp_path / "a", tmp_path / "b"])
     with pytest.raises(InvalidInput, match="was made with other seeds: 2, not 3"):
         merged([tmp_path / "a", tmp_path / "c"])
@@ -193,7 +193,7 @@ def test_requests_differ_where_anything_does() -> None:
 def test_a_request_is_held_to_what_a_command_line_could_ask_for(tmp_path, name, value) -> None:
     place = RunFolder.made(tmp_path / "run", request("rope")).request_path
     place.write_text(json.dumps({**json.loads(place.read_text()), name: value}))
-    with pytest.raises(InvalidInput, match="is no request of an experiment"):
+    with pytest.raises(InvalidInput, match="is not an experiment's request"):
         RunFolder.found(tmp_path / "run")
 
 
@@ -221,7 +221,7 @@ def test_a_result_holds_what_its_job_finds_and_nothing_else(tmp_path, path, valu
         inner = inner[step]
     inner[path[-1]] = value
     place.write_text(json.dumps(fields))
-    with pytest.raises(InvalidInput, match="is no result of this job"):
+    with pytest.raises(InvalidInput, match="is not a result of this job"):
         folder.result(job)
 
 

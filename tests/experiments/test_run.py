@@ -228,7 +228,7 @@ def test_a_checkpoint_of_another_job_or_none_is_refused(tmp_path, monkeypatch) -
     with pytest.raises(InvalidInput, match="checkpoint of another job"):
         run_job(other, checkpoint)
     checkpoint.write_bytes(checkpoint.read_bytes()[:-5])
-    with pytest.raises(InvalidInput, match="is no checkpoint of this job"):
+    with pytest.raises(InvalidInput, match="is not a checkpoint of this job"):
         run_job(job, checkpoint)
 
 

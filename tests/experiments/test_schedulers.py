@@ -220,5 +220,5 @@ def test_an_address_where_nothing_answers_is_said_in_a_line(tmp_path, monkeypatc
     pytest.importorskip("distributed")
     monkeypatch.setattr(schedulers, "_CONNECTING", 1)
     folder = RunFolder.made(tmp_path / "run", request("rope"))
-    with pytest.raises(Unavailable, match="no scheduler of dask answers there"):
+    with pytest.raises(Unavailable, match="no Dask scheduler answers there"):
         scheduler_of("dask://127.0.0.1:9", None).run(folder.request.jobs(), folder)

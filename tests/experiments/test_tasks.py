@@ -297,7 +297,7 @@ def test_its_own_text_holds_tests_of_eight_times_the_trained_length() -> None:
 def test_a_length_below_the_shortest_is_refused(name: str) -> None:
     shortest = task(name).shortest
     task(name).check(shortest, 1)
-    with pytest.raises(InvalidInput, match=rf"\A--task {name}: .* it takes {shortest} or more\Z"):
+    with pytest.raises(InvalidInput, match=rf"\A--task {name}: .* it needs at least {shortest}\Z"):
         task(name).check(shortest - 1, 1)
 
 
