@@ -179,7 +179,7 @@ def test_a_hybrid_is_stretched_where_one_of_its_parts_is() -> None:
     ("name", "given", "message"),
     [
         ("rope", {"dim": 32}, "has 32 columns, and a head of the model of --size 2x4x16 has 16"),
-        ("alibi", {"heads": 8}, "has 8 heads, and the model of --size 2x4x16 has 4"),
+        ("alibi", {"heads": 8}, "has 8 heads, but the model of --size 2x4x16 has 4"),
         ("sinusoidal", {"dim": 16}, "has 16 columns, and a row of the model"),
         ("swin", {}, "position 799 is past the last that swin can encode"),
     ],
