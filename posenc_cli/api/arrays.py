@@ -11,6 +11,7 @@ from posenc_cli.api.arguments import ArgumentError, check_unmasked, number_forma
 from posenc_cli.errors import Unavailable
 from posenc_cli.frameworks import BY_NAME, format_name, framework_of, made_array
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, REAL_DTYPES
+from posenc_cli.numerics.lines import large_or_small
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,7 @@ def delivered(
         fill(out)
         return out
     try:
-        values = np.empty(shape, form.numpy)
+        values = large_or_small(shape, form.numpy)
     except MemoryError:
         size = math.prod(shape) * form.itemsize
         raise Unavailable(f"not enough memory for {size} bytes", hint="see blocks") from None

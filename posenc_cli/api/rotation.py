@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, overload
 
-import numpy as np
-
 from posenc_cli.api.arguments import (
     ArgumentError,
     ArrayLike,
@@ -24,6 +22,7 @@ from posenc_cli.encoding.precision import Precision
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.frameworks import format_name, framework_of, namespace_of
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
+from posenc_cli.numerics.lines import large_or_small
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
@@ -186,6 +185,6 @@ def precision_beside(x: Any) -> Precision:
 def table_of(request: Request, choice: Choice) -> NumberArray:
     """The rows that are asked for. Shape: (positions, columns)."""
     plan = cached_request(request).plan()
-    values = np.empty(plan.shape, plan.dtype.numpy)
+    values = large_or_small(plan.shape, plan.dtype.numpy)
     fill_values(values, plan, choice)
     return values

@@ -17,7 +17,6 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import ctypes
-import math
 from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -31,6 +30,7 @@ from posenc_cli.errors import Unavailable
 from posenc_cli.numerics import cells, halves
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.layout import Columns, columns_of, low_of
+from posenc_cli.numerics.lines import CACHED_BYTES, on_lines
 from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.phasors import DIGIT_BITS
 from posenc_cli.numerics.placements import Placement
@@ -53,7 +53,6 @@ WIDE_MARGIN = 2.0**-90
 FEW_ROWS = 256  # that do not repay tables made for them, in one call or several
 PREPARED_KEPT = 4
 UNDECIDED_KEPT = 1 << 12  # of a call; where more are undecided, all its cells are settled
-CACHED_BYTES = 1 << 23  # a larger array does not stay in the caches
 SMALLEST_SCALE, LARGEST_SCALE = Decimal(2) ** -20, Decimal(2) ** 14
 SMALLEST_FREQUENCY = Decimal("1e-200")  # below, products would leave float64's range
 
@@ -326,11 +325,8 @@ def _padded(values: Any) -> NumberArray:
     """A copy whose rows are multiples of the kernel's lanes, from a cache line on."""
     *shape, count = values.shape
     width = max(1, -(-count // LANES)) * LANES
-    size = math.prod(shape) * width * 8
-    memory = np.zeros(size + 64, np.uint8)
-    begin = -memory.ctypes.data % 64
-    rows = memory[begin : begin + size].view(np.float64).reshape(*shape, width)
-    rows[..., :count] = values
+    rows = on_lines((*shape, width), np.float64)
+    rows[..., :count], rows[..., count:] = values, 0
     return rows
 
 

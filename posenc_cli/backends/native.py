@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _FOLDER = Path(__file__).parent
 SOURCES = (_FOLDER / "waves.c", _FOLDER / "waves_kernel.h")
-DIGEST = "68c2b0ef2bf0"
+DIGEST = "3623b12b720e"
 """The start of the SHA-256 of the sources, one after the other."""
 PLATFORM = "-".join(
     (sys.platform, os.uname().machine if hasattr(os, "uname") else "unknown")  # on Windows

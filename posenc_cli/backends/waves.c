@@ -25,6 +25,7 @@ enum { LOW_BITS = 6, ROWS = 1 << LOW_BITS }; /* of the lowest digit */
 enum { DIGIT_BITS = 5, DIGITS = 10 };        /* of the others */
 enum { BLOCK = 16 }; /* rows at a time: they and their low table stay in the first cache */
 enum { MOST_LANES = 8 };
+enum { MOST_PARTS = 4 }; /* vectors of heads at a time, for lines that are written whole */
 enum format { FLOAT64, FLOAT32, BFLOAT16, FLOAT16 };
 enum layout { COLUMNS, HALVES, ALTERNATE };
 
@@ -148,6 +149,13 @@ static void list(const struct group *group, int64_t r, int64_t k, int64_t row, s
 #define STREAM_LINE(out, from)  \
     for (int i = 0; i < 2; i++) \
     _mm256_stream_si256((__m256i *)(out) + i, _mm256_loadu_si256((const __m256i *)(from) + i))
+#define STREAM(out, from, size)                                                                 \
+    do {                                                                                        \
+        if ((size) == 32)                                                                       \
+            _mm256_stream_si256((__m256i *)(out), _mm256_loadu_si256((const __m256i *)(from))); \
+        else                                                                                    \
+            _mm_stream_si128((__m128i *)(out), _mm_loadu_si128((const __m128i *)(from)));       \
+    } while (0)
 #include "waves_kernel.h"
 
 #define SUFFIX avx512
@@ -156,6 +164,14 @@ static void list(const struct group *group, int64_t r, int64_t k, int64_t row, s
 #define FUSED _mm512_fmadd_pd
 #define LEAST(one, other) _mm256_min_epu32((__m256i)(one), (__m256i)(other))
 #define STREAM_LINE(out, from) _mm512_stream_si512((__m512i *)(out), _mm512_loadu_si512(from))
+#define STREAM(out, from, size)                                                           \
+    do {                                                                                  \
+        if ((size) == 64) STREAM_LINE(out, from);                                         \
+        if ((size) == 32)                                                                 \
+            _mm256_stream_si256((__m256i *)(out), _mm256_loadu_si256((const __m256i *)(from))); \
+        if ((size) == 16)                                                                 \
+            _mm_stream_si128((__m128i *)(out), _mm_loadu_si128((const __m128i *)(from)));       \
+    } while (0)
 #include "waves_kernel.h"
 #endif
 

@@ -2,14 +2,25 @@
    (left * right + addend of vectors, rounded once; not everywhere) and STREAM_LINE (64 bytes past
    the caches) are defined by whoever includes it. */
 
-#define DO TARGET INLINE
+/* The bytes that LANES heads have side by side, and how many times as many heads fill a line of 64
+   bytes; 0 where registers do not hold them. */
+#define SPAN(size, layout) (LANES * (size) * ((layout) == ALTERNATE ? 2 : 1))
+#define PARTS(size, layout)           \
+    (SPAN(size, layout) >= 64 ? 1     \
+     : 64 / SPAN(size, layout) > MOST_PARTS ? 0 : 64 / SPAN(size, layout))
 
-/* A number of the one vector and of the other in turn: two vectors. */
+#define DO TARGET INLINE
+#define EACH_PART for (int i = 0; i < (parts ? parts : 1); i++)
+
+/* A number of the one vector and of the other in turn: two vectors. UPPER: every second number of
+   two vectors of twice as many. */
 #if LANES == 8
+#define UPPER 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
 #define IN_TURN(type, one, other)                          \
     {SHUFFLED(type, one, other, 0, 8, 1, 9, 2, 10, 3, 11), \
      SHUFFLED(type, one, other, 4, 12, 5, 13, 6, 14, 7, 15)}
 #else
+#define UPPER 1, 3, 5, 7, 9, 11, 13, 15
 #define IN_TURN(type, one, other) \
     {SHUFFLED(type, one, other, 0, 4, 1, 5), SHUFFLED(type, one, other, 2, 6, 3, 7)}
 #endif
@@ -18,6 +29,7 @@ typedef double NAME(doubles) __attribute__((vector_size(8 * LANES)));
 typedef uint64_t NAME(longs) __attribute__((vector_size(8 * LANES)));
 typedef float NAME(floats) __attribute__((vector_size(4 * LANES)));
 typedef uint32_t NAME(words) __attribute__((vector_size(4 * LANES)));
+typedef uint16_t NAME(packed) __attribute__((vector_size(4 * LANES)));
 typedef uint16_t NAME(shorts) __attribute__((vector_size(2 * LANES)));
 
 DO NAME(doubles) NAME(read)(const double *from) {
@@ -210,13 +222,33 @@ DO int NAME(any)(NAME(words) doubt, int lanes) {
     return some != 0;
 }
 
-/* Store the cells of heads k, k + 1, ...: LANES of them, or `lanes`. */
+/* Write a vector; streamed, past the caches: then lines must be written whole, one vector after the
+   other. */
+DO void NAME(put)(char *to, const void *from, int64_t size, int streamed) {
+#ifdef STREAM
+    if (streamed) {
+        STREAM(to, from, size);
+        return;
+    }
+#endif
+    (void)streamed;
+    memcpy(to, from, size);
+}
+
+#ifdef STREAM
+/* The upper halves of the words of two vectors, in their order. */
+DO NAME(words) NAME(upper_halves)(NAME(words) one, NAME(words) other) {
+    return (NAME(words))SHUFFLED(NAME(packed), (NAME(packed))one, (NAME(packed))other, UPPER);
+}
+#endif
+
+/* Store the cells of heads k, k + 1, ... at `at`: LANES of them, or `lanes`. */
 
 #define STORE_APART(first, second, size)                                                       \
     do {                                                                                       \
-        memcpy(row + k * (size), &first, (whole ? LANES : lanes) * (size));                    \
+        NAME(put)(at, &first, (whole ? LANES : lanes) * (size), parts);                        \
         if (layout == HALVES)                                                                  \
-            memcpy(row + (heads + k) * (size), &second, (whole ? LANES : lanes) * (size));     \
+            NAME(put)(at + heads * (size), &second, (whole ? LANES : lanes) * (size), parts);  \
     } while (0)
 
 #define STORE(type, first, second)                                                             \
@@ -224,32 +256,44 @@ DO int NAME(any)(NAME(words) doubt, int lanes) {
         int64_t size = (int64_t)(sizeof(type) / LANES);                                        \
         if (layout == ALTERNATE) {                                                             \
             type pairs[2] = IN_TURN(type, (type)first, (type)second);                          \
-            memcpy(row + 2 * size * k, pairs, 2 * size * (whole ? LANES : lanes));             \
+            if (parts) {                                                                       \
+                NAME(put)(at, pairs, sizeof(type), parts);                                     \
+                NAME(put)(at + sizeof(type), pairs + 1, sizeof(type), parts);                  \
+            } else {                                                                           \
+                memcpy(at, pairs, 2 * size * (whole ? LANES : lanes));                         \
+            }                                                                                  \
         } else {                                                                               \
             STORE_APART(first, second, size);                                                  \
         }                                                                                      \
     } while (0)
 
 /* The cells of heads k ... k + LANES - 1, of which `lanes` are stored, in all rows of a group;
-   whether any of them is in doubt. */
+   whether any of them is in doubt. With `parts` those of so many vectors, streamed. */
 
 DO int NAME(single_tile)(struct group *group, int64_t k, int lanes, int whole, int layout,
-                         int noting) {
+                         int noting, int parts) {
     const struct factors *by = group->by;
     const double *table = group->table->low + k;
     int64_t heads = group->table->heads, part = ROWS * group->table->padded;
     int64_t count = group->count, stride = group->stride;
-    char *row = group->out;
-    NAME(doubles) u = NAME(read)(by->u + k), v = NAME(read)(by->v + k);
-    NAME(doubles) margin = NAME(read)(by->margin + k), other = NAME(read)(by->other_margin + k);
+    char *row = group->out + 4 * k * (layout == ALTERNATE ? 2 : 1);
+    NAME(doubles) u[MOST_PARTS], v[MOST_PARTS], margin[MOST_PARTS], other[MOST_PARTS];
+    EACH_PART {
+        u[i] = NAME(read)(by->u + k + i * LANES), v[i] = NAME(read)(by->v + k + i * LANES);
+        margin[i] = NAME(read)(by->margin + k + i * LANES);
+        other[i] = NAME(read)(by->other_margin + k + i * LANES);
+    }
     NAME(words) seen = {0}, second = {0};
     for (int64_t r = 0; r < count; r++, row += stride) {
-        const double *low = table + group->offsets[r];
-        NAME(doubles) x = NAME(read)(low), y = NAME(read)(low + part);
         NAME(words) doubt = {0};
-        NAME(words) first = NAME(to_single)(x, u, y, v, margin, &doubt);
-        if (layout != COLUMNS) second = NAME(to_single)(y, u, x, -v, other, &doubt);
-        STORE(NAME(words), first, second);
+        EACH_PART {
+            const double *low = table + group->offsets[r] + i * LANES;
+            char *at = row + i * 4 * LANES * (layout == ALTERNATE ? 2 : 1);
+            NAME(doubles) x = NAME(read)(low), y = NAME(read)(low + part);
+            NAME(words) first = NAME(to_single)(x, u[i], y, v[i], margin[i], &doubt);
+            if (layout != COLUMNS) second = NAME(to_single)(y, u[i], x, -v[i], other[i], &doubt);
+            STORE(NAME(words), first, second);
+        }
         if (noting) memcpy(group->doubts[r], &doubt, sizeof doubt);
         seen |= doubt;
     }
@@ -257,53 +301,73 @@ DO int NAME(single_tile)(struct group *group, int64_t k, int lanes, int whole, i
 }
 
 DO int NAME(half_tile)(struct group *group, int64_t k, int lanes, int whole, int layout,
-                       int noting, int float16) {
+                       int noting, int parts, int float16) {
     const struct factors *by = group->by;
     const double *table = group->table->low + k;
     int64_t heads = group->table->heads, part = ROWS * group->table->padded;
     int64_t count = group->count, stride = group->stride;
-    char *row = group->out;
-    NAME(doubles) u = NAME(read)(by->u + k), v = NAME(read)(by->v + k);
-    NAME(words) floor, other;
-    memcpy(&floor, by->floor + k, sizeof floor), memcpy(&other, by->other_floor + k, sizeof other);
-    NAME(words) most = ~(NAME(words)){0}, size = most, apart = most, other_size = most, second = {0};
+    char *row = group->out + 2 * k * (layout == ALTERNATE ? 2 : 1);
+    NAME(doubles) u[MOST_PARTS], v[MOST_PARTS];
+    NAME(words) most = ~(NAME(words)){0}, apart = most, seen = {0};
+    NAME(words) first[MOST_PARTS], second[MOST_PARTS] = {{0}};
+    NAME(words) floor[MOST_PARTS], other[MOST_PARTS], size[MOST_PARTS], other_size[MOST_PARTS];
+    EACH_PART {
+        u[i] = NAME(read)(by->u + k + i * LANES), v[i] = NAME(read)(by->v + k + i * LANES);
+        memcpy(floor + i, by->floor + k + i * LANES, sizeof *floor);
+        memcpy(other + i, by->other_floor + k + i * LANES, sizeof *other);
+        size[i] = other_size[i] = most;
+    }
     for (int64_t r = 0; r < count; r++, row += stride) {
-        const double *low = table + group->offsets[r];
-        NAME(doubles) x = NAME(read)(low), y = NAME(read)(low + part);
-        if (noting) size = apart = other_size = most;
-        NAME(words) first = NAME(to_half)(NAME(added)(x, u, y * v), float16, &size, &apart);
-        if (layout != COLUMNS)
-            second = NAME(to_half)(NAME(added)(y, u, -(x * v)), float16, &other_size, &apart);
-        if (layout == ALTERNATE) {
-            NAME(words) pairs = PAIRED(first, second);
-            memcpy(row + 4 * k, &pairs, 4 * (whole ? LANES : lanes));
-        } else {
-            NAME(shorts) upper = __builtin_convertvector(first >> 16, NAME(shorts));
-            NAME(shorts) lower = __builtin_convertvector(second >> 16, NAME(shorts));
-            STORE_APART(upper, lower, 2);
+        if (noting) *size = apart = *other_size = most;
+        EACH_PART {
+            const double *low = table + group->offsets[r] + i * LANES;
+            char *at = row + i * 2 * LANES * (layout == ALTERNATE ? 2 : 1);
+            NAME(doubles) x = NAME(read)(low), y = NAME(read)(low + part);
+            first[i] = NAME(to_half)(NAME(added)(x, u[i], y * v[i]), float16, size + i, &apart);
+            if (layout != COLUMNS) {
+                NAME(doubles) other_cell = NAME(added)(y, u[i], -(x * v[i]));
+                second[i] = NAME(to_half)(other_cell, float16, other_size + i, &apart);
+            }
+            if (layout == ALTERNATE) {
+                NAME(words) pairs = PAIRED(first[i], second[i]);
+                NAME(put)(at, &pairs, 4 * (whole ? LANES : lanes), parts);
+            } else if (!parts) {
+                NAME(shorts) upper = __builtin_convertvector(*first >> 16, NAME(shorts));
+                NAME(shorts) lower = __builtin_convertvector(*second >> 16, NAME(shorts));
+                STORE_APART(upper, lower, 2);
+#ifdef STREAM
+            } else if (i % 2) {
+                at -= sizeof(NAME(shorts));
+                NAME(words) upper = NAME(upper_halves)(first[i - 1], first[i]);
+                NAME(words) lower = NAME(upper_halves)(second[i - 1], second[i]);
+                NAME(put)(at, &upper, sizeof upper, 1);
+                if (layout == HALVES) NAME(put)(at + 2 * heads, &lower, sizeof lower, 1);
+#endif
+            }
         }
         if (noting) {
-            NAME(words) doubt = NAME(doubtful)(size, floor, other_size, other, apart);
+            NAME(words) doubt = NAME(doubtful)(*size, *floor, *other_size, *other, apart);
             memcpy(group->doubts[r], &doubt, sizeof doubt);
         }
     }
-    return NAME(any)(NAME(doubtful)(size, floor, other_size, other, apart), lanes);
+    EACH_PART seen |= NAME(doubtful)(size[i], floor[i], other_size[i], other[i], apart);
+    return NAME(any)(seen, lanes);
 }
 
 DO int NAME(double_tile)(struct group *group, int64_t k, int lanes, int whole, int layout,
-                         int noting) {
+                         int noting, int parts) {
     const struct factors *by = group->by;
     const double *table = group->table->low + k;
     int64_t heads = group->table->heads, part = ROWS * group->table->padded;
     int64_t count = group->count, stride = group->stride;
-    char *row = group->out;
+    char *at = group->out + 8 * k * (layout == ALTERNATE ? 2 : 1);
     NAME(doubles) u = NAME(read)(by->u + k), u_low = NAME(read)(by->u_low + k);
     NAME(doubles) v = NAME(read)(by->v + k), v_low = NAME(read)(by->v_low + k);
     NAME(doubles) margin = NAME(read)(by->margin + k), other = NAME(read)(by->other_margin + k);
     NAME(doubles) grid = NAME(read)(by->grid + k), other_grid = NAME(read)(by->other_grid + k);
     NAME(longs) seen = {0};
     NAME(doubles) second = {0};
-    for (int64_t r = 0; r < count; r++, row += stride) {
+    for (int64_t r = 0; r < count; r++, at += stride) {
         const double *low = table + group->offsets[r];
         NAME(doubles) x = NAME(read)(low), y = NAME(read)(low + part);
         NAME(doubles) x_low = NAME(read)(low + 2 * part), y_low = NAME(read)(low + 3 * part);
@@ -322,33 +386,55 @@ DO int NAME(double_tile)(struct group *group, int64_t k, int lanes, int whole, i
     return NAME(any)(NAME(folded)(seen), lanes);
 }
 
-DO int NAME(tile)(struct group *group, int64_t k, int lanes, int whole, int layout, int noting) {
+DO int NAME(tile)(struct group *group, int64_t k, int lanes, int whole, int layout, int noting,
+                  int streamed) {
+    int single = streamed * PARTS(4, layout), half = streamed * PARTS(2, layout);
     switch (group->table->format) {
-    case FLOAT64: return NAME(double_tile)(group, k, lanes, whole, layout, noting);
-    case FLOAT32: return NAME(single_tile)(group, k, lanes, whole, layout, noting);
-    case BFLOAT16: return NAME(half_tile)(group, k, lanes, whole, layout, noting, 0);
-    default: return NAME(half_tile)(group, k, lanes, whole, layout, noting, 1);
+    case FLOAT64: return NAME(double_tile)(group, k, lanes, whole, layout, noting, streamed);
+    case FLOAT32: return NAME(single_tile)(group, k, lanes, whole, layout, noting, single);
+    case BFLOAT16: return NAME(half_tile)(group, k, lanes, whole, layout, noting, half, 0);
+    default: return NAME(half_tile)(group, k, lanes, whole, layout, noting, half, 1);
     }
 }
 
-/* Fill the cells of heads k ... k + lanes - 1 of a group, whose first row is `row`. Where any is in
-   doubt, do it again and note which, and list those that are not proven. */
-DO void NAME(fill_tile)(struct group *group, int64_t k, int lanes, int whole, int layout,
+/* Fill the cells of heads k ... k + lanes - 1 of a group, whose first row is `row`, again: note which
+   are in doubt, and list those that are not proven. */
+DO void NAME(note_tile)(struct group *group, int64_t k, int lanes, int whole, int layout,
                         int64_t row, struct found *found) {
-    if (!NAME(tile)(group, k, lanes, whole, layout, 0)) return;
-    NAME(tile)(group, k, lanes, whole, layout, 1);
+    NAME(tile)(group, k, lanes, whole, layout, 1, 0);
     for (int64_t r = 0; r < group->count; r++)
         for (int i = 0; i < lanes; i++)
             if (group->doubts[r][i]) list(group, r, k + i, row + r, found);
 }
 
-DO void NAME(fill_group)(struct group *group, int64_t row, struct found *found) {
+/* How many vectors of heads are filled at once so that lines are written whole; 0: not so. */
+DO int NAME(parts)(const struct table *table) {
+#ifndef STREAM
+    return 0;
+#endif
+    int layout = table->layout;
+    switch (table->format) {
+    case FLOAT64: return PARTS(8, layout) == 1;
+    case FLOAT32: return PARTS(4, layout);
+    default: return PARTS(2, layout);
+    }
+}
+
+/* Fill the rows of a group, the first of which is `row`; with `parts` streamed, so many vectors at a
+   time. */
+DO void NAME(fill_group)(struct group *group, int parts, int64_t row, struct found *found) {
     int64_t heads = group->table->heads, whole = heads / LANES * LANES;
     int rest = (int)(heads - whole);
 #define FILL(layout)                                                               \
-    for (int64_t k = 0; k < whole; k += LANES)                                     \
-        NAME(fill_tile)(group, k, LANES, 1, layout, row, found);                   \
-    if (rest) NAME(fill_tile)(group, whole, rest, 0, layout, row, found)
+    for (int64_t k = 0; parts && k < whole; k += parts * LANES)                    \
+        if (NAME(tile)(group, k, LANES, 1, layout, 0, 1))                          \
+            for (int i = 0; i < parts; i++)                                        \
+                NAME(note_tile)(group, k + i * LANES, LANES, 1, layout, row, found); \
+    for (int64_t k = 0; !parts && k < whole; k += LANES)                           \
+        if (NAME(tile)(group, k, LANES, 1, layout, 0, 0))                          \
+            NAME(note_tile)(group, k, LANES, 1, layout, row, found);               \
+    if (rest && NAME(tile)(group, whole, rest, 0, layout, 0, 0))                   \
+        NAME(note_tile)(group, whole, rest, 0, layout, row, found)
     switch (group->table->layout) {
     case COLUMNS: FILL(COLUMNS); break;
     case HALVES: FILL(HALVES); break;
@@ -376,8 +462,11 @@ TARGET static int NAME(fill)(const struct table *table, const int64_t *positions
     int64_t row_size = table->heads * (table->layout == COLUMNS ? 1 : 2) * size;
     int64_t doubles = level_size * (digits + 1) + 10 * count;
     double *levels = aligned_alloc(64, (size_t)doubles * sizeof *levels);
-    char *buffer = streamed ? aligned_alloc(64, (size_t)((BLOCK * row_size + 63) / 64 * 64)) : NULL;
-    if (!levels || (streamed && !buffer)) {
+    int64_t edges = (int64_t)(uintptr_t)out | stride | row_size;
+    if (table->layout == HALVES) edges |= row_size / 2;
+    int parts = streamed && edges % 64 == 0 ? NAME(parts)(table) : 0, buffered = streamed && !parts;
+    char *buffer = buffered ? aligned_alloc(64, (size_t)((BLOCK * row_size + 63) / 64 * 64)) : NULL;
+    if (!levels || (buffered && !buffer)) {
         free(levels), free(buffer);
         return 0;
     }
@@ -412,11 +501,11 @@ TARGET static int NAME(fill)(const struct table *table, const int64_t *positions
             group.offsets[group.count] = (position & (ROWS - 1)) * count;
         }
         char *target = out + row * stride;
-        group.out = streamed ? buffer : target, group.stride = streamed ? row_size : stride;
-        NAME(fill_group)(&group, row, found);
-        if (streamed && stride == row_size)
+        group.out = buffered ? buffer : target, group.stride = buffered ? row_size : stride;
+        NAME(fill_group)(&group, parts, row, found);
+        if (buffered && stride == row_size)
             NAME(stream)(target, buffer, group.count * row_size);
-        else if (streamed)
+        else if (buffered)
             for (int64_t r = 0; r < group.count; r++)
                 NAME(stream)(target + r * stride, buffer + r * row_size, row_size);
     }
@@ -434,7 +523,12 @@ TARGET static int NAME(fill)(const struct table *table, const int64_t *positions
 #undef MULTIPLY_ADD
 #undef LEAST
 #undef IN_TURN
+#undef UPPER
+#undef STREAM
 #undef STREAM_LINE
+#undef SPAN
+#undef PARTS
 #undef STORE
 #undef STORE_APART
 #undef DO
+#undef EACH_PART

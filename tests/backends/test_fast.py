@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import math
 import os
 import platform
 import re
@@ -598,15 +599,37 @@ def test_cells_without_memory_for_the_kernel_are_settled_by_the_core(monkeypatch
     assert_same_bytes(both, np.arange(300), halves(8), FLOAT32, 16)
 
 
-def test_what_does_not_fit_the_caches_passes_them_by(monkeypatch):
-    both = pair(ladder(10_000, 40))
-    for width in (40, 43):  # rows that touch, and rows that do not
-        for dtype in DTYPES:
-            expected = filled(both[1], np.arange(2500), halves(20), dtype, width)
-            monkeypatch.setattr(fast, "CACHED_BYTES", 0)
-            found = filled(both[0], np.arange(2500), halves(20), dtype, width)
-            assert np.array_equal(bits(found), bits(expected))
-            monkeypatch.undo()
+def on_lines(shape, dtype, shift=0):
+    """An array whose first value is ``shift`` bytes past the start of a line of 64."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.full(size + 128, 7, np.uint8)
+    begin = -memory.ctypes.data % 64 + shift
+    return memory[begin : begin + size].view(dtype.numpy).reshape(shape)
+
+
+def one_column(count):
+    return halves(count)[:1]
+
+
+@every_kernel
+@every_dtype
+@pytest.mark.parametrize("placed", [halves, alternate, one_column])
+@pytest.mark.parametrize("share", ["few", "some"])  # of the cells are left undecided
+def test_what_does_not_fit_the_caches_passes_them_by(placed, share, dtype, monkeypatch):
+    monkeypatch.setattr(fast, "CACHED_BYTES", 0)
+    if share == "some":
+        margin = 2.0 ** -(dtype.precision + 6)
+        monkeypatch.setattr(cells, "MARGIN", margin)
+        monkeypatch.setattr(fast, "WIDE_MARGIN", margin)
+    # Of 32 and 64 pairs the halves of a row are whole lines, of 20 they are not.
+    for count, beside, shift in ((32, 0, 0), (64, 32, 0), (32, 0, 16), (20, 0, 0), (20, 3, 0)):
+        both = pair(ladder(10_000, 2 * count))
+        positions = np.r_[:1500, 2**40 + 5 : 2**40 + 300]
+        found = on_lines((positions.size, 2 * count + beside), dtype, shift)
+        right = found.copy()
+        for filler, out in zip(both, (found, right), strict=True):
+            filler.fill(out, positions, placed(count), dtype=dtype)
+        assert np.array_equal(bits(found), bits(right))
 
 
 DRIVER = """
@@ -615,11 +638,12 @@ from decimal import Decimal
 import numpy as np
 from posenc_cli.backends import fast, native
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from posenc_cli.numerics.lines import on_lines
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.numerics.waves import WaveTable
 library = native.loaded_library()
 rates = [Decimal(1) / (n + 1) for n in range(37)]
-for count in (1, 5, 16, 37):
+for count in (1, 5, 16, 32, 37):
     core = WaveTable(rates[:count], scale=Decimal("1.1"))
     pairs = [Placement("cos", slice(0, count)), Placement("sin", slice(count, 2 * count))]
     turns = [Placement("sin", slice(0, 2 * count, 2)), Placement("cos", slice(1, 2 * count, 2))]
@@ -631,7 +655,8 @@ for count in (1, 5, 16, 37):
                     for large in (0, 1 << 40):
                         fast.CACHED_BYTES = large
                         waves = fast.CompiledWaves(core, library, instructions)
-                        out = np.zeros((70, 2 * count), dtype.numpy)
+                        out = on_lines((70, 2 * count), dtype.numpy)
+                        out[...] = 0
                         waves.compute(out, positions, placed, dtype)
                         right = np.zeros_like(out)
                         core.fill(right, positions, placed, dtype=dtype)
