@@ -28,7 +28,8 @@ def on_lines(shape: tuple[int, ...], dtype: Any) -> StoredArray:
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.empty(size + LINE, np.uint8)
     begin = -memory.__array_interface__["data"][0] % LINE
-    return memory[begin : begin + size].view(dtype).reshape(shape)
+    values: StoredArray = memory[begin : begin + size].view(dtype).reshape(shape)
+    return values
 
 
 def large_or_small(shape: tuple[int, ...], dtype: Any) -> StoredArray:
