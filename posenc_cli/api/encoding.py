@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from functools import lru_cache
 from math import lcm
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, get_args, overload
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.api.arguments import EncodingLike, ModelEncoding, PositionsLike
     from posenc_cli.choice import Choice
-    from posenc_cli.encoding.request import Encoding, Plan, Request
+    from posenc_cli.encoding.request import Plan, Request
     from posenc_cli.numerics.arrays import StoredArray
     from posenc_cli.numerics.dtypes import DType
 
@@ -156,7 +155,7 @@ def _plan(choice: Choice, precision: Precision, **asked: Any) -> Plan:
         )
     request = requests[0]
     warn_of_doubts(choice, request, stacklevel=5)
-    return cached_request(request).plan()
+    return request.plan()
 
 
 def warn_of_doubts(choice: Choice, request: Request, *, stacklevel: int) -> None:
@@ -170,38 +169,6 @@ def warn_of_doubts(choice: Choice, request: Request, *, stacklevel: int) -> None
 
 def _precision(form: DType, round_to: object) -> Precision:
     return Precision.of(form, None if round_to is None else number_format(round_to, "round_to"))
-
-
-def cached_request(request: Request) -> Request:
-    """The request, with the encoding of an earlier one of the same parameters."""
-    bound = request.encoding.bound
-    waves = bound.content.waves
-    if waves is None or waves.coordinates is not None or waves.growth is not None:
-        return request  # its parameters may name a file, or do not say whether it is for keys
-    key = (bound.scheme, tuple(bound.params.items()))
-    try:
-        return replace(request, encoding=_first_of(_KeyedEncoding(key, request.encoding)))
-    except TypeError:  # a user's parameter that has no hash
-        return request
-
-
-class _KeyedEncoding:
-    """An encoding that is equal to another of the same scheme and parameters."""
-
-    def __init__(self, key: object, encoding: Encoding) -> None:
-        self.key, self.encoding = key, encoding
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _KeyedEncoding) and other.key == self.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-
-@lru_cache(maxsize=8)
-def _first_of(keyed: _KeyedEncoding) -> Encoding:
-    """The first of the equal ones: what was computed of its waves is kept with it."""
-    return keyed.encoding
 
 
 def _result_shape(plan: Plan, given: GivenPositions | None) -> tuple[int, ...]:

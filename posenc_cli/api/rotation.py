@@ -16,7 +16,7 @@ from posenc_cli.api.arguments import (
 )
 from posenc_cli.api.arrays import array_like, is_array
 from posenc_cli.api.checking import loaded_array
-from posenc_cli.api.encoding import cached_request, fill_values
+from posenc_cli.api.encoding import fill_values
 from posenc_cli.encoding.application import turned_pair
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.formulas.tables import paired_columns
@@ -184,7 +184,7 @@ def precision_beside(x: Any) -> Precision:
 
 def table_of(request: Request, choice: Choice) -> NumberArray:
     """The rows that are asked for. Shape: (positions, columns)."""
-    plan = cached_request(request).plan()
+    plan = request.plan()
     values = large_or_small(plan.shape, plan.dtype.numpy)
     fill_values(values, plan, choice)
     return values

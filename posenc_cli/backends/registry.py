@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -144,14 +143,16 @@ def _automatic_choice(values: int | None) -> BackendChoice:
     if values is not None:
         reason = f"fast repays its start from {FAST_FROM} values"
     if values is not None and values >= FAST_FROM:
+        fast = find("fast")
         try:
-            fast = _usable("fast", None, flag="--backend fast")
-            fast.exact((), scale=Decimal(1), device=None)
+            here = fast.status()
+            lost = None if here.available else here.reason
         except Exception as error:
-            lost = error.message if isinstance(error, Unavailable) else described(error)
-            reason = f"fast would repay its start, but: {lost}"
-            return BackendChoice(find("numpy"), reason, lost.removeprefix("--backend fast: "))
-        return BackendChoice(fast, f"{values} values repay its start")
+            lost = described(error)
+        if lost is None:
+            return BackendChoice(fast, f"{values} values repay its start")
+        reason = f"fast would repay its start, but: {lost}"
+        return BackendChoice(find("numpy"), reason, lost)
     return BackendChoice(find("numpy"), reason)
 
 

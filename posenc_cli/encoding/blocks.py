@@ -5,7 +5,7 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -184,12 +184,17 @@ def formula_rows(
     return high, low
 
 
+@lru_cache(maxsize=8)
+def _exact_frequencies(waves: Waves, parts: int, precision: Precision) -> StoredValues:
+    frequencies = waves.frequencies(exact)
+    return precision.exact(list(frequencies if parts == 1 else frequencies * parts))
+
+
 def frequencies_of(waves: Waves, *, precision: Precision, engine: Engine) -> StoredValues:
     """The frequencies of waves, in radians per position, as an arithmetic has them."""
     parts = waves.coordinates.denominator if waves.coordinates else 1  # of a file of coordinates
     if engine.arithmetic == "exact":
-        frequencies = waves.frequencies(exact)
-        return precision.exact(list(frequencies if parts == 1 else frequencies * parts))
+        return _exact_frequencies(waves, parts, precision).copy()
     rounded = engine.backend.frequencies(
         waves.frequencies, arithmetic=engine.arithmetic, device=engine.device
     )

@@ -25,7 +25,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property, wraps
+from functools import cached_property, lru_cache, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, get_type_hints
 
 from posenc_cli.errors import InvalidInput, PosencError, described, nearest
@@ -540,10 +540,22 @@ class Scheme(Record):
                     hint=f"posenc schemes {self.name} describes it",
                 )
         with self.answerable():
-            content = _exact_content(self.build, params)
+            content = self._content(params)
             if not isinstance(content, GIVES[self.kind]):
                 raise TypeError(f"{self.kind} schemes do not give a {type(content).__name__}")
         return Bound(self, params, content)
+
+    def _content(self, params: Mapping[str, Any]) -> Content:
+        """What the scheme gives for parameters: of a built-in one what it gave for them before.
+
+        What was computed of its waves is kept with them.
+        """
+        if self.origin is None:
+            try:
+                return _kept_content(self.build, tuple(params.items()))
+            except TypeError:  # a parameter without a hash
+                pass
+        return _exact_content(self.build, params)
 
     @contextmanager
     def answerable(self) -> Iterator[None]:
@@ -580,6 +592,11 @@ class Scheme(Record):
             f"{flag(name)}: {self.name} has no parameter {name!r} (it has: {known})",
             hint=nearest(name, self.parameters),
         )
+
+
+@lru_cache(maxsize=16)
+def _kept_content(build: Callable[..., Content], params: tuple[tuple[str, Any], ...]) -> Content:
+    return _exact_content(build, dict(params))
 
 
 def _exact_content(build: Callable[..., Content], params: Mapping[str, Any]) -> Content:

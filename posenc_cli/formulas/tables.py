@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from posenc_cli.numerics.placements import Placement
@@ -50,6 +51,7 @@ class PlacedColumns(Record):
     placements: tuple[Placement, ...] = ()
 
 
+@lru_cache(maxsize=64)
 def rotary_columns(
     table: str, pairs: int, layout: Layout = "interleaved", blocks: int = 1
 ) -> PlacedColumns:
