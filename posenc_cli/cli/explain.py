@@ -23,6 +23,7 @@ from posenc_cli.configs.resolved import ALL, BIAS_TABLES, TRANSFORMERS
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, nearest, quoted_name
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import consecutive_ranges, range_texts
+from posenc_cli.render.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -126,10 +127,13 @@ def explain(
         failed = [*_failed(name, resolved, summary, strict=strict, codes=fail_on or ())]
         failed += (f"--strict: {name}{each.text}" for each in beside if strict and each.doubtful)
         doubts += failed
+        following = _next(config, resolved, runtime, settings or ())
         if as_json:
-            console.json("explain", _fields(resolved, summary))
+            doubtful = [each.text for each in summary if each.doubtful]
+            cause = "; ".join(failed or doubtful) or None
+            answer = Answer(not failed, _verdict(resolved, len(doubtful)), cause, next=following)
+            console.json("explain", {**answer.fields(), **_fields(resolved, summary)})
         elif failed or not (judged and console.quiet):
-            following = _next(config, resolved, runtime, settings or ())
             texts.append(_text(console, name, resolved, summary, following))
     if texts:
         console.result("\n\n".join(texts))
@@ -168,21 +172,27 @@ def _of_all_engines(
     Raises: InvalidInput.
     """
     from posenc_cli.comparison.engine_views import engine_views
-    from posenc_cli.render.engine_views import engine_views_fields, engine_views_text
+    from posenc_cli.render.engine_views import (
+        engine_views_answer,
+        engine_views_fields,
+        engine_views_text,
+    )
 
     result = engine_views(config, name=source, given=given)
     own = result.own
+    title = f"{name}{own.noun} {own.model_type}"
+    compare = f"posenc compare {shlex.quote(source)} --as"
     if as_json:
         summary = (*conclusions(own, config), *folder_conclusions(source, own))
-        console.json("explain", {**_fields(own, summary), **engine_views_fields(result)})
+        answer = engine_views_answer(result, title, compare=compare).fields()
+        console.json("explain", {**answer, **_fields(own, summary), **engine_views_fields(result)})
         return
-    title = f"{name}{own.noun} {own.model_type}"
     yield engine_views_text(
         result,
         title,
         lambda layers: f"{_which_text(layers)}{_numbers_text(layers.layers)}",
         console.typesetter,
-        compare=f"posenc compare {shlex.quote(source)} --as",
+        compare=compare,
     )
 
 

@@ -127,7 +127,7 @@ def plan(
     judged = plan_judgements(planned, require)
     ok = all(judgement.ok for judgement in judged)
     if as_json:
-        console.json("plan", plan_fields(planned, judged))
+        console.json("plan", plan_fields(planned, judged, recipe))
     elif not (console.quiet and judged and ok):
         height = console.height - 1 if sys.stdout.isatty() else None
         text = plan_text(planned, judged, console.typesetter, recipe=recipe, height=height)

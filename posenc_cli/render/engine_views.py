@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.comparison.engine_views import COMPARED, SAME
 from posenc_cli.formulas.parameters import brief_text
+from posenc_cli.render.answer import Answer
 from posenc_cli.render.comparison import factor_text
 
 if TYPE_CHECKING:
@@ -42,11 +43,11 @@ def engine_views_text(
     ``name(layers)`` says which layers these are, ``compare`` is the command that compares one
     engine, but for its name.
     """
-    head = [typesetter.paragraph(f"{title}: {_verdict(result)}", hanging=2)]
-    if worst := _worst(result):
-        engine, text = worst
-        head.append(typesetter.paragraph(f"largest difference, {engine}: {text}", indent=2))
-        head.append(f"  next: {compare} {engine}")
+    answer = engine_views_answer(result, title, compare=compare)
+    head = [typesetter.paragraph(answer.verdict, hanging=2)]
+    if answer.cause and answer.next:
+        head.append(typesetter.paragraph(answer.cause, indent=2))
+        head.append(f"  next: {answer.next}")
     parts = ["\n".join(head)]
     parts += [typesetter.paragraph(f"Warning: {text}", hanging=2) for text in result.own.headlines]
     for kinds in _grouped(result):
@@ -61,6 +62,15 @@ def engine_views_text(
             parts.append("\n".join([heading, *paragraphs]))
     parts.append(typesetter.paragraph(_versions(result), hanging=2))
     return "\n\n".join(parts)
+
+
+def engine_views_answer(result: EngineViews, title: str, *, compare: str) -> Answer:
+    """Which engines differ, the largest difference, and the command that shows it whole."""
+    worst = _worst(result)
+    cause = worst and f"largest difference, {worst[0]}: {worst[1]}"
+    return Answer(
+        True, f"{title}: {_verdict(result)}", cause, next=worst and f"{compare} {worst[0]}"
+    )
 
 
 def _grouped(result: EngineViews) -> list[list[LayerViews]]:

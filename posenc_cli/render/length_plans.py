@@ -11,6 +11,7 @@ from posenc_cli.analysis.unplanned import NoPlan
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
+from posenc_cli.render.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,11 +29,12 @@ _PREFERRED = "yarn"
 """The recipe whose keys and flags are shown where none is asked for."""
 
 
-def plan_fields(planned: LengthPlan | NoPlan, judgements: Sequence[Judgement]) -> dict[str, Any]:
+def plan_fields(
+    planned: LengthPlan | NoPlan, judgements: Sequence[Judgement], recipe: str | None = None
+) -> dict[str, Any]:
     """A plan as JSON has it."""
     required: dict[str, Any] = {}
     if judgements:
-        required["ok"] = all(judgement.ok for judgement in judgements)
         required["requirements"] = [
             {
                 "requirement": judgement.requirement.text,
@@ -42,6 +44,7 @@ def plan_fields(planned: LengthPlan | NoPlan, judgements: Sequence[Judgement]) -
             for judgement in judgements
         ]
     common = {
+        **plan_answer(planned, judgements, recipe).fields(),
         "model_type": planned.model_type,
         "layer_type": planned.layer_type,
         "to": planned.to,
@@ -148,7 +151,9 @@ def plan_text(
 
     Where no ``recipe`` is named, notes and flags are left out if a ``height`` of lines has no room.
     """
-    first, *rest = (typesetter.paragraph(line, hanging=2) for line in _head(planned, recipe))
+    head = plan_answer(planned, (), recipe)
+    told = replace(head, cause=None, number=head.cause).lines()
+    first, *rest = (typesetter.paragraph(line, hanging=2) for line in told)
     lines = [typesetter.marked(first, r"\A[^:]+", "bold"), *rest]
     required = [typesetter.paragraph(_judgement_line(each), hanging=2) for each in judgements]
     if isinstance(planned, NoPlan):
@@ -177,14 +182,16 @@ def shown_recipe(planned: LengthPlan, name: str | None) -> Recipe | None:
     return by_name[_PREFERRED if _PREFERRED in others else others[0]] if others else None
 
 
-def _head(planned: LengthPlan | NoPlan, recipe: str | None) -> Iterator[str]:
-    """The verdict, the number that it rests on, and what to set."""
+def plan_answer(
+    planned: LengthPlan | NoPlan, judgements: Sequence[Judgement], recipe: str | None
+) -> Answer:
+    """The verdict, what fails or else what the verdict rests on, and what to set."""
     kind = f" ({planned.layer_type})" if planned.layer_type else ""
+    failed = "; ".join(_judgement_line(each) for each in judgements if not each.ok)
     if isinstance(planned, NoPlan):
         fits = {True: "fit", False: "do not fit", None: "need no setting"}[planned.fits]
-        yield f"{planned.model_type}{kind}, {planned.scheme}: {planned.to} positions {fits}"
-        yield planned.reason
-        return
+        verdict = f"{planned.model_type}{kind}, {planned.scheme}: {planned.to} positions {fits}"
+        return Answer(not failed, verdict, failed or planned.reason)
     shown = shown_recipe(planned, recipe)
     lengths = f"{'trained on' if planned.told else 'the config states'} {planned.trained}"
     if planned.lengths.context not in (None, planned.trained):
@@ -193,10 +200,9 @@ def _head(planned: LengthPlan | NoPlan, recipe: str | None) -> Iterator[str]:
         todo = "no recipe" if planned.longer else "set nothing"
     else:
         todo = "unchanged" if shown.name == AS_IS else f"set {shown.name}, {_set_text(shown)},"
-    yield f"{planned.model_type}{kind}: {todo} for {planned.to} positions ({lengths})"
-    yield _unseen(planned, shown)
-    if shown is not None and shown.config:
-        yield f"next: set in config.json {json.dumps(shown.config)}"
+    verdict = f"{planned.model_type}{kind}: {todo} for {planned.to} positions ({lengths})"
+    step = f"set in config.json {json.dumps(shown.config)}" if shown and shown.config else None
+    return Answer(not failed, verdict, failed or _unseen(planned, shown), next=step)
 
 
 def _unseen(planned: LengthPlan, shown: Recipe | None) -> str:

@@ -46,6 +46,25 @@ def test_a_report_names_layers_values_and_where_they_were_read(call, config):
     assert "rotary dim: 256 of 256" in out
 
 
+@pytest.mark.parametrize(
+    ("options", "ok", "cause"),
+    [
+        ([], True, "taken by default: rope_theta of full_attention layers"),
+        (["--strict"], False, "--strict: taken by default: rope_theta of full_attention layers"),
+    ],
+)
+def test_json_begins_with_the_answer(call, config, options, ok, cause):
+    path = config({key: GEMMA[key] for key in GEMMA if key != "rope_theta"})
+    status, out, _ = call("explain", path, "--json", *options)
+    found = json.loads(out)
+    assert list(found)[:5] == ["schema", "ok", "verdict", "cause", "next"]
+    assert (status == 0, found["ok"], found["cause"]) == (ok, ok, cause)
+    assert found["verdict"] == "model type gemma3_text: rope; 1 doubtful line"
+    assert found["next"] == (
+        f"posenc rope-check --config {path} --layer-type sliding_attention --impl ./port.py:rotate"
+    )
+
+
 def test_json_holds_every_value_with_its_source(call, config):
     scaling = {"type": "longrope", "short_factor": [1.5] * 48, "long_factor": [2.5] * 48}
     phi = {
@@ -60,7 +79,6 @@ def test_json_holds_every_value_with_its_source(call, config):
     }
     path = config(phi)
     document = json.loads(call("explain", path, "--json")[1])
-    assert next(iter(document)) == "schema"
     assert document["schema"] == "posenc/explain/1"
     (layers,) = document["layers"]
     assert (layers["layer_type"], layers["layers"]) == (None, [0, 1])
@@ -212,6 +230,13 @@ def test_all_engines_are_shown_beside_each_other(call, config):
     )
     assert "'llama-2-7b': model type llama: all 15 engines agree" in said
     assert max(map(len, out.splitlines())) <= 80
+    found = json.loads(call("explain", "llama-2-7b", "--as", "all", "--json")[1])
+    assert list(found)[:5] == ["schema", "ok", "verdict", "cause", "next"]
+    assert found["verdict"] == "model type llama: all 15 engines agree"
+    assert (found["ok"], found["cause"], found["next"]) == (True, None, None)
+    found = json.loads(call("explain", "gpt-oss-20b", "--as", "all", "--json")[1])
+    assert found["cause"].startswith("largest difference, vllm-0.11: 9 of 32 frequencies differ")
+    assert found["next"] == "posenc compare gpt-oss-20b --as vllm-0.11"
     found = json.loads(call("explain", "llama-2-7b", "--as", "all", "--json")[1])
     assert found["agree"] is True
     assert found["layers"][0]["scheme"] == found["views"][0]["views"][0]["scheme"] == "rope"

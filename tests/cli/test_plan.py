@@ -79,8 +79,11 @@ def test_json_has_the_promised_fields(call, config):
     status, out, _ = call("plan", "--config", config, "--to", "1e3", "--json")
     found = json.loads(out)
     assert status == 0
-    assert next(iter(found)) == "schema"
+    assert list(found)[:5] == ["schema", "ok", "verdict", "cause", "next"]
     assert found["schema"] == "posenc/plan/1"
+    assert found["ok"] is True
+    assert found["verdict"].startswith("llama: set yarn, factor 3.9062, for 1000 positions")
+    assert found["next"].startswith('set in config.json {"rope_scaling": {"rope_type": "yarn", ')
     assert {"trained", "base", "never_turned", "negative_from", "recipes"} <= found.keys()
     assert (found["to"], found["trained"], found["base"]) == (1000, 256, 10000.0)
     for recipe in found["recipes"]:
@@ -108,6 +111,9 @@ def test_what_is_required_decides_the_status(call, config):
     status, out, _ = call(*asked, "unseen<=0,negative-from>=1024", "--json")
     found = json.loads(out)
     assert (status, found["ok"]) == (1, False)
+    unseen, negative = found["cause"].split("; ")
+    assert unseen.startswith("failed: unseen<=0: ")
+    assert negative.startswith("failed: negative-from>=1024: ")
     assert [each["ok"] for each in found["requirements"]] == [False, False]
     assert call(*asked, "context>=256", "-q") == (0, "", "")
 
@@ -160,6 +166,10 @@ def test_a_learned_table_has_no_recipe(call):
     status, out, _ = call("plan", "-m", "gpt2", "--to", "2048", "--json")
     found = json.loads(out)
     assert (status, found["recipes"], found["fits"]) == (0, [], False)
+    answer = [found[key] for key in ("ok", "verdict", "cause", "next")]
+    assert answer == [
+        True, "gpt2, learned: 2048 positions do not fit", found["reason"], None,
+    ]  # fmt: skip
     assert call("plan", "-m", "gpt2", "--to", "2048", "--require", "context>=2048")[0] == 1
     assert call("plan", "-m", "gpt2", "--to", "512", "--require", "context>=1024")[0] == 0
     assert call("plan", "-m", "mpt-7b", "--to", "512", "--require", "never-turned<=9")[0] == 1
