@@ -76,6 +76,7 @@ DECODERS: Mapping[str, str] = {
     "lfm2_moe": "lfm2_moe.Lfm2MoeAttentionDecoderLayer",
     "llama": "llama.LlamaDecoderLayer",
     "llama4_text": "llama4.Llama4DecoderLayer",
+    "mimo_v2_flash": "mimo_v2.MiMoV2FlashDecoderLayer",
     "minimax_m2": "minimax_m2.MiniMaxM2DecoderLayer",
     "ministral3": "mistral.MistralDecoderLayer",
     "mistral": "mistral.MistralDecoderLayer",

@@ -16,6 +16,7 @@ from posenc_cli.configs.runtime_rules import (
     DYNAMIC,
     HUB,
     LONGROPE,
+    MIMO_KEYS,
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
@@ -28,9 +29,12 @@ from posenc_cli.configs.runtime_rules import (
     check_interval,
     check_share,
     divided_head,
+    fails_without,
     magnitude_ratio,
     no_beta_of_zero,
     not_read,
+    other_layers,
+    own_mimo,
     plain,
     refused,
 )
@@ -80,6 +84,8 @@ CLASSES: Mapping[str, MlxClass] = {
     "lfm2": MlxClass(1e6, stretches=False, reads_parameters=True),
     "llama": MlxClass(1e4),
     "llama4_text": MlxClass(None, stretches=False),
+    "mimo": MlxClass(1e4),
+    "mimo_v2_flash": MlxClass(None, stretches=False),
     "ministral3": MlxClass(None, reads_parameters=True),
     "mistral": MlxClass(1e4),
     "mixtral": MlxClass(1e6, stretches=False),
@@ -100,6 +106,7 @@ CLASSES: Mapping[str, MlxClass] = {
     "smollm3": MlxClass(1e4),
     "stablelm": MlxClass(None, stretches=False),
     "starcoder2": MlxClass(1e5, stretches=False),
+    "step3p5": MlxClass(1e4),
 }
 """Those whose rotation was traced, by the model type that they are for."""
 WITHIN: Mapping[str, MlxClass] = {"llama4_text": MlxClass(None)}
@@ -107,19 +114,21 @@ WITHIN: Mapping[str, MlxClass] = {"llama4_text": MlxClass(None)}
 
 HYBRID = frozenset({"qwen3_5_moe_text", "qwen3_5_text"})
 """Those that read the rope object alone, and count the layers that attend by an interval."""
+OWN_KEYS = HYBRID | frozenset({"gptj", "mimo_v2_flash", "step3p5"})
+"""Those whose class reads other keys than ``rope_theta`` and one rope object."""
 SEEING = frozenset({"qwen2_vl_text", "qwen2_5_vl_text"})
 """Those whose pairs follow several axes in transformers, and one position here."""
 SKIPPING = frozenset({"llama4_text", "smollm3"})
 """Those some of whose layers do not turn."""
 DIVIDED = frozenset(
     {
-        *("cohere", "gpt_neox", "granite", "granitemoe", "helium", "lfm2", "mixtral", "phi"),
-        *("phi3", "qwen2", "stablelm", "starcoder2", *SEEING),
+        *("cohere", "gpt_neox", "granite", "granitemoe", "helium", "lfm2", "mimo", "mixtral"),
+        *("phi", "phi3", "qwen2", "stablelm", "starcoder2", *SEEING),
     }
 )
 """Those that take hidden_size over num_attention_heads for the columns of a head."""
-READING_SHARES = HYBRID | frozenset(
-    {"gemma4_text", "glm4", "gpt_neox", "gptj", "phi", "phi3", "qwen3_next", "stablelm"}
+READING_SHARES = OWN_KEYS | frozenset(
+    {"gemma4_text", "glm4", "gpt_neox", "phi", "phi3", "qwen3_next", "stablelm"}
 )
 """Those whose class knows how many columns turn."""
 _SHARE = "partial_rotary_factor"
@@ -132,6 +141,10 @@ _NEEDED = {
     "glm_moe_dsa": ("rope_parameters",),
     "helium": ("head_dim",),
     "llama4_text": ("no_rope_layers",),
+    "mimo_v2_flash": (
+        *("hybrid_layer_pattern", "head_dim", "swa_head_dim", "rope_theta", "swa_rope_theta"),
+        _SHARE,
+    ),
     "qwen3": ("head_dim",),
     "qwen3_moe": ("head_dim",),
     "qwen3_next": ("head_dim", _SHARE),
@@ -158,9 +171,7 @@ def mlx_container(reading: LayerReading) -> Changes:
     Raises: InvalidInput where the class fails.
     """
     known = _class(reading)
-    if reading.model_type in HYBRID:
-        return {}
-    if reading.model_type == "gptj":  # its class knows no key of a rope object
+    if reading.model_type in OWN_KEYS:
         return {}
     if reading.config.get("rope_traditional"):
         raise refused(NAME, "rope_traditional is a key of its own files, which is not read here")
@@ -281,6 +292,32 @@ def mlx_hybrid(reading: LayerReading) -> Changes:
     changes["base"] = float(base.value) if base else CLASSES[reading.model_type].base
     check_share(NAME, _SHARE, changes["partial"], changes.get("dim") or reading.params["dim"])
     return changes
+
+
+def mlx_step(reading: LayerReading) -> Changes:
+    """Step 3.5: base and share of each layer by its number, and scaling of the named types.
+
+    Raises: InvalidInput where layers of one type differ, or what was not read.
+    """
+    if reading.prefix:
+        raise not_read(NAME, "step3p5 as the text model of another")
+    if "type" in (reading.config.get("rope_scaling") or {}):
+        raise not_read(NAME, "rope_scaling.type of step3p5")
+    if why := fails_without(reading, "head_dim"):
+        raise refused(NAME, why)
+    theta = reading.config.get("rope_theta", CLASSES["step3p5"].base)
+    shares = reading.config.get("partial_rotary_factors") or ()
+    own = {
+        (theta[layer] if isinstance(theta, list) else theta, *shares[layer : layer + 1])
+        for layer in reading.layers
+    }
+    if len(own) > 1:
+        raise other_layers(NAME, "it takes base and share of each layer, whatever its type")
+    named = reading.config.get("yarn_only_types") or (reading.layer_type,)
+    scaled = reading.layer_type in named and reading.config.get("rope_scaling")
+    if scaled and reading.scheme == "rope":
+        raise not_read(NAME, "step3p5 whose layers other than full ones are scaled")
+    return {} if scaled else plain(reading)
 
 
 def mlx_share(reading: LayerReading) -> Changes:
@@ -432,6 +469,25 @@ DIFFERENCES = (
         f"{_MLX}/qwen3_5.py",
         mlx_hybrid,
         HYBRID,
+    ),
+    RuntimeDifference(
+        NAME,
+        "container",
+        SCALED,
+        MIMO_KEYS,
+        f"{_MLX}/mimo_v2_flash.py",
+        partial(own_mimo, runtime=NAME, needed=_NEEDED["mimo_v2_flash"]),
+        frozenset({"mimo_v2_flash"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "container",
+        SCALED,
+        "takes base and share of each layer's number, and scales the types of yarn_only_types, "
+        "all without it",
+        f"{_MLX}/step3p5.py",
+        mlx_step,
+        frozenset({"step3p5"}),
     ),
     RuntimeDifference(
         NAME,

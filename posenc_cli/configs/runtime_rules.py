@@ -7,7 +7,7 @@ and where they were read, stand in a file of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from posenc_cli.configs.families import container
@@ -47,7 +47,8 @@ class LayerReading(Record):
     it stands under. ``config`` is the mapping that holds the model's own keys, ``context`` its
     ``max_position_embeddings``.
     ``name`` and ``prefix`` are what errors call the file, and where in it ``config`` stands.
-    ``read`` gathers the paths of the keys that a rule reads.
+    ``read`` gathers the paths of the keys that a rule reads. ``layer_type`` is what the layers are
+    called, and ``layers`` are their numbers, where the file says how many there are.
     """
 
     model_type: str
@@ -60,6 +61,8 @@ class LayerReading(Record):
     name: str = "config.json"
     prefix: str = ""
     read: set[str] = fresh(set)
+    layer_type: str | None = None
+    layers: tuple[int, ...] = ()
 
     @property
     def factor(self) -> float:
@@ -326,6 +329,43 @@ def check_interval(reading: LayerReading, *, runtime: str) -> Changes:
     if any((kind == "full_attention") != (n % step == 0) for n, kind in enumerate(kinds, 1)):
         raise other_layers(runtime, f"it goes by {INTERVAL} {step}, whatever layer_types says")
     return {}
+
+
+MIMO_KEYS = (
+    "takes rope_theta, swa_rope_theta, swa_head_dim and partial_rotary_factor of the file, and "
+    "nothing of rope_parameters"
+)
+_MIMO_NUMBERS = ("rope_theta", "swa_rope_theta", "partial_rotary_factor")
+
+
+def own_mimo(
+    reading: LayerReading, *, runtime: str, needed: Sequence[str], base: float | None = None
+) -> Changes:
+    """MiMo V2 Flash by the model's own keys, of which transformers reads none.
+
+    ``base`` is that of a file without, None where the class ``needed`` it; a head rotates whole
+    where no share is stated.
+
+    Raises: InvalidInput where the class fails, or has other layers than transformers.
+    """
+    if reading.prefix:
+        raise not_read(runtime, "mimo_v2_flash as the text model of another")
+    if why := fails_without(reading, *needed):
+        raise refused(runtime, why)
+    if nulls := [key for key in _MIMO_NUMBERS if reading.config.get(key, 0) is None]:
+        raise refused(runtime, f"it fails where {nulls[0]} is null")
+    top, sliding = reading.top, reading.layer_type == "sliding_attention"
+    pattern = [*reading.config.get("hybrid_layer_pattern", ())]
+    if any(pattern[layer : layer + 1] != [int(sliding)] for layer in reading.layers):
+        raise other_layers(runtime, "it goes by hybrid_layer_pattern, whatever layer_types says")
+    theta = top.number("rope_theta")
+    theta = first(top.number("swa_rope_theta"), theta) if sliding else theta
+    head = top.count("swa_head_dim" if sliding else "head_dim")
+    dim, share = head.value if head else reading.params["dim"], top.number("partial_rotary_factor")
+    part = float(share.value) if share else 1.0
+    check_share(runtime, "partial_rotary_factor", part, dim)
+    own = base if theta is None else float(theta.value)
+    return {**plain(reading), "dim": dim, "base": own, "partial": part}
 
 
 def check_fourth(reading: LayerReading, *, runtime: str) -> None:

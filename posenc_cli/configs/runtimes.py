@@ -152,6 +152,8 @@ def adjust(
         context=context.value if context else None,
         name=top.name,
         prefix=top.prefix,
+        layer_type=layers.layer_type,
+        layers=layers.layers,
     )
     result = read_as(runtime, reading, converted=converted)
     top.read.update(result.read)

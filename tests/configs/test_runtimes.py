@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from posenc_cli import catalogue
 from posenc_cli.configs.config import resolve
-from posenc_cli.configs.runtime_rules import LayerReading
+from posenc_cli.configs.runtime_rules import LayerReading, OtherLayers, UnknownReading
 from posenc_cli.configs.runtimes import DIFFERENCES, RUNTIMES, find, read_as
 from posenc_cli.errors import InvalidInput, PosencError
 from posenc_cli.numerics import exact
@@ -703,3 +703,55 @@ def test_a_model_that_an_old_version_has_is_read_by_it():
     text = config("llama", None)
     layers = resolve({"model_type": "llava", "text_config": text}, runtime="transformers-4.50")
     assert layers.layer().scheme == "rope"
+
+
+MIMO = {
+    "model_type": "mimo_v2_flash",
+    "hidden_size": 256,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 4,
+    "head_dim": 48,
+    "swa_head_dim": 48,
+    "rope_theta": 5e6,
+    "swa_rope_theta": 1e4,
+    "partial_rotary_factor": 0.334,
+    "hybrid_layer_pattern": [0, 1, 1, 1, 1, 0],
+}
+
+
+@pytest.mark.parametrize("engine", ["vllm", "mlx-lm"])
+def test_mimo_has_the_sliding_layers_of_its_own_list(engine):
+    full, sliding = resolve({**MIMO, "rope_theta": 7e5}, runtime=engine).layers
+    assert (full.values()["base"], sliding.values()["base"]) == (7e5, 1e4)
+    for pattern in ([0, 0, 1, 1, 1, 0], [0, 1, 1]):
+        with pytest.raises(OtherLayers, match="it goes by hybrid_layer_pattern"):
+            resolve({**MIMO, "hybrid_layer_pattern": pattern}, runtime=engine)
+
+
+STEP = {
+    "model_type": "step3p5",
+    "hidden_size": 256,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 8,
+    "head_dim": 32,
+    "rope_theta": [5e6, 1e4, 1e4],
+    "partial_rotary_factors": [0.5, 1.0, 1.0],
+    "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+    "rope_scaling": {"rope_type": "linear", "factor": 2.0},
+    "yarn_only_types": ["full_attention"],
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "why"),
+    [
+        ({"rope_theta": [5e6, 1e4, 2e4]}, OtherLayers, "base and share of each layer"),
+        ({"layer_types": None}, OtherLayers, "base and share of each layer"),
+        ({"yarn_only_types": None}, UnknownReading, "layers other than full ones are scaled"),
+        ({"rope_scaling": {"type": "linear", "factor": 2.0}}, UnknownReading, "rope_scaling.type"),
+    ],
+)
+def test_mlx_reads_a_step_layer_by_layer(changed, error, why):
+    assert resolve(STEP, runtime="mlx-lm").layer("full_attention").scheme == "rope-linear"
+    with pytest.raises(error, match=why):
+        resolve({**STEP, **changed}, runtime="mlx-lm")
