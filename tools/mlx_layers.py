@@ -32,6 +32,7 @@ RENAMED = {"mistral": "llama", "qwen2_5_vl": "qwen2_vl"}
 """The module that stands for a model type of another name, by the table of its utils."""
 
 TEXT = {
+    "kimi_k25": ("deepseek_v3", "ModelArgs"),
     "llama4": ("llama4", "TextArgs"),
     **dict.fromkeys(("qwen2_vl", "qwen2_5_vl"), ("qwen2", "ModelArgs")),
     **dict.fromkeys(("qwen3_5", "qwen3_5_moe"), ("qwen3_5", "TextModelArgs")),

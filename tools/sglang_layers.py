@@ -73,6 +73,7 @@ DECODERS: Mapping[str, str] = {
     "granitemoe": "granitemoe.GraniteMoeDecoderLayer",
     "hunyuan_v1_dense": "hunyuan.HunYuanDecoderLayer",
     "hunyuan_v1_moe": "hunyuan.HunYuanDecoderLayer",
+    "kimi_k2": "deepseek_v2.DeepseekV2DecoderLayer",
     "lfm2": "lfm2.Lfm2DecoderLayer",
     "lfm2_moe": "lfm2_moe.Lfm2MoeDecoderLayer",
     "llama": "llama.LlamaDecoderLayer",
@@ -108,6 +109,7 @@ DECODERS: Mapping[str, str] = {
 
 CONFIGS: Mapping[str, str] = {
     "afmoe": "afmoe.AfmoeConfig",
+    "kimi_k25": "kimi_k25.KimiK25Config",
     "olmo3": "olmo3.Olmo3Config",
     "qwen3_5": "qwen3_5.Qwen3_5Config",
     "qwen3_5_moe": "qwen3_5.Qwen3_5MoeConfig",
