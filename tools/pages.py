@@ -27,7 +27,7 @@ from posenc_cli.checks.known_bugs import KNOWN_BUGS, BugCode
 from posenc_cli.cli.app import GROUPS, function_of
 from posenc_cli.configs import library
 from posenc_cli.configs.config import resolve
-from posenc_cli.configs.runtimes import DIFFERENCES, RUNTIMES
+from posenc_cli.configs.engines.runtimes import DIFFERENCES, RUNTIMES
 from posenc_cli.files.formats import FORMATS
 from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.inference.causes import Cause

@@ -21,8 +21,7 @@ from posenc_cli.analysis.cosine_sums import CosineSums, qualifying_bases
 from posenc_cli.budget import check_size
 from posenc_cli.configs.conclusions import lengths_of
 from posenc_cli.configs.config import override, resolve
-from posenc_cli.configs.engine_flags import Wanted
-from posenc_cli.configs.exact_turning import exact_turning
+from posenc_cli.configs.engines.engine_flags import Wanted, exact_rotation
 from posenc_cli.configs.rope_rules import attention_factor
 from posenc_cli.configs.spelling import Spelling, merged, spelling_of
 from posenc_cli.encoding.engine import Engine
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from posenc_cli.analysis.cosine_sums import QualifyingBases
     from posenc_cli.backends.base import Arithmetic
     from posenc_cli.configs.conclusions import Lengths
-    from posenc_cli.configs.engine_flags import EngineFlags
+    from posenc_cli.configs.engines.engine_flags import EngineFlags
     from posenc_cli.configs.resolved import Layers, Resolved
     from posenc_cli.numerics.arrays import Reals
 
@@ -158,7 +157,7 @@ class Planner:
         self.progress = progress
         check_size("the rotation", int(layers.values()["dim"]), WIDEST, "columns")
         self.trained, self.source, self.plain = self._training()
-        self.frequencies = exact_turning(self.plain, self.trained).frequencies
+        self.frequencies = exact_rotation(self.plain, self.trained).frequencies
         self.turning = np.array([float(angle) for angle in self.frequencies if angle != 0])
         self.at_rest = self._at_rest()
         self.spelling: Spelling | None = None
@@ -342,7 +341,7 @@ class Planner:
         yield recipe
 
     def _quickens(self, layers: Layers) -> bool:
-        angles = _turning(exact_turning(layers, self.to).frequencies)
+        angles = _turning(exact_rotation(layers, self.to).frequencies)
         return bool((angles > self.turning * (1 + _SAME)).any())
 
     def _config(
@@ -395,8 +394,8 @@ class Planner:
             shared = old is not None and old.same_encoding(self.layers)
             if not (group.same_encoding(found) if shared else old and group.same_encoding(old)):
                 raise InvalidInput(f"the config has one rope for {group.layer_type} too")
-        angles = exact_turning(found, self.to).frequencies
-        if angles != exact_turning(wanted, self.to).frequencies:
+        angles = exact_rotation(found, self.to).frequencies
+        if angles != exact_rotation(wanted, self.to).frequencies:
             raise InvalidInput(f"{after.model_type} reads it otherwise")
         return found, [group for group in others if group.scheme != "nope"]
 
@@ -409,7 +408,7 @@ class Planner:
     ) -> Recipe:
         """What layers do at the length."""
         encoding = _encoding(layers, self.to)
-        frequencies = exact_turning(layers, self.to).frequencies
+        frequencies = exact_rotation(layers, self.to).frequencies
         angles = _turning(frequencies)
         shares = angles / self.turning
         ends = self._ends(angles)

@@ -18,7 +18,7 @@ from posenc_cli.cli.options import (
     settings_option,
 )
 from posenc_cli.cli.pictures import ColorPictureOptions, PlotOutput, show
-from posenc_cli.configs.runtimes import RUNTIMES
+from posenc_cli.configs.engines.runtimes import RUNTIMES
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.formulas.parameters import Param, parameter
 from posenc_cli.formulas.tables import ROTARY_TABLES

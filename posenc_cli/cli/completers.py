@@ -62,7 +62,7 @@ def backend_names(incomplete: str) -> list[str]:
 
 def runtime_names(incomplete: str) -> list[str]:
     """Programs that read configs and go on so."""
-    from posenc_cli.configs.runtimes import RUNTIMES
+    from posenc_cli.configs.engines.runtimes import RUNTIMES
 
     return [name for name in RUNTIMES if name.startswith(incomplete)]
 

@@ -149,7 +149,7 @@ def _check_runtime(runtime: str, *, judged: bool) -> None:
     """
     if runtime == TRANSFORMERS:
         return
-    from posenc_cli.configs.runtimes import RUNTIMES
+    from posenc_cli.configs.engines.runtimes import RUNTIMES
 
     if one_of("--as", runtime, [*RUNTIMES, ALL]) == ALL and judged:
         raise InvalidInput(

@@ -9,7 +9,7 @@ from posenc_cli.configs import library
 from posenc_cli.configs.companions import is_drafter
 from posenc_cli.configs.config import read_config, resolve
 from posenc_cli.configs.config_file import FILE
-from posenc_cli.configs.gguf_file import begins_a_gguf
+from posenc_cli.configs.gguf.gguf_file import begins_a_gguf
 from posenc_cli.configs.resolved import TRANSFORMERS
 from posenc_cli.configs.scores import SCORES
 from posenc_cli.errors import InvalidInput, PosencError, quoted_name

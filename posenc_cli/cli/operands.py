@@ -10,7 +10,7 @@ from posenc_cli.cli.model_files import engines_of
 from posenc_cli.comparison.compare import Side
 from posenc_cli.configs import library
 from posenc_cli.configs.config import read_config, resolve
-from posenc_cli.configs.gguf_file import begins_a_gguf
+from posenc_cli.configs.gguf.gguf_file import begins_a_gguf
 from posenc_cli.configs.resolved import TRANSFORMERS
 from posenc_cli.configs.rope_rules import softmax_multiplier
 from posenc_cli.errors import InvalidInput, PosencError, abbreviated, nearest

@@ -14,8 +14,8 @@ from posenc_cli import catalogue
 from posenc_cli.comparison.compare import RotationComparison, Side
 from posenc_cli.configs import families
 from posenc_cli.configs.config import resolve_with
+from posenc_cli.configs.engines.runtimes import RUNTIMES, OtherLayers, Runtime, UnknownReading
 from posenc_cli.configs.resolved import ALL, TRANSFORMERS
-from posenc_cli.configs.runtimes import RUNTIMES, OtherLayers, Runtime, UnknownReading
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.gguf import GGUFHeader
 from posenc_cli.records import Record, replace

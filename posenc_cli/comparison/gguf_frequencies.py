@@ -13,9 +13,9 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.configs.config_file import read_config
-from posenc_cli.configs.gguf import resolve_gguf
-from posenc_cli.configs.gguf_architectures import FACTOR_TENSORS, FREQS, LONG, SHORT
-from posenc_cli.configs.gguf_file import begins_a_gguf
+from posenc_cli.configs.gguf.gguf_architectures import FACTOR_TENSORS, FREQS, LONG, SHORT
+from posenc_cli.configs.gguf.gguf_file import begins_a_gguf
+from posenc_cli.configs.gguf.gguf_model import resolve_gguf
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.gguf import GGUFHeader
 from posenc_cli.files.reading import Loaded

@@ -13,7 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.catalogue import find as find_scheme
-from posenc_cli.configs.diffusion_classes import OF_PIPELINE
+from posenc_cli.configs.diffusers.diffusion_classes import OF_PIPELINE
 from posenc_cli.configs.families import remotes
 from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace

@@ -14,10 +14,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
-from posenc_cli.configs import diffusion, families, nonrotary, vision
+from posenc_cli.configs import families, nonrotary, vision
 from posenc_cli.configs.architectures import KEY, foreign_classes, is_alike, named_classes
 from posenc_cli.configs.companions import check_companion, is_drafter
 from posenc_cli.configs.config_file import FILE, read_config
+from posenc_cli.configs.diffusers import diffusion
 from posenc_cli.configs.family_keys import FamilyKeys
 from posenc_cli.configs.keys import Keys
 from posenc_cli.configs.other_formats import check_format
@@ -79,7 +80,7 @@ def resolve(
     Sourced(value=10000.0, source='default of llama')
     """
     if isinstance(config, GGUFHeader):
-        from posenc_cli.configs.gguf import resolve_gguf
+        from posenc_cli.configs.gguf.gguf_model import resolve_gguf
 
         if runtime not in (TRANSFORMERS, "llama.cpp"):
             raise InvalidInput(
@@ -169,7 +170,7 @@ def _layers_as(
 
     Raises: InvalidInput where it is not known what the runtime does, or it cannot.
     """
-    from posenc_cli.configs import runtimes
+    from posenc_cli.configs.engines import runtimes
 
     runtimes.find(runtime).check_around(outer)
     for group, rope in layers:

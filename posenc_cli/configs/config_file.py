@@ -87,7 +87,7 @@ def _read(file: BinaryIO, path: str, where: str) -> bytes | GGUFHeader:
     ahead = file.read(len(MAGIC))
     if ahead != MAGIC and not path.lower().endswith(".gguf"):
         return _of_allowed_size(ahead + file.read(LARGEST_FILE + 1 - len(ahead)))
-    from posenc_cli.configs.gguf_file import read_gguf_model
+    from posenc_cli.configs.gguf.gguf_file import read_gguf_model
 
     status = os.fstat(file.fileno())
     regular = stat.S_ISREG(status.st_mode) and path != STANDARD_INPUT

@@ -10,8 +10,8 @@ from posenc_cli.comparison.compare import RotationComparison
 from posenc_cli.comparison.engine_views import SAME, EngineView, _agree, engine_views
 from posenc_cli.configs import library
 from posenc_cli.configs.config import resolve
+from posenc_cli.configs.engines.runtimes import RUNTIMES, UnknownReading
 from posenc_cli.configs.resolved import Layers, Sourced
-from posenc_cli.configs.runtimes import RUNTIMES, UnknownReading
 from posenc_cli.errors import InvalidInput
 from posenc_cli.render.engine_views import engine_views_fields, engine_views_text
 from posenc_cli.render.typesetting import Typesetter

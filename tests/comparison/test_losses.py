@@ -12,7 +12,7 @@ import pytest
 
 from posenc_cli.comparison.losses import NAMES, Model, compare_models, config_window
 from posenc_cli.configs.config import resolve
-from posenc_cli.configs.gguf_architectures import FACTOR_TENSORS
+from posenc_cli.configs.gguf.gguf_architectures import FACTOR_TENSORS
 from posenc_cli.configs.library import names as preset_names
 from posenc_cli.errors import InvalidInput, PosencError
 from posenc_cli.files.gguf import GGUFTensor, read_gguf

@@ -10,8 +10,8 @@ import pytest
 
 from posenc_cli import catalogue
 from posenc_cli.configs.config import resolve
+from posenc_cli.configs.engines.runtimes import RUNTIMES, UnknownReading
 from posenc_cli.configs.resolved import TRANSFORMERS
-from posenc_cli.configs.runtimes import RUNTIMES, UnknownReading
 from posenc_cli.errors import InvalidInput
 from tests import tolerances
 

@@ -12,13 +12,13 @@ import pytest
 
 from posenc_cli import catalogue
 from posenc_cli.configs.config import override, resolve
-from posenc_cli.configs.gguf_architectures import (
+from posenc_cli.configs.gguf.gguf_architectures import (
     ARCHITECTURES,
     FACTOR_TENSORS,
     SPECIAL,
     WITHOUT_ATTENTION,
 )
-from posenc_cli.configs.gguf_file import read_gguf_model
+from posenc_cli.configs.gguf.gguf_file import read_gguf_model
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.gguf import read_gguf
 from tests.gguf_files import CASES, GOLDEN, converted, gguf_bytes, llama

@@ -11,7 +11,7 @@ import json
 import pytest
 
 from posenc_cli.configs.config import resolve
-from posenc_cli.configs.gguf_architectures import (
+from posenc_cli.configs.gguf.gguf_architectures import (
     ARCHITECTURES,
     FACTOR_TENSORS,
     SPECIAL,

@@ -12,8 +12,8 @@ import pytest
 
 from posenc_cli import catalogue
 from posenc_cli.configs.config import resolve
-from posenc_cli.configs.gguf_architectures import FACTOR_TENSORS
-from posenc_cli.configs.runtimes import RUNTIMES, UnknownReading
+from posenc_cli.configs.engines.runtimes import RUNTIMES, UnknownReading
+from posenc_cli.configs.gguf.gguf_architectures import FACTOR_TENSORS
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.gguf import read_gguf
 

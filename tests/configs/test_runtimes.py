@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from posenc_cli import catalogue
 from posenc_cli.configs.config import resolve
-from posenc_cli.configs.runtime_rules import LayerReading, OtherLayers, UnknownReading
-from posenc_cli.configs.runtimes import DIFFERENCES, RUNTIMES, find, read_as
+from posenc_cli.configs.engines.runtime_rules import LayerReading, OtherLayers, UnknownReading
+from posenc_cli.configs.engines.runtimes import DIFFERENCES, RUNTIMES, find, read_as
 from posenc_cli.errors import InvalidInput, PosencError
 from posenc_cli.numerics import exact
 from tests import tolerances

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from posenc_cli.configs.gguf_architectures import FACTOR_TENSORS
+from posenc_cli.configs.gguf.gguf_architectures import FACTOR_TENSORS
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.gguf import MAGIC, GGUFHeader, read_gguf
 from posenc_cli.records import replace

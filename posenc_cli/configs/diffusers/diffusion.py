@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from posenc_cli.configs.diffusion_classes import (
+from posenc_cli.configs.diffusers.diffusion_classes import (
     BLOCKS,
     BLOCKS_OF,
     FAMILIES,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.runtime_rules import (
+from posenc_cli.configs.engines.runtime_rules import (
     HUB,
     ORIGINAL,
     SCALED,
@@ -27,7 +27,7 @@ from posenc_cli.configs.runtime_rules import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.configs.runtime_rules import Changes, LayerReading
+    from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading
 
 NAME = "candle"
 HEADS: Mapping[str, str] = {

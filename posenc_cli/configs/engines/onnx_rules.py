@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.runtime_rules import (
+from posenc_cli.configs.engines.runtime_rules import (
     HUB,
     LONGROPE,
     ORIGINAL,
@@ -29,7 +29,7 @@ from posenc_cli.configs.runtime_rules import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.configs.runtime_rules import Changes, LayerReading
+    from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading
 
 NAME = "onnxruntime-genai"
 _STRETCHED = {"rope-linear", "rope-yarn", "rope-llama3", "rope-dynamic"}

@@ -9,8 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.keys import first
-from posenc_cli.configs.llama_cpp_models import (
+from posenc_cli.configs.engines.llama_cpp_models import (
     BASE,
     NAME,
     leaves_out,
@@ -30,7 +29,7 @@ from posenc_cli.configs.llama_cpp_models import (
     llama_cpp_original,
     llama_cpp_qwen3_vl,
 )
-from posenc_cli.configs.runtime_rules import (
+from posenc_cli.configs.engines.runtime_rules import (
     DEEPSEEK,
     DYNAMIC,
     HUB,
@@ -54,10 +53,11 @@ from posenc_cli.configs.runtime_rules import (
     plain,
     refused,
 )
+from posenc_cli.configs.keys import first
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from posenc_cli.configs.runtime_rules import Changes, LayerReading
+    from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading
 
 OF_LLAMA = frozenset(
     {

@@ -10,8 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from posenc_cli.configs.keys import first
-from posenc_cli.configs.runtime_rules import (
+from posenc_cli.configs.engines.runtime_rules import (
     DYNAMIC,
     HUB,
     INTERVAL,
@@ -40,11 +39,12 @@ from posenc_cli.configs.runtime_rules import (
     yarn_amplitude,
     yarn_weight,
 )
+from posenc_cli.configs.keys import first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.configs.runtime_rules import Changes, LayerReading
+    from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading
 
 NAME = "sglang"
 

@@ -20,17 +20,20 @@ from __future__ import annotations
 
 import json
 import shlex
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli import catalogue
 from posenc_cli.configs.config import resolve
-from posenc_cli.configs.exact_turning import exact_turning
+from posenc_cli.configs.engines.runtime_rules import UnknownReading
 from posenc_cli.configs.family_keys import ORIGINAL
-from posenc_cli.configs.runtime_rules import UnknownReading
 from posenc_cli.errors import InvalidInput, PosencError
+from posenc_cli.numerics import exact
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from decimal import Decimal
 
     from posenc_cli.configs.resolved import Layers
 
@@ -173,7 +176,7 @@ class Wanted(Record):
 
 def _same(read: Layers, planned: Layers, length: int) -> bool:
     """Whether two readings turn pairs alike at a length."""
-    return exact_turning(read, length) == exact_turning(planned, length)
+    return exact_rotation(read, length) == exact_rotation(planned, length)
 
 
 def _number(value: float) -> str:
@@ -183,3 +186,24 @@ def _number(value: float) -> str:
     ('4', '40889.9')
     """
     return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+class ExactRotation(Record):
+    """The frequencies of all pairs, unrotated ones too, and the factor of cosines and sines."""
+
+    frequencies: tuple[Decimal, ...]
+    scale: Any
+
+
+def exact_rotation(layers: Layers, length: int) -> ExactRotation:
+    """The rotation of layers of a rotary scheme at a length of sequence; kept for the next call."""
+    values = sorted(layers.values().items())
+    return _rotation(layers.scheme, tuple(values), length)
+
+
+@lru_cache(maxsize=64)
+def _rotation(scheme: str, values: tuple[tuple[str, Any], ...], length: int) -> ExactRotation:
+    bound = catalogue.find(scheme).bind(dict(values), seq_len=length)
+    waves = bound.content.waves
+    assert waves is not None
+    return ExactRotation(tuple(waves.frequencies(exact)), waves.scale)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs import (
+from posenc_cli.configs.engines import (
     candle_rules,
     exllama_rules,
     llama_cpp_rules,
@@ -23,14 +23,14 @@ from posenc_cli.configs import (
     transformers_rules,
     vllm_rules,
 )
-from posenc_cli.configs.resolved import TRANSFORMERS, Departure, Sourced
-from posenc_cli.configs.runtime_rules import (
+from posenc_cli.configs.engines.runtime_rules import (
     LayerReading,
     OtherLayers,
     Runtime,
     RuntimeDifference,
     UnknownReading,
 )
+from posenc_cli.configs.resolved import TRANSFORMERS, Departure, Sourced
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.records import Record, replace
 

@@ -1,7 +1,7 @@
 """A GGUF file in, the schemes that llama.cpp runs out, each value with its key.
 
 A GGUF file means what llama.cpp makes of it: its keys where they stand, else the defaults of its
-code, which are told as such. :mod:`~posenc_cli.configs.gguf_architectures` says what each
+code, which are told as such. :mod:`~posenc_cli.configs.gguf.gguf_architectures` says what each
 architecture does otherwise, and where that was read.
 
 Source: load_hparams and llama_model_rope_type of src/llama-model.cpp, the constructor of
@@ -14,16 +14,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.gguf_architectures import (
+from posenc_cli.configs.gguf.gguf_architectures import (
     FACTOR_TENSORS,
     LLAMA_CPP,
     LONG,
     OWN_BASE,
     SHORT,
 )
-from posenc_cli.configs.gguf_keys import PLAIN
-from posenc_cli.configs.gguf_layers import MOST_LAYERS, AlikeLayers
-from posenc_cli.configs.gguf_stretches import GGUFStretches, Sizes
+from posenc_cli.configs.gguf.gguf_keys import PLAIN
+from posenc_cli.configs.gguf.gguf_layers import MOST_LAYERS, AlikeLayers
+from posenc_cli.configs.gguf.gguf_scaling import GGUFStretches, Sizes
 from posenc_cli.configs.resolved import (
     BIAS_TABLES,
     SEPARATE,
@@ -38,7 +38,7 @@ from posenc_cli.configs.rope_rules import magnitude
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from posenc_cli.configs.gguf_architectures import Sliding
+    from posenc_cli.configs.gguf.gguf_architectures import Sliding
     from posenc_cli.files.gguf import GGUFHeader
 
     Params = dict[str, Sourced]

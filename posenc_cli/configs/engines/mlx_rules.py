@@ -10,8 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.keys import first
-from posenc_cli.configs.runtime_rules import (
+from posenc_cli.configs.engines.runtime_rules import (
     DEEPSEEK,
     DYNAMIC,
     HUB,
@@ -38,12 +37,13 @@ from posenc_cli.configs.runtime_rules import (
     plain,
     refused,
 )
+from posenc_cli.configs.keys import first
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.configs.runtime_rules import Changes, LayerReading
+    from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading
 
 NAME = "mlx-lm"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.configs.keys import first
-from posenc_cli.configs.runtime_rules import (
+from posenc_cli.configs.engines.runtime_rules import (
     ORIGINAL,
     check_share,
     not_read,
@@ -14,9 +13,10 @@ from posenc_cli.configs.runtime_rules import (
     refused,
     refusing,
 )
+from posenc_cli.configs.keys import first
 
 if TYPE_CHECKING:
-    from posenc_cli.configs.runtime_rules import Changes, LayerReading
+    from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading
 
 NAME = "llama.cpp"
 BASE = 10_000.0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.configs.gguf_architectures import ARCHITECTURES, SPECIAL, WITHOUT_ATTENTION
-from posenc_cli.configs.gguf_keys import GGUFKeys
+from posenc_cli.configs.gguf.gguf_architectures import ARCHITECTURES, SPECIAL, WITHOUT_ATTENTION
+from posenc_cli.configs.gguf.gguf_keys import GGUFKeys
 from posenc_cli.configs.resolved import Notes, Sourced
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from posenc_cli.configs.gguf_architectures import Architecture
+    from posenc_cli.configs.gguf.gguf_architectures import Architecture
     from posenc_cli.files.gguf import GGUFHeader
 
 MOST_LAYERS = 512  # LLAMA_MAX_LAYERS

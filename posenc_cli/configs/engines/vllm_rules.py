@@ -10,8 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.keys import first
-from posenc_cli.configs.runtime_rules import (
+from posenc_cli.configs.engines.runtime_rules import (
     DEEPSEEK,
     DYNAMIC,
     HUB,
@@ -44,9 +43,10 @@ from posenc_cli.configs.runtime_rules import (
     stated_sections,
     stated_share,
 )
+from posenc_cli.configs.keys import first
 
 if TYPE_CHECKING:
-    from posenc_cli.configs.runtime_rules import Changes, LayerReading
+    from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading
 
 NAME = "vllm"
 _OLD = "vllm-0.11"

@@ -11,7 +11,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.runtime_rules import (
+from posenc_cli.configs.engines.runtime_rules import (
     HUB,
     LONGROPE,
     ORIGINAL,
@@ -32,7 +32,7 @@ from posenc_cli.configs.runtime_rules import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from posenc_cli.configs.runtime_rules import Changes, LayerReading, RuntimeRefusal
+    from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading, RuntimeRefusal
 
 SPANS: Mapping[str, str] = {
     "transformers-4.57": "4.56.2 to 4.57.6",
