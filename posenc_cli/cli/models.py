@@ -9,15 +9,13 @@ import typer
 
 from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.listing import parameters_text
 from posenc_cli.cli.options import Json
 from posenc_cli.configs import library
 from posenc_cli.configs.config import resolve
-from posenc_cli.formulas.parameters import as_text
 
 if TYPE_CHECKING:
     from posenc_cli.configs.library import Preset
-    from posenc_cli.configs.resolved import Layers, Resolved
+    from posenc_cli.configs.resolved import Resolved
 
 _LONGEST = 30
 
@@ -34,7 +32,7 @@ def models(
 ) -> None:
     """List the known models, or describe one.
 
-    A description has the config, the source of its numbers, and the encoding it gives.
+    A description has the config and the source of its numbers; posenc explain NAME reads it.
 
     Examples:
       posenc models
@@ -84,23 +82,10 @@ def _text(console: Console, preset: Preset, resolved: Resolved) -> str:
         console.paragraph_text(f"{preset.name}: {preset.title}"),
         console.paragraph_text(f"Source: {preset.source}"),
         *(console.paragraph_text(f"Warning: {warning}") for warning in resolved.warnings),
-        *(_layers_text(console, layers) for layers in resolved.layers),
         f"Of its config.json:\n{_config_text(preset)}",
+        f"next: posenc explain {preset.name}",
     ]
     return "\n\n".join(texts)
-
-
-def _layers_text(console: Console, layers: Layers) -> str:
-    """What layers of one type resolve to, each value with where it comes from."""
-    which = f"{layers.layer_type}: " if layers.layer_type else ""
-    rows = [[name, _shortened(param.value), param.source] for name, param in layers.params.items()]
-    heading = f"{which}{layers.scheme}"
-    return f"{heading}\n{parameters_text(console, rows)}" if rows else heading
-
-
-def _shortened(value: Any) -> str:
-    text = as_text(tuple(value) if isinstance(value, list) else value)
-    return f"{len(value)} numbers" if len(text) > _LONGEST and not isinstance(value, str) else text
 
 
 def _config_text(preset: Preset) -> str:

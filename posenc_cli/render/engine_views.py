@@ -109,17 +109,13 @@ def _verdict(result: EngineViews) -> str:
 
 def _worst(result: EngineViews) -> tuple[str, str] | None:
     """The engine whose frequencies differ most, and how; else the first that differs."""
-    apart = [view for kind in result.kinds for view in kind.views if view.apart is not None]
+    apart = [
+        (view, view.apart) for kind in result.kinds for view in kind.views if view.apart is not None
+    ]
     if not apart:
         return None
-
-    def largest(view: EngineView) -> float:
-        worst = view.apart.worst.difference.worst if view.apart else None
-        return worst.apart if worst else 0.0
-
-    view = max(apart, key=largest)
-    assert view.apart is not None
-    return view.engines[0], next(_numbers(view.apart))
+    view, worst = max(apart, key=lambda each: getattr(each[1].worst.difference.worst, "apart", 0.0))
+    return view.engines[0], next(_numbers(worst))
 
 
 def _versions(result: EngineViews) -> str:

@@ -91,7 +91,7 @@ def _recipe_fields(recipe: Recipe) -> dict[str, Any]:
     return {
         "recipe": recipe.name,
         "scheme": recipe.scheme,
-        "params": {name: _plain(value) for name, value in recipe.params.items()},
+        "params": dict(recipe.params),
         "attention_factor": recipe.attention_factor,
         "config": None if recipe.config is None else dict(recipe.config),
         "logit_multiplier": recipe.logit_multiplier,
@@ -111,10 +111,6 @@ def _recipe_fields(recipe: Recipe) -> dict[str, Any]:
             for setting in recipe.engines
         },
     }
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _bases_fields(bases: QualifyingBases) -> dict[str, Any]:
@@ -163,14 +159,10 @@ def plan_text(
     lines += [_table(rows, typesetter), *required]
     notes = [typesetter.paragraph(note) for note in _notes(planned, rows, recipe)]
     notes += [] if shown is None else ["", *_flags(shown, typesetter)]
-    if recipe is None and height is not None and _count([*lines, *notes]) > height:
+    if recipe is None and height is not None and "\n".join([*lines, *notes]).count("\n") >= height:
         named = shown.name if shown else AS_IS
         notes = [f"{CAVEAT} Notes, and flags for engines: --recipe {named}."]
     return "\n".join([*lines, *notes])
-
-
-def _count(lines: Sequence[str]) -> int:
-    return sum(line.count("\n") + 1 for line in lines)
 
 
 def shown_recipe(planned: LengthPlan, name: str | None) -> Recipe | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 
@@ -21,11 +20,11 @@ def test_lists_every_model_within_80_columns(call):
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_describes_one_with_source_config_and_what_it_resolves_to(call):
+def test_describes_one_with_source_and_config_and_what_reads_it(call):
     status, out, err = call("models", "phi-3-vision-128k")
     assert (status, err) == (0, "")
     assert "OmniGen" in out
-    assert "rope-longrope" in out
+    assert out.endswith("\n\nnext: posenc explain phi-3-vision-128k\n")
     assert "  rope_theta: 10000.0" in out
     assert "long_factor: [48 values]" in out
     assert max(map(len, out.splitlines())) <= 80
@@ -39,12 +38,6 @@ def test_every_model_can_be_described(name, call):
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_each_parameter_stands_in_a_row_with_where_it_comes_from(call):
-    _, out, _ = call("models", "llama-2-7b")
-    assert re.search(r"^parameter +value +source$", out, re.MULTILINE)
-    assert re.search(r"^base +10000 +rope_theta$", out, re.MULTILINE)
-
-
 @pytest.mark.parametrize(
     ("columns", "is_table"), [(56, True), (55, False), (51, False), (20, False)]
 )
@@ -56,12 +49,6 @@ def test_a_source_moves_to_a_line_of_its_own_where_a_table_is_too_wide(
     text = parameters_text(Console(), [["n" * 10, "v" * 10, "source of " * 3]])
     assert (text.splitlines()[0].split() == ["parameter", "value", "source"]) == is_table
     assert max(map(len, text.splitlines())) <= columns
-
-
-def test_layers_that_differ_are_described_apart(call):
-    _, out, _ = call("models", "gemma-3-4b")
-    assert "sliding_attention: rope\n" in out
-    assert "full_attention: rope-linear\n" in out
 
 
 def test_json_is_whole(call):
