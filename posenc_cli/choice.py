@@ -6,6 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
+from posenc_cli.configs.library_functions import find as find_function
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, fresh, replace
@@ -67,7 +68,7 @@ class Choice(Record):
     @property
     def asked(self) -> str:
         """What an error names the encoding by: the option that chose it, and what that meant."""
-        for kind in ("config", "model"):
+        for kind in ("config", "model", "like"):
             if kind in self.origin:
                 return f"--{kind} {quoted_name(self.origin[kind])} ({self.name})"
         return f"--scheme {self.name}"
@@ -192,6 +193,16 @@ def choice_of_schemes(name: str, given: dict[str, object], **fields: Any) -> Cho
     return hybrid(
         [Choice(scheme, mine, **fields) for scheme, mine in zip(schemes, by_scheme, strict=True)]
     )
+
+
+def choice_like(name: str, given: Mapping[str, object], **fields: Any) -> Choice:
+    """The choice of what a library's function computes, with the parameters ``given`` instead.
+
+    Raises: InvalidInput where posenc does not know the function.
+    """
+    function = find_function(name)
+    scheme = catalogue.find(function.scheme)
+    return Choice(scheme, {**function.set, **given}, **fields, origin={"like": name})
 
 
 def hybrid(parts: Sequence[Choice]) -> Choice:

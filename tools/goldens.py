@@ -50,6 +50,7 @@ OLD = "the package that holds its source does not run on Python 3.11"
 RECORDED: Mapping[str, str] = {
     "config_diffusers": "diffusers, its source, is not among the extra's packages",
     "cape": REPOSITORY,
+    "conventions": "tools/conventions.py makes it, in an environment for each framework",
     "fire_arithmetic": REPOSITORY,
     "gguf_architectures": "tools/llama_cpp.py makes it of llama.cpp's source, by g++",
     "gguf_forms": "the package that writes it is not among the extra's",

@@ -8,9 +8,16 @@ from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli import catalogue
-from posenc_cli.choice import Choice, choice_of_layers, choice_of_schemes, part_names
+from posenc_cli.choice import (
+    Choice,
+    choice_like,
+    choice_of_layers,
+    choice_of_schemes,
+    part_names,
+)
 from posenc_cli.cli.completers import (
     backend_names,
+    function_names,
     layout_names,
     model_names,
     runtime_names,
@@ -28,6 +35,7 @@ from posenc_cli.cli.options import (
     whole_number,
     whole_option,
 )
+from posenc_cli.configs.library_functions import find as find_function
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.formulas.parameters import OWN_OPTIONS
 from posenc_cli.positions import PAST_ALL, Positions, exact_number
@@ -118,6 +126,25 @@ class SourceOptions(OptionGroup):
         """What is said of how a config is read, by option."""
         options = {"--as": self.runtime, "--layer-type": self.layer_type}
         return {flag: name for flag, name in options.items() if name is not None}
+
+
+class FunctionOptions(SourceOptions):
+    """What names an encoding, also by a library's function, and how a config is read."""
+
+    like: Annotated[
+        str | None,
+        option(
+            "--like",
+            metavar="NAME",
+            autocompletion=function_names,
+            help="the table that a function of a library makes, as package:function",
+        ),
+    ] = None
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The encodings that are named, by the option that names each."""
+        return {**super().names, **({} if self.like is None else {"--like": self.like})}
 
 
 class SchemesOptions(SourceOptions):
@@ -341,9 +368,10 @@ def choice_of(
     given |= settings_of(parameters.settings, given)
     fields = {"positions": where.resolve(), **computing.resolve()}
     ((flag, name),) = names.items()
-    if flag == "--scheme":
+    if flag in ("--scheme", "--like"):
         check_no_reading(source)
-        return choice_of_schemes(name, given, **fields)
+        make = choice_of_schemes if flag == "--scheme" else choice_like
+        return make(name, given, **fields)
     resolved = resolved_config(source, flag, name)
     choice = choice_of_config(resolved, source, flag, name, given, **fields)
     for warning in choice.warnings:
@@ -418,6 +446,24 @@ def at_first_positions(choice: Choice) -> Choice:
     return replace(choice, positions=positions, parts=own)
 
 
+LikeChoice = Annotated[Choice, "or a library's function"]
+"""The choice of a command that takes ``--like``."""
+
+
+def like_choice(
+    source: FunctionOptions,
+    where: PositionOptions,
+    parameters: ParameterOptions,
+    computing: ComputeOptions,
+    console: Console,
+) -> Choice:
+    """As `choice_of`, for a command that needs an encoding; a function's begins where it counts."""
+    first = source.like and find_function(source.like).start
+    if first and where.start is None and where.positions is None:
+        where = replace(where, start=first, length=where.length or FIRST)
+    return required_choice(choice_of(source, where, parameters, computing, console))
+
+
 SingleChoice = Annotated[Choice, "no hybrid"]
 """The choice of a command that takes no hybrid."""
 
@@ -442,6 +488,7 @@ def single_choice(
 MAKERS: Mapping[object, Callable[..., Any]] = {
     Choice: required_choice,
     Choice | None: choice_of,
+    LikeChoice: like_choice,
     SingleChoice: single_choice,
 }
 """What makes a command's parameter of such a type, of options and of other such parameters."""

@@ -53,6 +53,13 @@ def model_names(incomplete: str) -> list[str]:
     return [name for name in names() if name.startswith(incomplete)]
 
 
+def function_names(incomplete: str) -> list[str]:
+    """Functions of libraries that go on so."""
+    from posenc_cli.configs.library_functions import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
 def backend_names(incomplete: str) -> list[str]:
     """Backends that go on so."""
     from posenc_cli.backends.registry import names

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from posenc_cli.backends.base import Arithmetic
 from posenc_cli.choice import Choice
-from posenc_cli.cli.choosing import at_first_positions
+from posenc_cli.cli.choosing import LikeChoice, at_first_positions
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixOutput
 from posenc_cli.cli.options import Head, TableName, number_format_option, option
+from posenc_cli.configs.library_functions import find as find_function
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.formats import DEFAULT_OF_SEVERAL, FORMATS, format_of
@@ -42,7 +43,7 @@ class GenerateOutput(MatrixOutput):
 
 
 def generate(
-    choice: Choice,
+    choice: LikeChoice,
     console: Console,
     *,
     output: GenerateOutput,
@@ -93,8 +94,11 @@ def generate(
       posenc generate --config config.json -l 4096 --table cos-full --out cos.npy
       posenc generate --model llama-3.1-8b --len 8192
       posenc generate -s sinusoidal+t5 --len 512
+      posenc generate --like diffusers:get_2d_sincos_pos_embed
     """
     output.check_stdout()
+    if "like" in choice.origin:
+        table = table or find_function(choice.origin["like"]).table
     choice = choice if table == "inv-freq" else at_first_positions(choice)
     requests = choice.requests(Precision.of(dtype, round_to), table=table, head=head)
     form = _format(choice, output)

@@ -39,6 +39,8 @@ def completed(call, monkeypatch, capsys):
         ("posenc generate -s rope-l", ["rope-linear", "rope-llama3", "rope-longrope"]),
         ("posenc generate -s sinusoidal+ali", ["sinusoidal+alibi"]),
         ("posenc generate -m falcon-7", ["falcon-7b"]),
+        ("posenc generate --like openai-w", ["openai-whisper:sinusoids"]),
+        ("posenc generate --like mlx:S", ["mlx:SinusoidalPositionalEncoding"]),
         ("posenc generate -s alibi --set max", ["max_bias="]),
         ("posenc generate -m llama-3.1-8b --set low", ["low_freq_factor="]),
         (
