@@ -25,7 +25,7 @@ from litgpt.model import build_rope_cache
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-yarn = {"factor": 40.0, "beta_fast": 32, "beta_slow": 1}
+yarn = {"factor": 40.0, "beta_fast": 32.0, "beta_slow": 1.0}
 cos, sin = build_rope_cache(2, 64, extra_config={**yarn, "original_max_seq_len": 4096})
 found = torch.atan2(sin[1, :32], cos[1, :32])
 scaling = {**yarn, "rope_type": "yarn", "original_max_position_embeddings": 4096}

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import hashlib
 import importlib
 import inspect
 import io
@@ -300,17 +301,21 @@ def kept(tables: list[np.ndarray]) -> np.ndarray:
 
 def measure(folder: Path) -> None:
     """Run the libraries, and write the golden of what they gave."""
+    from tools.goldens import laid_out
+
     facts, golden = dict[str, Any](), dict[str, Any]()
     for name, said, tables in gathered(folder):
         facts[name] = compared(name, said, tables)
         golden[name] = kept(tables).astype(np.result_type(tables[0], np.float32), copy=False)
-    STATEMENT.write_text(_json(facts), "utf-8")
-    np.savez_compressed(STATEMENT.with_suffix(".npz"), **golden)
-
-
-def _json(facts: Mapping[str, Any]) -> str:
-    lines = [f"  {json.dumps(name)}: {json.dumps(facts[name])}" for name in sorted(facts)]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    archive = STATEMENT.with_suffix(".npz")
+    np.savez_compressed(archive, **golden)
+    statement = {
+        "name": STATEMENT.stem,
+        "source": "the libraries' own functions, called as tools/conventions_calls.py says",
+        "npz_sha256": hashlib.sha256(archive.read_bytes()).hexdigest(),
+        "cases": dict(sorted(facts.items())),
+    }
+    STATEMENT.write_text(laid_out(statement), "utf-8")
 
 
 _ORDERS = {
@@ -325,7 +330,7 @@ _EXPONENTS = {"vaswani": "−2i/d", "tensor2tensor": "−i/(d/2 − 1)"}
 
 def page() -> str:
     """The page of what was measured."""
-    facts = json.loads(STATEMENT.read_text("utf-8"))
+    facts = json.loads(STATEMENT.read_text("utf-8"))["cases"]
     libraries = {name.partition(":")[0] for name in facts}
     rows = [_line(name, facts[name]) for name in sorted(facts, key=str.casefold)]
     return "\n".join(
