@@ -39,7 +39,7 @@ def _written(text: str) -> bool:
 def entry_point() -> "NoReturn":
     """Run the command line of this process, and exit with its status."""
     interrupts.handle()
-    if sys.argv[1:2] in (["--version"], ["-V"]) and _written(f"posenc {__version__}{os.linesep}"):
+    if sys.argv[1:] in (["--version"], ["-V"]) and _written(f"posenc {__version__}{os.linesep}"):
         interrupts.ignore()
         sys.exit(0)
     from posenc_cli.cli.exits import run

@@ -106,7 +106,7 @@ KNOWN = (
         "T5 counts near positions one by one, and far ones in ever larger buckets",
         "C. Raffel and others, “Exploring the Limits of Transfer Learning”, arXiv:1910.10683, "
         "2019, section 2.1",
-        "buckets t5 --positions -150:151 --plot",
+        "curve -s t5 --table buckets --positions -150:151",
     ),
     Known(
         "yarn-ramp",

@@ -132,7 +132,7 @@ def _usable(name: str, device: str | None, *, flag: str) -> Backend:
     if device is not None and device.partition(":")[0] not in here.devices:
         raise Unavailable(
             f"--device {device}: the {name} backend has {', '.join(here.devices)} here",
-            hint="posenc backends lists them",
+            hint="posenc --version --verbose lists them",
         )
     return backend
 

@@ -80,7 +80,7 @@ def device(torch: Any, name: str | None) -> Any:
     except (RuntimeError, ValueError) as error:
         raise InvalidInput(
             f"--device {abbreviated(name)}: no device of torch is called that",
-            hint="cpu, cuda, cuda:1, mps and xpu are; posenc backends lists those found here",
+            hint="cpu, cuda, cuda:1, mps and xpu are; posenc --version --verbose lists yours",
         ) from error
     if place.type == "cuda" and not torch.backends.cuda.is_built():
         raise Unavailable(
@@ -92,7 +92,7 @@ def device(torch: Any, name: str | None) -> Any:
     except Exception as error:
         raise Unavailable(
             f"--device {name}: torch cannot compute there ({described(error)})",
-            hint="posenc backends lists the devices found here",
+            hint="posenc --version --verbose lists the devices found here",
         ) from error
     return place
 

@@ -10,9 +10,15 @@ from posenc_cli import catalogue
 from posenc_cli.analysis.slopes import Slopes, SlopesDifference
 from posenc_cli.checks.slopes import check_slopes, read_slopes
 from posenc_cli.cli.choosing import SourceOptions, choice_of_config, resolved_config
-from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import OptionGroup, ReportOptions, completed_from, form_option, option
+from posenc_cli.cli.options import (
+    ModelNames,
+    OptionGroup,
+    ReportOptions,
+    completed_from,
+    form_option,
+    option,
+)
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
 from posenc_cli.cli.subjects import in_order
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
@@ -55,16 +61,7 @@ class ModelOptions(OptionGroup):
         list[str] | None,
         option("--config", metavar="FILE", help="the slopes of a config.json; repeatable"),
     ] = None
-    model: Annotated[
-        list[str] | None,
-        option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            autocompletion=model_names,
-            help="the slopes of a model that posenc models lists; repeatable",
-        ),
-    ] = None
+    model: ModelNames = None
 
     def slopes(self) -> list[Slopes]:
         """The slopes of each, in the order of the command line.

@@ -31,7 +31,6 @@ COMMANDS = {
     "apply": "posenc_cli.cli.apply:apply",
     "emit": "posenc_cli.cli.emit:emit",
     "alibi-slopes": "posenc_cli.cli.alibi_slopes:alibi_slopes",
-    "buckets": "posenc_cli.cli.buckets:buckets",
     "positions": "posenc_cli.cli.positions:positions",
     "resize": "posenc_cli.cli.resize:resize",
     "heatmap": "posenc_cli.cli.heatmap:heatmap",
@@ -50,19 +49,17 @@ COMMANDS = {
     "explain": "posenc_cli.cli.explain:explain",
     "plan": "posenc_cli.cli.plan:plan",
     "identify": "posenc_cli.cli.identify:identify",
-    "weights": "posenc_cli.cli.weights:weights",
     "schemes": "posenc_cli.cli.schemes:schemes",
     "models": "posenc_cli.cli.models:models",
-    "backends": "posenc_cli.cli.backends:backends",
     "completion": "posenc_cli.cli.completion:completion",
 }
 
 GROUPS = {
-    "make": ("generate", "apply", "emit", "alibi-slopes", "buckets", "positions", "resize"),
+    "make": ("generate", "apply", "emit", "alibi-slopes", "positions", "resize"),
     "see": ("heatmap", "curve", "rotation", "spectrum", "dot-similarity", "explore"),
     "check": ("check", "rope-check", "order-check", "inspect", "heads", "extrapolate", "compare"),
-    "read": ("explain", "plan", "identify", "weights"),
-    "list": ("schemes", "models", "backends"),
+    "read": ("explain", "plan", "identify"),
+    "list": ("schemes", "models"),
     "shell": ("completion",),
 }
 """The commands by what they do, as the help of the program shows them."""
@@ -332,7 +329,7 @@ def program_brief(context: Any, width: int) -> str:
 
 def program_page(context: Any) -> HelpPage:
     """The page of the program."""
-    from posenc_cli.cli.help_page import HelpPage
+    from posenc_cli.cli.help_page import HelpPage, entry_of
     from posenc_cli.cli.home import PAGE, address
 
     page = HelpPage.of(context)
@@ -343,12 +340,13 @@ def program_page(context: Any) -> HelpPage:
         for place, name in enumerate(names)
     )
     options = tuple(entry for _, entries in page.sections for entry in entries)
+    shared = tuple(map(entry_of, Console.parameters().values()))
     status, _, statuses = page.paragraphs[0].partition(": ")
     return replace(
         page,
         usage=f"{page.name} COMMAND [OPTIONS]",
         paragraphs=(),
-        sections=(("", (*commands, *options, (status, statuses))),),
+        sections=(("", (*commands, *options, *shared, (status, statuses))),),
         closing=(place,) if place else (),
     )
 
@@ -385,7 +383,10 @@ def _show_help(ctx: typer.Context, given: bool) -> None:
 
 
 def posenc(
-    version: Annotated[bool, typer.Option("--version", "-V", help="print the version")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", "-V", help="print it; with --verbose, what computes here"),
+    ] = False,
     # One of Typer's own has no default, and Typer from 0.29 on would import pydantic for it.
     page: Annotated[bool, typer.Option("--help", "-h", is_eager=True, callback=_show_help)] = False,
 ) -> None:

@@ -19,13 +19,14 @@ from posenc_cli.cli.completers import (
     backend_names,
     function_names,
     layout_names,
-    model_names,
     runtime_names,
     scheme_names,
 )
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
     ENCODING,
+    PARAMETERS,
+    ModelName,
     OptionGroup,
     Setting,
     one_of,
@@ -90,16 +91,7 @@ class SourceOptions(OptionGroup):
             help="a Hugging Face config.json, its folder, or a GGUF file",
         ),
     ] = None
-    model: Annotated[
-        str | None,
-        option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            autocompletion=model_names,
-            help="a model that posenc models lists",
-        ),
-    ] = None
+    model: ModelName = None
     layer_type: Annotated[
         str | None,
         option("--layer-type", metavar="NAME", help="layer type, if the layers of a config differ"),
@@ -251,9 +243,9 @@ class PositionOptions(OptionGroup):
 
 
 class ParameterOptions(OptionGroup):
-    """The parameters of a scheme, whose declaration reads their texts."""
+    """The parameters of one scheme or of several, whose declarations read their texts."""
 
-    heading = ENCODING
+    heading = PARAMETERS
 
     dim: Annotated[str | None, option(*OWN_OPTIONS["dim"])] = None
     heads: Annotated[str | None, option(*OWN_OPTIONS["heads"])] = None
@@ -263,7 +255,10 @@ class ParameterOptions(OptionGroup):
     )
     settings: Annotated[
         list[Setting] | None,
-        settings_option("any other parameter, repeatable; posenc schemes NAME lists them"),
+        settings_option(
+            "any other parameter (posenc schemes NAME lists them); a.NAME=VALUE for the first of "
+            "several schemes, b.NAME=VALUE for the second; repeatable"
+        ),
     ] = None
 
     @property
@@ -310,7 +305,7 @@ class ComputeOptions(OptionGroup):
             "--backend",
             metavar="NAME",
             autocompletion=backend_names,
-            help="auto|numpy|fast|torch|…; posenc backends lists them [default: auto]",
+            help="auto|numpy|fast|torch|…; posenc --version --verbose lists them [default: auto]",
         ),
     ] = None
     device: Annotated[

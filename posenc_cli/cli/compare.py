@@ -12,10 +12,8 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
     ENCODING,
     Head,
-    Setting,
     number_format_option,
     option,
-    settings_option,
 )
 from posenc_cli.cli.pictures import ColorPictureOptions, PlotOutput, show
 from posenc_cli.configs.engines.runtimes import RUNTIMES
@@ -32,15 +30,6 @@ if TYPE_CHECKING:
     from posenc_cli.comparison.losses import Model
 
 _TOLERANCE = parameter("tol", Annotated[float, Param("tolerance", minimum=0)], default=0.0)
-
-
-class PairParameterOptions(ParameterOptions):
-    """The parameters of both sides, or of one."""
-
-    settings: Annotated[
-        list[Setting] | None,
-        settings_option("any other parameter, for both; a.NAME=VALUE or b.NAME=VALUE for one"),
-    ] = None
 
 
 def _compare_models(
@@ -151,7 +140,7 @@ def compare(
         ),
     ] = None,
     where: PositionOptions,
-    parameters: PairParameterOptions,
+    parameters: ParameterOptions,
     table: Annotated[
         str | None,
         option(

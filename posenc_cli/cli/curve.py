@@ -6,10 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.choice import Choice
+from posenc_cli.cli.choosing import ComputeOptions, ParameterOptions, PositionOptions
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.pictures import FigureOutput, PictureOptions, show
-from posenc_cli.cli.subjects import Subjects
-from posenc_cli.cli.views import ViewOptions
+from posenc_cli.cli.subjects import SeveralSourceOptions, Subjects
+from posenc_cli.cli.views import BUCKETS, CurveOptions
 from posenc_cli.errors import quoted_name
 
 if TYPE_CHECKING:
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
 
 
 def curve(
-    subjects: Subjects,
+    source: SeveralSourceOptions,
+    where: PositionOptions,
+    parameters: ParameterOptions,
+    computing: ComputeOptions,
     console: Console,
     *,
-    view: ViewOptions,
+    view: CurveOptions,
     picture: PictureOptions,
     output: FigureOutput,
 ) -> None:
@@ -35,8 +39,15 @@ def curve(
       posenc curve --scheme sinusoidal --dims 4:8 --len 100
       posenc curve -s alibi --heads 4 --len 128
       posenc curve -m llama-3-8b -m llama-3.1-8b --table cos --dims 40:41 -l 8192
+      posenc curve -s t5 --table buckets --positions -150:151
       posenc curve --in table.npy --dims 0:4 --out columns.png
     """
+    if view.table == BUCKETS:
+        output.prepare()
+        drawn, fields = view.buckets(source, where, parameters)
+        show(drawn, picture, output, console, json=("curve", fields) if output.json else None)
+        return
+    subjects = Subjects.of_options(source, where, parameters, computing, console)
     choices = [item for item in subjects.items if isinstance(item, Choice)]
     view.check(encodings=bool(choices), files=len(choices) < len(subjects.items))
     output.prepare()
@@ -53,7 +64,7 @@ def curve(
     show(figure, picture, output, console, json=("curve", fields) if output.json else None)
 
 
-def _curves(item: Choice | str, view: ViewOptions, *, of: int) -> tuple[Figure, dict[str, Any]]:
+def _curves(item: Choice | str, view: CurveOptions, *, of: int) -> tuple[Figure, dict[str, Any]]:
     """The curves of one ``of`` some encodings and files, and how JSON says what it is."""
     from posenc_cli.render.columns import FIRST_OF_CURVES, column_figure, curves_of
     from posenc_cli.render.encoded import figure_of_choice

@@ -9,7 +9,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, NoReturn
 
-from posenc_cli import __version__, interrupts
+from posenc_cli import interrupts
 from posenc_cli.budget import ROOM_TO_START, check_room
 from posenc_cli.cli import streams
 from posenc_cli.errors import PosencError, Unavailable
@@ -112,7 +112,9 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
 def _known_answer(arguments: Sequence[str], *, completing: bool) -> str | None:
     """What is printed without importing Typer, which scripts and people need not wait for."""
     if arguments and arguments[0] in ("--version", "-V"):
-        return f"posenc {__version__}\n"
+        from posenc_cli.cli.version import version_text
+
+        return version_text(arguments[1:])
     if completing or list(arguments) not in (["--help"], ["-h"]):
         return None
     from posenc_cli.cli.rendered_help import rendered_help

@@ -20,15 +20,11 @@ from posenc_cli.experiments.request import (
 from posenc_cli.experiments.stretches import STRETCH_NAMES
 from posenc_cli.experiments.tasks import TASKS
 from posenc_cli.files.atomic import STANDARD_OUTPUT
-from posenc_cli.formulas.parameters import Param, parameter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_WORKERS = 256
-_RATE = parameter(
-    "learning_rate", Annotated[float, Param("largest step", above=0, maximum=1)], default=3e-3
-)
 
 
 def _stretches(flag: str, text: str) -> tuple[str, ...]:
@@ -41,10 +37,6 @@ def _tasks(flag: str, text: str) -> tuple[str, ...]:
 
 def _names(flag: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one_of(flag, part.strip(), known) for part in text.split(",")))
-
-
-def _rate(flag: str, text: str) -> Any:
-    return _RATE.value(text, flag=flag)
 
 
 def _device(flag: str, text: str) -> str:
@@ -157,15 +149,6 @@ class TrainingOptions(OptionGroup):
             parse=_size,
         ),
     ] = None
-    learning_rate: Annotated[
-        float | None,
-        option(
-            "--learning-rate",
-            metavar="X",
-            help="the largest; it rises to it and falls again [default: 0.003]",
-            parse=_rate,
-        ),
-    ] = None
     last: Annotated[
         int | None,
         whole_option(
@@ -206,7 +189,7 @@ class TrainingOptions(OptionGroup):
 class RunningOptions(OptionGroup):
     """What runs the jobs, and where."""
 
-    heading = "Computing"
+    heading = "Running"
 
     scheduler: Annotated[
         str | None,

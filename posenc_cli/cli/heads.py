@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.choice import DRAWN_TABLE, Choice
-from posenc_cli.cli.choosing import ComputeOptions, PositionOptions
+from posenc_cli.cli.choosing import ComputeOptions, ParameterOptions, PositionOptions
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import one_of, option, whole_number, whole_option
 from posenc_cli.cli.pictures import PictureOptions, PlotOutput, show
 from posenc_cli.cli.progress import steps_shown
-from posenc_cli.cli.subjects import SeveralParameterOptions, SeveralSourceOptions, Subjects
+from posenc_cli.cli.subjects import SeveralSourceOptions, Subjects
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import Param, parameter
 from posenc_cli.formulas.stretches import NONE, ROPE_STRETCH_NAMES
@@ -52,7 +52,7 @@ class Encodings(Record):
     @staticmethod
     def of_options(
         source: EncodingOptions,
-        parameters: SeveralParameterOptions,
+        parameters: ParameterOptions,
         console: Console,
     ) -> Encodings:
         """What the options of a command line name; the parts of a hybrid each by itself.

@@ -9,24 +9,43 @@ from typing import Any
 
 from posenc_cli.cli.choosing import documented_option
 from posenc_cli.cli.console import continued_command
-from posenc_cli.cli.options import ENCODING, EVERY_COMMANDS, OWN
+from posenc_cli.cli.options import ENCODING, EVERY_COMMANDS, OWN, PARAMETERS
 from posenc_cli.formulas.parameters import OWN_OPTIONS
 from posenc_cli.records import Record
 
 Entry = tuple[str, str]
 """An option, an argument or a command, and what it is for."""
 
-HEADINGS = ("Arguments", "Subject", ENCODING, "Positions", OWN, "Picture", "Output", "Computing")
+HEADINGS = (
+    "Arguments",
+    "Subject",
+    ENCODING,
+    PARAMETERS,
+    "Positions",
+    OWN,
+    "Picture",
+    "Output",
+    "Computing",
+    "Running",
+)
 """The order of a page; other headings come before, and what every command has at the end."""
 
 HELP = "show help: -h on one screen, --help all of it"
 _HELP_TERM = "-h, --help"
-_SHARED = ("Encoding", "Positions", "Picture", "Output", "Computing", EVERY_COMMANDS)
+_SHARED = (ENCODING, PARAMETERS, "Positions", "Picture", "Output", "Computing", EVERY_COMMANDS)
 """Headings of options that many commands have."""
+EXPLAINED = {
+    **dict.fromkeys((PARAMETERS, "Positions", "Computing"), "posenc generate"),
+    "Picture": "posenc heatmap",
+    EVERY_COMMANDS: "posenc",
+}
+"""Headings whose options mean the same everywhere, and whose page explains them."""
 SCREEN = 24
 """Lines of the smallest terminal, on which a brief page fits, with the prompt."""
 _EXAMPLES = 8
 """Lines of a brief page that examples may take."""
+_FEWEST_NAMED = 3
+"""Options of a heading that are worth one line instead of a line each."""
 _WIDEST_TERM = 24
 _NARROWEST_TEXT = 20
 
@@ -53,7 +72,7 @@ class HelpPage(Record):
         arguments, entries = ["[OPTIONS]"], dict[str, list[Entry]]()
         for parameter in command.params:
             heading = parameter.rich_help_panel or OWN
-            term, text = _entry(parameter, declared[parameter.name])
+            term, text = entry_of(declared[parameter.name])
             if parameter.param_type_name == "argument":
                 arguments.append(term)
                 heading = "Arguments"
@@ -96,6 +115,13 @@ class HelpPage(Record):
         own = f"{self.name} --help explains {f'{rest} more and ' if rest else ''}each option"
         return "\n".join([head, "", *lines, "", *(self.closing or (own,))]) + "\n"
 
+    def _listed(self, heading: str, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+        """The entries of a heading; those that another page explains are one line of names."""
+        place = EXPLAINED.get(heading, self.name)
+        if place == self.name or len(entries) < _FEWEST_NAMED:
+            return entries
+        return (("; ".join(term for term, _ in entries), f"{place} --help explains these"),)
+
     def text(self, width: int) -> str:
         """The page, no line of it wider than ``width`` but for what has no space to break at."""
         head = _filled(f"Usage: {self.usage}", width, hanging=7)
@@ -109,25 +135,30 @@ class HelpPage(Record):
         terms = (len(term) for _, entries in self.sections for term, _ in entries)
         column = min(max(terms, default=0), _WIDEST_TERM) + 4
         for heading, entries in self.sections:
-            lines = (_entry_text(entry, column, width) for entry in entries)
+            listed = self._listed(heading, entries)
+            lines = (_entry_text(entry, column, width) for entry in listed)
             blocks.append([*([f"{heading}:"] if heading else []), *lines])
         blocks += [[_filled(paragraph, width, indent=2)] for paragraph in self.closing]
         return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
-def _entry(parameter: Any, option: Parameter) -> Entry:
+def entry_of(option: Parameter) -> Entry:
     """An option or an argument, what it is for, and its default, where that is to be seen."""
     declared, default, extra = option.annotation.__metadata__[0], option.default, ""
-    if declared.help is None and parameter.name in OWN_OPTIONS:
-        declared = documented_option(parameter.name)
+    named = (declared.default, *(declared.param_decls or ()))  # an option's first flag comes first
+    flags = sorted(filter(_is_flag, named), key=lambda flag: flag.startswith("--"))
+    if declared.help is None and option.name in OWN_OPTIONS:
+        declared = documented_option(option.name)
     if default is option.empty:
         extra = "[required]"
     elif declared.show_default and default is not False and default not in (None, ()):
         extra = f"[default: {default}]"
-    flags = sorted(parameter.opts, key=lambda flag: flag.startswith("--"))
-    term = [", ".join(flags)] if parameter.param_type_name == "option" else []
     text = " ".join(f"{declared.help or ''} {extra}".split())
-    return " ".join(filter(None, [*term, declared.metavar])), text
+    return " ".join(filter(None, [", ".join(flags), declared.metavar])), text
+
+
+def _is_flag(text: object) -> bool:
+    return isinstance(text, str) and text.startswith("-")
 
 
 class _Wrapper(textwrap.TextWrapper):
@@ -162,5 +193,6 @@ def _entry_text(entry: Entry, column: int, width: int) -> str:
     term, text = entry
     if width - column < _NARROWEST_TEXT or len(term) > column - 4:
         column = min(column, 6)
-        return f"  {term}\n{_filled(text, width, indent=column)}".rstrip()
+        names = _filled(term, width, indent=2)
+        return f"{names}\n{_filled(text, width, indent=column)}".rstrip()
     return (f"  {term}".ljust(column) + _filled(text, width, indent=column).lstrip()).rstrip()

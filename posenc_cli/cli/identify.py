@@ -30,7 +30,10 @@ _AXES_OF_TABLES = 2
 def identify(
     console: Console,
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="a table, frequencies, slopes or a bias")
+        str,
+        typer.Argument(
+            metavar="FILE", help="a table, frequencies, slopes, a bias, or a checkpoint"
+        ),
     ],
     sines: Annotated[
         str | None, typer.Argument(metavar="[FILE2]", help="the sines, if FILE holds the cosines")
@@ -54,14 +57,22 @@ def identify(
     with the remaining error, and prints the command that writes the same array. Every value is
     compared. If the error exceeds the rounding of the number format, the array is not identified
     and the status is 1. For a GGUF file, or its divisors (FILE:rope_freqs.weight), these are the
-    frequencies that llama.cpp computes.
+    frequencies that llama.cpp computes. For a checkpoint (.safetensors or .npz with several
+    tensors, a folder, an index), posenc lists the tensors that hold positions, by name and shape.
 
     Examples:
       posenc identify dump.npy
       posenc identify cos.npy sin.npy --json
       posenc identify table.npy
       posenc identify model.gguf
+      posenc identify model.safetensors
     """
+    from posenc_cli.cli.checkpoint import checkpoint_status
+
+    if sines is None:
+        listed = checkpoint_status(file, console, as_json=as_json)
+        if listed is not None:
+            return listed
     from posenc_cli.comparison.gguf_frequencies import gguf_frequencies
     from posenc_cli.identification.search import identify_files
 

@@ -125,7 +125,7 @@ def _checkpoint(name: str) -> Model:
         raise InvalidInput(
             f"{quoted_name(name)}: stores no frequencies: none of its tensors is an inv_freq of a "
             "text model",
-            hint="posenc weights lists the tensors that hold positions",
+            hint="posenc identify CHECKPOINT lists the tensors that hold positions",
         )
     return stored_model(name, names)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from posenc_cli.files.gguf import GGUFHeader
 
 
-ENCODING, OWN, EVERY_COMMANDS = "Encoding", "Options", "General"
+ENCODING, PARAMETERS, OWN, EVERY_COMMANDS = "Encoding", "Parameters", "Options", "General"
 """Headings of help, under which several declarations put options."""
 
 
@@ -171,6 +171,25 @@ def settings_of(settings: Sequence[Setting] | None, given: Iterable[str] = ()) -
 
 
 # Options that several commands have, and mean the same by.
+_MODEL = ("--model", "-m")
+ModelName = Annotated[
+    str | None,
+    option(
+        *_MODEL,
+        metavar="NAME",
+        autocompletion=model_names,
+        help="a model (posenc models lists them)",
+    ),
+]
+ModelNames = Annotated[
+    list[str] | None,
+    option(
+        *_MODEL,
+        metavar="NAME",
+        autocompletion=model_names,
+        help="a model (posenc models lists them); repeatable",
+    ),
+]
 Json = Annotated[bool, option("--json", help="print one JSON object", rich_help_panel="Output")]
 Verbose = Annotated[
     bool,
@@ -222,16 +241,7 @@ class ModelChoice(OptionGroup):
 
     heading = ENCODING
 
-    model: Annotated[
-        str | None,
-        option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            autocompletion=model_names,
-            help="a model that posenc models lists",
-        ),
-    ] = None
+    model: ModelName = None
     config: Annotated[
         str | None,
         option(

@@ -23,10 +23,9 @@ from posenc_cli.cli.choosing import (
     choice_of_config,
     resolved_config,
 )
-from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import READ
-from posenc_cli.cli.options import Setting, option, settings_of, settings_option
+from posenc_cli.cli.options import ModelNames, option, settings_of
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
 
@@ -47,16 +46,7 @@ class SeveralSourceOptions(SchemesOptions):
             help="a Hugging Face config.json, or the folder that holds it; repeatable",
         ),
     ] = None  # type: ignore[assignment]
-    model: Annotated[
-        list[str] | None,
-        option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            autocompletion=model_names,
-            help="a model that posenc models lists; repeatable",
-        ),
-    ] = None  # type: ignore[assignment]
+    model: ModelNames = None  # type: ignore[assignment]
     file: Annotated[
         list[str] | None,
         option(
@@ -79,18 +69,6 @@ def in_order(options: Mapping[str, Sequence[str] | None]) -> list[tuple[str, str
     return sorted(named, key=lambda pair: getattr(pair[1], "place", 0))
 
 
-class SeveralParameterOptions(ParameterOptions):
-    """The parameters of all encodings, or of one."""
-
-    settings: Annotated[
-        list[Setting] | None,
-        settings_option(
-            "any other parameter, repeatable; posenc schemes NAME lists them; for one of several "
-            "encodings a.NAME=VALUE (the first), b.NAME=VALUE …"
-        ),
-    ] = None
-
-
 class EncodingSourceOptions(SeveralSourceOptions):
     """What names some encodings, and how a config is read."""
 
@@ -106,7 +84,7 @@ class Subjects(Record):
     def of_options(
         source: SeveralSourceOptions,
         where: PositionOptions,
-        parameters: SeveralParameterOptions,
+        parameters: ParameterOptions,
         computing: ComputeOptions,
         console: Console,
     ) -> Subjects:
@@ -135,7 +113,7 @@ class ComparedEncodings(Record):
     def of_options(
         source: EncodingSourceOptions,
         where: PositionOptions,
-        parameters: SeveralParameterOptions,
+        parameters: ParameterOptions,
         computing: ComputeOptions,
         console: Console,
     ) -> ComparedEncodings:
@@ -150,7 +128,7 @@ class ComparedEncodings(Record):
 def _named(
     source: SeveralSourceOptions,
     where: PositionOptions,
-    parameters: SeveralParameterOptions,
+    parameters: ParameterOptions,
     computing: ComputeOptions,
     console: Console,
 ) -> list[tuple[str, list[Choice]]]:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
 from posenc_cli.choice import LETTERS, parameters_by_scheme, part_names
-from posenc_cli.cli.choosing import SchemesOptions
+from posenc_cli.cli.choosing import ParameterOptions, SchemesOptions
 from posenc_cli.cli.options import settings_of
-from posenc_cli.cli.subjects import SeveralParameterOptions
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.experiments.request import EncodingRequest
 from posenc_cli.formulas.parameters import as_text
@@ -42,7 +41,7 @@ class TrainedEncodings(Record):
     requests: tuple[EncodingRequest, ...] | None
 
     @staticmethod
-    def of_options(source: SchemeOptions, parameters: SeveralParameterOptions) -> TrainedEncodings:
+    def of_options(source: SchemeOptions, parameters: ParameterOptions) -> TrainedEncodings:
         """What the options name; letters count the parts of hybrids too.
 
         Raises: InvalidInput where a scheme or a parameter is not there, or one encoding is twice.

@@ -5,11 +5,27 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
-from posenc_cli.cli.options import OptionGroup, TableName, option, whole_option
+from posenc_cli.budget import LISTED_VALUES, check_size
+from posenc_cli.cli.options import (
+    OptionGroup,
+    TableName,
+    one_of,
+    option,
+    settings_of,
+    whole_option,
+)
 from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.formulas.tables import ROTARY_TABLES
+from posenc_cli.positions import Positions
 
 if TYPE_CHECKING:
+    from posenc_cli.cli.choosing import ParameterOptions, PositionOptions
+    from posenc_cli.cli.subjects import SeveralSourceOptions
     from posenc_cli.render.figure import Figure
+
+BUCKETS = "buckets"
+_NEAREST = Positions.contiguous(-600, 1201)
+"""Relative positions past the last that either rule tells apart: 128 of T5, 512 of DeBERTa."""
 
 
 def half_open(flag: str, text: str) -> range:
@@ -75,3 +91,44 @@ class ViewOptions(OptionGroup):
             loaded, head=self.head, rows=self.rows, dims=self.dims, split=split
         )
         return figure, fields
+
+
+class CurveOptions(ViewOptions):
+    """Which part of an encoding, or of a file, is drawn as curves."""
+
+    table: Annotated[
+        str | None,
+        option(
+            "--table",
+            known=(*ROTARY_TABLES, BUCKETS),
+            help=f"for a rotary scheme: {'|'.join(ROTARY_TABLES)} [default: cos-sin]; for t5 and "
+            f"deberta: {BUCKETS} of relative positions",
+        ),
+    ] = None
+
+    def buckets(
+        self, source: SeveralSourceOptions, where: PositionOptions, parameters: ParameterOptions
+    ) -> tuple[Figure, dict[str, Any]]:
+        """The buckets of relative positions as a figure, and as JSON has them.
+
+        Raises: InvalidInput where another than one rule is named, or a parameter is none of its.
+        """
+        from posenc_cli.encoding.buckets import assign_buckets
+        from posenc_cli.formulas.buckets import RULES
+        from posenc_cli.render.buckets import buckets_figure
+
+        names = [name for _, name in source.in_order]
+        if len(names) != 1 or names != source.scheme:
+            raise InvalidInput(f"--table {BUCKETS}: needs one of --scheme {' and '.join(RULES)}")
+        rule = RULES[one_of("--scheme", names[0], RULES)]
+        positions = where.resolve() or _NEAREST
+        check_size(f"--positions {positions}", positions.count, LISTED_VALUES, "positions")
+        given = {**parameters.own, **settings_of(parameters.settings, parameters.own)}
+        assigned = assign_buckets(rule, given, positions)
+        fields = {
+            "positions": assigned.positions.tolist(),
+            "buckets": assigned.buckets.tolist(),
+            "rule": rule.name,
+            "params": assigned.params,
+        }
+        return buckets_figure(rule, assigned), fields

@@ -52,7 +52,7 @@ def completed(call, monkeypatch, capsys):
         ("posenc rope-check --format j", ["json", "junit"]),
         ("posenc rope-check --tol e", ["exact"]),
         ("posenc schemes transf", ["transformer-xl"]),
-        ("posenc buckets d", ["deberta"]),
+        ("posenc curve --table b", ["buckets"]),
         ("posenc alibi-slopes --convention n", ["naive"]),
         ("posenc generate -s rope --layout ", ["interleaved", "half"]),
         ("posenc compare bart", ["bart-large"]),
@@ -92,8 +92,8 @@ def test_what_a_shell_leaves_unsaid_is_no_bug(said, shell, call, monkeypatch, ca
 
 def test_an_empty_variable_asks_for_no_completion(call, monkeypatch):
     monkeypatch.setenv(COMPLETION, "")
-    assert call("buckets", "--help") == call("help", "buckets")
-    assert call("buckets", "--help")[0] == 0
+    assert call("curve", "--help") == call("help", "curve")
+    assert call("curve", "--help")[0] == 0
 
 
 @pytest.mark.long

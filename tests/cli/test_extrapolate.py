@@ -70,7 +70,7 @@ def test_every_option_comes_into_the_request(call, made):
     arguments = (
         "-s rope --stretch none,yarn,yarn --task text,copy --train 6 --test 1e1,3x --seeds 4"
     )
-    arguments += " --steps 7 --batch 3 --size 1x2x8 --learning-rate 1e-3 --last 2"
+    arguments += " --steps 7 --batch 3 --size 1x2x8 --last 2"
     arguments += " --seeds-per-job 2"
     status, _, err = call("extrapolate", *arguments.split(), "--device", "cpu", "--out", "run")
     assert status == 0, err
@@ -78,7 +78,7 @@ def test_every_option_comes_into_the_request(call, made):
     assert (request.stretches, request.tasks) == (("none", "yarn"), ("text", "copy"))
     assert (request.trained, request.tests, request.lengths(6)) == (6, ("10", "3x"), (6, 10, 18))
     assert (request.seeds, request.steps, request.batch, request.last) == (4, 7, 3, 2)
-    assert (request.size, request.learning_rate) == (ModelSize(1, 2, 8), 1e-3)
+    assert request.size == ModelSize(1, 2, 8)
     assert (request.seeds_per_job, request.device) == (2, "cpu")
 
 
@@ -257,8 +257,6 @@ def test_a_file_that_could_not_be_written_is_refused_before_anything_runs(name, 
         ("--test x", "must be an integer"),
         ("--test 50", "--test 50: is shorter than --train 100"),
         ("--last 101", "is more than --train 100"),
-        ("--learning-rate 0", "must be above 0"),
-        ("--learning-rate nan", "must be a number"),
         ("--task text,foo", "must be one of text, copy"),
         ("--stretch foo", "must be one of none, linear"),
         ("--task needle --train 3", "it needs at least 12"),

@@ -252,17 +252,6 @@ def test_a_tensor_is_read_as_a_file_of_numbers(call, gguf, tmp_path, order):
     assert (status, "is quantized" in err) == (2, True)
 
 
-def test_weights_lists_the_tensors_that_hold_positions(call, gguf):
-    status, out, _ = call("weights", gguf("phi-3-vision-128k"), "--json")
-    tensors = json.loads(out)["tensors"]
-    assert status == 0
-    assert [tensor["name"] for tensor in tensors] == [
-        "rope_factors_long.weight",
-        "rope_factors_short.weight",
-    ]
-    assert {tensor["kind"] for tensor in tensors} == {"factors"}
-
-
 @pytest.fixture
 def forms(tmp_path):
     """The files that gguf wrote in other forms than usual, by name."""

@@ -12,10 +12,20 @@ import pytest
 
 from posenc_cli.cli import rendered_help
 from posenc_cli.cli.app import COMMANDS, GROUPS
+from posenc_cli.cli.help_page import EXPLAINED
 from posenc_cli.cli.home import PAGE, address
 from tools import man
 
-ORDER = ("Arguments", "Subject", "Encoding", "Positions", "Options", "Picture", "Output")
+ORDER = (
+    "Arguments",
+    "Subject",
+    "Encoding",
+    "Parameters",
+    "Positions",
+    "Options",
+    "Picture",
+    "Output",
+)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +111,7 @@ def test_the_program_lists_every_command_by_what_it_does_on_a_short_page(pages):
     text = pages[0].text(80)
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
     lines = text.splitlines()
-    assert len(lines) <= 6 + len(COMMANDS)
+    assert len(lines) <= 9 + len(COMMANDS)
     for group, names in GROUPS.items():
         assert re.search(rf"^  {group} +{names[0]}  ", text, re.MULTILINE)
     summaries = {page.name.split()[-1]: page.summary for page in pages[1:]}
@@ -121,17 +131,38 @@ def test_a_command_shows_examples_before_its_options_and_what_all_share_last(pag
         assert general == ["-q, --quiet", "--color WHEN", "--debug", "-h, --help"]
 
 
+@pytest.mark.long
+def test_options_that_another_page_explains_are_named_on_one_line(pages):
+    explained = dict(pages[0].sections[0][1])
+    for page in pages[1:]:
+        if page.name in EXPLAINED.values():
+            explained |= {term: text for _, entries in page.sections for term, text in entries}
+    lines = 0
+    for page in pages[1:]:
+        text = " ".join(page.text(80).split())
+        lines += len(re.findall(r"^  -", page.text(80), re.MULTILINE))
+        for heading, entries in page.sections:
+            place = EXPLAINED.get(heading, page.name)
+            if place != page.name and len(entries) > 2:
+                assert [explained.get(term) for term, _ in entries] == [told for _, told in entries]
+                named = "; ".join(term for term, _ in entries)
+                assert f"{heading}: {named} {place} --help explains these" in text
+    assert lines <= 420
+
+
 @pytest.mark.parametrize(
     ("name", "heading", "flags"),
     [
-        ("generate", "Encoding", {"--scheme", "--config", "--model", "--dim", "--set"}),
+        ("generate", "Encoding", {"--scheme", "--config", "--model"}),
+        ("generate", "Parameters", {"--dim", "--set"}),
         ("generate", "Positions", {"--len", "--start", "--positions"}),
         ("generate", "Output", {"--out", "--format", "--no-clobber", "--json", "--header"}),
         ("generate", "Computing", {"--backend", "--device", "--threads"}),
         ("rope-check", "Subject", {"--tables", "--inv-freq", "--rotated", "--impl", "--python"}),
         ("heatmap", "Picture", {"--cmap", "--title", "--width", "--theme"}),
         ("heatmap", "Encoding", {"--in", "--scheme"}),
-        ("compare", "Encoding", {"--as", "--layer-type", "--set"}),
+        ("compare", "Encoding", {"--as", "--layer-type"}),
+        ("compare", "Parameters", {"--set"}),
         ("models", "Output", {"--json"}),
     ],
 )
@@ -183,7 +214,7 @@ def test_a_bug_is_reported_where_the_metadata_say(call, project_urls, monkeypatc
     def broken():
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("posenc_cli.cli.backends.backends", broken)
+    monkeypatch.setattr("posenc_cli.cli.models.models", broken)
     for entries, place in (
         ([], ""),
         (["Repository, https://example.org/r"], " at https://example.org/r"),
@@ -194,7 +225,7 @@ def test_a_bug_is_reported_where_the_metadata_say(call, project_urls, monkeypatc
         (["Chat, https://example.org/chat"], ""),
     ):
         project_urls(*entries)
-        status, _, err = call("backends")
+        status, _, err = call("models")
         assert status == 70
         assert err.splitlines()[1] == f"hint: --debug shows where; please report it{place}"
 

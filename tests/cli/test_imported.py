@@ -36,7 +36,7 @@ RUNS = [
     ("apply -s rope --in table.npy --out out.npy", NUMPY),
     ("emit -s rope -d 8 --layout half --out pack", NUMPY),
     ("alibi-slopes --heads 8", set()),
-    ("buckets t5", NUMPY | {"rich"}),
+    ("curve -s t5 --table buckets", TERMINAL),
     ("positions -m llama-3-8b --text 8", NUMPY),
     ("resize table.npy --len 128 --out out.npy", NUMPY),
     ("heatmap -s rope -l 64", NUMPY),
@@ -59,11 +59,9 @@ RUNS = [
     ("explain config.json", set()),
     ("plan --model llama-2-7b --to 16384", NUMPY),
     ("identify table.npy", NUMPY),
-    ("weights table.npy", NUMPY),
     ("schemes", {"rich"}),
     ("schemes rope", set()),
     ("models", {"rich"}),
-    ("backends", WATCHED),
     ("completion bash", set()),
 ]
 """What is run, and what of `WATCHED` it may import besides Typer."""

@@ -1,4 +1,4 @@
-"""``posenc weights``: the positional tensors of a checkpoint, and tensors taken by name."""
+"""``posenc identify CHECKPOINT``: its positional tensors, and tensors taken by name."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from posenc_cli.files.reading import read_headers
 from posenc_cli.files.source import ArrayHeader
 from posenc_cli.inference.tensors import positional_tensors
 
@@ -19,9 +20,12 @@ CASES = {case["model"]: case for case in json.loads(GOLDEN.read_text())["cases"]
 
 
 def listed(call, *arguments):
-    status, out, err = call("weights", *arguments, "--json")
-    assert (status, err) == (0, ""), err
-    return json.loads(out)["tensors"]
+    status, out, err = call("identify", *arguments, "--json")
+    document = json.loads(out)
+    assert list(document)[:5] == ["schema", "ok", "verdict", "cause", "next"]
+    known = any(tensor["kind"] for tensor in document["tensors"])
+    assert (status, err, document["ok"]) == (0 if known else 1, "", known)
+    return document["tensors"]
 
 
 def saved(path, **shapes):
@@ -94,8 +98,8 @@ def test_a_shape_that_no_table_has_is_told_and_given_no_command(call):
     )
     found = listed(call, "m.safetensors")
     assert [(tensor["kind"], tensor["command"]) for tensor in found] == [(None, None)] * 4
-    out = call("weights", "m.safetensors")[1]
-    assert "not one: no table of swin" in out
+    out = call("identify", "m.safetensors")[1]
+    assert "shape does not fit its name: no table of swin" in " ".join(out.split())
     assert "169×4×1" in out
 
 
@@ -146,21 +150,19 @@ def test_a_table_is_told_by_what_its_shape_says(name, shape, text):
 def test_files_of_posenc_itself_are_listed_by_their_metadata(call, asked, kind, verb):
     words = ("generate", *asked.split(), "--len", "16", "--out", "own.safetensors", "-q")
     assert call(*words)[0] == 0
-    (tensor,) = listed(call, "own.safetensors")
-    assert (tensor["name"], tensor["kind"]) == ("encoding", kind)
-    assert tensor["text"].startswith(asked.split()[1] + ", ")
-    assert tensor["command"].split()[1] == verb
-    assert call(*shlex.split(tensor["command"])[1:])[0] == 0
+    (tensor,) = positional_tensors("own.safetensors", read_headers("own.safetensors"))
+    assert (tensor.name, tensor.kind) == ("encoding", kind)
+    assert tensor.text.startswith(asked.split()[1] + ", ")
+    assert tensor.command.split()[1] == verb
+    assert call(*shlex.split(tensor.command)[1:])[0] == 0
 
 
 def test_an_encoding_of_another_program_is_not_taken_for_posencs(call, tmp_path):
     save_file({"encoding": np.ones((4, 4), np.float32)}, tmp_path / "a.safetensors")
-    save_file(
-        {"encoding": np.ones((4, 4), np.float32)},
-        tmp_path / "b.safetensors",
-        metadata={"scheme": "of another"},
-    )
-    assert listed(call, "a.safetensors") == listed(call, "b.safetensors") == []
+    others = {"encoding": np.ones((4, 4), np.float32), "other": np.ones((2, 2), np.float32)}
+    save_file(others, tmp_path / "b.safetensors", metadata={"scheme": "of another"})
+    assert positional_tensors("a.safetensors", read_headers("a.safetensors")) == []
+    assert listed(call, "b.safetensors") == []
 
 
 def test_whole_numbers_are_no_trained_table():
@@ -171,7 +173,8 @@ def test_whole_numbers_are_no_trained_table():
 def test_values_are_never_read(call, tmp_path):
     rows = 1 << 21
     place = {"dtype": "F32", "shape": [rows, 4096], "data_offsets": [0, rows * 4096 * 4]}
-    sparse(tmp_path / "huge.safetensors", rows * 4096 * 4, **{"wpe.weight": place})
+    none = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    sparse(tmp_path / "huge.safetensors", rows * 4096 * 4, **{"other": none, "wpe.weight": place})
     (tensor,) = listed(call, "huge.safetensors")
     assert tensor["shape"] == [rows, 4096]
 
@@ -190,7 +193,7 @@ def test_shards_are_read_one_by_one_and_commands_name_the_shard(call, tmp_path):
     by_folder = listed(call, str(tmp_path))
     assert [tensor["name"] for tensor in by_folder] == [tensor["name"] for tensor in by_index]
     Path("model-00002-of-00002.safetensors").unlink()
-    status, out, err = call("weights", "model.safetensors.index.json")
+    status, out, err = call("identify", "model.safetensors.index.json")
     assert (status, out) == (3, "")
     assert "model-00002-of-00002.safetensors" in err
 
@@ -210,40 +213,46 @@ def test_shards_are_read_one_by_one_and_commands_name_the_shard(call, tmp_path):
 )
 def test_an_index_that_names_no_files_beside_it_is_refused(text, call):
     Path("model.safetensors.index.json").write_text(text)
-    status, out, err = call("weights", "model.safetensors.index.json")
+    status, out, err = call("identify", "model.safetensors.index.json")
     assert (status, out, len(err.splitlines())) == (2, "", 1)
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.pth", "a.ckpt"])
 def test_what_cannot_be_listed_is_refused_with_the_way_out(name, call):
     Path(name).write_bytes(b"PK\3\4 or anything")
-    status, out, err = call("weights", name)
+    status, out, err = call("identify", name)
     assert (status, out) == (2, "")
     assert "safetensors.torch.save_file" in err
     Path("folder").mkdir()
     Path("folder", name).write_bytes(b"")
-    assert call("weights", "folder")[0] == 2
+    assert call("identify", "folder")[0] == 2
 
 
-def test_archives_and_single_arrays_are_listed_too(call):
-    np.savez("m.npz", **{"wpe.weight": np.ones((8, 4)), "words": np.array(["a"])})
+def test_an_archive_is_listed_and_a_file_of_one_array_is_identified(call):
+    np.savez(
+        "m.npz", **{"wpe.weight": np.ones((8, 4)), "other": np.ones(2), "words": np.array(["a"])}
+    )
     assert [tensor["name"] for tensor in listed(call, "m.npz")] == ["wpe.weight"]
-    np.save("t.npy", np.ones((8, 4)))
-    assert listed(call, "t.npy") == []
-    assert "none of 1 tensors" in call("weights", "t.npy")[2]
+    assert call("generate", "-s", "sinusoidal", "-l", "64", "-o", "t.npz", "-q")[0] == 0
+    assert call("identify", "t.npz")[1].startswith("identified: ")
+    np.savez("n.npz", a=np.ones((8, 4)), b=np.ones((8, 4)))
+    status, out, _ = call("identify", "n.npz")
+    assert status == 1
+    assert out.startswith("none of 2 tensors holds positions, by name and shape\ncause: ")
+    assert "next: posenc explain config.json" in out
 
 
 def test_layers_that_are_alike_are_told_once(call):
     saved("m.safetensors", **{f"h__{layer}__rotary_emb__inv_freq": (4,) for layer in range(12)})
     assert len(listed(call, "m.safetensors")) == 12
-    out = call("weights", "m.safetensors")[1]
+    out = call("identify", "m.safetensors")[1]
     assert "h.0.rotary_emb.inv_freq, and 11 more like it" in out
     assert out.count("inv_freq") == 2
 
 
 def test_a_name_cannot_steer_the_terminal(call):
     save_file({"\x1b[2J.wpe.weight": np.ones((8, 4), np.float32)}, "m.safetensors")
-    assert "\x1b" not in call("weights", "m.safetensors")[1]
+    assert "\x1b" not in call("identify", "m.safetensors")[1]
 
 
 def test_a_tensor_that_is_not_there_is_answered_with_one_that_is(call):

@@ -202,7 +202,7 @@ def test_longrope_lists_must_have_a_number_for_each_pair():
 def test_deberta_is_pointed_to_its_buckets():
     with pytest.raises(InvalidInput) as error:
         resolve({"model_type": "deberta-v2"})
-    assert error.value.hint == "posenc buckets deberta"
+    assert error.value.hint == "posenc curve -s deberta --table buckets"
 
 
 def test_an_unknown_model_with_rope_is_read_as_llama_and_says_so():

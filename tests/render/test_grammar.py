@@ -57,6 +57,7 @@ DRAWN: dict[str, list[tuple[list[str], str]]] = {
     "curve": [
         (["-s", "rope", *SMALL, "--base", "500"], "base=500"),
         (["-s", "t5", "-l", "8"], "random weights, seed 0"),
+        (["-s", "t5", "--table", "buckets", "--set", "num_buckets=16"], "num_buckets=16"),
     ],
     "rotation": [(["-s", "rope", "--dim", "8", "--base", "500"], "base=500")],
     "spectrum": [
@@ -69,7 +70,6 @@ DRAWN: dict[str, list[tuple[list[str], str]]] = {
         (["-s", "rope", *SMALL, "--content", "random"], "content random"),
         (["-s", "alibi", "-l", "8", "--set", "form=mpt"], "form=mpt"),
     ],
-    "buckets": [(["t5", "--set", "num_buckets=16"], "num_buckets=16")],
     "compare": [
         (["sinusoidal", "sinusoidal", *SMALL, "--set", "b.base=500", "--tol", "9"], "base=500"),
         (["learned", "learned", *SMALL, "--set", "b.seed=7", "--tol", "9"], "seed 7"),

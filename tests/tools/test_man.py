@@ -92,7 +92,6 @@ def test_a_failed_check_is_a_status_of_the_commands_that_check(manuals):
     checking = {name[7:-2] for name, text in manuals.items() if r"\fI1\fR" in text}
     rest = {
         "alibi-slopes",
-        "buckets",
         "check",
         "compare",
         "emit",

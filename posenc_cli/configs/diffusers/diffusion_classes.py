@@ -346,7 +346,7 @@ _UNREAD: Mapping[str, tuple[str, ...]] = {
     "it adds sines of patches and of frames in turn: posenc generate -s sinusoidal-nd": (
         "LatteTransformer3DModel",
     ),
-    "its positions are rows of a table, which posenc weights names in its checkpoint": (
+    "its positions are rows of a table, which posenc identify finds in its checkpoint": (
         *("MiniMaxMusic3RVQDepthDecoder", "T5FilmDecoder"),
     ),
     "its tokens are residues of proteins, whose features are of several sorts": (
