@@ -59,7 +59,9 @@ class ModelOptions(OptionGroup):
 
     config: Annotated[
         list[str] | None,
-        option("--config", metavar="FILE", help="the slopes of a config.json; repeatable"),
+        option(
+            "--config", metavar="FILE", help="a Hugging Face config.json with ALiBi; repeatable"
+        ),
     ] = None
     model: ModelNames = None
 
@@ -106,16 +108,20 @@ def alibi_slopes(
     ] = None,
     plot: Annotated[
         bool,
-        option("--plot", help="draw the slopes, or a figure with --out NAME.png|.svg|.pdf"),
+        option(
+            "--plot",
+            help="draw the slopes in the terminal, or to a figure with --out NAME.png|.svg|.pdf",
+        ),
     ] = False,
     picture: PictureOptions,
     output: SlopesOutput,
 ) -> int:
     """Print the slopes of ALiBi, or check a file of slopes.
 
-    Prints one slope per head, correctly rounded to float64, for any number of heads. Repeated
-    options are combined; models follow. --plot draws several in one set of axes, above a table of
-    their differences. --plot --check draws the slopes of a file beside the expected ones.
+    Prints one slope per head, correctly rounded to float64. Any number of heads works. If options
+    are repeated, all their combinations are printed, then the models. --plot draws them on one set
+    of axes, with a table of their differences. --plot --check draws the slopes of a file and the
+    expected ones.
 
     Examples:
       posenc alibi-slopes --heads 12

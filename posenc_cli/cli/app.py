@@ -385,7 +385,7 @@ def _show_help(ctx: typer.Context, given: bool) -> None:
 def posenc(
     version: Annotated[
         bool,
-        typer.Option("--version", "-V", help="print it; with --verbose, what computes here"),
+        typer.Option("--version", "-V", help="print the version; --verbose adds the backends"),
     ] = False,
     # One of Typer's own has no default, and Typer from 0.29 on would import pydantic for it.
     page: Annotated[bool, typer.Option("--help", "-h", is_eager=True, callback=_show_help)] = False,

@@ -1,4 +1,4 @@
-"""``posenc apply``: vectors with their positions in them, x + PE or x turned."""
+"""``posenc apply``: vectors with their positions in them, x + PE or x rotated."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class ApplyOutput(MatrixOutput):
             "--out",
             "-o",
             metavar="FILE",
-            help="required; .npy .csv: y alone; .npz .safetensors: x, positions and y; - is stdout",
+            help="output file (required): y in .npy and .csv; x, positions and y in .npz and "
+            ".safetensors; - is stdout",
         ),
     ] = None
     json: Annotated[bool, option("--json", help="print what was written as one JSON object")] = (
@@ -94,12 +95,14 @@ def apply(
     *,
     source: Annotated[
         str | None,
-        option("--in", metavar="FILE", help=f"the vectors x, (…, n, columns): {READ}"),
+        option("--in", metavar="FILE", help=f"the vectors x, (…, n, dimensions): {READ}"),
     ] = None,
     seed: Annotated[
         int | None,
         whole_option(
-            "--seed", minimum=0, help="instead of --in: draw --len vectors x from normal(0, 1)"
+            "--seed",
+            minimum=0,
+            help="instead of --in: draw --len random vectors x (standard normal) from this seed",
         ),
     ] = None,
     out_x: Annotated[
@@ -109,7 +112,8 @@ def apply(
         DType | None,
         number_format_option(
             "--dtype",
-            help=f"of y: {'|'.join(REAL_DTYPES)} [default: that of x; of a drawn one float32]",
+            help=f"number format of y: {'|'.join(REAL_DTYPES)} [default: that of x, float32 "
+            "with --seed]",
         ),
     ] = None,
     arithmetic: Annotated[
@@ -124,9 +128,9 @@ def apply(
 ) -> None:
     """Apply an encoding to vectors: x + PE, or rotate x.
 
-    Absolute schemes are added to x. Rotary schemes rotate x as a query or a key (for xpos, --set
-    side=key gives the key). Values are correctly rounded; --arithmetic float32 computes them as
-    models do. x may have any leading axes, (…, n, dimensions), and any size.
+    Absolute encodings are added to x. Rotary encodings rotate x as a query; for a key of xpos, use
+    --set side=key. Values are correctly rounded; --arithmetic float32 computes them as models do. x
+    has the shape (…, n, dimensions) and may have any size.
 
     Examples:
       posenc apply -s rope --in q.npy --out rotated.npy

@@ -60,7 +60,7 @@ def check(
     ] = None,
     head: Head = None,
     causal: Annotated[
-        bool, option("--causal", help="compare no scores of keys after the query")
+        bool, option("--causal", help="ignore the scores of keys after the query")
     ] = False,
     tol: TOLERANCE = "auto",
     strict: Annotated[bool, option("--strict", help="the same as --tol exact")] = False,
@@ -70,10 +70,10 @@ def check(
 
     The subject is a FILE of rows (n, d) or scores (heads, queries, keys), vectors before and after
     (--rotated X Y), frequencies (--inv-freq), ALiBi slopes, bucket numbers, or a function (--impl).
-    posenc compares every value, and names the known bug that gives the values found: layout,
-    order of sin and cos, base, offset, swapped axes, wrong bucket or slope rule, and others. A bug
-    is named only if it reproduces every value; equally good explanations are all named. RoPE goes
-    to rope-check, whose report is printed. Status 1 where values differ.
+    posenc compares every value and names the known bug: layout, order of sin and cos, base, offset,
+    swapped axes, wrong bucket or slope rule, and others. A bug is named only if it reproduces every
+    value; if several do, all are named. For RoPE, rope-check does the check and its report is
+    printed. The status is 1 if values differ.
 
     Examples:
       posenc check table.npy -s sinusoidal -d 64

@@ -65,7 +65,9 @@ def check_subject(choices: Sequence[Choice], source: str | None) -> None:
         )
 
 
-_SCHEME_HELP = "a scheme of posenc schemes, or your own as ./file.py:name or package.module:name"
+_SCHEME_HELP = (
+    "a scheme (posenc schemes lists them), or your own as ./file.py:name or package.module:name"
+)
 
 
 class SourceOptions(OptionGroup):
@@ -94,7 +96,11 @@ class SourceOptions(OptionGroup):
     model: ModelName = None
     layer_type: Annotated[
         str | None,
-        option("--layer-type", metavar="NAME", help="layer type, if the layers of a config differ"),
+        option(
+            "--layer-type",
+            metavar="NAME",
+            help="which layers, if the config has several types",
+        ),
     ] = None
     runtime: Annotated[
         str | None,
@@ -199,21 +205,21 @@ class PositionOptions(OptionGroup):
             "--len",
             "-l",
             minimum=1,
-            help="number of positions: 4096 or 4k, 1M (1048576) [default: by the command]",
+            help="number of positions; 4k is 4096, 1M is 1048576 [default: depends on the command]",
         ),
     ] = None
     start: Annotated[
         Any,
-        option("--start", metavar="N", help="the first position [default: 0]", parse=_start),
+        option("--start", metavar="N", help="first position [default: 0]", parse=_start),
     ] = None
     positions: Annotated[
         Positions | None,
         option(
             "--positions",
             metavar="SPEC",
-            help="instead of --len: ranges start:stop[:step] (999:-1:-20 counts down) and numbers, "
-            "comma-separated; 0.5, 1/3 and -3 if the formula has them, exactly; or a FILE of "
-            "positions (floats are taken exactly)",
+            help="instead of --len: ranges start:stop[:step] and numbers, comma-separated "
+            "(999:-1:-20 counts down; 0.5, 1/3 and -3 work if the formula allows them), or a "
+            "FILE of positions",
             parse=_positions,
         ),
     ] = None
@@ -309,11 +315,16 @@ class ComputeOptions(OptionGroup):
         ),
     ] = None
     device: Annotated[
-        str | None, option("--device", metavar="NAME", help="cpu|cuda|mps…", parse=device_name)
+        str | None, option("--device", metavar="NAME", help="cpu|cuda|mps|…", parse=device_name)
     ] = None
     threads: Annotated[
         int | None,
-        option("--threads", metavar="N", help="[default: by the size]", parse=_threads),
+        option(
+            "--threads",
+            metavar="N",
+            help="number of threads [default: depends on the size]",
+            parse=_threads,
+        ),
     ] = None
 
     def resolve(self) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def compare(
         typer.Argument(
             metavar="[B]",
             autocompletion=operand_names,
-            help="another; without it, A as another engine reads it (--as)",
+            help="another one; without it, A as another engine reads it (--as)",
         ),
     ] = None,
     *,
@@ -126,7 +126,8 @@ def compare(
             "--as",
             metavar="ENGINE",
             known=RUNTIMES,
-            help=f"of a config: {'|'.join(RUNTIMES)}; once for both, twice for A and B",
+            help=f"read a config as this engine does: {'|'.join(RUNTIMES)}; given once for "
+            "both, twice for A and B",
             rich_help_panel=ENCODING,
         ),
     ] = None,
@@ -135,7 +136,7 @@ def compare(
         typer.Option(
             "--layer-type",
             metavar="NAME",
-            help="layer type of both; a.NAME or b.NAME for one",
+            help="which layers, for both; a.NAME or b.NAME for one",
             rich_help_panel=ENCODING,
         ),
     ] = None,
@@ -146,7 +147,7 @@ def compare(
         option(
             "--table",
             known=ROTARY_TABLES,
-            help=f"of rotary schemes: {'|'.join(ROTARY_TABLES)}",
+            help=f"for rotary schemes: {'|'.join(ROTARY_TABLES)}",
         ),
     ] = None,
     head: Head = None,
@@ -154,7 +155,8 @@ def compare(
         DType | None,
         number_format_option(
             "--dtype",
-            help=f"of what is computed: {'|'.join(REAL_DTYPES)} [default: the file's, or float64]",
+            help=f"number format to compute in: {'|'.join(REAL_DTYPES)} [default: the file's, "
+            "or float64]",
         ),
     ] = None,
     identify: Annotated[
@@ -166,11 +168,11 @@ def compare(
     """Compare two arrays, encodings, configs or models.
 
     A and B are files (.npy .npz .csv .safetensors), schemes, configs, GGUF files or models. For a
-    config and a GGUF file, posenc compares setting by setting which ones the conversion kept;
-    likewise for a config and a checkpoint that stores frequencies, or a drafter. Two rotary
+    config and a GGUF file, posenc checks setting by setting what the conversion kept. It does the
+    same for a config and a checkpoint that stores frequencies, or a draft model. Two rotary
     encodings without positions are compared by frequency pair; --tol is then relative. The status
-    is 1 if they differ by more than --tol (default: at all); NaN equals NaN. With --as and one
-    operand, another engine's reading is compared with that of transformers. --plot and --out draw A
+    is 1 if they differ by more than --tol (default: at all); NaN equals NaN. With --as and only A,
+    posenc compares another engine's reading of A with that of transformers. --plot and --out draw A
     − B, and always show the largest difference.
 
     Examples:

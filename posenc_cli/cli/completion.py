@@ -93,7 +93,7 @@ def completion(
     ] = None,
     *,
     install: Annotated[
-        bool, option("--install", help="write it where the shell finds it, and say where")
+        bool, option("--install", help="install the script where the shell finds it")
     ] = False,
 ) -> None:
     """Print or install shell completion.

@@ -28,7 +28,9 @@ class Console(OptionGroup):
 
     heading = EVERY_COMMANDS
 
-    quiet: Annotated[bool, option("--quiet", "-q", help="no summary and no progress")] = False
+    quiet: Annotated[bool, option("--quiet", "-q", help="print no summary and no progress bar")] = (
+        False
+    )
     color: Annotated[str, option("--color", metavar="WHEN", known=COLORS)] = "auto"
     debug: Annotated[bool, option("--debug", help="show the traceback of an error")] = False
 

@@ -61,20 +61,18 @@ class SimilarityOptions(OptionGroup):
         option(
             "--content",
             known=CONTENTS,
-            help="of rotary schemes, what q and k hold before they turn: ones|random (normal, the "
+            help="for rotary schemes, q and k before the rotation: ones|random (normal, the "
             "same for both)|independent (normal, apart: mean and deviation); repeatable "
             "[default: ones]",
         ),
     ] = None
     head: Annotated[
         int | None,
-        whole_option("--head", metavar="H", minimum=0, help="of a bias [default: 0]"),
+        whole_option("--head", metavar="H", minimum=0, help="head of a bias [default: 0]"),
     ] = None
     bounded: Annotated[
         bool,
-        option(
-            "--bound", help="of rotary schemes: RoFormer's bound (Su et al. 2021) beside the curve"
-        ),
+        option("--bound", help="for rotary schemes: also draw RoFormer's bound (Su et al. 2021)"),
     ] = False
 
     @property
@@ -90,14 +88,19 @@ class SimilarityOutput(MatrixOutput):
 
     out: Annotated[
         str | None,
-        option("--out", "-o", metavar="FILE", help="the matrix (.npy .csv …) or a figure (.png …)"),
+        option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="write the matrix (.npy .csv …) or a figure (.png …)",
+        ),
     ] = None
     json: Annotated[
         bool,
         option(
             "--json",
-            help="the verdict and the values by offset as JSON, of at most "
-            "16384 offsets (--profile --out FILE has all)",
+            help="print the verdict and the values by offset as JSON, at most 16384 offsets "
+            "(--profile --out FILE has all)",
         ),
     ] = False
 
@@ -108,25 +111,26 @@ def dot_similarity(
     *,
     aspect: SimilarityOptions,
     profile: Annotated[
-        bool, option("--profile", help="only the values by offset m − n, not the matrix")
+        bool, option("--profile", help="show only the values by offset m − n, not the matrix")
     ] = False,
     dtype: Annotated[
         DType | None,
         number_format_option(
             "--dtype",
-            help=f"of a matrix in a file: {'|'.join(REAL_DTYPES)} [default: float32]",
+            help=f"number format of the written matrix: {'|'.join(REAL_DTYPES)} [default: float32]",
         ),
     ] = None,
     picture: ColorPictureOptions,
     output: SimilarityOutput,
 ) -> None:
-    """Show how alike the encodings of two positions are.
+    """Show how similar the encodings of two positions are.
 
-    The matrix S[m, n], its values by offset, and whether they depend on it alone. Absolute
-    encodings: dot products of rows. Rotary ones: q·k / d of one content, turned at m and at n,
-    attention scaling included. Biases: what query m adds for key n. Of several, those of one
-    measure share one set of axes, above a table of what sets each apart; of many random contents
-    the curve is the mean, and the band holds 5–95 % of them.
+    Shows the matrix S[m, n], its values by offset m − n, and whether S depends on the offset alone.
+    For absolute encodings, S is the dot product of two rows. For rotary ones, it is q·k / d for the
+    same content rotated at m and at n, with the attention factor. For biases, it is the score that
+    query m adds for key n. Several encodings with the same measure share one set of axes, above a
+    table of their differences. With many random contents, the curve is the mean, and the band holds
+    5–95 % of them.
 
     Examples:
       posenc dot-similarity --scheme sinusoidal --len 512
@@ -185,7 +189,7 @@ def _parts(subjects: Subjects, aspect: SimilarityOptions) -> list[SimilarityPart
     if aspect.bounded and all(part.similarity.bound is None for part in parts):
         names = ", ".join(dict.fromkeys(part.short for part in parts))
         raise InvalidInput(
-            f"--bound: {names} has no pairs that turn by the position alone",
+            f"--bound: {names} has no pairs rotated by the position alone",
             hint="--scheme rope has",
         )
     parts += [

@@ -58,9 +58,7 @@ def _lengths(flag: str, text: str) -> tuple[str, ...]:
 def _size(flag: str, text: str) -> ModelSize:
     numbers = re.fullmatch(r"([1-9][0-9]*)[x×]([1-9][0-9]*)[x×]([1-9][0-9]*)", text, re.ASCII)
     if numbers is None:
-        raise InvalidInput(
-            f"{flag} {abbreviated(text)}: must be LAYERSxHEADSxCOLUMNS, as in 2x4x16"
-        )
+        raise InvalidInput(f"{flag} {abbreviated(text)}: must be LAYERSxHEADSxDIM, as in 2x4x16")
     size = ModelSize(*(int(number[:20]) for number in numbers.groups()))
     for name, unit in (("layers", "layers"), ("heads", "heads"), ("head_dim", "columns of a head")):
         check_size(
@@ -97,7 +95,8 @@ class TrainingOptions(OptionGroup):
         option(
             "--stretch",
             metavar="NAMES",
-            help=f"at test time alone, by commas: {'|'.join(STRETCH_NAMES)} [default: none]",
+            help="context extension at test time, comma-separated: "
+            f"{'|'.join(STRETCH_NAMES)} [default: none]",
             parse=_stretches,
         ),
     ] = None
@@ -106,7 +105,7 @@ class TrainingOptions(OptionGroup):
         option(
             "--task",
             metavar="NAMES",
-            help=f"what is learned, by commas: {'|'.join(TASKS)} [default: text]",
+            help=f"tasks to learn, comma-separated: {'|'.join(TASKS)} [default: text]",
             parse=_tasks,
         ),
     ] = None
@@ -115,8 +114,8 @@ class TrainingOptions(OptionGroup):
         whole_option(
             "--train",
             minimum=1,
-            help="the trained length, in characters, symbols, numbers or digits [default: by the "
-            f"task, {', '.join(f'{name} {task.trained}' for name, task in TASKS.items())}]",
+            help="trained length, in characters, symbols, numbers or digits [default: depends "
+            f"on the task: {', '.join(f'{name} {task.trained}' for name, task in TASKS.items())}]",
         ),
     ] = None
     tests: Annotated[
@@ -124,47 +123,49 @@ class TrainingOptions(OptionGroup):
         option(
             "--test",
             metavar="LENGTHS",
-            help="longer lengths, by commas: 200,400 or 2x,4x [default: 2x,4x,8x]",
+            help="longer lengths, comma-separated: 200,400 or 2x,4x [default: 2x,4x,8x]",
             parse=_lengths,
         ),
     ] = None
     seeds: Annotated[
         int | None,
-        _bounded("--seeds", MOST_SEEDS, "seeds", help="models of each encoding [default: 3]"),
+        _bounded("--seeds", MOST_SEEDS, "seeds", help="number of models per encoding [default: 3]"),
     ] = None
     steps: Annotated[
         int | None,
-        _bounded("--steps", MOST_STEPS, "steps", help="of training [default: 1000]"),
+        _bounded("--steps", MOST_STEPS, "steps", help="training steps [default: 1000]"),
     ] = None
     batch: Annotated[
         int | None,
-        _bounded("--batch", MOST_BATCH, "sequences", help="sequences of a step [default: 16]"),
+        _bounded("--batch", MOST_BATCH, "sequences", help="sequences per step [default: 16]"),
     ] = None
     size: Annotated[
         ModelSize | None,
         option(
             "--size",
             metavar="SIZE",
-            help="LAYERSxHEADSxCOLUMNS, columns of a head [default: 2x4x16]",
+            help="LAYERSxHEADSxDIM, with DIM per head [default: 2x4x16]",
             parse=_size,
         ),
     ] = None
     last: Annotated[
         int | None,
         whole_option(
-            "--last", minimum=1, help="last places that are averaged [default: half of --train]"
+            "--last",
+            minimum=1,
+            help="number of last positions to average the loss over [default: half of --train]",
         ),
     ] = None
     text: Annotated[
         str | None,
-        option("--text", metavar="FILE", help="a text to learn in place of posenc's own"),
+        option("--text", metavar="FILE", help="text to train on instead of posenc's own"),
     ] = None
     positions: Annotated[
         int | None,
         whole_option(
             "--randomize",
             minimum=1,
-            help="train at positions drawn below N, in order (after Ruoss et al.)",
+            help="train at random positions below N, sorted (Ruoss et al.)",
         ),
     ] = None
 
@@ -196,7 +197,7 @@ class RunningOptions(OptionGroup):
         option(
             "--scheduler",
             metavar="NAME",
-            help="local, or dask://HOST:PORT (extra: dask) [default: local]",
+            help="local, or dask://HOST:PORT (needs the extra dask) [default: local]",
         ),
     ] = None
     workers: Annotated[
@@ -205,7 +206,7 @@ class RunningOptions(OptionGroup):
             "--workers",
             MOST_WORKERS,
             "processes",
-            help="local processes side by side, of one thread each [default: one a core]",
+            help="number of local processes, one thread each [default: one per core]",
         ),
     ] = None
     device: Annotated[
@@ -223,7 +224,7 @@ class RunningOptions(OptionGroup):
             "--seeds-per-job",
             MOST_SEEDS,
             "seeds",
-            help="seeds that are trained as one batched model [default: 5]",
+            help="seeds to train together as one batched model [default: 5]",
         ),
     ] = None
     shard: Annotated[
@@ -231,7 +232,7 @@ class RunningOptions(OptionGroup):
         option(
             "--shard",
             metavar="K/N",
-            help="run the Kth of N parts of the jobs, for arrays of jobs; --merge joins them",
+            help="run part K of N, for job arrays; --merge joins the parts",
             parse=_shard,
         ),
     ] = None
@@ -267,18 +268,17 @@ class FolderOptions(OptionGroup):
             "--out",
             "-o",
             metavar="FOLDER",
-            help="keep the run there: request, seeds, versions, losses; new, or else --resume",
+            help="folder to keep the run in (request, seeds, versions, losses): a new one, or use "
+            "--resume",
         ),
     ] = None
-    resume: Annotated[
-        bool, option("--resume", help="go on with the run of --out, to the same bits")
-    ] = False
+    resume: Annotated[bool, option("--resume", help="continue the run in --out")] = False
     merge: Annotated[
         list[str] | None,
         option(
             "--merge",
             metavar="FOLDER",
-            help="run nothing: join the results of a run's shards; repeatable",
+            help="train nothing; join the results of a run's shards; repeatable",
         ),
     ] = None
 

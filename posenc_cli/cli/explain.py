@@ -61,15 +61,15 @@ def explain(
     ] = TRANSFORMERS,
     settings: Annotated[
         list[Setting] | None,
-        settings_option("a parameter in place of the config's, repeatable"),
+        settings_option("a parameter to use instead of the config's; repeatable"),
     ] = None,
     strict: Annotated[
         bool,
         typer.Option(
             "--strict",
             help=(
-                "status 1 if a value is a default, a rope key unread or contradicted, or a part of "
-                "the file is missing"
+                "status 1 if a value is a default, a rope key is unread or contradicted, or a part"
+                " of the file is missing"
             ),
         ),
     ] = False,
@@ -85,15 +85,15 @@ def explain(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Say what a Hugging Face config means, value by value.
+    """Show what a Hugging Face config means, value by value.
 
     Shows each value and its source: the key with the parameter's own name by the object that holds
     it (rope_scaling), any other by its path. A config is read as transformers 5 reads it; warnings
     name keys that it ignores and defaults that it uses. A GGUF file is read as llama.cpp reads it:
     each value with its key, or DEFAULT if the key is absent.
 
-    The summary comes first: doubtful lines (!), the trained and extended length, what multiplies
-    logits, layers without positions, the indexer's layout, and parts that were not read.
+    The summary comes first: doubtful lines (!), the trained and the extended length, factors on
+    logits, layers without positions, the indexer's layout, and parts that posenc did not read.
 
     Examples:
       posenc explain config.json

@@ -16,7 +16,8 @@ class PageOutput(OutputOptions):
     """The file of a page."""
 
     out: Annotated[
-        str | None, option("--out", "-o", metavar="FILE", help="the page, a .html file")
+        str | None,
+        option("--out", "-o", metavar="FILE", help="write the page to this .html file (required)"),
     ] = None
     json: bool = False
 
@@ -36,19 +37,21 @@ def explore(
     choice: SingleChoice,
     console: Console,
     *,
-    title: Annotated[str | None, option("--title", metavar="TEXT", help="of the page")] = None,
+    title: Annotated[
+        str | None, option("--title", metavar="TEXT", help="title of the page")
+    ] = None,
     theme: Annotated[
         str | None,
-        option("--theme", known=THEMES, help="of the page [default: the reader's]"),
+        option("--theme", known=THEMES, help="light|dark [default: as the browser's]"),
     ] = None,
     output: PageOutput,
 ) -> None:
     """Write a page that explains an encoding, with sliders.
 
-    One file, which needs no network: the values of an encoding, its wavelengths by base and factor,
-    its pairs as clocks with q·k beside them, and similarity by distance. Point at a plot, or move
-    in it with the arrow keys, to read position, dimension, value and angle. Without script the
-    pictures and tables stay.
+    Writes one file that needs no network. It shows the values of an encoding, its wavelengths by
+    base and factor, its frequency pairs as clocks with q·k beside them, and similarity by distance.
+    Point at a plot, or move in it with the arrow keys, to read position, dimension, value and
+    angle. Without JavaScript, the pictures and tables remain.
 
     Examples:
       posenc explore -m llama-3.1-8b --out llama.html

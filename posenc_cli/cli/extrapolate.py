@@ -41,12 +41,14 @@ class ExperimentOutput(PlotOutput):
 
     out: Annotated[
         str | None,
-        option("--picture", metavar="FILE", help="draw it to a .png, .svg or .pdf file"),
+        option("--picture", metavar="FILE", help="draw a picture to a .png, .svg or .pdf file"),
     ] = None
-    markdown: Annotated[bool, option("--markdown", help="as a table in Markdown")] = False
+    markdown: Annotated[bool, option("--markdown", help="print a Markdown table")] = False
     csv: Annotated[
         str | None,
-        option("--csv", metavar="FILE", help="the loss at every position, of every run, as CSV"),
+        option(
+            "--csv", metavar="FILE", help="write the loss at every position of every run as CSV"
+        ),
     ] = None
 
     def prepare(self) -> None:
@@ -72,7 +74,7 @@ def extrapolate(
     *,
     training: TrainingOptions,
     unit: Annotated[
-        str, option("--unit", known=("nats", "bits"), help="of losses: nats|bits")
+        str, option("--unit", known=("nats", "bits"), help="unit of losses: nats|bits")
     ] = "nats",
     picture: PictureOptions,
     where: FolderOptions,
@@ -86,13 +88,13 @@ def extrapolate(
     time, without training. The report shows the loss over the last positions of each length, with
     its 95% interval over seeds; --plot and --picture draw the loss at every position.
 
-    A model is judged only if it has learned: at the trained length, its loss on a text or its share
-    of right answers must reach a threshold. Otherwise the report gives no verdict. Encodings are
-    not ranked, since the best one depends on the task.
+    A model is judged only if it has learned its task: at the trained length, its loss on a text or
+    its share of right answers must reach a threshold. Otherwise the report gives no verdict.
+    Encodings are not ranked, since the best one depends on the task.
 
-    On one machine and the same versions, the same request gives the same bytes. Other machines stay
-    within the printed spread. A run that was stopped loses nothing that --out keeps: --resume
-    continues it, to the same bits.
+    On the same machine with the same versions, the same request gives the same bytes. Other
+    machines stay within the printed spread. --resume continues a stopped run and ends with the same
+    bits.
 
     Examples:
       posenc extrapolate -s rope -s alibi --size 1x2x8 --train 24 --steps 10 --seeds 1

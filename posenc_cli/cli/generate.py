@@ -35,7 +35,12 @@ class GenerateOutput(MatrixOutput):
 
     out: Annotated[
         str | None,
-        option("--out", "-o", metavar="FILE", help="- is stdout [default: <scheme>-<shape>.npy]"),
+        option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="output file; - is stdout [default: <scheme>-<shape>.npy]",
+        ),
     ] = None
     json: Annotated[bool, option("--json", help="print what was written as one JSON object")] = (
         False
@@ -68,7 +73,7 @@ def generate(
         option(
             "--arithmetic",
             known=ARITHMETICS,
-            help="exact, or what frameworks compute in float64|float32|bfloat16",
+            help="exact, or as frameworks compute: float64|float32|bfloat16",
         ),
     ] = "exact",
     head: Head = None,
@@ -76,15 +81,16 @@ def generate(
         bool,
         option(
             "--header",
-            help="name the columns of a CSV, positions first",
+            help="write a CSV header, and a column of positions",
             rich_help_panel=GenerateOutput.heading,
         ),
     ] = False,
 ) -> None:
     """Write the matrix of an encoding to a file.
 
-    Values are the correctly rounded values of the mathematical formula; values of your own function
-    are rounded once. Any length runs in constant memory. The file appears only when it is complete.
+    Each value is the exact value of the formula, rounded once to --dtype. Values of your own
+    function are only rounded to --dtype. Memory use does not grow with the length. The file appears
+    only when it is complete.
 
     Examples:
       posenc generate --scheme rope --len 4096

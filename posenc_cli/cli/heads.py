@@ -95,14 +95,14 @@ def heads(
     console: Console,
     *,
     train: Annotated[
-        int, whole_option("--train", minimum=2, help="positions that a head is fitted on")
+        int, whole_option("--train", minimum=2, help="number of positions to fit the head on")
     ] = _TRAINED,
     test: Annotated[
         Any,  # tuple[str, ...] | None, which Typer would read word by word
         option(
             "--test",
             metavar="LENGTHS",
-            help="longer lengths, by commas: 200,400 or 2x,4x [default: 2x,4x,8x]",
+            help="longer lengths, comma-separated: 200,400 or 2x,4x [default: 2x,4x,8x]",
             parse=_lengths,
         ),
     ] = None,
@@ -111,8 +111,8 @@ def heads(
         option(
             "--target",
             metavar="WHAT",
-            help="previous|back:K|first|same:K (K, 2K, … back)|window:W (the last W), or a file "
-            "of 0 and 1, queries by keys; repeatable [default: previous]",
+            help="pattern: previous|back:K|first|same:K (K, 2K, … back)|window:W (the last W), or "
+            "a file of 0 and 1 (queries × keys); repeatable [default: previous]",
         ),
     ] = None,
     stretches: Annotated[
@@ -120,7 +120,7 @@ def heads(
         option(
             "--stretch",
             metavar="NAMES",
-            help=f"of rope, at test time alone, by commas: {'|'.join(ROPE_STRETCH_NAMES)} "
+            help=f"RoPE scaling at test time, comma-separated: {'|'.join(ROPE_STRETCH_NAMES)} "
             "[default: none]",
             parse=_stretches,
         ),
@@ -130,21 +130,22 @@ def heads(
         option(
             "--l2",
             metavar="X",
-            help="weight of the penalty on what is learned",
+            help="weight of the L2 penalty",
             parse=lambda flag, text: _L2.value(text, flag=flag),
         ),
     ] = 1e-4,
     head: Annotated[
         int | None,
-        whole_option("--head", metavar="H", minimum=0, help="of a bias [default: 0]"),
+        whole_option("--head", metavar="H", minimum=0, help="head of a bias [default: 0]"),
     ] = None,
     require: Annotated[
         list[str] | None,
         option(
             "--require",
             metavar="RULE",
-            help="status 1 unless TARGET@LENGTH>=SHARE holds of all: previous@8x>=0.9, of the "
-            "mass, or first@400.right<=0.5; repeatable",
+            help="status 1 unless TARGET@LENGTH>=SHARE holds for every encoding: previous@8x>=0.9 "
+            "(share of the attention), first@400.right<=0.5 (share of right queries); "
+            "repeatable",
         ),
     ] = None,
     picture: PictureOptions,
@@ -152,10 +153,10 @@ def heads(
 ) -> int:
     """Test which attention patterns an encoding can express.
 
-    posenc fits one attention head that sees only positions to a target pattern below the trained
-    length, and tests it at longer lengths. The fit has one optimum and no seed. --plot and --out
-    draw the fitted head by offset, and by frequency pair for rotary schemes. The parts of a hybrid
-    are tested one by one.
+    posenc fits one attention head, which sees only positions, to a target pattern at the trained
+    length and tests it at longer lengths. The fit has a single optimum and needs no seed. --plot
+    and --out draw the fitted head by offset, and for rotary schemes also by frequency pair. The
+    parts of a hybrid are tested one by one.
 
     Examples:
       posenc heads -s rope -s sinusoidal -s t5 -s alibi --dim 32

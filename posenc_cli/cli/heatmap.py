@@ -25,25 +25,25 @@ def heatmap(
     source: MatrixFile = None,
     view: ViewOptions,
     unsplit: Annotated[
-        bool, option("--unsplit", help="columns as they are stored, sines among cosines")
+        bool,
+        option("--unsplit", help="keep the columns in their stored order, sines and cosines mixed"),
     ] = False,
     softmax: Annotated[
-        bool, option("--softmax", help="of a bias: the weights it alone gives keys")
+        bool, option("--softmax", help="for a bias: draw the attention weights of the bias alone")
     ] = False,
-    causal: Annotated[
-        bool, option("--causal", help="with --softmax: no query sees later keys")
-    ] = False,
+    causal: Annotated[bool, option("--causal", help="with --softmax: mask later keys")] = False,
     picture: ColorPictureOptions,
     output: FigureOutput,
 ) -> None:
     """Draw the values of an encoding as colours.
 
-    In the terminal, or to the file of --out. Sines and cosines are drawn apart, the heads of a bias
-    side by side, and a grid as maps of the similarity of one position to all others (as rows with
-    --positions or --dims). Of any length, only what is shown is computed: of waves the mean of the
-    rows that each line stands for; of others a sample, where ▴ marks columns that change faster
-    than the picture can show. The first 512 positions are shown where --len is not given, and the
-    first 64 with --softmax, which draws attention as it were if all content were equal.
+    Draws in the terminal, or to a file with --out. Sines and cosines are drawn separately, and the
+    heads of a bias side by side. A grid is drawn as maps of the similarity of one position to all
+    others (as rows with --positions or --dims). posenc computes only what is shown, so any length
+    works. For waves, each line is the mean of the rows that it stands for. Other encodings are
+    sampled, and ▴ marks columns that change faster than the picture can show. Without --len, the
+    first 512 positions are shown, or 64 with --softmax, which draws attention as if all content
+    were equal.
 
     Examples:
       posenc heatmap --scheme sinusoidal --len 128

@@ -30,7 +30,7 @@ HEADINGS = (
 )
 """The order of a page; other headings come before, and what every command has at the end."""
 
-HELP = "show help: -h on one screen, --help all of it"
+HELP = "show help: -h in brief, --help in full"
 _HELP_TERM = "-h, --help"
 _SHARED = (ENCODING, PARAMETERS, "Positions", "Picture", "Output", "Computing", EVERY_COMMANDS)
 """Headings of options that many commands have."""

@@ -54,11 +54,12 @@ def identify(
     """Identify the encoding stored in an array.
 
     Names scheme, base, scaling, layout, attention factor, positions, number format and arithmetic,
-    with the remaining error, and prints the command that writes the same array. Every value is
-    compared. If the error exceeds the rounding of the number format, the array is not identified
-    and the status is 1. For a GGUF file, or its divisors (FILE:rope_freqs.weight), these are the
-    frequencies that llama.cpp computes. For a checkpoint (.safetensors or .npz with several
-    tensors, a folder, an index), posenc lists the tensors that hold positions, by name and shape.
+    with the remaining error, and prints the command that writes the same array. posenc compares
+    every value. If the error exceeds the rounding of the number format, the array is not identified
+    and the status is 1. For a GGUF file, or its divisors (FILE:rope_freqs.weight), posenc
+    identifies the frequencies that llama.cpp computes. For a checkpoint (.safetensors or .npz with
+    several tensors, a folder, an index), it lists the tensors that hold positions, by name and
+    shape.
 
     Examples:
       posenc identify dump.npy

@@ -37,7 +37,7 @@ def inspect(
         whole_option(
             "--fit",
             minimum=1,
-            help="rows to fit the linear map on [default: 100, or half]",
+            help="rows to fit the linear map on [default: 100, or half of them]",
         ),
     ] = None,
     verbose: Verbose = False,
@@ -45,12 +45,12 @@ def inspect(
 ) -> int:
     """Report properties of encodings: proved or measured.
 
-    A property is proved if the declaration of the scheme covers all positions. Otherwise it is
-    measured on the rows of a model's context, or on 512 rows. Rows are the cosines and sines of a
-    rotary scheme, or the scores of all heads by offset of a bias; the parts of A+B are inspected
-    one by one. --require makes it a check: the status is 1 if a property fails, does not apply or
-    was only sampled. shift@2x is the error, on rows up to twice as far, of the linear map to the
-    next row that was fitted on the first rows.
+    A property is proved if it follows from the scheme's declaration at all positions. Otherwise it
+    is measured, on the rows of the model's context or on 512 rows. For a rotary scheme, a row holds
+    cosines and sines; for a bias, the scores of all heads at one offset. The parts of A+B are
+    inspected one by one. --require makes it a check: the status is 1 if a property fails, does not
+    apply or was only sampled. For shift@2x, a linear map from each row to the next is fitted on the
+    first rows; the value is its error on twice as many.
 
     Examples:
       posenc inspect -s sinusoidal

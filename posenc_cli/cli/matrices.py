@@ -21,7 +21,7 @@ MatrixFile = Annotated[
     option(
         "--in",
         metavar="FILE",
-        help=f"a matrix to look at: {READ}; of several FILE:TENSOR",
+        help=f"a matrix in a file: {READ}; FILE:TENSOR names one of several",
         rich_help_panel=ENCODING,
     ),
 ]

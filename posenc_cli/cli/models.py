@@ -25,7 +25,7 @@ def models(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", autocompletion=model_names, help="describe this model alone"
+            metavar="[NAME]", autocompletion=model_names, help="describe only this model"
         ),
     ] = None,
     as_json: Json = False,

@@ -194,19 +194,22 @@ Json = Annotated[bool, option("--json", help="print one JSON object", rich_help_
 Verbose = Annotated[
     bool,
     option(
-        "--verbose", "-v", help="also print notes and how they were found", rich_help_panel="Output"
+        "--verbose",
+        "-v",
+        help="also print notes and how they were found out",
+        rich_help_panel="Output",
     ),
 ]
 Head = Annotated[
     int | None,
-    whole_option("--head", metavar="H", minimum=0, help="one head of a bias, from 0"),
+    whole_option("--head", metavar="H", minimum=0, help="only this head of a bias; the first is 0"),
 ]
 TableName = Annotated[
     str | None,
     option(
         "--table",
         known=ROTARY_TABLES,
-        help=f"of a rotary scheme: {'|'.join(ROTARY_TABLES)} [default: cos-sin]",
+        help=f"for rotary schemes: {'|'.join(ROTARY_TABLES)} [default: cos-sin]",
     ),
 ]
 

@@ -53,7 +53,7 @@ def order_check(
             "--expect",
             metavar="WHAT",
             known=("auto", "order", "none"),
-            help="auto (what the scheme declares), order or none",
+            help="expected result: auto (what the scheme declares), order or none",
         ),
     ] = "auto",
     picture: ColorPictureOptions,
@@ -63,9 +63,9 @@ def order_check(
 
     Without positions, attention is blind to order: "dog bites man" equals "man bites dog". One
     attention layer (float64, seeded weights) reads the tokens in several orders. posenc measures
-    how far outputs change, and how far scores change when all positions shift. Without a scheme,
-    all schemes are tested. The status is 1 if an encoding does not do what it declares. --plot and
-    --out draw the scores of each encoding beside those without positions.
+    how much the outputs change, and how much the scores change when all positions shift. Without a
+    scheme, posenc tests all of them. The status is 1 if an encoding does not do what it declares.
+    --plot and --out draw the scores of each encoding beside those without positions.
 
     Examples:
       posenc order-check

@@ -47,7 +47,9 @@ class PictureOptions(OptionGroup):
     heading = "Picture"
 
     cmap: str | None = None
-    title: Annotated[str | None, option("--title", metavar="TEXT", help="of the picture")] = None
+    title: Annotated[str | None, option("--title", metavar="TEXT", help="title of the picture")] = (
+        None
+    )
     width: Annotated[
         int | None,
         whole_option("--width", help="columns in the terminal, pixels in a file"),
@@ -59,12 +61,17 @@ class PictureOptions(OptionGroup):
     dpi: Annotated[
         int | None,
         whole_option(
-            "--dpi", help="pixels an inch, of text and of sides that are not given [default: 150]"
+            "--dpi",
+            help="pixels per inch, for text and for sides without a given size [default: 150]",
         ),
     ] = None
     theme: Annotated[
         Literal["light", "dark"],
-        option("--theme", known=THEMES, help=f"of a figure of pixels: {'|'.join(THEMES)}"),
+        option(
+            "--theme",
+            known=THEMES,
+            help=f"for files and for terminals that show pixels: {'|'.join(THEMES)}",
+        ),
     ] = "light"
     graphics: Annotated[
         Graphics,
@@ -72,8 +79,9 @@ class PictureOptions(OptionGroup):
             "--graphics",
             metavar="HOW",
             known=GRAPHICS,
-            help=f"in the terminal: {'|'.join(GRAPHICS)} (words alone) [default: auto, pixels "
-            "where the terminal is known to show them]",
+            help=f"how a terminal shows pictures: {'|'.join(GRAPHICS)} (only words) [default: "
+            "auto, "
+            "pixels if the terminal is known to show them]",
             show_default=False,
         ),
     ] = "auto"
@@ -171,13 +179,15 @@ class FigureOutput(OutputOptions):
 class PlotOutput(FigureOutput):
     """Where the picture goes of what is text otherwise."""
 
-    plot: Annotated[bool, option("--plot", help="draw it in the terminal")] = False
+    plot: Annotated[bool, option("--plot", help="draw a picture in the terminal")] = False
     out: Annotated[
         str | None,
-        option("--out", "-o", metavar="FILE", help="draw it to a .png, .svg, .pdf or .html file"),
+        option(
+            "--out", "-o", metavar="FILE", help="draw a picture to a .png, .svg, .pdf or .html file"
+        ),
     ] = None
     json: Annotated[
-        bool, option("--json", help="as one JSON object, with the plotted data if there are any")
+        bool, option("--json", help="print one JSON object, with the plotted data of a picture")
     ] = False
 
     @property

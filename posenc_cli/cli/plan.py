@@ -35,7 +35,7 @@ def plan(
         option(
             "--layer-type",
             metavar="NAME",
-            help="which layers of a config, where several could be meant",
+            help="which layers, if the config has several types",
             rich_help_panel=ENCODING,
         ),
     ] = None,
@@ -45,21 +45,25 @@ def plan(
     ] = None,
     to: Annotated[
         int | None,
-        whole_option("--to", minimum=1, help="positions that the model is to run at; required"),
+        whole_option(
+            "--to", minimum=1, help="number of positions that the model should handle (required)"
+        ),
     ] = None,
     recipe: Annotated[
         str | None,
         option(
             "--recipe",
             metavar="NAME",
-            help="whose keys and flags are printed: as-is|linear|dynamic|yarn|llama3|ntk|base "
+            help="recipe to print keys and flags for: as-is|linear|dynamic|yarn|llama3|ntk|base "
             "[default: yarn]",
         ),
     ] = None,
     bases: Annotated[
         int | None,
         whole_option(
-            "--bases", minimum=1, help="bases tried a decade [default: by the length, 12 to 128]"
+            "--bases",
+            minimum=1,
+            help="bases to try per decade [default: 12 to 128, depending on the length]",
         ),
     ] = None,
     require: Annotated[
@@ -68,20 +72,21 @@ def plan(
             "--require",
             metavar="LIST",
             parse=_requirements,
-            help="status 1 unless these hold, by commas: context>=N, never-turned<=N, "
-            "negative-from>=N, unseen<=N of the config as it is; of a recipe yarn.unseen<=0",
+            help="status 1 unless these hold, comma-separated: context>=N, never-turned<=N, "
+            "negative-from>=N, unseen<=N for the config as it is; yarn.unseen<=0 for a recipe",
         ),
     ] = (),
     as_json: Json = False,
 ) -> int:
     """Plan a context extension: settings and side effects.
 
-    Says which recipe to use and which keys of config.json to set, spelled as the config spells
-    them; they read back to the planned frequencies. For each recipe: the frequency pairs that show
-    unseen angles, because their wavelengths are longer than the trained length; what multiplies
-    logits; where the sum of cosines turns negative, which Men et al. (2024) say it must not; and
-    the error of cos and sin in float32. Flags for vLLM, sglang and llama.cpp follow (for a GGUF
-    file, those of llama.cpp alone). These are necessary conditions: only running the model tells.
+    Recommends a recipe and prints the keys of config.json to set, in the config's own spelling;
+    read back, they give the planned frequencies. For each recipe, it reports the frequency pairs
+    that reach unseen angles (their wavelength is longer than the trained length), the factor on
+    logits, and the error of cos and sin in float32. It also reports where the sum of cosines turns
+    negative, which Men et al. (2024) say it must not. Flags for vLLM, sglang and llama.cpp follow
+    (for a GGUF file, only those of llama.cpp). These conditions are necessary, not sufficient: test
+    the model too.
 
     Examples:
       posenc plan --model llama-2-7b --to 16384

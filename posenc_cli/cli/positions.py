@@ -57,8 +57,8 @@ def positions(
             "--text",
             metavar="LIST",
             parse=_lengths,
-            help="tokens of text before, between and after the grids [default: 1 each]; without "
-            "grids the lengths of packed sequences",
+            help="number of text tokens before, between and after the grids [default: 1 each]; "
+            "without grids, the lengths of packed sequences",
         ),
     ] = (),
     grid: Annotated[
@@ -67,12 +67,16 @@ def positions(
             "--grid",
             metavar="T,H,W",
             parse=_grid,
-            help="patches of an image (the processor's grid_thw), or of a video as "
+            help="patches of an image (the processor's grid_thw) or of a video, "
             "video:T,H,W[@SECONDS]; repeatable",
         ),
     ] = None,
-    left: Annotated[int, whole_option("--pad-left", minimum=0, help="padding before")] = 0,
-    right: Annotated[int, whole_option("--pad-right", minimum=0, help="padding after")] = 0,
+    left: Annotated[
+        int, whole_option("--pad-left", minimum=0, help="padding tokens before the prompt")
+    ] = 0,
+    right: Annotated[
+        int, whole_option("--pad-right", minimum=0, help="padding tokens after the prompt")
+    ] = 0,
     check: Annotated[
         str | None,
         option("--check", metavar="FILE", help="compare the ids in FILE; status 1 if they differ"),
@@ -81,12 +85,12 @@ def positions(
 ) -> int:
     """Print the position ids of a prompt, or check some.
 
-    By the rule of the model's own code in transformers 5.23: text counts from 0 (RoBERTa's kin
-    from the row after padding), each packed sequence anew. Decoders skip padding, as in
-    generation; encoders such as BERT count it, whatever the mask. M-RoPE gives
-    each token of an image or a video three ids, of frames, rows and columns; text after it goes on
-    past its longer side. --check takes (tokens,) or (3, tokens), padding included, which is not
-    compared, and names the causes that give every id of the file.
+    The ids are those of the model's own code in transformers 5.23. Text counts from 0, and again
+    from 0 in each packed sequence; RoBERTa and models like it start after the padding row. Decoders
+    skip padding, as in generation; encoders such as BERT count it, whatever the mask. In M-RoPE,
+    each token of an image or a video has three ids: frame, row and column. Text after it continues
+    past its longer side. --check reads (tokens,) or (3, tokens); ids of padding must be there but
+    are not compared. It names the causes that reproduce every id.
 
     Examples:
       posenc positions -m qwen2-vl-7b --text 5,3 --grid 1,34,46

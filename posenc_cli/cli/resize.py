@@ -62,7 +62,8 @@ class ResizeOutput(MatrixOutput):
     """Where the resized table goes, and in which format."""
 
     out: Annotated[
-        str | None, option("--out", "-o", metavar="FILE", help="required; - is stdout")
+        str | None,
+        option("--out", "-o", metavar="FILE", help="output file (required); - is stdout"),
     ] = None
     json: Annotated[bool, option("--json", help="print what was written as one JSON object")] = (
         False
@@ -78,7 +79,10 @@ def resize(
     length: Annotated[
         int | None,
         whole_option(
-            "--len", "-l", minimum=1, help="positions of the result, without the --prefix rows"
+            "--len",
+            "-l",
+            minimum=1,
+            help="number of positions after resizing, without the --prefix rows",
         ),
     ] = None,
     grid: Annotated[
@@ -86,7 +90,7 @@ def resize(
         option(
             "--grid",
             metavar="AxB:CxD",
-            help="A rows of B positions become C rows of D",
+            help="resize a grid of A rows and B columns to C rows and D columns",
             parse=_grids,
         ),
     ] = None,
@@ -95,12 +99,14 @@ def resize(
         option(
             "--method",
             known=METHODS,
-            help=f"{'|'.join(METHODS)} [default: of a grid bicubic, else linear]",
+            help=f"{'|'.join(METHODS)} [default: bicubic for a grid, else linear]",
         ),
     ] = None,
     prefix: Annotated[
         int,
-        whole_option("--prefix", minimum=0, help="first rows to keep: class and register tokens"),
+        whole_option(
+            "--prefix", minimum=0, help="first rows to keep as they are: class and register tokens"
+        ),
     ] = 0,
     antialias: Annotated[
         bool, option("--antialias", help="interpolate as torch does with antialias=True")
@@ -110,7 +116,7 @@ def resize(
         option(
             "--interpolate-offset",
             metavar="X",
-            help="DINOv2's: scale by (C + X)/A, (D + X)/B",
+            help="DINOv2's offset: scale by (C + X)/A and (D + X)/B",
             parse=_offset,
             show_default=False,
         ),
@@ -118,7 +124,9 @@ def resize(
     arithmetic: Annotated[
         ResizeArithmetic,
         option(
-            "--arithmetic", known=RESIZE_ARITHMETICS, help="exact, or torch's in float32|float64"
+            "--arithmetic",
+            known=RESIZE_ARITHMETICS,
+            help="exact, or as torch computes: float32|float64",
         ),
     ] = "exact",
     dtype: Annotated[
@@ -132,10 +140,10 @@ def resize(
 ) -> None:
     """Resize a learned position table.
 
-    The table of a checkpoint, (rows, d) or (1, rows, d), is interpolated for longer texts or other
-    image sizes, as torch.nn.functional.interpolate does it (align_corners=False). Values are
-    correctly rounded; --arithmetic float32 gives the bits of torch on x86 processors instead. A
-    tensor that you name keeps its name in .npz and .safetensors.
+    Interpolates a table, (rows, d) or (1, rows, d), for longer texts or other image sizes, as
+    torch.nn.functional.interpolate does (align_corners=False). Values are correctly rounded;
+    --arithmetic float32 reproduces torch's bits on x86 processors. In .npz and .safetensors, a
+    tensor that you name keeps its name.
 
     Examples:
       posenc resize pos_embed.npy --grid 14x14:16x12 --prefix 1 --out resized.npy

@@ -222,8 +222,8 @@ def rope_check(
         bool,
         option(
             "--plot",
-            help="draw the error by position below a report that failed [default: where a "
-            "terminal has room for both]",
+            help="draw the error by position below a failed report [default: if the terminal has "
+            "room for both]",
         ),
     ] = False,
     verbose: Verbose = False,
@@ -231,19 +231,19 @@ def rope_check(
 ) -> int:
     """Check a RoPE implementation, and name what is wrong.
 
-    The check covers all q and k and all positions, and compares with a reference. --scheme, --model
-    or --config names the reference. The subject is one of --tables, --inv-freq, --rotated and
-    --impl, or else posenc's own tables. If a check fails, the status is 1 and the report names the
-    cause.
+    The check covers all q and k and all positions, and compares them with a reference. --scheme,
+    --model or --config names the reference. The subject is one of --tables, --inv-freq, --rotated
+    and --impl, or else posenc's own tables. If the check fails, the status is 1 and the report
+    names the cause.
 
     posenc calls a function as its signature says: with vectors, and with positions, an offset, or
-    the reference's own tables, in float32 arrays or tensors; --verbose shows how. The function runs
-    in its own environment, for at most 5 minutes per call. Without --len it is tried at about 100
+    the reference's own tables, as float32 arrays or tensors. --verbose shows how. The function runs
+    in its own environment, for at most 5 minutes per call. Without --len, posenc tries about 100
     positions of the context. Positions are whole numbers from 0.
 
-    --tol bfloat16 cannot see errors below one rounding to bfloat16 (0.4%): an attention factor that
-    is 0.3% off passes. If the subject cannot be read or crashes, the status is 2 or 3, and a report
-    as JUnit or for GitHub says so. -q prints no report of a check that passes.
+    --tol bfloat16 misses errors below one rounding to bfloat16 (0.4%): an attention factor with an
+    error of 0.3% passes. If the subject cannot be read or crashes, the status is 2 or 3, and the
+    JUnit or GitHub report says so. With -q, a check that passes prints nothing.
 
     Examples:
       posenc rope-check -m llama-3-8b --tables cos.npy sin.npy

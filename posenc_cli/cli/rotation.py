@@ -31,18 +31,19 @@ def rotation(
         option(
             "--pairs",
             metavar="SPEC",
-            help="which pairs: 0,1,8 or 0:4 [default: the first, the last, one between]",
+            help="dimension pairs to draw: 0,1,8 or 0:4 [default: the first, the last, and one "
+            "between]",
             parse=_pairs,
         ),
     ] = None,
     picture: PictureOptions,
     output: FigureOutput,
 ) -> None:
-    """Draw how RoPE turns a vector, pair by pair.
+    """Draw how RoPE rotates a vector, pair by pair.
 
-    A circle for each pair of columns, as the layout pairs them: where its vector (1, 0) is at the
-    first position, at the last, and between, and how many turns it has made at the last. At most 64
-    positions are shown, and the first 16 where --len is not given.
+    Draws one circle per dimension pair, as the layout pairs dimensions. It shows the rotated vector
+    (1, 0) at the first position, at the last and between, and counts the full turns at the last. At
+    most 64 positions are shown; without --len, the first 16.
 
     Examples:
       posenc rotation -s rope --pairs 0,1,8 --positions 0:16

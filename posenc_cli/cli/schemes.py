@@ -24,14 +24,15 @@ def schemes(
         typer.Argument(
             metavar="[NAME]",
             autocompletion=scheme_names,
-            help="describe this scheme alone; yours as ./file.py:name",
+            help="describe only this scheme; your own as ./file.py:name",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """List the schemes, or describe one.
 
-    A description has the formula, the source, and every parameter with its type, range and default.
+    The description has the formula, the source, and every parameter with its type, range and
+    default.
 
     Examples:
       posenc schemes

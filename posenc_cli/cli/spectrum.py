@@ -33,13 +33,13 @@ def spectrum(
     picture: PictureOptions,
     output: FigureOutput,
 ) -> None:
-    """Show the waves of an encoding, and what scaling did.
+    """Show an encoding's wavelengths and its RoPE scaling.
 
-    Their wavelengths and turns. Turns are counted in --len positions, else in those that the model
-    or config takes, else in the context the scheme was trained on, else in 4096. Pairs of a
-    stretched RoPE are kept, blended or interpolated. Encodings that are not made of waves, and
-    files, have the power of their columns along the positions instead. Several are drawn in one set
-    of axes, above a table of what sets each apart from the first.
+    Lists wavelengths and full turns. Turns are counted within --len positions, else the context of
+    the model or config, else the trained length of the scheme, else 4096. RoPE scaling keeps,
+    blends or interpolates each frequency pair. For files, and for encodings that are not made of
+    waves, the spectrum is the power of the columns along the positions. Several encodings share one
+    set of axes, above a table of their differences from the first.
 
     Examples:
       posenc spectrum --scheme rope --base 500000 --dim 128

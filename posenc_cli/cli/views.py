@@ -50,18 +50,19 @@ class ViewOptions(OptionGroup):
     head: Annotated[
         int | None,
         whole_option(
-            "--head", metavar="H", minimum=0, help="one head of a bias, or one matrix of a stack"
+            "--head",
+            metavar="H",
+            minimum=0,
+            help="only this head of a bias, or this matrix of a stack",
         ),
     ] = None
     dims: Annotated[
         range | None,
-        option("--dims", metavar="A:B", help="only these columns, half-open", parse=half_open),
+        option("--dims", metavar="A:B", help="only columns A to B − 1", parse=half_open),
     ] = None
     rows: Annotated[
         range | None,
-        option(
-            "--rows", metavar="A:B", help="only these rows of a file, half-open", parse=half_open
-        ),
+        option("--rows", metavar="A:B", help="only rows A to B − 1 of a file", parse=half_open),
     ] = None
 
     def check(self, *, encodings: bool, files: bool) -> None:
@@ -101,7 +102,7 @@ class CurveOptions(ViewOptions):
         option(
             "--table",
             known=(*ROTARY_TABLES, BUCKETS),
-            help=f"for a rotary scheme: {'|'.join(ROTARY_TABLES)} [default: cos-sin]; for t5 and "
+            help=f"for rotary schemes: {'|'.join(ROTARY_TABLES)} [default: cos-sin]; for t5 and "
             f"deberta: {BUCKETS} of relative positions",
         ),
     ] = None

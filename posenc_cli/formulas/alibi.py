@@ -27,8 +27,9 @@ MaxBias = Annotated[
 Convention = Annotated[
     SlopesRule,
     Param(
-        "press: the authors' rule, which MPT and BLOOM share (a number of heads that is no power "
-        "of two borrows from the next); naive: 2^(−max_bias·h/heads) for any number of heads",
+        "press: the authors' rule, also in MPT and BLOOM (if heads is not a power of two, the "
+        "missing slopes come from the next power); naive: 2^(−max_bias·h/heads) for any number of "
+        "heads",
         source="Press et al. 2021, the authors' code",
     ),
 ]
@@ -125,7 +126,7 @@ def alibi(
     slopes: Convention = "press",
     form: Annotated[
         Literal["symmetric", "mpt", "bloom"],
-        Param("how the penalty is written: see the formula", source="Press et al. 2021 §3"),
+        Param("form of the penalty, see the formula", source="Press et al. 2021 §3"),
     ] = "symmetric",
     seq_len: SequenceLength = None,
 ) -> Bias:

@@ -50,7 +50,7 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     clipped = min(params["clipped"], pairs)
     if params["clip"] == "soft" and clipped > 1:
         line = xp.clip((pairs - 1 - xp.arange(pairs)) / (clipped - 1), 0, 1)
-        yield Mistake("the slow pairs fade out along a line, not a cosine", plain * line)
+        yield Mistake("the lowest frequencies fade out along a line, not a cosine", plain * line)
 
 
 def _taper(xp: Any, pairs: int, clipped: int) -> Any:
@@ -87,7 +87,7 @@ def rope_clipped(
     clipped: Annotated[
         int,
         Param(
-            "pairs of lowest frequency that are clipped, all where there are no more",
+            "number of lowest-frequency pairs to clip",
             minimum=0,
             maximum=32768,
             source="the authors' clip_low_n",
@@ -98,7 +98,7 @@ def rope_clipped(
         Param("fade their frequencies out along half a cosine, or cut them off", source="CoPE"),
     ] = "soft",
 ) -> Rotation:
-    """Clipped RoPE (CoPE): the frequencies of the slowest pairs are faded out.
+    """Clipped RoPE (CoPE): the lowest frequencies are faded out.
 
     >>> from posenc_cli.numerics import exact
     >>> waves = rope_clipped.bind({"dim": 8, "clipped": 3}).content.waves

@@ -35,7 +35,7 @@ def integer(*, dim: Dim = 64) -> Rows:
 def normalized(*, dim: Dim = 64, seq_len: SequenceLength = None) -> Rows:
     """The position as a share of the length, in every column.
 
-    Bounded, but the same distance is another number in a sequence of another length.
+    Bounded, but the same distance becomes a different number at another length.
     """
     if seq_len is not None and seq_len > LARGEST_POSITION:
         raise InvalidInput(f"--set seq_len {seq_len}: normalized divides by it, exact up to 2^53")
@@ -65,7 +65,7 @@ def binary(
 ) -> Rows:
     """The bits of the position, one a column.
 
-    Unique and bounded, but neighbours can differ in many columns, and nothing lies between them.
+    Unique and bounded, but neighbours can differ in many columns.
     """
 
     def rows(xp: Any, positions: Any, _table: None) -> Any:

@@ -80,7 +80,7 @@ def sinusoidal_nd(
             "tensor2tensor",
             "positional-encodings",
         ],
-        Param("library whose order of columns, axes and frequencies is followed", source="MAE"),
+        Param("library whose order of columns, axes and frequencies to follow", source="MAE"),
     ] = "mae",
     normalize: Annotated[
         bool,
@@ -93,8 +93,8 @@ def sinusoidal_nd(
     base_size: Annotated[
         tuple[int, ...] | None,
         Param(
-            "rows x columns of the grid over which those of this one are spread: coordinates grow "
-            "by base_size / grid from place to place, as in SD3 and PixArt",
+            "rows x columns of a reference grid: coordinates are scaled by base_size / grid, as in"
+            " SD3 and PixArt",
             minimum=1,
             maximum=LARGEST_POSITION,
             separator="x",
@@ -103,7 +103,7 @@ def sinusoidal_nd(
     interpolation_scale: Annotated[
         tuple[float, ...] | None,
         Param(
-            "what coordinates are divided by, one number or one an axis: diffusers'",
+            "divisor of the coordinates, one number or one per axis, as in diffusers",
             above=0,
             maximum=1e9,
         ),
@@ -111,8 +111,8 @@ def sinusoidal_nd(
     origin: Annotated[
         tuple[int, ...] | None,
         Param(
-            "number of the first place along each axis: SD3 crops the middle of a larger grid; "
-            "the library's own where not given",
+            "coordinate of the first place on each axis (SD3 crops the middle of a larger grid); "
+            "by default the library's own",
             minimum=-LARGEST_POSITION,
             maximum=LARGEST_POSITION,
         ),
@@ -307,17 +307,17 @@ def rope_axial(
     base: Annotated[
         float | None,
         Param(
-            "base of the geometric ladder of wavelengths; 100 for dinov3 and gemma4, 256 for "
-            "hunyuan-video, 2000 for flux2, e^4 for liere, else 10000; max_res (224) of "
-            "eva-pixels, max_freq (10) of lucidrains-pixel",
+            "base of the frequencies: 100 for dinov3 and gemma4, 256 for hunyuan-video, 2000 for "
+            "flux2, e^4 for liere, else 10000; max_res (224) of eva-pixels, max_freq (10) of "
+            "lucidrains-pixel",
             above=1,
         ),
     ] = None,
     layout: Annotated[
         Literal["interleaved", "half"] | None,
         Param(
-            "dimensions of a pair: 2i and 2i+1 (interleaved), or i and i+d/2 (half; of each "
-            "axis' columns for gemma4); the model's own where not given"
+            "dimensions of a pair: 2i and 2i+1 (interleaved), or i and i+d/2 (half; within each "
+            "axis for gemma4); by default the model's own"
         ),
     ] = None,
     partial: Partial = 1.0,
@@ -339,20 +339,19 @@ def rope_axial(
             "flux2",
             "hunyuan-image-3",
         ],
-        Param("model whose encoder of images or video is followed", source="Pixtral"),
+        Param("model whose image or video encoder to follow", source="Pixtral"),
     ] = "pixtral",
     order: Annotated[
         Literal["hw", "wh"] | None,
         Param(
-            "axis that the first half of the pairs follows: rows (hw) or columns (wh); "
-            "the model's own where not given"
+            "axis of the first half of the pairs: rows (hw) or columns (wh); by default the "
+            "model's own"
         ),
     ] = None,
     sections: Annotated[
         tuple[int, ...] | None,
         Param(
-            "video only: pairs that rotate with frame, row and column; the model's own where not "
-            "given",
+            "video only: number of pairs for frame, row and column; by default the model's own",
             minimum=1,
             maximum=32768,
         ),
@@ -370,8 +369,8 @@ def rope_axial(
     origin: Annotated[
         tuple[int, ...] | None,
         Param(
-            "number of the first place along each axis, where a convention counts places: "
-            "Qwen-Image counts from minus half of the grid; the model's own where not given",
+            "coordinate of the first place on each axis, if the convention counts places "
+            "(Qwen-Image starts at minus half of the grid); by default the model's own",
             minimum=-LARGEST_POSITION,
             maximum=LARGEST_POSITION,
         ),

@@ -46,7 +46,7 @@ def xpos(
     ] = "query",
     convention: Annotated[
         Literal["torchscale", "lucidrains"],
-        Param("where an odd number of positions is centred: see the formula", source=_XPOS),
+        Param("centre of an odd number of positions, see the formula", source=_XPOS),
     ] = "torchscale",
     seq_len: SequenceLength = None,
 ) -> Rotation:

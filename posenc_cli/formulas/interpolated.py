@@ -67,7 +67,7 @@ def fire(
     threshold: Annotated[
         float,
         Param(
-            "position up to which queries are scored alike",
+            "queries up to this position have the same scale",
             above=0,
             maximum=1e15,
             source="the authors' initial value",

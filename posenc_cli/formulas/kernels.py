@@ -205,7 +205,7 @@ def kerple_log(
     r1: Annotated[
         Scalars,
         Param(
-            "strength, one for all heads or one a head",
+            "strength: one for all heads, or one per head",
             above=0,
             maximum=_LARGEST,
             source="mean of the authors' initial values",
@@ -214,7 +214,7 @@ def kerple_log(
     r2: Annotated[
         Scalars,
         Param(
-            "scale of distances, one for all heads or one a head",
+            "scale of distances: one for all heads, or one per head",
             above=0,
             maximum=_LARGEST,
             source="mean of the authors' initial values",
@@ -255,7 +255,7 @@ def kerple_power(
     r1: Annotated[
         Scalars,
         Param(
-            "strength, one for all heads or one a head",
+            "strength: one for all heads, or one per head",
             above=0,
             maximum=_LARGEST,
             source="mean of the authors' initial values",
@@ -264,7 +264,7 @@ def kerple_power(
     r2: Annotated[
         Scalars,
         Param(
-            "power of the distance, one for all heads or one a head; past 2 it is no kernel",
+            "power of the distance: one for all heads, or one per head; above 2 it is not a kernel",
             above=0,
             maximum=2,
             source="mean of the authors' initial values",
@@ -324,11 +324,11 @@ def sandwich(
     heads: Heads = 8,
     dim: Annotated[
         int,
-        Param("columns of the sinusoids", minimum=2, maximum=65536, source=_SANDWICH),
+        Param("dimensions of the sinusoids", minimum=2, maximum=65536, source=_SANDWICH),
     ] = 128,
     base: Base = 10_000.0,
     convention: Annotated[
-        Literal["sinusoidal", "nemo"], Param("which cosines are summed: see the formula")
+        Literal["sinusoidal", "nemo"], Param("cosines to sum, see the formula")
     ] = "sinusoidal",
 ) -> Bias:
     """The inner product of two sinusoidal encodings, compressed at each head's own ratio."""

@@ -46,7 +46,7 @@ _TABLE_NAMES = (
 
 MaxDistance = Annotated[
     int,
-    Param("distance from which all share one row", minimum=1, maximum=2**30, source=_T5),
+    Param("distances from here on share one row", minimum=1, maximum=2**30, source=_T5),
 ]
 
 
@@ -66,22 +66,30 @@ def learned(
     max_len: MaxLen = 512,
     std: Annotated[
         float,
-        Param("standard deviation of a drawn table", minimum=0, maximum=1e6, source="GPT-2, BERT"),
+        Param(
+            "standard deviation of a randomly initialized table",
+            minimum=0,
+            maximum=1e6,
+            source="GPT-2, BERT",
+        ),
     ] = 0.02,
     seed: Seed = 0,
     weights: WeightsFile = None,
     extend: Annotated[
         Literal["error", "clamp", "interpolate", "random"],
-        Param("a position past the table: refuse it, take the last row, interpolate, or draw more"),
+        Param(
+            "what to do past the end of the table: refuse, repeat the last row, interpolate, or "
+            "draw random rows"
+        ),
     ] = "error",
     offset: Annotated[
-        int, Param("rows before that of position 0", minimum=0, maximum=LARGEST_TABLE)
+        int, Param("rows before the row of position 0", minimum=0, maximum=LARGEST_TABLE)
     ] = 0,
     seq_len: SequenceLength = None,
 ) -> Rows:
     """A trained row for each position, up to the length it was trained for.
 
-    Without a weights file the rows are drawn from normal(0, std): what a model starts from.
+    Without a weights file, the rows are drawn from normal(0, std), as at the start of training.
     """
     length = seq_len or 1
     if extend == "interpolate" and 2 * length * max_len > LARGEST_POSITION:
@@ -234,9 +242,7 @@ def t5(
     ] = 32,
     max_distance: Annotated[
         int,
-        Param(
-            "distance from which all share the last bucket", minimum=2, maximum=2**20, source=_T5
-        ),
+        Param("distances from here on share the last bucket", minimum=2, maximum=2**20, source=_T5),
     ] = 128,
     bidirectional: Annotated[
         bool, Param("whether keys to the right have buckets of their own", source=_T5)
@@ -244,7 +250,7 @@ def t5(
     seed: Seed = 0,
     weights: WeightsFile = None,
 ) -> BucketBias:
-    """A learned score for each bucket of distances, exact near by and logarithmic far away."""
+    """A learned score for each bucket of distances: narrow buckets nearby, wide ones far away."""
     bucket = t5_buckets(
         num_buckets=num_buckets, max_distance=max_distance, bidirectional=bidirectional
     )
@@ -319,7 +325,7 @@ def t5_clipped(
     seed: Seed = 0,
     weights: WeightsFile = None,
 ) -> BucketBias:
-    """A learned score for each offset up to a largest distance, which all beyond it share."""
+    """A learned score for each offset up to a largest distance; all larger ones share the last."""
 
     def bucket(xp: Any, offsets: Any) -> Any:
         return xp.clip(offsets, -max_distance, max_distance) + max_distance

@@ -113,7 +113,7 @@ def _amplitude_parameters(amplitude: float, precise: float) -> dict[str, Any]:
 FactorList = Annotated[
     tuple[float, ...],
     Param(
-        "what each pair's frequency is divided by: numbers, or a JSON file",
+        "divisor of each pair's frequency: numbers, or a JSON file",
         minimum=SMALLEST_FACTOR,
         maximum=LARGEST_FACTOR,
     ),
@@ -164,7 +164,7 @@ def rope_longrope(
     factor: Annotated[
         float | None,
         Param(
-            "how many times longer the context got",
+            "how many times longer the context gets",
             minimum=SMALLEST_FACTOR,
             maximum=LARGEST_FACTOR,
         ),

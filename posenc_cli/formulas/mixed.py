@@ -50,14 +50,14 @@ def rope_mixed(
     dim: Dim = 64,
     base: Annotated[
         float,
-        Param("base of the magnitudes that are drawn", above=1, source="the authors' rope_theta"),
+        Param("base of the random magnitudes", above=1, source="the authors' rope_theta"),
     ] = 10.0,
     layout: PairLayout = "interleaved",
     grid: Grid = (14, 14),
     x_frequencies: Annotated[
         Frequencies | None,
         Param(
-            "radians a column of each pair of the head, rounded to float32; given with y",
+            "radians per column for each pair of the head, rounded to float32; needs y_frequencies",
             minimum=-_LARGEST_FREQUENCY,
             maximum=_LARGEST_FREQUENCY,
         ),
@@ -65,13 +65,13 @@ def rope_mixed(
     y_frequencies: Annotated[
         Frequencies | None,
         Param(
-            "radians a row of each pair of the head, rounded to float32; given with x",
+            "radians per row for each pair of the head, rounded to float32; needs x_frequencies",
             minimum=-_LARGEST_FREQUENCY,
             maximum=_LARGEST_FREQUENCY,
         ),
     ] = None,
     seed: Annotated[
-        int, Param("seed of the angle that is drawn for the head", minimum=0, maximum=2**64 - 1)
+        int, Param("seed of the random angle of the head", minimum=0, maximum=2**64 - 1)
     ] = 0,
 ) -> Rotation:
     """RoPE on an image whose pairs rotate with row and column at once, at learned frequencies.

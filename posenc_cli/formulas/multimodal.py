@@ -66,7 +66,7 @@ def mrope(
     ] = (16, 24, 24),
     interleaved: Annotated[
         bool,
-        Param("deal the axes out pair by pair, in place of one section after another"),
+        Param("alternate the axes pair by pair, instead of one section after another"),
     ] = False,
     order: Annotated[
         AxisOrder,
@@ -75,8 +75,8 @@ def mrope(
     axes: Annotated[
         str | None,
         Param(
-            "file with the positions on t, h and w: (3, L) numbers, a column for each token; "
-            "without it every token is text, whose positions are the same on all axes",
+            "file with the positions on t, h and w: (3, L) numbers, one column per token; without "
+            "it, every token is text, with equal positions on all axes",
             is_file=True,
         ),
     ] = None,

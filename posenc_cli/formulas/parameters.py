@@ -303,20 +303,22 @@ _PAPER = "Vaswani et al. 2017, arXiv:1706.03762"
 
 Dim = Annotated[
     int,
-    Param("columns of the encoding", minimum=1, maximum=65536, source=f"a head of {_PAPER} §3.2.2"),
+    Param(
+        "dimensions of the encoding", minimum=1, maximum=65536, source=f"a head of {_PAPER} §3.2.2"
+    ),
 ]
 Heads = Annotated[
     int, Param("attention heads", minimum=1, maximum=65536, source=f"{_PAPER} §3.2.2")
 ]
 Base = Annotated[
-    float, Param("base of the geometric ladder of wavelengths", above=1, source=f"{_PAPER} §3.5")
+    float, Param("base of the frequencies, RoPE's theta", above=1, source=f"{_PAPER} §3.5")
 ]
 Seed = Annotated[
     int, Param("seed of a table drawn from normal(0, 0.02)", minimum=0, maximum=2**64 - 1)
 ]
 WeightsFile = Annotated[
     str | None,
-    Param("file with the learned table, or FILE:TENSOR, in place of the seed", is_file=True),
+    Param("file with the learned table, or FILE:TENSOR, instead of the seed", is_file=True),
 ]
 SequenceLength = Annotated[
     int | None,

@@ -47,7 +47,7 @@ def shaw(
     seed: Seed = 0,
     weights: WeightsFile = None,
 ) -> Rows:
-    """A trained row for each offset up to a largest distance, which all beyond it share.
+    """A trained row for each offset up to a largest distance; all larger ones share the last.
 
     Without a weights file the rows are drawn from normal(0, 0.02).
     """

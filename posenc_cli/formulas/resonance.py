@@ -107,14 +107,23 @@ def rope_resonance(
     original_max_position_embeddings: OriginalContext = 4096,
     beta_fast: Annotated[
         float,
-        Param("full turns in the context from which YaRN keeps a pair", above=0, source="YaRN"),
+        Param(
+            "YaRN keeps pairs with at least this many full turns in the original context",
+            above=0,
+            source="YaRN",
+        ),
     ] = BETAS[0][0],
     beta_slow: Annotated[
-        float, Param("full turns up to which YaRN interpolates a pair", above=0, source="YaRN")
+        float,
+        Param(
+            "YaRN interpolates pairs with at most this many full turns in the original context",
+            above=0,
+            source="YaRN",
+        ),
     ] = BETAS[0][1],
     attention_factor: AttentionFactor = None,
     truncate: Annotated[
-        bool, Param("whether the ends of YaRN's ramp are rounded to whole pairs", source="YaRN")
+        bool, Param("round the ends of YaRN's ramp to whole pairs", source="YaRN")
     ] = True,
 ) -> Rotation:
     """RoPE whose wavelengths are whole numbers of positions, so that each pair's angles repeat.

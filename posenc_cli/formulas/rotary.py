@@ -25,7 +25,7 @@ PairLayout = Annotated[
 Partial = Annotated[
     float,
     Param(
-        "share of dim that rotates, from the first dimension on",
+        "share of the dimensions that rotates, from the first on",
         above=0,
         maximum=1,
         source="Su et al. 2021 §3.2.2",

@@ -59,12 +59,17 @@ Factor = Annotated[
     ),
 ]
 OriginalContext = Annotated[
-    int, Param("positions the model was trained on first", minimum=1, maximum=LARGEST_POSITION)
+    int,
+    Param(
+        "original context: the length the model was first trained on",
+        minimum=1,
+        maximum=LARGEST_POSITION,
+    ),
 ]
 AttentionFactor = Annotated[
     float | None,
     Param(
-        "what cos and sin are multiplied by, in place of the rule's",
+        "multiplies cos and sin, instead of the rule's value",
         minimum=1e-6,  # of less float16 holds next to nothing
         maximum=1e6,
     ),
@@ -217,7 +222,7 @@ def _exponent_mistakes(xp: Any, params: Mapping[str, Any], stretch: float) -> It
         exponents.append((f"with the {head} columns of the head as d", head / (head - 2)))
     for how, exponent in exponents:
         yield Mistake(
-            f"the base is stretched by the factor {how}",
+            f"the base is scaled by the factor {how}",
             plain_frequencies(xp, params, params["base"] * stretch**exponent),
         )
 
@@ -237,19 +242,19 @@ def _dynamic_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     lengths = (int(min(limit * factor, LARGEST_POSITION)), limit + 1, *CONTEXTS)
     for length in dict.fromkeys(length for length in lengths if length > limit):
         yield Mistake(
-            f"the base is stretched for a length of {length}",
+            f"the base is scaled for a length of {length}",
             plain_frequencies(xp, params, dynamic_base(params, length)),
         )
     ratio = factor * max(params["seq_len"] or limit, limit) / limit
     yield Mistake(
-        "the base is stretched by factor · n/L alone: − (factor − 1) is missing",
+        "the base is scaled by factor · n/L alone: − (factor − 1) is missing",
         plain_frequencies(xp, params, params["base"] * ratio ** (pairs / (pairs - 1))),
     )
     times = max(params["seq_len"] or limit, limit) / limit
     if times > 1:
         doubled = 2 ** (math.ceil(math.log2(times)) + 1) - 1
         yield Mistake(
-            f"the base is stretched by 2^(⌈log2 n/L⌉ + 1) − 1 = {doubled} as Qwen's is, whatever "
+            f"the base is scaled by 2^(⌈log2 n/L⌉ + 1) − 1 = {doubled} as Qwen's is, whatever "
             "the factor",
             plain_frequencies(xp, params, params["base"] * doubled ** (pairs / (pairs - 1))),
         )
@@ -263,12 +268,12 @@ def _proportional_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mista
     turning = max(int(params["partial"] * head // 2), 1)
     own = plain_ladder(xp, params["base"], turning) / factor
     still = xp.zeros(pairs - turning)
-    message = f"the exponents divide by the {2 * turning} columns that turn, not by all {head}"
+    message = f"the exponents divide by the {2 * turning} rotated dimensions, not by all {head}"
     yield Mistake(message, xp.concatenate([own, still]))
     every = plain_ladder(xp, params["base"], pairs) / factor
-    yield Mistake("all pairs turn: the share that does is left out", every)
+    yield Mistake("all pairs rotate: the share of rotated pairs is ignored", every)
     yield Mistake(
-        f"the {turning} slowest pairs turn, not the fastest",
+        f"the {turning} lowest-frequency pairs rotate, not the highest",
         xp.where(xp.arange(pairs) < pairs - turning, 0, every),
     )
 
@@ -288,7 +293,7 @@ def rope_linear(
     partial: Partial = 1.0,
     factor: Factor = 4.0,
 ) -> Rotation:
-    """RoPE with positions divided by a factor, so that a longer context looks as the trained one.
+    """RoPE with positions divided by a factor, which fits a longer context into the trained one.
 
     >>> from posenc_cli.numerics import exact
     >>> [float(f) for f in rope_linear.bind({"dim": 4}).content.waves.frequencies(exact)]
@@ -317,7 +322,7 @@ def rope_ntk(
     partial: Partial = 1.0,
     factor: Factor = 4.0,
 ) -> Rotation:
-    """RoPE with a larger base: the slowest pair is slowed by the factor, the fastest not at all.
+    """RoPE with a larger base: the lowest frequency is divided by the factor, the highest is kept.
 
     >>> from posenc_cli.numerics import exact
     >>> waves = rope_ntk.bind({"dim": 4, "base": 10000}).content.waves
@@ -359,7 +364,7 @@ def rope_dynamic(
     ] = 2048,
     seq_len: SequenceLength = None,
 ) -> Rotation:
-    """RoPE whose base grows with the sequence, once that is longer than the model was trained on.
+    """RoPE whose base grows with the sequence, once that exceeds the trained length.
 
     >>> from posenc_cli.numerics import exact
     >>> waves = rope_dynamic.bind({"dim": 4}, seq_len=2048).content.waves

@@ -25,9 +25,11 @@ _GLOBAL_SHIFT, _GLOBAL_SCALING, _FIRST_LOCAL_SHIFT = range(3)
 """Places of what is drawn once for a sequence; then each position has its own."""
 
 Training = Annotated[
-    bool, Param("positions as training moves them, drawn from the seed; else those of evaluation")
+    bool, Param("use random positions as in training, from the seed; else those of evaluation")
 ]
-ShiftSeed = Annotated[int, Param("seed of what training draws", minimum=0, maximum=2**64 - 1)]
+ShiftSeed = Annotated[
+    int, Param("seed of the random positions of training", minimum=0, maximum=2**64 - 1)
+]
 
 
 @absolute(
@@ -59,7 +61,7 @@ def cape(
     max_global_shift: Annotated[
         float,
         Param(
-            "farthest that all positions move together",
+            "largest shift of all positions together",
             minimum=0,
             maximum=_LARGEST_SHIFT,
             source="the code's example for text",
@@ -68,7 +70,7 @@ def cape(
     max_local_shift: Annotated[
         float,
         Param(
-            "farthest that a position moves by itself",
+            "largest shift of a single position",
             minimum=0,
             maximum=_LARGEST_SHIFT,
             source="the code's example for text",
@@ -77,7 +79,7 @@ def cape(
     max_global_scaling: Annotated[
         float,
         Param(
-            "most that all positions are multiplied or divided by",
+            "largest factor that multiplies or divides all positions",
             minimum=1,
             maximum=1e6,
             source="the code's example for text",
@@ -147,7 +149,7 @@ def shape(
     base: Base = 10_000.0,
     max_shift: Annotated[
         int,
-        Param("farthest that training moves positions", minimum=1, maximum=10**9, source=_SHAPE),
+        Param("bound of the random shift in training", minimum=1, maximum=10**9, source=_SHAPE),
     ] = 500,
     training: Training = False,
     seed: ShiftSeed = 0,

@@ -85,7 +85,7 @@ def sinusoidal(
 ) -> Sinusoids:
     """Sines and cosines whose wavelengths grow geometrically from 2π towards 2π · base.
 
-    Each pair of columns turns at its own speed, so the row of p + k is a fixed linear map of the
+    Each dimension pair rotates at its own speed, so the row of p + k is a fixed linear map of the
     row of p, and dot products depend only on the distance.
 
     >>> sinusoidal.bind({"dim": 4}).content.width
@@ -137,8 +137,8 @@ def timestep(
     downscale_freq_shift: Annotated[
         float,
         Param(
-            "what the number of pairs is lessened by in the exponent: at 1 the slowest pair ends "
-            "at 1/max_period exactly",
+            "subtracted from the number of pairs in the exponent; 1 makes the lowest frequency "
+            "exactly 1/max_period",
             minimum=0,
             maximum=32768,
             source="diffusers",
@@ -148,10 +148,10 @@ def timestep(
         float, Param("multiplies every angle", above=0, maximum=1e15, source="diffusers")
     ] = 1.0,
     max_period: Annotated[
-        float, Param("base of the geometric ladder of wavelengths", above=1, source="diffusers")
+        float, Param("base of the frequencies", above=1, source="diffusers")
     ] = 10_000.0,
 ) -> Sinusoids:
-    """Sines and cosines of a diffusion timestep, as diffusion models are conditioned on it.
+    """Sines and cosines of the timestep, on which a diffusion model is conditioned.
 
     >>> timestep.bind({"dim": 5}).content.placements[-1]
     Placement(function='zero', columns=slice(4, 5, None), waves=slice(None, None, None))

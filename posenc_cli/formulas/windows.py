@@ -86,7 +86,7 @@ def swin(
     seed: Seed = 0,
     weights: WeightsFile = None,
 ) -> BucketBias:
-    """A learned score for how many rows and columns lie between two places of a window.
+    """A learned score for the offset in rows and columns between two places of a window.
 
     >>> content = swin.bind({"window_size": "2x3"}).content
     >>> content.weights.rows, content.capacity.positions
@@ -146,7 +146,7 @@ def swin_v2(
     pretrained_window_size: Annotated[
         tuple[int, ...] | None,
         Param(
-            "rows x columns of the windows that the network was trained on, where not these",
+            "rows x columns of the windows in training, if they differ",
             minimum=1,
             maximum=_LARGEST_SIDE,
             separator="x",
@@ -158,7 +158,7 @@ def swin_v2(
     seed: Seed = 0,
     weights: WeightsFile = None,
 ) -> BucketBias:
-    """A small network's score for how many rows and columns lie between two places of a window."""
+    """A small network's score for the offset in rows and columns within a window."""
     rows, columns = _sides("window_size", window_size)
     trained = (rows, columns)
     if pretrained_window_size is not None:

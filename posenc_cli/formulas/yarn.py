@@ -339,24 +339,30 @@ def rope_yarn(
     beta_fast: Annotated[
         float,
         Param(
-            "full turns in the context from which a pair is kept", above=0, source=f"{_YARN} §3.2"
+            "pairs with at least this many full turns in the original context are kept",
+            above=0,
+            source=f"{_YARN} §3.2",
         ),
     ] = 32.0,
     beta_slow: Annotated[
         float,
-        Param("full turns up to which a pair is interpolated", above=0, source=f"{_YARN} §3.2"),
+        Param(
+            "pairs with at most this many full turns in the original context are interpolated",
+            above=0,
+            source=f"{_YARN} §3.2",
+        ),
     ] = 1.0,
     mscale: Annotated[
         float | None,
-        Param("numerator of the amplitude, see the convention", minimum=0, maximum=1e6),
+        Param("numerator of the attention factor, see the convention", minimum=0, maximum=1e6),
     ] = None,
     mscale_all_dim: Annotated[
         float | None,
-        Param("denominator of the amplitude, see the convention", minimum=0, maximum=1e6),
+        Param("denominator of the attention factor, see the convention", minimum=0, maximum=1e6),
     ] = None,
     attention_factor: AttentionFactor = None,
     truncate: Annotated[
-        bool, Param("whether the ends of the ramp are rounded to whole pairs", source="YaRN's code")
+        bool, Param("round the ends of the ramp to whole pairs", source="YaRN's code")
     ] = True,
 ) -> Rotation:
     """YaRN: keeps high-frequency pairs, interpolates low-frequency ones, blends between.

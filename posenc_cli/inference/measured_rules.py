@@ -163,7 +163,7 @@ def _of_another_length(reference: Reference, stretch: float) -> Alternative | No
     frequencies = changed_frequencies(reference, seq_len=length) if length > limit else None
     if frequencies is None:
         return None
-    message = f"the base is stretched for a length of {length}"
+    message = f"the base is scaled for a length of {length}"
     return Alternative(Cause.FREQUENCY_RULE, message, frequencies)
 
 

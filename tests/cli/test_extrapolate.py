@@ -244,8 +244,8 @@ def test_a_file_that_could_not_be_written_is_refused_before_anything_runs(name, 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("--size 2x4", "LAYERSxHEADSxCOLUMNS"),
-        ("--size 0x1x1", "LAYERSxHEADSxCOLUMNS"),
+        ("--size 2x4", "LAYERSxHEADSxDIM"),
+        ("--size 0x1x1", "LAYERSxHEADSxDIM"),
         ("--size 99999999999999999999999x1x1", "at most 16 are taken"),
         ("--seeds 0", "at least 1"),
         ("--seeds 1e9", "at most 1000 are taken"),
@@ -368,7 +368,7 @@ def test_the_help_says_what_is_promised(call):
     text = " ".join(call("extrapolate", "--help")[1].split())
     for said in ("the same bytes", "the printed spread", "has learned", "Encodings are not ranked"):
         assert said in text
-    assert re.search(r"--stretch NAMES at test time alone, by commas: none\| ?linear", text)
+    assert re.search(r"--stretch NAMES context extension at test time.*: none\| ?linear", text)
 
 
 @pytest.mark.long

@@ -183,7 +183,7 @@ def test_a_completion_of_commands_says_what_they_do(call, monkeypatch, capsys):
     monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "posenc ex")
     with pytest.raises(SystemExit):
         call()
-    assert "Say what a Hugging Face config means" in capsys.readouterr().out
+    assert "Show what a Hugging Face config means" in capsys.readouterr().out
 
 
 @pytest.fixture

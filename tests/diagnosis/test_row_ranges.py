@@ -179,7 +179,7 @@ def test_what_fits_as_well_is_named_too():
     right = rope.reference("rope-ntk", dim=64, factor=4.0)
     causes = causes_of(factors(rates=ladder(64, 4e4)), right)
     (first,) = causes
-    assert first.message == "the base is stretched by the factor without its exponent d/(d − 2)"
+    assert first.message == "the base is scaled by the factor without its exponent d/(d − 2)"
     assert [why.message for why in first.alike] == [
         "the scaling is not applied and the base is 40000, not 10000"
     ]
@@ -231,7 +231,7 @@ def test_rows_made_for_two_lengths_of_dynamic_ntk_are_told_part_by_part():
     first, second = causes_of(values, right)
     assert (first.cause, second.cause) == ("scaling-missing", "frequency-rule")
     assert first.message.startswith("up to position 1023: the scaling of rope-dynamic is not")
-    assert second.message == "positions 1024–2047: the base is stretched for a length of 2048"
+    assert second.message == "positions 1024–2047: the base is scaled for a length of 2048"
     assert first.residual.whole
     assert second.residual.whole
 

@@ -77,13 +77,13 @@ WRONG = {
         ("rope-dynamic", DYNAMIC),
         (
             "frequency-rule",
-            "the base is stretched by factor · n/L alone: − (factor − 1) is missing",
+            "the base is scaled by factor · n/L alone: − (factor − 1) is missing",
         ),
     ),
     "dynamic of another length": (
         tables(ladder(64, 1e4 * (4 * 700 / 512 - 3) ** (64 / 62))),
         ("rope-dynamic", DYNAMIC),
-        ("frequency-rule", "the base is stretched for a length of 700"),
+        ("frequency-rule", "the base is scaled for a length of 700"),
     ),
     "exponents over the width of the model": (
         tables(1e4 ** -(np.arange(0, 64, 2) / 2048)),

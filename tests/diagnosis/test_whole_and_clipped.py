@@ -61,7 +61,7 @@ def test_wavelengths_that_are_not_whole_are_no_resonance():
         (
             "rope-clipped",
             PLAIN * np.clip((31 - np.arange(32)) / 19, 0, 1),
-            "the slow pairs fade out along a line, not a cosine",
+            "the lowest frequencies fade out along a line, not a cosine",
         ),
     ],
 )
