@@ -188,7 +188,7 @@ def test_every_console_block_of_the_pages_says_what_happens(block, shell):
             assert without_times(done.stdout + done.stderr) == without_times(output)
 
 
-TAUGHT = PAGES[ROOT / "docs" / "understand.md"].partition("## What is taught")[2]
+TAUGHT = PAGES[ROOT / "docs" / "understand.md"].partition("## What textbooks say")[2]
 STATEMENTS = re.findall(r"^\| (.+?) \| `(posenc .+?)` \| (`.+`) \|$", TAUGHT, re.MULTILINE)
 
 
@@ -247,7 +247,7 @@ def test_the_readme_says_what_configs_of_other_kinds_are_good_for(call, tmp_path
     assert "a config of diffusers" in " ".join(README.split())
     assert "with `--as all`" in README
     assert "`compare config.json model.gguf`" in README
-    assert "or has no such file" in README
+    assert "3 a missing file or an environment problem" in README
     assert call("explain", "llama-2-7b", "--as", "all")[0] == 0
     assert call("explain", "no-such.json")[0] == 3
 
