@@ -96,6 +96,9 @@ def amplitude_of(sample: Sample, *, floor: float) -> float:
     sizes = sizes[np.isfinite(sizes)]
     if sizes.size < _CONFIRMED:
         return right
+    least, most = float(sizes.min()), float(sizes.max())
+    if most - least <= 2 * floor:  # by roundings alone, which lie on both sides of the one size
+        return right if max(right - least, most - right) <= floor else (least + most) / 2
     amplitude = float(np.median(sizes))
     scatter = float(np.subtract(*np.percentile(sizes, [95, 5])))
     return right if abs(amplitude - right) <= max(2 * floor, _SCATTERS * scatter) else amplitude

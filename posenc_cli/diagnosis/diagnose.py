@@ -25,25 +25,25 @@ from posenc_cli.diagnosis.claims import (
 )
 from posenc_cli.diagnosis.coordinates import axis_bugs, grid_bugs, stretched_bugs
 from posenc_cli.diagnosis.defects import ENOUGH, Defect, nearly_holds
-from posenc_cli.diagnosis.growing_lengths import growth_cause
 from posenc_cli.diagnosis.misplaced_values import mirror_cause
 from posenc_cli.diagnosis.missing import missing_cause, missing_values
 from posenc_cli.diagnosis.rounding import (
     common_error_causes,
+    half_of,
     held_to_roundings,
     lack_of_precision,
     nearly_right_bugs,
     other_frequencies_bugs,
     rounded_powers_cause,
-    rounded_vectors_cause,
+    stored_wider,
     unexplained_drift,
 )
 from posenc_cli.diagnosis.row_ranges import regime_causes
 from posenc_cli.diagnosis.rows_and_pairs import (
     own_length_bugs,
-    pairs_cause,
     position_cause,
     standstill_cause,
+    unknown_cause,
 )
 from posenc_cli.diagnosis.uninitialised_rows import (
     unwritten_cause,
@@ -54,7 +54,6 @@ from posenc_cli.diagnosis.wording import (
     Suspect,
     amplitude_cause,
     either,
-    pairs_text,
     together,
     with_residual,
     words_of,
@@ -65,12 +64,11 @@ from posenc_cli.inference.frequency_rules import likely_alternatives
 from posenc_cli.inference.measured_rules import same_by_other_numbers
 from posenc_cli.inference.rules import base_of, ladder
 from posenc_cli.inference.sample import Sample
-from posenc_cli.inference.tolerance import Tolerance
+from posenc_cli.inference.tolerance import Tolerance, unit
 from posenc_cli.inference.turning import ROWS
 from posenc_cli.records import replace
-from posenc_cli.rotary.codes import FindingName
 from posenc_cli.rotary.findings import without_growth
-from posenc_cli.rotary.verdict import MOST, Explanation, offset_text, zeros_text
+from posenc_cli.rotary.verdict import MOST, Explanation, examine, zeros_text
 from posenc_cli.rotary.widths import fits, of_width, transposed_residual
 
 if TYPE_CHECKING:
@@ -103,6 +101,22 @@ def diagnose(examination: Examination) -> tuple[Explanation, ...]:
     if examination.ok:
         return ()
     subject = examination.subject
+    half = None if subject.irregular or examination.otherwise else half_of(subject)
+    if half is not None and examination.tolerance.floor < unit(half):
+        coarse = examine(subject, examination.reference, half)
+        causes = _distinct_causes(coarse)
+        if subject.vectors is not None or not coarse.ok:
+            causes = (*causes[: MOST - 1], stored_wider(half, subject, others=bool(causes)))
+            if all(why.cause != Cause.UNKNOWN for why in causes):
+                return causes
+    return _distinct_causes(examination)
+
+
+def _distinct_causes(examination: Examination) -> tuple[Explanation, ...]:
+    """The causes by the tolerance of an examination."""
+    if examination.ok:
+        return ()
+    subject = examination.subject
     survey = examination.survey
     if subject.irregular:
         return _irregular_causes(subject.irregular)
@@ -113,7 +127,7 @@ def diagnose(examination: Examination) -> tuple[Explanation, ...]:
     suspect = _suspect(examination)
     if survey is not None and survey.reference.missing_at is not None:
         return _causes_beside_missing(suspect, survey)
-    return _distinct(_all_causes(suspect)) or (_unknown_cause(suspect),)
+    return _distinct(_all_causes(suspect)) or (unknown_cause(suspect),)
 
 
 def _distinct(explanations: list[Explanation]) -> tuple[Explanation, ...]:
@@ -207,11 +221,11 @@ def _causes_beside_missing(suspect: Suspect, survey: Survey) -> tuple[Explanatio
     if residual.whole:
         near = f"the others are right, to {residual.within:.2g}"
         return (replace(missing, evidence=f"{evidence}; {near}"),)
+    missing = replace(missing, evidence=f"{evidence}; of the others: see the other causes")
     others = [why for why in _causes_of_pairs(rest) if why.cause != Cause.UNKNOWN]
-    told = "no known mistake gives the others"
-    if others:
-        told = "of the others: see the other causes"
-    return _distinct([*others[: MOST - 1], replace(missing, evidence=f"{evidence}; {told}")])
+    if not others:
+        return missing, unknown_cause(rest)
+    return _distinct([*others[: MOST - 1], missing])
 
 
 def _inverse_cause(suspect: Suspect) -> Explanation | None:
@@ -220,23 +234,12 @@ def _inverse_cause(suspect: Suspect) -> Explanation | None:
     given, right = examination.subject.frequencies, examination.reference.frequencies
     if given is None or given.size != right.size or not (right > 0).all():
         return None
-    tried = [("1/frequency", 1 / right), ("wavelengths", 2 * np.pi / right)]
-    base = base_of(examination.reference)
-    if base is not None and examination.reference.coordinates is None:
-        plain = ladder(base, np.arange(right.size) / right.size)
-        if not np.allclose(plain, right, rtol=1e-3, atol=0):
-            tried.append(("the numbers that scaling divides frequencies by", plain / right))
-    for what, values in tried:
-        if np.allclose(given, values, rtol=1e-5, atol=0):
-            inverse = np.isclose(given, values, rtol=_FLOAT32_NUMBER, atol=0)
-            if 2 * np.count_nonzero(inverse) < inverse.size:
-                return None
-            message = f"{what} were given, not frequencies"
+    for what, values in (("1/frequency", 1 / right), ("wavelengths", 2 * np.pi / right)):
+        if np.allclose(given, values, rtol=_FLOAT32_NUMBER, atol=0):
             evidence = f"pair {right.size - 1} is {given[-1]:.6g}, not {right[-1]:.6g}"
-            if not inverse.all():
-                few = pairs_text(np.flatnonzero(~inverse).tolist(), right.size)
-                evidence += f"; {few}: near that, and off by more than float32 rounds"
-            return Explanation(Cause.FREQUENCY_RULE, message, evidence)
+            return Explanation(
+                Cause.FREQUENCY_RULE, f"{what} were given, not frequencies", evidence
+            )
     return None
 
 
@@ -355,7 +358,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         if residual.rows <= _FEW_EXCEPTIONS * residual.of_rows:
             return [with_residual(amplitude, residual)]
     with_amplitude = [] if amplitude is None else [amplitude]
-    one_cause = mirror_cause(examination) or growth_cause(suspect)
+    one_cause = mirror_cause(examination)
     if one_cause is not None:
         return [one_cause]
     explanations = (
@@ -372,15 +375,13 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         zeros = _one_of(unwritten_cause(examination, zeros_of))
         return [*_beside_zeros(explanations, zeros), *with_amplitude]
     return (
-        _one_of(rounded_vectors_cause(suspect))
-        or named(suspect, own_length_bugs(suspect))
+        named(suspect, own_length_bugs(suspect))
         or _causes_of_rows(suspect)
         or named(suspect, stretched_bugs(suspect))
         or named(suspect, nearly_right_bugs(suspect))
         or _one_of(unwritten_cause(examination, garbage_of))
         or _one_of(unwritten_rates_cause(suspect))
         or named(suspect, other_frequencies_bugs(suspect))
-        or _one_of(pairs_cause(suspect))
     )
 
 
@@ -544,18 +545,3 @@ def _transposed_cause(subject: Subject, reference: Reference) -> Explanation | N
         "transposed",
     )
     return with_residual(cause, residual)
-
-
-def _unknown_cause(suspect: Suspect) -> Explanation:
-    examination, survey = suspect.examination, suspect.examination.survey
-    relative = next(f for f in examination.findings if f.check == FindingName.RELATIVE)
-    alone = f"its scores depend on {offset_text(examination.reference)} alone"
-    consistent = alone if relative.ok else "its scores are inconsistent"
-    place = (
-        ""
-        if survey is None
-        else (f"; first look at position {survey.reference.position}, pair {survey.reference.pair}")
-    )
-    if survey is not None and survey.stray > suspect.sample.tolerance.floor:
-        consistent += f"; a part of size {survey.stray:.2g} turns no pair of columns"
-    return Explanation(Cause.UNKNOWN, "no known mistake gives these values", f"{consistent}{place}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -19,9 +19,9 @@ from posenc_cli.diagnosis.wording import (
     words_of,
 )
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.inference.formats import round_to_half
 from posenc_cli.inference.rules import Alternative
-from posenc_cli.inference.tolerance import SINGLE_FUNCTIONS, Tolerance, unit
+from posenc_cli.inference.tolerance import HALF_RULES, SINGLE_FUNCTIONS, Tolerance, unit
 from posenc_cli.records import replace
 from posenc_cli.rotary.drift import (
     SCATTER,
@@ -211,33 +211,43 @@ def times(ratio: float, right: Reals) -> Alternative:
     return Alternative(Cause.FREQUENCY_RULE, message, right * ratio)
 
 
-def rounded_vectors_cause(suspect: Suspect) -> Explanation | None:
-    """Rotated vectors that are right but for a half precision, which all their values have."""
-    subject = suspect.examination.subject
-    half = next((half for half in HALVES if _has_digits_of(half, subject)), None)
-    if half is None or unit(half) <= unit(subject.dtype):
+def half_of(subject: Subject) -> Literal["float16", "bfloat16"] | None:
+    """The half precision that all values of a subject have, which are stored wider.
+
+    None where there is none, as of frequencies, or of values that any format has: 0, 1 and −1.
+    """
+    if subject.frequencies is not None:
         return None
-    tolerance = Tolerance.of(
-        "auto",
-        dtype=half,
-        roundings=subject.own.roundings,
-        amplitude=suspect.examination.reference.scale,
-    )
-    residual = with_tolerance(suspect, tolerance).residual(Defect())
-    cause = Explanation(
+    # The coarser first: most of its numbers are some of the finer as well.
+    halves = [half for half in HALF_RULES[::-1] if unit(half) > unit(subject.dtype)]
+    plain = True
+    for rows in subject.own.places.row_blocks():
+        if subject.vectors is None:
+            values = subject.own.read(rows).turned.view(np.float64)
+        else:
+            values = subject.vectors(rows)[1]
+        with np.errstate(all="ignore"):
+            halves = [
+                half for half in halves if np.array_equal(round_to_half(values, half), values)
+            ]
+        plain = plain and bool(np.isin(values, (-1, 0, 1, np.inf, -np.inf)).all())
+        if not halves:
+            return None
+    return None if plain else halves[0]
+
+
+def stored_wider(half: str, subject: Subject, *, others: bool) -> Explanation:
+    """That all values have a half precision; ``others`` says whether there are other causes."""
+    what = "cosines and sines" if subject.vectors is None else "the rotated vectors"
+    if subject.returned_half == half:
+        what = "all values returned"
+    right = "within its roundings of what the other causes give" if others else "right within them"
+    return Explanation(
         Cause.TABLE_PRECISION,
-        f"the rotated vectors were rounded to {half}, and stored wider",
-        f"every value is a number of {half}, and right within its roundings",
+        f"{what} were rounded to {half}, and stored wider",
+        f"every value is a number of {half}, {right}",
+        half,
     )
-    return with_residual(cause, residual) if residual.whole else None
-
-
-def _has_digits_of(half: str, subject: Subject) -> bool:
-    """Whether all vectors after the rotation, where some were given, have numbers of a format."""
-    if subject.vectors is None:
-        return False
-    after = (subject.vectors(rows)[1] for rows in subject.own.places.row_blocks())
-    return all(np.array_equal(round_to_half(part, half), part) for part in after)
 
 
 def rounded_powers_cause(suspect: Suspect) -> Explanation | None:

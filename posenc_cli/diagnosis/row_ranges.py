@@ -24,7 +24,6 @@ from posenc_cli.diagnosis.claims import (
     suspected_defects,
 )
 from posenc_cli.diagnosis.defects import Defect
-from posenc_cli.diagnosis.uninitialised_rows import unwritten_rows_cause
 from posenc_cli.diagnosis.wording import either, together, words_of
 from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import ordinal
@@ -122,10 +121,6 @@ def regime_causes(suspect: Suspect) -> list[Explanation]:
     if not _ascend(suspect):
         return []
     right, pairs = _right_rows(whole)
-    first = int(np.argmin(right))
-    unwritten = unwritten_rows_cause(suspect, first) if first else None
-    if unwritten is not None:
-        return [unwritten]
     regimes, complete = _regimes(whole, right)
     left = max((regime.residual.largest for regime in regimes), default=0.0)
     if not regimes or (np.count_nonzero(~pairs) == 1 and left > _ONE_PAIR):
@@ -160,16 +155,13 @@ def _with_the_rest(
 ) -> list[Explanation]:
     """The causes of parts and that of the rows after them; none where most wrong rows are left."""
     last = regimes[-1]
-    unwritten = unwritten_rows_cause(suspect, last.rows.stop)
-    if unwritten is not None:
-        return [*causes[: MOST - 1], unwritten]
     wrong = int(np.count_nonzero(~right))
     rest = wrong - sum(regime.rows.count for regime in regimes)
     if rest <= 0 or rest > _MOST_LEFT * wrong:
         return causes if rest <= 0 else []
     unknown = Explanation(
         Cause.UNKNOWN,
-        f"after position {last.last} no known mistake gives what is wrong",
+        f"after position {last.last} no known bug gives the values",
         f"{rest} of {suspect.whole.count} positions are left",
     )
     return [*causes[: MOST - 1], unknown]
@@ -184,7 +176,8 @@ def _words(regimes: list[Regime], suspect: Suspect, right: Flags) -> Iterator[Ex
     own = list(words_of(claim, here, residual, in_part=True))
     if not own:  # a part whose numbers cannot be put into words
         return
-    alike = [together(other, here, residual, in_part=True) for other in first.alike]
+    several = first.last > first.first  # as of one row any rule of positions may be said
+    alike = [together(other, here, residual, in_part=True) for other in first.alike if several]
     others = ""
     if first.begins and first.rows.step == 1 and right[: first.rows.start].all():
         before = suspect.whole.read(np.array([first.rows.start - 1], np.int64)).positions[0]

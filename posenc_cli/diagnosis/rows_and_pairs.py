@@ -9,28 +9,27 @@ import numpy as np
 from posenc_cli.diagnosis.bug_search import RotaryBug
 from posenc_cli.diagnosis.claims import Claim
 from posenc_cli.diagnosis.defects import ENOUGH, Defect, RowCoordinates
-from posenc_cli.diagnosis.wording import pairs_text, spec, with_residual
+from posenc_cli.diagnosis.wording import axes_text, pairs_text, spec, with_residual
 from posenc_cli.formulas.scaled import dynamic_base, rope_dynamic
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.position_maps import rows_of_any_turn
 from posenc_cli.inference.rules import Alternative
-from posenc_cli.records import replace
+from posenc_cli.positions import ordinal, range_texts
+from posenc_cli.records import Record, replace
 from posenc_cli.rotary.residual import Residual
 from posenc_cli.rotary.verdict import Explanation, Where
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from posenc_cli.diagnosis.wording import Suspect
+    from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.sample import Sample
     from posenc_cli.numerics.arrays import Flags, Integers, RealRows
 
 
-_UNDERFLOW = (
-    ("the smallest normal number of float16", 2.0**-14),
-    ("half of the smallest number of float16", 2.0**-25),
-)
-"""Numbers below which frequencies may have become 0."""
+_MOST_RUNS = 6
+"""Of positions, which a sentence can hold."""
 
 
 def own_length_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
@@ -81,9 +80,6 @@ def standstill_cause(suspect: Suspect) -> Explanation | None:
     if not residual.pairs[pairs].all():
         return None
     others = f"the other {right.size - pairs.size} pairs are right" if residual.whole else ""
-    for text, least in _UNDERFLOW:
-        if residual.whole and right[pairs].max() < least <= right[sound & (right > 0)].min():
-            others += f", as where what is below {least:.3g}, {text}, becomes 0"
     do = "does" if pairs.size == 1 else "do"
     message = f"{pairs_text(pairs.tolist(), right.size)} {do} not rotate"
     where = Where(None, spec(pairs))
@@ -131,20 +127,141 @@ def _at(positions: Integers) -> RowCoordinates:
     return RowCoordinates(lambda _: positions)
 
 
-def pairs_cause(suspect: Suspect) -> Explanation | None:
-    """Pairs that are wrong in a way of their own, the others being right."""
-    sample, residual = suspect.sample, suspect.residual(Defect())
-    all_wrong = not residual.pairs.any() or residual.first is None
-    if all_wrong or sample.amplitude != sample.reference.scale:
-        return None
-    pairs = np.flatnonzero(~residual.pairs)
+class Extent(Record):
+    """Which pairs are otherwise at which positions: how many, at how many of all positions.
+
+    ``first`` is the position and the pair of the first, ``last`` the last position of all.
+    """
+
+    count: int
+    first: tuple[int, int] | None
+    positions: Integers
+    of_positions: int
+    last: int
+    pairs: Flags
+
+    @classmethod
+    def measure(cls, pieces: Iterable[tuple[Integers, Flags]]) -> Extent:
+        """The extent of flags (n, pairs) at positions (n,), piece by piece."""
+        count, rows, last = 0, 0, 0
+        first: tuple[int, int] | None = None
+        positions: list[Integers] = []
+        pairs: Flags = np.zeros(1, bool)
+        for of_piece, flags in pieces:
+            flagged = flags.any(axis=1)
+            if first is None and flagged.any():
+                row, pair = divmod(int(np.argmax(flags)), flags.shape[1])
+                first = int(of_piece[row]), pair
+            count, rows = count + int(np.count_nonzero(flags)), rows + of_piece.size
+            positions.append(of_piece[flagged])
+            pairs, last = np.logical_or(flags.any(axis=0), pairs), int(of_piece[-1])
+        return cls(count, first, np.concatenate(positions), rows, last, pairs)
+
+    @property
+    def fills(self) -> bool:
+        """Whether all are otherwise at these positions in these pairs: rows, columns, a block."""
+        return self.count == self.positions.size * int(np.count_nonzero(self.pairs))
+
+    @property
+    def place(self) -> str:
+        """The pairs, and the positions, in words; empty where they are all."""
+        texts = []
+        if not self.pairs.all():
+            texts.append(f"in {pairs_text(np.flatnonzero(self.pairs).tolist(), self.pairs.size)}")
+        if self.positions.size < self.of_positions:
+            texts.append(self._rows_text())
+        return " ".join(texts)
+
+    def _rows_text(self) -> str:
+        positions = self.positions
+        steps = np.unique(np.diff(positions))
+        if steps.size == 1 and positions.size > 2 and steps[0] > 1:
+            return f"at every {ordinal(int(steps[0]))} position from {positions[0]} on"
+        runs = range_texts(positions.tolist())
+        if len(runs) == 1 and positions.size > 1 and positions[-1] == self.last:
+            return f"from position {positions[0]} on"
+        if len(runs) > _MOST_RUNS:
+            return f"at {positions.size} of {self.of_positions} positions"
+        return f"at position{'s' * (positions.size > 1)} {', '.join(runs)}"
+
+    @property
+    def where(self) -> Where | None:
+        """The same as JSON has it, without positions that no few ranges say."""
+        rows = None
+        if self.positions.size == 1 < self.of_positions:
+            rows = f"{self.positions[0]}:{self.positions[0] + 1}"
+        elif self.positions.size < self.of_positions:
+            few = len(range_texts(self.positions.tolist())) <= _MOST_RUNS
+            rows = spec(self.positions) if few else None
+        pairs = None if self.pairs.all() else spec(np.flatnonzero(self.pairs))
+        return Where(rows, pairs) if rows or pairs else None
+
+
+def unknown_cause(suspect: Suspect) -> Explanation:
+    """What no known bug gives: which pairs differ at which positions, and by how much."""
+    reference = suspect.sample.reference
+    plain = Claim(Defect(), reference.scale)
+    worst = -1.0, 0, 0, 0  # by how much, the row, its position, the pair
+
+    def wrong() -> Iterator[tuple[Integers, Flags]]:
+        nonlocal worst
+        for start, piece in suspect.whole.pieces():
+            missed, explained = plain.missed(piece)
+            far = np.where(explained, -1.0, missed)
+            row, pair = divmod(int(np.argmax(far)), missed.shape[1])
+            worst = max(
+                worst, (float(far[row, pair]), start + row, int(piece.positions[row]), pair)
+            )
+            yield piece.positions, np.asarray(~explained, bool)
+
+    extent = Extent.measure(wrong())
+    most, row, position, pair = worst
+    total = extent.of_positions * extent.pairs.size
+    place = extent.place or "at every position, in every pair"
     evidence = (
-        f"at {residual.rows} of {residual.of_rows} positions, the first of them {residual.first}"
+        f"{extent.count} of {total} rotations differ, by up to {most:.2g}: most at position "
+        f"{position}, pair {pair}"
     )
-    if residual.rows == 1:
-        evidence = f"at one of {residual.of_rows} positions, {residual.first}"
-    message = (
-        f"{pairs_text(pairs.tolist(), residual.pairs.size)} "
-        f"{'differs' if pairs.size == 1 else 'differ'}, the others are right"
-    )
-    return Explanation(Cause.UNKNOWN, message, evidence, where=Where(None, spec(pairs)))
+    message = f"values differ {place}{_axes_of(extent.pairs, reference)}"
+    if extent.count == 1:
+        message = _value_text(suspect, row, pair) or message
+    return Explanation(Cause.UNKNOWN, message, evidence, where=extent.where)
+
+
+def _axes_of(pairs: Flags, reference: Reference) -> str:
+    """Which axes these are all pairs of, to follow other words; empty where they are not."""
+    along = reference.coordinates
+    if along is None or along.oblique or pairs.all():
+        return ""
+    own = np.array(along.axes)
+    axes = np.unique(own[pairs])
+    return f": {axes_text(axes.tolist())}" if (np.isin(own, axes) == pairs).all() else ""
+
+
+def _value_text(suspect: Suspect, row: int, pair: int) -> str:
+    """The one value of a table that is wrong, by row and column; empty where it is not one."""
+    subject, sample = suspect.examination.subject, suspect.sample
+    if not subject.is_tables:
+        return ""
+    block = subject.own.read(np.array([row], np.int64))
+    right = complex(sample.reference.turns.at(block.positions)[0, pair])
+    z, w = complex(block.turned[0, pair]), 0j
+    columns = [pair]
+    if block.mirrored is not None:
+        w = complex(block.mirrored[0, pair])
+    if subject.own.pairing is not None:
+        columns = [subject.own.pairing.first[pair], subject.own.pairing.second[pair]]
+    first, second = z + w, z - w  # cosines (c₁, c₂); of sines the second comes first
+    values = [
+        (table, column, value, of_right)
+        for place, column in enumerate(columns)
+        for table, value, of_right in (
+            ("cosine", (first, second)[place].real, right.real),
+            ("sine", (second, first)[place].imag, right.imag),
+        )
+        if abs(value - of_right) > sample.tolerance.floor
+    ]
+    if len(values) != 1:
+        return ""
+    table, column, value, of_right = values[0]
+    return f"one {table} is wrong: row {row}, column {column} is {value:.6g}, not {of_right:.6g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,6 +47,9 @@ FACTORS: dict[str, Callable[[float], float]] = {
     "divides, not multiplies": lambda right: 1 / right,
 }
 """What is done with an attention factor in place of multiplying by it, and what that comes to."""
+
+_SHOWN = 1e-5
+"""Of a number that is shown with six digits: what it may err by without saying so."""
 
 _FEW_PAIRS = 0.25
 """Of all pairs: where a rule changes no more of them, these are where the cause is."""
@@ -279,7 +283,8 @@ def amplitude_cause(sample: Sample) -> Explanation | None:
         (
             text
             for text, change in FACTORS.items()
-            if right != 1 and abs(amplitude - change(right)) < 1e-4 * change(right)
+            if right != 1
+            and abs(amplitude - change(right)) < max(1e-4 * change(right), sample.tolerance.floor)
         ),
         None,
     ) or next(
@@ -292,17 +297,21 @@ def amplitude_cause(sample: Sample) -> Explanation | None:
     )
     origin = "" if how else amplitude_origin(sample.reference, amplitude, sample.tolerance.floor)
     applied, wanted = distinct_digits(amplitude, right)
-    scores = distinct_digits(amplitude * amplitude, right * right)
+    if sample.tolerance.floor > _SHOWN:
+        places = math.ceil(-math.log10(sample.tolerance.floor))
+        applied = f"{amplitude:.{places}f} ± {sample.tolerance.floor:.1g}"
     message = (
         f"the attention factor {right:.6g} {how}"
         if how
         else f"the attention factor is {applied}, not {wanted}{origin}"
     )
+    ratio = (amplitude / right) ** 2
+    times = distinct_digits(max(ratio, 1 / ratio), 1.0, digits=4)[0]
     return Explanation(
         Cause.ATTENTION_FACTOR,
         message,
-        f"cos and sin are multiplied by {applied}: where those of q and k are, scores by "
-        f"{scores[0]}, not {scores[1]}",
+        f"cos and sin are multiplied by {applied}; if q and k both are, logits are {times}× too "
+        f"{'large' if ratio > 1 else 'small'}",
     )
 
 

@@ -53,4 +53,4 @@ class Cause(Code):
         "frequencies or rows are what memory held that nothing was written to",
     )
     NOT_A_NUMBER = "not-a-number", "cells are NaN or infinite, and nothing says why"
-    UNKNOWN = "unknown", "no known mistake gives these values"
+    UNKNOWN = "unknown", "no known bug gives these values"

@@ -267,7 +267,7 @@ def take_survey(
     with np.errstate(invalid="ignore", over="ignore"):
         for block in turning.blocks(progress):
             _survey_block(result, block, reference, tolerance, per_point)
-        if result.drift is not None:
+        if result.drift is not None and result.reference.ratio <= 1:
             _look_back(result.drift, result.drift_from or 0, turning, reference)
     return result
 
@@ -297,7 +297,8 @@ def _survey_block(
     # What lies within the floor has nothing to explain: no phase errs by more than cosines may.
     if result.drift_from is None and not deviation.max() <= tolerance.floor:
         result.drift_from = result.reference.rows
-    if result.drift is not None and result.drift_from is not None:
+    doubtful = result.drift_from is not None and result.reference.ratio <= 1
+    if result.drift is not None and doubtful:
         result.drift.update(positions, factors, right, block.seen)
     if stray is not None:
         result.stray = max(result.stray, float(stray.max()))

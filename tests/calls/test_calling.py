@@ -734,7 +734,7 @@ def test_a_factor_of_q_alone_is_not_said_to_be_squared_in_scores(check):
     found = check("def f(q, k, positions): return good(q, positions) / 8, good(k, positions)")
     (why,) = diagnose(found)
     assert why.evidence.startswith(
-        "cos and sin are multiplied by 0.125: where those of q and k are, scores by 0.015625, not 1"
+        "cos and sin are multiplied by 0.125; if q and k both are, logits are 64× too small"
     )
 
 

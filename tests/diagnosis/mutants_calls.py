@@ -522,7 +522,7 @@ def rounded_in_decoding(x, offset=0):
 
 
 # Some positions.
-@mutant("unknown", "no known mistake gives these values")
+@mutant("unknown", "values differ in pairs 0–15 of 32")
 def runs_without_a_minus(x, positions):
     cos, sin = full(positions)
     runs = ((positions >= 100) & (positions < 200)) | ((positions >= 1000) & (positions < 2000))

@@ -312,7 +312,7 @@ mutant("longrope_both", "longrope", "frequency-rule", "both lists of LongRoPE at
     inv_freq=ladder(64, 1e4) / LONG / SHORT)
 mutant("longrope_mean", "longrope", "frequency-rule", "the mean of LongRoPE's lists",
     inv_freq=2 * ladder(64, 1e4) / (LONG + SHORT))
-mutant("divisors", "llama3", "frequency-rule", "what frequencies are divided by, for frequencies",
+mutant("divisors", "llama3", "unknown", "what frequencies are divided by, for frequencies",
     subjects=(), inv_freq=ladder(128, 5e5) / llama3(128, 5e5))
 mutant("llama3_factor_rounded", "llama3", "frequency-rule", "factor 32, frequencies in bfloat16",
     also="inv-freq-precision", inv_freq=llama3(128, 5e5, 32), inv_in="bfloat16")

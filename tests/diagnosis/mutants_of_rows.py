@@ -100,7 +100,7 @@ mutant("pairs_late", "plain", "unknown", "the slow half of the pairs one positio
     remap=lambda p: p[:, None] - ~FAST)
 
 # Lengths.
-mutant("log_n", "plain", "attention-factor", "vectors grow as ln(m + 1) / ln 512 from 512 on",
+mutant("log_n", "plain", "unknown", "vectors grow as ln(m + 1) / ln 512 from 512 on",
     relative=False, grow=lambda p: np.maximum(1, np.log1p(p) / np.log(512)))
 mutant("temperature", "llama3", "attention-factor", "vectors grow with Llama 4's temperature",
     relative=False, grow=lambda p: 1 + 0.1 * np.log1p((p + 1) // 1024))
@@ -255,16 +255,16 @@ mutant("passed_backward", "partial", "rotary-dim",
         turned(x[:, :24], c, s), x[:, 24:] / 2], 1))
 
 # Rows that nobody wrote.
-mutant("grown_garbage", "plain", "uninitialised", "from row 1500 on never written: any numbers",
+mutant("grown_garbage", "plain", "unknown", "from row 1500 on never written: any numbers",
     relative=False, subjects=("tables", "half"), **since(1500, "plain",
         mend=lambda c, s: (noise(c, 8), noise(s, 9))))
-mutant("grown_garbage_turned", "plain", "uninitialised",
+mutant("grown_garbage_turned", "plain", "unknown",
     "turned by rows that were never written, from 1500 on", relative=False, subjects=("rotated",),
     **since(1500, "plain", mend=lambda c, s: (noise(c, 8), noise(s, 9))))
 mutant("grown_empty_wide", "wide", "uninitialised", "from row 1023 on never written: zeros",
     relative=False, **since(1023, "wide", scale=0.0))
 
-mutant("grown_noise", "wide", "uninitialised", "from row 3000 on never written: normal noise",
+mutant("grown_noise", "wide", "unknown", "from row 3000 on never written: normal noise",
     relative=False, subjects=("tables", "half"), **since(3000, "wide",
         mend=lambda *both: tuple(np.random.default_rng(2).standard_normal((2, *both[0].shape)))))
 mutant("grown_sine_empty", "plain", "cos-sin-mispaired|uninitialised",

@@ -91,8 +91,12 @@ def test_a_cell_that_is_wrong_alone_is_named(row, pair):
     cos[row, pair] += 0.01
     findings, (cause, *_) = told(cos, sin)
     assert findings["reference"].at == {"position": row, "pair": pair}
-    assert cause.message == f"pair {pair} of 4 differs, the others are right"
-    assert cause.evidence == f"at one of 1500 positions, {row}"
+    right = np.cos(ANGLES[row, pair])
+    place = f"one cosine is wrong: row {row}, column {pair} is"
+    assert cause.message == f"{place} {cos[row, pair]:.6g}, not {right:.6g}"
+    assert cause.evidence == (
+        f"1 of 6000 rotations differ, by up to 0.01: most at position {row}, pair {pair}"
+    )
 
 
 @pytest.mark.slow
@@ -105,11 +109,10 @@ def test_one_angle_that_is_a_little_off_draws_no_story(row, pair, turned):
     cos, sin = tables(angles)
     right = rope.reference("rope", dim=64)
     (cause,) = diagnose(rope.of_tables(cos, sin, right, "0:1024"))
-    assert (cause.cause, cause.message) == (
-        "unknown",
-        f"pair {pair} of 32 differs, the others are right",
-    )
-    assert cause.evidence == f"at one of 1024 positions, {row}"
+    assert cause.cause == "unknown"
+    assert cause.evidence.startswith("1 of 32768 rotations differ, by up to ")
+    assert cause.evidence.endswith(f": most at position {row}, pair {pair}")
+    assert cause.where.fields() == {"positions": f"{row}:{row + 1}", "pairs": f"{pair}"}
 
 
 MISTAKES = {

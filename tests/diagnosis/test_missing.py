@@ -55,7 +55,10 @@ def test_infinite_columns_of_turned_vectors_are_no_frequencies_that_nobody_wrote
 def test_rows_that_end_in_no_numbers_are_told_from_the_first_on(start):
     lost = np.arange(ROWS)[:, None] >= start
     cause = cause_of(np.where(lost, np.inf, COS), np.where(lost, np.inf, SIN))
-    assert f": none from position {start} on is, and all before are" in cause.message
+    place, others = f"from position {start} on", "before"
+    if start == ROWS - 1:
+        place, others = f"at position {start}", "others"
+    assert f": none {place} is, and all {others} are" in cause.message
     assert cause.where.positions == f"{start}:{ROWS}"
     cause = cause_of(np.where(lost | (np.arange(ROWS) == 0)[:, None], np.inf, COS), SIN)
     assert "none from" not in cause.message

@@ -126,14 +126,6 @@ def test_the_mistake_is_named(name):
     assert (str(first.cause), message in first.message) == (cause, True), first
 
 
-def test_frequencies_that_became_0_come_with_the_number_that_they_are_below():
-    pair, (scheme, params), _ = WRONG["underflow"]
-    (cause,) = causes_of(pair, scheme, **params)
-    assert (
-        "what is below 6.1e-05, the smallest normal number of float16, becomes 0" in cause.evidence
-    )
-
-
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_tables_of_a_whole_head_are_right_where_the_other_columns_stay(repeats):
     reference = rope.reference("rope", dim=80, partial=0.4, layout="half")

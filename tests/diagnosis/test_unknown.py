@@ -128,3 +128,70 @@ def test_columns_outside_the_pairs_that_change_are_told_apart_from_the_pairs(cha
         said = "72 unrotated dimensions change"
         assert first.message == said
         assert [cause.cause for cause in rest] == others
+
+
+GRID = rope.reference("rope-axial", dim=2 * PAIRS, grid="20x30")
+
+
+def on_grid():
+    """Tables of the grid: the first half of the pairs follows rows, the second columns."""
+    rungs = 1e4 ** -(np.arange(PAIRS) / PAIRS)
+    rows, columns = np.divmod(np.arange(ROWS), 30)
+    angles = np.hstack([np.outer(rows, rungs[::2]), np.outer(columns, rungs[1::2])])
+    return np.cos(angles), np.sin(angles)
+
+
+def rows_of_noise(cos, sin, rows, pairs=slice(None)):
+    cos, sin = cos.copy(), sin.copy()
+    cos[rows, pairs] += 0.1 + 0.05 * RANDOM[0][rows, pairs]
+    return cos, sin
+
+
+@pytest.mark.parametrize(
+    ("rows", "pairs", "words", "where"),
+    [
+        (slice(77, 78), slice(None), "values differ at position 77", {"positions": "77:78"}),
+        (slice(40, 60), slice(None), "values differ at positions 40–59", {"positions": "40:60"}),
+        (
+            slice(77, 78),
+            slice(16, 32),
+            "values differ in pairs 16–31 of 32 at position 77: axis 1",
+            {"positions": "77:78", "pairs": "16:32"},
+        ),
+        (slice(None), slice(5, 6), "values differ in pair 5 of 32", {"pairs": "5"}),
+        (
+            slice(40, 60),
+            slice(3, 9),
+            "values differ in pairs 3–8 of 32 at positions 40–59",
+            {"positions": "40:60", "pairs": "3:9"},
+        ),
+    ],
+)
+def test_unknown_says_which_rows_pairs_and_axes_differ_and_by_how_much(rows, pairs, words, where):
+    tables = [part.astype(np.float32) for part in rows_of_noise(*on_grid(), rows, pairs)]
+    (cause,) = diagnose(rope.of_tables(*tables, GRID, f"0:{ROWS}"))
+    assert (cause.cause, cause.message, cause.where.fields()) == ("unknown", words, where)
+    off = np.abs(tables[0] - on_grid()[0])
+    row, pair = np.unravel_index(np.argmax(off), off.shape)
+    assert cause.evidence == (
+        f"{np.count_nonzero(off > 1e-5)} of {ROWS * PAIRS} rotations differ, by up to "
+        f"{off.max():.2g}: most at position {row}, pair {pair}"
+    )
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved", None])
+def test_one_wrong_value_is_named_by_row_and_column(layout):
+    wide = {
+        "half": lambda part: np.tile(part, (1, 2)),
+        "interleaved": lambda part: np.repeat(part, 2, axis=1),
+    }.get(layout, np.array)
+    right = rope.reference("rope", dim=2 * PAIRS, layout=layout or "half")
+    for of_sine, column in ((False, 5), (True, 5), (False, -3), (True, -3)):
+        tables = [wide(COS).astype(np.float32), wide(SIN).astype(np.float32)]
+        tables[of_sine][77, column] += 0.25
+        (cause,) = diagnose(rope.of_tables(*tables, right, f"0:{ROWS}"))
+        value, column = tables[of_sine][77, column], column % tables[0].shape[1]
+        assert cause.message == (
+            f"one {'sine' if of_sine else 'cosine'} is wrong: row 77, column {column} is "
+            f"{value:.6g}, not {value - 0.25:.6g}"
+        )
