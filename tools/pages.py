@@ -23,7 +23,8 @@ from PIL import Image
 from benchmarks.report import performance_markdown, truths
 from posenc_cli.backends import native, registry
 from posenc_cli.catalogue import BUILT_IN
-from posenc_cli.checks.known_bugs import KNOWN_BUGS, BugCode
+from posenc_cli.checks.known_bugs.bug import BugCode
+from posenc_cli.checks.search import KNOWN_BUGS
 from posenc_cli.cli.app import GROUPS, function_of
 from posenc_cli.configs import library
 from posenc_cli.configs.config import resolve

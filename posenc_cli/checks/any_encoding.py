@@ -158,7 +158,9 @@ class ValueCheck(Record):
         dtype = max(x.dtype, y.dtype, "float32", key=unit)
         subject = self._asked("rows").subject(Loaded(added, dtype, y.path))
         size = float(np.abs(x.values).max())
-        expected = replace(subject.expected, slack=4 * unit(dtype) * size)
+        vectors = np.asarray(x.values, np.float64).reshape(-1, x.values.shape[-1])
+        e = subject.expected
+        expected = replace(e, slack=4 * unit(dtype) * size, vectors=vectors[: len(e.found)])
         return replace(subject, expected=expected)
 
     def _of_frequencies(self, loaded: Loaded) -> ValueSubject:

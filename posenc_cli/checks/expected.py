@@ -21,6 +21,7 @@ from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.alibi import exact_slopes
 from posenc_cli.formulas.declare import Scheme
+from posenc_cli.inference.formats import CUT_BFLOAT16
 from posenc_cli.inference.tolerance import Tolerance, rounded_to, smallest, unit
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record, fresh, replace
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.declare import Content, RowLookup
     from posenc_cli.formulas.parameters import Parameter
     from posenc_cli.inference.tolerance import ToleranceRule
-    from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows, Reals
+    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, RealRows, Reals
 
 Form = Literal["rows", "scores", "slopes", "buckets"]
 
@@ -67,17 +68,22 @@ class ValuePlaces(Record):
 class Change(Record):
     """One thing that a reference may have otherwise, in words; all of its fields may be left out.
 
-    ``params`` are other parameters, ``places`` the places that values are those of. ``make``
-    computes values in place of the formula, and ``values`` changes those that were computed.
-    ``code`` and ``remedy`` take the place of those of the row of the table. A ``general`` one is
-    said only where no other explains the values.
+    ``params`` are other parameters, ``rates`` makes other frequencies of the right ones, and
+    ``places`` are the places that values are those of. ``make`` computes values in place of the
+    formula, and ``values`` changes those that were computed, each by itself. ``order`` says which
+    column of rows, or head of scores, stands at each place; ``rounding`` is a format that values
+    were rounded to. ``code`` and ``remedy`` take the place of those of the row of the table. A
+    ``general`` one is said only where no other explains the values.
     """
 
     text: str
     params: Mapping[str, Any] = fresh(dict)
+    rates: Callable[[Reals], Reals] | None = None
     places: Callable[[ValuePlaces, Expected], ValuePlaces] | None = None
     make: Callable[[Expected], NumberArray] | None = None
     values: Callable[[NumberArray, Expected], NumberArray] | None = None
+    order: Integers | None = None
+    rounding: str = ""
     code: str = ""
     remedy: str = ""
     general: bool = False
@@ -88,8 +94,11 @@ class Expected(Record):
 
     ``parts``: places are whole numbers of 1/parts of a position. ``dtype`` is the format of the
     subject, ``lookup`` a learned table, ``other_tables`` are those of the same file, by name.
-    ``transposed``: the subject was read with rows for columns. ``slack`` is what rows may be off by
-    besides, since they were added to vectors; ``stretch`` is what angles are multiplied by.
+    ``transposed``: the subject was read with rows for columns. ``head`` is the one that scores are
+    of, None for all. ``vectors`` (n, d) are what rows were added to, and ``slack`` is what rows may
+    be off by for that; ``stretch`` is what angles are multiplied by, ``rates`` makes other
+    frequencies. ``rounding`` is a format that values are known to be rounded to. ``gaps``: what is
+    NaN in ``found`` is not compared.
     """
 
     form: Form
@@ -104,8 +113,13 @@ class Expected(Record):
     lookup: RowLookup | None = None
     other_tables: Callable[[], Mapping[str, NumberArray]] = dict
     transposed: bool = False
+    head: int | None = None
+    vectors: NumberArray | None = None
     slack: float = 0.0
     stretch: float = 1.0
+    rates: Callable[[Reals], Reals] | None = None
+    rounding: str = ""
+    gaps: bool = False
 
     @property
     def parameters(self) -> Mapping[str, Parameter]:
@@ -172,8 +186,13 @@ class Expected(Record):
         )
         queries, keys = (each.astype(np.int64) for each in (self.places.at, self.places.keys))
         with self._answerable():
-            heads = scores_of_heads(content, rule, range(content.heads), queries, keys)
+            every = self.of_heads(range(content.heads))
+            heads = scores_of_heads(content, rule, every, queries, keys)
             return np.stack([np.asarray(scores, np.float64) for scores in heads])
+
+    def of_heads(self, every: Any) -> Any:
+        """What is compared of a sequence that has one entry a head."""
+        return every if self.head is None else every[self.head : self.head + 1]
 
     def _answerable(self) -> Any:
         assert isinstance(self.source, Scheme)
@@ -185,7 +204,8 @@ class Expected(Record):
         waves = self.content.waves
         assert waves is not None
         with np.errstate(all="ignore"):
-            return np.asarray(waves.frequencies(np), np.float64)
+            own = np.asarray(waves.frequencies(np), np.float64)
+            return own if self.rates is None else self.rates(own)
 
     def followed(self, axes: tuple[int, ...] | None = None) -> NumberArray:
         """What angles are multiples of, (n, waves) or (n, 1); pairs may follow other ``axes``."""
@@ -232,7 +252,12 @@ class Expected(Record):
 
     def with_change(self, change: Change) -> Expected:
         """The reference that has another parameter, or belongs to other places."""
-        other = replace(self, params={**self.params, **change.params}) if change.params else self
+        other = replace(
+            self,
+            params={**self.params, **change.params},
+            rates=change.rates or self.rates,
+            rounding=change.rounding or self.rounding,
+        )
         return replace(other, places=change.places(self.places, self)) if change.places else other
 
     def changed(self, change: Change) -> NumberArray:
@@ -249,6 +274,12 @@ class Expected(Record):
             values = other._scores("float64")  # noqa: SLF001 - of the same class
         else:
             values = other.right()
+        return self.altered(values, change)
+
+    def altered(self, values: NumberArray, change: Change) -> NumberArray:
+        """Values that were computed, as a change leaves them."""
+        if change.order is not None:
+            values = values[:, change.order] if self.form == "rows" else values[change.order]
         return values if change.values is None else change.values(values, self)
 
     def allowed(self, right: NumberArray, *, drawn: Change | None = None) -> NumberArray:
@@ -276,6 +307,20 @@ class Expected(Record):
         near: NumberArray = share * np.abs(right) + least
         return near
 
+    def near(self, values: NumberArray, change: Change) -> Flags:
+        """Which values found are those of a change, NaN being NaN."""
+        found = np.asarray(self.found, np.float64)
+        allowed = np.abs(self.allowed(values, drawn=change)) + self.slack
+        rounding = change.rounding or self.rounding
+        share = 0.0
+        if rounding:  # one that cuts moves a value by twice as much, and toward 0
+            share = (2.02 if rounding == CUT_BFLOAT16 else 1.01) * unit(rounding.split()[0])
+        close = np.isfinite(values) & (np.abs(found - values) <= allowed + share * np.abs(values))
+        if rounding == CUT_BFLOAT16:
+            close &= np.abs(found) <= np.abs(values) + allowed
+        odd = (found == values) | (np.isnan(found) & (np.isnan(values) | self.gaps))
+        return np.asarray(close | (odd & ~np.isfinite(found)))
+
     def wave_tolerance(self, drawn: Change | None) -> RealRows:
         """What rows of waves may be off by: a share of the angle of each column, and a floor."""
         waves = self.content.waves
@@ -292,8 +337,8 @@ class Expected(Record):
             apart = np.abs(drawn.make(nudged) - drawn.make(self))
             far = np.abs(along).max(axis=1, keepdims=True)
             allowed = far * (apart / np.maximum(far, 1)).max(axis=0) + tolerance.floor
-        if drawn is not None and drawn.values is not None:
-            moved = np.abs(drawn.values(allowed, self))
+        if drawn is not None:
+            moved = np.abs(self.altered(allowed, drawn) - self.altered(0 * allowed, drawn))
             allowed = moved if np.isfinite(moved).all() else allowed.max(axis=1, keepdims=True)
         return np.maximum(allowed, tolerance.floor)
 
@@ -306,22 +351,29 @@ class Expected(Record):
             allowed = allowed + _ARITHMETIC * np.abs(self._scores("float32") - right)
         return allowed
 
+    def at_places(self, rows: Any, keys: Any = slice(None)) -> Expected:
+        """The reference at some of its rows, queries, heads or pairs; of scores at some keys."""
+        at, own = self.places.at[rows], self.places.keys
+        if self.form == "scores":
+            assert own is not None
+            found = self.found[:, rows][:, :, keys]
+            return replace(self, places=ValuePlaces(at, own[keys]), found=found)
+        own = own if own is None else own[rows]
+        vectors = self.vectors if self.vectors is None else self.vectors[rows]
+        return replace(self, places=ValuePlaces(at, own), found=self.found[rows], vectors=vectors)
+
     def sample(self, wrong: Integers | Sequence[int] = ()) -> Expected:
         """The reference at some of its places: at both ends, and where rows are known as wrong."""
-        at, keys, found = self.places.at, self.places.keys, self.found
+        count = self.places.at.size
         if self.form == "rows":
-            rows = _with(_spread(at.size, _ROWS), wrong)
-            return replace(self, places=ValuePlaces(at[rows]), found=found[rows])
+            return self.at_places(_with(_spread(count, _ROWS), wrong))
         if self.form == "scores":
-            assert keys is not None
-            q, k = (_spread(each.size, _QUERIES) for each in (at, keys))
-            q = _with(q, wrong)
-            return replace(self, places=ValuePlaces(at[q], keys[k]), found=found[:, q][:, :, k])
-        if self.form == "buckets" and at.size > _BUCKETS:
-            assert keys is not None
-            some = np.linspace(0, at.size - 1, _BUCKETS).astype(np.int64)
-            some = _with(some, wrong)
-            return replace(self, places=ValuePlaces(at[some], keys[some]), found=found[some])
+            assert self.places.keys is not None
+            keys = _spread(self.places.keys.size, _QUERIES)
+            return self.at_places(_with(_spread(count, _QUERIES), wrong), keys)
+        if self.form == "buckets" and count > _BUCKETS:
+            some = np.linspace(0, count - 1, _BUCKETS).astype(np.int64)
+            return self.at_places(_with(some, wrong))
         return self
 
 

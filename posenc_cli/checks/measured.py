@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.expected import ValuePlaces
 from posenc_cli.formulas.inverse import snap
+from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from posenc_cli.checks.expected import Expected
-    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, NumberArray, Reals
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, Reals
 
 _ROWS = 1 << 14
 """Rows whose positions are measured at most."""
@@ -68,15 +68,16 @@ def bases_of(e: Expected, base: float) -> list[float]:
     """The base that the slowest wave has, in few digits and in more; none where it has none."""
     e = _first_rows(e)
     known = waves_of(e)
-    at = e.positions
-    if known is None or known[0].shape[0] < 2 or known[1].size < 2:
+    if known is None or known[1].size < 2:
         return []
     turns, rates = known
+    told = np.isfinite(turns).all(axis=1)
+    turns, at = turns[told], e.positions[told]
+    if at.size < 2:
+        return []
     slowest = int(np.argmin(np.abs(rates)))
     steps = np.diff(np.unwrap(np.angle(turns[:, slowest])))
     apart = np.diff(at)
-    if not np.all(np.isfinite(steps)) or not np.any(apart):
-        return []
     rate = abs(float(steps.sum() / apart.sum())) if apart.sum() else 0.0
     exponent = -math.log(abs(rates[slowest])) / math.log(base)
     if not 0 < rate < 1 or exponent <= 0:
@@ -84,7 +85,8 @@ def bases_of(e: Expected, base: float) -> list[float]:
     found = rate ** (-1 / exponent)
     if not math.isfinite(found):
         return []
-    return list(dict.fromkeys(snap(found, error * found) for error in (1e-4, 1e-6, 1e-9)))
+    errors = (1e-2, 1e-4, 1e-6, 1e-9)
+    return list(dict.fromkeys(snap(found, error * found) for error in errors))
 
 
 def row_positions(e: Expected) -> Reals | None:
@@ -108,7 +110,7 @@ def row_positions(e: Expected) -> Reals | None:
 
 
 def _first_rows(e: Expected) -> Expected:
-    return replace(e, places=ValuePlaces(e.places.at[:_ROWS]), found=e.found[:_ROWS])
+    return e.at_places(slice(_ROWS))
 
 
 def row_map(e: Expected) -> RowMap | None:
@@ -120,6 +122,7 @@ def row_map(e: Expected) -> RowMap | None:
     if found is None or expected.size < 2:
         return None
     told = np.isfinite(found)
+    row = int(np.argmax(told))
     complete = bool(told.all()) and whole.places.at.size == expected.size
     if told.sum() < 2:
         return None
@@ -128,7 +131,7 @@ def row_map(e: Expected) -> RowMap | None:
     found = np.where(near, np.rint(found), found)
     if np.array_equal(found, expected):
         return None
-    fitted = _evenly(expected, found)
+    fitted = _evenly(expected, found, row)
     if fitted is not None:
         return fitted
     return _repeated(e, found, expected) if complete else None
@@ -137,12 +140,20 @@ def row_map(e: Expected) -> RowMap | None:
 def _repeated(e: Expected, found: Reals, expected: Reals) -> RowMap | None:
     """Positions in another order, clamped, or starting again."""
     last = found.max()
+    moved = np.flatnonzero(found != expected)
+    row = int(moved[0])
+    permuted = f"{moved.size} of {found.size} rows are permuted: row {row} holds position"
     readings = (
-        (np.sort(found), np.sort(expected), "the rows stand in another order", "order"),
+        (
+            np.sort(found),
+            np.sort(expected),
+            f"{permuted} {found[row]:g}, not {expected[row]:g}",
+            "order",
+        ),
         (
             found,
             np.minimum(expected, last),
-            f"positions are clamped at {last:g}",
+            f"positions are clamped at {last:g}: later rows repeat its row",
             "position-offset",
         ),
         (
@@ -158,7 +169,7 @@ def _repeated(e: Expected, found: Reals, expected: Reals) -> RowMap | None:
     return None
 
 
-def _evenly(expected: Reals, found: Reals) -> RowMap | None:
+def _evenly(expected: Reals, found: Reals, row: int) -> RowMap | None:
     """Positions that are evenly spaced where others belong, by start and step."""
     span = expected[-1] - expected[0]
     if not span:
@@ -169,14 +180,16 @@ def _evenly(expected: Reals, found: Reals) -> RowMap | None:
         1 + np.abs(found).max()
     ):
         return None
+    code = "position-offset"
     if step == 1:
-        first = f"row 0 holds position {found[0]:g}, not {expected[0]:g}"
+        first = f"row {row} holds position {found[0]:g}, not {expected[0]:g}"
         text = f"positions are shifted by {start:+g}: {first}"
     elif step == -1:
         text = f"positions go backward, from {found[0]:g} to {found[-1]:g}"
+        code = code if start else "direction"
     else:
         text = f"positions go in steps of {step:g}, not 1, from {found[0]:g} to {found[-1]:g}"
-    return RowMap(text, lambda at: start + step * at, "position-offset")
+    return RowMap(text, lambda at: start + step * at, code)
 
 
 def _short(value: float, error: float) -> float:
@@ -227,62 +240,78 @@ def first_row_of(e: Expected) -> int | None:
     return first if near and 0 <= first != e.params.get("offset") else None
 
 
-def common_factor(e: Expected) -> tuple[float, str] | None:
-    """The number that all values are multiplied by, and how it is written; None where not one."""
+def common_factors(e: Expected) -> Iterator[tuple[float, str]]:
+    """The numbers that all values may be multiplied by, each with how it is written.
+
+    Waves show it by their size, wherever their rows stand.
+    """
     part = e.sample()
-    right, found = part.right(), np.asarray(part.found, np.float64)
-    large = np.abs(right) > 0.1 * float(np.abs(right).max() or 1)
-    if not large.any():
-        return None
-    ratios = found[large] / right[large]
-    factor = float(np.median(ratios))
-    if not math.isfinite(factor) or not factor or abs(abs(factor) - 1) < 1e-4:
-        return None
-    if np.abs(ratios - factor).max() > 2e-2 * abs(factor):
-        return None
-    width = right.shape[-1] if e.form == "rows" else e.params.get("dim") or 64
+    found, right = np.asarray(part.found, np.float64), part.right()
+    large = (np.abs(right) > 0.1 * float(np.abs(right).max() or 1)) & np.isfinite(found)
+    several = [found[large] / right[large]]
+    known = waves_of(part)
+    if known is not None:
+        assert e.content.waves is not None
+        sizes = np.abs(known[0]) / float(e.content.waves.scale)
+        several.append(sizes[np.isfinite(sizes)])
+    for ratios in several:
+        factor = float(np.median(ratios)) if ratios.size else 0.0
+        if not math.isfinite(factor) or not factor or abs(abs(factor) - 1) < 1e-4:
+            continue
+        if np.abs(ratios - factor).max() <= 2e-2 * abs(factor):
+            yield from dict.fromkeys(_written(e, factor, error) for error in (1e-4, 1e-2))
+
+
+def _written(e: Expected, factor: float, error: float) -> tuple[float, str]:
+    """A factor as people write it, off by a share of it, and a sentence that says so."""
+    width = e.content.width if e.form == "rows" else e.params.get("dim") or 64
     known = dict(_FACTORS)
     for number in dict.fromkeys((width, 64, 128, 32, 80, 96, 256, 512, 768)):
         known |= {f"√{number}": number**0.5, f"1/√{number}": number**-0.5}
         known |= {f"√(2/{number})": (2 / number) ** 0.5}
     for name, value in known.items():
-        if abs(factor / value - 1) < 1e-3:
+        if abs(factor / value - 1) < max(1e-3, error):
             shown = name if name.isdecimal() else f"{name} ({value:.6g})"
             return value, f"all values are multiplied by {shown}"
-    short = snap(factor, 1e-4 * abs(factor))
+    short = snap(factor, error * abs(factor))
     return short, f"all values are multiplied by {short:.6g}"
 
 
-def heads_of(e: Expected) -> tuple[str, Integers, Flags] | None:
-    """The head whose scores each head has, and which have none; None where each has its own."""
+def heads_of(e: Expected) -> tuple[str, Integers, NumberArray] | None:
+    """The head whose values each head has, and a factor 0 for those that have none.
+
+    None where each has its own, or none that is right.
+    """
     part = e.sample()
-    right, found = part.right(), np.asarray(part.found, np.float64)
+    every = replace(part, head=None)
+    right, found = every.right(), np.asarray(part.found, np.float64)
+    noun = "slope" if e.form == "slopes" else "scores"
+    axes = tuple(range(1, right.ndim))
     if right.shape[0] < 2:
         return None
-    allowed = part.judged(right)
-    blank = ~np.any(found, axis=(1, 2)) & np.any(right, axis=(1, 2))
-    order = np.arange(right.shape[0])
-    for head, scores in enumerate(found):
-        near = (np.abs(right - scores) <= allowed).all(axis=(1, 2))
-        if blank[head] or near[head]:
+    allowed = every.judged(right)
+    own = e.of_heads(np.arange(right.shape[0]))
+    blank = ~np.any(found, axis=axes) & np.any(e.of_heads(right), axis=axes)
+    order = own.copy()
+    for head, values in enumerate(found):
+        near = (np.abs(right - values) <= allowed).all(axis=axes)
+        if blank[head] or near[own[head]]:
             continue
         if not near.any():
             return None
         order[head] = int(np.argmax(near))
-    if blank.all():
+    factors = np.where(blank, 0.0, 1.0).reshape(-1, *(1 for _ in axes))
+    moved = np.flatnonzero(order != own)
+    if blank.any() and not blank.all():
+        heads = range_texts(own[blank].tolist())
+        which = f"head{'s' if blank.sum() > 1 else ''} {', '.join(heads[:4])}"
+        verb = "have" if blank.sum() > 1 else "has"
+        text = f"{which} {verb} no {noun} ({int(blank.sum())} of {blank.size} are 0)"
+        return text, order, factors
+    if not moved.size:
         return None
-    if blank.any():
-        heads = ", ".join(map(str, np.flatnonzero(blank)[:4])) + (" …" if blank.sum() > 4 else "")
-        return (
-            f"heads {heads} have no scores ({int(blank.sum())} of {blank.size} are 0)",
-            order,
-            blank,
-        )
-    if np.array_equal(order, np.arange(order.size)):
-        return None
-    moved = np.flatnonzero(order != np.arange(order.size))
-    text = f"head {moved[0]} has the scores of head {order[moved[0]]} ({moved.size} heads differ)"
-    return text, order, blank
+    text = f"head {own[moved[0]]} has the {noun} of head {order[moved[0]]}"
+    return f"{text} ({moved.size} of {own.size} heads differ)", order, factors
 
 
 def column_order(e: Expected) -> tuple[str, Integers] | None:

@@ -297,7 +297,7 @@ def _measured(
     found: Ids,
     mistakes: Sequence[tuple[str, str, Habits]],
 ) -> Iterator[tuple[str, str, Habits]]:
-    """The step that a video shows, and an offset: beside a known mistake only if not alone."""
+    """The step that a video shows, and an offset: beside a known bug only if not alone."""
     at = 0
     for index, grid in enumerate(prompt.grids):
         at += prompt.text[index]

@@ -2,27 +2,30 @@
 
 A change is tried at a few places; what fits there is rebuilt and compared at every value before it
 is named. Where no single change explains all values, two are combined: the first one of those that
-need no measuring, the second measured after it. Equally good explanations are all named.
+can be told by themselves, the second measured after it. Equally good explanations are all named.
 """
 
 from __future__ import annotations
 
+import contextlib
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.expected import Change, ValuePlaces
-from posenc_cli.checks.known_bugs import KNOWN_BUGS
+from posenc_cli.checks.known_bugs import arrangement, parameters, positions, values
 from posenc_cli.errors import PosencError
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from posenc_cli.checks.expected import Expected
-    from posenc_cli.checks.known_bugs import KnownBug
-    from posenc_cli.numerics.arrays import Integers, NumberArray
+    from posenc_cli.checks.expected import Change, Expected
+    from posenc_cli.checks.known_bugs.bug import KnownBug
+    from posenc_cli.numerics.arrays import Integers
+
+KNOWN_BUGS = (*arrangement.BUGS, *parameters.BUGS, *values.BUGS, *positions.BUGS)
+"""The known bugs: of two that give the same values, the first is named first."""
 
 BLOCK = 1 << 20
 """Values that are compared at a time."""
@@ -57,27 +60,32 @@ def explanations(e: Expected, wrong: Integers) -> list[Explained]:
         part = e.sample(wrong)
         kept: dict[tuple[str, ...], Explained] = {}
         general: dict[tuple[str, ...], Explained] = {}
-        for bug, change in _changes(e):
+        for bug, change in changes_of(e):
             codes = (str(change.code or bug.code),)
             if codes in kept or (kept and change.general):
                 continue
             if _fits(part, change) and fits_everywhere(e, change):
                 (general if change.general else kept).setdefault(codes, (_named(bug, change),))
-        if not kept:
-            for bugs in islice(_pairs(e, part), _MOST):
-                kept.setdefault(tuple(sorted(bug.code for bug in bugs)), bugs)
+        for bugs, rare in () if kept else islice(_pairs(e, part), _MOST):
+            (general if rare else kept).setdefault(tuple(bug.code for bug in bugs), bugs)
     return list((kept or general).values())[:_MOST]
 
 
-def _changes(e: Expected, *, solved: bool = True) -> Iterator[tuple[KnownBug, Change]]:
-    """The changes that the rows of the table make of a reference."""
+def changes_of(
+    e: Expected, *, solved: bool = True, context: int | None = None
+) -> Iterator[tuple[KnownBug, Change]]:
+    """The changes that the rows of the table make of a reference.
+
+    In a model of ``context`` positions those of usual size, as examples of what is measured.
+    """
     for bug in KNOWN_BUGS:
-        if e.form in bug.forms and (solved or not bug.solves):
-            try:
-                for change in bug.changes(e):
-                    yield bug, change
-            except PosencError:
+        with contextlib.suppress(PosencError):
+            if e.form not in bug.forms:
                 continue
+            if context is not None and bug.examples is not None:
+                yield from ((bug, change) for change in bug.examples(e, context))
+            elif solved or not bug.solves:
+                yield from ((bug, change) for change in bug.changes(e))
 
 
 def _named(bug: KnownBug, change: Change) -> NamedBug:
@@ -89,35 +97,22 @@ def _fits(e: Expected, change: Change) -> bool:
     """Whether a changed reference gives the values found at these places, NaN being NaN."""
     try:
         wrong = e.changed(change)
-        allowed = e.allowed(wrong, drawn=change)
+        return wrong.shape == e.found.shape and bool(e.near(wrong, change).all())
     except (PosencError, ValueError, IndexError, OverflowError):
         return False
-    if wrong.shape != e.found.shape:
-        return False
-    found = np.asarray(e.found, np.float64)
-    near = np.isfinite(wrong) & (np.abs(found - wrong) <= np.abs(allowed) + e.slack)
-    odd = ~np.isfinite(e.found) & ((found == wrong) | (np.isnan(found) & np.isnan(wrong)))
-    return bool((near | odd).all())
 
 
 def blocks_of(e: Expected) -> Iterator[Expected]:
     """The reference at all of its places, some at a time."""
     count = e.places.at.size
-    size = max(1, e.found.size // max(1, count))
-    step = max(1, BLOCK // size)
+    step = max(1, BLOCK // max(1, e.found.size // max(1, count)))
     for start in range(0, count, step):
-        part = slice(start, start + step)
-        keys = e.places.keys
-        if e.form == "scores":
-            yield replace(e, places=ValuePlaces(e.places.at[part], keys), found=e.found[:, part])
-        else:
-            own = keys if keys is None else keys[part]
-            yield replace(e, places=ValuePlaces(e.places.at[part], own), found=e.found[part])
+        yield e.at_places(slice(start, start + step))
 
 
 def fits_everywhere(e: Expected, change: Change) -> bool:
     """Whether a change gives every value of the subject, and is a change at all."""
-    changes = False
+    changes = bool(change.rounding)
     for part in blocks_of(e):
         if not _fits(part, change):
             return False
@@ -128,21 +123,25 @@ def fits_everywhere(e: Expected, change: Change) -> bool:
     return changes
 
 
-def _pairs(e: Expected, part: Expected) -> Iterator[Explained]:
-    """Two changes, of which the second is measured after the first where that can be undone."""
-    for bug, first in _changes(part, solved=False):
+def _pairs(e: Expected, part: Expected) -> Iterator[tuple[Explained, bool]]:
+    """Two changes, of which the second is measured after the first where that can be undone.
+
+    Each with whether it is said only where no other explains the values. Roundings come last.
+    """
+    for bug, first in changes_of(e, solved=False):
         if first.places is not None or not _alters(part, first):
             continue
         after = _undone(part, first)
         whole = e if after is None else None
-        for other, second in _changes(after or part, solved=after is not None):
+        for other, second in changes_of(after or part, solved=after is not None):
             both = second if after else _joined(first, second)
             if both is None or second.general or _alike(bug, first, other, second):
                 continue
             if _fits(after or part, both):
                 whole = whole or _undone(e, first) or e
                 if fits_everywhere(whole, both):
-                    yield _named(bug, first), _named(other, second)
+                    bugs = _named(bug, first), _named(other, second)
+                    yield (bugs[::-1] if first.rounding else bugs), first.general
 
 
 def _alike(bug: KnownBug, first: Change, other: KnownBug, second: Change) -> bool:
@@ -153,6 +152,8 @@ def _alike(bug: KnownBug, first: Change, other: KnownBug, second: Change) -> boo
 
 def _alters(e: Expected, change: Change) -> bool:
     """Whether a change makes a difference at these places."""
+    if change.rounding:
+        return True
     try:
         return not (np.abs(e.changed(change) - e.right()) <= e.allowed(e.right())).all()
     except (PosencError, ValueError, IndexError, OverflowError):
@@ -160,41 +161,29 @@ def _alters(e: Expected, change: Change) -> bool:
 
 
 def _undone(e: Expected, first: Change) -> Expected | None:
-    """What is left to explain after a change of parameters, of columns' order, or of some rows."""
-    if first.make is not None or (first.values is not None and (first.params or e.form != "rows")):
+    """What is left to explain after a change; None where it cannot be undone.
+
+    Values that hold nothing of the reference any more, zeros or NaN, are left out.
+    """
+    if first.make is not None or first.places is not None:
         return None
-    if first.values is None:
-        return replace(e, params={**e.params, **first.params}) if first.params else None
-    kept = np.any(first.values(np.ones(e.found.shape), e), axis=1)
-    if not kept.all():  # the others hold what no reference does
-        places = ValuePlaces(e.places.at[kept])
-        return replace(e, places=places, found=e.found[kept]) if kept.any() else None
-    straight = np.arange(e.found.shape[1])
-    order = first.values(straight[None], e)[0]
-    if not np.array_equal(np.sort(order), straight):
-        return None
-    return replace(e, found=e.found[:, np.argsort(order)])
+    found = np.asarray(e.found, np.float64)
+    gaps = e.gaps
+    if first.values is not None:
+        factors = first.values(np.ones(found.shape), e)
+        kept = np.isfinite(factors) & (factors != 0)
+        found = np.where(kept, found / factors, np.nan)
+        gaps = gaps or not kept.all()
+    if first.order is not None and e.form == "rows":
+        found = found[:, np.argsort(first.order)]
+    elif first.order is not None:
+        found = found[np.argsort(first.order)]
+    return replace(e.with_change(first), found=found, gaps=gaps)
 
 
 def _joined(first: Change, second: Change) -> Change | None:
-    """Two changes as one; None where both compute the values."""
-    if first.make is not None and second.make is not None:
+    """A change that follows one that computes the values; None where it computes them too."""
+    if second.make is not None:
         return None
-    before, after = first.values, second.values
-    values = before or after
-    if before is not None and after is not None:
-        values = _one_after_another(before, after)
-    return Change(
-        first.text,
-        {**first.params, **second.params},
-        second.places,
-        first.make or second.make,
-        values,
-    )
-
-
-def _one_after_another(
-    before: Callable[[NumberArray, Expected], NumberArray],
-    after: Callable[[NumberArray, Expected], NumberArray],
-) -> Callable[[NumberArray, Expected], NumberArray]:
-    return lambda values, e: after(before(values, e), e)
+    params = {**first.params, **second.params}
+    return replace(second, params=params, rates=first.rates or second.rates, make=first.make)

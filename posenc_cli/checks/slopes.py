@@ -23,7 +23,7 @@ class SlopesCheck(Record):
     """How given slopes compare with the exact ones.
 
     ``worst`` is the largest relative difference, at head ``at`` (from 0). ``explanation`` says
-    which rule or known mistake gives all of these slopes, if one does, and how nearly; where
+    which rule or known bug gives all of these slopes, if one does, and how nearly; where
     several do, two of them.
     """
 

@@ -224,10 +224,7 @@ def _scores(asked: Asked, loaded: Loaded) -> ValueSubject:
             )
         if head >= of_scheme:
             raise InvalidInput(f"--head {head}: the heads are 0 to {of_scheme - 1}")
-        right = expected.right()
-        found = right.copy()
-        found[head] = values[0]
-        expected = replace(expected, found=found)
+        expected = replace(expected, head=head)
     return _without_mask(asked, ValueSubject(loaded.path, expected, str(where)))
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.known_bugs import KNOWN_BUGS, BugCode
-from posenc_cli.checks.search import NamedBug, blocks_of, explanations
+from posenc_cli.checks.known_bugs.bug import BugCode
+from posenc_cli.checks.measured import nonfinite
+from posenc_cli.checks.search import KNOWN_BUGS, NamedBug, blocks_of, explanations
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
@@ -64,6 +65,7 @@ class ValueReport(Record):
     notes: tuple[str, ...] = ()
     tolerance: str = ""
     misfit: str = ""
+    nonfinite: int = 0
     seconds: float = 0.0
 
     @property
@@ -79,7 +81,8 @@ class ValueReport(Record):
         if self.ok:
             return None
         if not self.explained:
-            return f"{BugCode.UNKNOWN}: {BugCode.UNKNOWN.meaning}"
+            more = f"; values that are NaN or infinite: {self.nonfinite}" if self.nonfinite else ""
+            return f"{BugCode.UNKNOWN}: {BugCode.UNKNOWN.meaning}{more}"
         told = [" and ".join(bug.text for bug in bugs) for bugs in self.explained]
         return told[0] if len(told) == 1 else "either " + ", or ".join(told)
 
@@ -89,6 +92,9 @@ class ValueReport(Record):
         if self.ok:
             return None
         if not self.explained:
+            places = [_singular(*own) for own in self.where.items() if "all" not in own[1]]
+            if places and 4 * self.differing <= self.compared:
+                return f"Look at what writes {', '.join(places)}; the other values are right."
             return "Compare the first differing row by hand, or ask posenc identify what it is."
         steps = [bug.remedy for bugs in self.explained for bug in bugs]
         return " ".join(dict.fromkeys(steps))
@@ -138,6 +144,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
         notes=(*subject.notes, *_random_weights(e)),
         tolerance="given" if isinstance(e.rule, float) else f"{e.rule} ({e.dtype})",
         misfit=subject.misfit or ("" if differing else "its rows and columns are exchanged"),
+        nonfinite=nonfinite(e),
         seconds=time.perf_counter() - began,
     )
 
@@ -166,6 +173,12 @@ def _explained(subject: ValueSubject, differing: int, marked: list[Flags]) -> li
     return explanations(e, wrong)
 
 
+def _singular(axis: str, places: str) -> str:
+    """An axis and the places on it that differ, in words."""
+    one = places.split(" of ", maxsplit=1)[0].isdecimal()
+    return f"{axis.removesuffix('s').replace('querie', 'query') if one else axis} {places}"
+
+
 def _title(e: Expected, params: dict[str, Any]) -> str:
     """The reference in a few words: its scheme, and the parameters that are not the default."""
     own = [
@@ -174,7 +187,8 @@ def _title(e: Expected, params: dict[str, Any]) -> str:
         if name in ("dim", "heads", "grid", "window_size") or value != e.parameters[name].default
     ]
     shown = [text for text in own if not text.startswith(("seq_len=", "weights="))]
-    return f"{e.source.name} ({', '.join(shown)})" if shown else e.source.name
+    title = f"{e.source.name} ({', '.join(shown)})" if shown else e.source.name
+    return title if e.head is None else f"head {e.head} of {title}"
 
 
 def _random_weights(e: Expected) -> list[str]:
@@ -218,7 +232,8 @@ def _differences(e: Expected) -> tuple[int, WorstValue | None, list[Flags]]:
 
 def _where(e: Expected, marked: list[Flags]) -> dict[str, str]:
     """The rows, columns … that hold values that differ, in words."""
-    return {name: _runs(flags) for name, flags in zip(_AXES[e.form], marked, strict=True)}
+    where = {name: _runs(flags) for name, flags in zip(_AXES[e.form], marked, strict=True)}
+    return where if e.head is None else {**where, "heads": str(e.head)}
 
 
 def _mark(marked: Sequence[Flags], wrong: Flags, start: int, of_rows: int) -> None:
@@ -244,7 +259,11 @@ def _place(e: Expected, index: tuple[Any, ...]) -> dict[str, int | float]:
         if query == 0 or key == 0:
             return {"relative position": key - query if query == 0 else query - key}
         return {"query": query, "key": key}
-    return {"head": int(index[0]), "query": int(at[index[1]]), "key": int(keys[index[2]])}
+    return {
+        "head": int(index[0]) + (e.head or 0),
+        "query": int(at[index[1]]),
+        "key": int(keys[index[2]]),
+    }
 
 
 def _runs(flags: Flags) -> str:

@@ -1,33 +1,33 @@
-"""A known mistake, and what it makes of the values of a golden pack.
+"""A known bug, and what it makes of the values of a golden pack.
 
+The mistakes of what is added, rows or scores, are the known bugs that `posenc check` names.
 Imports NumPy: import it only where something is computed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.checks.search import changes_of
 from posenc_cli.errors import PosencError
-from posenc_cli.formulas.inverse import KNOWN_BASES
-from posenc_cli.inference.candidates import is_number, usual_values
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import HALVES, round_to_half
-from posenc_cli.inference.position_maps import usual_maps
-from posenc_cli.inference.tolerance import smallest
+from posenc_cli.inference.formats import COARSE, round_to_half
+from posenc_cli.inference.tolerance import smallest, unit
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterator
 
-    from posenc_cli.formulas.declare import Bound
-    from posenc_cli.numerics.arrays import Integers, RealRows
+    from posenc_cli.checks.expected import Change, Expected
+    from posenc_cli.numerics.arrays import NumberArray, RealRows
 
-_SHAPE = ("dim", "heads", "seed")
-"""Parameters that say how large a table is, or which of many it is."""
-_STEPS = (2.0, 0.5)
-"""Times a number that no model gives."""
+ROUNDINGS = 4
+"""Of what adds a row that is looked up, or computed in a step or two."""
+
+_SAME = 1e-3
+"""Of the tolerance: what a change of nothing may show, computed in another way."""
 
 
 class WrongValues(Record):
@@ -52,60 +52,64 @@ class KnownMistake(Record):
     reason: str = ""
 
 
-def made(
-    cause: str, message: str, make: Callable[..., WrongValues], *given: Integers
-) -> KnownMistake:
-    """A mistake whose values are made of what is given, or the reason why they cannot be."""
-    try:
-        return KnownMistake(cause, message, make(*given))
-    except PosencError as error:
-        return KnownMistake(cause, message, None, error.message)
-
-
-def usual_moves(at: Integers, context: int) -> Iterator[tuple[Cause, str, Integers]]:
-    """As which positions those at (n,) are taken, in a model of so many: causes and messages."""
-    for rule in usual_maps(context):
-        yield Cause.POSITION_OFFSET, rule.message, rule.at(at)
-    for half in HALVES:
-        rounded = round_to_half(at.astype(np.float64), half)
-        if np.isfinite(rounded).all():
-            yield Cause.POSITION_PRECISION, f"positions were {half}", rounded.astype(np.int64)
-
-
 def fixed_tolerance(values: RealRows, fixed: float) -> RealRows:
     """A number that all values may be off by, above 0: errors are told as shares of it."""
     return np.full_like(values, max(fixed, smallest("float32")))
 
 
-def without_idle(mistakes: Iterable[KnownMistake], right: RealRows) -> Iterator[KnownMistake]:
-    """The mistakes; those that change nothing, at positions that show most, as none of these."""
-    for mistake in mistakes:
-        if mistake.wrong is not None and np.array_equal(mistake.wrong.values, right):
-            reason = "it changes no value at the positions that show most"
-            yield KnownMistake(mistake.cause, mistake.message, None, reason)
-        else:
-            yield mistake
+def added_mistakes(e: Expected, context: int, *, usual: bool) -> Iterator[KnownMistake]:
+    """The known bugs of rows or scores that are added, in a model of so many positions.
 
-
-def other_parameters(bound: Bound) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What one parameter of a scheme may be instead, in words, and all the parameters then."""
-    given = {name: value for name, value in bound.params.items() if value is not None}
-    for name, parameter in bound.scheme.parameters.items():
-        right = given.get(name)
-        if name in _SHAPE or right is None or parameter.is_list or parameter.rules.follows_length:
+    ``usual`` says that the positions are those that show most: what changes nothing there cannot
+    be made.
+    """
+    right = added_values(e, e.right())
+    seen = set[str]()
+    for bug, change in changes_of(e, solved=False, context=context):
+        if change.text in seen:
             continue
-        values: list[Any] = []
-        if parameter.type is bool:
-            values = [not right]
-        elif parameter.choices:
-            values = list(parameter.choices)
-        elif is_number(parameter):
-            near = [parameter.type(right * step) for step in _STEPS]
-            values = [*(KNOWN_BASES if name == "base" else usual_values(parameter)), *near]
-        for value in dict.fromkeys(values):
-            if value != right:
-                shown = [
-                    str(one).lower() if isinstance(one, bool) else one for one in (value, right)
-                ]
-                texts = [f"{one:.7g}" if isinstance(one, float) else str(one) for one in shown]
-                yield f"{name} is {texts[0]}, not {texts[1]}", {**given, name: value}
+        seen.add(change.text)
+        cause = str(change.code or bug.code)
+        try:
+            wrong = _applied(e, change)
+        except PosencError as error:
+            yield KnownMistake(cause, change.text, None, error.message)
+            continue
+        if wrong.values.shape != right.values.shape:
+            continue
+        apart, reason = np.abs(wrong.values - right.values), ""
+        if not np.isfinite(apart).all():
+            reason = "it reads what is not in the table"
+        elif usual and (apart <= _SAME * wrong.tolerance).all():
+            reason = "it changes no value at the positions that show most"
+        yield KnownMistake(cause, change.text, None if reason else wrong, reason)
+    for half in COARSE if e.vectors is not None else ():
+        sums = WrongValues(round_to_half(right.values, half), right.tolerance)
+        yield KnownMistake(Cause.TABLE_PRECISION, f"the sum was rounded to {half}", sums)
+
+
+def _applied(e: Expected, change: Change) -> WrongValues:
+    """The values of a changed reference, rounded where that is the change."""
+    with np.errstate(all="ignore"):
+        values = e.changed(change)
+        if change.rounding:
+            values = round_to_half(values, change.rounding)
+        return added_values(e, values, drawn=change)
+
+
+def added_values(e: Expected, added: NumberArray, *, drawn: Change | None = None) -> WrongValues:
+    """Vectors with rows added (n, columns), or scores as rows (heads · n, n), and what may be off.
+
+    Right ones where no change was ``drawn``.
+    """
+    if e.vectors is None:
+        allowed = e.judged(added) if drawn is None else np.abs(e.allowed(added, drawn=drawn))
+        return WrongValues(*(each.reshape(-1, added.shape[-1]) for each in (added, allowed)))
+    values = e.vectors + added
+    if isinstance(e.rule, float):
+        return WrongValues(values, fixed_tolerance(values, e.rule))
+    rounding = max(unit(e.dtype), unit("float32"))
+    allowed = ROUNDINGS * rounding * (np.abs(e.vectors) + np.abs(added)) + smallest("float32")
+    if e.is_waves:
+        allowed = allowed + e.allowed(added, drawn=drawn)
+    return WrongValues(values, allowed)

@@ -1,6 +1,6 @@
-"""A golden pack and its mutation score: what becomes of every known mistake.
+"""A golden pack and its mutation score: what becomes of every known bug.
 
-Each known mistake is made of the pack's own content, and is killed where a value differs by more
+Each known bug is made of the pack's own content, and is killed where a value differs by more
 than the tolerance there. Of each mistake the pack keeps some cells, chosen so that they tell it
 from all others that can be told apart.
 Imports NumPy: import it only where something is computed.
@@ -85,8 +85,8 @@ class GoldenPack(Record):
 
     @property
     def score(self) -> str:
-        """The mutation score, in words."""
-        return f"kills {self.killed} of {len(self.known)} known mistakes"
+        """How many known bugs it detects, in words."""
+        return f"detects {self.killed} of {len(self.known)} known bugs"
 
 
 def _outcomes(content: PackContent) -> tuple[Outcome, ...]:

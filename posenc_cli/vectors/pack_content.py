@@ -13,22 +13,23 @@ import numpy as np
 from posenc_cli.analysis.application import AppliedEncoding, applicable_part, vector_columns
 from posenc_cli.analysis.spectrum import context_of
 from posenc_cli.budget import check_size
+from posenc_cli.checks.expected import Expected, ValuePlaces
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.weights import DrawnTable
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.reference import Reference, encoding_text
-from posenc_cli.inference.tolerance import Tolerance
-from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
+from posenc_cli.inference.tolerance import FUNCTIONS, PER_ANGLE, Tolerance
+from posenc_cli.numerics.dtypes import FLOAT32
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.positions import Positions, consecutive_ranges
 from posenc_cli.records import Record, replace
-from posenc_cli.vectors.added_mistakes import VectorsWithRows, added_mistakes, reason_of
+from posenc_cli.vectors.known_mistakes import ROUNDINGS, added_mistakes, added_values
 from posenc_cli.vectors.rotary_mistakes import TurnedVectors, turned_mistakes
-from posenc_cli.vectors.score_mistakes import Scores, score_mistakes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from posenc_cli.checks.expected import Form
     from posenc_cli.choice import Choice
     from posenc_cli.encoding.request import Request
     from posenc_cli.inference.tolerance import ToleranceRule
@@ -162,11 +163,10 @@ def _of_added(
 ) -> PackContent:
     """What vectors become to which rows are added."""
     dtype = applied.application.dtype
-    tolerance = Tolerance.of(rule, dtype=dtype.name, roundings=_ROUNDINGS, amplitude=1.0)
-    request = replace(applied.request, precision=Precision.of(FLOAT64, None))
-    added = VectorsWithRows(request, x, positions, tolerance, dtype.name, usual)
-    rows = added.rows()
-    if not rows.any():
+    request = applied.request
+    e = _expected("rows", request, ValuePlaces(positions), dtype, rule)
+    e = replace(e, found=e.right(), vectors=x)
+    if not e.found.any():
         raise InvalidInput(
             f"{applied.choice.asked}: adds nothing at these positions, and no test of it can fail"
         )
@@ -178,15 +178,44 @@ def _of_added(
         context,
         dtype,
         rule,
-        reason_of(added),
+        _reason(e),
         positions,
         x.shape,
         x,
-        single(added.summed(rows).tolerance),
+        single(added_values(e, e.found).tolerance),
         {"rows": table},
         {"does": "adds a row to each vector", "formula": f"y = x + row; {request.scheme.formula}"},
-        lambda: added_mistakes(added, context[0]),
+        lambda: added_mistakes(e, context[0], usual=usual),
     )
+
+
+def _expected(
+    form: Form, request: Request, places: ValuePlaces, dtype: DType, rule: ToleranceRule
+) -> Expected:
+    """The values that belong at places, which are yet to be computed."""
+    encoding = request.encoding
+    assert request.positions is not None
+    return Expected(
+        form,
+        encoding.bound.scheme,
+        encoding.bound.params,
+        places,
+        np.zeros((0, 0)),
+        dtype.name,
+        rule,
+        seq_len=request.positions.length,
+        lookup=encoding.lookup,
+    )
+
+
+def _reason(e: Expected) -> str:
+    """What values may be off by, in words."""
+    if isinstance(e.rule, float):
+        return f"given: {e.rule:g}"
+    rounded = f"{ROUNDINGS} roundings of x and of the row"
+    if e.is_waves:
+        return f"{PER_ANGLE:g} of the angle + {FUNCTIONS:g} (cos and sin) + {rounded}"
+    return rounded
 
 
 def _of_scores(choice: Choice, dtype: DType, rule: ToleranceRule) -> PackContent:
@@ -203,7 +232,9 @@ def _of_scores(choice: Choice, dtype: DType, rule: ToleranceRule) -> PackContent
     positions = np.array(list(request.row_positions()), np.int64)
     _check_finite(y, positions, dtype)
     fixed = rule if isinstance(rule, float) else None
-    scores = Scores(request, positions, dtype.name, fixed, usual=choice.positions is None)
+    places, usual = ValuePlaces(positions, positions), choice.positions is None
+    e = _expected("scores", request, places, dtype, "auto" if fixed is None else fixed)
+    e = replace(e, found=e.right())
     reason = "3e-06 of a score + 2 roundings + 4 times what posenc's float32 arithmetic errs there"
     return PackContent(
         part,
@@ -215,14 +246,14 @@ def _of_scores(choice: Choice, dtype: DType, rule: ToleranceRule) -> PackContent
         positions,
         (heads, count, count),
         y,
-        single(scores.right().tolerance),
+        single(added_values(e, e.found).tolerance),
         {},
         {
             "does": "adds a score to each query and key of a head",
             "formula": request.scheme.formula,
             "axes": "heads, queries, keys; row of mistakes.json: head times queries, plus query",
         },
-        lambda: score_mistakes(scores, context[0]),
+        lambda: added_mistakes(e, context[0], usual=usual),
     )
 
 

@@ -2,7 +2,7 @@
 
 The arrays are .npy files of little-endian float32, positions of int64: ten bytes, of which the last
 two say how long the header is that follows, then the values. ``pack.json`` says what they are;
-``mistakes.json`` what each known mistake makes of a few cells. The same request gives the same
+``mistakes.json`` what each known bug makes of a few cells. The same request gives the same
 bytes.
 """
 
@@ -87,7 +87,7 @@ def write_pack(pack: GoldenPack, path: str, readers: Iterable[str] = ()) -> dict
         texts = {MISTAKES: _json_bytes(_mistake_fields(pack))}
         texts |= {READERS[language]: reader_text(language) for language in readers}
         for place, text in texts.items():
-            what = "known mistakes" if place == MISTAKES else "a reader to be compiled with yours"
+            what = "known bugs" if place == MISTAKES else "a reader to be compiled with yours"
             files[place] = {"what": what, "sha256": _write(folder / place, text)}
         manifest = _manifest(pack, files)
         _write(folder / MANIFEST, _json_bytes(manifest))
@@ -191,7 +191,7 @@ def _short(number: float) -> float | None:
 
 
 class LikelyMistake(Record):
-    """A known mistake whose cells a result has: so many of those that the pack keeps of it."""
+    """A known bug whose cells a result has: so many of those that the pack keeps of it."""
 
     cause: str
     message: str

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posenc_cli.checks.known_bugs import KNOWN_BUGS, BugCode
+from posenc_cli.checks.known_bugs.bug import BugCode
+from posenc_cli.checks.search import KNOWN_BUGS
 from posenc_cli.inference.formats import round_to_half
 from tests.checks.test_right_values import checked
 
@@ -41,6 +42,12 @@ def by_column(exponent):
     angles = np.arange(L)[:, None] / 1e4 ** (exponent * np.arange(D) / D)
     angles[:, 0::2], angles[:, 1::2] = np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])
     return angles
+
+
+def cut_to_bfloat16(values):
+    """The upper half of each float32, as code has it that shifts the bits by 16."""
+    bits = np.asarray(values, np.float32).view(np.uint32)
+    return (bits & np.uint32(0xFFFF0000)).view(np.float32)
 
 
 AT = np.arange(L)
@@ -98,7 +105,7 @@ ROWS = {
         alternating(AT)[:, ONE_EXCHANGED],
         FLAT,
     ),
-    "shuffled": ("order", "another order", alternating(AT)[PERMUTED], FLAT),
+    "shuffled": ("order", r"of 60 rows are permuted", alternating(AT)[PERMUTED], FLAT),
     "bfloat16": ("table-precision", "bfloat16", round_to_half(alternating(AT), "bfloat16"), FLAT),
     "float16": ("table-precision", "float16", round_to_half(alternating(AT), "float16"), FLAT),
     "coarse rates": (
@@ -119,6 +126,22 @@ ROWS = {
         alternating(AT)[:, :30],
         FLAT,
     ),
+    "a row that nobody wrote": (
+        *("uninitialised", r"row 17 \(position 17\) is zeros"),
+        np.where(AT[:, None] == 17, 0, alternating(AT)),
+        FLAT,
+    ),
+    "cut to bfloat16": (
+        *("table-precision", "cut to bfloat16"),
+        cut_to_bfloat16(alternating(AT)),
+        FLAT,
+    ),
+    "two rows exchanged": (
+        *("order", "2 of 60 rows are permuted: row 4 holds position 9, not 4"),
+        alternating(np.where(AT == 4, 9, np.where(AT == 9, 4, AT))),
+        FLAT,
+    ),
+    "minus the table": ("direction", "all values have the wrong sign", -alternating(AT), FLAT),
     "noise": ("unknown", "no known bug", RANDOM.normal(size=(L, D)), FLAT),
     "MLX's full turns": (
         "parameter",
@@ -267,7 +290,7 @@ SCORES = {
     "rolled": ("heads", "head 0 has the scores of head 1", alibi(np.roll(PRESS, -1))),
     "a key further": (
         "position-offset",
-        r"keys are off by \+1",
+        r"keys are shifted by \+1",
         alibi(distances=-np.abs(AWAY + 1)),
     ),
     "Falcon's": ("scale", "1/√64", alibi() / 8),
@@ -294,6 +317,13 @@ SLOPES = {
     "sign": ("direction", "sign of the bias", -PRESS),
     "max_bias": ("slopes", "max.bias.*16", 2.0 ** -np.arange(2, 18, 2.0)),
     "rounded": ("table-precision", "bfloat16", round_to_half(PRESS, "bfloat16")),
+    "exchanged": (
+        *("heads", r"head 2 has the slope of head 5 \(2 of 12 heads differ\)"),
+        PRESS[[0, 1, 5, 3, 4, 2, *range(6, 12)]],
+    ),
+    "one of 0": ("heads", r"head 3 has no slope \(1 of 12 are 0\)", PRESS * (np.arange(12) != 3)),
+    "NaN": ("not-a-number", "1 of 12", np.where(np.arange(12) == 3, np.nan, PRESS)),
+    "nothing": ("uninitialised", "all values are 0", 0 * PRESS),
 }
 
 
@@ -469,6 +499,39 @@ BOTH = {
         alternating(AT, rates(base=5e3, steps=15)),
         FLAT,
     ),
+    "offset and base": (("base", "position-offset"), alternating(AT + 2, rates(base=5e3)), FLAT),
+    "offset and scale": (("scale", "position-offset"), 4 * alternating(AT + 2), FLAT),
+    "offset and exponents": (
+        ("frequency-rule", "position-offset"),
+        alternating(AT + 1, rates() ** 2),
+        FLAT,
+    ),
+    "offset and sines": (
+        ("cos-sin-mispaired", "position-offset"),
+        np.roll(halves(AT + 2), D // 2, 1),
+        CONCAT,
+    ),
+    "base and scale": (("base", "scale"), 8 * alternating(AT, rates(base=1e3)), FLAT),
+    "offset in float16": (
+        ("position-offset", "table-precision"),
+        round_to_half(alternating(AT + 2), "float16"),
+        FLAT,
+    ),
+    "base in bfloat16": (
+        ("base", "table-precision"),
+        round_to_half(alternating(AT, rates(base=1e3)), "bfloat16"),
+        FLAT,
+    ),
+    "scale in bfloat16, cut": (
+        ("scale", "table-precision"),
+        cut_to_bfloat16(4 * alternating(AT)),
+        FLAT,
+    ),
+    "NaN in moved rows": (
+        ("not-a-number", "position-offset"),
+        np.where(np.arange(L * D).reshape(L, D) % 199, alternating(AT + 2), np.nan),
+        FLAT,
+    ),
 }
 
 
@@ -481,6 +544,76 @@ def test_two_bugs_at_once_are_both_named(case):
     report = checked("sinusoidal", values.astype(np.float32), positions=where, **given)
     told = [sorted(bug.code for bug in bugs) for bugs in report.explained]
     assert sorted(codes) in told, report.cause_text
+
+
+ONE_ROW_WRONG = alternating(AT)
+ONE_ROW_WRONG[13] = ONE_ROW_WRONG[13, ::-1]
+ONE_NAN = alternating(AT)
+ONE_NAN[5, 3], ONE_NAN[7, 1] = np.nan, 9
+NEXT = {
+    "signs": (alternating(-AT), FLAT, "sinusoidal", "Negate the sines, or the positions."),
+    "shift": (
+        *(halves(AT), {"dim": D}, "timestep"),
+        "Compute it with downscale_freq_shift=1, or check it against --set downscale_freq_shift=0.",
+    ),
+    "rows": (
+        *(alternating(AT)[PERMUTED], FLAT, "sinusoidal"),
+        "Put the rows back in order.",
+    ),
+    "one row": (
+        *(ONE_ROW_WRONG, FLAT, "sinusoidal"),
+        "Look at what writes row 13 of 60; the other values are right.",
+    ),
+    "one NaN": (
+        *(ONE_NAN, FLAT, "sinusoidal"),
+        "Look at what writes rows 5, 7 of 60, columns 1, 3 of 32; the other values are right.",
+    ),
+}
+"""Wrong values, their reference, and the next step that helps."""
+
+
+@pytest.mark.parametrize("case", NEXT)
+def test_the_next_step_helps(case):
+    values, given, scheme, step = NEXT[case]
+    report = checked(scheme, values.astype(np.float32), **given)
+    assert report.next_step == step
+    assert ("NaN or infinite: 1" in report.cause_text) == (case == "one NaN")
+
+
+@pytest.mark.parametrize("wrong", ["cut", "one value", "one row"])
+def test_values_on_a_coarse_grid_are_not_called_rounded_unless_all_are_roundings(wrong):
+    rounded = round_to_half(alternating(AT), "bfloat16")
+    if wrong == "one row":
+        rounded[20] = round_to_half(alternating(AT)[21], "bfloat16")
+    elif wrong == "one value":
+        rounded[20, 3] += 0.0625
+    else:  # half of them up, half down: neither nearest nor toward 0
+        bits = cut_to_bfloat16(alternating(AT)).view(np.uint32)
+        rounded = np.where(AT[:, None] % 2, bits, bits + 0x10000).view(np.float32)
+    report = checked("sinusoidal", rounded.astype(np.float32), **FLAT)
+    assert report.cause == "unknown", report.cause_text
+
+
+ROOT = D**0.5
+SUMS = {
+    "nothing": ("not-added", "nothing is added", lambda x, _: x),
+    "minus": ("not-added", "subtracted", lambda x, p: x - p),
+    "times √d": ("not-added", "vectors are multiplied by √d", lambda x, p: x * ROOT + p),
+    "mean": ("not-added", "divided by √2", lambda x, p: (x + p) / 2**0.5),
+    "rows alone": ("not-added", "take the place", lambda _, p: p),
+    "product": ("not-added", "multiplied by the rows", lambda x, p: x * p),
+    "twice": ("scale", "multiplied by 2", lambda x, p: x + 2 * p),
+}
+
+
+@pytest.mark.parametrize("case", SUMS)
+def test_vectors_to_which_rows_are_added_wrongly_are_named(case):
+    code, words, add = SUMS[case]
+    x = np.random.default_rng(3).normal(size=(L, D)).astype(np.float32)
+    y = add(x, alternating(AT).astype(np.float32)).astype(np.float32)
+    report = checked("sinusoidal", (x, y), kind="vectors", **FLAT)
+    assert_named(report, code, words)
+    assert len(report.explained) == 1
 
 
 def test_a_single_wrong_value_is_unknown_and_its_place_is_told():
@@ -496,7 +629,7 @@ def test_every_row_of_the_table_is_applied_by_a_case_and_says_where_it_was_seen(
     cases = [
         *(code for code, *_ in (*ROWS.values(), *SCORES.values(), *SLOPES.values())),
         *(code for _, code, *_ in (*OTHERS.values(), *BUCKETS.values())),
-        "layer",
+        *("layer", "not-added"),
     ]
     assert {*map(str, BugCode)} == {*cases}
     page = (Path(__file__).parents[2] / "docs" / "check.md").read_text()

@@ -34,6 +34,8 @@ def checked(scheme, values=None, *, kind="file", positions=None, dtype=None, rul
     source = RULES[scheme] if scheme == "deberta" else catalogue.find(scheme)
     where = None if positions is None else Positions.parse(positions)
     options = {name: given.pop(name) for name in ("causal", "head", "impl") if name in given}
+    if kind == "vectors":
+        return ValueCheck(source, given, where, rule, vectors=(*map(stored, values),)).report()
     subject = {} if values is None else {kind: stored(values, dtype)}
     return ValueCheck(source, given, where, rule, **subject, **options).report()
 

@@ -130,9 +130,9 @@ def test_peers_slopes_pass(call, tmp_path, golden):
         (sorted(TWELVE, reverse=True), "sorted"),
         ([2.0 ** (-8 * h / 12) for h in range(12)], "the exponents start at 0"),
         ([m * 1.00001 for m in TWELVE], None),
-        ([*TWELVE[:11], float("nan")], None),
-        ([*TWELVE[:11], float("inf")], None),
-        ([0.0] * 12, None),
+        ([*TWELVE[:11], float("nan")], "1 of 12 values is NaN or infinite"),
+        ([*TWELVE[:11], float("inf")], "1 of 12 values is NaN or infinite"),
+        ([0.0] * 12, "all values are 0"),
     ],
 )
 def test_wrong_slopes_fail_with_status_1_and_the_cause(wrong, cause, call, tmp_path):

@@ -34,7 +34,7 @@ def pack(call):
     """A pack of a small head in the current folder."""
     status, out, err = call("emit", "-s", "rope", "-d", "16", "--layout", "half", "-o", "pack")
     assert (status, out) == (0, "")
-    assert "known mistakes" in err
+    assert "known bugs" in err
     return Path("pack")
 
 

@@ -165,7 +165,7 @@ def test_what_survives_is_counted_with_its_reason():
         one.message for one in survivors
     ]
     assert all(one.reason and not one.cells for one in survivors)
-    assert f"kills {pack.killed} of {len(pack.known)} known mistakes" == pack.score
+    assert f"detects {pack.killed} of {len(pack.known)} known bugs" == pack.score
 
 
 @pytest.mark.long
@@ -338,9 +338,9 @@ def test_rows_that_are_written_wrongly_apart_from_posenc_are_found_and_named(nam
     ("wrong", "message"),
     [
         (lambda m, d: m * d, "the scores have the wrong sign"),
-        (lambda m, d: -m * np.maximum(-d, 0), "later keys have no score"),
+        (lambda m, d: -m * np.maximum(-d, 0), "keys after the query have the score 0"),
         (lambda m, d: -m[::-1] * np.abs(d), "heads stand in reverse order"),
-        (lambda m, d: -m * np.abs(d + 1), "keys are off by +1"),
+        (lambda m, d: -m * np.abs(d + 1), "keys are shifted by +1"),
     ],
 )
 def test_scores_that_are_written_wrongly_apart_from_posenc_are_found_and_named(

@@ -1,0 +1,320 @@
+"""Bugs of arrangement: columns, rows, axes, heads and tables stand where others belong."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.checks.expected import Change, ValuePlaces
+from posenc_cli.checks.known_bugs.bug import GITHUB, BugCode, KnownBug, taken, wave_columns
+from posenc_cli.checks.measured import column_order, heads_of
+from posenc_cli.formulas.declare import Scheme
+from posenc_cli.records import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from posenc_cli.checks.expected import Expected
+    from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows
+
+
+def _layouts(e: Expected) -> Iterator[Change]:
+    """Columns in another of the usual orders."""
+    columns = wave_columns(e)
+    if columns is None:
+        return
+    sin, cos, axes = columns
+    if sin.size and cos[0] < sin[0]:
+        sin, cos = cos, sin
+    by_axis = [np.flatnonzero(np.array(axes) == axis) for axis in dict.fromkeys(axes)]
+    orders = {
+        "alternating (sin, cos, sin, cos …)": np.stack([sin, cos], 1).reshape(-1),
+        "in two halves (one function, then the other)": np.concatenate([sin, cos]),
+        "in two halves for each axis": np.concatenate(
+            [np.concatenate([sin[waves], cos[waves]]) for waves in by_axis]
+        ),
+    }
+    straight = np.arange(2 * sin.size)
+    own = [name for name, order in orders.items() if np.array_equal(order, straight)]
+    for name, order in orders.items():
+        if not np.array_equal(order, straight):
+            yield taken(f"the columns are {name}" + (f", not {own[0]}" if own else ""), order)
+
+
+def _exchanged_functions(e: Expected) -> Iterator[Change]:
+    text = "sin stands where cos belongs, and cos where sin belongs"
+    columns = wave_columns(e)
+    if columns is not None:
+        order = np.arange(e.content.width)
+        order[columns[0]], order[columns[1]] = columns[1], columns[0]
+        yield taken(text, order)
+    elif e.is_waves:
+        yield Change(text, make=lambda s: s.placed(np.sin(s.angles()), np.cos(s.angles())))
+
+
+def _exchanged_pairs(e: Expected) -> Iterator[Change]:
+    """Query − key for key − query."""
+    orders = "query − key", "key − query"
+    pairs = getattr(e.content, "pairs", None) if isinstance(e.source, Scheme) else None
+    by_query = (
+        not e.source.relative.startswith("key")
+        if pairs is None and not isinstance(e.source, Scheme)
+        else pairs is not None
+    )
+    wrong, right = orders[::-1] if by_query else orders
+    text = f"offsets are {wrong}, not {right}"
+    if e.form == "rows" and e.is_offset:
+        yield Change(text, places=lambda p, _: p.moved(np.negative))
+        both = "rows of keys after the query repeat those before it: their sines are not negated"
+        yield Change(both, places=lambda p, _: p.moved(np.abs))
+        yield Change(both, places=lambda p, _: p.moved(lambda at: -np.abs(at)))
+    if e.form == "scores":
+        yield Change(text, make=lambda s: _swapped(s).right().transpose(0, 2, 1))
+    if e.form == "buckets":
+        yield Change(text, make=lambda s: _swapped(s).right())
+
+
+def _swapped(e: Expected) -> Expected:
+    assert e.places.keys is not None
+    return replace(e, places=ValuePlaces(e.places.keys, e.places.at))
+
+
+def _grid_axes(e: Expected) -> Iterator[Change]:
+    """Columns that follow another axis, and rows that go through the grid in another order."""
+    grid = e.params.get("grid") if e.is_waves else None
+    if not grid or len(grid) < 2:
+        return
+    names = {2: ("rows", "columns"), 3: ("frames", "rows", "columns")}.get(len(grid))
+    for order in list(permutations(range(len(grid))))[1:]:
+        told = (
+            " and ".join(names[a] for a in range(len(grid)) if order[a] != a) if names else "axes"
+        )
+        yield Change(
+            f"{told} are exchanged: columns of the table that belong to one follow the other",
+            make=partial(_along_axes, order=order),
+            code=BugCode.AXIS,
+        )
+        yield Change(
+            f"the table goes through the grid with {told} exchanged (column by column)",
+            places=partial(_regridded, grid=grid, order=order),
+            code=BugCode.GRID_ORDER,
+        )
+
+
+def _along_axes(e: Expected, *, order: tuple[int, ...]) -> RealRows:
+    return e.waves(e.followed(order) * e.frequencies)
+
+
+def _regridded(
+    places: ValuePlaces, _: Expected, *, grid: tuple[int, ...], order: tuple[int, ...]
+) -> ValuePlaces:
+    """The places of rows that go through a grid whose axes stand in another order."""
+    along = np.unravel_index(places.at.astype(np.int64), [grid[axis] for axis in order])
+    own = [along[order.index(axis)] for axis in range(len(grid))]
+    return ValuePlaces(np.asarray(np.ravel_multi_index(own, grid), np.int64))
+
+
+def renumbered(
+    text: str, rule: Callable[[Expected, Integers, Integers], Integers], code: str = ""
+) -> Change:
+    """A change of the rows of a learned table that pairs of tokens read."""
+
+    def make(e: Expected) -> NumberArray:
+        at, keys = (np.asarray(each, np.int64) for each in (e.places.at, e.places.keys))
+        if e.form == "buckets":
+            return rule(e, at, keys)
+        queries, every = (each.reshape(-1) for each in np.broadcast_arrays(at[:, None], keys[None]))
+        numbers = rule(e, queries, every)
+        weights = e.content.weights
+        assert weights is not None
+        assert e.lookup is not None
+        held = (numbers >= 0) & (numbers < weights.rows)
+        rows = np.full((numbers.size, weights.columns), np.nan)
+        rows[held] = e.lookup(numbers[held])
+        return np.asarray(e.of_heads(rows.T.reshape(-1, at.size, keys.size)))
+
+    return Change(text, make=make, code=code)
+
+
+def _window_numbers(e: Expected) -> Iterator[Change]:
+    """Offsets in a window that are numbered with the strides of its other side."""
+    size = e.params.get("window_size")
+    if not size or e.params.get("class_token") or (e.form == "scores" and e.content.network):
+        return
+    rows, columns = size[0], size[-1]
+    strides: dict[int, list[str]] = {}
+    for text, stride in {
+        "2·rows − 1": 2 * rows - 1,
+        "columns": columns,
+        "2·columns": 2 * columns,
+        "3·columns − 1": 3 * columns - 1,
+    }.items():
+        strides.setdefault(stride, []).append(text)
+    for stride, texts in strides.items():
+        if stride != 2 * columns - 1:
+            yield renumbered(
+                f"the stride of row offsets is {stride} ({' or '.join(texts)}), not "
+                f"{2 * columns - 1} (2·columns − 1)",
+                partial(_window_number, stride=stride),
+            )
+    yield renumbered(
+        "the window is numbered column by column: rows and columns are exchanged",
+        partial(_window_number, stride=2 * rows - 1, sideways=True),
+    )
+
+
+def _window_number(
+    e: Expected, queries: Integers, keys: Integers, *, stride: int, sideways: bool = False
+) -> Integers:
+    size = e.params["window_size"]
+    rows, columns = size[0], size[-1]
+    apart = queries // columns - keys // columns + rows - 1
+    across = queries % columns - keys % columns + columns - 1
+    numbers: Integers = across * stride + apart if sideways else apart * stride + across
+    return numbers
+
+
+def _other_heads(e: Expected) -> Iterator[Change]:
+    found = heads_of(e)
+    if found is None:
+        return
+    text, order, factors = found
+    if e.head is None:
+        general = e.form == "slopes"  # where a rule that gives all of them says more
+        yield Change(text, order=order, values=lambda v, _: v * factors, general=general)
+    else:
+        yield Change(text, make=lambda s: replace(s, head=int(order[0])).right())
+
+
+def _usual_heads(e: Expected, _: int) -> Iterator[Change]:
+    """Heads in another order, and those of a rank that takes itself for the first."""
+    own = np.arange(e.content.heads or 0)
+    orders = {
+        "all heads have the scores of the first": 0 * own,
+        "heads stand in reverse order": own[::-1],
+        "each head has the scores of the next": np.roll(own, -1),
+        "each head has the scores of the one before": np.roll(own, 1),
+    }
+    if own.size % 2 == 0:
+        text = "2 ranks have the scores of the first half of the heads"
+        orders[text] = np.tile(own[: own.size // 2], 2)
+        if "heads" in e.parameters:
+            half = replace(e, params={**e.params, "heads": own.size // 2})
+            yield Change(
+                f"2 ranks each make scores of their own for {own.size // 2} heads",
+                make=lambda s: np.tile(replace(half, places=s.places).right(), (2, 1, 1)),
+            )
+    for text, order in orders.items():
+        yield taken(text, order)
+
+
+def _other_layers(e: Expected) -> Iterator[Change]:
+    for name, table in e.other_tables().items():
+        make = partial(_of_table, table=table)
+        yield Change(f"this is the table {name} of the same file", make=make)
+
+
+def _of_table(e: Expected, table: NumberArray) -> NumberArray:
+    return replace(e, lookup=lambda rows: np.asarray(table[rows], np.float64)).right()
+
+
+def _permuted_columns(e: Expected) -> Iterator[Change]:
+    found = column_order(e)
+    if found is not None:
+        yield taken(*found, general=True)
+
+
+def _usual_columns(e: Expected, _: int) -> Iterator[Change]:
+    columns = np.arange(e.content.width)
+    yield taken("the columns stand in reverse order", columns[::-1])
+    if columns.size % 2 == 0:
+        halves = np.concatenate([columns[::2], columns[1::2]])
+        yield taken("columns 0, 2, 4 … come first, then 1, 3, 5 …", halves)
+        yield taken("columns of the two halves alternate", np.argsort(halves))
+
+
+def _transposed(e: Expected) -> Iterator[Change]:
+    """A square table whose transpose is right; others were read so."""
+    if e.transposed:
+        yield Change("rows and columns are exchanged")
+    elif e.found.shape[0] == e.found.shape[1] > 1:
+        right = e.right()
+        if bool((np.abs(e.found.T - right) <= e.allowed(right)).all()):
+            yield Change("rows and columns are exchanged", values=lambda _, s: _same_rows(e, s))
+
+
+def _same_rows(whole: Expected, part: Expected) -> NumberArray:
+    return whole.found[np.searchsorted(whole.places.at, part.places.at)]
+
+
+BUGS = (
+    KnownBug(
+        BugCode.LAYOUT,
+        _layouts,
+        "Reorder the columns as the reference has them, or check against the other layout.",
+        f"{GITHUB}openvinotoolkit/openvino_notebooks/issues/3316",
+    ),
+    KnownBug(
+        BugCode.COS_SIN_MISPAIRED,
+        _exchanged_functions,
+        "Swap sin and cos.",
+        f"{GITHUB}flashinfer-ai/flashinfer/pull/3819",
+    ),
+    KnownBug(
+        BugCode.KEY_QUERY,
+        _exchanged_pairs,
+        "Subtract in the other order.",
+        f"{GITHUB}dmlc/gluon-nlp/pull/1470, {GITHUB}speechbrain/speechbrain (RelPosEncXL)",
+        ("rows", "scores", "buckets"),
+    ),
+    KnownBug(
+        BugCode.AXIS,
+        _grid_axes,
+        "Give rows and columns the reference's order (test on a grid that is not square).",
+        f"{GITHUB}NVIDIA/physicsnemo/pull/1096, {GITHUB}huggingface/transformers/pull/41380",
+    ),
+    KnownBug(
+        BugCode.WINDOW,
+        _window_numbers,
+        "Multiply row offsets by 2·columns − 1 (test on a window that is not square).",
+        f"{GITHUB}282857341/nnFormer/pull/88",
+        ("scores", "buckets"),
+    ),
+    KnownBug(
+        BugCode.HEADS,
+        _other_heads,
+        "Give each head its own scores, or slope.",
+        f"{GITHUB}lucidrains/x-transformers (AlibiPositionalBias), "
+        f"{GITHUB}NVIDIA/TensorRT-LLM/pull/1611",
+        ("scores", "slopes"),
+        solves=True,
+        examples=_usual_heads,
+    ),
+    KnownBug(
+        BugCode.LAYER,
+        _other_layers,
+        "Read the table of this layer.",
+        f"{GITHUB}OpenNMT/CTranslate2/issues/2102",
+        ("rows", "scores"),
+        solves=True,
+    ),
+    KnownBug(
+        BugCode.TRANSPOSED,
+        _transposed,
+        "Transpose the table.",
+        f"{GITHUB}huggingface/transformers (modeling_tf_pytorch_utils: TensorFlow's tables)",
+        solves=True,
+    ),
+    KnownBug(
+        BugCode.ORDER,
+        _permuted_columns,
+        "Put the columns back in order.",
+        f"{GITHUB}huggingface/nanotron/pull/427",
+        solves=True,
+        examples=_usual_columns,
+    ),
+)
+"""Columns, rows, axes, heads and tables at the place of others."""

@@ -1,0 +1,107 @@
+"""What a row of the table of known bugs is: its code, its changes, and where it was seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.checks.expected import Change
+from posenc_cli.inference.causes import Code
+from posenc_cli.positions import range_texts
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from posenc_cli.checks.expected import Expected, Form
+    from posenc_cli.numerics.arrays import Integers, NumberArray
+
+GITHUB = "https://github.com/"
+
+
+class BugCode(Code):
+    """Why a subject that rotates nothing differs from its reference."""
+
+    LAYOUT = "layout", "sin and cos stand in other columns: alternating, or one after the other"
+    COS_SIN_MISPAIRED = "cos-sin-mispaired", "sin stands where cos belongs, and cos where sin does"
+    BASE = "base", "the base is another"
+    FREQUENCY_RULE = "frequency-rule", "the exponents of the frequencies follow another rule"
+    DIRECTION = "direction", "the sign of the positions, of the sines or of the scores is wrong"
+    KEY_QUERY = "key-query", "offsets are query − key for key − query, or the other way round"
+    POSITION_OFFSET = "position-offset", "rows, or keys, belong to other positions"
+    INV_FREQ_PRECISION = "inv-freq-precision", "the frequencies were rounded too coarsely"
+    POSITION_PRECISION = "position-precision", "positions or angles were rounded too coarsely"
+    TABLE_PRECISION = "table-precision", "the values were rounded too coarsely"
+    PADDING_ROW = "padding-row", "the row of the padding token is zeros, as fairseq stores it"
+    AXIS = "axis", "columns follow another axis of the grid, or other coordinates on it"
+    GRID_ORDER = "grid-order", "rows of the table go through the grid in another order"
+    WINDOW = "window", "the offsets in a window are numbered with other strides"
+    BUCKETS = "buckets", "offsets are given to buckets by another rule"
+    CAUSAL = "causal", "keys after the query are scored otherwise"
+    SLOPES = "slopes", "the slopes of the heads follow another rule"
+    HEADS = "heads", "heads have the values of other heads, or none"
+    LAYER = "layer", "the table is that of another layer"
+    SCALE = "scale", "all values are multiplied by a number"
+    NOT_ADDED = "not-added", "rows are added to the vectors in another way, or not at all"
+    ORDER = "order", "rows or columns are permuted"
+    TRANSPOSED = "transposed", "rows and columns are exchanged"
+    PARAMETER = "parameter", "another parameter of the scheme"
+    UNINITIALISED = "uninitialised", "nothing was written to some or all rows: they are zeros"
+    NOT_A_NUMBER = "not-a-number", "some values are NaN or infinite"
+    SHAPE = "shape", "there are more or fewer values than the reference has"
+    UNKNOWN = "unknown", "no known bug gives these values"
+
+
+class KnownBug(Record):
+    """A row of the table: what a bug ``changes`` of a reference and of the values found.
+
+    ``remedy`` is what to do, ``seen`` a public report or a library's code, ``forms`` those of
+    `Expected` that it occurs in. One that ``solves`` measures the whole subject for it, which other
+    bugs hide. ``examples`` are what test vectors apply instead in a model of so many positions:
+    changes of usual size, where ``changes`` measures the size.
+    """
+
+    code: BugCode
+    changes: Callable[[Expected], Iterable[Change]]
+    remedy: str
+    seen: str
+    forms: tuple[Form, ...] = ("rows",)
+    solves: bool = False
+    examples: Callable[[Expected, int], Iterable[Change]] | None = None
+
+
+def taken(text: str, order: Integers, *, general: bool = False) -> Change:
+    """Columns of rows, or heads, in another order."""
+    return Change(text, order=order, general=general)
+
+
+def multiplied(text: str, factor: NumberArray | float, **more: Any) -> Change:
+    """Values, each multiplied by a number."""
+    return Change(text, values=lambda v, _: v * factor, **more)
+
+
+def wave_columns(e: Expected) -> tuple[Integers, Integers, list[int]] | None:
+    """The columns of the sine and the cosine of each wave, and its axis; None of odd widths."""
+    if not e.is_waves:
+        return None
+    content, (sin, cos) = e.content, e.wave_columns
+    assert content.waves is not None
+    count = content.waves.count
+    if content.width != 2 * count or min(sin.min(initial=0), cos.min(initial=0)) < 0:
+        return None
+    axes = content.waves.coordinates.axes if content.waves.coordinates else (0,) * count
+    return sin, cos, list(axes)
+
+
+def rows_text(rows: Integers, places: NumberArray) -> str:
+    """Some rows, and the positions that belong there.
+
+    >>> import numpy as np
+    >>> rows_text(np.array([1]), np.array([3]))
+    'row 1 (position 3)'
+    >>> rows_text(np.array([4, 5, 6]), np.array([4, 5, 6]))
+    'rows 4–6'
+    """
+    texts = range_texts(rows.tolist())
+    if rows.size == 1:
+        return f"row {rows[0]} (position {places[0]:g})"
+    return f"rows {', '.join(texts[:4])}" + (" …" if len(texts) > 4 else "")

@@ -1,0 +1,307 @@
+"""Bugs of parameters: another base, rule of frequencies, slopes or buckets, or another setting."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.checks.expected import Change
+from posenc_cli.checks.known_bugs.arrangement import renumbered
+from posenc_cli.checks.known_bugs.bug import GITHUB, BugCode, KnownBug, multiplied, wave_columns
+from posenc_cli.checks.measured import bases_of
+from posenc_cli.formulas.alibi import exact_slopes, rules_of
+from posenc_cli.formulas.inverse import KNOWN_BASES
+from posenc_cli.formulas.parameters import as_text
+from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.records import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.checks.expected import Expected
+    from posenc_cli.formulas.alibi import SlopesRule
+    from posenc_cli.numerics.arrays import Integers, RealRows, Reals
+
+_UNTRIED = (
+    *("dim", "heads", "seed", "std", "hidden", "max_len", "weights", "grid", "window_size"),
+    "form",
+    "base",
+    "max_period",
+)
+"""Parameters that say how large a table is, or which of many it is; one that is worded apart."""
+_CODES = {
+    **dict.fromkeys(("layout",), BugCode.LAYOUT),
+    **dict.fromkeys(("order", "flip_sin_to_cos"), BugCode.COS_SIN_MISPAIRED),
+    **dict.fromkeys(("base", "max_period"), BugCode.BASE),
+    **dict.fromkeys(("spacing", "downscale_freq_shift"), BugCode.FREQUENCY_RULE),
+    **dict.fromkeys(("convention", "normalize", "base_size"), BugCode.AXIS),
+    **dict.fromkeys(("num_buckets", "max_distance", "bucket_size"), BugCode.BUCKETS),
+    **dict.fromkeys(("max_position", "bidirectional"), BugCode.BUCKETS),
+    **dict.fromkeys(("slopes", "max_bias"), BugCode.SLOPES),
+    "offset": BugCode.POSITION_OFFSET,
+}
+"""The codes of parameters whose bugs have a word of their own."""
+_USUAL: dict[str, tuple[Any, ...]] = {
+    "num_buckets": (32, 16, 64, 128, 256),
+    "max_distance": (128, 256, 64, 512, 32, 800, 1024, 2048),
+    "bucket_size": (256, 128, 512, 64, 32),
+    "max_position": (512, 1024, 256, 128, 2048),
+    "downscale_freq_shift": (0.0, 1.0),
+    "scale": (1.0, 1000.0, 0.001),
+    "offset": (0, 1, 2),
+    "base_size": (None, (16, 16)),
+    "pretrained_window_size": (None,),
+}
+"""What libraries and models give the parameters of which they give several."""
+_DIGITS = 3
+"""Digits of a base that people write: one of more is said where nothing else explains a table."""
+_MORE_HEADS = (8, 16, 32, 64, 128, 12, 24, 40, 48, 96, 112)
+"""Numbers of heads that models have, of which a device or a mistake may leave some."""
+
+
+def _other_parameters(e: Expected) -> Iterator[Change]:
+    """Other values of one parameter."""
+    options: dict[str, list[Any]] = {}
+    for name, declared in e.parameters.items():
+        right = e.params.get(name)
+        if name in _UNTRIED or declared.rules.follows_length:
+            continue
+        values = list(_USUAL.get(name, declared.choices or ()))
+        if declared.type is bool:
+            values = [False, True]
+        elif not values and isinstance(right, int | float) and right:
+            values = [declared.type(right * step) for step in (2, 0.5)]
+        if name in ("max_position", "max_distance") and e.places.keys is not None:
+            distance = int(np.abs(e.places.keys - e.places.at).max()) if e.form == "buckets" else 0
+            values += [distance, distance + 1, 2 * distance]
+        options[name] = [value for value in dict.fromkeys(values) if value != right]
+    for name, values in options.items():
+        for value in values:
+            yield _parameter(e, name, value)
+
+
+def _parameter(e: Expected, name: str, value: Any) -> Change:
+    """Another value of a parameter."""
+    separator = e.parameters[name].rules.separator
+    wrong, right = (
+        "none" if each is None else as_text(each, separator=separator)
+        for each in (value, e.params.get(name))
+    )
+    return Change(
+        f"{name} is {wrong}, not {right}",
+        {name: value},
+        code=_CODES.get(name, BugCode.PARAMETER),
+        remedy=f"Compute it with {name}={right}, or check it against --set {name}={wrong}.",
+    )
+
+
+def _base_of(e: Expected) -> str | None:
+    """The parameter that is the base of waves."""
+    names = (name for name in ("base", "max_period") if e.is_waves and e.params.get(name))
+    return next(names, None)
+
+
+def _bases(e: Expected) -> Iterator[Change]:
+    """Other bases: the one that the slowest wave has; where none shows, those of models."""
+    name = _base_of(e)
+    if name is None:
+        return
+    for base in bases_of(e, float(e.params[name])) or KNOWN_BASES:
+        if base != e.params[name] and base > 1:
+            yield replace(_parameter(e, name, base), general=base != float(f"{base:.{_DIGITS}g}"))
+
+
+def _usual_bases(e: Expected, _: int) -> Iterator[Change]:
+    name = _base_of(e)
+    for base in KNOWN_BASES if name else ():
+        if name and base != e.params[name]:
+            yield _parameter(e, name, base)
+
+
+def _exponents(e: Expected) -> Iterator[Change]:
+    """Exponents that count columns for pairs, or end elsewhere."""
+    columns = wave_columns(e)
+    if columns is None or not e.frequencies.size:
+        return
+    axes = columns[2]
+    name = _base_of(e)
+    for text, power in (("2c", 2.0), ("c", 1.0)) if name else ():
+        yield Change(
+            f"column c has the exponent {text}/{e.content.width} of its own: sin and cos of a "
+            "pair have different frequencies",
+            make=partial(_by_column, base=float(e.params[name or ""]), power=power),
+        )
+    counts = np.bincount(axes)[axes]  # (waves,)
+    powers: dict[str, Reals | float] = {
+        "the exponents are twice as large: 4i/d, not 2i/d": 2.0,
+        "the exponents are half as large: i/d, not 2i/d": 0.5,
+        "the exponents are i/(n − 1), not i/n, of n pairs": counts / np.maximum(counts - 1, 1),
+        "the exponents are i/n, not i/(n − 1), of n pairs": np.maximum(counts - 1, 1) / counts,
+    }
+    for text, power_of in powers.items():
+        yield Change(text, rates=partial(_to_powers, powers=power_of))
+    within = np.array([axes[:wave].count(axis) for wave, axis in enumerate(axes)])
+    yield Change(
+        "the frequencies are e^(−2i): −log(base)/d//2 is floored to −1",
+        rates=lambda own: np.copysign(np.exp(-2.0 * within), own),
+        remedy="Put the divisor in parentheses: −log(base)/(d//2).",
+    )
+
+
+def _to_powers(own: Reals, powers: Reals | float) -> Reals:
+    changed: Reals = np.copysign(np.abs(own) ** powers, own)
+    return changed
+
+
+def _by_column(e: Expected, *, base: float, power: float) -> RealRows:
+    columns = wave_columns(e)
+    assert columns is not None
+    at, width = e.followed(), e.content.width
+    sin, cos = (at * base ** (-power * own / width) for own in columns[:2])
+    return e.placed(np.cos(cos), np.sin(sin))
+
+
+def _t5_rules(e: Expected) -> Iterator[Change]:
+    """T5's rule without its last step, or with the sides exchanged."""
+    if "num_buckets" not in e.params:
+        return
+    yield renumbered(
+        "far offsets go past the last bucket: the minimum is missing", lambda e, q, k: _t5(e, k - q)
+    )
+    yield renumbered(
+        "the logarithm is rounded to the nearest bucket, not down",
+        lambda e, q, k: _t5(e, k - q, rounding=np.rint, clamp=True),
+    )
+
+
+def _t5(e: Expected, relative: Integers, *, rounding: Any = None, clamp: bool = False) -> Integers:
+    """T5's buckets in float64, as libraries write them."""
+    both, distance = e.params["bidirectional"], e.params["max_distance"]
+    side = e.params["num_buckets"] // (2 if both else 1)
+    single = side // 2
+    away = np.abs(relative) if both else np.maximum(-relative, 0)
+    right = np.where(relative > 0, side, 0) if both else 0
+    far = np.log(np.maximum(away, single) / single) / math.log(distance / single) * (side - single)
+    widened = single + (far + 1e-9 if rounding is None else rounding(far)).astype(np.int64)
+    widened = np.minimum(widened, side - 1) if clamp else widened
+    return np.asarray(right + np.where(away < single, away, widened), np.int64)
+
+
+def _slope_rules(e: Expected) -> Iterator[Change]:
+    """ALiBi's slopes by other rules, of other heads, or in another order."""
+    if "max_bias" not in e.params or e.head is not None:  # one slope is that of many rules
+        return
+    heads, bias, rule = (e.params[name] for name in ("heads", "max_bias", "slopes"))
+    right = np.asarray(exact_slopes(heads, max_bias=bias, rule=rule))
+    power = 1 << (heads.bit_length() - 1)
+    other: SlopesRule = "naive" if rule == "press" else "press"
+    wrong: list[tuple[str, Any]] = [
+        (
+            f"these are the slopes of --convention {other}",
+            exact_slopes(heads, max_bias=bias, rule=other),
+        ),
+        ("these are the right slopes in reverse order", right[::-1]),
+        ("these are the right slopes sorted; the order of heads matters", np.sort(right)[::-1]),
+        (
+            "the exponents start at 0, not at 1 (the first slope is 1)",
+            2.0 ** (-bias * np.arange(heads) / heads),
+        ),
+    ]
+    if power < heads:
+        next_power = exact_slopes(2 * power, max_bias=bias, rule="press")
+        text = f"these are the first {heads} slopes of {2 * power} heads, the next power of two"
+        wrong.append((text, next_power[:heads]))
+    for text, slopes in wrong:
+        yield _with_slopes(e, text, slopes, right)
+
+
+def _solved_slopes(e: Expected) -> Iterator[Change]:
+    """Slopes of another largest bias, and some of more heads."""
+    if "max_bias" not in e.params or e.head is not None:  # one slope is that of many rules
+        return
+    heads, bias, rule = (e.params[name] for name in ("heads", "max_bias", "slopes"))
+    right = np.asarray(exact_slopes(heads, max_bias=bias, rule=rule))
+    if e.form == "slopes":
+        allowed = float(e.allowed(right)[0] / abs(right[0]))
+        for number, own, expected in rules_of(e.found.tolist(), allowed):
+            convention = "" if own == rule else f" --convention {own}"
+            text = f"these are the slopes of --max-bias {as_text(number)}{convention}"
+            yield _with_slopes(e, text, expected, right)
+    power = 1 << (heads.bit_length() - 1)
+    for more in _MORE_HEADS:
+        if more > heads and not power < heads < more == 2 * power:
+            every = exact_slopes(more, max_bias=bias, rule=rule)
+            for first in (0, *range(heads, more - heads + 1, heads)):
+                text = f"these are the slopes of heads {first} to {first + heads - 1} of {more}"
+                change = _with_slopes(e, text, every[first : first + heads], right)
+                yield replace(change, code=BugCode.HEADS)
+
+
+def _with_slopes(e: Expected, text: str, slopes: Any, right: Reals) -> Change:
+    """Values of heads that have these slopes in place of the right ones."""
+    ratios = np.asarray(slopes) / right
+    return multiplied(text, ratios if e.form == "slopes" else e.of_heads(ratios)[:, None, None])
+
+
+def _coarse_frequencies(e: Expected) -> Iterator[Change]:
+    for half in HALVES if e.is_waves else ():
+        rates = partial(round_to_half, dtype=half)
+        yield Change(f"the frequencies were rounded to {half}", rates=rates)
+
+
+BUGS = (
+    KnownBug(
+        BugCode.SLOPES,
+        _slope_rules,
+        "Use the slopes that posenc alibi-slopes prints.",
+        f"{GITHUB}paiml/aprender/pull/2143, {GITHUB}ml-explore/mlx/pull/3071",
+        ("slopes", "scores"),
+    ),
+    KnownBug(
+        BugCode.SLOPES,
+        _solved_slopes,
+        "Use the slopes that posenc alibi-slopes prints.",
+        f"{GITHUB}NVIDIA/TensorRT-LLM/pull/1611",
+        ("slopes", "scores"),
+        solves=True,
+    ),
+    KnownBug(
+        BugCode.PARAMETER,
+        _other_parameters,
+        "Use the reference's value.",
+        f"{GITHUB}TransformerLensOrg/TransformerLens/pull/1681, "
+        f"{GITHUB}NVIDIA/TensorRT/issues/3370, {GITHUB}huggingface/diffusers/pull/1369",
+        ("rows", "scores", "slopes", "buckets"),
+    ),
+    KnownBug(
+        BugCode.FREQUENCY_RULE,
+        _exponents,
+        "Use the reference's exponent, the same for sin and cos of a pair.",
+        f"{GITHUB}jadore801120/attention-is-all-you-need-pytorch/issues/32, "
+        f"{GITHUB}zju3dv/LoFTR/issues/41",
+    ),
+    KnownBug(
+        BugCode.BASE,
+        _bases,
+        "Use the reference's base.",
+        f"{GITHUB}maxjcohen/transformer/issues/62",
+        examples=_usual_bases,
+    ),
+    KnownBug(
+        BugCode.BUCKETS,
+        _t5_rules,
+        "Limit the bucket to the last of its side, and round down.",
+        f"{GITHUB}huggingface/candle/issues/1312",
+        ("scores", "buckets"),
+    ),
+    KnownBug(
+        BugCode.INV_FREQ_PRECISION,
+        _coarse_frequencies,
+        "Keep frequencies in float32, also where the model is cast to half precision.",
+        f"{GITHUB}wfondrie/depthcharge/pull/82",
+    ),
+)
+"""Other settings of a scheme, and other rules that its numbers follow."""

@@ -1,0 +1,238 @@
+"""Bugs of values: their sign, size and format, and what is missing or damaged."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.checks.expected import Change
+from posenc_cli.checks.known_bugs.bug import (
+    GITHUB,
+    BugCode,
+    KnownBug,
+    multiplied,
+    rows_text,
+    wave_columns,
+)
+from posenc_cli.checks.measured import common_factors, nonfinite
+from posenc_cli.inference.formats import COARSE, CUT_BFLOAT16, round_to_half
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.checks.expected import Expected
+    from posenc_cli.numerics.arrays import NumberArray
+
+_PADDING = (0, 1)
+"""Where padding tokens stand: fairseq's and RoBERTa's is 1, that of most others 0."""
+
+
+def _wrong_signs(e: Expected) -> Iterator[Change]:
+    text = "the sines have the wrong sign: positions count backward"
+    remedy = "Negate the sines, or the positions."
+    columns = wave_columns(e)
+    if columns is not None:
+        signs = np.ones(e.content.width)
+        signs[columns[0]] = -1
+        yield multiplied(text, signs, remedy=remedy)
+    elif e.is_waves:
+        yield Change(text, make=lambda s: s.waves(-s.angles()), remedy=remedy)
+    if e.vectors is not None:
+        text = "the rows are subtracted, not added"
+        yield multiplied(text, -1.0, code=BugCode.NOT_ADDED, remedy="Add the rows.")
+    elif e.form == "rows":
+        yield multiplied("all values have the wrong sign", -1.0)
+    if e.form == "scores":
+        yield multiplied("the scores have the wrong sign", -1.0)
+    if e.form == "slopes":
+        yield multiplied("these are the right slopes with the sign of the bias", -1.0)
+
+
+def _later_keys(e: Expected) -> Iterator[Change]:
+    """Scores of keys after the query, which a causal mask would hide."""
+
+    def later(s: Expected) -> NumberArray:
+        assert s.places.keys is not None
+        return s.places.keys[None] > s.places.at[:, None]
+
+    yield Change(
+        "keys after the query have the score 0, as for causal attention",
+        values=lambda v, s: np.where(later(s), 0, v),
+    )
+    yield Change(
+        "keys after the query have scores of the other sign: the distance has a sign",
+        values=lambda v, s: np.where(later(s), -v, v),
+    )
+    for form in ("mpt", "bloom", "symmetric") if "form" in e.params else ():
+        if form != e.params["form"]:
+            yield Change(
+                f"the scores are written as form={form}: they differ by a constant for each query, "
+                "which a causal softmax removes",
+                {"form": form},
+                remedy=f"--set form={form} checks against these, which causal attention allows.",
+            )
+
+
+def _scaled(e: Expected) -> Iterator[Change]:
+    for factor, text in common_factors(e):
+        yield multiplied(text, factor)
+
+
+def _usual_scales(e: Expected, _: int) -> Iterator[Change]:
+    root = math.sqrt(e.content.width if e.form == "rows" else e.params.get("dim") or 64)
+    factors = {"2": 2.0, "1/2": 0.5, "√d": root, "1/√d": 1 / root}
+    if e.form == "scores":
+        factors |= {"log2 e": 1 / math.log(2), "ln 2": math.log(2)}
+    for text, factor in factors.items():
+        yield multiplied(f"all values are multiplied by {text}", factor)
+
+
+def _sums(e: Expected) -> Iterator[Change]:
+    """Vectors and rows that are put together in another way."""
+    if e.vectors is None:
+        return
+    root = math.sqrt(e.content.width)
+
+    def of_vectors(v: NumberArray, s: Expected, share: float) -> NumberArray:
+        assert s.vectors is not None
+        return v + share * s.vectors
+
+    yield Change(
+        "the vectors are multiplied by √d before the rows are added",
+        values=lambda v, s: of_vectors(v, s, root - 1),
+    )
+    yield Change(
+        "the sum is divided by √2",
+        values=lambda v, s: of_vectors(v / math.sqrt(2), s, 0.5**0.5 - 1),
+    )
+    yield Change("the rows take the place of the vectors", values=lambda v, s: of_vectors(v, s, -1))
+    yield Change(
+        "the vectors are multiplied by the rows",
+        values=lambda v, s: of_vectors(np.asarray(s.vectors) * v, s, -1),
+    )
+
+
+def _padding_rows(e: Expected) -> Iterator[Change]:
+    """Rows of zeros, where the model's padding row stands or anywhere else."""
+    zero = np.flatnonzero(~np.any(e.found, axis=1))
+    if not 0 < zero.size < len(e.found):
+        return
+    places = e.places.at[zero]
+    padding = bool((np.isin(zero, _PADDING) | np.isin(places, _PADDING)).all())
+    verb = "is" if zero.size == 1 else "are"
+    yield Change(
+        f"{rows_text(zero, places / e.parts)} {verb} zeros",
+        values=lambda v, s: np.where(np.isin(s.places.at, places)[:, None], 0, v),
+        code=BugCode.PADDING_ROW if padding else BugCode.UNINITIALISED,
+        remedy="" if padding else "Find why nothing is written there.",
+    )
+
+
+def _nothing_written(e: Expected) -> Iterator[Change]:
+    if not np.any(e.found):
+        added = e.vectors is not None
+        text = "nothing is added to the vectors" if added else "all values are 0"
+        yield multiplied(text, 0.0, code=BugCode.NOT_ADDED if added else "")
+
+
+def _usual_nothing(_: Expected, __: int) -> Iterator[Change]:
+    yield multiplied("nothing is added", 0.0)
+
+
+def _not_numbers(e: Expected) -> Iterator[Change]:
+    count = nonfinite(e)
+    if count and not e.gaps:
+        yield Change(
+            f"{count} of {e.found.size} values {'is' if count == 1 else 'are'} NaN or infinite",
+            values=lambda v, s: np.where(np.isfinite(s.found), v, s.found),
+        )
+
+
+def _rounded_values(e: Expected) -> Iterator[Change]:
+    """Values that are all on the grid of a half precision."""
+    for half in COARSE:
+        format_ = half.split()[0]
+        if format_ != e.dtype and _on_grid(e.sample(), half) and _on_grid(e, half):
+            cut = half == CUT_BFLOAT16
+            how = "cut to bfloat16 (rounded toward zero)" if cut else f"rounded to {half}"
+            keep = "Keep the values in float32, or "
+            yield Change(
+                f"the values were {how}",
+                rounding=half,
+                remedy=keep
+                + ("round them to nearest." if cut else f"accept the rounding with --tol {half}."),
+            )
+
+
+def _on_grid(e: Expected, half: str) -> bool:
+    found = np.asarray(e.found, np.float64)
+    return bool(((round_to_half(found, half) == found) | ~np.isfinite(found)).all())
+
+
+def _usual_roundings(_: Expected, __: int) -> Iterator[Change]:
+    for half in COARSE:
+        yield Change(f"the values were rounded to {half}", rounding=half)
+
+
+BUGS = (
+    KnownBug(
+        BugCode.NOT_A_NUMBER,
+        _not_numbers,
+        "Find what writes NaN.",
+        f"{GITHUB}NovaSky-AI/SkyRL/pull/1725",
+        ("rows", "scores", "slopes"),
+    ),
+    KnownBug(
+        BugCode.DIRECTION,
+        _wrong_signs,
+        "Negate the values.",
+        f"{GITHUB}meta-pytorch/attention-gym/pull/86",
+        ("rows", "scores", "slopes"),
+    ),
+    KnownBug(
+        BugCode.CAUSAL,
+        _later_keys,
+        "Score keys after the query by their distance, or compare with --causal.",
+        f"{GITHUB}ggml-org/ggml/pull/143, {GITHUB}mosaicml/llm-foundry/issues/186",
+        ("scores",),
+    ),
+    KnownBug(
+        BugCode.SCALE,
+        _scaled,
+        "Remove the factor.",
+        f"{GITHUB}ml-explore/mlx (SinusoidalPositionalEncoding)",
+        ("rows", "scores", "slopes"),
+        examples=_usual_scales,
+    ),
+    KnownBug(
+        BugCode.NOT_ADDED,
+        _sums,
+        "Add each row once, and leave the vectors as they are.",
+        f"{GITHUB}SamLynnEvans/Transformer/issues/10",
+    ),
+    KnownBug(
+        BugCode.PADDING_ROW,
+        _padding_rows,
+        "Write the row, or compare the rows after the padding row with --positions.",
+        f"{GITHUB}facebookresearch/fairseq (SinusoidalPositionalEmbedding)",
+    ),
+    KnownBug(
+        BugCode.UNINITIALISED,
+        _nothing_written,
+        "Fill the table.",
+        f"{GITHUB}huggingface/transformers/issues/45902",
+        ("rows", "scores", "slopes"),
+        examples=_usual_nothing,
+    ),
+    KnownBug(
+        BugCode.TABLE_PRECISION,
+        _rounded_values,
+        "Keep the values in float32.",
+        f"{GITHUB}EleutherAI/gpt-neox/issues/1003, {GITHUB}tenstorrent/tt-metal/pull/19882",
+        ("rows", "scores", "slopes"),
+        examples=_usual_roundings,
+    ),
+)
+"""Signs, factors, formats, and values that are missing."""
