@@ -57,11 +57,13 @@ def _inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
     if not xp.isfinite(values).all():
         return
     slopes = (values[:, -1] - values[:, 0]) / (measured.keys - 1)
-    smallest = 1e-6 * xp.abs(values).max()
-    if xp.abs(values[:, 0]).max() <= smallest:
+    if not slopes.all():
+        return
+    first = round(float(xp.median(values[:, 0] / slopes)))  # the key of score 0 is 0 or the last
+    if first == where[0]:
         yield from _with_slopes(xp, slopes, {"form": "bloom"}, measured)
-    if xp.abs(values[:, -1]).max() <= smallest:
-        yield from _with_slopes(xp, slopes, {"form": "mpt", "seq_len": measured.keys}, measured)
+    elif first < 0:
+        yield from _with_slopes(xp, slopes, {"form": "mpt", "seq_len": 1 - first}, measured)
 
 
 def _with_slopes(

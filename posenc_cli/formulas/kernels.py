@@ -67,21 +67,39 @@ def _fitted(
 
 
 def _power_pairs(row: Any, where: Any, small: float) -> Iterator[tuple[float, float]]:
-    """r1 and r2 of r1·d^r2, in few digits and as the first and the last distance give them."""
+    """r1 and r2 of r1·d^r2, as the first and the last distance give r2."""
     reach = math.log(where[-1])
-    power, strength = math.log(row[-1] / row[1]) / reach, float(row[1])
-    for r2 in (snap(power, small / reach), power):
-        yield snap(strength, small * strength), r2
-        yield strength, r2
+    for r2 in _numbers(math.log(row[-1] / row[1]) / reach, 2 * small / reach):
+        yield _strength(row, where**r2, small), r2
 
 
 def _log_pairs(row: Any, where: Any, small: float) -> Iterator[tuple[float, float]]:
-    """r1 and r2 of r1·ln(1 + r2·d), in few digits and as these distances give them."""
+    """r1 and r2 of r1·ln(1 + r2·d), as the first and the last distance give r2."""
     scale, error = _log_scale(float(row[-1] / row[1]), float(where[-1]), small)
-    for r2 in () if scale is None else (snap(scale, error), scale):
-        strength = float(row[-1] / math.log1p(r2 * where[-1]))
-        yield snap(strength, max(2 * small, error / r2) * strength), r2
-        yield strength, r2
+    for r2 in () if scale is None else _numbers(scale, error):
+        yield _strength(row, [math.log1p(r2 * d) for d in where], small), r2
+
+
+def _strength(row: Any, penalties: Any, small: float) -> float:
+    """The number of fewest digits whose multiples all round to a row, or one nearest to them."""
+    cells = [(float(cell), float(one)) for cell, one in zip(row[1:], penalties[1:], strict=True)]
+    halves = [math.ldexp(small / 4, math.frexp(cell)[1] - 1) for cell, _ in cells]
+    low = max((cell - half) / one for (cell, one), half in zip(cells, halves, strict=True))
+    high = min((cell + half) / one for (cell, one), half in zip(cells, halves, strict=True))
+    middle = (low + high) / 2
+    return snap(middle, (high - low) / 2 if low < high else small * middle)
+
+
+def _numbers(value: float, error: float) -> Iterator[float]:
+    """Numbers of ever more digits within an error of a value, and the value."""
+    if value <= 0:
+        return
+    place = 10.0 ** math.floor(math.log10(max(error, 1e-15 * value)) + 1)
+    for step in (place, place / 10):
+        least, most = max(1, math.ceil((value - error) / step)), math.floor((value + error) / step)
+        for count in range(least, most + 1):
+            yield float(f"{count * step:.12g}")
+    yield value
 
 
 def _nearest_pair(
@@ -89,10 +107,10 @@ def _nearest_pair(
 ) -> tuple[float, float]:
     """The first pair that none comes nearer than: few digits must not cost any cell.
 
-    What float32 code rounds on the way is not counted as nearer; what needs no rounding is.
+    What float32 code rounds on the way is not counted as nearer; what gives every cell is.
     """
     for pair, unrounded in penalties.items():
-        if xp.array_equal(unrounded, row):
+        if xp.array_equal(measured.rounded(unrounded), row):
             return pair
     missed = {
         pair: float(xp.abs(measured.rounded(unrounded) - row).max())

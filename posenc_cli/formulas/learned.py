@@ -139,6 +139,8 @@ def _interpolation(xp: Any, positions: Any, table: Any, rows: int, length: int) 
 _BUCKETS = (32, 16, 64, 8, 128, 256, 48, 24, 12, 40, 20)
 _DISTANCES = (128, 256, 64, 512, 32, 1024, 2048, 20, 16, 100, 200)
 """Numbers of buckets and largest distances that are tried: T5's own first, then usual ones."""
+_REACHES = (128, 64, 32, 16, 256, 512)
+"""Largest distances that are tried of a drawn table which shows no clipping."""
 _MOST_BUCKETINGS, _SEEDS = 8, 4
 """Rules with the fewest buckets, and seeds of posenc's own tables, that are tried."""
 _FEW_NUMBERS = 2
@@ -204,8 +206,12 @@ def _clipped_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
     offsets, changes = shown
     nearer = xp.minimum(xp.abs(offsets[:-1]), xp.abs(offsets[1:]))  # of each two neighbours
     side = max(int(nearer[changes].max(initial=0)) + 1, 1)
+    if not changes[nearer < side].all():
+        return  # a wider bucket has one value
     count = int(xp.unique(xp.clip(offsets, -side, side)).size)
-    yield from _learned_guesses({"max_distance": side}, count, offsets, measured.heads)
+    reaches = [reach for reach in _REACHES if count == offsets.size and reach > side]
+    for reach in (side, *reaches):
+        yield from _learned_guesses({"max_distance": reach}, count, offsets, measured.heads)
 
 
 def _settled_by_name(name: str, _rows: int) -> dict[str, str]:

@@ -24,7 +24,7 @@ from posenc_cli.identification.matrix_forms import (
 from posenc_cli.identification.other_matrices import row_hypotheses
 from posenc_cli.identification.score_profiles import BiasProfile, profiles_of
 from posenc_cli.identification.score_trials import score_census, try_scores
-from posenc_cli.identification.scores import bias_hypotheses, slope_hypotheses
+from posenc_cli.identification.scores import bias_hypotheses, pair_hypotheses, slope_hypotheses
 from posenc_cli.identification.sharpening import sharpened
 from posenc_cli.identification.waves import (
     angle_hypotheses,
@@ -85,6 +85,10 @@ class Attempt(Record):
 def attempts_of_forms(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     """What was tried of an array and of the matrices that may be in it, the best first."""
     known: list[list[Attempt]] = []
+    if len(evidence.shape) == _AXES_OF_IMAGES and evidence.shape[1] == evidence.shape[2]:
+        known.append(_bias_attempts(evidence))  # heads that are alike are heads
+        if _is_plain(known[-1]):
+            return known[-1]
     for inner in certain_forms(evidence):
         known.append(attempts_of_forms(inner, notes))
         if _is_plain(known[-1]):
@@ -253,8 +257,13 @@ def _attempts_of_parts(evidence: Evidence) -> list[Attempt]:
 
 def _bias_attempts(evidence: Evidence) -> list[Attempt]:
     attempts: list[Attempt] = []
-    for profile in profiles_of(evidence):
+    profiles = profiles_of(evidence)
+    for profile in profiles:
         attempts += _attempt_all(bias_hypotheses(profile, evidence), evidence, profile)
+    if not any(attempt.trial.fits for attempt in attempts):
+        by_offset = any(profile.scatter == 0 for profile in profiles)
+        for profile, pairs in pair_hypotheses(evidence, by_offset=by_offset):
+            attempts += _attempt_all(pairs, evidence, profile)
     return sorted(attempts, key=_rank)
 
 
@@ -267,7 +276,8 @@ def _cube_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
         attempts = _attempts(replace(evidence, arrays=rows), notes)
         if any(attempt.trial.fits_most for attempt in attempts):
             return attempts
-    attempts = sorted([*attempts, *_bias_attempts(evidence)], key=_rank)
+    if evidence.shape[1] != evidence.shape[2]:  # others were looked at before any form
+        attempts = sorted([*attempts, *_bias_attempts(evidence)], key=_rank)
     if any(attempt.trial.fits for attempt in attempts) or batch:
         return attempts
     for text, flat in _flattened(evidence):

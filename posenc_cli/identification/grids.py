@@ -27,6 +27,7 @@ from posenc_cli.formulas.inverse import (
     written_numbers,
 )
 from posenc_cli.formulas.parameters import as_text
+from posenc_cli.identification.oblique_grids import oblique_hypotheses
 from posenc_cli.identification.readings import (
     bare_views,
     reads_columns,
@@ -35,7 +36,7 @@ from posenc_cli.identification.readings import (
 )
 from posenc_cli.inference.candidates import known_schemes
 from posenc_cli.inference.fitting import fit
-from posenc_cli.inference.rates import free_waves
+from posenc_cli.inference.rates import are_waves, free_waves
 from posenc_cli.inference.tolerance import UNREDUCED, UNREDUCED_FULL, unit
 from posenc_cli.inference.trial import Hypothesis
 from posenc_cli.records import Record, fresh, replace
@@ -110,9 +111,12 @@ def grid_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     paired = views(whole) if any(True for _ in views(few)) else ()
     for view in (*bare, *paired):
         if view.pairs.shape[0] == evidence.count and view.growth is None and not view.swapped:
-            for places in _grids(view, 3e-5 + 4 * rounding):
+            seen = list(_grids(view, 3e-5 + 4 * rounding))
+            for places in seen:
                 found = _on_grid(view, evidence, places, rounding)
                 yield from sorted(found, key=lambda hypothesis: hypothesis.cost)
+            if view.kind == "rotary" and all(len(places.grid) == 1 for places in seen):
+                yield from oblique_hypotheses(view, evidence, rounding)
 
 
 def _are_functions(few: Evidence) -> bool:
@@ -213,7 +217,7 @@ def _turns_of(view: View, places: _GridPlaces, rounding: float) -> _GridRates:
         values, where = _middle(of_lines, axis=1), np.arange(side)
         first[own] = values[0]
         if view.function:
-            if side < 4:
+            if side < 4 or not are_waves(values.real):
                 continue
             rates[own], a, b, _ = free_waves(values.real)
             left = values.real - a * np.cos(rates[own] * where[:, None])

@@ -32,20 +32,30 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
 
 
+_FEW, _FAR = 7, 0.05
+"""Indices that are looked at before all, and what is far off of the largest score."""
+
+
 def try_scores(hypothesis: Hypothesis, profile: BiasProfile, evidence: Evidence) -> Trial:
     """The trial of a bias, with the format and the arithmetic that explain it best."""
     encoding, formats = hypothesis.encoding(), formats_of(evidence)
     if "weights" in hypothesis.hidden:
         # What a learned table holds is read off; that each bucket holds one value is the finding.
-        same = float(profile.scatter == 0)
-        off = (profile.scatter, 0.0, same, "exact", formats[0])
+        same = profile.scatter == 0
+        off = (profile.scatter, 0.0 if same else np.inf, float(same), "exact", formats[0])
         return Trial(hypothesis, encoding.bound, *off, read_off=profile.values)
     best: Trial | None = None
+    seen = np.isfinite(profile.values)
+    some = np.unique(np.linspace(0, profile.indices.size - 1, _FEW).astype(np.int64))
     for rounded, arithmetic in itertools.product(formats, ARITHMETICS):
         if best is not None and arithmetic != "exact" and best.equal == 1:
             continue
+        if best is None:
+            few = _index_scores(hypothesis, encoding, profile.indices[some], rounded, arithmetic)
+            missed = np.where(seen[:, some], np.abs(profile.values[:, some] - few), 0)
+            if np.median(missed) > _FAR * np.nanmax(np.abs(profile.values)):
+                return Trial(hypothesis, encoding.bound, np.inf, np.inf, 0.0, arithmetic, rounded)
         predicted = _index_scores(hypothesis, encoding, profile.indices, rounded, arithmetic)
-        seen = np.isfinite(profile.values)
         limit = _score_limits(encoding, np.where(seen, predicted, 0.0), rounded, arithmetic)
         cells = np.where(seen, profile.values, predicted)
         rows = np.arange(profile.indices.size)
@@ -102,8 +112,7 @@ def score_census(trial: Trial, profile: BiasProfile, evidence: Evidence) -> Cens
     """
     encoding = trial.hypothesis.encoding()
     keys, queries = profile.keys, profile.queries
-    first = 0 if profile.by == "key" else 1 - keys
-    indices = np.arange(first, keys, dtype=np.int64)
+    indices = profile.every
     if trial.read_off is None:
         scores = _index_scores(
             trial.hypothesis, encoding, indices, trial.rounded, trial.arithmetic
@@ -113,7 +122,7 @@ def score_census(trial: Trial, profile: BiasProfile, evidence: Evidence) -> Cens
             limits = np.minimum(limits, 4 * unit(trial.rounded.name) * np.abs(scores) + 1e-30)
     else:
         scores = np.full((profile.heads, indices.size), np.nan)
-        scores[:, profile.indices - first] = trial.read_off
+        scores[:, np.searchsorted(indices, profile.indices)] = trial.read_off
         limits = np.full(scores.shape, trial.residual + 1e-30)
     mask = _mask_of(evidence, profile)
     at_once = max(1, BLOCK_CELLS // keys)
@@ -167,9 +176,7 @@ def _score_part(
     cells = np.array(evidence.clean(np.asarray(stored, np.float64)))  # (queries, keys)
     queries = np.arange(query_slice.start, query_slice.stop)
     offsets = np.arange(profile.keys) - (queries + profile.keys - profile.queries)[:, None]
-    where = offsets - (1 - profile.keys)
-    if profile.by == "key":
-        where = np.broadcast_to(np.arange(profile.keys), offsets.shape)
+    where = profile.places(offsets)
     predicted, allowed = scores[where], limits[where]
     hidden = hidden_scores(cells) & (mask.offsets[offsets - (1 - profile.keys)] | mask.keys)
     if profile.causal:

@@ -13,6 +13,7 @@ import numpy as np
 
 from posenc_cli.formulas.alibi import alibi, rules_of
 from posenc_cli.formulas.inverse import Guess, MeasuredScores
+from posenc_cli.identification.score_profiles import profile_of
 from posenc_cli.inference.candidates import answered, schemes_of, usual_values
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import Hypothesis
@@ -20,7 +21,7 @@ from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.rounding import round_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from posenc_cli.formulas.declare import Scheme
     from posenc_cli.identification.score_profiles import BiasProfile
@@ -32,6 +33,16 @@ _MOST_GUESSES = 64
 """Of a scheme without an inverse."""
 _MOST_OF_ONE = 16
 """Heads of such a scheme that one matrix may be."""
+_SEEDS = 4
+"""Of posenc's own tables and networks, from 0 on: judgement, few take others."""
+_OF_NETWORKS: Mapping[str, tuple[Any, ...]] = {
+    "pretrained_window_size": ((12, 12), (6, 6)),
+    "hidden": (32, 512, 64, 16),
+    "c": (1.0, 0.5),
+}
+"""What a drawn network may have in place of its defaults, one at a time."""
+_THRESHOLDS = (512.0, 64.0, 128.0, 256.0, 1024.0)
+"""Positions from which FIRE may count queries, the authors' own first."""
 
 
 def bias_hypotheses(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypothesis]:
@@ -84,6 +95,51 @@ def _default_guesses(scheme: Scheme, measured: MeasuredScores) -> Iterator[Guess
         changed = {n: v for n, v in combination if v != scheme.parameters[n].default}
         for head in heads:
             yield Guess({**given, **changed}, cost=_UNGUESSED + 0.2 * len(changed), head=head)
+
+
+def pair_hypotheses(
+    evidence: Evidence, *, by_offset: bool
+) -> Iterator[tuple[BiasProfile, list[Hypothesis]]]:
+    """What a bias may be that goes by two places of a window, or by a share of the query's.
+
+    A bias that goes ``by_offset`` alone is of no window, for any window would do.
+    """
+    for scheme in schemes_of("bias"):
+        keys = evidence.shape[-1]
+        for given in _numberings(scheme, keys, by_offset=by_offset):
+            content = scheme.bind(given).content
+            if (profile := profile_of(evidence, "pair", content.pairs.number)) is not None:
+                guesses = _pair_guesses(scheme, given, profile)
+                yield profile, [_hypothesis(scheme, guess, profile) for guess in guesses]
+
+
+def _numberings(scheme: Scheme, keys: int, *, by_offset: bool) -> Iterator[dict[str, Any]]:
+    """The parameters by which a scheme numbers pairs of so many places."""
+    if "threshold" in scheme.parameters:
+        yield from ({"threshold": threshold} for threshold in _THRESHOLDS)
+    if "window_size" not in scheme.parameters or by_offset:
+        return
+    for token in (False, True) if "class_token" in scheme.parameters else (False,):
+        places = keys - token
+        sides = [side for side in range(2, places // 2 + 1) if places % side == 0]
+        for rows in sorted(sides, key=lambda side: abs(side - places // side)):
+            window = {"window_size": (rows, places // rows)}
+            yield {**window, "class_token": True} if token else window
+
+
+def _pair_guesses(scheme: Scheme, given: dict[str, Any], profile: BiasProfile) -> Iterator[Guess]:
+    """Tables and networks that posenc draws; of a table that has them all, a learned one."""
+    drawn: dict[str, Any] = {**given, "heads": profile.heads}
+    network = scheme.bind(given).content.network
+    changes: list[dict[str, Any]] = [{}]
+    if network is not None:
+        named = (name for name in _OF_NETWORKS if name in scheme.parameters)
+        changes += [{name: value} for name in named for value in _OF_NETWORKS[name]]
+    for seed, changed in itertools.product(range(_SEEDS), changes):
+        yield Guess({**drawn, **changed, "seed": seed}, cost=2.0 + 0.1 * len(changed))
+    if network is None:
+        note = f"a learned table: {profile.indices.size} of its rows show here"
+        yield Guess(drawn, cost=2.5, hidden=("seed", "weights"), notes=(note,))
 
 
 def slope_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:

@@ -360,7 +360,7 @@ def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
     hypothesis, bound = trial.hypothesis, trial.bound
     content, rotary = bound.content, bound.scheme.kind == "rotary"
     params = {name: v for name, v in bound.params.items() if name not in hypothesis.hidden}
-    positions = _positions(hypothesis, evidence)
+    positions = _positions(hypothesis, evidence, keyed=content.by == "key")
     scale = None
     columns = content.waves is not None
     if content.waves is not None and rotary and hypothesis.tables != ("inv-freq",):
@@ -440,16 +440,18 @@ def _omissions(attempt: Attempt, tally: Census | None) -> Iterator[str]:
         yield "keys to the right have 0, as behind a causal mask"
 
 
-def _positions(hypothesis: Hypothesis, evidence: Evidence) -> Positions | None:
+def _positions(hypothesis: Hypothesis, evidence: Evidence, *, keyed: bool) -> Positions | None:
     """The positions of all rows: evenly spaced, or as many as can be listed.
 
-    Of a bias they are those of queries and keys; of a relative scheme offsets.
+    Of a bias they are those of queries and keys, and as ``keyed`` begin where its keys do; of a
+    relative scheme offsets.
     """
     where = hypothesis.positions
     if where is None:
         return None
     if (hypothesis.tables == (None,) and len(evidence.shape) == 3) or hypothesis.head is not None:
-        return Positions.contiguous(0, evidence.shape[-1])
+        first = int(where[0]) if keyed else 0
+        return Positions.contiguous(first, evidence.shape[-1])
     rows, count = evidence.rows, evidence.count
     if where.size != rows.size:
         rows, count = np.arange(where.size), where.size

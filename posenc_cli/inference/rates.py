@@ -153,12 +153,7 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
     """
     count = columns.shape[0]
     largest = float(np.abs(columns).max())
-    if largest == 0:
-        return None
-    few = np.unique(np.linspace(0, columns.shape[1] - 1, _FIRST_COLUMNS).astype(int))
-    first_columns = columns[:, few]
-    polished = _polish(first_columns, _rates_by_recurrence(first_columns), largest)
-    if polished[3].min() > 0.02 * largest:
+    if largest == 0 or not are_waves(columns):
         return None
     free, a, b, left = _polish(columns, _rates_by_recurrence(columns), largest)
     turning = (free * count > 1.5) & (left <= 0.02 * largest) & (np.hypot(a, b) > 0.5 * largest)
@@ -266,6 +261,12 @@ def free_waves(columns: RealRows) -> RealRows:
     ω, a, b, and the largest difference that is left. Shape: (4, columns).
     """
     return _polish(columns, _rates_by_recurrence(columns), float(np.abs(columns).max()))
+
+
+def are_waves(columns: RealRows) -> bool:
+    """Whether one of some columns at least is a wave, whatever its phase."""
+    few = columns[:, np.unique(np.linspace(0, columns.shape[1] - 1, _FIRST_COLUMNS).astype(int))]
+    return bool(free_waves(few)[3].min() <= 0.02 * np.abs(columns).max())
 
 
 def _rates_by_recurrence(columns: RealRows) -> Reals:
