@@ -321,6 +321,15 @@ def fitted_base(xp: Any, measured: Measured, steps: float) -> tuple[float, float
     return base, base * (steps * error + abs(slope) * steps * shared + DOUBLE)
 
 
+def scaled_bases(xp: Any, measured: Measured) -> Iterator[float]:
+    """Bases that fast pairs, which no scaling changes, may have, and slow ones, which one divides."""
+    yield from fast_bases(measured)
+    if (fit := fitted_base(xp, measured, measured.pairs)) is not None:
+        base, error = fit
+        near = [known for known in KNOWN_BASES if abs(known - base) <= 2 * error + 1e-4 * base]
+        yield from near or (snap(base, error),)
+
+
 def fast_bases(measured: Measured) -> Iterator[float]:
     """Bases that fast pairs, which no scaling changes, may have."""
     pairs, values, errors = measured.pairs, measured.values, measured.errors

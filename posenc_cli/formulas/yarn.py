@@ -13,7 +13,7 @@ from posenc_cli.formulas.inverse import (
     FACTORS,
     KNOWN_BASES,
     Guess,
-    fast_bases,
+    scaled_bases,
     slowed_shares,
     slowings,
     snap,
@@ -45,6 +45,9 @@ BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (32.0, 4.0), (8.0, 
 _CONTEXT = 4096
 """The context that is stated where ratios alone show: that of Llama 2, which YaRN stretched."""
 
+_SHORT = (256, 128, 64)
+"""Contexts that experiments and tests extend, beside those of published models."""
+
 _FAR = 8
 """Of the pairs: a ramp whose ends lie further off hardly rises over them, and noise looks so."""
 
@@ -57,7 +60,7 @@ def yarn_guesses(xp: Any, measured: Measured) -> Iterator[Guess]:
     """YaRN's parameters that may give measured rates."""
     if measured.pairs < 4:
         return
-    for base in fast_bases(measured):
+    for base in dict.fromkeys(scaled_bases(xp, measured)):
         for factor in slowings(xp, measured, base):
             share, error = slowed_shares(xp, measured, base, factor)
             if share[0] > 3 * error[0] + 1e-3 or (share > 1.02 + 4 * error).any():
@@ -77,7 +80,7 @@ def _ramps(xp: Any, base: float, pairs: int) -> tuple[list[tuple[int, float, flo
     """Contexts, betas and truncations that people use, and the ramp of each (choices, pairs)."""
     scale = pairs / math.log(base)
     choices, ends = [], []
-    for (fast, slow), context in itertools.product(BETAS, CONTEXTS):
+    for (fast, slow), context in itertools.product(BETAS, (*CONTEXTS, *_SHORT)):
         low, high = (scale * math.log(context / (2 * math.pi * beta)) for beta in (fast, slow))
         for truncate in (True, False):
             choices.append((context, fast, slow, truncate))
