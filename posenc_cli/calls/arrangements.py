@@ -90,9 +90,14 @@ class Arrangement(Record):
 
     @property
     def others(self) -> list[Arrangement]:
-        """Those of other sizes: with most heads, as many of all, one row, other heads of k."""
+        """Those of other sizes: with most heads, as many of all, one row, other heads of k.
+
+        One has two sequences: as many as a batch of a prompt with and one without guidance.
+        """
         many = _apart(_SQUARES, self.form)
         others = [self.largest, self._of(many, many, many), replace(self, rows=1)]
+        if self.sequences > 1:
+            others.append(replace(self, sequences=2, places=min(self.places, 2)))
         if len(self.form.vectors) > 1 and not self.form.one_head_count:
             others.append(replace(self, key_heads=1))
         if self.key_heads != self.heads:
@@ -165,13 +170,15 @@ def arrangements(form: CallForm) -> Iterator[Arrangement]:
 
 def _batches(form: CallForm) -> Iterator[tuple[CallForm, int, int]]:
     """Forms, and how many sequences and rows of positions they are given."""
-    if form.places_each:
-        yield form, SEQUENCES, SEQUENCES
-    elif form.position_axes:
+    of_each = form
+    if "b" not in form.position_axes:
+        of_each = replace(form, position_axes=form.position_axes.replace("n", "bn"))
+    if form.has("offset") and not form.has(*TABLES):
+        of_each = replace(of_each, boxed=True)
+    if form.places_each or of_each != form:
         for axes in (form.axes, *_MORE_AXES.get(form.axes, ())):
-            if "b" in axes:
-                of_each = form.position_axes.replace("n", "bn")
-                yield replace(form, axes=axes, position_axes=of_each), SEQUENCES, SEQUENCES
+            if "b" in axes or (axes == form.axes and form.places_each):
+                yield replace(of_each, axes=axes), SEQUENCES, SEQUENCES
     for axes in _MORE_AXES.get(form.axes, (form.axes,)):
         if "b" in axes:
             yield replace(form, axes=axes), SEQUENCES, 1

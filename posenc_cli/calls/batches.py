@@ -24,6 +24,7 @@ from posenc_cli.calls.arrangements import (
     of_fewer_axes,
     sizes_apart,
 )
+from posenc_cli.calls.called_function import Crash
 from posenc_cli.calls.patterns import PatternFault, PatternReport, PlannedCalls
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.places import BATCH_RULES, PartOfCall
@@ -103,7 +104,11 @@ class Together:
     ) -> None:
         self._function, self._differs, self._own_positions = function, differs, len(positions) > 1
         self._alone = alone or self._by_itself
-        results = function.together(form, positions, [Vectors(x, x.shape[1]) for x in given])
+        own_places = places or (None,) * len(given)
+        vectors = [
+            Vectors(x, x.shape[1], positions=own) for x, own in zip(given, own_places, strict=True)
+        ]
+        results = function.together(form, positions, vectors)
         self.parts: list[PartOfCall] = []
         for which, result in enumerate(results):
             x, values = (
@@ -150,18 +155,19 @@ class Together:
         """What gives all that is wrong; None where nothing known does, or nothing is wrong."""
         return next(filter(self.holds, self._guesses()), None) if self.wrong else None
 
-    def fault(self, text: str) -> PatternFault | None:
+    def fault(self, text: str, *likely: RowsGuess) -> PatternFault | None:
         """What is wrong with the call, which the text names; None where nothing is."""
         if not self.wrong:
             return None
+        guess = next(filter(self.holds, likely), None) or self.guess
         called = f"called with {text} it"
         other = f"{called} gives other values for {self.where} than alone"
-        if self.guess is None:
+        if guess is None:
             return PatternFault(other)
         other = f"{other}; all rows are reproduced so"
-        if self.guess.at is None:
+        if guess.at is None:
             other = f"{called} leaves {self.where} as given"
-        return PatternFault(other, self.guess.known, self.guess.cause)
+        return PatternFault(other, guess.known, guess.cause)
 
     def sources(self, part: PartOfCall) -> Integers | None:
         """Which head came back as each (h,); None where heads do not change places."""
@@ -268,6 +274,10 @@ def _at_sequence(other: int, part: PartOfCall) -> Integers:
     return np.asarray(part.places[other])
 
 
+def _at_all(positions: Integers, part: PartOfCall) -> Integers:
+    return np.broadcast_to(positions, part.places.shape)
+
+
 def _copied(axis: int, other: int, part: PartOfCall) -> NumberArray:
     return part.x.take([other], axis=axis)
 
@@ -318,16 +328,24 @@ def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> 
         except InvalidInput as error:
             function.revive()
             failed.append((arrangement, function.reason(error)))
+            if isinstance(error, Crash):
+                calls.crash(arrangement.text, error)
             continue
         if together.tells or must_hold(arrangement, function.form):
             calls.tried.append(arrangement.text)
             calls.untried += [_with_reason(text, failed) for text in arrangement.untried]
+            if arrangement.sequences > arrangement.places and function.form.placed_by:
+                calls.untested.append(f"{function.form.placed_by} of each sequence")
             fault = together.fault(arrangement.text)
+            if fault and fault.known and arrangement.form.boxed:
+                known = f"{fault.known}, with {function.form.placed_by} as an array"
+                fault = replace(fault, known=known)
             if fault is None and not grid:
                 fault = _other_sizes_fault(calls, function, arrangement, differs)
             return calls.report(fault)
         failed.append((arrangement, _UNSUPPORTED))
-    return PatternReport((), (), (_with_reason(_BATCH, failed),))
+    calls.untried.append(_with_reason(_BATCH, failed))
+    return calls.report()
 
 
 def called_together(
@@ -363,7 +381,8 @@ def _other_sizes_fault(
     others = [*arrangement.others, *of_fewer_axes(arrangement.form)]
     for other in others:
         call = partial(called_together, function, other, differs)
-        together = calls.attempt(other.text, call, surely=not other.apart)
+        surely = not other.apart and other.key_heads != 1
+        together = calls.attempt(other.text, call, surely=surely)
         if together is None:
             if other == arrangement.largest:
                 # Some code is for a known number of heads, in blocks of fewer.
@@ -405,6 +424,8 @@ _KEYS, _QUERIES, _FIRST, _FURTHEST = 7, 3, 9, 9
 """Rows of k and of q, which no broadcasting makes alike, the first position of k, and by how much
 q may be off."""
 
+_SHORTER = f"{_QUERIES} rows of q with {_KEYS} of k"
+
 
 def try_shorter_queries(
     function: ServedFunction, differs: Differs, *, context: int
@@ -417,17 +438,14 @@ def try_shorter_queries(
     """
     form = function.form
     roles = [form.arguments[place].role for place in form.vectors]
-    if sorted(roles) != ["k", "q"] or function.follows_length or context < _CONTEXT:
+    own_places = form.has("k_positions") or function.follows_length or context < _CONTEXT
+    if sorted(roles) != ["k", "q"] or own_places:
         return PatternReport((), ())
     positions = (0 if form.from_zero else _FIRST) + np.arange(_KEYS)[None]
     places = [positions[:, -_QUERIES:] if role == "q" else positions for role in roles]
-    generator, calls = np.random.default_rng(17), PlannedCalls(function)
-    given = [
-        generator.standard_normal((1, own.size, 1, form.columns), np.float32) for own in places
-    ]
-    text, name = f"{_QUERIES} rows of q with {_KEYS} of k", "q shorter than k"
-    call = partial(Together, function, form, positions, given, differs, places=places)
-    together = calls.attempt(text, call)
+    text, name, calls = _SHORTER, "q shorter than k", PlannedCalls(function)
+    call = partial(_at_places, function, positions, places, differs)
+    together = calls.attempt(text, call, surely=False)
     if together is None:
         untried = tuple(one.replace(text, name, 1) for one in calls.untried)
         return PatternReport((), (), untried)
@@ -450,6 +468,46 @@ def try_shorter_queries(
         f"{'s' * (abs(shift) > 1)} {'before' if shift < 0 else 'after'} its own, the last of k",
     )
     return calls.report(fault)
+
+
+def _at_places(
+    function: ServedFunction, positions: Integers, places: Sequence[Integers], differs: Differs
+) -> Together:
+    """A call of one head of q and of k at ``places`` (1, n), ``positions`` being those of the call.
+
+    Raises: InvalidInput where it fails.
+    """
+    form, generator = function.form, np.random.default_rng(17)
+    given = [
+        generator.standard_normal((1, own.size, 1, form.columns), np.float32) for own in places
+    ]
+    return Together(function, form, positions, given, differs, places=places)
+
+
+def try_keys(function: ServedFunction, differs: Differs, *, context: int) -> PatternReport:
+    """Call a function that is given positions of k with others than those of q, and more of them.
+
+    The parameter is untested where each call with others fails.
+    """
+    form = function.form
+    name = next((own.parameter for own in form.arguments if own.role == "k_positions"), "")
+    if not name or function.follows_length or context < _CONTEXT:
+        return PatternReport((), ())
+    roles = [form.arguments[place].role for place in form.vectors]
+    positions, calls = _FIRST + np.arange(_KEYS)[None], PlannedCalls(function)
+    for text, own in (
+        (f"{name} other than the positions of q", positions[:, ::-1]),
+        (_SHORTER, positions[:, -_QUERIES:]),
+    ):
+        places = [own if role == "q" else positions for role in roles]
+        together = calls.attempt(text, partial(_at_places, function, own, places, differs))
+        if together is not None and together.wrong:
+            known = f"{name} is ignored: k is rotated at the positions of q"
+            ignored = [RowsGuess(known, partial(_at_all, own))] * (own.size == positions.size)
+            return calls.report(together.fault(text, *ignored))
+    if not calls.tried:
+        calls.untested.append(name)
+    return calls.report()
 
 
 def try_table_batches(function: ServedFunction, *, context: int) -> PatternReport:

@@ -18,6 +18,7 @@ from posenc_cli.calls.roles import (
     ROLES_BY_COUNT,
     TABLES,
     TURNED,
+    VARIED,
     roles_of,
 )
 from posenc_cli.records import Record, replace
@@ -77,7 +78,9 @@ _KIND_TEXTS = {
 SIDE_BY_SIDE = {"halves": "neighbours", "angles in halves": "angles side by side"}
 """The kind in which the two columns of a value stand side by side, of that where they do not."""
 
-_TOLD = ("base", "style", "length", "dim", "sections", "inv_freq", "v", "downscale")
+_TOLD = (
+    *("base", "style", "length", "dim", "sections", "inv_freq", "v", "downscale", "k_positions"),
+)
 """What a function of vectors is told by optional parameters too."""
 
 _STACKED = ("bnhd", "nhd", "bhnd", "bnf")
@@ -97,12 +100,14 @@ class Argument(Record):
     """What one parameter is given; ``name`` where it is given by name.
 
     ``axis`` is that of positions along one axis alone, counted from the last: -1, -2 or -3.
+    ``value`` is given in place of what its role has, where it is not None.
     """
 
     role: str
     parameter: str
     name: str | None = None
     axis: int | None = None
+    value: float | bool | None = None
 
 
 class CallForm(Record):
@@ -492,16 +497,13 @@ def unplaced(form: CallForm, signature: Signature) -> str:
 
 
 def left_alone(form: CallForm, signature: Signature, said: Sequence[str]) -> tuple[str, ...]:
-    """Optional parameters with an integer default that a form leaves at it, but those said.
-
-    Those that posenc knows the meaning of, and which say not where rows are, are left out.
-    """
-    given = {argument.parameter for argument in form.arguments}
+    """Optional parameters that no call gives anything else than their default, but those said."""
     return tuple(
         f"{each.name} (left at {each.default})"
         for each in signature.parameters or ()
-        if each.counts
-        and each.name not in given
+        if each.default is not None
+        and not {*each.roles()[:1]} & {*VARIED}
+        and each.name not in form.parameters
         and not any(each.name in text.replace(",", "").split() for text in said)
     )
 

@@ -524,7 +524,7 @@ class _Calls:
             still = still and not read[read != call.positions].any()
             row = int(np.argmax(read != call.positions))
             at = f"{call.positions[row]} as {read[row]}"
-            shown.append(f"of {rows_text({call.rows})} from {call.start} on {at}")
+            shown.append(f"of {rows_text({call.rows})} from {call.start} on: {at}")
         of_all = self._evidence(_SomeCalls("", tuple(self._made)))
         evidence = f"in a call {', '.join(shown[:_SHOWN])}; {of_all}"
         if still:

@@ -35,7 +35,11 @@ _SHARES = ("rotary_pct", "rotary_percent", "partial_rotary_factor", "rope_percen
 
 
 class Crash(InvalidInput):
-    """A function that ended its process in a call."""
+    """A function that ended its process in a call, or would have: by sys.exit()."""
+
+
+class WrongShape(InvalidInput):
+    """A function that returned an array of another shape than it was given."""
 
 
 class CalledFunction(ABC):
@@ -293,10 +297,11 @@ class CalledFunction(ABC):
             if "b" not in form.axes and values.shape[:1] == (1,) and values.shape[1:] in shapes:
                 values = values[0]  # who takes one sequence may add an axis of sequences
             if values.shape not in shapes:
-                raise self.invalid(
+                error = self.invalid(
                     f"returned an array of shape {values.shape} for x of shape "
                     f"{own.shape(form.axes)}"
                 )
+                raise WrongShape(error.message)
             read = shapes[values.shape].read(values, form.axes)
             turned.append(Returned(read, result.dtype))
         return turned
@@ -315,12 +320,13 @@ class CalledFunction(ABC):
             "left": "without --in-place, the result is what it returns",
         }
         hint = hints.get(why)
-        if why == "raised" and positions is not None:
+        if why in ("raised", "exited") and positions is not None:
             hint = (
                 f"it was called with {positions.size} positions up to "
                 f"{positions.max()}; --len N asks for fewer"
             )
-        return self.invalid(error, hint=hint)
+        refused = self.invalid(error, hint=hint)
+        return Crash(refused.message, hint=hint) if why == "exited" else refused
 
     def _unreadable(self) -> InvalidInput:
         return self.invalid("wrote where its answers go: they cannot be read")

@@ -74,10 +74,11 @@ _FITS, _KEEPS, _RUNS = 5, 3, 1
 class FormChoice:
     """The form in which a function is called, and what it returns then.
 
-    ``untried`` is what its signature lets a caller do and no call of that form does; ``calls`` is
-    how many forms were tried; ``fitness`` is how well it suits. ``instead`` says why it has not the
-    axes that were asked for, where it has others; ``refused_coordinates`` is the error of the first
-    call with coordinates, where each of these failed.
+    ``untried`` is what its signature lets a caller do and no call of that form does, ``unvaried``
+    the parameters that every call leaves at their default; ``calls`` is how many forms were tried;
+    ``fitness`` is how well it suits. ``instead`` says why it has not the axes that were asked for,
+    where it has others; ``refused_coordinates`` is the error of the first call with coordinates,
+    where each of these failed.
 
     Raises: InvalidInput where there is no form.
     """
@@ -96,7 +97,7 @@ class FormChoice:
         elif self.form.placed_by and not self.form.chosen and self.fitness >= _FITS:
             self._choose_place()
         said = (*self.untried, *self._tried)
-        self.untried += left_alone(self.form, process.signature, said)
+        self.unvaried = left_alone(self.form, process.signature, said)
 
     @property
     def ran_packed(self) -> bool:

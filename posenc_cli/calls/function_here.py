@@ -75,7 +75,7 @@ class FunctionHere(CalledFunction):
             raise self._refusal(str(refused), refused.why, positions) from refused.__cause__
         except SystemExit as ended:
             raised = f"raised {worker.error_text(ended)}"
-            raise self._refusal(raised, "raised", positions) from None
+            raise self._refusal(raised, "exited", positions) from None
         return report, bytearray(b"".join(arrays))
 
 

@@ -169,7 +169,7 @@ class FunctionProcess(CalledFunction):
             self.end()
             raise self._unreadable() from None
         if said is not None:
-            raise self._refusal(_one_line(said), why or "", positions)
+            raise self._refusal(_one_line(said) + where * (why == "exited"), why or "", positions)
         return answer, data
 
     def _lost(self, what: str, *, crashed: bool = False) -> NoReturn:

@@ -32,7 +32,7 @@ from posenc_cli.inference.tolerance import unit
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from posenc_cli.calls.answers import Differs
     from posenc_cli.calls.call_form import CallForm
@@ -54,6 +54,9 @@ half of another, of the length of a pair, which is at most √2 of its larger va
 
 _ROWS, _FIRST = 5, 7
 """Rows of calls of views and of an offset in an array, and where the latter begin."""
+
+_REPEATED = 256
+"""How often a call is repeated at most, to see when it changes."""
 
 _ORDER = np.array([3, 0, 4, 1, 2])
 """Positions in another order than that of tables."""
@@ -169,6 +172,10 @@ class EarlyCall:
             function = function.varied(last=function.last, dtype=half)
         return function.all_values(self._x, self.positions)
 
+    def changed(self, differs: Differs) -> bool:
+        """Whether the call, made again, gives other values than at first."""
+        return differs(*(np.concatenate(own, axis=1) for own in (self.again(), self.first)))
+
     def short_and_long(self) -> tuple[NumberArray, NumberArray]:
         """What the first call gave, and what its rows get in a call up to the last position."""
         long = self.again(in_long=True)
@@ -199,8 +206,44 @@ def _again(tried: Tried) -> Iterator[PatternFault]:
     rates = np.angle(after[1] * before[1].conj())  # (pairs,)
     on = before * np.exp(1j * np.outer(early.positions, rates))
     by_rates = np.abs(after - on).max() <= 0.01 * np.abs(after - before).max()
+    if not by_rates and (fault := _unsteady(tried, partial(early.again, in_long=True))):
+        yield fault
+        return
     text += f"; they are those that a call up to {tried.last} has"
     yield PatternFault(text, _LEFT, Cause.FREQUENCY_RULE if by_rates else Cause.UNKNOWN)
+
+
+def try_steady(tried: Tried) -> PatternReport:
+    """Whether the early call still gives what it gave, where calls of others differ unexplained."""
+    early = tried.early
+    if early is None or not early.first or not early.changed(tried.differs):
+        return PatternReport((), ())
+    fault = _unsteady(tried, early.again)
+    return PatternReport((), () if fault is None else (fault,))
+
+
+def _unsteady(tried: Tried, suspect: Callable[[], object]) -> PatternFault | None:
+    """That the early call changes, whatever comes between; None where the suspected call does it.
+
+    The function is loaded anew, and the early call repeated with that call between, and without.
+    """
+    early, function = tried.early, tried.function
+    assert early is not None
+    last, count = early.positions[-1], 0
+    known, text = f"the function {UNSTEADY}", f"positions 0 to {last} in calls that were repeated"
+    if not function.renews:
+        return PatternFault(f"{text} after others", known, Cause.UNKNOWN)
+    function.renew()
+    suspect()
+    if early.changed(tried.differs):
+        return None
+    function.renew()
+    while count < _REPEATED:
+        count += 1
+        if early.changed(tried.differs):
+            known = f"the function rotates differently from its call number {count} on"
+            return PatternFault(f"{text}, the same arguments each time", known, Cause.UNKNOWN)
+    return PatternFault(f"{text} after others", known, Cause.UNKNOWN)
 
 
 def try_early(tried: Tried) -> PatternReport:
@@ -275,8 +318,9 @@ def _after_half(tried: Tried, *, renewed: bool) -> Iterator[PatternFault]:
         return
     rounded = _rounded(tried, (again, first), early.positions, half, allowed)
     if rounded is None:
-        known = "a call in a half precision changes those in float32 after it"
-        yield PatternFault(text, known, Cause.UNKNOWN)
+        known = f"vectors of {half} change the results of later calls in float32"
+        fault = PatternFault(text, known, Cause.UNKNOWN)
+        yield _unsteady(tried, partial(early.again, half=half)) or fault
         return
     known = f"{rounded[0]} stay in {half} after vectors of it"
     yield PatternFault(f"{text}; so rounded, all rows are reproduced", known, rounded[1])

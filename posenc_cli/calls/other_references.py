@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.calls.patterns import Pattern, PatternFault, PatternReport, compared
-from posenc_cli.calls.roles import TABLES
+from posenc_cli.calls.call_form import Argument
+from posenc_cli.calls.patterns import (
+    Pattern,
+    PatternFault,
+    PatternReport,
+    PlannedCalls,
+    compared,
+)
+from posenc_cli.calls.roles import NUMBERS, TABLES, VARIED
 from posenc_cli.calls.serving import other_vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import as_text
@@ -27,8 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from posenc_cli.calls.further_calls import Tried
+    from posenc_cli.calls.roles import Role
+    from posenc_cli.calls.serving import ServedFunction
+    from posenc_cli.calls.signature import NamedParameter
     from posenc_cli.inference.turning import ColumnPairing
-    from posenc_cli.numerics.arrays import NumberArray
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray
 
 _ROWS = 64
 """Positions that are compared: the highest-frequency pairs make ten rotations."""
@@ -37,13 +47,15 @@ _ROWS = 64
 class _Varied(Record):
     """A parameter of the reference that is given another value.
 
-    ``roles`` are those of the function's parameters that follow from it.
+    ``roles`` are those of the function's parameters that follow from it, ``names`` what is part of
+    their names.
     """
 
     parameter: str
     roles: tuple[str, ...]
     other: Callable[[Any], Any]
     cause: Cause
+    names: str = ""
 
 
 def _other_sizes(sizes: tuple[int, ...]) -> str:
@@ -65,6 +77,7 @@ _VARIED = (
         lambda sections: ",".join(map(str, (*sections[1:], sections[0]))),
         Cause.AXIS,
     ),
+    _Varied("partial", ("dim",), lambda share: share / 2, Cause.ROTARY_DIM, names="rotary"),
     _Varied(
         "layout",
         ("style",),
@@ -79,6 +92,65 @@ def try_other_references(tried: Tried) -> PatternReport:
     return compared(_PATTERNS, tried, tried.function, tried.differs)
 
 
+def try_parameters(tried: Tried) -> PatternReport:
+    """Call a function with other values of each parameter that its role has some for.
+
+    One is varied at a time, and untested where each of its calls fails.
+    """
+    calls, faults = PlannedCalls(tried.function), list[PatternFault]()
+    for given, role in _parameters(tried.function):
+        before = len(calls.tried)
+        for value in role.varied:
+            text = (
+                f"{given.name} {NUMBERS[role.name]}" if value is None else f"{given.name}={value}"
+            )
+            with calls.planned(text):
+                fault = _response(tried, given, role, value, f"called with {text} it gives")
+                faults += filter(None, [fault])
+        if len(calls.tried) == before:
+            calls.untested.append(given.name)
+    return calls.report(*faults)
+
+
+def _parameters(function: ServedFunction) -> Iterator[tuple[NamedParameter, Role]]:
+    """The parameters of a function that are given other values, and their roles."""
+    for given in function.parameters:
+        role = VARIED.get((*given.roles(), "")[0])
+        if role is not None and not given.variable and function.outcome != "frequencies":
+            yield given, role
+
+
+def _response(
+    tried: Tried, given: NamedParameter, role: Role, value: float | bool | None, called: str
+) -> PatternFault | None:
+    """What is wrong where a parameter has a value, by how its role says that results respond.
+
+    Raises: InvalidInput where the call fails.
+    """
+    form, function = tried.form, tried.function
+    arguments = {own.parameter: own for own in form.arguments}
+    own = arguments.setdefault(given.name, Argument(role.name, given.name, given.name))
+    arguments[given.name] = replace(own, value=value)
+    other = function.varied(
+        last=function.last, form=replace(form, arguments=tuple(arguments.values()))
+    )
+    x, where = _drawn(tried, tried.last)
+    plain, values = (each.all_values(x, where) for each in (function, other))
+    same = not tried.differs(*(np.concatenate(each, axis=1) for each in (values, plain)))
+    if role.response == "same":
+        known = f"{given.name} changes the result, which must not depend on it"
+        return None if same else PatternFault(f"{called} other values", known, Cause.UNKNOWN)
+    if same:
+        text = f"{called} what it gave before"
+        return PatternFault(text, f"{given.name} is ignored", Cause.UNKNOWN)
+    before = _planes_before(tried, x)
+    wanted = tried.planes(plain).conj() * before / before.conj()
+    if role.response == "inverse" and _planes_differ(tried, tried.planes(values), wanted):
+        known = f"{given.name}={value} does not rotate back"
+        return PatternFault(f"{called} no rotation by the opposite angles", known, Cause.DIRECTION)
+    return None
+
+
 def _text(varied: _Varied, tried: Tried) -> str:
     """The call, for a reader."""
     try:
@@ -89,7 +161,8 @@ def _text(varied: _Varied, tried: Tried) -> str:
 
 def _names(varied: _Varied, tried: Tried) -> list[str]:
     """The parameters of a function that follow from one of the reference."""
-    return [name for role, name in tried.function.told if role in varied.roles]
+    told = tried.function.told
+    return [name for role, name in told if role in varied.roles and varied.names in name]
 
 
 def _applies(varied: _Varied, tried: Tried) -> bool:
@@ -164,20 +237,35 @@ def _gives(tried: Tried, told: Reference, wanted: Reference) -> bool:
     Raises: InvalidInput where the call fails.
     """
     function, grid = tried.function, tried.form.has("grid")
-    where = np.arange(prod(told.grid or (_ROWS,)) if grid else _ROWS)
-    generator = np.random.default_rng(31)
-    x = generator.standard_normal((where.size, function.form.columns)).astype(np.float32)
+    x, where = _drawn(tried, prod(told.grid or ()) - 1 if grid else _ROWS)
     with function.on(told):
         values = tried.planes(function.all_values(x, where))
     if wanted.grid is not None and grid:
         where = where % prod(wanted.grid)
-    factors = wanted.cells(where, FLOAT64)
-    if function.outcome != "tables":
-        assert tried.pairing is not None
-        first, second = tried.pairing.first, tried.pairing.second
-        before = replace(tried, pairing=replace(tried.pairing, out_first=first, out_second=second))
-        given: list[NumberArray] = [x, other_vectors(x)][: function.results]
-        factors = np.tile(factors, (1, len(given))) * before.planes(given)
-    factors = np.tile(factors, (1, values.shape[1] // factors.shape[1]))
-    planes = [np.ascontiguousarray(each).view(np.float64) for each in (values, factors)]
-    return not tried.differs(planes[0], planes[1])
+    before = _planes_before(tried, x)
+    factors = np.tile(wanted.cells(where, FLOAT64), (1, before.shape[1] // wanted.pairs)) * before
+    return not _planes_differ(tried, values, factors)
+
+
+def _drawn(tried: Tried, last: int) -> tuple[NumberArray, Integers]:
+    """Vectors drawn at random, and their positions: of all rows of a grid, or of some."""
+    rows = last + 1 if tried.form.has("grid") else min(_ROWS, last + 1)
+    x = np.random.default_rng(31).standard_normal((rows, tried.form.columns))
+    return x.astype(np.float32), np.arange(rows)
+
+
+def _planes_before(tried: Tried, x: NumberArray) -> ComplexRows:
+    """The planes of the vectors that a call is given, as complex numbers; of tables 1 each."""
+    if tried.function.outcome == "tables":
+        return np.ones((len(x), tried.reference.pairs), complex)
+    assert tried.pairing is not None
+    first, second = tried.pairing.first, tried.pairing.second
+    before = replace(tried, pairing=replace(tried.pairing, out_first=first, out_second=second))
+    return before.planes([x, other_vectors(x)][: tried.function.results])
+
+
+def _planes_differ(tried: Tried, values: ComplexRows, wanted: ComplexRows) -> bool:
+    """Whether planes are others than those wanted; tables may have each value twice."""
+    wanted = np.tile(wanted, (1, values.shape[1] // wanted.shape[1]))
+    planes = [np.ascontiguousarray(each).view(np.float64) for each in (values, wanted)]
+    return tried.differs(planes[0], planes[1])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from posenc_cli.calls.called_function import Crash
+from posenc_cli.calls.called_function import Crash, WrongShape
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record
@@ -71,11 +71,15 @@ class PatternFault(Record):
 
 
 class PatternReport(Record):
-    """Which ways were tried, in words, in which the results differ, and which were not tried."""
+    """Which ways were tried, in words, in which the results differ, and which were not tried.
+
+    ``untested`` are parameters of which every call that varies them failed.
+    """
 
     tried: tuple[str, ...]
     faults: tuple[PatternFault, ...]
     untried: tuple[str, ...] = ()
+    untested: tuple[str, ...] = ()
 
 
 _Compared = TypeVar("_Compared")
@@ -84,13 +88,15 @@ _Compared = TypeVar("_Compared")
 class PlannedCalls:
     """Calls that are planned: each was compared, or is said not to be tried, and why.
 
-    Who takes no such call raises an error; what ends its process instead is at fault.
+    Who takes no such call raises an error; what ends its process, or returns another shape, is at
+    fault.
     """
 
     def __init__(self, function: ServedFunction) -> None:
         self._function = function
         self.tried: list[str] = []
         self.untried: list[str] = []
+        self.untested: list[str] = []
         self.crashes: list[PatternFault] = []
 
     @contextlib.contextmanager
@@ -103,14 +109,19 @@ class PlannedCalls:
             yield
         except InvalidInput as error:
             self._function.revive()
-            reason = self._function.reason(error)
-            self.skip(text, reason)
-            if surely and isinstance(error, Crash):
-                what, _, how = reason.partition(", ")
-                known = f"the function {what} in a call that callers make"
-                self.crashes.append(PatternFault(f"{text}: {how}", known, Cause.UNKNOWN))
+            self.skip(text, self._function.reason(error))
+            if surely:
+                self.crash(text, error)
         else:
             self.tried.append(text)
+
+    def crash(self, text: str, error: InvalidInput) -> None:
+        """Keep what a function did other than to refuse a call, if it did."""
+        if isinstance(error, Crash | WrongShape):
+            what, _, how = self._function.reason(error).partition(", called as ")
+            known = f"the function {what} in a call that callers make"
+            text = f"called with {text}" + f": {how}" * bool(how)
+            self.crashes.append(PatternFault(text, known, Cause.UNKNOWN))
 
     def attempt(
         self, text: str, call: Callable[[], _Compared], *, surely: bool = True
@@ -128,7 +139,8 @@ class PlannedCalls:
     def report(self, *faults: PatternFault | None) -> PatternReport:
         """The report on all of them; the first crash is a fault where there is no other."""
         found = tuple(fault for fault in faults if fault) or tuple(self.crashes[:1])
-        return PatternReport(tuple(self.tried), found, tuple(self.untried))
+        untested = tuple(dict.fromkeys(self.untested))
+        return PatternReport(tuple(self.tried), found, tuple(self.untried), untested)
 
 
 class EqualRows(Record):

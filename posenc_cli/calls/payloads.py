@@ -35,12 +35,14 @@ class Vectors(Record):
     """Vectors for a call: ``values`` (b, n, h, d), of which an axis of 1 is repeated.
 
     ``strided`` says which of them are apart in memory, in a view of a larger array: ``rows``, with
-    other axes before others, or ``columns``.
+    other axes before others, or ``columns``. ``positions`` (p, n) are those of k, where they are
+    others than those of the call.
     """
 
     values: NumberArray
     rows: int
     strided: str = ""
+    positions: Integers | None = None
 
     @property
     def batch(self) -> int:
@@ -130,22 +132,29 @@ class Payload:
 class _RowPlaces:
     """Where the rows of a call are: the positions of its tables' rows, and what says so.
 
-    ``positions`` are (p, n), p one, or as many as there are sequences. Tables from which rows are
-    chosen hold those from 0 on, as far as is cheap, and then those of the call.
+    ``positions`` are (p, n), p one, or as many as there are sequences; ``keys`` are those of k.
+    Tables from which rows are chosen hold those from 0 on, as far as is cheap, and then those of
+    the call.
     """
 
-    def __init__(self, form: CallForm, reference: Reference, positions: Integers) -> None:
-        self.held = self.ids = positions
+    def __init__(
+        self, form: CallForm, reference: Reference, positions: Integers, keys: Integers
+    ) -> None:
+        self.held, self.ids, self.key_ids = positions, positions, keys
         self.offset = int(positions[0, 0])
         if form.exact:
             self.held = np.sort(positions, axis=1)
             self.ids = np.argsort(np.argsort(positions, axis=1), axis=1)
         elif form.chosen and form.has("positions"):
             if form.follows_axes:
-                positions = reference.coordinates_at(positions).astype(np.int64)  # (axes, p, n)
+                positions, keys = (
+                    reference.coordinates_at(own).astype(np.int64) for own in (positions, keys)
+                )  # (axes, p, n)
             first = np.arange(min(_SHOWN, int(positions.max()) + 1))
-            near = np.flatnonzero(np.bincount(np.append(first, positions)))
-            self.ids = np.searchsorted(near, positions)
+            near = np.flatnonzero(
+                np.bincount(np.concatenate([first, *map(np.ravel, (positions, keys))]))
+            )
+            self.ids, self.key_ids = (np.searchsorted(near, own) for own in (positions, keys))
             # A cache is longer than a sequence: what counts rows finds some, wherever it begins.
             self.held = np.resize(near, near.size + min(_SHOWN, positions.shape[-1]))[None]
         elif form.chosen:
@@ -168,7 +177,11 @@ class _CallArguments:
         self.payload, self.form, self.reference = payload, form, reference
         self.positions, self.all_vectors = positions, vectors
         self.remaining = iter(vectors)
-        self.places = _RowPlaces(form, reference, positions)
+        given = dict(
+            zip((form.arguments[place].role for place in form.vectors), vectors, strict=False)
+        )
+        keys = given["k"].positions if "k" in given else None
+        self.places = _RowPlaces(form, reference, positions, positions if keys is None else keys)
         self._tables: dict[str, NumberArray] = {}
         if form.has(*TABLES):
             self._tables = _tables(form, reference, self.places.held)
@@ -222,6 +235,9 @@ _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
             _positions(own, call.form, call.reference, call.places.ids)
         ),
     ),
+    "k_positions": lambda call, own: call.payload.array(
+        _positions(own, call.form, call.reference, call.places.key_ids)
+    ),
     "inv_freq": lambda call, _: call.payload.array(call.reference.frequencies.astype(np.float32)),
     "cos_sin": lambda call, own: call.both_tables(own.parameter),
     **dict.fromkeys(("cos", "sin", "freqs_cis"), lambda call, own: call.table(own.role)),
@@ -243,6 +259,7 @@ _VALUES: dict[str, Callable[[_CallArguments, Argument], Any]] = {
     ),
     "base": lambda call, _: settings(call.reference)["base"],
     "scale": lambda _call, _: 1.0,
+    "inverse": lambda _call, _: False,
     "downscale": lambda call, _: call.reference.params.get("side") == "key",
     "sections": lambda call, _: shares_of_axes(call.reference)[0],
     **dict.fromkeys(NOTHING, lambda _, own: NOTHING[own.role]),
@@ -265,13 +282,16 @@ def request(
         positions = np.repeat(positions, vectors[0].heads, axis=1)
     call = _CallArguments(payload, form, reference, positions, vectors)
     for argument in form.arguments:
-        array = _ARRAYS.get(argument.role)
-        if array is not None:
-            given = array(call, argument)
+        if argument.value is not None:
+            given: dict[str, Any] = {"value": argument.value}
+        elif argument.role in _ARRAYS:
+            given = _ARRAYS[argument.role](call, argument)
+        elif form.boxed and argument.role == "offset" and len(positions) > 1:
+            given = payload.array(positions[:, 0])
         else:
             given = {"value": _VALUES[argument.role](call, argument)}
-        if form.boxed and argument.role == "offset":
-            given = payload.array(np.array(given["value"]), reshape=())
+            if form.boxed and argument.role == "offset":
+                given = payload.array(np.array(given["value"]), reshape=())
         payload.add(argument, given)
     return payload
 

@@ -28,7 +28,9 @@ class Role(Record):
 
     ``names`` are the parameters, in lower case, that have it, ``or_else`` those that have another
     and may have it; ``types`` end the names of the types that tell it by an annotation. ``says`` is
-    what the report says of a number. A bystander is given only to a parameter without a default.
+    what the report says of a number. A bystander is given only to a parameter without a default in
+    the form itself. Further calls give a parameter each value ``varied`` by itself, None for that
+    of its role: the result stays the ``same``, becomes an ``other``, or the ``inverse``.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Role(Record):
     or_else: tuple[str, ...] = ()
     says: str = ""
     types: tuple[str, ...] = ()
+    varied: tuple[float | bool | None, ...] = ()
+    response: Literal["same", "other", "inverse"] = "same"
 
 
 _POSITION = ("pos", "position", "m", "cache_position")
@@ -70,8 +74,15 @@ ROLES = (
         (
             *("positions", "position_ids", "pos_ids", "input_pos", "token_positions"),
             *("p", "ids", "idx", "indices", "img_ids", "txt_ids", "coords", "coordinates"),
+            *("q_positions", "q_pos", "query_positions", "q_position_ids", "query_position_ids"),
             *_POSITION,
         ),
+    ),
+    Role(
+        "k_positions",
+        "number",
+        ("k_positions", "k_pos", "key_positions", "k_position_ids", "key_position_ids"),
+        says="the positions of k",
     ),
     Role("t", "place", ("t", "pos_t", "t_ids")),
     Role("h", "place", ("h", "pos_h", "h_ids")),
@@ -151,10 +162,30 @@ ROLES = (
         ("mrope_section", "mrope_sections"),
         says="the pairs that follow each axis",
     ),
-    Role("scale", "number", ("scale",), says="1"),
+    Role("scale", "number", ("scale",), says="1", varied=(2.0,), response="other"),
+    Role(
+        "inverse",
+        "number",
+        ("inverse", "conjugate", "conj"),
+        says="false",
+        varied=(True,),
+        response="inverse",
+    ),
     Role("downscale", "number", ("downscale",), says="whether the reference is that of keys"),
-    Role("mask", "bystander", ("mask", "attention_mask", "attn_mask"), says="true for each row"),
-    Role("layer", "bystander", ("layer_idx", "layer_id", "layer", "layer_number"), says="0"),
+    Role(
+        "mask",
+        "bystander",
+        ("mask", "attention_mask", "attn_mask"),
+        says="true for each row",
+        varied=(None,),
+    ),
+    Role(
+        "layer",
+        "bystander",
+        ("layer_idx", "layer_id", "layer", "layer_number"),
+        says="0",
+        varied=(1, 7),
+    ),
     Role(
         "cache",
         "bystander",
@@ -163,8 +194,22 @@ ROLES = (
         types=("Cache",),
     ),
     Role("config", "bystander", ("config",), says="that of --config", types=("Config",)),
-    Role("dtype", "bystander", ("dtype", "torch_dtype"), says="float32", types=("dtype",)),
-    Role("device", "bystander", ("device",), says="the CPU", types=("device", "Device")),
+    Role(
+        "dtype",
+        "bystander",
+        ("dtype", "torch_dtype"),
+        says="float32",
+        types=("dtype",),
+        varied=(None,),
+    ),
+    Role(
+        "device",
+        "bystander",
+        ("device",),
+        says="the CPU",
+        types=("device", "Device"),
+        varied=(None,),
+    ),
 )
 """The roles, the likelier of two first."""
 
@@ -190,6 +235,9 @@ NUMBERS = {role.name: role.says for role in ROLES if role.says}
 
 BYSTANDERS = frozenset(_of_kind("bystander"))
 """What has no part in a rotation, and is given to parameters without a default."""
+
+VARIED = {role.name: role for role in ROLES if role.varied}
+"""The roles whose parameters are given other values, each by itself."""
 
 CALL_ROLES = tuple(role.name for role in ROLES if role.kind != "bystander")
 """What arguments of a function may be for, as a caller names them."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from posenc_cli.calls.call_request import CallRequest
     from posenc_cli.calls.called_function import CalledFunction
     from posenc_cli.calls.form_choice import Outcome
+    from posenc_cli.calls.signature import NamedParameter
     from posenc_cli.errors import InvalidInput
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
@@ -64,6 +65,7 @@ class ServedFunction:
             self._process = FunctionHere(target, reference, asked, context=context)
         self._context, self.last, self.dtype = context, last, "float32"
         self._choice: FormChoice | None = None
+        self.own_form: CallForm | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -95,7 +97,7 @@ class ServedFunction:
     @property
     def form(self) -> CallForm:
         """The form in which it is called."""
-        form = self._found.form
+        form = self.own_form or self._found.form
         return form if form.dtype == self.dtype else replace(form, dtype=self.dtype)
 
     @property
@@ -107,6 +109,11 @@ class ServedFunction:
     def untried(self) -> tuple[str, ...]:
         """What its signature lets a caller do and no call does."""
         return self._found.untried
+
+    @property
+    def unvaried(self) -> tuple[str, ...]:
+        """The parameters that every call leaves at their default."""
+        return self._found.unvaried
 
     @property
     def usual_axes(self) -> str | None:
@@ -279,11 +286,18 @@ class ServedFunction:
             return [result.values[:, 0] for result in self._turned(positions, x)]
         return [table.values for table in self.returned(positions)]
 
-    def varied(self, *, last: int | None, dtype: str = "float32") -> Self:
-        """The same function, called with another last position, or vectors of another format."""
+    def varied(
+        self, *, last: int | None, dtype: str = "float32", form: CallForm | None = None
+    ) -> Self:
+        """The same, called with another last position, vectors of another format, or otherwise."""
         other = copy(self)
-        other.last, other.dtype = last, dtype
+        other.last, other.dtype, other.own_form = last, dtype, form
         return other
+
+    @property
+    def parameters(self) -> tuple[NamedParameter, ...]:
+        """What its signature says of each of its parameters."""
+        return self._process.signature.parameters or ()
 
     @contextlib.contextmanager
     def on(self, reference: Reference) -> Iterator[None]:

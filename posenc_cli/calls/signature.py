@@ -55,15 +55,6 @@ class NamedParameter(Record):
         return role == "base" and self.default != "None" and float(self.setting or 2) <= 1
 
     @property
-    def counts(self) -> bool:
-        """Whether it is optional and a whole number, and may say where rows are."""
-        name = self.name.lower().strip("_")
-        named_axis = name.endswith(("dim", "axis"))
-        if not (self.default or "").isdecimal() or named_axis or name in UNMET:
-            return False
-        return not self.roles() or bool({*self.roles()} & {"positions", "offset"})
-
-    @property
     def tells_heads(self) -> bool:
         """Whether it says how many heads, or of how many dimensions, stand side by side."""
         return bool({*self.roles()} & {"heads", "key_heads"}) or self.name in HEAD_SIZES

@@ -113,7 +113,7 @@ def refusal(error: BaseException) -> dict[str, str]:
         return {"error": str(error), "why": error.why}
     if isinstance(error, Exception):
         return {"error": f"cannot be called by posenc ({error_text(error)})", "why": "own"}
-    return {"error": "raised " + error_text(error), "why": "raised"}  # as sys.exit() does
+    return {"error": "raised " + error_text(error), "why": "exited"}  # as sys.exit() does
 
 
 def private_pipes() -> tuple[BinaryIO, BinaryIO]:

@@ -18,6 +18,7 @@ import numpy as np
 from posenc_cli.budget import check_size
 from posenc_cli.calls.batches import (
     try_batches,
+    try_keys,
     try_rows_of_heads,
     try_shorter_queries,
     try_table_batches,
@@ -48,10 +49,11 @@ from posenc_cli.calls.further_calls import (
     try_beside_long,
     try_early,
     try_further,
+    try_steady,
 )
 from posenc_cli.calls.heads import unlike_heads
 from posenc_cli.calls.irregularities import irregularities, length_note, returned_half, with_faults
-from posenc_cli.calls.other_references import try_other_references
+from posenc_cli.calls.other_references import try_other_references, try_parameters
 from posenc_cli.calls.patterns import (
     LONG,
     SEQUENCE,
@@ -135,6 +137,7 @@ def implementation(
             "library": function.form.library,
             "python": function.python,
             "untried": list(function.untried),
+            "unvaried": list(function.unvaried),
             "rows_of_first_call": function.first_rows,
             "axes": function.form.axes or None,
             "coordinates": function.form.follows_axes,
@@ -177,7 +180,7 @@ def _with_further_calls(
     if function.form.has("grid"):  # every call is of all rows
         last = prod(reference.grid or ()) - 1
         tried = replace(tried, last=last, early=None)
-        reports = [try_other_references(tried)]
+        reports = [try_other_references(tried), try_parameters(tried)]
         if vectors:
             reports.append(try_batches(function, differs, context=last + 1))
         return _with_reports(subject, [*reports, *try_further(tried)])
@@ -187,7 +190,7 @@ def _with_further_calls(
     if vectors:
         reports += [
             ways(function, differs, context=last + 1)
-            for ways in (try_batches, try_rows_of_heads, try_shorter_queries)
+            for ways in (try_batches, try_rows_of_heads, try_shorter_queries, try_keys)
         ]
     else:
         reports.append(try_table_batches(function, context=last + 1))
@@ -199,9 +202,11 @@ def _with_further_calls(
         fault = PatternFault(f"called with {function.text}", known, Cause.TABLE_PRECISION)
         reports.append(PatternReport((), (fault,)))
     if not any(report.faults for report in reports):
-        reports.append(try_other_references(tried))
+        reports += [try_other_references(tried), try_parameters(tried)]
     if not any(report.faults for report in reports):
         reports.append(_past_default_length(function, subject, reference, positions))
+    if any(not fault.known for report in reports for fault in report.faults):
+        reports.append(try_steady(tried))
     return _with_reports(subject, reports)
 
 
@@ -211,6 +216,7 @@ def _with_reports(subject: Subject, reports: Sequence[PatternReport]) -> Subject
     call = {
         "patterns": [*own["patterns"], *(text for report in reports for text in report.tried)],
         "untried": [*own["untried"], *(text for report in reports for text in report.untried)],
+        "untested": [text for report in reports for text in report.untested],
     }
     faults = [fault for report in reports for fault in report.faults]
     others = (*subject.other_calls, *with_faults(faults, ()))

@@ -570,6 +570,8 @@ def _call_notes(subject: Subject) -> tuple[str, ...]:
         notes.append(f"it was also called in {', '.join(call['patterns'])}")
     if call["untried"]:
         notes.append(f"not tried: {', '.join(call['untried'])}")
+    if call["unvaried"]:
+        notes.append(f"not varied: {', '.join(call['unvaried'])}")
     return tuple(notes)
 
 

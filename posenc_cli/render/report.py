@@ -139,7 +139,9 @@ def verdict(report: Report) -> str:
         match = "match" if several else "matches"
         sample = f", at {_places(report)}" if report.count and report.of is not None else ""
         unchecked = "; not checked beyond text positions" if report.unchecked else ""
-        told = f"{sample}{unchecked}{_unusual_axes(report)}{_other_order(report)}"
+        told = (
+            f"{sample}{unchecked}{_untested(report)}{_unusual_axes(report)}{_other_order(report)}"
+        )
         return f"ok: {name} {match} {report.title}{told}"
     holds = {finding.check: finding.ok for finding in report.findings}
     alone = "q·k does not depend on m − n alone"
@@ -154,6 +156,12 @@ def verdict(report: Report) -> str:
     if holds[FindingName.RELATIVE]:
         return f"FAILED: {name} {differs}, although q·k depends only on m − n"
     return f"FAILED: {name} {differs}, and {alone}"
+
+
+def _untested(report: Report) -> str:
+    """The parameters of a function that no call could vary; empty where each was varied."""
+    untested = (report.subject.get("call") or {}).get("untested")
+    return f"; not tested: {', '.join(untested)}" if untested else ""
 
 
 def _unusual_axes(report: Report) -> str:

@@ -254,10 +254,16 @@ def adds_an_axis(x, offset=0):
 class OfVllm:
     def __init__(self, head_size, rotary_dim, max_position_embeddings, base, is_neox_style, dtype):
         self.base, self.dtype, self.interleaved = base, dtype, not is_neox_style
+        self.dim = rotary_dim
 
     def __call__(self, positions, query, key):
-        cos, sin = tables(positions, self.base)
-        both = (turned(x, cos, sin, self.interleaved) for x in (query, key))
+        cos, sin = tables(positions, self.base, self.dim)
+        both = (
+            np.concatenate(
+                [turned(x[..., : self.dim], cos, sin, self.interleaved), x[..., self.dim :]], -1
+            )
+            for x in (query, key)
+        )
         return tuple(x.astype(self.dtype) for x in both)
 
 
