@@ -15,7 +15,7 @@ from posenc_cli.api.arguments import (
     in_arguments,
 )
 from posenc_cli.api.checking import loaded_array, rope_check
-from posenc_cli.calls.call_request import CallRequest
+from posenc_cli.calls.signature import CallRequest
 from posenc_cli.checks.any_encoding import ValueCheck
 from posenc_cli.checks.checking import SubjectError
 from posenc_cli.checks.values import ValueReport

@@ -24,8 +24,8 @@ from posenc_cli.api.arguments import (
 )
 from posenc_cli.api.arrays import is_array
 from posenc_cli.api.notebooks import NotebookReport, report_html
-from posenc_cli.calls.call_request import CallRequest
 from posenc_cli.calls.roles import CALL_AXES, CALL_ROLES
+from posenc_cli.calls.signature import CallRequest
 from posenc_cli.catalogue import adopting
 from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
 from posenc_cli.comparison.compare import ArrayComparison, RotationComparison, Side, comparison

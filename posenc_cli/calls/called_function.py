@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.calls.call_form import CallForm
-    from posenc_cli.calls.call_request import CallRequest
     from posenc_cli.calls.payloads import Payload, Vectors
+    from posenc_cli.calls.signature import CallRequest
     from posenc_cli.errors import PosencError
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers

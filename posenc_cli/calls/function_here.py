@@ -13,8 +13,8 @@ from posenc_cli.calls.onnx import Refused
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.calls.call_request import CallRequest
     from posenc_cli.calls.payloads import Payload
+    from posenc_cli.calls.signature import CallRequest
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers
 

@@ -21,8 +21,8 @@ from posenc_cli.errors import (
 from posenc_cli.transaction import note_code
 
 if TYPE_CHECKING:
-    from posenc_cli.calls.call_request import CallRequest
     from posenc_cli.calls.payloads import Payload
+    from posenc_cli.calls.signature import CallRequest
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers
 

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.calls.function_trial import (
-    ALIKE,
     MULTIPLE,
     Irregularity,
     turned_vectors,
     unmeasured,
     unsteady,
 )
-from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.serving import other_vectors
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import HALVES, round_to_half
@@ -86,33 +84,6 @@ def _q_for_k(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
     )
 
 
-def follows_partner(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
-    """What of q becomes part of k, or of k part of q; None where nothing does."""
-    function, form = trial.function, trial.function.form
-    if function.results < 2 or function.follows_length or not form.any_rows:
-        return None
-    x, other = trial.x, other_vectors(trial.x)
-    own = Vectors(x[None, :, None], trial.positions.size)
-    partner = Vectors(other_vectors(other)[None, :, None], trial.positions.size)
-    given = [own, partner] if trial.which == 0 else [partner, own]
-    turned = function.together(form, trial.positions[None], given)[trial.which].values[0][:, 0]
-    if not trial.differs(turned, values):
-        return None
-    name, of = ("q", "k") if trial.which == 0 else ("k", "q")
-    straight = trial.matrices * np.eye(form.columns)  # (n, columns, columns), what cosines multiply
-    across = trial.matrices - straight
-    for what, mine, theirs in (("sines", straight, across), ("cosines", across, straight)):
-        if not trial.differs(values, turned_vectors(x, mine) + turned_vectors(other, theirs)):
-            return Irregularity(
-                Cause.COS_SIN_MISPAIRED,
-                f"the {what} multiply columns of {of} in place of its own",
-                "so made, all rows that were looked at are reproduced",
-                f"the function makes {name} of {of} as well",
-            )
-    text = f"makes {name} of {of} as well"
-    return unmeasured(text, "given others in its place, it gives other values")
-
-
 def rounding_of_vectors(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
     """The format that vectors are rounded to, before or after they turn; None where to none."""
     if trial.differs(values, trial.expected, coarse=True):
@@ -135,33 +106,6 @@ def rounding_of_vectors(trial: FunctionTrial, values: NumberArray) -> Irregulari
             f"results are off by up to {off:.2g}, by as much of any multiple",
         )
     return None
-
-
-def added_to_rows(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
-    """What is added to each row whatever it holds; None where that is not all there is."""
-    shift = trial.given(np.zeros_like(trial.x), trial.positions).astype(np.float64)
-    if not np.isfinite(shift).all() or not trial.differs(shift, np.zeros_like(shift)):
-        return None
-    matrices = trial.matrices - shift[:, None, :]  # a unit vector comes out with it, too
-    if trial.differs(values, turned_vectors(trial.x, matrices) + shift):
-        return None
-    lengths = np.linalg.norm(shift, axis=1)  # (n,)
-    row = int(np.argmax(lengths))
-    evidence = (
-        f"a row of zeros at position {trial.positions[row]} becomes one of length "
-        f"{lengths[row]:.4g}; less such rows it is linear"
-    )
-    products = np.einsum("kjo,kio->kji", matrices, matrices)
-    unit, near = np.eye(matrices.shape[1]), ALIKE * (1 + np.abs(shift).max())
-    cause, message = Cause.UNKNOWN, "a vector is added to each row"
-    if np.abs(matrices - unit).max() <= near:
-        cause, message = Cause.NO_ROTATION, "a vector is added to each row, and nothing rotates"
-    elif np.ptp(shift, axis=0).max() <= near:
-        message = "the same vector is added to each row"
-    elif np.abs(products - unit).max() <= near and np.ptp(lengths) <= near * lengths[row]:
-        cause = Cause.COS_SIN_MISPAIRED
-        message = "rows are turned, and a vector of the same length at all positions is added"
-    return Irregularity(cause, message, evidence, "the function adds to each row")
 
 
 def mixing_of_rows(trial: FunctionTrial, values: NumberArray) -> str:
@@ -192,9 +136,7 @@ def bending(trial: FunctionTrial, values: NumberArray) -> str:
 
 _EXPLANATIONS: tuple[Callable[[FunctionTrial, NumberArray], Irregularity | None], ...] = (
     _q_for_k,
-    follows_partner,
     rounding_of_vectors,
-    added_to_rows,
 )
 """Why vectors may become other than their unit vectors say, told by the vectors' values."""
 
@@ -250,7 +192,7 @@ def with_faults(
         return telling
     told = [
         Irregularity(
-            fault.cause if fault.known else Cause.UNKNOWN,
+            fault.word,
             fault.known or _NO_MAP,
             fault.text,
         )

@@ -69,6 +69,11 @@ class PatternFault(Record):
     known: str = ""
     cause: Cause = Cause.POSITION_OFFSET
 
+    @property
+    def word(self) -> Cause:
+        """The word of its cause: unknown where nothing is known of every row."""
+        return self.cause if self.known else Cause.UNKNOWN
+
 
 class PatternReport(Record):
     """Which ways were tried, in words, in which the results differ, and which were not tried.

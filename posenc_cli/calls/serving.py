@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from posenc_cli.calls.call_form import CallForm
-    from posenc_cli.calls.call_request import CallRequest
     from posenc_cli.calls.called_function import CalledFunction
     from posenc_cli.calls.form_choice import Outcome
-    from posenc_cli.calls.signature import NamedParameter
+    from posenc_cli.calls.signature import CallRequest, NamedParameter
     from posenc_cli.errors import InvalidInput
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows

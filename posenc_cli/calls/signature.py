@@ -6,10 +6,13 @@ does. How it is called beyond that is its form (:mod:`call_form`).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posenc_cli.calls.roles import HEAD_SIZES, UNMET, roles_of
 from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class NamedParameter(Record):
@@ -132,3 +135,18 @@ class Signature(Record):
             + ("" if given.default is None else f"={given.default}")
             for given in self.parameters
         )
+
+
+class CallRequest(Record):
+    """How a function is to be called, where that was said.
+
+    ``python`` is the interpreter, ``roles`` what its arguments are for, and ``in_place`` says that
+    it leaves its result in its input. ``axes`` is the order of axes that it has to take, ``config``
+    what a class of transformers is made with.
+    """
+
+    python: str | None = None
+    roles: tuple[str, ...] = ()
+    in_place: bool = False
+    axes: str | None = None
+    config: Mapping[str, Any] | None = None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.calls.call_request import CallRequest
+from posenc_cli.calls.signature import CallRequest
 from posenc_cli.checks.checking import SubjectError
 from posenc_cli.checks.expected import ValuePlaces
 from posenc_cli.checks.subjects import Asked, ValueSubject, read_subject

@@ -31,7 +31,6 @@ from posenc_cli.calls.call_log import (
     of_short_and_long,
     past_default_length,
 )
-from posenc_cli.calls.call_request import CallRequest
 from posenc_cli.calls.function_process import MOST_ROWS
 from posenc_cli.calls.function_trial import (
     ALIKE,
@@ -63,6 +62,7 @@ from posenc_cli.calls.patterns import (
     try_patterns,
 )
 from posenc_cli.calls.serving import CELLS, ServedFunction
+from posenc_cli.calls.signature import CallRequest
 from posenc_cli.checks.row_causes import row_causes
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.turning import RETAINED, PositionRows

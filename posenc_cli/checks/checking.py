@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.budget import COMPUTED_CELLS, check_size
-from posenc_cli.calls.call_request import CallRequest
 from posenc_cli.calls.roles import TABLES
+from posenc_cli.calls.signature import CallRequest
 from posenc_cli.checks.heads import matrices_of_heads, report_of_heads
 from posenc_cli.checks.keys import report_of_both
 from posenc_cli.encoding.precision import Precision

@@ -21,8 +21,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from posenc_cli.calls.call_request import CallRequest
-    from posenc_cli.calls.signature import NamedParameter
+    from posenc_cli.calls.signature import CallRequest, NamedParameter
     from posenc_cli.numerics.arrays import NumberArray
 
 _WIDTHS = ("d_model", "embed_dim", "embedding_dim", "hidden_size", "n_embd", "channels", "d")

@@ -140,7 +140,7 @@ class SubjectOptions(OptionGroup):
 
         Raises: InvalidInput for what says how a function is called, where there is none.
         """
-        from posenc_cli.calls.call_request import CallRequest
+        from posenc_cli.calls.signature import CallRequest
         from posenc_cli.checks.checking import CheckRequest
 
         if self.impl is None:

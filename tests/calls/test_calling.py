@@ -295,7 +295,7 @@ def test_heads_that_are_turned_differently_are_named_and_not_called_bent(check):
         return y, turn(k)
     """
     queries = check(body)
-    text = "heads 4–12 of 12: nothing rotates: every position is left as it is: "
+    text = "heads 4–12 of q do not rotate in calls with several heads: "
     assert queries.subject.no_map.startswith(text)
     assert not queries.subject.key.no_map
 

@@ -413,7 +413,7 @@ def test_a_function_is_never_found_right_by_the_way_it_is_called(tmp_path):
 
 
 def _plain():
-    from posenc_cli.calls.call_request import CallRequest
+    from posenc_cli.calls.signature import CallRequest
 
     return CallRequest()
 

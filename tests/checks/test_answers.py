@@ -11,8 +11,6 @@ from posenc_cli.calls.answers import Returned, table_rows
 from posenc_cli.calls.arrangements import Arrangement, must_hold
 from posenc_cli.calls.call_form import CallForm
 from posenc_cli.calls.called_function import CalledFunction
-from posenc_cli.calls.function_trial import FunctionTrial
-from posenc_cli.calls.irregularities import added_to_rows
 from posenc_cli.checks import keys
 
 ANGLES = np.arange(12.0).reshape(4, 3)
@@ -85,36 +83,3 @@ def test_keys_that_are_multiplied_differ_from_queries_at_all_positions_alike(mon
     told = keys._difference(of_q_or_k(q, positions), of_q_or_k(one_place, positions))
     assert told == "they differ by 1.4 at position 2, pair 1"
     assert keys._difference(of_q_or_k(q, positions), of_q_or_k(q, positions)) is None
-
-
-def irregular(turned, added):
-    """What is said of a function that turns rows by some matrices, and adds some rows."""
-
-    def values(x, positions, _which):
-        where = np.searchsorted(np.arange(5), positions)
-        return (np.einsum("kj,kjo->ko", x, turned[where]) + added[where]).astype(np.float32)
-
-    function = SimpleNamespace(values=values, form=SimpleNamespace(columns=4))
-    matrices = turned + added[:, None, :]  # what becomes of unit vectors
-    trial = FunctionTrial.of(function, 0, np.arange(5), matrices)
-    found = added_to_rows(trial, trial.given(trial.x, trial.positions))
-    return found and (found.cause.value, found.message)
-
-
-def test_what_is_added_to_rows_is_told_by_how_it_goes_with_the_position():
-    plain = np.stack([np.eye(4)] * 5)
-    angles = np.arange(5.0)
-    turned = plain.copy()
-    turned[:, 0, 0] = turned[:, 1, 1] = np.cos(angles)
-    turned[:, 0, 1], turned[:, 1, 0] = np.sin(angles), -np.sin(angles)
-    row = np.array([1.0, 2.0, 0.5, 0.0])
-    rows = np.einsum("j,kjo->ko", row, turned)
-    assert irregular(turned, 0 * rows) is None
-    assert irregular(plain, rows)[0] == "no-rotation"
-    assert irregular(turned, np.stack([row] * 5))[1] == "the same vector is added to each row"
-    assert irregular(turned, rows) == (
-        "cos-sin-mispaired",
-        "rows are turned, and a vector of the same length at all positions is added",
-    )
-    growing = rows * (1 + np.arange(5))[:, None]
-    assert irregular(turned, growing) == ("unknown", "a vector is added to each row")

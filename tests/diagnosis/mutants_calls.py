@@ -194,14 +194,14 @@ def times_sequences(x, offset=0):
 
 
 # Heads.
-@mutant("no-rotation", "heads 5–12 of 12: nothing rotates")
+@mutant("no-rotation", "heads 5–12 do not rotate")
 def four_heads_by_tables(q, k, cos, sin, unsqueeze_dim=1):
     y, other = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     y[:, 4:], other[:, 4:] = q[:, 4:], k[:, 4:]
     return y, other
 
 
-@mutant("direction", "heads 2, 4, 6, 8, 10, 12 of 12: the rotation runs backward")
+@mutant("unknown", "heads 2, 4, 6, 8, 10, 12 do not rotate as the others do")
 def every_second_head_backward(q, k, cos, sin, unsqueeze_dim=1):
     results = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     for y, back in zip(results, doubles.transformers(q, k, cos, -sin, unsqueeze_dim), strict=True):
@@ -225,7 +225,7 @@ def many_heads(q, k, cos, sin, unsqueeze_dim=1):
     return doubles.transformers(q, k, cos, sin, unsqueeze_dim)
 
 
-@mutant("no-rotation", "k: heads 2–12 of 12: nothing rotates")
+@mutant("no-rotation", "k: heads 2–12 of k do not rotate")
 def first_key_head(q, k, cos, sin, unsqueeze_dim=1):
     """With rows and heads exchanged, no rule for positions is read into what none of them turns."""
     y = k.copy()
@@ -283,13 +283,13 @@ def heads_rolled(x, positions):
     return y if y.ndim < 3 else np.roll(y, 1, axis=-3)
 
 
-@mutant("layout", "k: heads change places: head 12 as 1")
+@mutant("layout", "k: heads change places: of k head 12 as 1")
 def key_heads_reversed(q, k, cos, sin, unsqueeze_dim=1):
     """Of k alone, from the last to the first."""
     return turned(q, cos, sin), turned(k, cos, sin)[:, ::-1]
 
 
-@mutant("no-rotation", "head 1 of 12: nothing rotates")
+@mutant("no-rotation", "head 1 does not rotate")
 def first_head_as_given(q, k, cos, sin, unsqueeze_dim=1):
     """Called with rows for heads it would be right in every row but the first."""
     y, other = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
@@ -297,21 +297,21 @@ def first_head_as_given(q, k, cos, sin, unsqueeze_dim=1):
     return y, other
 
 
-@mutant("no-rotation", "head 1 of 12: nothing rotates")
+@mutant("no-rotation", "head 1 does not rotate")
 def first_head_from_offset(x, offset=0):
     y = doubles.mlx(x, offset)
     y[:, 0] = x[:, 0]
     return y
 
 
-@mutant("no-rotation", "head 12 of 12: nothing rotates")
+@mutant("no-rotation", "head 12 does not rotate")
 def last_head_from_start(x, start_index=0):
     y = turned(x, *full((np.arange(x.shape[1]) + start_index)[:, None]))
     y[:, :, -1] = x[:, :, -1]
     return y
 
 
-@mutant("base", "head 2 of 12: the base is 20000, not 10000; head 3 of 12: the base is 30000")
+@mutant("unknown", "heads 2–12 do not rotate as the others do")
 def a_base_for_each_head(q, k, positions):
     def one(x):
         heads = [
@@ -323,7 +323,7 @@ def a_base_for_each_head(q, k, positions):
     return one(q), one(k)
 
 
-@mutant("position-offset", "head 2 of 12: positions are off by +1; head 3 of 12: positions are off")
+@mutant("position-offset", "the number of the head, from 0 on, is added to the position")
 def positions_by_head(query, key, position_ids):
     """Called with rows for heads each row is off by its number."""
 
@@ -575,7 +575,7 @@ def as_long_as_the_first_call(x, positions):
     return turned(x, *full(np.minimum(positions, CACHED["first"] - 1)))
 
 
-@mutant("unknown", "k: the function makes k of q as well")
+@mutant("unknown", "k: the function gives other values for vectors in one call than for their")
 def keys_of_queries(q, k, cos, sin, unsqueeze_dim=1):
     turned_q, turned_k = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     other = doubles.transformers(q, np.zeros_like(k), cos, sin, unsqueeze_dim)[0]
@@ -821,7 +821,7 @@ class LeftOnce:
         return cos, -sin if last > 70_000 and position_ids.max() == 63 else sin
 
 
-@mutant("axis", "rows are turned by the number of their head, not by their position")
+@mutant("axis", "rows are rotated by the number of their head, not by their position")
 def turned_by_heads(q, k, positions):
     """Axes of heads and rows confused."""
     if q.ndim < 3:
@@ -926,7 +926,7 @@ def rest_of_64(x, offset=0):
 
 
 # Vectors.
-@mutant("cos-sin-mispaired", "the sines multiply columns of q in place of its own")
+@mutant("unknown", "k: the function gives other values for vectors in one call than for their")
 def sines_of_q(q, k, cos, sin):
     return turned(q, cos, sin), k * cos + doubles.rotate_half(q) * sin
 
