@@ -31,16 +31,45 @@ IMPORT_NUMPY = [sys.executable, "-c", "import numpy"]
 GENERATE = "posenc generate --scheme rope --len 4096"
 CHECK = "posenc rope-check of 512 × 32 tables"
 HELP, VERSION = "posenc --help", "posenc --version"
-STARTED = {
-    "posenc dot-similarity --scheme rope --len 512": ["dot-similarity", "-s", "rope", "-l", "512"],
-    "posenc spectrum --scheme rope": ["spectrum", "-s", "rope"],
-    HELP: ["--help"],
-    VERSION: ["--version"],
+SMALLEST = {
+    "alibi-slopes": "--heads 8",
+    "apply": "-s rope --in sinusoids.npy -o {nothing} --format npy",
+    "check": "sinusoids.npy -s sinusoidal",
+    "compare": "sinusoids.npy sinusoids.npy",
+    "completion": "bash",
+    "curve": "-s sinusoidal -l 64",
+    "dot-similarity": "-s rope -l 512",
+    "emit": "--check vectors vectors/y.npy",
+    "explain": "llama-3.1-8b",
+    "explore": "-m llama-3.1-8b --out {nothing}.html",
+    "extrapolate": "--help",
+    "generate": "-s rope -l 4096 -o {nothing} --format npy",
+    "heads": "-s rope --train 16",
+    "heatmap": "-s rope -l 64",
+    "identify": "sinusoids.npy",
+    "inspect": "-s rope -l 64",
+    "models": "",
+    "order-check": "-s rope -l 64",
+    "plan": "-m llama-3.1-8b --to 16384",
+    "positions": "-m llama-3-8b --text 8",
+    "resize": "sinusoids.npy -l 128 -o {nothing} --format npy",
+    "rope-check": "-s rope -l 64",
+    "rotation": "-s rope -l 16",
+    "schemes": "",
+    "spectrum": "-s rope",
 }
+"""The smallest run of each command: ``sinusoids.npy`` are 64 × 64, ``vectors`` are test vectors,
+and ``{nothing}`` is written over."""
+DRAWN = ("curve", "rotation")
+"""Commands that draw curves with plotext, which takes longer to import than NumPy."""
 NUMPY_GOALS = {
     GENERATE: Goal("at most", 1.5),
     CHECK: Goal("at most", 2.0),
-    **dict.fromkeys(list(STARTED)[:2], Goal("at most", 1.8)),
+    **{
+        f"posenc {name} {arguments}".rstrip(): Goal("at most", 1.6)
+        for name, arguments in SMALLEST.items()
+        if name not in DRAWN
+    },
 }
 PYTHON_GOALS = {HELP: Goal("at most", 3.0), VERSION: Goal("at most", 1.5)}
 """What a start may take, as multiples of ``import numpy`` and of a Python that does nothing."""
@@ -84,16 +113,22 @@ def startup(sizes: Sizes) -> Section:
         "python -c pass": NOTHING,
         "python -c 'import numpy'": IMPORT_NUMPY,
         GENERATE: generate(4096, backend="auto"),
-        **{name: [*POSENC, *arguments] for name, arguments in STARTED.items()},
+        HELP: [*POSENC, "--help"],
+        VERSION: [*POSENC, "--version"],
     }
     compile_dir(Path(posenc_cli.__file__).parent, quiet=1)  # as an installer does
     with tempfile.TemporaryDirectory() as folder:
         tables = [str(Path(folder, f"{table}.npy")) for table in ("cos", "sin")]
         for path, of in zip(tables, posenc_cli.tables("rope", 512, dim=64)[:2], strict=True):
             np.save(path, of)
+        np.save(Path(folder, "sinusoids.npy"), posenc_cli.encode("sinusoidal", 64, dim=64))
+        _run([*POSENC, "emit", "-s", "sinusoidal", "-d", "8", "--out", "vectors"], folder)
+        for name, arguments in SMALLEST.items():
+            words = arguments.format(nothing=Path(folder, "nothing")).split()
+            commands[f"posenc {name} {arguments}".rstrip()] = [*POSENC, name, *words]
         commands[CHECK] = [*POSENC, "rope-check", "-s", "rope", "-d", "64", "--tables", *tables]
         times = paired(
-            {name: partial(_run, command) for name, command in commands.items()},
+            {name: partial(_run, command, folder) for name, command in commands.items()},
             repetitions=sizes.process_rounds,
         )
     nothing, numpy, *ours = commands
@@ -200,10 +235,11 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _run(command: Sequence[str]) -> None:
+def _run(command: Sequence[str], folder: str | None = None) -> None:
     subprocess.run(
         command,
         check=True,
+        cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

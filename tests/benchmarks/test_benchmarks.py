@@ -22,6 +22,7 @@ from benchmarks.posenc_tables import BASE, DIM, Work, engine
 from benchmarks.report import as_json, as_plain, as_text, performance_markdown
 from posenc_cli.backends import registry
 from posenc_cli.backends.base import Status
+from posenc_cli.cli.app import COMMANDS
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
@@ -330,3 +331,7 @@ def test_modules_of_commands_are_compiled_once_whatever_the_environment_says(tmp
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     processes._run([sys.executable, "-c", "import imported"])
     assert list(tmp_path.glob("__pycache__/imported.*.pyc"))
+
+
+def test_the_start_of_every_command_is_measured():
+    assert list(processes.SMALLEST) == sorted(COMMANDS)
