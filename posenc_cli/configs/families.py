@@ -50,6 +50,7 @@ class Rotary(Record):
     exceptions: Mapping[str, Sequence[int]] = fresh(dict)
     indices: str | None = None
     pattern: str | None = None
+    nope_types: tuple[str, str] | None = None
     at_least: str | None = None
     last: str | None = None
     needs_layer_types: bool = False
@@ -228,6 +229,11 @@ def container(model_type: str) -> Container | None:
     if row is None:
         return None
     return Container(model_type, **({"text": row} if isinstance(row, str) else row))
+
+
+def has_fixed_text(model_type: object) -> bool:
+    """Whether transformers reads the text model of a container as one type, whatever it states."""
+    return model_type in _table()["fixed"]
 
 
 def containers() -> tuple[str, ...]:

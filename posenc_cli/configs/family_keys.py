@@ -97,7 +97,8 @@ class FamilyKeys:
 
     def _otherwise(self, key: str, size: Sourced) -> dict[str, Any] | None:
         """What other names say of a size, which is another; None where one says the same."""
-        stated = {n: self.text.values[n] for n in ANY_NAME.get(key, ()) if self.text.has(n)}
+        named = {name: self.text.values.get(name) for name in ANY_NAME.get(key, ())}
+        stated = {name: value for name, value in named.items() if value is not None}
         is_default = size.source == self.default_source
         return stated if is_default and size.value not in stated.values() else None
 

@@ -39,7 +39,8 @@ def head_dim(keys: FamilyKeys, group: Group, rope_type: str) -> Sourced:
     own = family.head_dims.get(group.label or "")
     if own is not None and (own[1] or text.has(own[0])):
         return _of_layer_type(keys, group, *own)
-    head = None if family.head_dim_ignored else keys.size(HEAD)
+    is_null = text.has(HEAD) and text.get(HEAD) is None  # which leaves no default
+    head = None if family.head_dim_ignored or is_null else keys.size(HEAD)
     if head is not None:
         if family.model_type in WHOLE:
             _share_of_hidden(keys)
@@ -110,7 +111,7 @@ def slice_width(keys: FamilyKeys) -> Sourced | None:
         fitting += rest.value
         what = f"{SLICE} + {REST}"
     head = text.values.get(HEAD, family.defaults.get(HEAD, fitting))
-    if head != fitting:
+    if (_share_of_hidden(keys).value if head is None else head) != fitting:
         source = HEAD if text.has(HEAD) else keys.default_source
         raise keys.error(
             f"{text.path(HEAD)} {json_text(head)} ({source}): must be {fitting} "

@@ -72,6 +72,8 @@ def groups(keys: FamilyKeys) -> list[Group]:
     _note_hybrid_pattern(keys, types)
     bases = _layer_bases(keys, len(types))
     turning = _rotations(keys, types) if bases is None else list(map(bool, bases))
+    if family.nope_types and not keys.text.values.get("layer_types"):
+        types = [family.nope_types[not turns] for turns in turning]
     if family.scaled_layers:
         types = _scaled_types(keys, len(types))
     elif family.layer_bases == "base" and bases is not None:

@@ -224,7 +224,13 @@ def _share(keys: FamilyKeys, rope: RopeObject, rope_type: str, head: Sourced) ->
         return None
     share = _stated_share(keys, rope, head, plain=plain)
     has_own = family.partial != 1 and (plain or not family.nested)
-    if share is None and not rope.is_default and has_own:
+    nulls = [name for name in keys.names(SHARE) if keys.text.values.get(name, 0) is None]
+    if share is None and has_own and nulls and not (family.nested and plain):
+        keys.notes.warn(
+            f"{keys.text.path(nulls[0])} null: transformers rotates the whole head, and without "
+            f"the key the default of {family.model_type}, {family.partial:g} of it"
+        )
+    elif share is None and not rope.is_default and has_own:
         share = keys.default(family.partial)
     if family.slice and share is not None and (share.value != 1 or SHARE in (family.rope or {})):
         _check_slice(keys, share, head)

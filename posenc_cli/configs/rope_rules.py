@@ -36,6 +36,8 @@ def default(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Para
     if sections is None:
         sections = keys.default(tuple(mrope["sections"]))
         keys.notes.size("mrope_section", keys.default(list(sections.value)))
+    if family.known and mrope.get("interleaved") and len(sections.value) == 3:
+        sections = _dealt_out(sections, rotated // 2)
     if len(sections.value) != 3 or sum(sections.value) != rotated // 2:
         raise keys.error(
             f"mrope_section {list(sections.value)} ({sections.source}): must be three numbers "
@@ -57,6 +59,22 @@ def default(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Para
     if "order" in mrope:
         params["order"] = keys.default(mrope["order"])
     return "mrope", params
+
+
+def _dealt_out(sections: Sourced, pairs: int) -> Sourced:
+    """How many pairs each axis gets where sections that fit no head are dealt out pair by pair.
+
+    transformers deals every third pair to height, up to 3 × its section, then to width, and leaves
+    the others to time; no sum is checked (apply_interleaved_mrope of its Qwen3-VL).
+
+    >>> _dealt_out(Sourced((11, 11, 10), "mrope_section"), 8).value
+    (3, 3, 2)
+    """
+    height, width = (len(range(axis, min(pairs, 3 * sections.value[axis]), 3)) for axis in (1, 2))
+    dealt = (pairs - height - width, height, width)
+    if dealt == tuple(sections.value):
+        return sections
+    return Sourced(dealt, f"derived: {sections.source} dealt out to {pairs} pairs")
 
 
 def linear(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params]:

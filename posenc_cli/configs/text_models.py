@@ -56,7 +56,7 @@ def text_model(top: Keys, notes: Notes) -> TextModel:
 
     Raises: InvalidInput where there are several, or nothing reads it.
     """
-    stated, keys = _stated_model(top)
+    stated, keys = _stated_model(top, notes)
     container = _container(top, keys)
     model_type = _known_model_type(stated, keys, notes)
     family = _rotary_family(model_type, keys, notes)
@@ -67,7 +67,7 @@ def text_model(top: Keys, notes: Notes) -> TextModel:
     return TextModel(model_type, keys, family, container)
 
 
-def _stated_model(top: Keys) -> tuple[str, Keys]:
+def _stated_model(top: Keys, notes: Notes) -> tuple[str, Keys]:
     """The model type that a config states of its text model, and where its keys stand.
 
     Raises: InvalidInput where there are several.
@@ -77,7 +77,7 @@ def _stated_model(top: Keys) -> tuple[str, Keys]:
         raise top.invalid("model_type", "must be a text")
     around = top.section("vlm_config")
     if around is not None:
-        return _stated_model(around)
+        return _stated_model(around, notes)
     nested = [key for key in _SECTIONS if isinstance(top.values.get(key), dict)]
     thinker = top.values.get("thinker_config")
     if isinstance(thinker, dict) and isinstance(thinker.get("text_config"), dict):
@@ -96,6 +96,13 @@ def _stated_model(top: Keys) -> tuple[str, Keys]:
     if text is None:
         return _printable_type(top, default or (outer.value if outer else None)), top
     inner = text.text("model_type")
+    if inner and outer and default != inner.value and families.has_fixed_text(outer.value):
+        if inner.value != outer.value:
+            notes.warn(
+                f"{inner.source} {abbreviated(inner.value)} has no effect: transformers reads the "
+                f"text model of {outer.value} as {default}"
+            )
+        inner = None
     return _printable_type(text, inner.value if inner else default), text
 
 

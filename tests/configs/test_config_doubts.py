@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from posenc_cli import catalogue
 from posenc_cli.comparison.losses import turning_frequencies
 from posenc_cli.configs.config import resolve
 from posenc_cli.errors import InvalidInput
@@ -209,3 +210,45 @@ def test_a_factor_that_is_not_the_ratio_of_the_lengths_is_contradicted():
     assert "which is 1.25: transformers warns of it, and takes the factor" in other.warnings[0]
     both = resolve({**raised, "original_max_position_embeddings": 16384, "rope_scaling": yarn})
     assert both.contradicted == ("rope_scaling.original_max_position_embeddings",)
+
+
+@pytest.mark.parametrize(
+    ("share", "stated", "axes"),
+    [
+        (0.25, [8, 8, 8], [0, 1, 2, 0, 1, 2, 0, 1]),
+        (0.25, [11, 11, 10], [0, 1, 2, 0, 1, 2, 0, 1]),
+        (0.5, [4, 7, 2], [0, 1, 2, 0, 1, 2, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0]),
+    ],
+)
+def test_sections_that_fit_no_head_are_dealt_out_as_transformers_does(share, stated, axes):
+    """The axis by which each pair of Qwen3_5TextRotaryEmbedding rotates, of transformers 5.23."""
+    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": stated}
+    config = {"model_type": "qwen3_5_text", "hidden_size": 64, "head_dim": 64}
+    config |= {"num_hidden_layers": 4, "partial_rotary_factor": share, "rope_parameters": rope}
+    layers = resolve(config).layer("full_attention")
+    bound = catalogue.find("mrope").bind({**layers.values(), "axes": "axes.npy"})
+    assert list(bound.rotation.waves.coordinates.axes) == axes
+
+
+def test_a_share_of_null_is_the_whole_head_and_told():
+    """Of the families whose share is another by default: the cases null-share of config_rope."""
+    resolved = resolve(
+        {"model_type": "glm4", "num_hidden_layers": 2, "partial_rotary_factor": None}
+    )
+    assert "partial" not in resolved.layer().params
+    assert any("null: transformers rotates the whole head" in each for each in resolved.warnings)
+
+
+def test_a_null_is_not_said_to_be_another_name_of_the_key_that_it_is():
+    resolved = resolve({"model_type": "dots1", "max_position_embeddings": None})
+    assert not any("has no effect" in each for each in resolved.warnings)
+
+
+@pytest.mark.parametrize(("inner", "told"), [("gemma3", False), ("llama", True)])
+def test_the_type_that_a_text_model_states_counts_where_transformers_looks_at_it(inner, told):
+    resolved = resolve({"model_type": "gemma3", "text_config": {"model_type": inner}})
+    assert resolved.model_type == "gemma3_text"
+    words = f"text_config.model_type '{inner}' has no effect: transformers reads"
+    assert any(words in each for each in resolved.warnings) is told
+    mapped = {"model_type": "llava", "text_config": {"model_type": "mistral"}}
+    assert resolve(mapped).model_type == "mistral"

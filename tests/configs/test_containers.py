@@ -24,7 +24,7 @@ ROTARY = {each.model_type: each for each in families.all_rotary()}
 NO_HEAD = frozenset(
     {
         *("glm46v", "glm4v", "glm4v_moe", "glm_image", "glmga"),
-        *("qwen3_omni_moe", "qwen3_omni_moe_thinker", "qwen4_exp"),
+        *("qwen3_omni_moe", "qwen3_omni_moe_thinker"),
     }
 )
 """Models whose defaults, as transformers has them, fit no head: their configs must say more."""

@@ -150,3 +150,19 @@ def test_an_interval_beside_a_list_is_silent_where_they_agree_and_contradicted_w
     assert inverted.contradicted == ("no_rope_layer_interval",)
     (warning,) = (text for text in inverted.warnings if "contradicts" in text)
     assert "by which 6 of 8 layers do not rotate, not 2" in warning
+
+
+@pytest.mark.parametrize(
+    ("stated", "full"),
+    [
+        ({"no_rope_layers": [0, 0, 1, 1, 1, 1]}, (0, 1)),
+        ({"no_rope_layer_interval": 2}, (1, 3, 5)),
+        ({}, (3,)),
+    ],
+)
+def test_llama_4_has_full_attention_where_it_does_not_rotate(stated, full):
+    """``layer_types`` of Llama4TextConfig, of transformers 5.23."""
+    config = {"model_type": "llama4_text", "num_hidden_layers": 6, **stated}
+    layers = {each.layer_type: each for each in resolve(config).layers}
+    assert layers.keys() == {"full_attention", "chunked_attention"}
+    assert (layers["full_attention"].layers, layers["full_attention"].scheme) == (full, "nope")
