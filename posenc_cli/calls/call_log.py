@@ -9,13 +9,12 @@ is reproduced so: in the calls that it speaks of by it, and in all others by the
 from __future__ import annotations
 
 import time
-from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.calls.function_trial import ALIKE, Irregularity
+from posenc_cli.calls.function_trial import Irregularity
 from posenc_cli.calls.patterns import (
     SEQUENCE,
     SLOW,
@@ -63,9 +62,6 @@ _SINGLE = (*range(12), *(2**power + more for power in range(4, 17) for more in (
 
 _ROUNDINGS = 4
 """Of vectors before and after, as :mod:`rotated` counts them."""
-
-_COUNTED = (4, 7, 3)
-"""Rows of calls that show whether positions go on from one to the next."""
 
 _FIRST_ROWS = 48
 """Of an object that is made with its default length, and around that."""
@@ -137,7 +133,7 @@ class CallLog:
                 x = self._x[indices % SEQUENCE]
                 first = self.function.first_rows, self.function.first_end
                 alike = next((one.positions for one in self.made if one.rows == where.size), None)
-                self.made.append(MadeCall(where, x, after, *first, alike, indices))
+                self.made.append(MadeCall(where, x, after, *first, alike))
         return values
 
     def sequence(self, count: int, first: int = 0) -> None:
@@ -162,12 +158,6 @@ class CallLog:
         after[:, first], after[:, second] = cos, sin
         return after
 
-    def from_zero(self, indices: Integers) -> NumberArray:
-        """What becomes of vectors in a call from position 0 on, which is not kept."""
-        values = self._as_vectors(self._rows(indices, np.arange(indices.size)))
-        assert values is not None
-        return values
-
     def extend(self, context: int) -> None:
         """Make calls of more lengths and beginnings, none past the context."""
         starts = (0,) if self.function.form.from_zero else _BEGINNINGS
@@ -188,8 +178,7 @@ def by_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     first positions and those of the call: among the first ones any rule shows.
     """
     near = [call for call in log.made if call.end <= SEQUENCE or not log.function.form.chosen]
-    ways = (partial(_Calls, log, near), partial(_Calls, log, log.made), partial(_ByItself, log))
-    return next(filter(None, (way(dtype).causes() for way in ways)), ())
+    return _Calls(log, near, dtype).causes() or _Calls(log, log.made, dtype).causes()
 
 
 def in_a_long_call(
@@ -293,32 +282,6 @@ def of_short_and_long(
     return next(iter(by_call(log, dtype)), None)
 
 
-def counted_on(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
-    """The cause where positions go on from call to call, held against calls made one after another.
-
-    Nothing where they do not, or a call fails.
-    """
-    before = len(log.made)
-    try:
-        for rows in _COUNTED:
-            log.sequence(rows)
-    except InvalidInput:
-        log.function.revive()
-        return ()
-    made = log.made[before:]
-    starts = _Calls(log, made, dtype).starts(made)
-    ends = [start + rows for start, rows in zip(starts, _COUNTED, strict=False)]
-    if len(starts) < len(_COUNTED) or not any(starts) or starts[1:] != ends[:-1]:
-        return ()
-    where = ", ".join(f"{start} to {end - 1}" for start, end in zip(starts, ends, strict=True))
-    evidence = (
-        f"calls of {', '.join(map(str, _COUNTED))} rows from 0 on, one after another, are turned "
-        f"at positions {where}; all their rows are reproduced so"
-    )
-    message = "positions go on from call to call: each begins where the last one ended"
-    return (_irregular(Cause.POSITION_OFFSET, message, evidence),)
-
-
 class _SomeCalls(Record):
     """Some of the calls that were made, and which they are, in words that go on from a sentence."""
 
@@ -364,15 +327,6 @@ class _Calls:
                 evidence = self._evidence(some)
                 return (Irregularity(rule.cause, rule.text + some.text, evidence, rule.unlike),)
         return next(filter(None, map(self._diagnosed, parts)), ()) or self._moved()
-
-    def starts(self, calls: Sequence[MadeCall]) -> list[int]:
-        """At which positions calls begin, none where the rows of one do not follow each other."""
-        found = [int(self._read(call)[0][0]) for call in calls]
-        turned = (
-            self._turned_at(call, start + np.arange(call.rows))
-            for call, start in zip(calls, found, strict=True)
-        )
-        return found if all(turned) else []
 
     def _parts(self) -> Iterator[_SomeCalls]:
         """Calls that have something in common, of which all wrong ones are, the most first."""
@@ -543,46 +497,6 @@ class _Calls:
         others = len(self._made) - len(some.calls)
         return text + (f"; the other {others} calls are right" if others else "")
 
-
-class _ByItself(_Calls):
-    """The same, where a call from position 0 on says what becomes of a row, right or wrong.
-
-    So positions that get lost are named also of a function that differs from the reference
-    otherwise. Only rules without numbers are looked for, in calls near position 0.
-    """
-
-    def __init__(self, log: CallLog, dtype: str) -> None:
-        self._log = log
-        near = [call for call in log.made if max(call.end, call.rows) <= _NEAR]
-        super().__init__(log, near, dtype)
-
-    def _rules(self) -> Iterator[CallRule]:
-        for rule in CALL_RULES:  # one that the next positions follow as well shows nothing
-            yield replace(rule, rivals=(partial(lambda rule, call: rule.at(call) + 1, rule),))
-
-    def _rows_turned_at(self, call: MadeCall, used: Integers | Reals, step: int = 1) -> Flags:
-        known = step and used.dtype.kind == "i" and used.min() >= 0 and used.max() < _NEAR
-        if not known or call.indices is None or np.unique(used).size < used.size:
-            return np.zeros(call.rows, bool)
-        given = np.zeros(int(used.max()) + 1, np.int64)
-        given[used] = call.indices
-        try:
-            values = self._log.from_zero(given)[used].astype(np.float64)
-        except InvalidInput:  # of a function that has a last position
-            self._log.function.revive()
-            return np.zeros(call.rows, bool)
-        off = np.abs(values - call.values).max(axis=1)
-        return np.asarray(off <= ALIKE * np.abs(call.values).max())
-
-    def _diagnosed(self, _: _SomeCalls, /) -> tuple[Irregularity, ...]:
-        return ()
-
-    def _moved(self) -> tuple[Irregularity, ...]:
-        return ()
-
-
-_NEAR = 2 * SEQUENCE
-"""Positions and rows of the calls that are compared with others of the function itself."""
 
 _SEEN = 0.02
 """Of the largest value of a row: pairs that are smaller show their turn too coarsely."""

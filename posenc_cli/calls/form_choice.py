@@ -9,8 +9,6 @@ before, its heads are what is rotated differently: it is taken in its place.
 A parameter that says where rows are is always given: a form that leaves it out is tried only where
 no form that gives it runs.
 
-Of forms that run alike well, and yet rotate otherwise, the one farther from the reference is taken:
-a wrong function does not become right by the way that it is called.
 """
 
 from __future__ import annotations
@@ -26,7 +24,6 @@ from posenc_cli.calls.answers import is_frequencies, table_rows
 from posenc_cli.calls.call_form import (
     MOST_FORMS,
     SIDE_BY_SIDE,
-    Argument,
     by_places,
     forms,
     left_alone,
@@ -37,7 +34,6 @@ from posenc_cli.calls.function_process import SECONDS
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.roles import CALL_AXES, TABLES
 from posenc_cli.errors import InvalidInput
-from posenc_cli.numerics.dtypes import FLOAT32
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -94,8 +90,6 @@ class FormChoice:
         self._choose_kind()
         if self.form.has(*TABLES) and not self.form.chosen:
             self._choose_rows()
-        elif self.form.placed_by and not self.form.chosen and self.fitness >= _FITS:
-            self._choose_place()
         said = (*self.untried, *self._tried)
         self.unvaried = left_alone(self.form, process.signature, said)
 
@@ -304,55 +298,6 @@ class FormChoice:
             if both and wrong is None and _within_columns(*both):
                 wrong = form
         return wrong, False
-
-    def _choose_place(self) -> None:
-        """Of two parameters that place rows otherwise, take the one farther from the reference.
-
-        Both must place rows as the reference does, so a mistake of either is looked at.
-        """
-        form, signature = self.form, self._process.signature
-        if form.placed_by in [given.name for given in signature.required]:
-            return
-        for given in signature.parameters or ():
-            if given.name == form.placed_by or "offset" not in given.roles():
-                continue
-            offset = Argument("offset", given.name, given.name)
-            arguments = tuple(
-                offset if own.parameter == form.placed_by else own for own in form.arguments
-            )
-            other = replace(form, arguments=arguments, position_axes="")
-            both = self._both(other, form, least=_RUNS)
-            if both is None:
-                self.untried += (f"rows placed by {given.name}",)
-                continue
-            self._tried += [form.placed_by, given.name]
-            vectors, *results = both
-            if _same(*results):
-                continue
-            others, current = (self._distance(own, other, vectors) for own in results)
-            if others > current:
-                self.form = other
-
-    def _distance(
-        self, results: list[Returned], form: CallForm, vectors: Sequence[Vectors]
-    ) -> float:
-        """How far results are from the reference's rotation, or from the mean of its tables."""
-        reference, positions = self._process.reference, self._probe(form)[0]
-        cells = reference.cells(positions, FLOAT32)
-        if self.outcome != "vectors":
-            tables = table_rows(results, positions.size, longer=form.from_zero)
-            if tables is None:
-                return np.inf
-            means = np.mean([table.values.mean(axis=1) for table in tables], axis=0)
-            return _largest(means - (cells.real + cells.imag).mean(axis=1) / 2)
-        first, second = list(reference.pairing.first), list(reference.pairing.second)
-        distances = []
-        for result, own in zip(results, vectors, strict=True):
-            right = own.values.astype(np.float64)
-            turned = (right[..., first] + 1j * right[..., second]) * cells[:, None]
-            right[..., first], right[..., second] = turned.real, turned.imag
-            distances.append(_largest(result.values - right))
-        return max(distances)
 
     def _no_form(self) -> InvalidInput:
         """Why a function cannot be called: what it said to the call that its signature names."""
@@ -571,11 +516,6 @@ def _same(some: Sequence[Returned], others: Sequence[Returned]) -> bool:
         and np.allclose(one.values.ravel(), other.values.ravel(), rtol=0, atol=_SAME_ROW)
         for one, other in zip(some, others, strict=True)
     )
-
-
-def _largest(differences: NumberArray) -> float:
-    """The largest difference; infinite where one is no number."""
-    return float(np.nan_to_num(np.abs(differences), nan=np.inf).max(initial=0))
 
 
 def _changed(result: Returned, own: Vectors) -> Flags:

@@ -44,6 +44,10 @@ _ROWS = 64
 """Positions that are compared: the highest-frequency pairs make ten rotations."""
 
 
+_OFFSET = 7
+"""Where rows begin that are placed by another parameter."""
+
+
 class _Varied(Record):
     """A parameter of the reference that is given another value.
 
@@ -109,7 +113,45 @@ def try_parameters(tried: Tried) -> PatternReport:
                 faults += filter(None, [fault])
         if len(calls.tried) == before:
             calls.untested.append(given.name)
+    for name in _other_offsets(tried):
+        with calls.planned(f"rows placed by {name}"):
+            faults += filter(None, [_placed_otherwise(tried, name)])
     return calls.report(*faults)
+
+
+def _other_offsets(tried: Tried) -> list[str]:
+    """The parameters that may say where rows begin, in place of one that has a default."""
+    form, function = tried.form, tried.function
+    if not form.has("positions") or form.has(*TABLES) or function.requires_places:
+        return []
+    others = (given for given in function.parameters if "offset" in given.roles())
+    return [given.name for given in others if given.name != form.placed_by]
+
+
+def _placed_otherwise(tried: Tried, name: str) -> PatternFault | None:
+    """What is wrong with rows that a parameter places in place of positions.
+
+    Raises: InvalidInput where the call fails.
+    """
+    form, function = tried.form, tried.function
+    offset = Argument("offset", name, name)
+    arguments = tuple(offset if own.parameter == form.placed_by else own for own in form.arguments)
+    other = function.varied(
+        last=function.last, form=replace(form, arguments=arguments, position_axes="")
+    )
+    x, where = _drawn(tried, tried.last)
+    x, where = x[where >= _OFFSET], where[where >= _OFFSET]
+    if not where.size:
+        raise InvalidInput("there are too few positions")
+    wanted, values, first = (
+        np.concatenate(each.all_values(x, at), axis=1)
+        for each, at in ((function, where), (other, where), (function, where - _OFFSET))
+    )
+    if not tried.differs(values, wanted):
+        return None
+    how = "is ignored" if not tried.differs(values, first) else "places rows at other positions"
+    text = f"called with {name}={_OFFSET} it gives other values than with {form.placed_by}"
+    return PatternFault(text, f"{name} {how}")
 
 
 def _parameters(function: ServedFunction) -> Iterator[tuple[NamedParameter, Role]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from bisect import bisect_left
 from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -408,11 +409,7 @@ def _first_row(values: NumberArray, wanted: NumberArray, differs: Differs) -> in
 
     Rows differ by the size of all: what no row alone shows begins with the first.
     """
-    low, high = 0, values.shape[0]
-    while high - low > 1:
-        middle = (low + high) // 2
-        if differs(values[low:middle], wanted[low:middle]):
-            high = middle
-        else:
-            low = middle
-    return low
+    within = bisect_left(
+        range(len(values)), True, key=lambda row: differs(values[: row + 1], wanted[: row + 1])
+    )
+    return within % len(values)

@@ -26,7 +26,6 @@ from posenc_cli.calls.batches import (
 from posenc_cli.calls.call_log import (
     CallLog,
     by_call,
-    counted_on,
     in_a_long_call,
     of_short_and_long,
     past_default_length,
@@ -512,7 +511,7 @@ def _explained(
     if all(one.cause != Cause.UNKNOWN for one in irregular) or not log.tells:
         return irregular
     if any(UNSTEADY in one.message for one in irregular):
-        return counted_on(log, dtype) or irregular
+        return irregular
     context = positions.last + 1
     if heads := unlike_heads(log, which, dtype, context):
         return heads

@@ -638,7 +638,7 @@ def start_index_ignored(inputs, start_index=0):
     return doubles.keras(inputs)
 
 
-@mutant("position-offset", "each call starts again at position 0")
+@mutant("position-offset", "start_index is ignored")
 def start_index_beside_positions_ignored(inputs, start_index=0, positions=None):
     return doubles.keras_layer(inputs, 0, positions)
 
@@ -836,7 +836,7 @@ def in_blocks_of_4096(x):
     return turned(x, *full(np.arange(x.shape[-2]) % 4096))
 
 
-@mutant("position-offset", "positions go on from call to call: each begins where the last one")
+@mutant("unknown", "gives other values when it is called again with the same arguments")
 def counted_on(x):
     """A counter of cached rows that no new sequence resets."""
     start, COUNTED[0] = COUNTED[0], COUNTED[0] + x.shape[-2]
