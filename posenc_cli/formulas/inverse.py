@@ -322,12 +322,12 @@ def fitted_base(xp: Any, measured: Measured, steps: float) -> tuple[float, float
 
 
 def scaled_bases(xp: Any, measured: Measured) -> Iterator[float]:
-    """Bases that fast pairs, which no scaling changes, may have, and slow ones, which one divides."""
+    """Bases of fast pairs, which no scaling changes, and of slow ones, which a factor divides."""
     yield from fast_bases(measured)
     if (fit := fitted_base(xp, measured, measured.pairs)) is not None:
         base, error = fit
         near = [known for known in KNOWN_BASES if abs(known - base) <= 2 * error + 1e-4 * base]
-        yield from near or (snap(base, error),)
+        yield from (known for known in near or (snap(base, error),) if known > 1)
 
 
 def fast_bases(measured: Measured) -> Iterator[float]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Rotation, Waves, rotary
 from posenc_cli.formulas.inverse import (
-    COMMON_BASES,
     CONTEXTS,
     FACTORS,
+    KNOWN_BASES,
     Guess,
     digit_count,
     plain_ladder,
@@ -57,7 +57,7 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     pairs, values = measured.pairs, measured.values
     if pairs < 4 or (values <= 0).any():
         return
-    for base in COMMON_BASES:
+    for base in KNOWN_BASES:
         ratios = plain_ladder(xp, base, pairs) / values
         errors = ratios * measured.errors / values
         short = xp.array([snap(float(f), float(e)) for f, e in zip(ratios, errors, strict=True)])

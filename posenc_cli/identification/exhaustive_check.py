@@ -242,7 +242,16 @@ class _Comparison(Record):
             return np.minimum(limit, limit * share + rounding)
 
         rows = rows + self.evidence.skipped
-        return part_of(array, predicted, limits, rows, self.trial.rounded, file=index, table=table)
+        return part_of(
+            array,
+            predicted,
+            limits,
+            rows,
+            self.trial.rounded,
+            file=index,
+            table=table,
+            quantum=self.evidence.quantum,
+        )
 
 
 def _shares(trial: Trial) -> tuple[tuple[Reals | float, float], ...]:

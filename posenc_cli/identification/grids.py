@@ -37,7 +37,7 @@ from posenc_cli.identification.readings import (
 from posenc_cli.inference.candidates import known_schemes
 from posenc_cli.inference.fitting import fit
 from posenc_cli.inference.rates import are_waves, free_waves
-from posenc_cli.inference.tolerance import UNREDUCED, UNREDUCED_FULL, unit
+from posenc_cli.inference.tolerance import UNREDUCED, UNREDUCED_FULL
 from posenc_cli.inference.trial import Hypothesis
 from posenc_cli.records import Record, fresh, replace
 
@@ -90,6 +90,8 @@ _AXES_OF_VIDEO = 3
 """Frames, rows and columns."""
 _USUAL_SIDE = 16
 """Places along each side that diffusers spreads others over, unless it is told."""
+_WHOLE_SCALES = 17
+"""Scales that base sides may be divided by: others give the same places."""
 _FEW_DIGITS = 6
 """Of a scale that somebody wrote."""
 _FARTHEST, _TOLD = 1 << 10, 8
@@ -106,7 +108,7 @@ def grid_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     few_rows = np.unique(np.linspace(0, evidence.count - 1, _FEW).astype(np.int64))
     few = replace(evidence, only=few_rows, damaged=3 * _DAMAGED)
     whole = replace(evidence, only=np.arange(evidence.count), damaged=_DAMAGED)
-    rounding = 2 * unit(evidence.values.name)
+    rounding = 2 * evidence.rounding
     bare = bare_views(whole) if _are_functions(few) else unreduced_views(whole)
     paired = views(whole) if any(True for _ in views(few)) else ()
     for view in (*bare, *paired):
@@ -551,6 +553,11 @@ def _scales(
     if "base_size" in names and (np.abs(sides - np.round(sides)) <= errors * sides).all():
         yield {"base_size": _sides_text(np.round(sides))}
     if "interpolation_scale" in names:
+        for whole in range(2, _WHOLE_SCALES) if "base_size" in names else ():
+            spread = whole * sides
+            if (np.abs(spread - np.round(spread)) <= errors * spread).all():
+                yield {"base_size": _sides_text(np.round(spread)), "interpolation_scale": (whole,)}
+                break
         usual = np.full(sides.size, _USUAL_SIDE)
         bases: tuple[tuple[dict[str, Any], Reals], ...]
         bases = ({}, 1 / shares), ({"base_size": _sides_text(usual)}, usual / sides)

@@ -16,7 +16,7 @@ import numpy as np
 from posenc_cli.files.source import release
 from posenc_cli.inference.evidence import without_ones
 from posenc_cli.inference.rates import signal_of
-from posenc_cli.inference.tolerance import real_format, unit
+from posenc_cli.inference.tolerance import real_format
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.records import replace
 
@@ -177,7 +177,7 @@ def _stacks(evidence: Evidence) -> Iterator[Evidence]:
     for axis in (array.ndim - 1, *range(array.ndim - 1)):
         if array.shape[axis] == 2:
             halves = _at(array, axis, 0), _at(array, axis, 1)
-            if _turn(*halves, unit(evidence.values.name)):
+            if _turn(*halves, evidence.rounding):
                 yield _form(evidence, halves, f"cosines and sines along axis {axis}")
 
 
@@ -194,7 +194,7 @@ def _turning_matrices(evidence: Evidence) -> Iterator[Evidence]:
             return
         release(cells)
     for sine, text in ((array[..., 1, 0], ""), (array[..., 0, 1], ", transposed")):
-        if _turn(array[..., 0, 0], sine, unit(evidence.values.name)):
+        if _turn(array[..., 0, 0], sine, evidence.rounding):
             yield _form(evidence, (array[..., 0, 0], sine), f"2×2 rotation matrices{text}")
 
 
@@ -203,7 +203,7 @@ def _joined(evidence: Evidence) -> Iterator[Evidence]:
     (array,) = evidence.arrays
     if array.dtype.kind == "c":
         return
-    (rows, columns), rounding = array.shape, unit(evidence.values.name)
+    (rows, columns), rounding = array.shape, evidence.rounding
     if rows % 2 == 0 and rows >= 2 * _FEWEST_ROWS:
         halves = array[: rows // 2], array[rows // 2 :]
         if _turn(*halves, rounding):

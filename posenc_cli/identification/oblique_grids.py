@@ -75,7 +75,8 @@ def oblique_hypotheses(view: View, evidence: Evidence, rounding: float) -> Itera
 
 def _is_line(found: _Frequencies, width: int) -> bool:
     """Whether one row of the grid goes on where the one before it ends: any width would do."""
-    return bool(np.abs(np.exp(1j * (found.y - width * found.x)) - 1).max() <= width * _LIMIT)
+    apart = np.abs(np.exp(1j * (found.y - width * found.x)) - 1)
+    return bool((apart <= width * (_LIMIT + 8 * found.errors)).all())
 
 
 def _parameters(found: _Frequencies) -> Iterator[tuple[dict[str, Any], float]]:

@@ -5,26 +5,32 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import itertools
+import math
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.encoding.weights import DrawnTable
-from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import Hypothesis
 from posenc_cli.positions import LARGEST_POSITION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
 
 _COUNTED, _EVENLY = 4, 0.75
 """Rows, and the share of them, that count in equal steps by no accident: others may be damaged."""
+_PARTS = 64
+"""Of 1, that positions of counters may be."""
 _SEEDS = 16
 """Seeds of posenc's own tables that are tried, from 0 on: judgement, few take others."""
+_STEPS = (1, 2, 3, 4, 5, 8, 10, 16)
+"""Rows of such a table from one row to the next."""
 _FIRST_ROWS, _DRAWN_CELLS = 640, 1 << 17
 """Rows of such a table among which the first row is looked for: all of the usual 512, and more;
 fewer of a wide one, for a row costs as many draws as it has columns."""
@@ -57,18 +63,31 @@ def _counters(evidence: Evidence, column: Reals, dim: int) -> Iterator[Hypothesi
         yield Hypothesis("integer", {"dim": dim}, (None,), column.astype(np.int64), cost=1.0)
     if rows.size < 2 or column.min() < 0:
         return
-    slope = float((column[-1] - column[0]) / (rows[-1] - rows[0]))
-    if not slope > 0 or column[0] / slope > LARGEST_POSITION or 1 / slope > LARGEST_POSITION:
+    span = int(rows[-1] - rows[0])
+    slope, off = float(column[-1] - column[0]) / span, 2 * evidence.rounding
+    if not slope > 0 or max(column[-1], 1) / slope > LARGEST_POSITION:
         return
-    first = round(float(column[0]) / slope)
-    positions = first + rows - rows[0]
-    length = int(positions[-1]) + 1
-    guess = round(1 / slope)
-    for seq_len in dict.fromkeys((length, guess)):
-        if seq_len >= length and abs(seq_len * slope - 1) <= 0.01:
-            given = {"dim": dim} if seq_len == length else {"dim": dim, "seq_len": seq_len}
+    first, step = _fraction(float(column[0]), off), _fraction(slope, off * column[-1] / span)
+    parts = math.lcm(first.denominator, step.denominator)
+    evenly = int(first * parts) + int(step * parts) * (rows - rows[0])
+    near = np.abs(evenly / parts - column) <= off * column
+    if column[-1] >= 1 and near.all() and (parts > 1 or not distinct or not whole):
+        yield Hypothesis("integer", {"dim": dim}, (None,), evenly, cost=1.0, denominator=parts)
+    for seq_len in dict.fromkeys((*(each * span + 1 for each in _STEPS), round(1 / slope))):
+        steps = round(slope * seq_len)
+        positions = round(float(column[0]) * seq_len) + steps * (rows - rows[0])
+        near = np.abs(positions / seq_len - column) <= off * column
+        if steps and positions[-1] < seq_len and near.all():
+            length = {} if seq_len == positions[-1] + 1 else {"seq_len": seq_len}
             # The length is read off, so whole numbers are integers first.
-            yield Hypothesis("normalized", given, (None,), positions, cost=1.2)
+            yield Hypothesis("normalized", {"dim": dim, **length}, (None,), positions, cost=1.2)
+
+
+def _fraction(value: float, error: float) -> Fraction:
+    """The fraction of the smallest denominator within an error of a value, or the nearest."""
+    near = (Fraction(round(value * parts), parts) for parts in range(1, _PARTS))
+    found = (number for number in near if abs(number - value) <= error)
+    return next(found, Fraction(value).limit_denominator(_PARTS))
 
 
 def _bits(values: RealRows, rows: Integers, dim: int) -> Iterator[Hypothesis]:
@@ -99,9 +118,14 @@ def _is_row(values: Reals, seed: int, row: int, wide: float) -> bool:
     return bool(missed.max() <= wide * np.abs(values).max())
 
 
+def _goes_on(values: RealRows, seed: int, first: Sequence[int], step: int, wide: float) -> bool:
+    """Whether the second of some rows is so many rows of a drawn table after the first."""
+    return bool(first) and (len(values) < 2 or _is_row(values[1], seed, first[0] + step, wide))
+
+
 def _drawn(evidence: Evidence, values: RealRows, dim: int) -> Iterator[Hypothesis]:
     """Tables drawn from posenc's own seeds: what learned and shaw give without weights."""
-    wide = 4 * unit(evidence.values.name)
+    wide = 4 * evidence.rounding
     if dim == 1 or np.array_equal(values[0], np.round(values[0])):
         return
     for seed in range(_SEEDS):
@@ -112,19 +136,20 @@ def _drawn(evidence: Evidence, values: RealRows, dim: int) -> Iterator[Hypothesi
         fitting = [
             row for row in np.flatnonzero(near).tolist() if _is_row(values[0], seed, row, wide)
         ]
-        for first in fitting[:1]:
+        steps = [step for step in _STEPS if _goes_on(values, seed, fitting, step, wide)]
+        for first, step in itertools.product(fitting[:1], steps[:1]):
             std = float(ratio[first])
             short = 0.02 if abs(std / 0.02 - 1) <= wide + 1e-12 else float(f"{std:.4g}")
             rows = evidence.rows
             count = evidence.count
-            length = int(first) + count
+            length = int(first) + step * (count - 1) + 1
             given = {"dim": dim, "seed": seed, "max_len": max(512, length)}
             if short != 0.02:
                 given["std"] = short  # type: ignore[assignment]
-            positions = int(first) + rows - rows[0]
+            positions = int(first) + step * (rows - rows[0])
             # posenc's own numbers are met by no accident, but nobody else has them.
             yield Hypothesis("learned", given, (None,), positions, cost=2.0)
-            if short == 0.02 and count % 2 and count > 1:
+            if short == 0.02 and count % 2 and count > 1 and step == 1:
                 farthest = int(first) + (count - 1) // 2
                 reach = (count - 1) // 2
                 yield Hypothesis(

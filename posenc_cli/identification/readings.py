@@ -13,7 +13,7 @@ import numpy as np
 
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.rates import signal_of
-from posenc_cli.inference.tolerance import UNREDUCED, UNREDUCED_FULL, unit
+from posenc_cli.inference.tolerance import UNREDUCED, UNREDUCED_FULL
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ def function_views(evidence: Evidence) -> Iterator[View]:
     ways.append(("", None, 1, values))
     for suffix, layout, parts, columns in ways[:1]:
         for function in ("cos", "sin"):
-            signal = signal_of(columns[:count], function, unit(evidence.values.name))
+            signal = signal_of(columns[:count], function, evidence.rounding)
             if signal is None:
                 continue
             yield View(
@@ -313,7 +313,7 @@ def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator
     if evidence.wrong_pairs:
         yield from _views_of_most_pairs(pairs, np.abs(pairs), evidence.wrong_pairs, **rest)
         return
-    rounding = 4 * unit(evidence.values.name)
+    rounding = 4 * evidence.rounding
     every = np.arange(pairs.shape[0])
     for rows in (every[:: max(1, every.size // _FEW_ROWS)], every):
         sizes = np.abs(pairs[rows])  # (rows, pairs)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from posenc_cli.inference.tolerance import unit
 from posenc_cli.positions import LARGEST_POSITION
 from posenc_cli.records import Record, replace
 
@@ -158,7 +157,7 @@ def _profile_of_rows(
         return None
     indices, values, scatter = _gather(sample, _indices(by, offsets, number))
     size = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
-    if not scatter <= 4 * unit(evidence.values.name) * size:
+    if not scatter <= 4 * evidence.rounding * size:
         return None
     return BiasProfile(by, indices, values, keys, queries, False, scatter, causal, number)
 

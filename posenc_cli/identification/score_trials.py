@@ -59,7 +59,10 @@ def try_scores(hypothesis: Hypothesis, profile: BiasProfile, evidence: Evidence)
         limit = _score_limits(encoding, np.where(seen, predicted, 0.0), rounded, arithmetic)
         cells = np.where(seen, profile.values, predicted)
         rows = np.arange(profile.indices.size)
-        part = part_of(cells.T, predicted.T, partial(np.transpose, limit), rows, rounded)
+        part = part_of(
+            *(cells.T, predicted.T, partial(np.transpose, limit), rows, rounded),
+            quantum=evidence.quantum,
+        )
         trial = Trial.of(hypothesis, encoding.bound, [part], arithmetic, rounded)
         believed = best is None or trial.fits or not best.fits
         if best is None or trial.fits > best.fits or (believed and trial.equal > best.equal + 0.05):
@@ -185,7 +188,7 @@ def _score_part(
     cells[hidden] = 0.0
     predicted[hidden] = 0.0
     rows = head * profile.queries + queries
-    part = part_of(cells, predicted, lambda: allowed, rows, rounded)
+    part = part_of(cells, predicted, lambda: allowed, rows, rounded, quantum=evidence.quantum)
     on_grid = evidence.on_grid(np.where(hidden, 0.0, stored))
     release(stored)
     count = int(hidden.sum())

@@ -15,7 +15,6 @@ from posenc_cli.formulas.alibi import alibi, rules_of
 from posenc_cli.formulas.inverse import Guess, MeasuredScores
 from posenc_cli.identification.score_profiles import profile_of
 from posenc_cli.inference.candidates import answered, schemes_of, usual_values
-from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import Hypothesis
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.rounding import round_to
@@ -55,7 +54,7 @@ def bias_hypotheses(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypoth
         profile.values,
         profile.keys,
         profile.single,
-        4 * unit(evidence.values.name),
+        4 * evidence.rounding,
         lambda values: round_to(values, FLOAT64, evidence.values),
     )
     for scheme in schemes_of("bias"):
@@ -149,7 +148,7 @@ def slope_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         return
     if not np.isfinite(values).all() or not (values > 0).all():
         return
-    limit = 3e-6 + 4 * unit(evidence.values.name) + values.size * 1e-7
+    limit = 3e-6 + 4 * evidence.rounding + values.size * 1e-7
     for max_bias, rule, _ in rules_of(values.tolist(), limit):
         yield Hypothesis(
             alibi.name,

@@ -14,6 +14,7 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -250,7 +251,9 @@ def identify(evidence: Evidence) -> Identification:
         if _is_constant(evidence):
             notes.append("the numbers looked at are one and the same, which shows no rule")
             return Identification(evidence.stored, evidence.shape, (), tuple(notes))
-        attempts = attempts_of_forms(evidence, notes)
+        attempts = attempts_of_forms(replace(evidence, quantum=0.0), notes)
+        if evidence.quantum and not any(attempt.trial.fits_most for attempt in attempts):
+            attempts = attempts_of_forms(evidence, notes)
         candidates = _candidates(attempts)
     return Identification(evidence.stored, evidence.shape, tuple(candidates), tuple(notes))
 
@@ -269,6 +272,9 @@ def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
                 tally = alike[0]
             elif not counts or cells <= left:
                 tally = attempt.census()
+                if tally and attempt.evidence.skipped and not attempt.evidence.forms:
+                    blank = (*range(attempt.evidence.skipped), *tally.padding)
+                    tally = replace(tally, padding=blank)
                 left -= cells
             counts.append((attempt, tally))
         candidates.append(_candidate(attempt, tally))
@@ -396,11 +402,19 @@ def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
         fits_sample=trial.fits,
         census=tally,
         bits=trial.bits if tally is None else tally.bits,
-        forms=evidence.forms,
+        forms=(*evidence.forms, *_rounded_to(evidence)),
         multiplied=hypothesis.multiplier,
         wrong_pairs=wrong_pairs,
         pairs=content.waves.count if content.waves is not None else 0,
     )
+
+
+def _rounded_to(evidence: Evidence) -> Iterator[str]:
+    """What all values were rounded to that is no number format."""
+    if evidence.quantum == 1:
+        yield "rounded to whole numbers"
+    elif evidence.quantum:
+        yield f"rounded to {round(-math.log10(evidence.quantum))} decimal places"
 
 
 def _wrong_pairs(attempt: Attempt, tally: Census | None) -> tuple[int, ...]:
@@ -427,8 +441,7 @@ def _models(attempt: Attempt, tally: Census | None) -> tuple[tuple[str, ...], tu
 
 def _omissions(attempt: Attempt, tally: Census | None) -> Iterator[str]:
     """What was not compared with the hypothesis, each with how much it is."""
-    blank = [] if attempt.evidence.forms else [*range(attempt.evidence.skipped)]
-    blank += tally.padding if tally else ()
+    blank = tally.padding if tally else ()
     if blank:
         rows = " and ".join(f"row {row}" for row in blank)
         holds = "holds" if len(blank) == 1 else "hold"

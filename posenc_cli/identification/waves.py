@@ -37,7 +37,6 @@ from posenc_cli.inference.candidates import (
 )
 from posenc_cli.inference.differences import distances
 from posenc_cli.inference.rates import Rates, continued, positions_at, progression_of, rates_of
-from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import (
     BACKWARD,
     SWAPPED,
@@ -109,7 +108,7 @@ def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         yield Hypothesis(
             stated.scheme, stated.given, ("inv-freq",), hidden=hidden, notes=(stated.note,)
         )
-    errors = (2e-6 + 3 * unit(evidence.values.name)) * values + 1e-12
+    errors = (2e-6 + 3 * evidence.rounding) * values + 1e-12
     rates = Rates(values, errors, 1, complete=True)
     for proposal in (*rotary_proposals(rates, None), *ladders_of_most(rates)):
         yield Hypothesis(
@@ -164,7 +163,7 @@ def function_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
 
 
 def _of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
-    rounding = 2 * unit(evidence.values.name)
+    rounding = 2 * evidence.rounding
     rates = rates_of(view.pairs, evidence.rows[: view.pairs.shape[0]], rounding)
     if rates is None:
         return
@@ -191,7 +190,7 @@ def angle_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         return
     longest = values[int(np.argmax(np.abs(values).max(axis=1)))]
     products = np.multiply.outer(values @ longest / (longest @ longest), longest)
-    rounding = 4 * unit(evidence.values.name) + 2e-6
+    rounding = 4 * evidence.rounding + 2e-6
     if evidence.rows.size > 1 and (np.abs(values - products) <= rounding * np.abs(products)).all():
         for view in unreduced_views(evidence):
             yield from _of_view(view, evidence)
@@ -200,7 +199,7 @@ def angle_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
 def hypotheses_of_most_pairs(evidence: Evidence) -> Iterator[Hypothesis]:
     """Ladders that most pairs of columns turn by; others have rates, or values, of their own."""
     for view in views(replace(evidence, wrong_pairs=1 / FEW_OF)):
-        rates = rates_of(view.pairs, evidence.rows, 2 * unit(evidence.values.name))
+        rates = rates_of(view.pairs, evidence.rows, 2 * evidence.rounding)
         if rates is None or view.axes > 1 or view.tables == ("angles",):
             continue
         if FEW_OF * np.count_nonzero(rates.values <= 0) > rates.values.size:
@@ -235,7 +234,7 @@ def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     Rows that do not follow one another show no rate: only what is known already can be tried.
     """
     few = np.unique(np.linspace(0, evidence.rows.size - 1, _EARLY).astype(np.int64))
-    limit = _PLACED + 8 * unit(evidence.values.name)
+    limit = _PLACED + 8 * evidence.rounding
     find = partial(positions_at, farthest=_FARTHEST_PLACED)
     for view in views(evidence):
         if view.count < _FEWEST_PLACED or view.growth is not None or view.axes > 1:
@@ -321,7 +320,7 @@ def _usual_sinusoids(dim: int, columns: str, order: str, odd: str) -> tuple[Prop
 
 def _multiplier(view: View, evidence: Evidence) -> float:
     """The number that cells seem to have been multiplied by: a root of a width, or a plain one."""
-    error = _SLIGHT + 2 * unit(evidence.values.name)
+    error = _SLIGHT + 2 * evidence.rounding
     width = evidence.shape[1]
     roots = [math.sqrt(size) for size in (width, width // 2, 2 * width)]
     for number in (1.0, *roots, *(1 / root for root in roots)):
@@ -375,7 +374,7 @@ def _comes_near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
     for count in (2, _EARLY):
         for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
             predicted = compute(encoding, table, evidence.rows[:count], FLOAT64, "float64")
-            missed = distances(sample[:count], predicted, table)
+            missed = distances(sample[:count], predicted, table, evidence.quantum)
             if not missed.mean() <= _NEAR * np.abs(predicted).mean() < np.inf:
                 return False
     return True
@@ -397,7 +396,7 @@ def _known_encodings(pairs: int) -> Iterator[tuple[str, dict[str, Any], float]]:
 def _rotary(
     view: View, evidence: Evidence, rates: Rates, *, backward: bool
 ) -> Iterator[Hypothesis]:
-    precise = 3e-6 + 2 * unit(evidence.values.name)
+    precise = 3e-6 + 2 * evidence.rounding
     unseen = view.tables[0] in ("angles", *UNREDUCED_TABLES)
     amplitude = None if unseen else view.amplitude
     if view.tables[0] in ("cos", "sin", "cos-full", "sin-full") and len(view.tables) == 1:
@@ -534,7 +533,7 @@ def _row_positions(
     few = np.unique(np.r_[0 : min(8, known), np.linspace(0, known - 1, _SOLVED).astype(int)])
     early = few[: min(8, known)]
     misfit = float(positions_at(pairs[early], frequencies, signed=signed)[1].mean())
-    whole = misfit <= _BETWEEN + 4 * unit(evidence.values.name)
+    whole = misfit <= _BETWEEN + 4 * evidence.rounding
     places = [] if whole else _places_between(pairs, few, evidence, frequencies)
     if places or misfit > _MISFIT:
         return places
@@ -565,7 +564,9 @@ def _row_positions(
 def _is_vacuous(positions: Integers, frequencies: Reals) -> bool:
     """Whether so few pairs are somewhere at any angles: so far away, or two rows of one pair."""
     far = int(np.abs(positions).max()) > _FARTHEST_PLACED
-    return frequencies.size < (_FEWEST_PLACED if far else 2 if positions.size < 3 else 1)
+    return np.count_nonzero(frequencies) < (
+        _FEWEST_PLACED if far else 2 if positions.size < 3 else 1
+    )
 
 
 def _places_between(

@@ -30,6 +30,9 @@ _WORST_SHARE = 64
 MOST_COLUMNS = 0.75
 """Of the columns: where so many fit in every row, the others are wrong."""
 
+_TIES = 0.502
+"""Of a quantum: what rounding to its multiples leaves, near ties too."""
+
 MOST_BITS = 64.0
 """What a number of the widest format costs."""
 
@@ -145,6 +148,7 @@ def part_of(
     file: int = 0,
     table: str | None = None,
     sampled: bool = False,
+    quantum: float = 0.0,
 ) -> Census:
     """What differs in some rows of a file, ``limits`` being asked for only where something does.
 
@@ -156,7 +160,7 @@ def part_of(
     if np.array_equal(cells, predicted):
         none = np.zeros(cells.reshape(rows.size, -1).shape[1])
         return Census(rows.size, array.size, array.size, noise=(none,) if sampled else ())
-    difference = distances(cells, predicted.astype(np.float64), table)
+    difference = distances(cells, predicted.astype(np.float64), table, quantum)
     ratios = ratios_to(difference, limits())
     same = (difference == 0).reshape(array.size, -1).all(axis=1).reshape(rows.size, -1)
     at = np.unravel_index(int(np.argmax(difference)), difference.shape)
@@ -213,9 +217,12 @@ def merged(
     )
 
 
-def distances(values: NumberArray, predicted: RealRows, table: str | None) -> RealRows:
+def distances(
+    values: NumberArray, predicted: RealRows, table: str | None, quantum: float = 0.0
+) -> RealRows:
     """How far values are from predicted ones; angles are compared on the circle.
 
+    Of values that were rounded to multiples of a ``quantum``, by how much more than that explains.
     Complex numbers count as pairs of columns. What is not a number is infinitely far.
     """
     if values.dtype.kind == "c":
@@ -226,6 +233,8 @@ def distances(values: NumberArray, predicted: RealRows, table: str | None) -> Re
     if table == "angles":
         turns = np.abs(2 * np.pi - difference)
         difference = np.minimum(difference, turns)
+    if quantum:
+        difference = np.maximum(difference - _TIES * quantum, 0.0)
     return np.where(np.isnan(difference), np.inf, difference)
 
 

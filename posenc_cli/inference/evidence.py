@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.inference.tolerance import real_format
+from posenc_cli.inference.tolerance import real_format, unit
 from posenc_cli.inference.turning import PositionRows
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.rounding import round_to
@@ -48,6 +48,11 @@ _LARGEST = 2.0**54
 """No number of an encoding is larger: positions end at 2^53."""
 
 
+_MOST_PLACES, _LEAST_STEPS = 7, 16
+"""Decimal places of a text, fewer than which are a rounding of their own, and steps that values so
+rounded reach at least."""
+
+
 class StatedEncoding(Record):
     """What a file says of itself that it holds, which is tried before what numbers suggest."""
 
@@ -66,6 +71,7 @@ class Evidence(Record):
     file holds them than posenc writes them. Where ``only`` is given it is
     the sample, of which a share of rows that are ``damaged`` must not hide what the others show,
     nor must a share of ``wrong_pairs`` of columns. ``stated`` is what the file says of itself.
+    ``quantum`` is what all values are whole multiples of, 0 where they are of none.
     """
 
     arrays: tuple[NumberArray, ...]
@@ -77,6 +83,7 @@ class Evidence(Record):
     wrong_pairs: float = 0.0
     forms: tuple[str, ...] = ()
     stated: tuple[StatedEncoding, ...] = ()
+    quantum: float = 0.0
 
     @classmethod
     def of(cls, loaded: Sequence[Loaded], *, stated: tuple[StatedEncoding, ...] = ()) -> Evidence:
@@ -85,7 +92,8 @@ class Evidence(Record):
         stored = loaded[0].dtype
         sample = np.concatenate([_some_values(array) for array in arrays])
         values = _format(sample, stored, text=loaded[0].text)
-        return cls(arrays, stored, values, stated=stated)
+        quantum = _quantum(sample, stored, text=loaded[0].text)
+        return cls(arrays, stored, values, stated=stated, quantum=quantum)
 
     @classmethod
     def of_arrays(cls, *arrays: NumberArray, dtype: str | None = None) -> Evidence:
@@ -93,7 +101,14 @@ class Evidence(Record):
         kept = tuple(without_ones(array) for array in arrays)
         stored = dtype or str(arrays[0].dtype)
         sample = np.concatenate([_some_values(array) for array in kept])
-        return cls(kept, stored, _format(sample, stored, text=False))
+        values = _format(sample, stored, text=False)
+        return cls(kept, stored, values, quantum=_quantum(sample, stored, text=False))
+
+    @cached_property
+    def rounding(self) -> float:
+        """The largest relative error of one rounding to the format, or to the quantum."""
+        largest = max((float(np.abs(sample).max(initial=0)) for sample in self.sample), default=0)
+        return max(unit(self.values.name), self.quantum / 2 / largest if largest else 0.0)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -236,6 +251,19 @@ def _some_values(values: NumberArray) -> Reals:
         flat_sample = np.concatenate([flat_sample.real, flat_sample.imag])
     numbers = flat_sample.astype(np.float64)
     return numbers[np.isfinite(numbers)]
+
+
+def _quantum(values: Reals, stored: str, *, text: bool) -> float:
+    """1 of whole numbers that are stored as such, a power of ten of a text of few decimal places.
+
+    0 where it is too coarse to have been a rounding.
+    """
+    places = range(1) if "int" in stored else range(2, _MOST_PLACES) if text else ()
+    for power in (10.0**place for place in places):
+        scaled = values * power
+        if np.abs(scaled - np.round(scaled)).max(initial=0) <= 1e-9 * np.abs(scaled).max(initial=1):
+            return 1 / power if np.abs(scaled).max(initial=0) >= _LEAST_STEPS else 0.0
+    return 0.0
 
 
 def _format(values: Reals, stored: str, *, text: bool) -> DType:

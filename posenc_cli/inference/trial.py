@@ -220,7 +220,9 @@ def _trial(
         limit = limits_of(hypothesis, table, rounded, encoding=encoding)(hypothesis.positions)
         if arithmetic == "bfloat16":
             nearly, limit = bfloat16_limits(limit, predicted, table)
-            explained.append(float((distances(sample, predicted, table) <= nearly).mean()))
+            explained.append(
+                float((distances(sample, predicted, table, evidence.quantum) <= nearly).mean())
+            )
         parts.append(
             part_of(
                 sample,
@@ -231,6 +233,7 @@ def _trial(
                 file=index,
                 table=table,
                 sampled=True,
+                quantum=evidence.quantum,
             )
         )
     trial = Trial.of(hypothesis, encoding.bound, parts, arithmetic, rounded)
@@ -267,7 +270,7 @@ def _typical_difference(
     total = []
     beside = _beside(trial.hypothesis, encoding, evidence, trial.rounded, arithmetic, rows=rows)
     for table, few, predicted in beside:
-        missed = distances(few, predicted, table)
+        missed = distances(few, predicted, table, evidence.quantum)
         means = np.sort(missed.reshape(missed.shape[0], -1).mean(axis=1))
         total.append(means[: max(1, means.size - means.size // 8)].mean())
     return float(np.mean(total))
