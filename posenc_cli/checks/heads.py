@@ -11,6 +11,7 @@ from posenc_cli.files.reading import FileStack
 from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
+from posenc_cli.rotary.residual import joined_residual
 from posenc_cli.rotary.subject import name_of
 from posenc_cli.rotary.verdict import MOST, Explanation, Report, Where, merge_reports
 
@@ -103,10 +104,6 @@ def _worst_text(finding: object, reports: dict[_Head, Report]) -> str:
 
 def _causes(reports: dict[_Head, Report], wrong: list[_Head]) -> tuple[Explanation, ...]:
     """The causes, each with the heads that have it; those of most heads first."""
-    from posenc_cli.diagnosis.row_ranges import (
-        joined_residual,  # slow to import, and most heads are right
-    )
-
     groups: dict[tuple[str, str], dict[_Head, Explanation]] = {}
     for head in wrong:
         for why in reports[head].diagnosis[:1]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.diagnosis.wording import Suspect
-    from posenc_cli.inference.sample import Sample
     from posenc_cli.numerics.arrays import Reals
     from posenc_cli.rotary.drift import Fault
     from posenc_cli.rotary.residual import Residual
@@ -52,11 +50,8 @@ _FEW = 0.5
 _ONE_RATIO = 0.02
 """Of what frequencies are off by: where pairs differ by less, all are off by one number."""
 
-_UNITS = 8
-"""In the last place: powers computed in float32 were measured to be right to this."""
-
-_POWERS = _UNITS * unit("float32")
-"""The same, of a frequency."""
+_POWERS = 8 * unit("float32")
+"""Of a frequency: powers computed in float32 were measured to be right to this."""
 
 _FEWEST_POSITIONS = 3
 """At fewer a frequency of each pair's own fits whatever stands there."""
@@ -88,8 +83,9 @@ def lack_of_precision(suspect: Suspect) -> list[Explanation]:
     What float32 code rounds is tried with cosines and sines that are correctly rounded, and with
     those that float32 libraries give.
     """
-    examination, residual = suspect.examination, suspect.residual(Defect())
-    if not examination.tolerance.finer or not residual.whole:
+    examination = suspect.examination
+    residual = suspect.residual(Defect()) if examination.tolerance.finer else None
+    if residual is None or not residual.whole:
         return []
     subject, scale = examination.subject, examination.reference.scale
     roundings, amplitude = subject.own.roundings, suspect.sample.amplitude
@@ -101,48 +97,12 @@ def lack_of_precision(suspect: Suspect) -> list[Explanation]:
     ]
     for tolerance in (finest, replace(finest, floor=finest.floor + functions)):
         held = with_tolerance(suspect, tolerance)
-        tried = itertools.chain(bugs, _float32_powers(held.sample))
-        causes = [] if held.residual(Defect()).whole else named(held, tried)
+        causes = [] if held.residual(Defect()).whole else named(held, bugs)
         if causes:
             return causes
     asked_for = with_tolerance(suspect, examination.tolerance)
     cause = rounded_powers_cause(asked_for) or _unexplained_lack(examination, residual)
     return common_error_causes(asked_for)[:1] or [cause]
-
-
-def _float32_powers(sample: Sample) -> Iterator[RotaryBug]:
-    """Frequencies that are numbers of float32, not all of them the nearest to the right ones.
-
-    A power that is computed in float32 errs by a few units in the last place, by which of them
-    depends on the library and the processor. So they are read from the subject: the nearest number
-    that reproduces a pair, else what comes nearest.
-    """
-    right, floor = sample.reference.frequencies, sample.tolerance.floor
-    nearest = right.astype(np.float32).view(np.int32)
-    for angles in (None, "float32"):
-        least, units = np.full(right.shape, np.inf), np.zeros(right.shape, np.int32)
-        for unit_off in sorted(range(-_UNITS, _UNITS + 1), key=abs):
-            rates = (nearest + np.int32(unit_off)).view(np.float32).astype(np.float64)
-            rule = Alternative(Cause.INV_FREQ_PRECISION, "", np.where(right == 0, 0.0, rates))
-            missed = Defect(frequencies=rule, angles=angles).missed(sample)[0].max(axis=0)
-            better = (least > floor) & (missed < least)
-            least, units = np.where(better, missed, least), np.where(better, unit_off, units)
-        pairs, most = np.flatnonzero(units).tolist(), int(np.abs(units).max())
-        if not most or 2 * abs(np.sign(units).sum()) > units.size:
-            continue  # what most pairs are off by in one direction has a cause in common
-        rates = (nearest + units.astype(np.int32)).view(np.float32).astype(np.float64)
-        by = f"by {'up to ' * (len(pairs) > 1)}{most} unit{'s' * (most > 1)} in the last place"
-        message = (
-            "the frequencies are numbers of float32, as powers computed in float32 are: "
-            f"{pairs_text(pairs, right.size)} {'is' if len(pairs) == 1 else 'are'} off {by}"
-        )
-        if angles:
-            message += " and the angles, position times frequency, were rounded to float32"
-        rule = Alternative(Cause.INV_FREQ_PRECISION, "", np.where(right == 0, 0.0, rates))
-        where, evidence = Where(None, spec(np.array(pairs))), ratio_text(rule.frequencies, sample)
-        words = Explanation(Cause.INV_FREQ_PRECISION, message, evidence, where=where)
-        claim = Claim(Defect(frequencies=rule, angles=angles), sample.amplitude)
-        yield RotaryBug(claim, words)
 
 
 def _unexplained_lack(examination: Examination, residual: Residual) -> Explanation:

@@ -28,7 +28,7 @@ from posenc_cli.diagnosis.wording import either, together, words_of
 from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import ordinal
 from posenc_cli.records import Record, replace
-from posenc_cli.rotary.residual import Residual, RunningResidual
+from posenc_cli.rotary.residual import Residual, joined_residual
 from posenc_cli.rotary.verdict import MOST, Explanation, Where
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _with_the_rest(
 def _words(regimes: list[Regime], suspect: Suspect, right: Flags) -> Iterator[Explanation]:
     """The causes of regimes that the same claim explains, each with its place."""
     first, claim = regimes[0], regimes[0].claim
-    place, residual = _rows_text(regimes), joined_residual([one.residual for one in regimes])
+    place, residual = _rows_text(regimes), joined_residual(one.residual for one in regimes)
     part = replace(suspect.whole.read(first.rows.sample(96)), amplitude=claim.amplitude)
     here = replace(suspect, sample=part, whole=first.rows.of(suspect.whole))
     own = list(words_of(claim, here, residual, in_part=True))
@@ -226,23 +226,6 @@ def _positions_spec(regimes: list[Regime]) -> str:
         f"{regime.first}:{regime.last + 1}" + (f":{regime.rows.step}" * (regime.rows.step > 1))
         for regime in regimes
     )
-
-
-def joined_residual(residuals: list[Residual]) -> Residual:
-    """The residual of several parts together."""
-    first, *others = residuals
-    for other in others:
-        first = Residual(
-            max(first.largest, other.largest),
-            max(first.within, other.within),
-            first.cells + other.cells,
-            first.of_cells + other.of_cells,
-            first.rows + other.rows,
-            first.of_rows + other.of_rows,
-            other.first if first.first is None else first.first,
-            first.pairs & other.pairs,
-        )
-    return first
 
 
 def _regimes(whole: Whole, right: Flags) -> tuple[list[Regime], bool]:
@@ -337,7 +320,7 @@ def _farthest(reached: list[_Reach], rows: RowRun) -> _Reach | None:
 def _extended(whole: Whole, claims: list[Claim], rows: RowRun) -> list[_Reach]:
     """How far each of some claims goes from the first of some rows on."""
     reached: dict[int, _Reach] = {}
-    running, before = [RunningResidual() for _ in claims], [0.0] * len(claims)
+    running, before = [list[Residual]() for _ in claims], [0.0] * len(claims)
     for first, piece in whole.pieces(rows.start) if claims else ():
         chosen = np.arange((rows.start - first) % rows.step, piece.positions.size, rows.step)
         part = piece.rows(chosen)
@@ -347,17 +330,17 @@ def _extended(whole: Whole, claims: list[Claim], rows: RowRun) -> list[_Reach]:
             missed, explained = claim.missed(part)
             good, shares = _good_rows(part, claim, missed, explained)
             end = int(np.argmin(good)) if not good.all() else good.size
-            running[index].update(part.positions[:end], missed[:end], explained[:end])
+            running[index].append(Residual.of(part.positions[:end], missed[:end], explained[:end]))
             if end:
                 before[index] = float(shares[max(0, end - _NEAR) : end].max())
             if end < good.size:
                 jumps = claim.defect.rounds or shares[end] > _JUMP * max(before[index], 1.0)
                 stop = first + int(chosen[end])
-                reached[index] = _Reach(claim, stop, running[index].residual(), bool(jumps))
+                reached[index] = _Reach(claim, stop, joined_residual(running[index]), bool(jumps))
         if len(reached) == len(claims):
             break
     return [
-        reached.get(index) or _Reach(claim, whole.count, running[index].residual(), True)
+        reached.get(index) or _Reach(claim, whole.count, joined_residual(running[index]), True)
         for index, claim in enumerate(claims)
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,12 +34,27 @@ class Residual(Record):
     pairs: Flags
 
     @classmethod
+    def of(cls, positions: Integers, missed: RealRows, explained: Flags) -> Residual:
+        """The residual of some positions (n,): what is missed and explained there, (n, pairs)."""
+        if not positions.size:
+            return _NOTHING
+        left = ~explained.all(axis=1)  # (n,)
+        high = float(missed.max())
+        return cls(
+            math.inf if math.isnan(high) else high,
+            max(0.0, float(np.where(explained, missed, 0).max())),
+            int(np.count_nonzero(~explained)),
+            explained.size,
+            int(np.count_nonzero(left)),
+            left.size,
+            int(positions[int(np.argmax(left))]) if left.any() else None,
+            np.asarray(explained.all(axis=0), bool),
+        )
+
+    @classmethod
     def measure(cls, pieces: Iterable[tuple[Integers, RealRows, Flags]]) -> Residual:
         """The residual of positions (n,), what is missed and what is explained, both (n, pairs)."""
-        running = RunningResidual()
-        for positions, missed, explained in pieces:
-            running.update(positions, missed, explained)
-        return running.residual()
+        return joined_residual(cls.of(*piece) for piece in pieces)
 
     @property
     def whole(self) -> bool:
@@ -95,47 +110,22 @@ class Residual(Record):
         }
 
 
-@dataclass
-class RunningResidual:
-    """A residual that grows piece by piece."""
+_NOTHING = Residual(0.0, 0.0, 0, 0, 0, 0, None, np.ones(1, bool))
 
-    largest: float = 0.0
-    within: float = 0.0
-    cells: int = 0
-    of_cells: int = 0
-    rows: int = 0
-    of_rows: int = 0
-    first: int | None = None
-    pairs: Flags | None = None
 
-    def update(self, positions: Integers, missed: RealRows, explained: Flags) -> None:
-        """Take in the next rows: what is missed and what is explained, both (n, pairs)."""
-        if not positions.size:
-            return
-        left = ~explained.all(axis=1)  # (n,)
-        if self.first is None and left.any():
-            self.first = int(positions[int(np.argmax(left))])
-        self.cells += int(np.count_nonzero(~explained))
-        self.of_cells += explained.size
-        self.rows += int(np.count_nonzero(left))
-        self.of_rows += left.size
-        high = float(missed.max())
-        self.largest = math.inf if math.isnan(high) else max(self.largest, high)
-        self.within = max(self.within, float(np.where(explained, missed, 0).max()))
-        right = np.asarray(explained.all(axis=0), bool)
-        if self.pairs is not None:
-            right = np.asarray(self.pairs & right, bool)
-        self.pairs = right
+def joined_residual(parts: Iterable[Residual]) -> Residual:
+    """The residual of several parts together."""
 
-    def residual(self) -> Residual:
-        """What was measured so far."""
+    def both(one: Residual, other: Residual) -> Residual:
         return Residual(
-            self.largest,
-            self.within,
-            self.cells,
-            self.of_cells,
-            self.rows,
-            self.of_rows,
-            self.first,
-            np.ones(1, bool) if self.pairs is None else self.pairs,
+            max(one.largest, other.largest),
+            max(one.within, other.within),
+            one.cells + other.cells,
+            one.of_cells + other.of_cells,
+            one.rows + other.rows,
+            one.of_rows + other.of_rows,
+            other.first if one.first is None else one.first,
+            one.pairs & other.pairs,
         )
+
+    return reduce(both, parts, _NOTHING)

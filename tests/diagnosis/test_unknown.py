@@ -190,8 +190,8 @@ def test_one_wrong_value_is_named_by_row_and_column(layout):
         tables = [wide(COS).astype(np.float32), wide(SIN).astype(np.float32)]
         tables[of_sine][77, column] += 0.25
         (cause,) = diagnose(rope.of_tables(*tables, right, f"0:{ROWS}"))
-        value, column = tables[of_sine][77, column], column % tables[0].shape[1]
+        value, place = tables[of_sine][77, column], column % tables[0].shape[1]
         assert cause.message == (
-            f"one {'sine' if of_sine else 'cosine'} is wrong: row 77, column {column} is "
+            f"one {'sine' if of_sine else 'cosine'} is wrong: row 77, column {place} is "
             f"{value:.6g}, not {value - 0.25:.6g}"
         )
