@@ -37,6 +37,7 @@ from posenc_cli.rotary.verdict import (
     Explanation,
     Report,
     accepting_rule,
+    axis_notes,
     examine,
     merge_reports,
     order_notes,
@@ -417,7 +418,7 @@ class Check(Record):
         unevaluated = subject.far_wider(reference) and not any(why.residual for why in diagnosis)
         notes = (*subject.notes, *self._sample_notes(where), *_call_notes(subject))
         if examination.ok:
-            notes = (*order_notes(subject), *notes)
+            notes = (*order_notes(subject), *axis_notes(reference, where), *notes)
         elif not examination.otherwise:
             notes += tuple(f"besides: {one.text}" for one in subject.other_calls)
         if unevaluated:

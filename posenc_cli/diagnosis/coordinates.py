@@ -27,7 +27,7 @@ from posenc_cli.inference.position_maps import read_coordinates
 from posenc_cli.inference.rules import Alternative
 from posenc_cli.numerics import exact
 from posenc_cli.records import replace
-from posenc_cli.rotary.verdict import Explanation, Where
+from posenc_cli.rotary.verdict import Explanation, Where, axis_notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,6 +71,8 @@ def axis_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
         message = known or f"{pairs} follow{'s' * (others.size == 1)} {exchanged}"
         mended = "matches in every pair once this is mended"
         evidence = f"{pairs} follow other axes" if known else mended
+        alike = axis_notes(reference, suspect.examination.subject.own.places)
+        evidence = "; ".join((evidence, *alike))
         words = Explanation(Cause.AXIS, message, evidence, where=where)
         yield RotaryBug(Claim(defect, sample.amplitude), words)
 

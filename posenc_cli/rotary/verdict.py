@@ -27,7 +27,7 @@ from posenc_cli.rotary.findings import (
 if TYPE_CHECKING:
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.tolerance import ToleranceRule
-    from posenc_cli.inference.turning import Progress
+    from posenc_cli.inference.turning import PositionRows, Progress
     from posenc_cli.rotary.drift import Fault
     from posenc_cli.rotary.residual import Residual
     from posenc_cli.rotary.subject import Subject
@@ -421,6 +421,23 @@ def order_notes(subject: Subject) -> tuple[str, ...]:
     if pairing is None or pairing.out_layout == pairing.layout:
         return ()
     return (f"columns come out as {pairing.out_layout}, which no score of q and k alike can tell",)
+
+
+def axis_notes(reference: Reference, places: PositionRows) -> tuple[str, ...]:
+    """Which axes have equal coordinates at all positions: nothing tells these apart."""
+    coordinates = reference.coordinates
+    if coordinates is None or coordinates.at is None or coordinates.oblique:
+        return ()
+    along = coordinates.at(places.at(slice(None)))
+    groups: dict[bytes, list[int]] = {}
+    for axis in sorted({*coordinates.axes}):
+        groups.setdefault(along[axis].tobytes(), []).append(axis)
+    return tuple(
+        f"axes {' and '.join(map(str, axes))} have equal coordinates at every position here: that "
+        "pairs follow the right one of them was not checked"
+        for axes in groups.values()
+        if len(axes) > 1
+    )
 
 
 def _cells(cells: WrongCells) -> Finding:

@@ -31,3 +31,20 @@ def test_tokens_that_are_counted_by_columns_are_named_where_every_value_is_their
     assert cause.residual.whole
     for cause in causes_of(by_columns, spoil=(333, 5)):
         assert "column by column" not in cause.message
+
+
+def test_axes_of_equal_coordinates_are_said_not_to_be_told_apart(tmp_path, call):
+    at = np.arange(ROWS)
+    np.save(tmp_path / "axes.npy", np.stack([at, at]))
+    angles = np.outer(at, 1e4 ** -(np.arange(16) / 16))
+    rungs = np.concatenate([angles[:, ::2], angles[:, 1::2]], 1)
+    np.save(tmp_path / "cos.npy", np.cos(rungs).astype(np.float32))
+    np.save(tmp_path / "sin.npy", np.sin(rungs).astype(np.float32))
+    tables = ("--tables", str(tmp_path / "cos.npy"), str(tmp_path / "sin.npy"))
+    check = ("rope-check", "-s", "rope-axial", "--dim", "32", *tables)
+    note = "axes 0 and 1 have equal coordinates at every position here"
+    status, out, _ = call(*check, "--set", f"axes={tmp_path / 'axes.npy'}", "--len", f"{ROWS}")
+    assert (status, note in " ".join(out.split())) == (0, True)
+    np.save(tmp_path / "axes.npy", np.stack([at, at // 2]))
+    status, out, _ = call(*check, "--set", f"axes={tmp_path / 'axes.npy'}", "--len", f"{ROWS}")
+    assert (status, note in " ".join(out.split())) == (1, False)
