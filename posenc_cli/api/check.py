@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.api.arguments import (
@@ -14,7 +13,7 @@ from posenc_cli.api.arguments import (
     choice_of,
     in_arguments,
 )
-from posenc_cli.api.checking import loaded_array, rope_check
+from posenc_cli.api.checking import given_array, pair_of_arrays, rope_check
 from posenc_cli.calls.signature import CallRequest
 from posenc_cli.checks.any_encoding import ValueCheck
 from posenc_cli.checks.checking import SubjectError
@@ -99,11 +98,11 @@ def check(
     where = None if positions is None else GivenPositions.of(positions)
     at = where.positions if where else None
     subject: dict[str, Any] = {
-        "file": _given(values, "values"),
-        "vectors": None if vectors is None else _pair(vectors),
-        "inv_freq": _given(frequencies, "frequencies"),
-        "slopes": _given(slopes, "slopes"),
-        "buckets": _given(buckets, "buckets"),
+        "file": given_array(values, "values"),
+        "vectors": pair_of_arrays(vectors, "vectors", ("x", "y")),
+        "inv_freq": given_array(frequencies, "frequencies"),
+        "slopes": given_array(slopes, "slopes"),
+        "buckets": given_array(buckets, "buckets"),
         "impl": impl,
     }
     subject |= {"head": head, "causal": causal, "calling": CallRequest(python)}
@@ -131,15 +130,3 @@ def _of_rotation(
         if value is not None:
             raise ArgumentError(f"{name}: a rotary encoding has none; rope_check takes tables")
     return rope_check(reference, **given)
-
-
-def _given(value: object, name: str) -> Any:
-    if value is None or isinstance(value, str | os.PathLike):
-        return None if value is None else os.fspath(value)
-    return loaded_array(value, name)
-
-
-def _pair(vectors: object) -> tuple[Any, Any]:
-    if not isinstance(vectors, tuple | list) or len(vectors) != 2:
-        raise ArgumentError("vectors: must be two arrays, (x, y)")
-    return _given(vectors[0], "x"), _given(vectors[1], "y")

@@ -163,9 +163,9 @@ def rope_check(
     given = None if positions is None else GivenPositions.of(positions)
     choice = choice_of(reference, given.positions if given else None, parameters)
     request = CheckRequest(
-        tables=_pair(tables, "tables", ("cos", "sin")),
-        inv_freq=None if inv_freq is None else _given(inv_freq, "array"),
-        rotated=_pair(rotated, "rotated", ("x", "y")),
+        tables=pair_of_arrays(tables, "tables", ("cos", "sin")),
+        inv_freq=given_array(inv_freq, "array"),
+        rotated=pair_of_arrays(rotated, "rotated", ("x", "y")),
         impl=impl,
         calling=CallRequest(python, call, in_place, axes, _plain_config(choice.config)),
     )
@@ -196,7 +196,7 @@ def assert_rope(reference: EncodingLike, **subject: Any) -> RopeReport:
     return report
 
 
-def _pair(given: Any, name: str, names: tuple[str, str]) -> tuple[Any, Any] | None:
+def pair_of_arrays(given: Any, name: str, names: tuple[str, str]) -> tuple[Any, Any] | None:
     """Two arrays that belong together, None where none are given.
 
     Raises: ArgumentError where they are not two.
@@ -205,11 +205,14 @@ def _pair(given: Any, name: str, names: tuple[str, str]) -> tuple[Any, Any] | No
         return None
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise ArgumentError(f"{name}: must be two arrays, ({', '.join(names)})")
-    return _given(given[0], names[0]), _given(given[1], names[1])
+    return given_array(given[0], names[0]), given_array(given[1], names[1])
 
 
-def _given(value: object, name: str) -> str | Loaded:
-    return os.fspath(value) if isinstance(value, str | os.PathLike) else loaded_array(value, name)
+def given_array(value: object, name: str) -> Any:
+    """What a caller gives for an array: None, the path of a file, or the array as it was loaded."""
+    if value is None or isinstance(value, str | os.PathLike):
+        return None if value is None else os.fspath(value)
+    return loaded_array(value, name)
 
 
 def loaded_array(value: object, name: str) -> Loaded:

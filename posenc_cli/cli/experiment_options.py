@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from posenc_cli.budget import check_size
 from posenc_cli.cli.choosing import device_name
-from posenc_cli.cli.options import OptionGroup, one_of, option, whole_number, whole_option
+from posenc_cli.cli.options import (
+    OptionGroup,
+    TestLengths,
+    option,
+    some_of,
+    whole_number,
+    whole_option,
+)
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.experiments.request import (
     LARGEST_SIZE,
@@ -21,38 +29,11 @@ from posenc_cli.experiments.stretches import STRETCH_NAMES
 from posenc_cli.experiments.tasks import TASKS
 from posenc_cli.files.atomic import STANDARD_OUTPUT
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 MOST_WORKERS = 256
-
-
-def _stretches(flag: str, text: str) -> tuple[str, ...]:
-    return _names(flag, text, STRETCH_NAMES)
-
-
-def _tasks(flag: str, text: str) -> tuple[str, ...]:
-    return _names(flag, text, [*TASKS])
-
-
-def _names(flag: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one_of(flag, part.strip(), known) for part in text.split(",")))
 
 
 def _device(flag: str, text: str) -> str:
     return device_name(flag, text) or "cpu"
-
-
-def _lengths(flag: str, text: str) -> tuple[str, ...]:
-    """Lengths, or as many times the trained one: whole numbers, an x after some.
-
-    Raises: InvalidInput.
-    """
-    parts = [part.strip() for part in text.split(",")]
-    return tuple(
-        f"{whole_number(flag, part.removesuffix('x') or part, minimum=1)}{'x' * part.endswith('x')}"
-        for part in parts
-    )
 
 
 def _size(flag: str, text: str) -> ModelSize:
@@ -97,7 +78,7 @@ class TrainingOptions(OptionGroup):
             metavar="NAMES",
             help="context extension at test time, comma-separated: "
             f"{'|'.join(STRETCH_NAMES)} [default: none]",
-            parse=_stretches,
+            parse=partial(some_of, known=STRETCH_NAMES),
         ),
     ] = None
     tasks: Annotated[
@@ -106,7 +87,7 @@ class TrainingOptions(OptionGroup):
             "--task",
             metavar="NAMES",
             help=f"tasks to learn, comma-separated: {'|'.join(TASKS)} [default: text]",
-            parse=_tasks,
+            parse=partial(some_of, known=TASKS),
         ),
     ] = None
     trained: Annotated[
@@ -118,15 +99,7 @@ class TrainingOptions(OptionGroup):
             f"on the task: {', '.join(f'{name} {task.trained}' for name, task in TASKS.items())}]",
         ),
     ] = None
-    tests: Annotated[
-        Any,  # tuple[str, ...] | None
-        option(
-            "--test",
-            metavar="LENGTHS",
-            help="longer lengths, comma-separated: 200,400 or 2x,4x [default: 2x,4x,8x]",
-            parse=_lengths,
-        ),
-    ] = None
+    tests: TestLengths = None
     seeds: Annotated[
         int | None,
         _bounded("--seeds", MOST_SEEDS, "seeds", help="number of models per encoding [default: 3]"),

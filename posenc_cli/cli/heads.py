@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.choice import DRAWN_TABLE, Choice
 from posenc_cli.cli.choosing import ComputeOptions, ParameterOptions, PositionOptions
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import one_of, option, whole_number, whole_option
+from posenc_cli.cli.options import TestLengths, option, some_of, whole_option
 from posenc_cli.cli.pictures import PictureOptions, PlotOutput, show
 from posenc_cli.cli.progress import steps_shown
 from posenc_cli.cli.subjects import SeveralSourceOptions, Subjects
@@ -17,13 +18,11 @@ from posenc_cli.formulas.stretches import NONE, ROPE_STRETCH_NAMES
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from posenc_cli.analysis.head_requirements import HeadFinding
     from posenc_cli.analysis.heads import HeadResult
 
 _TRAINED = 100
-_TIMES = (2, 4, 8)
+_TIMES = ("2x", "4x", "8x")
 """How many times the trained length a head is tested at, where nothing is said."""
 _PREVIOUS = "previous"
 _L2 = parameter(
@@ -74,22 +73,6 @@ class Encodings(Record):
         return Encodings(choices)
 
 
-def _lengths(flag: str, text: str) -> tuple[str, ...]:
-    """Lengths, or as many times the trained one: whole numbers, an x after some.
-
-    Raises: InvalidInput.
-    """
-    parts = tuple(part.strip() for part in text.split(","))
-    for part in parts:
-        whole_number(flag, part.removesuffix("x") or part, minimum=1)
-    return parts
-
-
-def _stretches(flag: str, text: str) -> tuple[str, ...]:
-    names = [one_of(flag, part.strip(), ROPE_STRETCH_NAMES) for part in text.split(",")]
-    return tuple(dict.fromkeys(names))
-
-
 def heads(
     encodings: Encodings,
     console: Console,
@@ -97,15 +80,7 @@ def heads(
     train: Annotated[
         int, whole_option("--train", minimum=2, help="number of positions to fit the head on")
     ] = _TRAINED,
-    test: Annotated[
-        Any,  # tuple[str, ...] | None, which Typer would read word by word
-        option(
-            "--test",
-            metavar="LENGTHS",
-            help="longer lengths, comma-separated: 200,400 or 2x,4x [default: 2x,4x,8x]",
-            parse=_lengths,
-        ),
-    ] = None,
+    test: TestLengths = None,
     targets: Annotated[
         list[str] | None,
         option(
@@ -122,7 +97,7 @@ def heads(
             metavar="NAMES",
             help=f"RoPE scaling at test time, comma-separated: {'|'.join(ROPE_STRETCH_NAMES)} "
             "[default: none]",
-            parse=_stretches,
+            parse=partial(some_of, known=ROPE_STRETCH_NAMES),
         ),
     ] = None,
     l2: Annotated[
@@ -172,7 +147,11 @@ def heads(
 
     required = [HeadRequirement.parse(text) for text in require or ()]
     names = dict.fromkeys(targets or [rule.target for rule in required] or [_PREVIOUS])
-    lengths = _numbers(test, train)
+    numbers = {
+        int(text.removesuffix("x")) * (train if text.endswith("x") else 1)
+        for text in test or _TIMES
+    }
+    lengths = tuple(sorted(numbers))
     check_requirements(required, [*names], train, lengths)
     request = HeadsRequest(
         tuple(map(target_of, names)),
@@ -189,17 +168,6 @@ def heads(
     if not (console.quiet and checked and ok and not output.draws and not output.json):
         _report(results, checked, picture, output, console)
     return 0 if ok else 1
-
-
-def _numbers(texts: Sequence[str] | None, trained: int) -> tuple[int, ...]:
-    """The lengths in positions, the shortest first."""
-    if texts is None:
-        return tuple(times * trained for times in _TIMES)
-    lengths = [
-        whole_number("--test", text.removesuffix("x")) * (trained if text.endswith("x") else 1)
-        for text in texts
-    ]
-    return tuple(sorted(set(lengths)))
 
 
 def _report(

@@ -108,6 +108,25 @@ def one_of(flag: str, text: str, known: Iterable[str]) -> str:
     return text
 
 
+def some_of(flag: str, text: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Each of some known names, separated by commas, once.
+
+    Raises: InvalidInput with the nearest known name as a hint.
+    """
+    return tuple(dict.fromkeys(one_of(flag, part.strip(), known) for part in text.split(",")))
+
+
+def test_lengths(flag: str, text: str) -> tuple[str, ...]:
+    """Lengths, or multiples of the trained length: whole numbers, some followed by an x.
+
+    Raises: InvalidInput.
+    """
+    return tuple(
+        f"{whole_number(flag, part.removesuffix('x') or part, minimum=1)}{'x' * part.endswith('x')}"
+        for part in map(str.strip, text.split(","))
+    )
+
+
 def whole_number(flag: str, text: str, *, minimum: int | None = None) -> int:
     """The integer that ``text`` writes: 131072, 131_072 or 1e6.
 
@@ -210,6 +229,17 @@ TableName = Annotated[
         "--table",
         known=ROTARY_TABLES,
         help=f"for rotary schemes: {'|'.join(ROTARY_TABLES)} [default: cos-sin]",
+    ),
+]
+
+
+TestLengths = Annotated[
+    Any,  # tuple[str, ...] | None, which Typer would read word by word
+    option(
+        "--test",
+        metavar="LENGTHS",
+        help="longer lengths, comma-separated: 200,400 or 2x,4x [default: 2x,4x,8x]",
+        parse=test_lengths,
     ),
 ]
 

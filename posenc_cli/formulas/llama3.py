@@ -202,14 +202,10 @@ def rope_llama3(
     factor: Factor = 8.0,
     low_freq_factor: Annotated[
         float,
-        Param(
-            "pairs with at most this many full turns in the original context are divided by factor",
-            above=0,
-        ),
+        Param("pairs with fewer full turns in the original context are divided", above=0),
     ] = 1.0,
     high_freq_factor: Annotated[
-        float,
-        Param("pairs with at least this many full turns in the original context are kept", above=0),
+        float, Param("pairs with more full turns in the original context are kept", above=0)
     ] = 4.0,
     original_max_position_embeddings: OriginalContext = 8192,
 ) -> Rotation:

@@ -95,6 +95,7 @@ def test_ci_runs_every_test_and_requires_the_pythons_that_it_installs():
     gate = (ROOT / ".ci" / "run").read_text()
     assert "make coverage\nmake sweeps\n" in gate
     assert "SHARE" not in gate
+    assert gate.index("\nmake site ") > gate.index("make sweeps")  # what it installs meets no test
     chosen = {
         target: re.search(rf"^{target}:.*\n(?:\t.*\n)*?\t.* -m \"(.*?)\"", MAKEFILE, re.MULTILINE)[
             1
