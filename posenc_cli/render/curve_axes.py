@@ -6,18 +6,20 @@ Imports NumPy: import it only where something is drawn.
 from __future__ import annotations
 
 from itertools import cycle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posenc_cli.errors import InvalidInput
-from posenc_cli.render.style import LINE_STYLES
+from posenc_cli.render.style import LINE_STYLES, TICK_SIZE
 from posenc_cli.render.ticks import label, minus
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.axis import XAxis, YAxis
+    from matplotlib.transforms import Transform
     from numpy.typing import NDArray
 
     from posenc_cli.render.figure import Curve, Curves
@@ -25,22 +27,20 @@ if TYPE_CHECKING:
 
     Points = tuple[NDArray[np.float64], NDArray[np.float64]]
 
+_SWATCH = 5.0
+"""Points of the height of what stands for an area."""
 _MARKED = 64
 """Points of a curve up to which each has a marker."""
 _APART_ACROSS, _APART_DOWN = 5, 2
 """Lines of text from one value named along an axis to the next."""
 _LARGEST_SPAN = 1e300
 """Half the length of an axis past which matplotlib's own sums overflow: its ends are named."""
-_LEGEND = 0.6
-"""The share of the width of axes that a line of a legend may take."""
-_MOST_HIDDEN = 0.5
-"""The share of the height of axes that a legend in them may take."""
-_MOST_OF_FIXED = 0.75
-"""The same where it has no other place."""
+_KEY = 2.4
+"""Lines of text that the key of a curve takes, beside its name."""
+_MOST_LINES = 6
+"""Lines of the name of a curve, at most."""
 _LINES_OF_A_NAME = 1.4
 """Lines of text that a name of one line takes, with what is left between two."""
-_OF_PAGE = 0.88
-"""The share of the width of a page that the texts of a legend below all axes take."""
 _LEVELS = "--", ":", "-."
 """How levels are drawn, one after the other."""
 _ZONES = "kept", "blended", "interpolated"
@@ -50,18 +50,34 @@ _VALUES_OF_DECADE = ((9, range(2, 10)), (3, (2, 5)), (2, (3,)), (0, ()))
 
 
 def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
-    """Draw curves, with a legend where they have names.
+    """Draw curves and the heights and parts of axes to compare with; `name_curves` names them.
 
     Raises: InvalidInput where no point is finite.
     """
-    drawable = [_finite_points(curve) for curve in curves.curves]
-    if not any(np.isfinite(x).any() for x, _ in drawable):
+    if not any(np.isfinite(x).any() for x, _ in map(_finite_points, curves.curves)):
         raise InvalidInput(f"{curves.title}: no value is finite, nothing to show")
     lines = style.palette.lines
-    shades, place = set[str](), 0
-    for curve, (x, y) in zip(curves.curves, drawable, strict=True):
+    draw_lines(axes, curves, style)
+    for (level, name), dashes in zip(curves.levels, cycle(_LEVELS)):
+        faint = style.palette.faint
+        axes.axhline(level, color=faint, linewidth=0.9, linestyle=dashes, label=name)
+    named = list(dict.fromkeys([*_ZONES, *(name for _, _, name in curves.spans)]))
+    for start, stop, name in curves.spans:
+        color = lines[(named.index(name) + 1) % len(lines)]
+        axes.axvspan(start, stop, color=color, alpha=0.14, linewidth=0, zorder=0)
+    axes.set(xscale=curves.x_scale, yscale=curves.y_scale)
+    axes.set_aspect("equal" if curves.square else "auto")
+    axes.grid()
+    name_values(axes, curves, style)
+
+
+def draw_lines(axes: Axes, curves: Curves, style: Style, **placed: Any) -> None:
+    """Draw curves alone, ``placed`` by a transform of matplotlib's where one is given."""
+    lines, shades, place = style.palette.lines, set[str](), 0
+    for curve in curves.curves:
+        x, y = _finite_points(curve)
         if curve.faint:
-            axes.plot(x, y, color=style.palette.faint, linewidth=0.9)
+            axes.plot(x, y, color=style.palette.faint, linewidth=0.9, **placed)
             continue
         look, place = curve.look(place), place + 1
         how, color = LINE_STYLES[look % len(LINE_STYLES)], lines[look % len(lines)]
@@ -82,50 +98,122 @@ def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
             marker=how.marker if len(x) <= _MARKED or not joined else None,
             markersize=2.6 if joined else 3.4,
             label=curve.name or None,
+            **placed,
         )
-    for (level, name), dashes in zip(curves.levels, cycle(_LEVELS)):
-        faint = style.palette.faint
-        axes.axhline(level, color=faint, linewidth=0.9, linestyle=dashes, label=name)
-    named = list(dict.fromkeys([*_ZONES, *(name for _, _, name in curves.spans)]))
-    labels = {name: name for _, _, name in curves.spans}
-    for start, stop, name in curves.spans:
-        color, label = lines[(named.index(name) + 1) % len(lines)], labels.pop(name, None)
-        axes.axvspan(start, stop, color=color, alpha=0.14, linewidth=0, zorder=0, label=label)
-    axes.set(xscale=curves.x_scale, yscale=curves.y_scale)
-    axes.set_aspect("equal" if curves.square else "auto")
-    axes.grid()
+
+
+def missing_height(axes: Axes, style: Style, room: float) -> float:
+    """How much higher axes must be, so that all curves can be named beside them, in pixels."""
+    _, names = axes.get_legend_handles_labels()
+    lines = sum(_lines(_wrapped(name, style, room, _MOST_LINES)) for name in names)
+    return max(0.0, (lines + 1) * style.line - axes.bbox.height)
+
+
+def name_curves(axes: Axes, curves: Curves, style: Style, room: float) -> None:
+    """Name curves beside axes, where each ends, in ``room`` pixels of width, and spans above them.
+
+    Names that have no room are left out, and counted.
+    """
+    for start, _, name in curves.spans:
+        axes.annotate(
+            name,
+            (start, 1),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(0, 0.35 * style.points),
+            textcoords="offset points",
+            fontsize=TICK_SIZE * style.points,
+            color=style.palette.faint,
+        )
     handles, names = axes.get_legend_handles_labels()
-    if names:
-        _draw_legend(axes, handles, names, style)
-    name_values(axes, curves, style)
+    unit = style.line / axes.bbox.height  # of a line of text, as a share of the height
+    for most in (_MOST_LINES, 2, 1):
+        texts = [_wrapped(name, style, room, most) for name in names]
+        if (sum(map(_lines, texts)) + 1) * unit <= 1:
+            break
+    ends = [_end_of(handle, axes) for handle in handles]
+    order = sorted(range(len(names)), key=lambda i: -ends[i])
+    if (sum(map(_lines, texts)) + 1) * unit > 1:
+        kept = max(1, int(1 / unit / _LINES_OF_A_NAME) - 2)
+        texts.append(f"and {len(names) - kept} more")
+        ends.append(0.0)
+        order = [*order[:kept], len(names)]
+    heights = [_lines(texts[i]) * unit for i in order]
+    places, beside = _apart([ends[i] for i in order], heights), _beside(axes, style)
+    for i, place in zip(order, places, strict=True):
+        if i < len(handles):
+            _draw_key(axes, handles[i], ends[i], place, beside)
+        size = TICK_SIZE * style.points
+        axes.text(_KEY, place, texts[i], transform=beside, va="center", fontsize=size)
 
 
-def _draw_legend(axes: Axes, handles: list[Artist], names: list[str], style: Style) -> None:
-    """Draw a legend where it hides least, or below the axes if it would hide half of them."""
-    from matplotlib.lines import Line2D
+def _beside(axes: Axes, style: Style) -> Transform:
+    """Places beside axes: lines of text from their right edge, and shares of their height."""
+    from matplotlib.transforms import Affine2D, ScaledTranslation, blended_transform_factory
 
-    width, height = axes.bbox.size
-    texts = [style.wrapped_text(name, _LEGEND * width, most=4) for name in names]
-    lines = sum(text.count("\n") + _LINES_OF_A_NAME for text in texts)
-    if lines * style.line <= _MOST_HIDDEN * height:
-        axes.legend(handles, texts)
-        return
     page = axes.get_figure()
     assert page is not None
-    if len(page.axes) > 1 or not style.growing[1]:
-        rows = max(2, int(_MOST_OF_FIXED * height / (_LINES_OF_A_NAME * style.line)))
-        texts = [style.wrapped_text(name, _LEGEND * width, most=1) for name in names]
-        if len(texts) > rows:
-            texts = [*texts[: rows - 1], f"and {len(texts) - rows + 1} more"]
-            handles = [*handles[: rows - 1], Line2D([], [], linestyle="none")]
-        axes.legend(handles, texts)
-        return
-    columns = 2 if len(texts) > 1 else 1
-    room = _OF_PAGE * page.bbox.width / columns
-    texts = [style.wrapped_text(name, room, most=3) for name in names]
-    # Placed by who lays the page out, between the axes and the notes.
-    legend = page.legend(handles, texts, loc="lower left", ncols=columns, borderaxespad=0)
-    legend.set_in_layout(False)
+    inches = Affine2D().scale(style.line / style.dpi) + page.dpi_scale_trans
+    right = ScaledTranslation(1, 0, axes.transAxes)  # type: ignore[arg-type]
+    return blended_transform_factory(inches + right, axes.transAxes)
+
+
+def _wrapped(name: str, style: Style, room: float, most: int) -> str:
+    width = room - _KEY * style.line
+    return style.wrapped_text(name, width, most=most, size=TICK_SIZE)
+
+
+def _lines(text: str) -> float:
+    """The height of a name, in lines of text, with what is left between two."""
+    return text.count("\n") + _LINES_OF_A_NAME
+
+
+def _apart(ends: Sequence[float], heights: Sequence[float]) -> list[float]:
+    """Where names stand, from the highest down: near their ends, none over another.
+
+    >>> _apart([1.0, 0.5, 0.5], [0.25, 0.25, 0.25])
+    [0.875, 0.5, 0.25]
+    """
+    tops, free = [], 1.0
+    for end, height in zip(ends, heights, strict=True):
+        tops.append(min(end + height / 2, free))
+        free = tops[-1] - height
+    free = 0.0
+    for i in reversed(range(len(tops))):
+        tops[i] = max(tops[i], free + heights[i])
+        free = tops[i]
+    return [top - height / 2 for top, height in zip(tops, heights, strict=True)]
+
+
+def _draw_key(axes: Axes, handle: Any, end: float, place: float, beside: Transform) -> None:
+    """Lead from the end of a curve to its name, as the curve is drawn; an area has a swatch."""
+    from matplotlib.lines import Line2D
+
+    page = axes.get_figure()
+    assert page is not None
+    key = Line2D([0.3, _KEY - 0.5], [end, place])
+    if hasattr(handle, "get_ydata"):
+        key.update_from(handle)
+        if handle.get_linestyle() == "None":  # points that stand alone
+            key.set_data([1], [place])
+        else:
+            key.set_marker("")
+    else:
+        key.set(color=handle.get_facecolor()[0], linewidth=_SWATCH, ydata=[place] * 2)
+    key.set(transform=beside, clip_on=False, clip_path=None)
+    page.add_artist(key)
+
+
+def _end_of(handle: Any, axes: Axes) -> float:
+    """How high a curve ends, as a share of the height of axes; areas are below all curves."""
+    if not hasattr(handle, "get_ydata"):
+        return 0.0
+    drawn = np.asarray(handle.get_ydata(), np.float64)
+    drawn = drawn[np.isfinite(drawn)]
+    if not drawn.size:
+        return 0.0
+    ends = [*axes.yaxis.get_view_interval(), drawn[-1]]
+    low, high, end = axes.yaxis.get_transform().transform(ends)
+    return float(np.clip((end / 2 - low / 2) / (high / 2 - low / 2), 0, 1))
 
 
 def name_values(axes: Axes, curves: Curves, style: Style) -> None:

@@ -18,14 +18,20 @@ import warnings
 from functools import partial
 from html import escape
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.errors import printable_text
 from posenc_cli.render.colors import color_map, default_map
-from posenc_cli.render.curve_axes import draw_curves, name_values
+from posenc_cli.render.curve_axes import (
+    draw_curves,
+    draw_lines,
+    missing_height,
+    name_curves,
+    name_values,
+)
 from posenc_cli.render.descriptions import figure_sentences
 from posenc_cli.render.figure import (
     TOO_FAST,
@@ -46,7 +52,9 @@ from posenc_cli.render.map_axes import (
     draw_map,
     fitted_size,
     missing_room,
+    name_above,
     name_axes,
+    name_places,
     name_scale,
     scale_beside,
 )
@@ -55,9 +63,10 @@ from posenc_cli.render.style import HEAD_SIZE, NOTE_SIZE, TITLE_SIZE
 from posenc_cli.render.ticks import minus, number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from matplotlib.axes import Axes
+    from matplotlib.colorbar import Colorbar
     from matplotlib.figure import Figure as Page
     from matplotlib.gridspec import GridSpec
     from matplotlib.transforms import Bbox
@@ -66,6 +75,7 @@ if TYPE_CHECKING:
     from posenc_cli.render.figure import Figure, Scale, Shown
     from posenc_cli.render.style import Style
 
+Size = tuple[float, float]
 AnyFigure = TypeVar("AnyFigure", bound="Heatmap | Curves")
 ImageFormat = Literal["png", "svg", "pdf"]
 _METADATA: dict[ImageFormat, dict[str, None]] = {
@@ -83,11 +93,15 @@ _LEAST_CIRCLE, _MOST_LARGE = 7.5, 12
 """The side of the smallest of many circles, and how many have names and ticks around them."""
 _HEAD, _GAP = 1.8, 0.8
 """What stands above each of many maps, and between two, in lines of text."""
-_PAD = 0.4
+_PAD = 0.3
 """What is left around axes, legends and notes, in lines of text."""
 _MOST_GROWTH = 2
 """How many times as long as usual a side gets, so that no rows or columns are left out."""
 _MOST_ROUNDS = 4
+_NAMES = 0.3
+"""What part of a panel the names of its curves may take, across."""
+_KEPT = 0.96
+"""What part of the sides of a panel is left when scales and notes have their names."""
 _SHARE_OF_PANEL = 2 / 3
 """What part of a panel cells of whole pixels must fill: else fewer are drawn."""
 
@@ -167,6 +181,33 @@ def _missing_glyphs(messages: Sequence[str]) -> tuple[str, ...]:
     return (f"the font has no glyph for {missing!r}, drawn as a box",) if missing else ()
 
 
+class _Sheet(NamedTuple):
+    """A grid of equal panels in one axes: its rows and columns, and what stands between panels.
+
+    Units: pixels.
+    """
+
+    nrows: int
+    ncols: int
+    head: float  # above each panel
+    gap: int  # beside each but the last of a row
+
+    def room(self, axes: Axes) -> tuple[float, float]:
+        """What a panel has of axes."""
+        width, height = axes.bbox.size
+        return (width + self.gap) / self.ncols - self.gap, height / self.nrows - self.head
+
+    def size(self, cell: tuple[float, float]) -> tuple[float, float]:
+        """The width and height of all, where panels have that of a cell."""
+        width, height = cell
+        return self.ncols * (width + self.gap) - self.gap, self.nrows * (height + self.head)
+
+    def place(self, index: int, cell: tuple[float, float]) -> tuple[float, float]:
+        """Where a panel is, right and down."""
+        row, column = divmod(index, self.ncols)
+        return column * (cell[0] + self.gap), row * (cell[1] + self.head) + self.head
+
+
 class Drawing:
     """A page of matplotlib's with a figure on it, and what of the figure's heatmaps is shown."""
 
@@ -182,9 +223,7 @@ class Drawing:
         size = style.width / style.dpi, style.height / style.dpi
         self.page = Page(figsize=size, dpi=style.dpi, layout=self._engine)
         FigureCanvasAgg(self.page)
-        self._legends = 0.0  # pixels that those below all axes take, above the notes
         self.shown: list[Shown] = []
-        self._inner: list[tuple[Axes, Axes, Axes]] = []
 
     def add(self, figure: Figure) -> None:
         """Draw a figure on the whole page, with its title above and its notes below."""
@@ -200,6 +239,8 @@ class Drawing:
             self._separate_panels([figure])
         elif figure.shared and all(isinstance(panel, Heatmap) for panel in figure.panels):
             self._maps(heatmaps_of(figure), figure)
+        elif circles := _small_circles(figure):
+            self._circles(circles, figure)
         else:
             self._separate_panels(figure.panels, figure)
 
@@ -214,47 +255,74 @@ class Drawing:
         return Bbox.from_extents(0, 0, width / dpi, self.height / dpi)
 
     def _maps(self, heatmaps: Sequence[Heatmap], panels: Panels | None = None) -> None:
-        """Heatmaps on one colour scale, their cells of whole pixels; many have each a title."""
+        """Heatmaps on one colour scale, their cells of whole pixels; many have each a title.
+
+        All are drawn in one axes, whose units are pixels: to lay out hundreds takes a minute.
+        """
         style, line = self.style, self.style.line
         widest = max(style.text_width(heatmap.title, HEAD_SIZE) for heatmap in heatmaps)
         least = max(_LEAST_MAP * line, min(widest, 3 * _LEAST_MAP * line))
-        chosen, spec = self._grid(heatmaps, (least + _GAP * line, (_LEAST_MAP + _HEAD) * line))
-        across, all_axes = spec.ncols, self._axes_of(spec, len(chosen))
-        for index, (axes, heatmap) in enumerate(zip(all_axes, chosen, strict=True)):
-            lowest = index + across >= len(chosen)
-            name_axes(axes, heatmap, rows=index % across == 0, columns=lowest)
-            # Below the last of a column that is shorter than others there is room.
-            axes.xaxis.set_in_layout(index // across == spec.nrows - 1)
-            if index % across and not lowest:
-                # It needs no room that its neighbours do not: to measure hundreds takes a minute.
-                axes.set_in_layout(False)
-                leftmost = index - index % across
-                lowermost = index + (len(chosen) - 1 - index) // across * across
-                self._inner.append((axes, all_axes[leftmost], all_axes[lowermost]))
-            self._entitle(axes, heatmap, " " if panels else "", HEAD_SIZE)
-        bar = scale_beside(all_axes)
+        size = (least + _GAP * line, (_LEAST_MAP + _HEAD) * line)
+        chosen, grid = self._grid(heatmaps, size)
+        head = line * (bool(panels) + bool(chosen[0].columns.bands))
+        sheet = _Sheet(*grid, head + _GAP * line * bool(panels), round(_GAP * line))
+        axes = self.page.add_subplot()
+        name_axes(axes, chosen[0])
+        bar = scale_beside([axes])
         self._lay_out()
-        self._grow([(all_axes[0], heatmap) for heatmap in chosen], spec)
-        room = all_axes[0].bbox.size
+        self._grow(lambda: [(sheet.room(axes), heatmap) for heatmap in chosen], sheet)
+        room = sheet.room(axes)
         self.shown = [heatmap.sample(*cells_that_fit(heatmap, room, style)) for heatmap in chosen]
         scale = scale_of(self.shown)
         colors = self._colors(scale)
         name_scale(bar, chosen[0].value_label, scale, colors, style)
-        titles = [_title_with_range(shown, room[0], style) for shown in self.shown if panels]
-        for axes, heatmap, title in zip(all_axes, chosen, titles, strict=False):
-            self._entitle(axes, heatmap, title, HEAD_SIZE)
         self._note(panels, len(chosen))
         self._lay_out()
-        room = all_axes[0].bbox.size
+        room = sheet.room(axes)
+        titles = [_title_with_range(shown, room[0], style) for shown in self.shown if panels]
         sizes = [fitted_size(shown, room, style) for shown in self.shown]
         needed = [*(width for width, _ in sizes), *(style.text_width(t, HEAD_SIZE) for t in titles)]
-        highest = max(height for _, height in sizes)
-        self._shrink(across * (room[0] - max(needed)), spec.nrows * (room[1] - highest))
+        cell = max(needed), max(height for _, height in sizes)
+        whole = sheet.size(cell)
+        self._shrink(*np.subtract(axes.bbox.size, whole))
         self._lay_out()
-        self.page.set_layout_engine("none")
-        for axes, shown, size in zip(all_axes, self.shown, sizes, strict=True):
-            self._resize(axes, size)
-            draw_map(axes, shown, scale, colors, style=style)
+        self.page.set_layout_engine(None)  # nor is it laid out again when saved
+        self._resize(axes, whole)
+        columns, rows = [], []
+        for index, (shown, size) in enumerate(zip(self.shown, sizes, strict=True)):
+            left, top = sheet.place(index, cell)
+            below, beside = draw_map(axes, shown, scale, colors, size, style=style, at=(left, top))
+            columns += below * (index // sheet.ncols == sheet.nrows - 1)
+            rows += beside * (not left)
+            if panels:
+                name_above(axes, titles[index], (left, top - head + line), style)
+        name_places(axes, columns, rows)
+
+    def _circles(self, figures: Sequence[Curves], panels: Panels) -> None:
+        """Many circles, which are read as the faces of clocks: one axes without names."""
+        from matplotlib.transforms import Affine2D
+
+        style, line = self.style, self.style.line
+        chosen, grid = self._grid(figures, (_LEAST_CIRCLE * line, _LEAST_CIRCLE * line))
+        sheet = _Sheet(*grid, (1 + _GAP) * line, round(_GAP * line))
+        axes = self.page.add_subplot()
+        axes.axis("off")
+        self._note(panels, len(chosen))
+        self._lay_out()
+        side = min(sheet.room(axes))
+        whole = sheet.size((side, side))
+        self._shrink(*np.subtract(axes.bbox.size, whole))
+        self._lay_out()
+        self.page.set_layout_engine(None)  # nor is it laid out again when saved
+        self._resize(axes, whole)
+        radius = max(abs(x) for figure in chosen for curve in figure.curves for x in curve.x)
+        longest = max(style.text_width(figure.title) for figure in chosen)
+        for index, figure in enumerate(chosen):
+            left, top = sheet.place(index, (side, side))
+            place = Affine2D().scale(side / 2 / radius, -side / 2 / radius)
+            place.translate(left + side / 2, top + side / 2)
+            draw_lines(axes, figure, style, transform=place + axes.transData)
+            name_above(axes, figure.title, (left, top), style, min(HEAD_SIZE, side / longest))
 
     def _separate_panels(
         self, figures: Sequence[Heatmap | Curves], panels: Panels | None = None
@@ -264,38 +332,53 @@ class Drawing:
         Maps of one quantity share a colour scale, others have each its own.
         """
         style, line = self.style, self.style.line
-        circles = _small_circles(figures)
-        least = (_LEAST_CIRCLE if circles else _LEAST_PANEL) * line
-        chosen, spec = self._grid(figures, (least, least))
+        least = _LEAST_PANEL * line
+        chosen, grid = self._grid(figures, (least, least))
+        spec = self.page.add_gridspec(*grid)
         all_axes = self._axes_of(spec, len(chosen))
         maps, curves, shared = [], [], one_quantity(chosen)
+        boxed = any(isinstance(figure, Heatmap) and figure.square for figure in chosen)
         for axes, figure in zip(all_axes, chosen, strict=True):
             if isinstance(figure, Curves):
                 draw_curves(axes, figure, style)
-                axes.axison = not circles  # many are read as the faces of clocks
-                curves += [(axes, figure)] * axes.axison
+                curves.append((axes, figure))
                 continue
             name_axes(axes, figure)
             axes.set_anchor("NW")
-            axes.set_box_aspect(1 if figure.square else None)
+            axes.set_box_aspect(1 if boxed else None)
             maps.append((axes, figure, None if shared else scale_beside([axes], own=True)))
         if shared:
             maps[-1] = (*maps[-1][:2], scale_beside(all_axes))
-        self._make_room_for_legends()
         self._lay_out()
         lefts = [axes.bbox.x0 for axes in all_axes[: spec.ncols]]
         pitch = min(right - left for left, right in pairwise([*lefts, self.width]))
         for axes, figure in zip(all_axes, chosen, strict=True):
-            size = NOTE_SIZE if circles else 1.0
-            title = style.wrapped_text(figure.title, pitch - line, most=2, size=size)
-            self._entitle(axes, figure, title if panels else "", size)
+            title = style.wrapped_text(figure.title, pitch - line, most=2)
+            self._entitle(axes, figure, title if panels else "")
+        self._name_curves(curves, pitch, spec.nrows)
         self._lay_out()
         if maps:
-            self._grow([(axes, heatmap) for axes, heatmap, _ in maps], spec, _SHARE_OF_PANEL)
+            rooms = lambda: [(_room(axes), heatmap) for axes, heatmap, _ in maps]  # noqa: E731
+            self._grow(rooms, spec, _SHARE_OF_PANEL, boxed=boxed)
         for axes, figure in curves:
             name_values(axes, figure, style)
+        drawn = self._sampled(maps)
+        self._note(panels, len(chosen), [note for _, figure in curves for note in figure.notes])
+        self._lay_out()
+        sizes = {axes: fitted_size(part, axes.bbox.size, style) for axes, part, _, _ in drawn}
+        self.page.set_layout_engine(None)  # nor is it laid out again when saved
+        self._arrange(spec, all_axes, sizes, maps[-1][2].ax if shared and maps[-1][2] else None)
+        for axes, shown, scale, colors in drawn:
+            size = fitted_size(shown, axes.bbox.size, style)
+            self._resize(axes, size)
+            name_places(axes, *draw_map(axes, shown, scale, colors, size, style=style))
+
+    def _sampled(
+        self, maps: Sequence[tuple[Axes, Heatmap, Colorbar | None]]
+    ) -> list[tuple[Axes, Shown, Scale, Srgb]]:
+        """What there is room for of maps, with their scales, which get their names."""
         self.shown = [
-            heatmap.sample(*cells_that_fit(heatmap, axes.bbox.size, style, _SHARE_OF_PANEL))
+            heatmap.sample(*cells_that_fit(heatmap, _room(axes), self.style, _SHARE_OF_PANEL))
             for axes, heatmap, _ in maps
         ]
         drawn = []
@@ -304,44 +387,35 @@ class Drawing:
         ):
             colors = self._colors(scale)
             if bar is not None:
-                name_scale(bar, heatmap.value_label, scale, colors, style)
+                name_scale(bar, heatmap.value_label, scale, colors, self.style)
             drawn.append((axes, shown, scale, colors))
-        self._note(panels, len(chosen), [note for _, figure in curves for note in figure.notes])
-        self._lay_out()
-        square = [isinstance(figure, Heatmap) and figure.square for figure in chosen]
-        self._fit_squares(spec, square, all_axes[0].get_position(original=True).size)
-        self._lay_out()
-        self.page.set_layout_engine("none")
-        for axes, shown, scale, colors in drawn:
-            self._resize(axes, fitted_size(shown, axes.bbox.size, style))
-            draw_map(axes, shown, scale, colors, style=style)
+        return drawn
 
-    def _make_room_for_legends(self) -> None:
-        """Keep room for the legends that are no axes' own; a height that is not fixed grows."""
-        if not self.page.legends:
-            return
-        heights = [legend.get_window_extent().height for legend in self.page.legends]
-        self._legends = sum(heights) + _PAD * self.style.line
-        if self.style.growing[1]:
-            self.height += math.ceil(self._legends)
-            self.page.set_size_inches(self.width / self.style.dpi, self.height / self.style.dpi)
-        self._shrink(0, 0)
-
-    def _place_legends(self, *, notes: bool) -> None:
-        """Put the legends that are no axes' own between the axes and the notes."""
-        pad = _PAD * self.style.line
-        below = pad + notes * (self._notes.get_window_extent().height + pad)
-        for legend in self.page.legends:
-            legend.set_bbox_to_anchor((pad / self.width, below / self.height))
+    def _name_curves(self, curves: Sequence[tuple[Axes, Curves]], pitch: float, rows: int) -> None:
+        """Name the curves of panels that are a ``pitch`` apart; a free height grows for names."""
+        room = _NAMES * pitch
+        missing = [missing_height(axes, self.style, room) for axes, _ in curves]
+        if any(missing) and self.style.growing[1]:
+            self._set_size(self.width, self.height + rows * math.ceil(max(missing)))
+            self._lay_out()
+        for axes, figure in curves:
+            name_curves(axes, figure, self.style, room)
 
     def _grow(
-        self, maps: Sequence[tuple[Axes, Heatmap]], spec: GridSpec, share: float = SHARE_OF_ROOM
+        self,
+        rooms: Callable[[], Sequence[tuple[Sequence[float], Heatmap]]],
+        spec: GridSpec | _Sheet,
+        share: float = SHARE_OF_ROOM,
+        *,
+        boxed: bool = False,
     ) -> None:
         """Make sides that are not fixed longer, where then all cells of all maps have room."""
         usual = self.width, self.height
         # What surrounds the cells grows with them: not by much, and less each time.
         for _ in range(_MOST_ROUNDS):
-            missing = np.max([missing_room(*of_map, self.style, share) for of_map in maps], axis=0)
+            missing = np.max([missing_room(*of, self.style, share) for of in rooms()], axis=0)
+            if boxed:  # all are as high as wide
+                missing = np.repeat(missing.max(), 2)
             longer = [
                 side + count * math.ceil(more)
                 for side, count, more in zip(
@@ -358,14 +432,13 @@ class Drawing:
             )
             if (width, height) == (self.width, self.height):
                 break
-            self.width, self.height = width, height
-            self.page.set_size_inches(width / self.style.dpi, height / self.style.dpi)
+            self._set_size(width, height)
             self._lay_out()
 
     def _grid(
         self, figures: Sequence[AnyFigure], least: tuple[float, float]
-    ) -> tuple[list[AnyFigure], GridSpec]:
-        """The figures that have room, none smaller than ``least``, and the grid for them.
+    ) -> tuple[list[AnyFigure], tuple[int, int]]:
+        """The figures that have room, none smaller than ``least``, and the rows and columns.
 
         A height that is not fixed gets longer where then all have room.
         """
@@ -376,58 +449,101 @@ class Drawing:
         needed = -(-len(figures) // columns)
         higher = math.ceil(around[1] + needed * least[1])
         if needed > rows and self.style.growing[1] and higher <= _MOST_GROWTH * self.height:
-            rows, self.height = needed, higher
-            self.page.set_size_inches(self.width / self.style.dpi, self.height / self.style.dpi)
+            rows = needed
+            self._set_size(self.width, higher)
         chosen = [figures[i] for i in spread(len(figures), rows * columns)]
-        return chosen, self.page.add_gridspec(rows, columns)
+        return chosen, (rows, columns)
 
     def _axes_of(self, spec: GridSpec, count: int) -> list[Axes]:
         """As many axes of a grid, row by row."""
         return [self.page.add_subplot(spec[divmod(i, spec.ncols)]) for i in range(count)]
 
-    def _entitle(self, axes: Axes, figure: Heatmap | Curves, title: str, size: float = 1.0) -> None:
+    def _entitle(self, axes: Axes, figure: Heatmap | Curves, title: str) -> None:
         """Write a title above axes, and leave room for the names of bands below it."""
-        if isinstance(figure, Heatmap) and figure.columns.bands:
+        if figure.columns.bands if isinstance(figure, Heatmap) else figure.spans:
             title = f"{title}\n " if title else " "
-        axes.set_title(title, fontsize=size * self.style.points)
+        axes.set_title(title)
 
-    def _fit_squares(self, spec: GridSpec, square: Sequence[bool], slot: Sequence[float]) -> None:
-        """Give rows and columns of square maps what they need, and the others what that leaves.
+    def _arrange(
+        self,
+        spec: GridSpec,
+        all_axes: Sequence[Axes],
+        needed: Mapping[Axes, Size],
+        bar: Axes | None,
+    ) -> None:
+        """Place axes in their grid: maps have the size they need, and curves what that leaves.
 
-        ``slot`` is what each panel has of the width and height of the page.
+        Nothing is laid out after that. A ``bar`` for all maps stands at their right.
         """
-        sides = slot[0] * self.width, slot[1] * self.height
-        columns = [all(square[i :: spec.ncols]) for i in range(spec.ncols)]
-        rows = [all(square[i * spec.ncols : (i + 1) * spec.ncols]) for i in range(spec.nrows)]
-        unused = []
-        for side, lines, set_ratios in (
-            (sides[0], columns, spec.set_width_ratios),
-            (sides[1], rows, spec.set_height_ratios),
-        ):
-            others, freed = lines.count(False), (side - min(sides)) * lines.count(True)
-            if others:
-                set_ratios([min(sides) if line else side + freed / others for line in lines])
-            unused.append(0 if others else freed)
-        self._shrink(*unused)
+        pad, line = _PAD * self.style.line, self.style.line
+        shape = spec.ncols, spec.nrows
+        margins = [np.zeros((count, 2)) for count in shape]  # before and after each line
+        wanted = [np.zeros(count) for count in shape]
+        for index, axes in enumerate(all_axes):
+            places = divmod(index, spec.ncols)[::-1]
+            for axis, (place, beside) in enumerate(zip(places, _surroundings(axes), strict=True)):
+                margins[axis][place] = np.maximum(margins[axis][place], beside)
+                if axes in needed:
+                    wanted[axis][place] = max(wanted[axis][place], needed[axes][axis] + 1)
+        right = 0.0 if bar is None else 2 * line + _surroundings(bar)[0][1]
+        top = self._title.get_window_extent().height + 2 * pad
+        below = self._notes.get_window_extent().height + pad if self._noted else 0.0
+        edges = (pad, pad + right), (top, pad + below)
+        for axis, side in enumerate((self.width, self.height)):
+            around = sum(edges[axis]) + margins[axis].sum() + 2 * pad * (shape[axis] - 1)
+            free, flexible = side - around - wanted[axis].sum(), wanted[axis] == 0
+            if flexible.any():
+                wanted[axis][flexible] = max(line, free / flexible.sum())
+            elif self.style.fixed[axis]:
+                wanted[axis] *= min(1.0, (side - around) / wanted[axis].sum())
+            else:
+                sides = [self.width, self.height]
+                sides[axis] = math.ceil(side - free)
+                self._set_size(*sides)
+        starts = [
+            edges[axis][0]
+            + np.cumsum(wanted[axis] + margins[axis].sum(axis=1) + 2 * pad)
+            - (wanted[axis] + margins[axis][:, 1] + 2 * pad)
+            for axis in (0, 1)
+        ]
+        for index, axes in enumerate(all_axes):
+            row, column = divmod(index, spec.ncols)
+            size = wanted[0][column], wanted[1][row]
+            self._put(axes, (starts[0][column], starts[1][row]), size)
+        if bar is not None:
+            bar.set_box_aspect(None)
+            end, first = starts[0][-1] + wanted[0][-1] + margins[0][-1, 1], starts[1][0]
+            high = starts[1][-1] + wanted[1][-1] - first
+            self._put(bar, (end + line, first), (line, high))
+        self._title.set_y(1 - pad / self.height)
+        self._notes.set_y(pad / self.height)
+
+    def _put(self, axes: Axes, at: Size, size: Size) -> None:
+        """Place axes right and down from the corner of the page, in pixels."""
+        (left, top), (width, height) = at, size
+        bottom = 1 - (top + height) / self.height
+        axes.set_position((left / self.width, bottom, width / self.width, height / self.height))
+        axes.apply_aspect()
+
+    def _set_size(self, width: int, height: int) -> None:
+        """Make the page so many pixels wide and high."""
+        self.width, self.height = width, height
+        self.page.set_size_inches(width / self.style.dpi, height / self.style.dpi)
 
     def _lay_out(self) -> None:
         self._engine.execute(self.page)
-        for axes, leftmost, lowermost in self._inner:
-            row, column = leftmost.get_position(), lowermost.get_position()
-            axes.set_position((column.x0, row.y0, column.width, row.height))
         for axes in self.page.axes:
             axes.apply_aspect()
 
     def _shrink(self, across: float, down: float) -> None:
         """Leave so many pixels at the right and below unused; those of a free height are cut."""
-        bottom = self._legends
+        bottom = 0.0
         if self.style.fixed == (False, False):
             self._narrow_title(self.width - max(0.0, across))
         if self.style.fixed[1]:
-            bottom += max(0.0, down)
+            bottom = max(0.0, down)
         else:
-            self.height -= max(0, int(down))
-            self.page.set_size_inches(self.width / self.style.dpi, self.height / self.style.dpi)
+            self._set_size(self.width, self.height - int(down))
         bottom /= self.height
         self._engine.set(rect=(0, bottom, 1 - max(0.0, across) / self.width, 1 - bottom))
 
@@ -441,10 +557,11 @@ class Drawing:
         self._title.set_text(lines)
 
     def _resize(self, axes: Axes, size: tuple[float, float]) -> None:
-        """Give axes so many pixels, from the whole pixel nearest to where they begin."""
+        """Give axes so many pixels, their units, from the whole pixel nearest to their place."""
         left, top = round(axes.bbox.x0), round(self.height - axes.bbox.y1)
         width, height = size[0] / self.width, size[1] / self.height
         axes.set_position((left / self.width, 1 - top / self.height - height, width, height))
+        axes.set(xlim=(0, size[0]), ylim=(size[1], 0))
 
     def _colors(self, scale: Scale) -> Srgb:
         """The colours of a scale: those asked for, or those that suit it."""
@@ -461,18 +578,31 @@ class Drawing:
             notes[f"hatched: {TOO_FAST}"] = None
         if any(shown.gaps for shown in self.shown):
             notes["grey: not finite"] = None
-        room = self.width - self.style.line
+        room, self._noted = self.width - self.style.line, bool(notes)
         self._notes.set_text(
             self.style.wrapped_text("; ".join(notes), room, most=2, size=NOTE_SIZE)
         )
-        self._notes.set_in_layout(bool(notes))
-        self._place_legends(notes=bool(notes))
+        self._notes.set_in_layout(self._noted)
 
 
-def _small_circles(figures: Sequence[Heatmap | Curves]) -> bool:
-    """Whether all are circles, so many that each is small."""
-    square = all(isinstance(figure, Curves) and figure.square for figure in figures)
-    return square and len(figures) > _MOST_LARGE
+def _surroundings(axes: Axes) -> tuple[Size, Size]:
+    """How far names and scales reach past axes, at the left and right, and above and below."""
+    box, tight = axes.bbox, axes.get_tightbbox()
+    assert tight is not None
+    return (box.x0 - tight.x0, tight.x1 - box.x1), (tight.y1 - box.y1, box.y0 - tight.y0)
+
+
+def _room(axes: Axes) -> tuple[float, float]:
+    """What axes of one of several panels keep when all has its name."""
+    width, height = axes.bbox.size
+    return _KEPT * width, _KEPT * height
+
+
+def _small_circles(panels: Panels) -> list[Curves]:
+    """The panels where all are circles, so many that each is small."""
+    circles = [each for each in panels.panels if isinstance(each, Curves) and each.square]
+    every = len(circles) == len(panels.panels) > _MOST_LARGE
+    return circles if every else []
 
 
 def _title_with_range(shown: Shown, width: float, style: Style) -> str:

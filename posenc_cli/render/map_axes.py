@@ -37,6 +37,8 @@ _JUDGED = 64
 """Names of rows of which the widest says how wide names are."""
 _WIDEST_NUMBER = "−1.234e−05"
 """What stands for the values of a colour scale until they are known."""
+_OF_WIDTH, _ASPECT = 0.05, 28
+"""What a scale of all maps takes of their width, at most, and how many times as high it is."""
 _INSET = 1.04, 0, 0.05, 1
 """Where a scale of their own is beside axes, and how wide and high, in sides of theirs."""
 _APART_DOWN, _APART_ACROSS, _APART_ON_SCALE = 2.6, 1.2, 2.4
@@ -45,17 +47,14 @@ _APART_OF_WORDS = 0.9
 """Lines from one row's word to the next: none can be told from those beside it."""
 
 
-def name_axes(axes: Axes, heatmap: Heatmap, *, rows: bool = True, columns: bool = True) -> None:
+def name_axes(axes: Axes, heatmap: Heatmap) -> None:
     """Name axes, and give them a tick as wide as any that they may get."""
     axes.spines[:].set_visible(False)
-    axes.xaxis.set_visible(columns)
-    axes.yaxis.set_visible(rows)
     points = heatmap.rows.points
     names = [number(points[i]) for i in spread(len(points), _JUDGED)]
-    axes.set_yticks([0.5], [minus(max(names, key=len))])
     axes.set_ylabel(heatmap.rows.label)
-    axes.set_xticks([0.5], [minus(number(heatmap.columns.points[-1]))])
     axes.set_xlabel(heatmap.columns.label)
+    name_places(axes, [(0.5, number(heatmap.columns.points[-1]))], [(0.5, max(names, key=len))])
 
 
 def scale_beside(all_axes: Sequence[Axes], *, own: bool = False) -> Colorbar:
@@ -66,7 +65,9 @@ def scale_beside(all_axes: Sequence[Axes], *, own: bool = False) -> Colorbar:
     if own:
         bar = page.colorbar(ScalarMappable(), cax=all_axes[0].inset_axes(_INSET))
     else:
-        bar = page.colorbar(ScalarMappable(), ax=all_axes, pad=0.02)
+        bar = page.colorbar(
+            ScalarMappable(), ax=all_axes, pad=0.02, fraction=_OF_WIDTH, aspect=_ASPECT
+        )
     bar.set_ticks([0, 1], labels=[_WIDEST_NUMBER] * 2)
     bar.set_label("x")
     return bar
@@ -137,11 +138,10 @@ def cells_that_fit(
 
 
 def missing_room(
-    axes: Axes, heatmap: Heatmap, style: Style, share: float = SHARE_OF_ROOM
+    room: Sequence[float], heatmap: Heatmap, style: Style, share: float = SHARE_OF_ROOM
 ) -> tuple[float, float]:
-    """How much wider and higher axes must be, so that no cell of a heatmap is left out."""
-    width, height = axes.bbox.size
-    width -= _gap(style) * len(heatmap.columns.bands[1:])
+    """How much wider and higher a room must be, so that no cell of a heatmap is left out."""
+    width, height = room[0] - _gap(style) * len(heatmap.columns.bands[1:]), room[1]
     rows, columns = len(heatmap.rows.points), len(heatmap.columns.points)
     if heatmap.square:
         side = _side_for_all(min(width, height), max(rows, columns), share)
@@ -162,13 +162,25 @@ def fitted_size(shown: Shown, room: Sequence[float], style: Style) -> tuple[floa
     return columns * across + gaps, rows * down
 
 
-def draw_map(axes: Axes, shown: Shown, scale: Scale, colors: Srgb, *, style: Style) -> None:
-    """Draw the values over the whole of axes, whose units become pixels, band by band."""
+def draw_map(
+    axes: Axes,
+    shown: Shown,
+    scale: Scale,
+    colors: Srgb,
+    size: tuple[float, float],
+    *,
+    style: Style,
+    at: tuple[float, float] = (0.0, 0.0),
+) -> tuple[list[tuple[float, str]], list[tuple[float, str]]]:
+    """Draw the values in a rectangle of axes whose units are pixels, band by band.
+
+    The rectangle has a ``size`` and is ``at`` a place, right and down. Gives the places and the
+    names of columns and of rows.
+    """
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Rectangle
 
-    width, height = axes.bbox.size
-    axes.set(xlim=(0, width), ylim=(height, 0))
+    (width, height), (left, top) = size, at
     gap = np.rint(255 * np.array(to_rgb(style.palette.gap)))
     table = np.vstack([colors, gap]).astype(np.uint8)  # (257, 3): the last for a gap, level −1
     cells = table[levels(scale.places(shown.values))]  # (rows, columns, 3)
@@ -177,56 +189,62 @@ def draw_map(axes: Axes, shown: Shown, scale: Scale, colors: Srgb, *, style: Sty
     across = (width - _gap(style) * (len(bands) - 1)) / columns
     column_ticks: list[tuple[float, str]] = []
     for index, band in enumerate(bands):
-        count, left = band.stop - band.start, band.start * across + index * _gap(style)
+        count, start = band.stop - band.start, left + band.start * across + index * _gap(style)
         # Any other interpolation makes colours that stand for no value.
         axes.imshow(
             cells[:, band.start : band.stop],
-            extent=(left, left + count * across, height, 0),
+            extent=(start, start + count * across, top + height, top),
             aspect="auto",
             interpolation="nearest",
         )
-        frame = Rectangle((left, 0), count * across, height, fill=False, clip_on=False)
+        frame = Rectangle((start, top), count * across, height, fill=False, clip_on=False)
         frame.set(edgecolor=style.palette.faint, linewidth=0.6)
         axes.add_patch(frame)
-        axes.annotate(
-            band.label,
-            (left, 0),
-            xytext=(0, 0.5 * style.points),
-            textcoords="offset points",
-            fontsize=HEAD_SIZE * style.points,
-            annotation_clip=False,
-        )
-        _underline(axes, shown, band, left, across=across, style=style)
-        for start, stop in runs_of(shown.faded, band):
-            hatched = Rectangle((left + start * across, 0), (stop - start) * across, height)
+        name_above(axes, band.label, (start, top), style)
+        for first, stop in runs_of(shown.faded, band):
+            hatched = Rectangle((start + first * across, top), (stop - first) * across, height)
             hatched.set(facecolor=style.palette.page, edgecolor=style.palette.faint, hatch="///")
             hatched.set(linewidth=0)
             axes.add_patch(hatched)
+        runs = start + across * np.array(runs_of(shown.undersampled, band)).reshape(-1, 2)
+        axes.hlines(
+            np.full(len(runs), top + height + 0.16 * style.line),
+            runs[:, 0],
+            runs[:, 1],
+            colors=style.palette.mark,
+            linewidth=0.25 * style.points,
+            clip_on=False,
+        )
         points = shown.columns[band.start : band.stop]
-        names = map(number, longest_of(points))
-        longest = max(style.text_width(name, TICK_SIZE) for name in names)
+        longest = max(style.text_width(name, TICK_SIZE) for name in map(number, longest_of(points)))
         most = max(1, int(count * across / (longest + _APART_ACROSS * style.line)))
-        column_ticks += [(left + (i + 0.5) * across, name) for i, name in ticks(points, most)]
+        column_ticks += [(start + (i + 0.5) * across, name) for i, name in ticks(points, most)]
     apart = _APART_OF_WORDS if isinstance(shown.rows[0], str) else _APART_DOWN
     row_ticks = ticks(shown.rows, max(2, int(height / (apart * style.line))))
-    row_places = [(i + 0.5) * height / rows for i, _ in row_ticks]
-    axes.set_yticks(row_places, [minus(name) for _, name in row_ticks])
-    axes.set_xticks([x for x, _ in column_ticks], [minus(name) for _, name in column_ticks])
+    return column_ticks, [(top + (i + 0.5) * height / rows, name) for i, name in row_ticks]
 
 
-def _underline(
-    axes: Axes, shown: Shown, band: Band, left: float, *, across: float, style: Style
+def name_above(
+    axes: Axes, name: str, at: tuple[float, float], style: Style, size: float = HEAD_SIZE
 ) -> None:
-    """Draw a line below the columns of a band, from ``left`` on, that are shown too seldom."""
-    runs = np.array(runs_of(shown.undersampled, band)).reshape(-1, 2)
-    axes.hlines(
-        np.full(len(runs), axes.bbox.height + 0.16 * style.line),
-        left + runs[:, 0] * across,
-        left + runs[:, 1] * across,
-        colors=style.palette.mark,
-        linewidth=0.25 * style.points,
-        clip_on=False,
-    )
+    """Write a name above a place of axes whose units are pixels."""
+    if name:
+        axes.annotate(
+            name,
+            at,
+            xytext=(0, 0.5 * style.points),
+            textcoords="offset points",
+            fontsize=size * style.points,
+            annotation_clip=False,
+        )
+
+
+def name_places(
+    axes: Axes, columns: Sequence[tuple[float, str]], rows: Sequence[tuple[float, str]]
+) -> None:
+    """Name columns below axes, and rows at their left."""
+    axes.set_xticks([x for x, _ in columns], [minus(name) for _, name in columns])
+    axes.set_yticks([y for y, _ in rows], [minus(name) for _, name in rows])
 
 
 def _gap(style: Style) -> int:

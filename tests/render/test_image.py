@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import re
 from html import unescape
@@ -27,7 +28,7 @@ from posenc_cli.render.figure import (
     Panels,
     scale_of,
 )
-from posenc_cli.render.image import Drawing, image_bytes
+from posenc_cli.render.image import Drawing, _settings, image_bytes
 from posenc_cli.render.style import Style
 
 SMALL = Style(width=480, height=320, dpi=100)
@@ -428,7 +429,7 @@ def test_labels_of_minor_ticks_are_as_far_from_their_axis_as_the_others(style: S
 @pytest.mark.parametrize(
     ("fixed", "notes"), [(False, ()), (False, ("what is said of it " * 12,)), (True, ())]
 )
-def test_a_legend_leaves_room_for_the_curves_and_the_notes(
+def test_names_of_curves_stand_beside_the_axes_and_are_counted_where_they_have_no_room(
     fixed: bool, notes: tuple[str, ...]
 ) -> None:
     names = [f"an encoding of a long name and many parameters, number {n}" for n in range(12)]
@@ -438,20 +439,31 @@ def test_a_legend_leaves_room_for_the_curves_and_the_notes(
     drawing.add(Curves(curves, "t", "x", "y", notes=notes))
     (axes,) = drawing.page.axes
     drawing.page.draw_without_rendering()
-    whole = axes.get_window_extent()
+    whole, page = axes.get_window_extent(), drawing.page.bbox
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert all(whole.x1 < box.x0 and box.x1 <= page.x1 for box in boxes)
+    assert all(above.y0 >= below.y1 - 1 for above, below in itertools.pairwise(boxes))
+    said = [text.get_text().replace("\n", " ") for text in axes.texts]
     if fixed:
-        legend = axes.get_legend().get_window_extent()
-        assert legend.height < 0.8 * whole.height
-        assert axes.get_legend().get_texts()[-1].get_text().endswith("more")
+        assert said[-1] == f"and {12 - len(said) + 1} more"
     else:
-        (below,) = drawing.page.legends
-        assert [text.get_text().replace("\n", " ") for text in below.get_texts()] == names
-        assert below.get_window_extent().y1 < axes.xaxis.get_tightbbox().y0
-        if notes:
-            (said,) = (text for text in drawing.page.texts if text.get_text()[:4] == "what")
-            assert said.get_window_extent().y0 >= 0
-            assert said.get_window_extent().y1 < below.get_window_extent().y0
+        assert said == names[::-1]  # from the highest end down, as the curves are
         assert drawing.height > SMALL.height
+
+
+def test_a_name_stands_where_its_curve_ends() -> None:
+    ends = {"low": 0.0, "middle": 5.0, "high": 10.0}
+    curves = tuple(Curve((0.0, 1.0), (3.0, end), name) for name, end in ends.items())
+    drawing = Drawing(USUAL)
+    drawing.add(Curves(curves, "t", "x", "y", levels=((7.5, "limit"),)))
+    (axes,) = drawing.page.axes
+    drawing.page.draw_without_rendering()
+    for text in axes.texts:
+        box = text.get_window_extent()
+        value = {**ends, "limit": 7.5}[text.get_text()]
+        _, height = axes.transData.transform((0, value))
+        assert abs((box.y0 + box.y1) / 2 - height) < 0.03 * axes.bbox.height
+    assert [text.get_text() for text in axes.texts] == ["high", "limit", "middle", "low"]
 
 
 @pytest.mark.long
@@ -516,3 +528,66 @@ def test_many_circles_are_small_and_a_page_stays_bounded() -> None:
     assert found.count("pair 0") == 64
     assert "column 0" not in found
     assert "column 0" in texts(Panels((circle,) * 4, "four", shared=False))
+
+
+def unused_share(figure: Figure, style: Style) -> float:
+    """The share of a page in no box of a panel with its names and scale, and no line of text."""
+    with _settings(style):
+        drawing = Drawing(style)
+        drawing.add(figure)
+        page = drawing.page
+        renderer = page.canvas.get_renderer()
+        kept = drawing.kept_part()
+        free = np.ones((drawing.height, round(kept.width * style.dpi)), bool)
+        boxes = [axes.get_tightbbox(renderer) for axes in page.axes]
+        lines = [each for each in page.texts if each.get_text().strip()]
+        for box in (*boxes, *(line.get_window_extent() for line in lines)):
+            top, bottom = drawing.height - box.y1, drawing.height - box.y0
+            left, right = (int(box.x0), math.ceil(box.x1)) if box in boxes else (0, None)
+            free[max(0, int(top)) : math.ceil(bottom), left:right] = 0
+        return float(free.mean())
+
+
+def a_map(title: str, *, square: bool = True, side: int = 96) -> Heatmap:
+    axis = Axis("query", range(side))
+    values = np.linspace(-1, 1, side * side).reshape(side, side)
+    return Heatmap(values, axis, axis, title, value_label="score", square=square)
+
+
+A_CURVE = Curves((Curve((0.0, 9.0), (0.0, 1.0), "a name"),), "by offset", "offset", "q·k")
+CIRCLE = Curves((Curve((-1.0, 1.0), (0.0, 0.0)),), "pair 0: 0.0002 turns", "x", "y", square=True)
+SHEETS = {
+    "one map": a_map("one"),
+    "one map of any shape": a_map("one", square=False),
+    "8 heads": Panels(tuple(a_map(f"head {i}") for i in range(8)), "heads", noun="head"),
+    "64 heads": Panels(tuple(a_map(f"head {i}") for i in range(64)), "heads", noun="head"),
+    "64 clocks": Panels((CIRCLE,) * 64, "clocks", shared=False),
+    "a map beside curves": Panels((a_map("map"), A_CURVE), "both", shared=False),
+    "three maps above curves": Panels(
+        (*(a_map(f"{n}", side=128) for n in "abc"), *(A_CURVE,) * 3), "six", shared=False
+    ),
+    "maps of two shapes": Panels(
+        (a_map("a"), a_map("b"), a_map("c", square=False)), "three", shared=False
+    ),
+    "curves": replace(A_CURVE, levels=((0.5, "half"),)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHEETS)
+def test_at_most_a_tenth_of_a_page_is_empty(name: str) -> None:
+    figure = SHEETS[name]
+    sides = (1600, 800) if name == "a map beside curves" else (1700, 1100)
+    assert unused_share(figure, replace(Style(*sides), fixed=(False, False))) < 0.1
+
+
+@pytest.mark.long
+def test_many_heads_are_drawn_in_one_axes() -> None:
+    """To lay out axes for each takes most of the time of a sheet."""
+    drawing = Drawing(Style(1700, 1100))
+    drawing.add(SHEETS["64 heads"])
+    sheet, _ = drawing.page.axes
+    assert len(sheet.images) == 64
+    extents = {tuple(image.get_extent()) for image in sheet.images}
+    assert len(extents) == 64
+    assert len({(right - left, low - top) for left, right, low, top in extents}) == 1
