@@ -226,7 +226,7 @@ class Together:
         yield from self._other_vectors("comes" if one else "come", "does" if one else "do")
         right = ~np.concatenate([part.wrong for part in self.parts], axis=1).any(axis=1)
         for other in np.flatnonzero(right) if self._own_positions else ():
-            at = f"turned at the positions of sequence {other + 1}"
+            at = f"rotated at the positions of sequence {other + 1}"
             known = f"{where} {'are' if 'sequences' in where else 'is'} {at}"
             yield RowsGuess(known, partial(_at_sequence, int(other)))
         names = ("q", "k") if len(self.parts) > 1 else ("x", "x")
@@ -462,9 +462,9 @@ def try_shorter_queries(
         return PatternReport((), (), (f"{name} (q comes out {how})",))
     first, last = places[0].max() + 1 - _QUERIES, places[0].max()
     fault = PatternFault(
-        f"called with {text} it turns q, which is of positions {first} to {last}, "
+        f"called with {text} it rotates q, which is of positions {first} to {last}, "
         f"as at {first + shift} to {last + shift}; all rows are reproduced so",
-        f"{name}, as in decoding with a cache, is turned {abs(shift)} position"
+        f"{name}, as in decoding with a cache, is rotated {abs(shift)} position"
         f"{'s' * (abs(shift) > 1)} {'before' if shift < 0 else 'after'} its own, the last of k",
     )
     return calls.report(fault)

@@ -206,7 +206,7 @@ def in_a_long_call(
         return ()
     row = calls.first_wrong_row
     text = f"called with {rows} rows it gives other values from row {row} on than it should"
-    message = "the function turns rows of long calls otherwise"
+    message = "the function rotates rows of long calls differently"
     return calls.causes() or (_irregular(Cause.UNKNOWN, message, text),)
 
 
@@ -307,7 +307,7 @@ class _Calls:
 
     @property
     def right(self) -> bool:
-        """Whether all rows are turned as they should be."""
+        """Whether all rows are rotated as they should be."""
         return not self._wrong
 
     @property
@@ -386,7 +386,7 @@ class _Calls:
         return all(self._turned_at(call, at(call)) for call in some.calls)
 
     def _turned_at(self, call: MadeCall, used: Integers | Reals) -> bool:
-        """Whether the rows of a call are turned as the reference turns them at these positions.
+        """Whether the rows of a call are rotated as the reference turns them at these positions.
 
         Some rows of a long call show most rules to be none.
         """
@@ -421,7 +421,7 @@ class _Calls:
         return np.asarray(self._reference.scale * np.exp(1j * angles))
 
     def _read(self, call: MadeCall) -> tuple[Integers, Flags]:
-        """As which positions the rows of a call are turned, and of which all pairs show it."""
+        """As which positions the rows of a call are rotated, and of which all pairs show it."""
         if self._reference.coordinates is not None:
             return call.positions, np.zeros(call.rows, bool)
         before, after = self._factors(call)
@@ -477,14 +477,14 @@ class _Calls:
                 return ()
             still = still and not read[read != call.positions].any()
             row = int(np.argmax(read != call.positions))
-            at = f"{call.positions[row]} as {read[row]}"
-            shown.append(f"of {rows_text({call.rows})} from {call.start} on: {at}")
+            at = f"position {call.positions[row]} is rotated as {read[row]}"
+            shown.append(f"in a call of {rows_text({call.rows})} from {call.start} on, {at}")
         of_all = self._evidence(_SomeCalls("", tuple(self._made)))
-        evidence = f"in a call {', '.join(shown[:_SHOWN])}; {of_all}"
+        evidence = f"{'; '.join(shown[:_SHOWN])}; {of_all}"
         if still:
             message = "some rows are left as given, by the call that they come in"
             return (_irregular(Cause.NO_ROTATION, message, evidence),)
-        message = "rows are turned at other positions than theirs, by the call that they come in"
+        message = f"rows are rotated at other positions than theirs: {shown[0]}"
         return (_irregular(Cause.POSITION_OFFSET, message, evidence),)
 
     def _evidence(self, some: _SomeCalls) -> str:

@@ -52,7 +52,7 @@ _KEPT_LENGTH = 0.03
 """Relative: what bfloat16 keeps is kept within this; wrong tables change lengths by tenths."""
 
 _SAME_HEAD = 1e-4
-"""Relative: heads that hold one vector are turned alike, but for the order of additions."""
+"""Relative: heads that hold one vector are rotated alike, but for the order of additions."""
 
 _STANDS_STILL = 1e-6
 """What float32 leaves of values near 1 that are multiplied by 1, and of 0 that is added."""

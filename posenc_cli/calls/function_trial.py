@@ -31,7 +31,7 @@ MULTIPLE = np.float32(1024)
 """What vectors are multiplied by to see whether results are: exact in any format."""
 
 
-UNLIKE_HEADS = "the function turns heads differently"
+UNLIKE_HEADS = "the function rotates heads differently"
 
 
 class Irregularity(Record):

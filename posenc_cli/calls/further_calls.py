@@ -63,7 +63,7 @@ _ORDER = np.array([3, 0, 4, 1, 2])
 
 LENGTH = "the rotation depends on the length of the call, and the reference does not"
 
-_LEFT = "a longer call leaves its rotation behind: shorter ones after it are turned as it is"
+_LEFT = "a longer call leaves its rotation behind: shorter ones after it are rotated as it is"
 
 
 class Tried(Record):

@@ -94,7 +94,7 @@ def rounding_of_vectors(trial: FunctionTrial, values: NumberArray) -> Irregulari
         if not trial.differs(values, turned_vectors(rounded, trial.matrices)):
             return Irregularity(
                 Cause.TABLE_PRECISION,
-                f"the vectors are rounded to {half} before they turn",
+                f"the vectors are rounded to {half} before they rotate",
                 f"results are off by up to {off:.2g}, and are those of vectors so rounded; "
                 "cosines and sines are not rounded so",
             )
@@ -214,7 +214,7 @@ def length_note(trial: FunctionTrial) -> str:
         return ""
     last, longest = trial.positions[early].max(), trial.positions.max()
     return (
-        f"it depends on the length: positions up to {last} in a call of their own do not turn as "
+        f"it depends on the length: positions up to {last} in a call of their own do not rotate as "
         f"they do beside position {longest}"
     )
 

@@ -1,4 +1,4 @@
-"""Rules for the positions at which the rows of a call are turned, as they follow from the call."""
+"""Rules for the positions at which the rows of a call are rotated, as they follow from the call."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ BATCH_RULES = (
     ),
     *(
         BatchRule(
-            f"sequences of a batch are turned at other positions than alone: by {shift:+d}",
+            f"sequences of a batch are rotated at other positions than alone: by {shift:+d}",
             partial(PartOfCall.shifted, shift=shift),
             tells=True,
         )
@@ -143,10 +143,10 @@ BATCH_RULES = (
         lambda part: part.places[:, 0].T.reshape(-1, 1, part.rows),
     ),
     BatchRule(
-        "sequences are turned at the positions of each other, the first at those of the last",
+        "sequences are rotated at the positions of each other, the first at those of the last",
         lambda part: part.places[::-1],
     ),
-    BatchRule("rows are turned in reverse order", lambda part: part.places[..., ::-1]),
+    BatchRule("rows are rotated in reverse order", lambda part: part.places[..., ::-1]),
     BatchRule(
         "the number of the head, from 0 on, is added to the position",
         lambda part: part.places + part.index[1],
@@ -220,7 +220,7 @@ class MadeCall(Record):
 
 
 class CallRule(Record):
-    """At which positions the rows of a call are turned; ``rivals`` must not give them as well.
+    """At which positions the rows of a call are rotated; ``rivals`` must not give them as well.
 
     ``unlike`` says why unit vectors say nothing of others, where the rule has words of its own.
     """
@@ -229,7 +229,7 @@ class CallRule(Record):
     at: Callable[[MadeCall], Integers | Reals]
     cause: Cause = Cause.POSITION_OFFSET
     rivals: tuple[Callable[[MadeCall], Integers | Reals], ...] = ()
-    unlike: str = "the function turns rows by the call that they come in"
+    unlike: str = "the function rotates rows by the call that they come in"
 
 
 def moved_by(by: Callable[[MadeCall], int]) -> Callable[[MadeCall], Integers]:
@@ -238,41 +238,41 @@ def moved_by(by: Callable[[MadeCall], int]) -> Callable[[MadeCall], Integers]:
 
 
 CALL_RULES = (
-    CallRule("rows are turned in reverse order", lambda call: call.positions[::-1]),
+    CallRule("rows are rotated in reverse order", lambda call: call.positions[::-1]),
     CallRule(
-        "the last row is turned as the one before it",
+        "the last row is rotated as the one before it",
         lambda call: np.append(call.positions[:-1], call.positions[-2:][0]),
     ),
     CallRule(
-        "the first position comes twice: each later row is turned as the one before it",
+        "the first position comes twice: each later row is rotated as the one before it",
         lambda call: np.append(call.positions[:1], call.positions[:-1]),
     ),
     CallRule(
-        "the second row is turned as the first",
+        "the second row is rotated as the first",
         lambda call: np.where(np.arange(call.rows) == 1, call.start, call.positions),
     ),
     CallRule(
-        "each row is turned as the next, and the last as itself",
+        "each row is rotated as the next, and the last as itself",
         lambda call: np.append(call.positions[1:], call.positions[-1:]),
     ),
     CallRule(
-        "positions end before the last of a call, which is turned as the one before it",
+        "positions end before the last of a call, which is rotated as the one before it",
         lambda call: np.minimum(call.positions, max(call.end - 2, 0)),
     ),
     CallRule(
-        "rows are turned one place on, and the first as the last",
+        "rows are rotated one place on, and the first as the last",
         lambda call: np.roll(call.positions, 1),
     ),
     CallRule(
-        "rows are turned one place back, and the last as the first",
+        "rows are rotated one place back, and the last as the first",
         lambda call: np.roll(call.positions, -1),
     ),
     CallRule(
-        "a single row is turned at position 0, so not at all",
+        "a single row is rotated at position 0, so not at all",
         lambda call: np.zeros(1, np.int64) if call.rows == 1 else np.full(call.rows, np.nan),
     ),
     CallRule(
-        "rows are turned at position 0, so not at all",
+        "rows are rotated at position 0, so not at all",
         lambda call: 0 * call.positions,
         Cause.NO_ROTATION,
     ),
@@ -294,23 +294,23 @@ CALL_RULES = (
         unlike="the function counts rows",
     ),
     CallRule(
-        "all rows of a call are turned at the position of its first",
+        "all rows of a call are rotated at the position of its first",
         lambda call: np.full(call.rows, call.start),
     ),
     CallRule(
-        "positions are sorted: rows in another order are turned as if they ascended",
+        "positions are sorted: rows in another order are rotated as if they ascended",
         lambda call: np.sort(call.positions),
     ),
     CallRule(
-        "where positions of a call fall, rows are turned at the largest before them",
+        "where positions of a call fall, rows are rotated at the largest before them",
         lambda call: np.maximum.accumulate(call.positions),
     ),
     CallRule(
-        "all rows of a call are turned at the position of its last",
+        "all rows of a call are rotated at the position of its last",
         lambda call: np.full(call.rows, call.positions[-1]),
     ),
     CallRule(
-        "positions end with the number of rows: what is past it is turned as the last of so many",
+        "positions end with the number of rows: what is past it is rotated as the last of so many",
         lambda call: np.minimum(call.positions, call.rows - 1),
     ),
     CallRule(
@@ -318,7 +318,7 @@ CALL_RULES = (
         lambda call: call.positions % call.rows,
     ),
     CallRule(
-        "positions end with the rows of the first call: what is past it is turned as its last",
+        "positions end with the rows of the first call: what is past it is rotated as its last",
         lambda call: np.minimum(call.positions, call.first - 1),
     ),
     CallRule(
@@ -331,7 +331,7 @@ CALL_RULES = (
         lambda call: call.positions if call.alike is None else call.alike,
     ),
     CallRule(
-        "positions end where the first call did: what is past it is turned as its last",
+        "positions end where the first call did: what is past it is rotated as its last",
         lambda call: np.minimum(call.positions, call.first_end - 1),
     ),
 )
@@ -350,7 +350,7 @@ def rules_of_blocks(block: int, *, later: bool) -> tuple[CallRule, ...]:
     """
     of_later = (
         CallRule(
-            f"rows are turned as those of the first block of {block}, again and again",
+            f"rows are rotated as those of the first block of {block}, again and again",
             lambda call: call.positions[np.arange(call.rows) % block],
         ),
         CallRule(
@@ -361,7 +361,7 @@ def rules_of_blocks(block: int, *, later: bool) -> tuple[CallRule, ...]:
     return (
         *(of_later if later else ()),
         CallRule(
-            f"all rows of a block of {block} are turned at the position of its first",
+            f"all rows of a block of {block} are rotated at the position of its first",
             lambda call: call.positions[np.arange(call.rows) // block * block],
         ),
         CallRule(
@@ -383,7 +383,7 @@ OFFS: tuple[tuple[str, Callable[[MadeCall], int]], ...] = (
     ("the rows of the call itself are counted before it", lambda call: call.rows),
     ("rows are counted from the end of their call", lambda call: call.rows - 1),
     ("the rows of the call are taken off its positions", lambda call: -call.rows),
-    ("the first row is turned as the last should be", lambda call: 1 - call.rows),
+    ("the first row is rotated as the last should be", lambda call: 1 - call.rows),
 )
 """By how much rows may be off, as it follows from their call."""
 

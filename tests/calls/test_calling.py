@@ -725,7 +725,7 @@ def test_with_columns_paired_otherwise_other_mistakes_are_named_too(body, failed
 def test_a_largest_position_so_far_is_not_taken_for_the_first(check):
     (why,) = diagnose(check("def f(x, p): return good(x, np.maximum.accumulate(p))"))
     assert (
-        why.message == "where positions of a call fall, rows are turned at the largest before them"
+        why.message == "where positions of a call fall, rows are rotated at the largest before them"
     )
 
 
@@ -741,7 +741,7 @@ def test_a_factor_of_q_alone_is_not_said_to_be_squared_in_scores(check):
 @pytest.mark.long
 def test_calls_of_one_row_that_start_again_are_not_said_of_all_calls(check):
     (why,) = diagnose(check("def f(x, p): return good(x, p * (len(p) > 1))"))
-    only = "a single row is turned at position 0, so not at all, in calls of one row"
+    only = "a single row is rotated at position 0, so not at all, in calls of one row"
     assert why.message.startswith(only)
 
 
@@ -764,10 +764,10 @@ SHARED = "def f(x, p): return good(x, p[np.arange(len(p)) // 64 * 64])"
 @pytest.mark.parametrize(
     ("body", "positions", "said"),
     [
-        (LEFT, "0:17", "rows are turned at position 0, so not at all, in some calls"),
+        (LEFT, "0:17", "rows are rotated at position 0, so not at all, in some calls"),
         (LEFT, "0:40", "rows behind the last whole block of 64 are left as given"),
         (LEFT, "0:100", "rows behind the last whole block of 64 are left as given"),
-        (SHARED, "0:300", "all rows of a block of 64 are turned at the position of its first"),
+        (SHARED, "0:300", "all rows of a block of 64 are rotated at the position of its first"),
     ],
 )
 def test_a_block_is_named_where_calls_have_filled_it(body, positions, said, check):

@@ -460,7 +460,7 @@ def test_tables_of_old_transformers_have_axes_before_their_rows(call, tmp_path):
 
 @pytest.mark.long
 def test_a_function_without_positions_gets_no_longer_call_than_was_asked_for(call, tmp_path):
-    """Its tables end with the context, and later rows are turned as its last."""
+    """Its tables end with the context, and later rows are rotated as its last."""
     code = """
         import numpy as np
         def rotate(x):

@@ -18,7 +18,7 @@ WRONG = {
     "BaseIgnored": ("base", "base is ignored"),
     "style_ignored": ("layout", "interleaved is ignored"),
     "frequencies_ignored": ("base", "inv_freq is ignored"),
-    "tables_ignored": ("position-offset", "rows are turned at other positions than theirs"),
+    "tables_ignored": ("position-offset", "rows are rotated at other positions than theirs"),
     "offset_ignored": ("position-offset", "starts again at position 0"),
     "offset_of_numbers": ("position-offset", "offset as an array"),
     "positions_ignored": ("position-offset", "positions that it is given are ignored"),

@@ -65,34 +65,34 @@ def first_sequence(q, k, cos, sin, unsqueeze_dim=1):
     return q, k
 
 
-@mutant("position-offset", "sequences 2, 3 are turned at the positions of sequence 1")
+@mutant("position-offset", "sequences 2, 3 are rotated at the positions of sequence 1")
 def first_tables(q, k, cos, sin, unsqueeze_dim=1):
     return doubles.transformers(q, k, cos[:1], sin[:1], unsqueeze_dim)
 
 
-@mutant("position-offset", "sequences 2, 3 are turned at the positions of sequence 1")
+@mutant("position-offset", "sequences 2, 3 are rotated at the positions of sequence 1")
 def first_positions(query, key, position_ids):
     cos, sin = full(position_ids[0])
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
-@mutant("position-offset", "sequences 1, 2 are turned at the positions of sequence 3")
+@mutant("position-offset", "sequences 1, 2 are rotated at the positions of sequence 3")
 def last_positions(query, key, position_ids):
     return first_positions(query, key, position_ids[::-1])
 
 
-@mutant("position-offset", "sequences 2, 3 are turned at the positions of sequence 1")
+@mutant("position-offset", "sequences 2, 3 are rotated at the positions of sequence 1")
 def first_rows(q, k, cos, sin, position_ids):
     return doubles.transformers_4(q, k, cos, sin, position_ids[:1])
 
 
-@mutant("position-offset", "sequences 2, 3 of k are turned at the positions of sequence 1")
+@mutant("position-offset", "sequences 2, 3 of k are rotated at the positions of sequence 1")
 def first_rows_of_k(q, k, cos, sin, position_ids):
     right = doubles.transformers_4(q, k, cos, sin, position_ids)
     return right[0], first_rows(q, k, cos, sin, position_ids)[1]
 
 
-@mutant("position-offset", "sequence 3 is turned at the positions of sequence 1")
+@mutant("position-offset", "sequence 3 is rotated at the positions of sequence 1")
 def third_by_first(q, k, cos, sin, unsqueeze_dim=1):
     """A kernel that keeps two rows of tables."""
     kept = np.arange(len(q)) % 2
@@ -111,7 +111,7 @@ def first_returned(x, freqs_cis):
     return doubles.gpt_fast(x[:1], freqs_cis) + 0 * x
 
 
-@mutant("position-offset", "sequences 2, 3 are turned at the positions of sequence 1")
+@mutant("position-offset", "sequences 2, 3 are rotated at the positions of sequence 1")
 def first_of_cache(x, *, input_pos=None):
     return doubles.torchtune(x, input_pos=input_pos[:1].repeat(len(x), 0))
 
@@ -143,7 +143,7 @@ def tables_repeated(x, position_ids):
     return tuple(table[:1].repeat(len(position_ids), 0) for table in full(position_ids))
 
 
-@mutant("position-offset", "sequences 5–9 are turned at the positions of sequence 1")
+@mutant("position-offset", "sequences 5–9 are rotated at the positions of sequence 1")
 def one_block_of_sequences(query, key, position_ids):
     """A kernel that forgets the positions of what is beyond its first block."""
     places = np.array(position_ids)
@@ -183,7 +183,7 @@ def one_sequence_alone(x, offset=0):
     return doubles.mlx(x, offset) if len(x) == 1 else x.copy()
 
 
-@mutant("position-offset", "sequences of a batch are turned at other positions than alone: by +2")
+@mutant("position-offset", "sequences of a batch are rotated at other positions than alone: by +2")
 def moved_by_sequences(x, offset=0):
     return doubles.mlx(x, offset + len(x) - 1)
 
@@ -209,7 +209,7 @@ def every_second_head_backward(q, k, cos, sin, unsqueeze_dim=1):
     return results
 
 
-@mutant("no-rotation", "rows are turned at position 0, so not at all")
+@mutant("no-rotation", "rows are rotated at position 0, so not at all")
 def whole_blocks_of_heads(q, k, cos, sin, unsqueeze_dim=1):
     results = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     for y, x in zip(results, (q, k), strict=True):
@@ -334,12 +334,12 @@ def positions_by_head(query, key, position_ids):
 
 
 # Decoding: q is of the last positions of k.
-@mutant("position-offset", "is turned 4 positions before its own, the last of k")
+@mutant("position-offset", "is rotated 4 positions before its own, the last of k")
 def queries_from_first(q, k, positions):
     return turned(q, *full(positions[: q.shape[-2]])), turned(k, *full(positions))
 
 
-@mutant("position-offset", "is turned 1 position before its own, the last of k")
+@mutant("position-offset", "is rotated 1 position before its own, the last of k")
 def queries_one_back(q, k, cos, sin):
     n, m = k.shape[-2], q.shape[-2]
     first = max(n - m - 1, 0) if n > m else 0
@@ -354,7 +354,7 @@ def blocks_of_64(x, offset=0):
     return doubles.mlx(x, 0 if x.shape[-2] == 64 else offset)
 
 
-@mutant("no-rotation", "rows are turned at position 0, so not at all, in calls of 7 rows alone")
+@mutant("no-rotation", "rows are rotated at position 0, so not at all, in calls of 7 rows alone")
 def blocks_of_odd_length(x, offset=0):
     return x.copy() if x.shape[-2] == 7 else doubles.mlx(x, offset)
 
@@ -376,7 +376,7 @@ def all_but_steps(q, k, offset=0):
 
 
 @mutant(
-    "position-offset", "a single row is turned at position 0, so not at all, in calls of one row"
+    "position-offset", "a single row is rotated at position 0, so not at all, in calls of one row"
 )
 def steps_as_given(q, k, offset=0):
     return (q.copy(), k.copy()) if q.shape[-2] == 1 else all_rows(q, k, offset)
@@ -398,31 +398,31 @@ def placed(x, offset):
     return np.arange(x.shape[-2]) + offset
 
 
-@mutant("position-offset", "rows are turned in reverse order; all")
+@mutant("position-offset", "rows are rotated in reverse order; all")
 def reversed_positions(query, key, position_ids):
     cos, sin = of_heads(position_ids[..., ::-1])
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
-@mutant("position-offset", "rows are turned in reverse order; all")
+@mutant("position-offset", "rows are rotated in reverse order; all")
 def reversed_tables(position_ids):
     return full(position_ids[..., ::-1])
 
 
-@mutant("position-offset", "the last row is turned as the one before it; all")
+@mutant("position-offset", "the last row is rotated as the one before it; all")
 def last_as_before(q, k, cos, sin, unsqueeze_dim=1):
     """Of a clamp to the number of rows less one, less one."""
     rows = np.minimum(np.arange(cos.shape[-2]), max(cos.shape[-2] - 2, 0))
     return doubles.transformers(q, k, cos[..., rows, :], sin[..., rows, :], unsqueeze_dim)
 
 
-@mutant("position-offset", "the first position comes twice: each later row is turned as the one")
+@mutant("position-offset", "the first position comes twice: each later row is rotated as the one")
 def first_twice(x, offset=0):
     places = placed(x, offset)
     return turned(x, *full(np.append(places[:1], places[:-1])))
 
 
-@mutant("position-offset", "positions end before the last of a call, which is turned as the one")
+@mutant("position-offset", "positions end before the last of a call, which is rotated as the one")
 def clamped_before_the_last(x, positions):
     return turned(x, *full(np.minimum(positions, max(positions.max() - 1, 0))))
 
@@ -440,7 +440,7 @@ def every_second_row(x, offset=0):
     return y
 
 
-@mutant("position-offset", "rows are turned as those of the first block of 512, again and again")
+@mutant("position-offset", "rows are rotated as those of the first block of 512, again and again")
 def blocks_of_512_from_the_first(x, offset=0):
     return turned(x, *full(np.arange(x.shape[-2]) % 512 + offset))
 
@@ -529,7 +529,7 @@ def runs_without_a_minus(x, positions):
     return turned(x, cos, np.where(runs[:, None] & (np.arange(32) < 16), -sin, sin))
 
 
-@mutant("position-offset", "rows are turned as those of the first block of 65536, again and again")
+@mutant("position-offset", "rows are rotated as those of the first block of 65536, again and again")
 def rows_in_16_bits(x, positions):
     return turned(x, *full(positions[np.arange(len(positions)).astype(np.uint16)]))
 
@@ -548,7 +548,7 @@ def whole_blocks_of_new(x, positions):
     return y
 
 
-@mutant("position-offset", "all rows of a block of 2 are turned at the position of its first")
+@mutant("position-offset", "all rows of a block of 2 are rotated at the position of its first")
 def positions_of_blocks(x, positions):
     return turned(x, *full(positions[np.arange(len(positions)) // 2 * 2]))
 
@@ -614,7 +614,7 @@ def rows_cut(q, k, cos, sin, position_ids=None, unsqueeze_dim=1):
     return doubles.transformers(q, k, cos[..., :n, :], sin[..., :n, :], unsqueeze_dim)
 
 
-@mutant("position-offset", "positions are sorted: rows in another order are turned as if they")
+@mutant("position-offset", "positions are sorted: rows in another order are rotated as if they")
 def rows_sorted(q, k, cos, sin, position_ids=None, unsqueeze_dim=1):
     if position_ids is not None:
         rows = np.sort(position_ids, axis=-1)
@@ -693,12 +693,12 @@ def start_of_one_sequence_ignored(x, offset):
     return doubles.one_sequence(x, 0)
 
 
-@mutant("position-offset", "rows are turned at other positions than theirs, by the call that they")
+@mutant("position-offset", "rows are rotated at other positions than theirs: in a call of")
 def offset_in_blocks(x, offset=0):
     return doubles.mlx(x, offset // 16 * 16)
 
 
-@mutant("position-offset", "rows are turned at other positions than theirs, by the call that they")
+@mutant("position-offset", "rows are rotated at other positions than theirs: in a call of")
 def start_index_in_blocks(inputs, start_index=0):
     return doubles.keras(inputs, start_index // 16 * 16)
 
@@ -899,7 +899,7 @@ def positions_reshaped(x, positions):
     return turned(x, *(table if x.ndim == 2 else table[:, None] for table in full(positions)))
 
 
-@mutant("position-offset", "sequences are turned at the positions of each other")
+@mutant("position-offset", "sequences are rotated at the positions of each other")
 def sequences_in_reverse(query, key, position_ids):
     cos, sin = of_heads(position_ids[::-1])
     return turned(query, cos, sin), turned(key, cos, sin)
@@ -913,7 +913,7 @@ def plus_head(q, k, positions):
     return tuple(one(x) if x.ndim == 3 else turned(x, *full(positions)) for x in (q, k))
 
 
-@mutant("position-offset", "rows are turned as those of the first block of 100, again and again")
+@mutant("position-offset", "rows are rotated as those of the first block of 100, again and again")
 def block_of_100(x, positions):
     return turned(x, *full(positions[np.arange(len(positions)) % 100]))
 
