@@ -108,7 +108,7 @@ def try_parameters(tried: Tried) -> PatternReport:
             text = (
                 f"{given.name} {NUMBERS[role.name]}" if value is None else f"{given.name}={value}"
             )
-            with calls.planned(text):
+            with calls.planned(text, surely=False):
                 fault = _response(tried, given, role, value, f"called with {text} it gives")
                 faults += filter(None, [fault])
         if len(calls.tried) == before:
@@ -223,6 +223,8 @@ def _faults(varied: _Varied, tried: Tried) -> Iterator[PatternFault]:
     others = [replace(tried, pairing=way) for way in _pairings(other, own, tried.pairing)]
     if any(_gives(way, other, other) for way in others):
         return
+    if varied.names and not _gives(tried, other, own):
+        raise InvalidInput("it gives other frequencies than its reference")  # of all dimensions
     text, names = f"called with a {varied.parameter} of {value}", _names(varied, tried)
     if _gives(tried, other, own):
         known = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored"
@@ -233,7 +235,7 @@ def _faults(varied: _Varied, tried: Tried) -> Iterator[PatternFault]:
 
 
 _PATTERNS = tuple(
-    Pattern(partial(_text, varied), partial(_faults, varied), partial(_applies, varied))
+    Pattern(partial(_text, varied), partial(_faults, varied), partial(_applies, varied), rare=True)
     for varied in _VARIED
 )
 

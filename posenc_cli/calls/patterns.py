@@ -169,8 +169,8 @@ class Pattern(Record):
     """A way to make calls: when it applies to what is tried, and which results must be equal.
 
     A fault that a row has named itself stands for a pair. Rows that are ``surely`` taken end the
-    check where they fail; ``last`` ones are compared where all before them are right, and ``long``
-    ones where a call of the sequence is fast.
+    check where they fail; ``last`` ones are compared where all before them are right, ``long`` ones
+    where a call of the sequence is fast, and ``rare`` ones may end the process.
     """
 
     text: Callable[[Any], str]
@@ -179,6 +179,7 @@ class Pattern(Record):
     surely: bool = False
     last: bool = False
     long: bool = False
+    rare: bool = False
 
 
 def compared(
@@ -196,7 +197,8 @@ def compared(
         if pattern.long and tried.slow:
             calls.skip(text, SLOW)
             continue
-        with contextlib.nullcontext() if pattern.surely else calls.planned(text):
+        planned = calls.planned(text, surely=not pattern.rare)
+        with contextlib.nullcontext() if pattern.surely else planned:
             for pair in pattern.pairs(tried):
                 fault = pair.fault(differs) if isinstance(pair, EqualRows) else pair
                 if fault is not None:

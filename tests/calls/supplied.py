@@ -239,6 +239,13 @@ def cuts_large_batches(x, position_ids):
     return y[..., :-1] if x.ndim == 4 and len(x) == 9 else y
 
 
+def ends_with_another_base(x, position_ids, base=10000.0):
+    """It refuses what no caller of its model asks for."""
+    if base != 10000:
+        os._exit(3)
+    return ids(x, position_ids)
+
+
 calls = []
 
 
