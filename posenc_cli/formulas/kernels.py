@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Bias, bias
-from posenc_cli.formulas.inverse import KNOWN_BASES, Guess, snap
+from posenc_cli.formulas.inverse import KNOWN_BASES, Guess, digit_count, snap
 from posenc_cli.formulas.parameters import Base, Heads, Param, as_text
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ _FALLING = 1.6
 _RARER = 1.7
 """What the sandwich costs: judgement, rarer than KERPLE."""
 
+_WRITTEN = 5
+"""Digits of a strength that somebody wrote."""
+
 _COSINES_AT_ONCE = 1 << 13
 """Of a sandwich: as many take hardly longer than one, each operation of theirs 10 µs."""
 
@@ -36,7 +39,11 @@ def _log_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
 
 
 def _power_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
-    yield from _fitted(xp, measured, _power_pairs, lambda d, r1, r2: r1 * d**r2)
+    yield from _fitted(xp, measured, _power_pairs, _power)
+
+
+def _power(distances: Any, r1: float, r2: float) -> Any:
+    return r1 * distances**r2
 
 
 def _fitted(
@@ -63,6 +70,9 @@ def _fitted(
             return
         scalars.append(_nearest_pair(xp, row, {p: penalty(where, *p) for p in pairs}, measured))
     first, second = (_shared(column) for column in zip(*scalars, strict=True))
+    linear = penalty is _power and all(abs(power - 1) <= 1e-6 for power in second)
+    if linear and max(map(digit_count, first)) > _WRITTEN:
+        return  # multiples of the distance that nobody wrote: ALiBi's slopes
     yield Guess({"heads": measured.heads, "r1": first, "r2": second}, cost=_FALLING)
 
 

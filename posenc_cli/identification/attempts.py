@@ -84,11 +84,10 @@ class Attempt(Record):
 
 def attempts_of_forms(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     """What was tried of an array and of the matrices that may be in it, the best first."""
-    known: list[list[Attempt]] = []
-    if len(evidence.shape) == _AXES_OF_IMAGES and evidence.shape[1] == evidence.shape[2]:
-        known.append(_bias_attempts(evidence))  # heads that are alike are heads
-        if _is_plain(known[-1]):
-            return known[-1]
+    heads = _attempts_of_heads(evidence)
+    if _is_plain(heads):
+        return heads
+    known = [heads] if heads else []
     for inner in certain_forms(evidence):
         known.append(attempts_of_forms(inner, notes))
         if _is_plain(known[-1]):
@@ -100,6 +99,12 @@ def attempts_of_forms(evidence: Evidence, notes: list[str]) -> list[Attempt]:
         if _is_plain(known[-1]):
             break
     return min(known, key=lambda attempts: attempts[0].trial.rank if attempts else _NOTHING)
+
+
+def _attempts_of_heads(evidence: Evidence) -> list[Attempt]:
+    """What a cube of heads is as a bias: looked at before any form, for heads may be alike."""
+    square = len(evidence.shape) == _AXES_OF_IMAGES and evidence.shape[1] == evidence.shape[2]
+    return _bias_attempts(evidence) if square else []
 
 
 def _is_plain(attempts: Sequence[Attempt]) -> bool:

@@ -180,13 +180,12 @@ def _gather(sample: HeadMatrices, where: Integers) -> tuple[Integers, RealRows, 
     indices, inverse = np.unique(where, return_inverse=True)
     inverse = inverse.reshape(where.shape)
     heads = sample.shape[0]
-    low, high = np.full((heads, indices.size), np.inf), np.full((heads, indices.size), -np.inf)
+    low, high = np.full((indices.size, heads), np.inf), np.full((indices.size, heads), -np.inf)
     for row in range(sample.shape[1]):
-        at, values = inverse[row], sample[:, row]
-        np.fmin.at(low, (slice(None), at), values)
-        np.fmax.at(high, (slice(None), at), values)
+        np.fmin.at(low, inverse[row], sample[:, row].T)
+        np.fmax.at(high, inverse[row], sample[:, row].T)
     seen = np.isfinite(low)
     scatter = float((high[seen] - low[seen]).max()) if seen.any() else 0.0
     values = np.full(low.shape, np.nan)
     values[seen] = (low[seen] + high[seen]) / 2
-    return indices, values, scatter
+    return indices, values.T, scatter

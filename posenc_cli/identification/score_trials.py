@@ -43,18 +43,21 @@ def try_scores(hypothesis: Hypothesis, profile: BiasProfile, evidence: Evidence)
         # What a learned table holds is read off; that each bucket holds one value is the finding.
         same = profile.scatter == 0
         off = (profile.scatter, 0.0 if same else np.inf, float(same), "exact", formats[0])
-        return Trial(hypothesis, encoding.bound, *off, read_off=profile.values)
+        misfits = int(not same)
+        return Trial(hypothesis, encoding.bound, *off, misfits=misfits, read_off=profile.values)
     best: Trial | None = None
     seen = np.isfinite(profile.values)
     some = np.unique(np.linspace(0, profile.indices.size - 1, _FEW).astype(np.int64))
-    for rounded, arithmetic in itertools.product(formats, ARITHMETICS):
+    ways = ARITHMETICS if encoding.bound.content.network is None else ARITHMETICS[:1]
+    for rounded, arithmetic in itertools.product(formats, ways):
         if best is not None and arithmetic != "exact" and best.equal == 1:
             continue
         if best is None:
             few = _index_scores(hypothesis, encoding, profile.indices[some], rounded, arithmetic)
             missed = np.where(seen[:, some], np.abs(profile.values[:, some] - few), 0)
             if np.median(missed) > _FAR * np.nanmax(np.abs(profile.values)):
-                return Trial(hypothesis, encoding.bound, np.inf, np.inf, 0.0, arithmetic, rounded)
+                off = (np.inf, np.inf, 0.0, arithmetic, rounded)
+                return Trial(hypothesis, encoding.bound, *off, misfits=1)
         predicted = _index_scores(hypothesis, encoding, profile.indices, rounded, arithmetic)
         limit = _score_limits(encoding, np.where(seen, predicted, 0.0), rounded, arithmetic)
         cells = np.where(seen, profile.values, predicted)

@@ -106,8 +106,9 @@ def pair_hypotheses(
     for scheme in schemes_of("bias"):
         keys = evidence.shape[-1]
         for given in _numberings(scheme, keys, by_offset=by_offset):
-            content = scheme.bind(given).content
-            if (profile := profile_of(evidence, "pair", content.pairs.number)) is not None:
+            pairs = getattr(scheme.bind(given).content, "pairs", None)
+            profile = pairs and profile_of(evidence, "pair", pairs.number)
+            if profile is not None:
                 guesses = _pair_guesses(scheme, given, profile)
                 yield profile, [_hypothesis(scheme, guess, profile) for guess in guesses]
 

@@ -453,7 +453,9 @@ def _omissions(attempt: Attempt, tally: Census | None) -> Iterator[str]:
         yield "keys to the right have 0, as behind a causal mask"
 
 
-def _positions(hypothesis: Hypothesis, evidence: Evidence, *, keyed: bool) -> Positions | None:
+def _positions(
+    hypothesis: Hypothesis, evidence: Evidence, *, keyed: bool = False
+) -> Positions | None:
     """The positions of all rows: evenly spaced, or as many as can be listed.
 
     Of a bias they are those of queries and keys, and as ``keyed`` begin where its keys do; of a

@@ -564,9 +564,8 @@ def _row_positions(
 def _is_vacuous(positions: Integers, frequencies: Reals) -> bool:
     """Whether so few pairs are somewhere at any angles: so far away, or two rows of one pair."""
     far = int(np.abs(positions).max()) > _FARTHEST_PLACED
-    return np.count_nonzero(frequencies) < (
-        _FEWEST_PLACED if far else 2 if positions.size < 3 else 1
-    )
+    fewest = _FEWEST_PLACED if far else 2 if positions.size < 3 else 1
+    return int(np.count_nonzero(frequencies)) < fewest
 
 
 def _places_between(

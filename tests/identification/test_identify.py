@@ -628,6 +628,7 @@ def test_forms_after_one_that_fits_plainly_are_not_tried(monkeypatch):
     costs = {"whole": 3.0, "first": 2.9, "second": 1.0, "third": 0.9}
     tried = []
     monkeypatch.setattr(attempts, "certain_forms", lambda _: [])
+    monkeypatch.setattr(attempts, "_attempts_of_heads", lambda _: [])
     monkeypatch.setattr(
         attempts,
         "possible_forms",
