@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.calls.signature import CallRequest
-from posenc_cli.checks.checking import SubjectError
+from posenc_cli.checks.checking import GivenSubject, SubjectError
 from posenc_cli.checks.expected import ValuePlaces
 from posenc_cli.checks.subjects import Asked, ValueSubject, read_subject
 from posenc_cli.checks.values import ValueReport, value_report
@@ -25,7 +25,6 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from posenc_cli.checks.definition import SourcePlace
     from posenc_cli.checks.expected import Form
     from posenc_cli.formulas.buckets import BucketRule
     from posenc_cli.inference.tolerance import ToleranceRule
@@ -39,7 +38,7 @@ _RELATIVE = Positions.contiguous(-600, 1201)
 """Relative positions past the last that usual rules for buckets tell apart."""
 
 
-class ValueCheck(Record):
+class ValueCheck(GivenSubject, Record):
     """A check to be made: the reference, and exactly one of the subjects.
 
     ``file`` holds rows or scores, ``vectors`` are x and x + rows; ``inv_freq`` are frequencies of
@@ -61,8 +60,9 @@ class ValueCheck(Record):
     causal: bool = False
 
     @property
-    def _subjects(self) -> dict[str, Any]:
-        given = {
+    def options(self) -> Mapping[str, Any]:
+        """What may be given, None where it was not."""
+        return {
             "FILE": self.file,
             "--rotated": self.vectors,
             "--inv-freq": self.inv_freq,
@@ -70,25 +70,6 @@ class ValueCheck(Record):
             "--buckets": self.buckets,
             "--impl": self.impl,
         }
-        return {flag: value for flag, value in given.items() if value is not None}
-
-    @property
-    def text(self) -> str:
-        """What is checked, for a reader."""
-        ((flag, value),) = self._subjects.items()
-        names = value if isinstance(value, tuple) else (value,)
-        return f"{flag.removeprefix('--')} {' '.join(map(_name, names))}"
-
-    @property
-    def place(self) -> SourcePlace | None:
-        """The file of the subject; of a function where it is defined."""
-        from posenc_cli.checks.definition import SourcePlace, definition_place
-
-        if isinstance(self.impl, str):
-            return definition_place(self.impl, python=self.calling.python)
-        ((_, value),) = self._subjects.items()
-        first = value[0] if isinstance(value, tuple) else value
-        return SourcePlace(first) if isinstance(first, str) else None
 
     def report(self) -> ValueReport:
         """The report on the subject.
@@ -110,7 +91,7 @@ class ValueCheck(Record):
                 Request(encoding, self.positions, Precision.of(FLOAT64, None)).row_positions()
         else:
             self.source.bind(self.given)
-        flags = [*self._subjects]
+        flags = self.flags()
         if not flags:
             raise InvalidInput(
                 "FILE, --slopes, --buckets or --impl: give what is to be checked",
@@ -232,9 +213,3 @@ class ValueCheck(Record):
 
 def _loaded(given: GivenArray) -> Loaded:
     return read_subject(given) if isinstance(given, str) else given
-
-
-def _name(given: object) -> str:
-    if isinstance(given, str):
-        return given
-    return str(getattr(given, "path", None) or getattr(given, "__name__", type(given).__name__))

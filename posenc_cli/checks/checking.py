@@ -29,7 +29,7 @@ from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary import subject as subjects
-from posenc_cli.rotary.codes import FindingName, SubjectKind
+from posenc_cli.rotary.codes import FindingName
 from posenc_cli.rotary.lengths import length_rule
 from posenc_cli.rotary.rotated import vectors
 from posenc_cli.rotary.verdict import (
@@ -104,7 +104,51 @@ _FEW_ENOUGH = 1 << 16
 """Positions of a grid that are all looked at unasked: a second or two."""
 
 
-class CheckRequest(Record):
+class GivenSubject:
+    """What was given to be checked, by option."""
+
+    calling: CallRequest
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What may be given, None where it was not."""
+        raise NotImplementedError
+
+    def flags(self) -> list[str]:
+        """The options that were given."""
+        return [flag for flag, value in self.options.items() if value is not None]
+
+    def _parts(self) -> tuple[Any, ...]:
+        value = self.options[self.flags()[0]]
+        return value if isinstance(value, tuple) else (value,)
+
+    @property
+    def text(self) -> str:
+        """What is checked, for a reader."""
+        if not self.flags():
+            return "posenc's own tables"
+        from posenc_cli.calls.function_here import name_of_function
+
+        names = [
+            name_of_function(each) if callable(each) else subjects.name_of(each)
+            for each in self._parts()
+        ]
+        return f"{self.flags()[0].removeprefix('--').lower()} {' '.join(names)}"
+
+    @property
+    def place(self) -> SourcePlace | None:
+        """The file of the subject, the first of two; of a function where it is defined."""
+        from posenc_cli.checks.definition import SourcePlace, definition_place
+
+        first = self._parts()[0] if self.flags() else None
+        if not isinstance(first, str):
+            return None
+        if self.flags() == ["--impl"]:
+            return definition_place(first, python=self.calling.python)
+        return SourcePlace(first)
+
+
+class CheckRequest(GivenSubject, Record):
     """What to check: at most one of the files and the function; none means posenc's own tables.
 
     ``calling`` says how the function is to be called.
@@ -116,45 +160,15 @@ class CheckRequest(Record):
     impl: FunctionTarget | None = None
     calling: CallRequest = CallRequest()
 
-    def flags(self) -> list[str]:
-        """The options that were given."""
-        given = {
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What may be given, None where it was not."""
+        return {
             "--tables": self.tables,
             "--inv-freq": self.inv_freq,
             "--rotated": self.rotated,
             "--impl": self.impl,
         }
-        return [flag for flag, value in given.items() if value is not None]
-
-    @property
-    def text(self) -> str:
-        """What is checked, for a reader."""
-        kinds = {
-            SubjectKind.TABLES: self.tables,
-            SubjectKind.INV_FREQ: self.inv_freq,
-            SubjectKind.ROTATED: self.rotated,
-            SubjectKind.IMPL: self.impl,
-        }
-        for kind, given in kinds.items():
-            if given is not None:
-                if callable(given):
-                    from posenc_cli.calls.function_here import name_of_function
-
-                    return f"{kind} {name_of_function(given)}"
-                names = given if isinstance(given, tuple) else (given,)
-                return f"{kind} {' '.join(map(subjects.name_of, names))}"
-        return "posenc's own tables"
-
-    @property
-    def place(self) -> SourcePlace | None:
-        """The file of the subject, the first of two; of a function where it is defined."""
-        from posenc_cli.checks.definition import SourcePlace, definition_place
-
-        if isinstance(self.impl, str):
-            return definition_place(self.impl, python=self.calling.python)
-        given = (*(self.tables or ()), self.inv_freq, *(self.rotated or ()))
-        file = next((path for path in given if isinstance(path, str)), None)
-        return SourcePlace(file) if file else None
 
 
 class SubjectError(Exception):

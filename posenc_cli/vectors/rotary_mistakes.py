@@ -125,7 +125,6 @@ def turned_mistakes(vectors: TurnedVectors, context: int) -> Iterator[KnownMista
     yield from _wrong_columns(vectors, sample)
     yield from _wrong_places(vectors, sample)
     yield from _wrong_sizes(vectors, sample)
-    yield from _added(vectors, sample)
     yield from _wrong_axes(vectors, sample)
 
 
@@ -198,21 +197,18 @@ def _out_text(pairing: ColumnPairing) -> str:
 def _wrong_widths(vectors: TurnedVectors) -> Iterator[KnownMistake]:
     """More columns that turn, or fewer, or columns that change and should stay."""
     reference, head = vectors.reference, vectors.x.shape[1]
-    still = "the columns that should stay as they are"
     if head == 2 * reference.pairs:
-        for message in ("all columns turn", f"{still} become 0", f"{still} are halved"):
-            yield KnownMistake(Cause.ROTARY_DIM, message, None, f"all {head} columns turn")
+        yield KnownMistake(Cause.ROTARY_DIM, "all columns rotate", None, f"all {head} columns do")
     else:
         right, others = vectors.right(), list(reference.pairing.others(head))
-        for times, become in ((0.0, "become 0"), (0.5, "are halved")):
-            changed = right.values.copy()
-            changed[:, others] *= times
-            wrong = WrongValues(changed, right.tolerance)
-            yield KnownMistake(Cause.ROTARY_DIM, f"{still} {become}", wrong)
-        yield from _of_width(vectors, head, "all columns turn")
+        changed = right.values.copy()
+        changed[:, others] = 0
+        message = "the columns that should stay as they are become 0"
+        yield KnownMistake(Cause.ROTARY_DIM, message, WrongValues(changed, right.tolerance))
+        yield from _of_width(vectors, head, "all columns rotate")
     if reference.pairs > 1:
         few = 2 * (reference.pairs // 2)
-        message = f"{few} columns turn, {2 * reference.pairs} of the reference"
+        message = f"{few} columns rotate, {2 * reference.pairs} of the reference"
         yield from _of_width(vectors, few, message)
 
 
@@ -273,26 +269,6 @@ def _wrong_sizes(vectors: TurnedVectors, sample: Sample) -> Iterator[KnownMistak
         ):
             wrong = vectors.turned(factors * times, frequencies)
             yield KnownMistake(Cause.ATTENTION_FACTOR, message, wrong)
-
-
-def _added(vectors: TurnedVectors, sample: Sample) -> Iterator[KnownMistake]:
-    """Waves that are added to vectors."""
-    factors, frequencies, _ = Defect().prediction(sample)
-    first, second = list(sample.reference.pairing.first), list(sample.reference.pairing.second)
-    turned = vectors.turned(factors, frequencies)
-    for one, other, columns in (
-        ("cosines", "sines", (first, second)),
-        ("sines", "cosines", (second, first)),
-    ):
-        added = f"{one} are added to the first columns of pairs, {other} to the second"
-        for cause, message, before in (
-            (Cause.NO_ROTATION, f"the vectors do not turn: {added}", vectors.x),
-            (Cause.COS_SIN_MISPAIRED, f"the vectors turn, and {added} as well", turned.values),
-        ):
-            values = before.copy()
-            values[:, columns[0]] += factors.real
-            values[:, columns[1]] += factors.imag
-            yield KnownMistake(cause, message, WrongValues(values, turned.tolerance))
 
 
 def _wrong_axes(vectors: TurnedVectors, sample: Sample) -> Iterator[KnownMistake]:

@@ -61,7 +61,7 @@ LEFT = {
     "posenc_cli/inference": 11,
     "posenc_cli/render": 3,
     "posenc_cli/rotary": 6,
-    "posenc_cli/vectors": 13,
+    "posenc_cli/vectors": 1,
 }
 """Packages whose output still has the words, and how often at most: only ever less. No page has."""
 

@@ -173,7 +173,7 @@ def test_what_cannot_be_made_of_an_encoding_is_no_mistake_and_has_its_reason():
     pack = pack_of("rope", dim=16)
     reasons = {one.message: one.reason for one in pack.outcomes if one.killed is None}
     assert reasons["the attention factor is not applied"] == "it is 1"
-    assert reasons["all columns turn"] == "all 16 columns turn"
+    assert reasons["all columns rotate"] == "all 16 columns do"
 
 
 @pytest.mark.long
