@@ -67,7 +67,7 @@ def explanations(e: Expected, wrong: Integers) -> list[Explained]:
             if _fits(part, change) and fits_everywhere(e, change):
                 (general if change.general else kept).setdefault(codes, (_named(bug, change),))
         for bugs, rare in () if kept else islice(_pairs(e, part), _MOST):
-            (general if rare else kept).setdefault(tuple(bug.code for bug in bugs), bugs)
+            (general if rare else kept).setdefault(tuple(sorted(bug.code for bug in bugs)), bugs)
     return list((kept or general).values())[:_MOST]
 
 

@@ -278,6 +278,10 @@ SCORES = {
     "sign": ("direction", "wrong sign", -alibi()),
     "causal": ("causal", "the score 0", np.where(LATER, 0, alibi())),
     "signed": ("causal", "other sign", alibi(distances=AWAY)),
+    "naive, and the sign": (
+        *("slopes", "^slopes: these are the slopes of --convention naive and direction: [^,]*$"),
+        -alibi(2.0 ** (-8 * np.arange(1, 13) / 12)),
+    ),
     "MPT's form": (
         "causal",
         "form=mpt",
@@ -544,6 +548,7 @@ def test_two_bugs_at_once_are_both_named(case):
     report = checked("sinusoidal", values.astype(np.float32), positions=where, **given)
     told = [sorted(bug.code for bug in bugs) for bugs in report.explained]
     assert sorted(codes) in told, report.cause_text
+    assert len({*map(tuple, told)}) == len(told), "said twice, in two orders"
 
 
 ONE_ROW_WRONG = alternating(AT)

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 _UNTRIED = (
     *("dim", "heads", "seed", "std", "hidden", "max_len", "weights", "grid", "window_size"),
-    "form",
-    "base",
-    "max_period",
+    *("form", "base", "max_period", "slopes"),
 )
 """Parameters that say how large a table is, or which of many it is; one that is worded apart."""
 _CODES = {
@@ -40,7 +38,7 @@ _CODES = {
     **dict.fromkeys(("convention", "normalize", "base_size"), BugCode.AXIS),
     **dict.fromkeys(("num_buckets", "max_distance", "bucket_size"), BugCode.BUCKETS),
     **dict.fromkeys(("max_position", "bidirectional"), BugCode.BUCKETS),
-    **dict.fromkeys(("slopes", "max_bias"), BugCode.SLOPES),
+    "max_bias": BugCode.SLOPES,
     "offset": BugCode.POSITION_OFFSET,
 }
 """The codes of parameters whose bugs have a word of their own."""

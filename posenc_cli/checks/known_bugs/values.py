@@ -17,7 +17,7 @@ from posenc_cli.checks.known_bugs.bug import (
     wave_columns,
 )
 from posenc_cli.checks.measured import common_factors, nonfinite
-from posenc_cli.inference.formats import COARSE, CUT_BFLOAT16, round_to_half
+from posenc_cli.inference.formats import COARSE, CUT_BFLOAT16
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -167,8 +167,13 @@ def _rounded_values(e: Expected) -> Iterator[Change]:
 
 
 def _on_grid(e: Expected, half: str) -> bool:
-    found = np.asarray(e.found, np.float64)
-    return bool(((round_to_half(found, half) == found) | ~np.isfinite(found)).all())
+    """Whether all values that are numbers are numbers of a half precision too."""
+    with np.errstate(all="ignore"):
+        single = np.ascontiguousarray(e.found, np.float32)
+        coarse = (single.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+        if half == "float16":
+            coarse = single.astype(np.float16).astype(np.float32)
+    return bool(((coarse == e.found) | ~np.isfinite(e.found)).all())
 
 
 def _usual_roundings(_: Expected, __: int) -> Iterator[Change]:
