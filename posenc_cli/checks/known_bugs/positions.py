@@ -62,16 +62,12 @@ def _usual_moves(_: Expected, context: int) -> Iterator[Change]:
         f"positions are clamped at {last}": partial(np.minimum, last),
         "each row belongs to its number in the array": lambda at: np.arange(at.size),
         "every row is that of the last position": lambda at: 0 * at + at[-1],
+        "positions start again at 0 after 511": lambda at: at % 512,
+        f"positions start again at 0 after {last}": lambda at: at % context,
         "8 tokens of padding on the left are not counted": lambda at: np.maximum(at - 8, 0),
     }
-    for period in dict.fromkeys((512, context)):
-        moves[f"positions start again at 0 after {period - 1}"] = partial(_again, period=period)
     for text, move in moves.items():
         yield Change(text, places=partial(_moved_within, move=move))
-
-
-def _again(at: Integers, *, period: int) -> Integers:
-    return at % period
 
 
 def _moved_within(
@@ -96,14 +92,15 @@ def _moved_by(places: ValuePlaces, _: Expected, *, by: int) -> ValuePlaces:
 
 def _lost_queries(e: Expected, context: int) -> Iterator[Change]:
     yield from _moved_keys(e)
-    texts = {"queries are taken for the first": 0, "queries are taken for the last": -1}
-    for text, index in texts.items():
-        yield Change(f"all {text}", places=partial(_at_one, index=index))
+    yield Change(
+        "all queries are taken for the first",
+        places=lambda p, _: ValuePlaces(0 * p.at + p.at[0], p.keys),
+    )
+    yield Change(
+        "all queries are taken for the last",
+        places=lambda p, _: ValuePlaces(0 * p.at + p.at[-1], p.keys),
+    )
     yield from _usual_moves(e, context)
-
-
-def _at_one(places: ValuePlaces, _: Expected, *, index: int) -> ValuePlaces:
-    return ValuePlaces(0 * places.at + places.at[index], places.keys)
 
 
 def _coarse_positions(e: Expected) -> Iterator[Change]:

@@ -85,6 +85,7 @@ def _usual_scales(e: Expected, _: int) -> Iterator[Change]:
     factors = {"2": 2.0, "1/2": 0.5, "√d": root, "1/√d": 1 / root}
     if e.form == "scores":
         factors |= {"log2 e": 1 / math.log(2), "ln 2": math.log(2)}
+    yield multiplied("nothing is added", 0.0, code=BugCode.UNINITIALISED)
     for text, factor in factors.items():
         yield multiplied(f"all values are multiplied by {text}", factor)
 
@@ -135,10 +136,6 @@ def _nothing_written(e: Expected) -> Iterator[Change]:
         added = e.vectors is not None
         text = "nothing is added to the vectors" if added else "all values are 0"
         yield multiplied(text, 0.0, code=BugCode.NOT_ADDED if added else "")
-
-
-def _usual_nothing(_: Expected, __: int) -> Iterator[Change]:
-    yield multiplied("nothing is added", 0.0)
 
 
 def _not_numbers(e: Expected) -> Iterator[Change]:
@@ -229,7 +226,6 @@ BUGS = (
         "Fill the table.",
         f"{GITHUB}huggingface/transformers/issues/45902",
         ("rows", "scores", "slopes"),
-        examples=_usual_nothing,
     ),
     KnownBug(
         BugCode.TABLE_PRECISION,
