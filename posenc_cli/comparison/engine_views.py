@@ -31,6 +31,8 @@ two formulas for one number are each rounded to float64."""
 
 _SEEING = "mrope"  # its pairs follow several axes, which positions of text alone hide
 
+_STANDS = "one of the two does not rotate"
+
 COMPARED = ("frequencies", "amplitude", "layout", "softmax-factor")
 """What of two rotations is compared."""
 
@@ -156,38 +158,36 @@ def _place(views: Sequence[EngineView], engine: str, layers: Layers) -> int | No
 
 def _agree(view: EngineView, engine: str, layers: Layers) -> bool:
     """Whether layers are the same as a view's: as was compared, at every length that matters."""
+    apart = _apart(view, engine, layers)
+    if isinstance(apart, str):
+        return apart == _STANDS and view.layers.same_encoding(layers)
+    return apart.ok and not apart.goes_on
+
+
+def _apart(view: EngineView, engine: str, layers: Layers) -> RotationComparison | str:
+    """How layers rotate beside a view's, else why the two cannot be compared."""
     if (view.layers.scheme == _SEEING) != (layers.scheme == _SEEING):
-        return False
+        return "one of the two follows three axes"
     if not all(map(_turns, (view.layers, layers))):
-        return view.layers.same_encoding(layers)
+        return _STANDS
     try:
-        result = RotationComparison.of(_sides(view, engine, layers), SAME)
-    except InvalidInput:
-        return False
-    return result.ok and not result.goes_on
+        return RotationComparison.of(
+            (_side(view.engines[0], view.layers), _side(engine, layers)), SAME
+        )
+    except InvalidInput as error:
+        return error.message
 
 
 def _view(views: Sequence[EngineView], engine: str, layers: Layers) -> EngineView:
-    """A view of its own, held against the first."""
-    if not views:
-        return EngineView((engine,), layers)
-    if not all(map(_turns, (views[0].layers, layers))):
-        return EngineView((engine,), layers, why_not="one of the two does not turn")
-    if (views[0].layers.scheme == _SEEING) != (layers.scheme == _SEEING):
-        return EngineView((engine,), layers, why_not="one of the two follows three axes")
-    try:
-        result = RotationComparison.of(_sides(views[0], engine, layers), SAME)
-    except InvalidInput as error:
-        return EngineView((engine,), layers, why_not=error.message)
-    return EngineView((engine,), layers, result)
+    """A view of its own, compared with the first."""
+    apart = _apart(views[0], engine, layers) if views else None
+    if isinstance(apart, str):
+        return EngineView((engine,), layers, why_not=apart)
+    return EngineView((engine,), layers, apart)
 
 
 def _turns(layers: Layers) -> bool:
     return catalogue.find(layers.scheme).kind == "rotary"
-
-
-def _sides(view: EngineView, engine: str, layers: Layers) -> tuple[Side, Side]:
-    return _side(view.engines[0], view.layers), _side(engine, layers)
 
 
 def _side(engine: str, layers: Layers) -> Side:

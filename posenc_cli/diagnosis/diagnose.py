@@ -59,10 +59,8 @@ from posenc_cli.diagnosis.wording import (
     words_of,
 )
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.fitting import fit
 from posenc_cli.inference.frequency_rules import likely_alternatives
 from posenc_cli.inference.measured_rules import same_by_other_numbers
-from posenc_cli.inference.rules import base_of, ladder
 from posenc_cli.inference.sample import Sample
 from posenc_cli.inference.tolerance import Tolerance, unit
 from posenc_cli.inference.turning import ROWS
@@ -499,31 +497,19 @@ def _width_cause(subject: Subject, reference: Reference) -> Explanation:
     transposed = _transposed_cause(subject, reference)
     if transposed is not None:
         return transposed
-    base = base_of(reference) or 0.0
-    evidence = ""
+    evidence = _CHECK_WIDTH
     given, right = subject.frequencies, reference.frequencies
     if given is not None and any(
         given.size == twice.size and np.allclose(given, twice, rtol=1e-5, atol=0)
         for twice in (np.tile(right, 2), np.repeat(right, 2))
     ):
         evidence = "each frequency is given twice, as for columns: one a pair is right"
-    elif subject.far_wider(reference):
-        pass
-    elif (wider := of_width(reference, own.pairs)) and fits(own, wider.reference):
+    elif (
+        not subject.far_wider(reference)
+        and (wider := of_width(reference, own.pairs))
+        and fits(own, wider.reference)
+    ):
         evidence = f"with {wider.options} every cell is right"
-    elif base and own.pairs:
-        block = own.read(own.places.sample())
-        rotations = fit(block.positions, block.turned)
-        plain = ladder(base, np.arange(own.pairs) / own.pairs)
-        if np.allclose(np.abs(rotations.frequencies), plain, rtol=1e-3, atol=1e-7):
-            evidence = (
-                f"its frequencies are those of {2 * own.pairs} columns at base {base:g}, to 0.1 %"
-            )
-        elif own.pairs < reference.pairs and np.allclose(
-            np.abs(rotations.frequencies), reference.frequencies[: own.pairs], rtol=1e-3, atol=1e-7
-        ):
-            evidence = f"its frequencies are the first {own.pairs} of the reference's, to 0.1 %"
-    evidence = evidence or _CHECK_WIDTH
     if own.pairing is not None and own.pairing.first[0]:
         evidence += f"; columns are paired {own.pairing.text}"
     return Explanation(Cause.ROTARY_DIM, subject.mismatch or "", evidence)

@@ -20,11 +20,16 @@ if TYPE_CHECKING:
     from posenc_cli.rotary.findings import Survey
     from posenc_cli.rotary.subject import Subject
 
+_FLOAT16_OVERFLOW = 65520.0
+"""From here on float16 rounds to infinity."""
+
 
 def missing_cause(suspect: Suspect) -> Explanation | None:
     """Why values are no numbers, where all that are none, and no others, follow from it."""
-    return unwritten_cause(suspect.examination, outrageous_of) or (
-        None if _infinite_text(suspect) else _missing_pairs_cause(suspect.whole)
+    return (
+        _float16_cause(suspect.whole)
+        or unwritten_cause(suspect.examination, outrageous_of)
+        or (None if _infinite_text(suspect) else _missing_pairs_cause(suspect.whole))
     )
 
 
@@ -141,3 +146,26 @@ def _missing_pairs_cause(whole: Whole) -> Explanation | None:
         "all other pairs have numbers at every position",
         where=Where(None, spec(np.flatnonzero(extent.pairs))),
     )
+
+
+def _float16_cause(whole: Whole) -> Explanation | None:
+    """Values that are missing just where a float16 overflows."""
+    for what in ("positions", "angles"):
+        first: int | None = None
+        for _, piece in whole.pieces():
+            missing = ~np.isfinite(piece.factors)
+            values = np.broadcast_to(np.abs(piece.positions)[:, None], missing.shape)
+            if what == "angles":
+                values = values * piece.reference.frequencies
+            if not np.array_equal(missing, values >= _FLOAT16_OVERFLOW):
+                break
+            if first is None and missing.any():
+                first = int(piece.positions[int(np.argmax(missing.any(axis=1)))])
+        else:
+            if first is not None:
+                return Explanation(
+                    Cause.POSITION_PRECISION,
+                    f"{what} were float16, whose largest number is 65504",
+                    f"values are missing where {what} reach 65520, as at position {first}",
+                )
+    return None

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc_cli.diagnosis import diagnose as diagnosis
 from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.reference import Turns
@@ -240,7 +239,6 @@ def test_of_a_subject_far_wider_than_the_reference_nothing_is_evaluated(kind, mo
 
     monkeypatch.setattr(Turning, "blocks", evaluated)
     monkeypatch.setattr(Turns, "of", evaluated)
-    monkeypatch.setattr(diagnosis, "fit", evaluated)
     monkeypatch.setattr(rope_findings, "fit", evaluated)
     if kind == "tables":
         found = rope.of_tables(wide, wide, right, "0:16")
