@@ -339,7 +339,8 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
             yield _rounded(stages, "float32")
     yield from (_rounded(stages, half) for half in HALVES for stages in _STAGES)
     yield from (_rounded("positions rates", coarse) for coarse in (*TF32S, CUT_BFLOAT16))
-    yield from (replace(plain, turn="backward", offset=offset) for offset in offsets)
+    for turn, offset in itertools.product(("backward", "swapped"), offsets):
+        yield replace(plain, turn=turn, offset=offset)
     yield from _with_rules(replace(plain, turn="backward"), rules, fewest)
     yield from _with_rules(replace(plain, turn="swapped"), rules, fewest)
     for half in HALVES:

@@ -45,11 +45,13 @@ from posenc_cli.diagnosis.rows_and_pairs import (
     standstill_cause,
     unknown_cause,
 )
-from posenc_cli.diagnosis.uninitialised_rows import (
+from posenc_cli.diagnosis.uninitialised import (
+    garbage_of,
+    outrageous_of,
     unwritten_cause,
     unwritten_rates_cause,
+    zeros_of,
 )
-from posenc_cli.diagnosis.uninitialised_values import garbage_of, outrageous_of, zeros_of
 from posenc_cli.diagnosis.wording import (
     Suspect,
     amplitude_cause,
@@ -100,14 +102,18 @@ def diagnose(examination: Examination) -> tuple[Explanation, ...]:
         return ()
     subject = examination.subject
     half = None if subject.irregular or examination.otherwise else half_of(subject)
-    if half is not None and examination.tolerance.floor < unit(half):
-        coarse = examine(subject, examination.reference, half)
-        causes = _distinct_causes(coarse)
-        if subject.vectors is not None or not coarse.ok:
-            causes = (*causes[: MOST - 1], stored_wider(half, subject, others=bool(causes)))
-            if all(why.cause != Cause.UNKNOWN for why in causes):
-                return causes
-    return _distinct_causes(examination)
+    if half is None or examination.tolerance.floor >= unit(half):
+        return _distinct_causes(examination)
+    coarse = examine(subject, examination.reference, half)
+    causes = _distinct_causes(coarse)
+    known = all(why.cause != Cause.UNKNOWN for why in causes)
+    if known and (causes or subject.vectors is not None):
+        return (*causes[: MOST - 1], stored_wider(half, subject, others=bool(causes)))
+    own = _distinct_causes(examination)
+    if known or any(why.cause != Cause.UNKNOWN for why in own):
+        return own
+    allowed = f"every value is a number of {half}, whose roundings are allowed for"
+    return tuple(replace(why, evidence=f"{why.evidence}; {allowed}") for why in causes)
 
 
 def _distinct_causes(examination: Examination) -> tuple[Explanation, ...]:

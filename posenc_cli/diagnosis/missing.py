@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.diagnosis.rows_and_pairs import Extent
-from posenc_cli.diagnosis.uninitialised_rows import unwritten_cause
-from posenc_cli.diagnosis.uninitialised_values import MEANING, outrageous_of
+from posenc_cli.diagnosis.uninitialised import MEANING, outrageous_of, unwritten_cause
 from posenc_cli.diagnosis.wording import pairs_text, spec
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record

@@ -83,3 +83,13 @@ def test_noise_of_a_half_precision_stays_unknown():
     noise = np.random.default_rng(0).uniform(-1, 1, (2, ROWS, 32))
     causes = told(tuple(noise), "bfloat16")[1]
     assert [cause.cause for cause in causes] == ["unknown"]
+
+
+def test_what_is_unknown_is_placed_within_the_roundings():
+    cos, sin = tables()
+    cos[:, 5] += 0.1 * np.sin(np.arange(ROWS) ** 2)
+    (cause,) = told((cos, sin), "bfloat16")[1]
+    assert (cause.cause, cause.where.fields()["pairs"]) == ("unknown", "5")
+    assert cause.evidence.endswith(
+        "every value is a number of bfloat16, whose roundings are allowed for"
+    )
