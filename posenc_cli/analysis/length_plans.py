@@ -1,4 +1,4 @@
-"""What is known of a model at a length, whether recipes stretch it or not."""
+"""What is known of a model at a length, whether recipes scale it or not."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def plan_length(
 
 
 def layers_to_plan(resolved: Resolved, layer_type: str | None) -> Layers:
-    """The layers of a type, else of the one type that sees all positions, or turns at all.
+    """The layers of a type, else of the one type that sees all positions, or rotates at all.
 
     Raises: InvalidInput, with the choices.
     """

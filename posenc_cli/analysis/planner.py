@@ -1,7 +1,7 @@
 """What to set for a length that a model was not trained at, and what each recipe does.
 
 A model of ``trained`` positions has seen the angles 0 … trained · θ of each pair. A pair that
-completed a turn has seen them all; one that never did shows unseen ones from the position on at
+completed a period has seen them all; one that never did shows unseen ones from the position on at
 which p · θ′ reaches trained · θ, θ′ being its frequency as a recipe has it. Each recipe is written
 into the config, and what is said of it is of the frequencies that the config then has, read as any
 config is.
@@ -58,7 +58,7 @@ _PLAIN = ("rope", "mrope")
 
 
 class PairShares(Record):
-    """What became of the pairs that turn: how many are kept, slowed by less than all, or by all.
+    """What became of the pairs that rotate: how many are kept, slowed by less than all, or by all.
 
     ``smallest`` is the least share of its frequency that a pair has left.
     """
@@ -79,7 +79,7 @@ class Recipe(Record):
     sum of cosines is negative. ``errors`` are the largest errors of a cosine or a sine at the last
     position by arithmetic. ``notes`` say what else is to be known.
 
-    Units: ``step``, by which the fastest pair turns from a position to the next, in radians.
+    Units: ``step``, by which the fastest pair rotates from a position to the next, in radians.
     """
 
     name: str
@@ -106,9 +106,9 @@ class LengthPlan(Record):
     ``trained`` are the positions of the first training; where the config does not tell them from
     those that it states (``told`` is False), these. ``trained_source`` is where they were read, and
     ``longer`` whether the length is past what the config is for.
-    ``never_turned`` are the pairs that never completed a turn in them. ``negative_from`` is of the
+    ``never_turned`` are the pairs that completed no period in them. ``negative_from`` is of the
     config as it stands, and ``negative_with_rest`` the same with the ``at_rest`` pairs of the head
-    that do not turn. ``left_out`` says of a recipe why there is none.
+    that do not rotate. ``left_out`` says of a recipe why there is none.
     """
 
     model_type: str
@@ -194,7 +194,7 @@ class Planner:
         return override(replace(self.layers, scheme=scheme, params=kept), more)
 
     def _at_rest(self) -> int:
-        """How many pairs of columns of the whole head do not turn."""
+        """How many pairs of columns of the whole head do not rotate."""
         derived, values = self.layers.derived, self.layers.values()
         beside = derived["beside_slice"].value or 0 if "beside_slice" in derived else 0
         return (int(values["dim"]) + int(beside)) // 2 - len(self.turning)
@@ -260,7 +260,7 @@ class Planner:
                 self.left_out[name] = f"the pairs of {self.plain.scheme} are not those of a base"
             return
         if pairs < 2:
-            self.left_out["ntk"] = "one pair turns, and its frequency is 1 whatever the base"
+            self.left_out["ntk"] = "one pair rotates, and its frequency is 1 whatever the base"
         else:
             stretched = float(f"{base * times ** (pairs / (pairs - 1)):.{_BASE_DIGITS}g}")
             yield from self._written("ntk", "rope", {}, stretched)
@@ -273,7 +273,7 @@ class Planner:
             yield from self._written("base", "rope", {}, larger)
 
     def _stretches(self, times: float) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """The rules that stretch by a factor, with their parameters."""
+        """The rules that scale by a factor, with their parameters."""
         values, original = self.layers.values(), {"original_max_position_embeddings": self.trained}
         own = self.plain.scheme not in _PLAIN
         factor = times * float(self.plain.values().get("factor") or 1.0) if own else times
@@ -292,7 +292,7 @@ class Planner:
                     limit = {"max_position_embeddings": self.trained}
                     yield "dynamic", "rope-dynamic", {"factor": times, **limit}
                 else:
-                    self.left_out["dynamic"] = "one pair turns, which no base slows"
+                    self.left_out["dynamic"] = "one pair rotates, which no base slows"
                 yield "yarn", "rope-yarn", {"factor": times, **original, **self._kept("rope-yarn")}
                 bend, grown = self._kept("rope-llama3") or _LLAMA3, times
                 if self.layers.scheme == "rope-llama3" and self.lengths.stated:
@@ -336,7 +336,7 @@ class Planner:
                 return
         recipe = self.recipe(name, layers, config, overrides)
         if recipe.pairs.smallest > 1 + _SAME or self._quickens(layers):
-            self.left_out[name] = "pairs would turn faster than they did in training"
+            self.left_out[name] = "pairs would rotate faster than they did in training"
             return
         yield recipe
 
@@ -375,7 +375,7 @@ class Planner:
         return snippet, overrides, layers
 
     def _checked(self, config: Mapping[str, Any], wanted: Layers) -> tuple[Layers, list[Layers]]:
-        """The layers that were planned, of a config that was written, and the others that turn.
+        """The layers that were planned, of a config that was written, and the others that rotate.
 
         Others may have changed only where they had the same rope, and have it still.
 
@@ -459,7 +459,7 @@ class Planner:
         return Wanted(self.layers, layers, self.to, config, overrides, given).flags()
 
     def _ends(self, angles: Reals) -> dict[int, int]:
-        """The first position at which each pair that never turned shows an unseen angle."""
+        """The first position at which each pair that completed no period shows an unseen angle."""
         seen = self.turning * self.trained
         return {
             int(place): math.ceil(float(seen[place] / angles[place]) * (1 - _SAME))

@@ -1,4 +1,4 @@
-"""What bounds the length of models that no recipe stretches."""
+"""What bounds the length of models that no recipe scales."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class EngineReading(Record):
 class EngineView(Record):
     """What engines that agree make of some layers: ``layers`` as the first of them has these.
 
-    ``apart`` is how they turn beside the first view, None of that itself; where they cannot be
+    ``apart`` is how they rotate beside the first view, None of that itself; where they cannot be
     held against each other, ``why_not`` says why.
     """
 

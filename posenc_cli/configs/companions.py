@@ -98,5 +98,5 @@ def _note_drafter(top: Keys, notes: Notes) -> None:
     whose = f" of {quoted_name(name)}" if isinstance(name, str) and name else ""
     notes.warn(
         f"it is a drafter ({kind}){whose}, and runs at the positions of its verifier: posenc "
-        "compare VERIFIER DRAFTER says whether they turn alike"
+        "compare VERIFIER DRAFTER says whether they rotate alike"
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _RATIO = ("rope-yarn", "rope-linear", "rope-ntk")
 """Schemes whose factor is the ratio of two lengths, as that of Llama 3 is not."""
 _TOLERATED = 0.02
-"""The share by which a stated length may miss a stretched one: some state one token less."""
+"""The share by which a stated length may miss a scaled one: some state one token less."""
 _READER = {"GGUF architecture": "llama.cpp does not read"}
 """Who does not read what is unread, where that is one program."""
 _NOT_TEXT = ("vision", "audio", "image", "video", "speech", "vq", "vit")
@@ -100,7 +100,7 @@ def _by_layers(
 class Lengths(Record):
     """The lengths that a config says of some layers, each None where it does not.
 
-    ``trained`` are the positions before a stretch, ``factor`` is that of the stretch and ``reach``
+    ``trained`` are the positions before scaling, ``factor`` is that of the scaling and ``reach``
     what it makes of them, ``stated`` is the context.
     """
 
@@ -111,7 +111,7 @@ class Lengths(Record):
 
     @property
     def context(self) -> int | None:
-        """How many positions the config is for: what is stated, or less where a stretch ends."""
+        """How many positions the config is for: what is stated, or less where scaling ends."""
         ends = [length for length in (self.reach, self.stated) if length is not None]
         if len(ends) == 2 and self.stated is not None and self.stated > ends[0] > 0:
             return self.stated if self.stated - ends[0] <= _TOLERATED * ends[0] else int(ends[0])

@@ -224,7 +224,7 @@ def _with_magnitude(layers: Layers) -> Layers:
 
 
 def with_turning_columns(layers: Layers) -> Layers:
-    """Layers with how many columns of a head turn: two for each pair whose frequency is not 0.
+    """Layers with how many columns of a head rotate: two for each pair whose frequency is not 0.
 
     >>> config = {"model_type": "gemma4_text", "num_hidden_layers": 6}
     >>> with_turning_columns(resolve(config).layer("full_attention")).derived["rotated"].value

@@ -27,7 +27,7 @@ WHOLE = frozenset(
 
 
 def head_dim(keys: FamilyKeys, group: Group, rope_type: str) -> Sourced:
-    """The columns of a head of some layers, or of its slice that turns.
+    """The columns of a head of some layers, or of its slice that rotates.
 
     Raises: InvalidInput.
     """
@@ -93,7 +93,7 @@ def _of_layer_type(keys: FamilyKeys, group: Group, key: str, default: int | None
 
 
 def slice_width(keys: FamilyKeys) -> Sourced | None:
-    """The columns of each head that turn in latent attention, None where nothing says it.
+    """The columns of each head that rotate in latent attention, None where nothing says it.
 
     Raises: InvalidInput where head_dim, on which transformers builds the rotation of some
     families, says another number.

@@ -46,7 +46,7 @@ RENAMED = {
 class Group(Record):
     """The layers of one type; ``label`` is None where a config tells no types apart.
 
-    They are stretched where they are ``scaled``.
+    ``scaled`` says whether their rope is.
     """
 
     label: str | None
@@ -303,7 +303,7 @@ def _types_by_base(types: Sequence[str | None], bases: Sequence[float]) -> list[
 
 
 def _scaled_types(keys: FamilyKeys, count: int) -> list[str | None]:
-    """Which layers are stretched, as types where not all are."""
+    """Which layers are scaled, as types where not all are."""
     listed = keys.text.counts(str(keys.family.scaled_layers))
     if listed is None or {*range(count)} <= {*listed.value}:
         return [None] * count

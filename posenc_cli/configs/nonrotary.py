@@ -1,4 +1,4 @@
-"""Model types whose positions are not turned: learned and sinusoidal tables, biases, offsets.
+"""Model types whose positions are not rotated: learned and sinusoidal tables, biases, offsets.
 
 Each family is a row of ``nonrotary.json``: which keys its config uses, and what it leaves unsaid.
 """
@@ -338,7 +338,7 @@ class Reader:
         yield Layers(name, layers, "nope", params, self._context())
 
     def _refuse_turned_columns(self) -> None:
-        """GLM-5.3 has no columns that could turn.
+        """GLM-5.3 has no columns that could rotate.
 
         Raises: InvalidInput.
         """

@@ -79,7 +79,7 @@ def _rope_of(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers:
 
 
 def _slice_of_head(keys: FamilyKeys, rope: RopeObject) -> Sourced:
-    """The last columns of a head, which alone turn where keys are compressed."""
+    """The last columns of a head, which alone rotate where keys are compressed."""
     whole, share = keys.needed_count(HEAD), rope.number(SHARE)
     keys.notes.warn(
         f"{keys.family.model_type} rotates the last dimensions of each head; keys of compressed "
@@ -214,7 +214,7 @@ def _layout(keys: FamilyKeys) -> Sourced:
 
 
 def _share(keys: FamilyKeys, rope: RopeObject, rope_type: str, head: Sourced) -> Sourced | None:
-    """The share of the head that turns, None where it is all of it.
+    """The share of the head that rotates, None where it is all of it.
 
     Raises: InvalidInput.
     """
@@ -254,7 +254,7 @@ def _stated_share(
     if share is not None:
         return share
     if SHARE in (family.rope or {}) and family.slice:
-        # Mistral 4 turns the whole head without it, which its attention has no room for.
+        # Mistral 4 rotates the whole head without it, which its attention has no room for.
         raise keys.error(f"{rope.path(SHARE)} is missing")
     if not (family.nested and plain):
         share = keys.number(SHARE)
@@ -271,7 +271,7 @@ def _stated_share(
 
 
 def _check_slice(keys: FamilyKeys, share: Sourced, head: Sourced) -> None:
-    """Of latent attention the slice turns as a whole; the share of the head must say the same.
+    """Of latent attention the slice rotates as a whole; the share of the head must say the same.
 
     Raises: InvalidInput.
     """
@@ -282,8 +282,8 @@ def _check_slice(keys: FamilyKeys, share: Sourced, head: Sourced) -> None:
     of_whole = SHARE in (keys.family.rope or {}) and rest is not None
     if not of_whole or int((rest.value + head.value) * share.value) != head.value:  # type: ignore[union-attr]
         raise keys.error(
-            f"{share.source} {share.value:g}: the {head.value} columns of qk_rope_head_dim turn as "
-            "a whole"
+            f"{share.source} {share.value:g}: the {head.value} columns of qk_rope_head_dim "
+            "rotate as a whole"
         )
 
 
@@ -301,7 +301,7 @@ def _note_ignored_share(keys: FamilyKeys, rope: RopeObject) -> None:
 
 
 def _width(keys: FamilyKeys, rope_type: str, head: Sourced, share: Sourced | None) -> int:
-    """How many columns turn.
+    """How many dimensions rotate.
 
     Raises: InvalidInput where they make no pairs.
     """
@@ -311,14 +311,14 @@ def _width(keys: FamilyKeys, rope_type: str, head: Sourced, share: Sourced | Non
         part = f" × {share.value:g} ({share.source})"
     if rotated < 2 or rotated % 2:
         raise keys.error(
-            f"head_dim {head.value} ({head.source}){part} turns {rotated} columns: pairs need an "
+            f"head_dim {head.value} ({head.source}){part} rotates {rotated} columns: pairs need an "
             "even number of them, from 2 on"
         )
     return rotated
 
 
 def _note_axes(keys: FamilyKeys, rope: RopeObject) -> None:
-    """Note that a stretched rope of several axes is read for text, whose axes agree."""
+    """Note that a scaled rope of several axes is read for text, whose axes agree."""
     sections = rope.get("mrope_section")
     rope.get("mrope_interleaved")
     sections = sections or rope.get("xdrope_section")

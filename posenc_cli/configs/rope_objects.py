@@ -150,7 +150,7 @@ def _objects_by_type(
 
 
 def _object_of_layers(text: Keys, rope: Keys, group: Group, key: str) -> RopeObject:
-    """The object of layers that list their own base, or of such as are not stretched."""
+    """The object of layers that list their own base, or of such as are not scaled."""
     if not group.scaled:
         own = {"rope_theta": rope.values["rope_theta"]} if rope.has("rope_theta") else {}
         return RopeObject(Keys(own, name=rope.name, prefix=rope.prefix, read=rope.read))
@@ -205,7 +205,7 @@ def _is_other(key: str, value: Any) -> bool:
 
 
 def _stated_share(keys: FamilyKeys) -> Keys:
-    """The share of a head that turns, by itself or by an older key of its width."""
+    """The share of a head that rotates, by itself or by an older key of its width."""
     text = keys.text
     if text.values.get(SHARE) is not None:
         return RenamedKeys({SHARE: text.values[SHARE]}, {}, text)

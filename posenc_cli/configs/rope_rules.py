@@ -22,7 +22,7 @@ RENAMED = {"su": "longrope", "mrope": "default"}
 MAGNITUDE = ("attention_factor", "logit_multiplier")
 """The derived values that :func:`magnitude` gives."""
 _BETAS = {"beta_fast": 32, "beta_slow": 1}
-"""The ends of YaRN's ramp, in turns, where nothing says them."""
+"""The ends of YaRN's ramp, in rotations, where nothing says them."""
 
 
 def default(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Params]:
@@ -167,7 +167,7 @@ def _yarn_magnitude(keys: FamilyKeys, rope: RopeObject) -> Params:
 
 
 def llama3(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params]:
-    """Llama 3.1's stretching of long wavelengths."""
+    """Llama 3.1's scaling of long wavelengths."""
     names = ("factor", "low_freq_factor", "high_freq_factor")
     params = {name: _needed(keys, rope, name) for name in names}
     low, high = params["low_freq_factor"], params["high_freq_factor"]
@@ -235,7 +235,7 @@ def _phimoe(keys: FamilyKeys, rope: RopeObject, params: Mapping[str, Sourced]) -
 
 
 def proportional(_keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params]:
-    """A share of the pairs that turns, the others at rest."""
+    """A share of the pairs that rotates, the others at rest."""
     factor = rope.number("factor")
     return "rope-proportional", {} if factor is None else {"factor": factor}
 

@@ -2,7 +2,7 @@
 
 The spelling is the config's own: ``rope_parameters`` as transformers 5 writes them, one object or
 one for each layer type, or ``rope_theta`` and ``rope_scaling`` as it did before. Of an object that
-is there all is kept that says nothing of how it is stretched (``mrope_section``, the base, the
+is there all is kept that says nothing of how it is scaled (``mrope_section``, the base, the
 share of the head); and all of it where the rule stays the same.
 """
 
@@ -33,7 +33,7 @@ _SCALING = {
     *("beta_fast", "beta_slow", "mscale", "mscale_all_dim", "low_freq_factor", "high_freq_factor"),
     *("short_factor", "long_factor", "short_mscale", "long_mscale"),
 }
-"""Keys of a rope object that say how it is stretched."""
+"""Keys of a rope object that say how it is scaled."""
 _FOLLOWING = ("attention_factor", "attn_factor")
 """Keys that follow a factor, and go with it unless they are given anew."""
 

@@ -1,7 +1,7 @@
 """Keys about rotation that nothing read: which of them agree with what holds, and what to say.
 
 A key that says what is so anyway is no finding. One that says otherwise by a name which another
-code reads is a rival: whoever runs that code turns by another angle. Of the rest nothing is known
+code reads is a rival: whoever runs that code rotates by another angle. Of the rest nothing is known
 but that nothing read them.
 """
 
@@ -174,7 +174,7 @@ def _is_of_other_layers(holding: Holding, key: str, value: Any) -> bool:
 
 
 def _is_of_scaled_layers(holding: Holding, key: str, value: Any) -> bool:
-    """Step's list of the layer types that are stretched, where they are."""
+    """Step's list of the layer types that are scaled, where they are."""
     scaled = {group.layer_type for group in holding.rotating if "factor" in group.params}
     return key == "yarn_only_types" and isinstance(value, list) and scaled <= {*map(str, value)}
 
@@ -202,14 +202,14 @@ def _is_neutral(_holding: Holding, key: str, value: Any) -> bool:
 
 
 def _is_unstretched(holding: Holding, key: str, value: Any) -> bool:
-    """A factor of 1 where nothing is stretched."""
+    """A factor of 1 where nothing is scaled."""
     plain = all("factor" not in group.params for group in holding.layers)
     plain |= all(group.scheme == "rope-ntk" for group in holding.layers)
     return plain and _same(value, 1) and key in ("factor", "rope_factor", "rope_scaling_factor")
 
 
 def _is_original_length(holding: Holding, key: str, value: Any) -> bool:
-    """A length that is the layers' own, or their context where none is stretched."""
+    """A length that is the layers' own, or their context where none is scaled."""
     if key not in _LENGTHS or isinstance(value, bool):
         return False
     lengths = []

@@ -1,4 +1,4 @@
-"""Vision encoders: patches that turn by row and column, tables of patches, biases of windows."""
+"""Vision encoders: patches that rotate by row and column, tables of patches, biases of windows."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class VisionFamily(Record):
     """A family of vision encoders: how it is read, and what its configs leave out.
 
-    ``convention`` and ``base`` are of those that turn, ``first`` is how many tokens have rows of a
-    learned table before the patches, and ``depths`` and ``heads`` are those of the stages of Swin.
+    ``convention`` and ``base`` are of those that rotate, ``first`` is how many tokens have rows of
+    a learned table before the patches, ``depths`` and ``heads`` are those of the stages of Swin.
     """
 
     read: str
@@ -98,7 +98,7 @@ class _VisionReader:
         self.notes = notes
 
     def rope(self) -> Iterator[Layers]:
-        """Patches that turn with their row and column."""
+        """Patches that rotate with their row and column."""
         hidden, heads, patch = (
             self._count(key) for key in ("hidden_size", "num_attention_heads", "patch_size")
         )

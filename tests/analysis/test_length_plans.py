@@ -290,6 +290,6 @@ def test_one_pair_that_turns_has_no_base_to_raise():
     found = planned({**LLAMA, "head_dim": 2}, 8192)
     assert (found.pairs, found.left_out["ntk"]) == (
         1,
-        "one pair turns, and its frequency is 1 whatever the base",
+        "one pair rotates, and its frequency is 1 whatever the base",
     )
     assert found.left_out["base"] == "no larger base that was tried qualifies"

@@ -172,7 +172,7 @@ def test_rope_like_keys_that_nothing_reads_are_listed():
          ["64 columns", "as a whole"]),
         ({"model_type": "qwen2_vl", "rope_scaling": {"type": "mrope", "mrope_section": [16, 24]}},
          ["mrope_section [16, 24]", "64"]),
-        ({"model_type": "nanochat"}, ["nanochat turns the other way"]),
+        ({"model_type": "nanochat"}, ["nanochat rotates the other way"]),
         ({"model_type": "sam"}, ["sam is made of an image encoder and a decoder of prompts"]),
         ({"model_type": "deberta-v2"}, ["deberta-v2 scores", "by content"]),
         ({"model_type": "smollm3", "no_rope_layers": [1, 0]}, ["2 numbers for 4 layers"]),

@@ -255,12 +255,12 @@ def test_pairs_divided_by_a_huge_number_stand_still():
         ({"rope__freq_base": ("float32", math.nan)}, {}, "must be a finite number"),
         ({"rope__freq_base": ("float32", 1.0)}, {}, "must be above 1"),
         ({"context_length": None}, {}, "llama.context_length is missing"),
-        ({"rope__dimension_count": ("uint32", 8)}, {}, "not all 16 columns of a head turn"),
+        ({"rope__dimension_count": ("uint32", 8)}, {}, "not all 16 columns of a head rotate"),
         ({"rope__dimension_count": ("uint32", 15)}, {}, "must be even"),
         ({"rope__scaling__type": ("string", "ntk")}, {}, "llama.cpp knows none, linear, yarn"),
         ({"attention__head_count": ("uint32", 0)}, {}, "head_count 0: must be at least 1"),
         ({}, {FREQS: ([1.0] * 2 + [2.0] * 2 + [1e30] * 4, 0)}, "holds still other pairs"),
-        ({}, {FREQS: ([1.0] * 7, 0)}, "has 7 numbers: 16 turning columns make 8 pairs"),
+        ({}, {FREQS: ([1.0] * 7, 0)}, "has 7 numbers: 16 rotated dimensions make 8 pairs"),
         ({}, {FREQS: ([0.0] * 8, 0)}, "a number that is not above 0"),
         ({"block_count": ("uint32", 1 << 31)}, {}, "takes at most 512"),
     ],
@@ -375,7 +375,7 @@ def test_hunyuans_alpha_stretches_its_base():
 def test_what_is_said_of_sliding_layers_is_theirs():
     sliding = of_case("gemma-3-4b").layer("sliding_attention").derived["scaling_factor"]
     assert sliding.value == 1.0
-    assert "sliding layers are not stretched" in sliding.source
+    assert "sliding layers are not scaled" in sliding.source
     gemma = of_case("gemma-4-31b")
     assert "divisors" not in gemma.layer("sliding_attention").derived
     assert gemma.layer("full_attention").derived["divisors"].value == FREQS

@@ -321,7 +321,7 @@ LONG = {"type": "longrope", "short_factor": [1.0] * 32, "long_factor": [2.0] * 3
         (
             "vllm",
             config("llama", None, partial_rotary_factor=0.4),
-            "partial_rotary_factor 0.4 of 64 columns turns 25: pairs need an even number",
+            "partial_rotary_factor 0.4 of 64 columns rotates 25: pairs need an even number",
         ),
         (
             "vllm",
@@ -645,7 +645,7 @@ def test_every_fourth_layer_of_llama_4_stays_unrotated_whatever_the_file_says(st
     sizes = {"head_dim": 64, "max_position_embeddings": 8192}
     rope = {"rope_theta": 5e5, "rope_scaling": None}
     config = {"model_type": "llama4_text", "num_hidden_layers": 4, **sizes, **rope, **stated}
-    with pytest.raises(InvalidInput, match="leaves every fourth layer unturned, whatever"):
+    with pytest.raises(InvalidInput, match="leaves every fourth layer unrotated, whatever"):
         resolve({"model_type": "llama4", "text_config": config}, runtime=runtime)
 
 
@@ -663,7 +663,7 @@ def test_engines_count_the_layers_of_qwen_35_that_attend_whatever_a_list_says(ru
 
 def test_llama_cpp_turns_the_layers_of_granite_swa_that_a_base_of_0_leaves_unturned():
     stated = config("granite_swa", None, num_hidden_layers=4, layer_rope_theta=[0, 1e4, 1e4, 1e4])
-    with pytest.raises(InvalidInput, match="turns every layer by rope_theta, whatever"):
+    with pytest.raises(InvalidInput, match="rotates every layer by rope_theta, whatever"):
         resolve(stated, runtime="llama.cpp")
 
 

@@ -125,7 +125,7 @@ class _DiffusionReader:
         return Sourced(widths.value[0], f"{widths.source}.0")
 
     def flux(self) -> Iterator[Layers]:
-        """Patches that turn by row and column, beside an axis that is 0 in images."""
+        """Patches that rotate by row and column, beside an axis that is 0 in images."""
         usual = self.family.defaults
         axes = self._axes("axes_dims_rope", usual.get("axes_dims_rope", (16, 56, 56)))
         base = Sourced(10_000.0, self.default)
@@ -148,7 +148,7 @@ class _DiffusionReader:
         yield steps
 
     def wan(self) -> Iterator[Layers]:
-        """Video that turns by frame, row and column."""
+        """Video that rotates by frame, row and column."""
         patch = self.keys.counts("patch_size") or Sourced((1, 2, 2), self.default)
         if len(patch.value) != 3 or 0 in patch.value:
             raise self.keys.invalid("patch_size", "must be frames, rows and columns of a patch")
@@ -174,7 +174,7 @@ class _DiffusionReader:
         )
 
     def hunyuan_video(self) -> Iterator[Layers]:
-        """Video that turns by frame, row and column, in shares that a key holds."""
+        """Video that rotates by frame, row and column, in shares that a key holds."""
         axes = self._axes("rope_axes_dim", (16, 56, 56))
         side, frames = self._count("patch_size").value, self._count("patch_size_t").value
         base = self.keys.number("rope_theta", above=1) or Sourced(256.0, self.default)
@@ -188,7 +188,7 @@ class _DiffusionReader:
         yield self._timesteps("timestep", Sourced(256, self.default))
 
     def cogvideox(self) -> Iterator[Layers]:
-        """Video that turns by frame, row and column, where it does."""
+        """Video that rotates by frame, row and column, where it does."""
         width = self._width()
         turns = self.keys.flag("use_rotary_positional_embeddings")
         flip = self._flip()
@@ -211,7 +211,7 @@ class _DiffusionReader:
         yield self._timesteps(name, width, flip, self._freq_shift())
 
     def glm_image(self) -> Iterator[Layers]:
-        """Patches of an image that turn by row and column, in halves of a head."""
+        """Patches of an image that rotate by row and column, in halves of a head."""
         side = self._count("patch_size").value
         size = self._pipeline_grid((1, side, side), "ROWSxCOLUMNS")
         params = {
@@ -241,7 +241,7 @@ class _DiffusionReader:
         yield self._timesteps("timestep", width)
 
     def sound(self) -> Iterator[Layers]:
-        """Sound, one sequence of it, that turns as text does, in halves."""
+        """Sound, one sequence of it, that rotates as text does, in halves."""
         usual = self.family.defaults
         heads = [key for key in ("attention_head_dim", "head_dim") if key in usual]
         if heads:
@@ -342,7 +342,7 @@ class _DiffusionReader:
         return found
 
     def _turning(self, convention: str, axes: Sourced) -> dict[str, Sourced]:
-        """The columns that turn, and how many pairs of them with each axis."""
+        """The rotated dimensions, and how many pairs of them with each axis."""
         pairs = tuple(columns // 2 for columns in axes.value)
         return {
             "dim": Sourced(sum(axes.value), f"derived: the sum of {axes.source}"),
@@ -351,7 +351,7 @@ class _DiffusionReader:
         }
 
     def _axes(self, key: str, usual: tuple[int, ...]) -> Sourced:
-        """The columns that turn with each of three axes.
+        """The rotated dimensions with each of three axes.
 
         Raises: InvalidInput unless they are even, and those of a head.
         """
@@ -367,7 +367,7 @@ class _DiffusionReader:
         return axes
 
     def _turned(self, params: Mapping[str, Sourced], keys: Sequence[str]) -> Layers:
-        """The layers whose attention turns patches."""
+        """The layers whose attention rotates patches."""
         count = sum(self._count(key, minimum=0).value for key in keys)
         derived = {
             "head_dim": params["dim"],

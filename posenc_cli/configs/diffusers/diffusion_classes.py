@@ -286,7 +286,7 @@ _UNREAD: Mapping[str, tuple[str, ...]] = {
     "its patches have no positions but by convolutions": (
         *("SanaControlNetModel", "SanaTransformer2DModel", "StableCascadeUNet", "UVit2DModel"),
     ),
-    "it is an autoencoder whose blocks turn columns: what runs between is read": (
+    "it is an autoencoder whose blocks rotate columns: what runs between is read": (
         *("AutoencoderKLMiniMaxH3", "AutoencoderSAME", "LTX2VideoDiffusionDecoderModel"),
     ),
     "its table of patches begins with a row of zeros, and is resized": ("AutoencoderRAE",),
@@ -296,7 +296,9 @@ _UNREAD: Mapping[str, tuple[str, ...]] = {
     "it adds sines of the frames, as wide as each block: posenc generate -s sinusoidal": (
         "MotionAdapter",
     ),
-    "it turns two texts by RoPE of base 10000: posenc generate -s rope": ("AnimaTextConditioner",),
+    "it rotates two texts by RoPE of base 10000: posenc generate -s rope": (
+        "AnimaTextConditioner",
+    ),
     "it counts from the middle of an image, to both sides: no scheme does": (
         *("NucleusMoEImageTransformer2DModel", "QwenImageControlNetModel"),
         "QwenImageTransformer2DModel",
@@ -315,10 +317,10 @@ _UNREAD: Mapping[str, tuple[str, ...]] = {
     "its grid is that of the image it edits, which no config holds": (
         *("JoyImageEditPlusTransformer3DModel", "JoyImageEditTransformer3DModel"),
     ),
-    "it turns by four axes, of frames, rows, columns and text: no scheme has them": (
+    "it rotates by four axes, of frames, rows, columns and text: no scheme has them": (
         *("Flux2Transformer2DModel", "Flux3Transformer2DModel"),
     ),
-    "it turns neighbours by rows and columns, without frames: no scheme has that": (
+    "it rotates neighbours by rows and columns, without frames: no scheme has that": (
         *("HunyuanImageTransformer2DModel", "LuminaNextDiT2DModel", "PRXTransformer2DModel"),
     ),
     "it spreads the places of an image over a grid of fixed size: no scheme does so": (
@@ -332,12 +334,12 @@ _UNREAD: Mapping[str, tuple[str, ...]] = {
     "each of its axes has a base of its own, by rope_scale: no scheme does": (
         *("CosmosControlNetModel", "CosmosTransformer3DModel"),
     ),
-    "it turns by shares of a largest size: no scheme does": (
+    "it rotates by shares of a largest size: no scheme does": (
         *("LTX2VideoTransformer3DModel", "LTXVideoTransformer3DModel"),
         "SanaWMLTX2RefinerTransformer3DModel",
     ),
     "its frequencies are trained: the checkpoint holds them": ("MochiTransformer3DModel",),
-    "it turns its cameras apart from its patches, by part of the columns": (
+    "it rotates its cameras apart from its patches, by part of the columns": (
         "SanaWMTransformer3DModel",
     ),
     "it takes a corner of MAE's sines: posenc generate -s sinusoidal-nd": (

@@ -1,8 +1,8 @@
 """How candle departs from transformers 5: each model file deserializes the keys that it names.
 
 A field that is no Option and has no default must be there, unknown keys are passed over, and
-nothing is read of ``rope_parameters``. Llama alone knows a stretch, that of Llama 3; every other
-file turns plainly, whatever ``rope_scaling`` says.
+nothing is read of ``rope_parameters``. Llama alone knows scaling, that of Llama 3; every other
+file rotates plainly, whatever ``rope_scaling`` says.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL, "rope_type
 
 
 def _missing(reading: LayerReading) -> str | None:
-    """The first key that serde does not find, of the model or of Llama's stretch."""
+    """The first key that serde does not find, of the model or of Llama's scaling."""
     kind, scaling = reading.model_type, _scaling(reading)
     needed = ["rope_theta"] * (kind != "llama") + ["head_dim"] * (HEADS[kind] == "stated")
     inner = (key for key in _LLAMA3 if scaling is not None and scaling.get(key) is None)
@@ -83,7 +83,7 @@ candle_fields = refusing(
 
 
 def candle_head(reading: LayerReading) -> Changes:
-    """The columns of a head, and how many of them turn."""
+    """The columns of a head, and how many of them rotate."""
     kind, top = reading.model_type, reading.top
     hidden, heads, own = map(top.count, ("hidden_size", "num_attention_heads", "head_dim"))
     if not reading.config:
@@ -99,7 +99,7 @@ def candle_head(reading: LayerReading) -> Changes:
 
 
 def candle_base(reading: LayerReading) -> Changes:
-    """The base of the top level, and no stretch but Llama 3's in Llama."""
+    """The base of the top level, and no scaling but Llama 3's in Llama."""
     if not reading.config:
         return {}
     stated = reading.top.number("rope_theta")
@@ -125,7 +125,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         SCALED,
-        "fails without rope_theta but in Llama, and on stretches of a Llama other than llama3",
+        "fails without rope_theta but in Llama, and on scaling of a Llama other than llama3",
         f"{_CANDLE}/{{model}}.rs",
         candle_fields,
     ),
@@ -133,7 +133,7 @@ DIFFERENCES = (
         NAME,
         "head size",
         SCALED,
-        "takes hidden_size / num_attention_heads, or head_dim alone, and turns whole heads but "
+        "takes hidden_size / num_attention_heads, or head_dim alone, and rotates whole heads but "
         "where a GLM 4 has partial_rotary_factor at the top level",
         f"{_CANDLE}/{{model}}.rs",
         candle_head,
@@ -142,7 +142,7 @@ DIFFERENCES = (
         NAME,
         "container",
         SCALED,
-        "reads rope_theta of the top level alone, 10000 in a Llama without it, and no stretch "
+        "reads rope_theta of the top level alone, 10000 in a Llama without it, and no scaling "
         "but llama3 in Llama",
         f"{_CANDLE}/{{model}}.rs",
         candle_base,

@@ -90,7 +90,7 @@ class Wanted(Record):
         if config is None:
             return None
         if engine == "sglang" and self.after.scheme == "rope-dynamic":
-            raise InvalidInput("sglang stretches once, for max_position_embeddings · factor")
+            raise InvalidInput("sglang scales once, for max_position_embeddings · factor")
         try:
             read = resolve(config, runtime=engine)
         except UnknownReading as error:
@@ -131,7 +131,7 @@ class Wanted(Record):
         before, values = self.before, self.after.values()
         if before.scheme in ("rope-llama3", "rope-longrope"):
             raise InvalidInput(
-                "flags would stretch what the file's tensor of divisors stretches: convert the "
+                "flags would scale what the file's tensor of divisors scales: convert the "
                 "model again from its config"
             )
         yield from self._rule(values)
@@ -175,7 +175,7 @@ class Wanted(Record):
 
 
 def _same(read: Layers, planned: Layers, length: int) -> bool:
-    """Whether two readings turn pairs alike at a length."""
+    """Whether two readings rotate pairs alike at a length."""
     return exact_rotation(read, length) == exact_rotation(planned, length)
 
 

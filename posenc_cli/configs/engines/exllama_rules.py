@@ -2,7 +2,7 @@
 
 Of a file it takes ``rope_theta`` at the top level before the one in ``rope_parameters``, and
 ``rope_scaling`` before ``rope_parameters``; what neither says is 10,000, one share of all columns,
-no stretch, and a head of ``hidden_size`` over ``num_attention_heads``, whatever the model.
+no scaling, and a head of ``hidden_size`` over ``num_attention_heads``, whatever the model.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _object(reading: LayerReading) -> Mapping[str, Any]:
 
 
 def exllama_container(reading: LayerReading) -> Changes:
-    """The base and the stretch, as far as it finds them.
+    """The base and the scaling, as far as it finds them.
 
     Raises: InvalidInput.
     """
@@ -214,7 +214,7 @@ def _base(reading: LayerReading, stated: Mapping[str, Any], otherwise: float) ->
 
 
 def _gemma(reading: LayerReading, stated: Mapping[str, Any]) -> Changes:
-    """Gemma 3: sliding layers turn plainly by 10,000, and no object by layer type is read."""
+    """Gemma 3: sliding layers rotate plainly by 10,000, and no object by layer type is read."""
     if reading.prefix and not _every_sixth(reading.config):
         raise not_read(NAME, "a Gemma 3 with images whose full layers are not every sixth")
     own = reading.top.number("rope_theta")
@@ -254,7 +254,7 @@ def exllama_head(reading: LayerReading) -> Changes:
 
 
 def _columns(reading: LayerReading) -> int:
-    """The columns of a head, of which a share turns."""
+    """The columns of a head, of which a share rotates."""
     if not reading.config or reading.model_type == "gemma3_text":
         return int(reading.params["dim"])
     if reading.model_type == "deepseek_v3":
@@ -295,7 +295,7 @@ def _turning(reading: LayerReading, share: float, source: str) -> Changes:
     if share == reading.params.get("partial", 1.0):
         return {}
     if share > 1:
-        raise not_read(NAME, f"{source} that turns {share:g} of a head's columns")
+        raise not_read(NAME, f"{source} that rotates {share:g} of a head's columns")
     check_share(NAME, source, share, _columns(reading))
     return {"partial": share}
 
@@ -396,7 +396,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED | LONGROPE,
-        "turns the share that partial_rotary_factor states, for every model, and else all columns",
+        "rotates the share that partial_rotary_factor states, for every model, else whole heads",
         f"{_EXLLAMA}/model/config.py",
         exllama_share,
     ),
@@ -405,7 +405,7 @@ DIFFERENCES = (
         "container",
         SCALED | LONGROPE,
         "reads rope_theta at the top level before that of rope_parameters, no object by layer "
-        "type, and no default of a model: 10,000 and no stretch",
+        "type, and no default of a model: 10,000 and no scaling",
         f"{_EXLLAMA}/model/config.py",
         exllama_container,
     ),

@@ -86,7 +86,7 @@ def llama_cpp_cohere(reading: LayerReading) -> Changes:
 
 
 def llama_cpp_cohere2(reading: LayerReading) -> Changes:
-    """Cohere 2's class writes the share of ``rotary_pct``, a window, and no stretch.
+    """Cohere 2's class writes the share of ``rotary_pct``, a window, and no scaling.
 
     Raises: InvalidInput.
     """
@@ -157,11 +157,11 @@ def llama_cpp_minimax(reading: LayerReading) -> Changes:
 def _columns_share(columns: int, dim: int) -> Changes:
     """The share that columns are of a head.
 
-    Raises: InvalidInput for those that ggml does not turn.
+    Raises: InvalidInput for those that ggml does not rotate.
     """
     if columns > dim:
         raise refused(
-            NAME, f"its converter writes {columns} columns to turn of the {dim} of a head"
+            NAME, f"its converter writes {columns} columns to rotate of the {dim} of a head"
         )
     check_share(NAME, "the share", columns / dim, dim)
     return {"partial": None if columns == dim else columns / dim}
@@ -177,7 +177,7 @@ def _check_yarn_length(reading: LayerReading) -> None:
 
 
 def llama_cpp_apertus(reading: LayerReading) -> Changes:
-    """Apertus without a rope object, whose stretch the file says by a base, or undoes by null."""
+    """Apertus without a rope object, whose scaling the file says by a base, or undoes by null."""
     if not reading.config or any(reading.config.get(key) for key in _ROPE_OBJECTS):
         return {}
     stated = reading.top.number("rope_theta")
@@ -198,7 +198,7 @@ llama_cpp_exaone4 = refusing(
         lambda r: (
             _exaone4_layers(r) == _WINDOWED_EXAONE4
             and r.config.get("sliding_window", True) is None
-            and "its graph leaves every fourth of 64 layers unturned, whatever layer_types says"
+            and "its graph leaves every fourth of 64 layers unrotated, whatever layer_types says"
         ),
     ),
     (
@@ -206,7 +206,7 @@ llama_cpp_exaone4 = refusing(
         lambda r: (
             _exaone4_layers(r) != _WINDOWED_EXAONE4
             and r.scheme == "nope"
-            and "its graph turns every layer of an EXAONE 4 that has not 64 of them, whatever "
+            and "its graph rotates every layer of an EXAONE 4 that has not 64 of them, whatever "
             "layer_types says"
         ),
     ),
@@ -312,7 +312,7 @@ def llama_cpp_olmo3(reading: LayerReading) -> Changes:
         )
         kind = sliding.text("rope_type") if sliding else None
         if kind is not None and kind.value != "default":
-            raise not_read(NAME, "stretched sliding layers of olmo3")
+            raise not_read(NAME, "scaled sliding layers of olmo3")
         stated = full.number("rope_theta") if full else None
     if not reading.config:
         return {}
@@ -320,7 +320,7 @@ def llama_cpp_olmo3(reading: LayerReading) -> Changes:
 
 
 def llama_cpp_gpt_oss(reading: LayerReading) -> Changes:
-    """Of gpt-oss a rope_scaling of null is no stretch."""
+    """Of gpt-oss a rope_scaling of null is no scaling."""
     if "rope_scaling" in reading.config and reading.config["rope_scaling"] is None:
         return plain(reading)
     return {}
@@ -345,4 +345,4 @@ llama_cpp_ministral = refusing(
     ),
     (refused, _lacks),
 )
-"""llama.cpp's converter wants the file itself to say that Ministral 3 is stretched, and how."""
+"""llama.cpp's converter wants the file itself to say that Ministral 3 is scaled, and how."""

@@ -1,7 +1,7 @@
 """How llama.cpp departs from transformers 5: what its converter writes, and its loader reads.
 
 The converter takes what transformers 4.57 reads of a config, and each of its classes writes keys of
-its own: some write neither base nor stretch, and the loader takes 10,000 and none.
+its own: some write neither base nor scaling, and the loader takes 10,000 and none.
 """
 
 from __future__ import annotations
@@ -72,23 +72,23 @@ STRETCHED = frozenset(
         *("qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3", "starcoder2"),
     }
 )
-"""Those whose class writes the base, and a linear stretch or YaRN."""
+"""Those whose class writes the base, and a linear scaling or YaRN."""
 GRANITE = frozenset({"granite", "granitemoe"})
 """Those whose class is Llama's, but for what their architecture has no tensor for."""
 LOST = frozenset({"falcon", "gemma", "gemma2", "gpt_neox", "phi", "stablelm"})
-"""Those whose class writes neither base nor stretch."""
+"""Those whose class writes neither base nor scaling."""
 SEEING = frozenset({"qwen2_vl_text", "qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text"})
 """Those whose pairs follow several axes."""
 HYBRID = frozenset({"qwen3_5_moe_text", "qwen3_5_text"})
 """Those whose axes its graph knows, and whose layers that attend its loader counts."""
 EVERY_FOURTH = {"llama4_text": "llama4", "smollm3": "smollm3"}
-"""Those whose graph, in a file of that name, leaves every fourth layer unturned."""
+"""Those whose graph, in a file of that name, leaves every fourth layer unrotated."""
 SOME_STILL = frozenset({"cohere2", "exaone4"})
-"""Those that turn sliding layers alone, where any slide."""
+"""Those that rotate sliding layers alone, where any slide."""
 WRITING_SHARES = frozenset({"glm4", "glm4_moe", "gpt_neox", "minimax_m2", "nemotron"}) | {
     *("phi", "phi3", "phimoe", "stablelm")
 }
-"""Those whose class writes how many columns turn."""
+"""Those whose class writes how many dimensions rotate."""
 DIVIDED = frozenset({"gpt_neox", "granite_swa", "phi", "stablelm", *GRANITE})
 """Those whose class takes hidden_size over num_attention_heads for the columns of a head."""
 _SHARE_OF_NEOX = 0.25
@@ -100,7 +100,7 @@ _STRETCH = (
 
 
 def llama_cpp_lost(reading: LayerReading) -> Changes:
-    """What is left of a file that has neither base nor stretch."""
+    """What is left of a file that has neither base nor scaling."""
     changes = {**plain(reading), "base": BASE}
     if reading.model_type == "gpt_neox":
         share = reading.top.number("rotary_pct")
@@ -140,12 +140,12 @@ def llama_cpp_hybrid(reading: LayerReading) -> Changes:
 def llama_cpp_layer_bases(reading: LayerReading) -> Changes:
     """The converter of Granite's sliding models writes one base.
 
-    Raises: InvalidInput where a layer does not turn.
+    Raises: InvalidInput where a layer does not rotate.
     """
     bases = reading.config.get("layer_rope_theta") or ()
     if not all(bases):
         raise other_layers(
-            NAME, "it turns every layer by rope_theta, whatever layer_rope_theta says"
+            NAME, "it rotates every layer by rope_theta, whatever layer_rope_theta says"
         )
     nested = replace(reading, rope=reading.config.get("rope_parameters") or {})
     stated = first(nested.entry.number("rope_theta"), reading.top.number("rope_theta"))
@@ -175,7 +175,7 @@ def llama_cpp_yarn(reading: LayerReading) -> Changes:
 
 
 def llama_cpp_betas(reading: LayerReading) -> Changes:
-    """llama.cpp ramps from 32 to 1 turns whatever a file says, but in Ministral 3."""
+    """llama.cpp ramps from 32 to 1 rotations whatever a file says, but in Ministral 3."""
     usual = {"beta_fast": 32.0, "beta_slow": 1.0}
     params = reading.params
     return {name: None for name, turns in usual.items() if params.get(name, turns) != turns}
@@ -195,7 +195,7 @@ _LLAMA_CPP = f"{HUB}/ggml-org/llama.cpp"
 _WITHOUT_SHARE = (OF_LLAMA | STRETCHED | GRANITE | LOST | DEEPSEEK) - WRITING_SHARES | {
     *("cohere", "cohere2", "gemma3_text", "gpt_oss", "ministral3", "olmo3")
 }
-"""Those whose class does not write how many columns turn."""
+"""Those whose class does not write how many dimensions rotate."""
 
 RUNTIME = Runtime(
     NAME,
@@ -235,7 +235,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED,
-        "turns whole heads: its converter writes the columns that turn of other models alone",
+        "rotates whole heads: its converter writes the rotated dimensions of other models alone",
         f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
         always(partial=None),
         _WITHOUT_SHARE,
@@ -256,7 +256,7 @@ DIFFERENCES = (
             NAME,
             "fields",
             SCALED | {"nope"},
-            "leaves every fourth layer unturned, whatever no_rope_layers says",
+            "leaves every fourth layer unrotated, whatever no_rope_layers says",
             f"{_LLAMA_CPP}/blob/master/src/models/{file}.cpp",
             llama_cpp_layers,
             frozenset({kind}),
@@ -286,7 +286,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         PLAIN_ROPE | YARN,
-        "turns only the share partial_rotary_factor states",
+        "rotates only the share partial_rotary_factor states",
         f"{_LLAMA_CPP}/blob/master/conversion/glm.py",
         partial(any_share, runtime=NAME),
         frozenset({"glm_moe_dsa"}),
@@ -305,7 +305,7 @@ DIFFERENCES = (
         NAME,
         "base",
         SCALED,
-        "takes base 10000 and no stretch: its converter writes neither of this model",
+        "takes base 10000 and no scaling: its converter writes neither of this model",
         f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
         llama_cpp_lost,
         LOST,
@@ -313,7 +313,7 @@ DIFFERENCES = (
     ),
     RuntimeDifference(
         NAME,
-        "stretch",
+        "scaling",
         SCALED,
         "builds a plain rotation for this model, whatever rope_scaling says",
         f"{_LLAMA_CPP}/blob/master/conversion/command_r.py",
@@ -334,8 +334,8 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED | {"nope"},
-        "turns the share that rotary_pct, which it needs, states of hidden_size / "
-        "num_attention_heads, and does not stretch",
+        "rotates the share that rotary_pct, which it needs, states of hidden_size / "
+        "num_attention_heads, and does not scale",
         f"{_LLAMA_CPP}/blob/master/conversion/command_r.py",
         llama_cpp_cohere2,
         frozenset({"cohere2"}),
@@ -343,7 +343,7 @@ DIFFERENCES = (
     ),
     RuntimeDifference(
         NAME,
-        "stretch",
+        "scaling",
         SCALED,
         "takes any factor, of the top level first, for a linear one, and the share of hidden_size "
         "over num_attention_heads",
@@ -356,7 +356,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED,
-        "turns the columns of rotary_dim, whatever share partial_rotary_factor states, and takes "
+        "rotates the columns of rotary_dim, whatever share partial_rotary_factor states, and takes "
         "10000 for a base that is missing",
         f"{_LLAMA_CPP}/blob/master/conversion/minimax.py",
         llama_cpp_minimax,
@@ -367,7 +367,7 @@ DIFFERENCES = (
         NAME,
         "container",
         frozenset({"rope-llama3"}),
-        "takes rope_theta beside a rope object that is missing, and one of null as no stretch",
+        "takes rope_theta beside a rope object that is missing, and one of null as no scaling",
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
         llama_cpp_apertus,
         frozenset({"apertus"}),
@@ -377,7 +377,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         SCALED | {"nope"},
-        "turns all layers but every fourth of an EXAONE 4 of 64 layers, and every one of others",
+        "rotates all layers but every fourth of an EXAONE 4 of 64 layers, and every one of others",
         f"{_LLAMA_CPP}/blob/master/src/models/exaone4.cpp",
         llama_cpp_exaone4,
         frozenset({"exaone4"}),
@@ -386,7 +386,7 @@ DIFFERENCES = (
         NAME,
         "container",
         SCALED - {"rope"},
-        "takes rope_parameters of null before rope_scaling, as no stretch",
+        "takes rope_parameters of null before rope_scaling, as no scaling",
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
         llama_cpp_null,
         (_WITHOUT_SHARE | WRITING_SHARES) - LOST - {"ministral3", "phi3", "phimoe"},
@@ -394,9 +394,9 @@ DIFFERENCES = (
     ),
     RuntimeDifference(
         NAME,
-        "stretch",
+        "scaling",
         frozenset({"rope-llama3"}),
-        "does not stretch: its converter writes the divisors of Llama's kin alone",
+        "does not scale: its converter writes the divisors of Llama's kin alone",
         f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
         llama_cpp_llama3,
         STRETCHED | GRANITE,
@@ -404,9 +404,9 @@ DIFFERENCES = (
     ),
     RuntimeDifference(
         NAME,
-        "stretch",
+        "scaling",
         YARN,
-        "takes a rope_scaling of null as no stretch",
+        "takes a rope_scaling of null as no scaling",
         f"{_LLAMA_CPP}/blob/master/conversion/gpt_oss.py",
         llama_cpp_gpt_oss,
         frozenset({"gpt_oss"}),
@@ -472,7 +472,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         LONGROPE | {"rope"},
-        "needs an original length, stretched or not",
+        "needs an original length, scaled or not",
         f"{_LLAMA_CPP}/blob/master/conversion/phi.py",
         llama_cpp_original,
         frozenset({"phi3", "phimoe"}),
@@ -490,8 +490,8 @@ DIFFERENCES = (
         NAME,
         "ramp",
         YARN,
-        "ramps from 32 to 1 turns whatever beta_fast and beta_slow say, but in Ministral 3: its "
-        "loader of no other model reads their keys",
+        "ramps from 32 to 1 rotations whatever beta_fast and beta_slow say, but in Ministral 3: "
+        "its loader of no other model reads their keys",
         f"{_LLAMA_CPP}/blob/master/src/llama-hparams.h",
         llama_cpp_betas,
         OF_LLAMA | STRETCHED | GRANITE | DEEPSEEK | {"glm_moe_dsa", "gpt_oss", "olmo3"},
@@ -509,7 +509,7 @@ DIFFERENCES = (
         NAME,
         "dynamic length",
         DYNAMIC,
-        "does not stretch: its converter leaves the type out",
+        "does not scale: its converter leaves the type out",
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
         always(scheme="rope", factor=None, max_position_embeddings=None, seq_len=None),
     ),

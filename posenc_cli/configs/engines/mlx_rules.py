@@ -119,7 +119,7 @@ OWN_KEYS = HYBRID | frozenset({"gptj", "mimo_v2_flash", "step3p5"})
 SEEING = frozenset({"qwen2_vl_text", "qwen2_5_vl_text"})
 """Those whose pairs follow several axes in transformers, and one position here."""
 SKIPPING = frozenset({"llama4_text", "smollm3"})
-"""Those some of whose layers do not turn."""
+"""Those some of whose layers do not rotate."""
 DIVIDED = frozenset(
     {
         *("cohere", "gpt_neox", "granite", "granitemoe", "helium", "lfm2", "mimo", "mixtral"),
@@ -130,7 +130,7 @@ DIVIDED = frozenset(
 READING_SHARES = OWN_KEYS | frozenset(
     {"gemma4_text", "glm4", "gpt_neox", "phi", "phi3", "qwen3_next", "stablelm"}
 )
-"""Those whose class knows how many columns turn."""
+"""Those whose class knows how many dimensions rotate."""
 _SHARE = "partial_rotary_factor"
 _SHARE_OF_PHI = 0.4
 _NEEDED = {
@@ -331,7 +331,7 @@ def mlx_share(reading: LayerReading) -> Changes:
 
 
 def mlx_plain(reading: LayerReading) -> Changes:
-    """Classes that build a plain rotation leave the stretch out."""
+    """Classes that build a plain rotation leave the scaling out."""
     return {} if _class(reading).stretches else plain(reading)
 
 
@@ -454,7 +454,7 @@ DIFFERENCES = (
         NAME,
         "positions",
         frozenset({"mrope"}),
-        "turns every pair by one position, as a model of text alone; reads rope_theta and "
+        "rotates every pair by one position, as a model of text alone; reads rope_theta and "
         "rope_scaling alone",
         f"{_MLX}/qwen2_vl.py",
         mlx_seeing,
@@ -464,7 +464,7 @@ DIFFERENCES = (
         NAME,
         "positions",
         SCALED | {"mrope"},
-        "turns every pair by one position, as a model of text alone; takes base and share of "
+        "rotates every pair by one position, as a model of text alone; takes base and share of "
         "rope_parameters alone, 100000 and a quarter without",
         f"{_MLX}/qwen3_5.py",
         mlx_hybrid,
@@ -502,7 +502,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED,
-        "turns whole heads: its class of this model does not know partial_rotary_factor",
+        "rotates whole heads: its class of this model does not know partial_rotary_factor",
         f"{_MLX}/{{model}}.py",
         always(partial=None),
         frozenset(CLASSES) - READING_SHARES - SEEING,
@@ -511,7 +511,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED,
-        "turns the share of the top level, 0.4 of a Phi without it",
+        "rotates the share of the top level, 0.4 of a Phi without it",
         f"{_MLX}/phi.py",
         mlx_share,
         frozenset({"phi"}),
@@ -527,7 +527,7 @@ DIFFERENCES = (
     ),
     RuntimeDifference(
         NAME,
-        "stretch",
+        "scaling",
         SCALED - {"rope"},
         "builds a plain rotation for this model, whatever rope_scaling says",
         f"{_MLX}/{{model}}.py",

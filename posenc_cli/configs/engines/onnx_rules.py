@@ -94,7 +94,7 @@ onnx_fields = refusing(
         lambda r: (
             r.model_type == "gpt_oss"
             and r.scheme != "rope-yarn"
-            and "its gpt-oss fails where it is not stretched by yarn"
+            and "its gpt-oss fails where it is not scaled by yarn"
         ),
     ),
     (
@@ -134,7 +134,7 @@ def onnx_yarn(reading: LayerReading) -> Changes:
     if reading.params.get("partial", 1.0) != 1:
         if reading.model_type == "gpt_oss":
             raise not_read(NAME, "a share of the columns of gpt-oss")
-        raise refused(NAME, "it fails on yarn where a share of the columns turns")
+        raise refused(NAME, "it fails on yarn where a share of the columns rotates")
     _check_ramp(reading)
     weight, all_dim = (_mscale(reading, name) for name in ("mscale", "mscale_all_dim"))
     changes: dict[str, Any] = {"truncate": False, "mscale": None, "mscale_all_dim": None}
@@ -182,7 +182,7 @@ _check_phi3 = refusing(
         refused,
         lambda r: (
             (r.length == _original(r)) != (r.scheme == "rope")
-            and f"its Phi-3 is stretched where max_position_embeddings ({r.length}) is not "
+            and f"its Phi-3 is scaled where max_position_embeddings ({r.length}) is not "
             f"{ORIGINAL} ({_original(r)}), and there alone, and fails where the rope object has it "
             "otherwise"
         ),
@@ -211,7 +211,7 @@ _check_phi3 = refusing(
 
 
 def onnx_phi3(reading: LayerReading) -> Changes:
-    """The context must be the original length of a plain Phi-3, and of no stretched one.
+    """The context must be the original length of a plain Phi-3, and of no scaled one.
 
     Raises: InvalidInput where the class fails.
     """
@@ -245,7 +245,7 @@ DIFFERENCES = (
     ),
     RuntimeDifference(
         NAME,
-        "stretch",
+        "scaling",
         SCALED - {"rope"},
         "builds a plain rotation whatever the rope object says, but for llama3 in Llama and "
         "Nemotron",
@@ -257,7 +257,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         frozenset({"rope", "rope-linear"}),
-        "turns only the share partial_rotary_factor states, for every model",
+        "rotates only the share partial_rotary_factor states, for every model",
         f"{_ONNX}/base.py",
         partial(any_share, runtime=NAME),
         LIKE_LLAMA | LIKE_MISTRAL,

@@ -229,7 +229,7 @@ _KEPT = frozenset({"dim", "base", "layout", "partial"})
 
 
 def plain(reading: LayerReading) -> dict[str, Any]:
-    """A plain rotation in place of a stretched one."""
+    """A plain rotation in place of a scaled one."""
     return {"scheme": "rope", **dict.fromkeys(name for name in reading.params if name not in _KEPT)}
 
 
@@ -255,7 +255,7 @@ def always_truncated(reading: LayerReading) -> Changes:
 
 
 def no_beta_of_zero(reading: LayerReading, *, runtime: str) -> Changes:
-    """Transformers reads a beta of 0 as absent; others take a length over 0 turns.
+    """Transformers reads a beta of 0 as absent; others take a length over 0 rotations.
 
     Raises: InvalidInput.
     """
@@ -306,7 +306,7 @@ def stated_sections(reading: LayerReading) -> Changes:
 
 
 def half_share(reading: LayerReading, *, runtime: str) -> Changes:
-    """GLM-OCR, whose class is GLM 4's: half of a head turns unless a share is stated.
+    """GLM-OCR, whose class is GLM 4's: half of a head rotates unless a share is stated.
 
     Raises: InvalidInput where its rotation is of no known type.
     """
@@ -380,7 +380,7 @@ def check_fourth(reading: LayerReading, *, runtime: str) -> None:
     )
     if not usual or (not turning and step not in (None, 4)):
         raise other_layers(
-            runtime, "its graph leaves every fourth layer unturned, whatever no_rope_layers says"
+            runtime, "its graph leaves every fourth layer unrotated, whatever no_rope_layers says"
         )
 
 
@@ -393,7 +393,7 @@ def check_share(runtime: str, source: str, share: float, columns: int) -> None:
     if turned < 2 or turned % 2:
         raise refused(
             runtime,
-            f"{source} {share:g} of {columns} columns turns {turned}: "
+            f"{source} {share:g} of {columns} columns rotates {turned}: "
             "pairs need an even number of them, from 2 on",
         )
 

@@ -1,7 +1,7 @@
 """How sglang departs from transformers 5: what its model classes read, and what its rotations do.
 
 It takes config objects of transformers 5.19 and of config classes of its own, and each model class
-takes from them what it knows: some a share at the top level alone, some no stretch, some no
+takes from them what it knows: some a share at the top level alone, some no scaling, some no
 ``head_dim``. Its rotations ramp and scale by rules of their own.
 """
 
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
 NAME = "sglang"
 
 MLA = frozenset({"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa"})
-"""Those that attend to latents, stretched by the rotation of DeepSeek's own."""
+"""Those that attend to latents, scaled by the rotation of DeepSeek's own."""
 PLAIN = frozenset(
     {
         *("gemma", "gemma2", "granitemoe", "mixtral", "olmo", "persimmon", "phi", "stablelm"),
         "starcoder2",
     }
 )
-"""Those whose class hands no stretch on."""
+"""Those whose class hands no scaling on."""
 STRETCHED = frozenset(
     {
         *("afmoe", "apertus", "arcee", "cohere", "cohere2", "ernie4_5", "ernie4_5_moe", "exaone4"),
@@ -157,7 +157,7 @@ def sglang_base(reading: LayerReading) -> Changes:
 def sglang_llama4(reading: LayerReading) -> Changes:
     """Llama 4's layers: the rows of q and k are moved where images are read too.
 
-    Raises: InvalidInput where the file has other layers unturned.
+    Raises: InvalidInput where the file has other layers unrotated.
     """
     check_fourth(reading, runtime=NAME)
     alone = reading.config and not reading.prefix and reading.scheme != "nope"
@@ -175,14 +175,14 @@ def sglang_own_class(reading: LayerReading) -> Changes:
         return base
     stated = reading.config["rope_parameters"]
     if stated.get("rope_type") in ("yarn", "llama3"):
-        raise refused(NAME, f"its {kind} fails on stretched rope_parameters")
+        raise refused(NAME, f"its {kind} fails on scaled rope_parameters")
     if "full_attention" not in stated and stated.get("rope_type") is None:
         raise refused(NAME, f"what its {kind} makes of them without rope_type is not known")
     return base if reading.scheme == "rope" else {**plain(reading), **base}
 
 
 def sglang_share(reading: LayerReading) -> Changes:
-    """How much of a head turns: each class looks elsewhere for it."""
+    """How much of a head rotates: each class looks elsewhere for it."""
     kind, head = reading.model_type, reading.params["dim"]
     share = 1.0
     if kind in SHARES:
@@ -197,7 +197,7 @@ def sglang_share(reading: LayerReading) -> Changes:
     if kind == "gemma3_text" or reading.scheme == "rope-longrope":
         raise refused(NAME, f"its {kind} fails on {_SHARE}")
     if share > 1:
-        raise refused(NAME, f"{_SHARE} {share:g} turns more columns than a head has")
+        raise refused(NAME, f"{_SHARE} {share:g} rotates more columns than a head has")
     check_share(NAME, _SHARE, share, head)
     return {"partial": None if share == 1 else share}
 
@@ -304,7 +304,7 @@ def sglang_mla(reading: LayerReading) -> Changes:
 
 
 def sglang_dynamic(reading: LayerReading) -> Changes:
-    """It stretches once, for L · s positions."""
+    """It scales once, for L · s positions."""
     if "alpha" in reading.rope:
         raise refused(NAME, "what it makes of alpha has no counterpart in rope-dynamic")
     return {"seq_len": int(reading.length * reading.factor)}
@@ -351,7 +351,7 @@ sglang_step = refusing(
         not_read,
         lambda r: (
             {*(r.config.get("yarn_only_types") or ())} - {"full_attention"}
-            and "step3p5 with other layers stretched than full ones"
+            and "step3p5 with other layers scaled than full ones"
         ),
     ),
     (
@@ -366,7 +366,7 @@ sglang_step = refusing(
 
 
 def sglang_step_types(reading: LayerReading) -> Changes:
-    """Step 3.5 stretches the layers of the types in ``yarn_only_types`` alone, be the rule YaRN."""
+    """Step 3.5 scales the layers of the types in ``yarn_only_types`` alone, be the rule YaRN."""
     named = reading.config.get("yarn_only_types") or not reading.config
     return {} if named else plain(reading)
 
@@ -404,8 +404,8 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         frozenset({"mrope", "rope"}),
-        "turns the share of partial_rotary_factor (Qwen 3.5: of the top level, a quarter without "
-        "it; GLM-OCR: half without it), cuts sections that do not fill it, and turns a Qwen 3.5 "
+        "rotates the share of partial_rotary_factor (Qwen 3.5: of the top level, a quarter without "
+        "it; GLM-OCR: half without it), cuts sections that do not fill it, and rotates a Qwen 3.5 "
         "without a rope type by one position",
         f"{_SGLANG}/layers/rotary_embedding/mrope.py",
         sglang_seeing,
@@ -415,7 +415,7 @@ DIFFERENCES = (
         NAME,
         "sections",
         frozenset({"mrope"}),
-        "deals pairs out to the axes in turn where mrope_interleaved says so, and turns by one "
+        "deals pairs out to the axes in turn where mrope_interleaved says so, and rotates by one "
         "position without mrope_section",
         f"{_SGLANG}/layers/rotary_embedding/mrope.py",
         stated_sections,
@@ -425,7 +425,7 @@ DIFFERENCES = (
         NAME,
         "layout",
         frozenset({"rope", "rope-yarn"}),
-        "turns halves where rope_interleave is false, for which transformers does not look",
+        "rotates halves where rope_interleave is false, for which transformers does not look",
         f"{_SGLANG}/models/deepseek_v2.py",
         sglang_interleaved,
         frozenset({"glm_moe_dsa"}),
@@ -443,8 +443,8 @@ DIFFERENCES = (
         NAME,
         "layout",
         SCALED | {"nope"},
-        "leaves every fourth layer unturned, and turns halves of a text model alone, the rows of "
-        "which it does not move",
+        "leaves every fourth layer unrotated, and rotates halves of a text model alone, the rows "
+        "of which it does not move",
         f"{_SGLANG}/models/llama4.py",
         sglang_llama4,
         frozenset({"llama4_text"}),
@@ -470,9 +470,9 @@ DIFFERENCES = (
     ),
     RuntimeDifference(
         NAME,
-        "stretch",
+        "scaling",
         SCALED - {"rope"},
-        "stretches only the layer types that yarn_only_types names, whatever rope_scaling says",
+        "scales only the layer types that yarn_only_types names, whatever rope_scaling says",
         f"{_SGLANG}/models/step3p5.py",
         sglang_step_types,
         frozenset({"step3p5"}),
@@ -510,7 +510,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED | LONGROPE,
-        "turns the share that its model class looks for: partial_rotary_factor of the top level, "
+        "rotates the share that its model class looks for: partial_rotary_factor of the top level, "
         "in some models none",
         f"{_SGLANG}/models/{{model}}.py",
         sglang_share,
@@ -518,7 +518,7 @@ DIFFERENCES = (
     ),
     RuntimeDifference(
         NAME,
-        "stretch",
+        "scaling",
         SCALED - {"rope"},
         "builds a plain rotation for this model, whatever rope_scaling says",
         f"{_SGLANG}/models/{{model}}.py",
@@ -584,7 +584,7 @@ DIFFERENCES = (
         NAME,
         "dynamic length",
         DYNAMIC,
-        "stretches once, for max_position_embeddings · factor positions",
+        "scales once, for max_position_embeddings · factor positions",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
         sglang_dynamic,
         STRETCHED,

@@ -1,9 +1,9 @@
 """How TensorRT-LLM departs from transformers 5, in its PyTorch path.
 
-Its ``RopeParams`` are built of a config object of transformers 5.5.4, and its attention turns by
+Its ``RopeParams`` are built of a config object of transformers 5.5.4, and its attention rotates by
 the table of cosines and sines that these make. What a kernel computes by itself was not run: the
-stretch of a rotation that is one kernel with the normalization of queries and keys (Qwen 3, and a
-Qwen 2 with yarn), dynamic ones, and amplitudes of columns that turn two by two.
+scaling of a rotation that is one kernel with the normalization of queries and keys (Qwen 3, and a
+Qwen 2 with yarn), dynamic ones, and amplitudes of rotated dimensions two by two.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ CLASSES: Mapping[str, str] = {
 QWEN = frozenset({"qwen2", "qwen2_moe", "qwen3", "qwen3_moe"})
 """Those whose class takes a rope type for that of positions, which knows but yarn of the two."""
 SLIDING = frozenset({"afmoe", "exaone4"})
-"""Those whose sliding layers alone turn."""
+"""Those whose sliding layers alone rotate."""
 USUAL = frozenset(
     {
         *("gemma3_text", "llama", "minimax_m2", "mistral", "mixtral", "nemotron", "seed_oss"),
         "starcoder2",
     }
 )
-"""Those whose class hands the config on to ``RopeParams``, and turns all its layers."""
+"""Those whose class hands the config on to ``RopeParams``, and rotates all its layers."""
 
 TYPED = (USUAL | SLIDING | QWEN | {"cohere2", "deepseek_v3", "phi3"}) - {"gemma3_text"}
 """Those whose rope object holds for every layer, and goes to ``RopeParams`` whole."""
@@ -236,7 +236,7 @@ def tensorrt_yarn(reading: LayerReading) -> Changes:
 
 
 def tensorrt_gpt_oss(reading: LayerReading) -> Changes:
-    """Its gpt-oss is stretched by YaRN, of four keys, and turns whole heads.
+    """Its gpt-oss is scaled by YaRN, of four keys, and rotates whole heads.
 
     Raises: InvalidInput.
     """
@@ -296,7 +296,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         SCALED | LONGROPE,
-        "fails on rope types that a class does not know, on nulls in a stretch, and on a Phi-3 "
+        "fails on rope types that a class does not know, on nulls in scaling, and on a Phi-3 "
         "without attention_bias",
         f"{_FIRST}/functional_enums.py",
         tensorrt_fields,
@@ -322,7 +322,7 @@ DIFFERENCES = (
     ),
     RuntimeDifference(
         NAME,
-        "stretch",
+        "scaling",
         _TABLES,
         "builds a plain rotation for this model, whatever its rope object says",
         f"{_SECOND}/attention_backend/interface.py",
@@ -333,7 +333,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED | LONGROPE,
-        "turns only the share partial_rotary_factor states, for every model",
+        "rotates only the share partial_rotary_factor states, for every model",
         f"{_SECOND}/attention_backend/interface.py",
         partial(any_share, runtime=NAME),
         (TYPED | {"gemma3_text"}) - {"deepseek_v3", "minimax_m2"},
@@ -342,7 +342,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         _TABLES,
-        "turns the columns of rotary_dim, whatever share partial_rotary_factor states",
+        "rotates the columns of rotary_dim, whatever share partial_rotary_factor states",
         f"{_SECOND}/attention_backend/interface.py",
         tensorrt_columns,
         frozenset({"minimax_m2"}),
@@ -351,7 +351,7 @@ DIFFERENCES = (
         NAME,
         "layout",
         PLAIN_ROPE | YARN,
-        "turns adjacent columns, whatever rope_interleave says",
+        "rotates adjacent dimensions, whatever rope_interleave says",
         f"{_FIRST}/_torch/models/modeling_deepseekv3.py",
         always(layout="interleaved"),
         frozenset({"deepseek_v3"}),

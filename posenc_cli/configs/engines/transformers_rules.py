@@ -144,7 +144,7 @@ _SPAN: tuple[RuntimeRefusal, ...] = (
             and r.scheme in ("rope-yarn", "rope-dynamic")
             and r.config
             and r.top.count("head_dim") is None
-            and f"its {r.model_type} fails on this stretch without head_dim"
+            and f"its {r.model_type} fails on this scaling without head_dim"
         ),
     ),
 )
@@ -159,7 +159,7 @@ def span_container(reading: LayerReading, *, runtime: str) -> Changes:
 
 
 def span_null(reading: LayerReading) -> Changes:
-    """A rope_scaling of null is no stretch, where transformers 5 takes gpt-oss' own."""
+    """A rope_scaling of null is no scaling, where transformers 5 takes gpt-oss' own."""
     if "rope_scaling" in reading.config and reading.config["rope_scaling"] is None:
         return plain(reading)
     return {}
@@ -239,9 +239,9 @@ def _of_span(runtime: str) -> Iterator[RuntimeDifference]:
     if runtime != "transformers-4.54":
         yield RuntimeDifference(
             runtime,
-            "stretch",
+            "scaling",
             YARN,
-            "takes a rope_scaling of null as no stretch",
+            "takes a rope_scaling of null as no scaling",
             f"{folder}/models/gpt_oss/configuration_gpt_oss.py",
             span_null,
             frozenset({"gpt_oss"}),

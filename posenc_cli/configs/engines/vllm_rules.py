@@ -1,8 +1,8 @@
 """How vLLM departs from transformers 5, today's and 0.11.
 
 vLLM takes config objects of transformers 5.16 to 5.20, and folds what it finds at the top level
-into their rope parameters: so a share of the columns that a file states turns in every model of its
-own. What its registry leaves to the modules of transformers turns as these do.
+into their rope parameters: so a share that a file states rotates in every model of its own.
+What its registry leaves to the modules of transformers rotates as these do.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ NAME = "vllm"
 _OLD = "vllm-0.11"
 _SHARE = "partial_rotary_factor"
 MLA = DEEPSEEK | {"glm4_moe_lite", "glm_moe_dsa"}
-"""Those that attend to latents, stretched by the rotation of DeepSeek's own."""
+"""Those that attend to latents, scaled by the rotation of DeepSeek's own."""
 SKIPPING = frozenset({"afmoe", "cohere2", "exaone4", "llama4_text"})
-"""Those some of whose layers do not turn."""
+"""Those some of whose layers do not rotate."""
 PHI = frozenset({"phi3", "phimoe"})
 SEEING = frozenset(
     {
@@ -134,7 +134,7 @@ vllm_fields = refusing(
         ),
     ),
 )
-"""What a class cannot be built from, and sections that do not fill the columns that turn."""
+"""What a class cannot be built from, and sections that do not fill the rotated dimensions."""
 
 
 def vllm_glm_ocr(reading: LayerReading) -> Changes:
@@ -144,7 +144,7 @@ def vllm_glm_ocr(reading: LayerReading) -> Changes:
     """
     changes = half_share(reading, runtime=NAME)
     if changes and reading.rope.get("mrope_section"):
-        raise refused(NAME, f"its glm_ocr turns half of a head without {_SHARE}, not its sections")
+        raise refused(NAME, f"its glm_ocr rotates half a head without {_SHARE}, not its sections")
     return changes
 
 
@@ -159,7 +159,7 @@ def vllm_gpt_oss(reading: LayerReading) -> Changes:
     Raises: InvalidInput.
     """
     if reading.scheme != "rope-yarn":
-        raise refused(NAME, "its gpt-oss fails where it is not stretched by yarn")
+        raise refused(NAME, "its gpt-oss fails where it is not scaled by yarn")
     missing = [name for name in _GPT_OSS if name not in reading.rope]
     if reading.config and reading.rope and missing:
         raise refused(NAME, f"its gpt-oss fails on a rope object without {missing[0]}")
@@ -188,7 +188,7 @@ def vllm_longrope(reading: LayerReading) -> Changes:
 
 
 def vllm_dynamic(reading: LayerReading) -> Changes:
-    """VLLM stretches by the context over ``max_trained_positions``."""
+    """VLLM scales by the context over ``max_trained_positions``."""
     trained = reading.entry.count("max_trained_positions")
     if trained is None:
         return {"scheme": "rope", "factor": None, "max_position_embeddings": None, "seq_len": None}
@@ -233,7 +233,7 @@ def vllm11_yarn(reading: LayerReading) -> Changes:
 
 
 def vllm11_dynamic(reading: LayerReading) -> Changes:
-    """VLLM 0.11 stretches once, for L · s positions."""
+    """VLLM 0.11 scales once, for L · s positions."""
     return {"seq_len": int(reading.length * reading.factor)}
 
 
@@ -277,7 +277,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         SCALED | LONGROPE | {"mrope"},
-        "fails on a linear factor without a point, on nulls in a stretch, and without keys that "
+        "fails on a linear factor without a point, on nulls in scaling, and without keys that "
         "transformers has defaults for",
         f"{_VLLM}/{_ROTARY}/linear_scaling_rope.py",
         vllm_fields,
@@ -305,7 +305,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         frozenset({"mrope", "rope"}),
-        "turns half of a head where partial_rotary_factor is missing",
+        "rotates half of a head where partial_rotary_factor is missing",
         f"{_VLLM}/models/glm4.py",
         vllm_glm_ocr,
         frozenset({"glm_ocr_text"}),
@@ -314,7 +314,7 @@ DIFFERENCES = (
         NAME,
         "sections",
         frozenset({"mrope"}),
-        "deals pairs out to the axes in turn where mrope_interleaved says so, and turns by one "
+        "deals pairs out to the axes in turn where mrope_interleaved says so, and rotates by one "
         "position without mrope_section",
         f"{_VLLM}/{_ROTARY}/mrope.py",
         stated_sections,
@@ -333,7 +333,7 @@ DIFFERENCES = (
         NAME,
         "layout",
         PLAIN_ROPE | YARN,
-        "turns columns two by two, whatever rope_interleave says",
+        "rotates adjacent dimensions, whatever rope_interleave says",
         f"{_VLLM}/models/deepseek_v2.py",
         always(layout="interleaved"),
         MLA,
@@ -350,7 +350,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED | LONGROPE,
-        "turns only the share partial_rotary_factor states, for every model",
+        "rotates only the share partial_rotary_factor states, for every model",
         f"{_VLLM}/{_ROTARY}/__init__.py",
         partial(any_share, runtime=NAME),
         TURNED - SEEING,
@@ -396,7 +396,7 @@ DIFFERENCES = (
         NAME,
         "dynamic length",
         DYNAMIC,
-        "stretches by the context over max_trained_positions, which is 1 without that key",
+        "scales by the context over max_trained_positions, which is 1 without that key",
         f"{_VLLM}/{_ROTARY}/dynamic_ntk_scaling_rope.py",
         vllm_dynamic,
     ),
@@ -437,7 +437,7 @@ DIFFERENCES = (
         _OLD,
         "dynamic length",
         DYNAMIC,
-        "stretches once, for max_position_embeddings · factor positions",
+        "scales once, for max_position_embeddings · factor positions",
         f"{_VLLM_11}/{_ROTARY}/dynamic_ntk_scaling_rope.py",
         vllm11_dynamic,
     ),

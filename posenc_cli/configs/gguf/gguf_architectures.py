@@ -2,8 +2,8 @@
 
 Read in its own code at the version that :data:`~posenc_cli.configs.runtimes.RUNTIMES` names: which
 columns pair up is said by ``llama_model_rope_type`` in src/llama-model.cpp, which tensors divide
-frequencies, and which layers slide or do not turn, by src/models/*.cpp; what the converter does to
-the rows of q and k by conversion/*.py. An architecture that is not here was not read, and is
+frequencies, and which layers slide or do not rotate, by src/models/*.cpp; what the converter does
+to the rows of q and k by conversion/*.py. An architecture that is not here was not read, and is
 refused.
 """
 
@@ -28,7 +28,7 @@ OWN_BASE = 10_000.0
 
 
 class Sliding(Record):
-    """Which layers see a window only, and how those turn.
+    """Which layers see a window only, and how those rotate.
 
     every: of so many layers the last sees all; of 0 a list alone says which.
     dense_first: the first sees all, in place of the last.
@@ -39,7 +39,7 @@ class Sliding(Record):
     optional: without the key no layer slides.
     shared: their base is that of the others, else 10000.
     keyed: a key changes their base, and a type of none leaves their factor.
-    stretched: their factor is that of the others, else 1.
+    scaled: their factor is that of the others, else 1.
     plain: they leave YaRN out.
     """
 
@@ -59,23 +59,23 @@ class Sliding(Record):
 class Architecture(Record):
     """What llama.cpp does with positions in an architecture.
 
-    turns: which columns pair up: ``norm`` (2i and 2i+1), ``neox`` (i and i + n/2), ``mrope`` and
+    rotates: which columns pair up: ``norm`` (2i and 2i+1), ``neox`` (i and i + n/2), ``mrope`` and
         ``imrope`` (as neox, on several axes), ``none``; ``norm or mrope`` goes by the sections.
     permuted: the converter moves the rows of q and k from halves.
     factors: the tensors it looks for: ``freqs``, ``long`` (and short), or ``either``, by the type.
     divided: which layers they divide: ``all``, ``full`` ones, or ``none``: loaded in vain.
-    slice: of a head a slice turns, and the rest stands beside it.
+    slice: of a head a slice rotates, and the rest stands beside it.
     sliding: its layers that see a window only.
-    still: which layers do not turn at all.
+    still: which layers do not rotate at all.
     yarn: the keys of YaRN's that it alone reads.
     bias: ALiBi's largest, ``key`` where a key says it, or T5's ``buckets``.
     hybrid: only layers with heads of keys have attention.
     interval: of so many layers the last has attention, unless a key says otherwise.
-    whole: whole heads must turn.
+    whole: whole heads must rotate.
     table: trained rows are added, and must be there.
-    plain: no key stretches its frequencies.
+    plain: no key scales its frequencies.
     fixed: no key changes its base.
-    alpha: a key stretches its base.
+    alpha: a key scales its base.
     decoder: its decoder has layers of its own.
     tenth: YaRN's log multiplier is written as a tenth of itself.
     weighted: that weighs the amplitude too.
@@ -84,7 +84,7 @@ class Architecture(Record):
         ``blocks``, as of a head, but in models of so many layers as there are columns for a head.
     blocks: how many layers those have.
     softcap: what scores are capped at where no key says it; None where they are not.
-    temperature: they grow with the position of the query: of ``unturned`` layers that see
+    temperature: they grow with the position of the query: of ``unrotated`` layers that see
         everything as Llama 4's do, by ``key``, or by two ``keys``.
     """
 
@@ -292,12 +292,12 @@ WITHOUT_ATTENTION = (
 
 SPECIAL = {
     "clip": "is the encoder of images or audio beside a model, whose axes are not read",
-    "deepseek4": "compresses keys, and turns those by a base of their own",
+    "deepseek4": "compresses keys, and rotates those by a base of their own",
     "dots3note": "has latent heads of other widths in its sliding layers",
-    "qwen4exp": "pools blocks of keys, and turns those by positions of their own",
-    "talkie": "has a turn in its weights that takes back that of its keys",
+    "qwen4exp": "pools blocks of keys, and rotates those by positions of their own",
+    "talkie": "has a rotation in its weights that takes back that of its keys",
     "hrm_text": "runs its layers several times over",
-    "step35": "turns half of what its key says in layers that do not slide",
+    "step35": "rotates half of what its key says in layers that do not slide",
     "grok": "reads keys of YaRN's that no other architecture has",
     "gptj": "is known to llama.cpp by name alone: it runs no such model",
     **dict.fromkeys(("eagle3", "dflash", "gemma4-assistant"), "drafts tokens for another model"),

@@ -1,4 +1,4 @@
-"""Which layers a GGUF file has: which attend, which see a window only, and which turn."""
+"""Which layers a GGUF file has: which attend, which see a window only, and which rotate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_LAYERS = 512  # LLAMA_MAX_LAYERS
 
 
 class AlikeLayers(Record):
-    """Layers that turn alike: whether they slide, and whether they turn at all."""
+    """Layers that rotate alike: whether they slide, and whether they rotate at all."""
 
     slides: bool
     turns: bool
@@ -98,7 +98,7 @@ class GGUFLayers:
         return (kind or "rope") if group.turns else "nope"
 
     def _turning(self, layer: int, *, slides: bool, any_slide: bool) -> bool:
-        """Whether a layer turns at all."""
+        """Whether a layer rotates at all."""
         rule = self.architecture.still
         if rule.startswith("unless sliding"):
             leading = self._leading() if rule.endswith("leading") else 0
@@ -109,7 +109,7 @@ class GGUFLayers:
         if rule == "unless finetuned":
             flag = self.keys.flag("rope.scaling.finetuned")
             return flag is None or bool(flag.value)
-        # llama.cpp's Llama 4 without chunks means all layers to turn, and leaves the last out
+        # llama.cpp's Llama 4 without chunks means all layers to rotate, and leaves the last out
         step = self.blocks if rule.endswith("the last") and not any_slide else 4
         if rule == "every fourth from the first":
             return bool(layer % step) or not any_slide

@@ -203,7 +203,7 @@ class _GGUFModel(GGUFStretches):
         )
 
     def _group_layers(self, group: AlikeLayers, label: str | None) -> Layers:
-        """The layers of a group that turns, or stands still."""
+        """The layers of a group that rotates, or stands still."""
         context = {"context": self.context}
         window = self.window() if group.slides else None
         if window is not None:
@@ -295,7 +295,7 @@ class _GGUFModel(GGUFStretches):
         }
 
     def _sizes(self, slides: bool) -> Sizes:
-        """How wide heads are, and how much of them turns.
+        """How wide heads are, and how much of them rotates.
 
         Raises: InvalidInput where llama.cpp refuses them.
         """
@@ -321,7 +321,7 @@ class _GGUFModel(GGUFStretches):
         if self.architecture.whole:
             raise self.error(
                 f"{turning.source} {turning.value}: llama.cpp refuses {self.architecture_name} of "
-                f"which not all {head.value} columns of a head turn"
+                f"which not all {head.value} columns of a head rotate"
             )
         share = turning.value / head.value
         if int(head.value * share) < turning.value:
@@ -356,7 +356,7 @@ class _GGUFModel(GGUFStretches):
         """The base of a graph that asks for no other."""
         if stated is not None and stated.value != OWN_BASE:
             self.notes.ineffective(
-                stated, f"{self.architecture_name} turns by the base {OWN_BASE:g}"
+                stated, f"{self.architecture_name} rotates by the base {OWN_BASE:g}"
             )
         return Sourced(OWN_BASE, self._rule("its graph has no other base"))
 
@@ -368,7 +368,7 @@ class _GGUFModel(GGUFStretches):
             return own
         if own is not None and own.value != base.value:
             self.notes.ineffective(
-                own, f"{self.architecture_name} turns all layers by the base {base.value:g}"
+                own, f"{self.architecture_name} rotates all layers by the base {base.value:g}"
             )
         if not sliding.keyed:
             return base
@@ -380,7 +380,7 @@ class _GGUFModel(GGUFStretches):
         return default
 
     def _grown(self, base: Sourced) -> Sourced:
-        """HunYuan's base, which its alpha stretches as NTK does."""
+        """HunYuan's base, which its alpha scales as NTK does."""
         if not self.architecture.alpha:
             return base
         alpha = self.keys.number("rope.scaling.alpha", minimum=0)
@@ -445,6 +445,6 @@ class _GGUFModel(GGUFStretches):
         if kind == "longrope" and set(wanted) - {*self.header.tensors}:
             self.notes.warn(
                 f"{self.keys.path('rope.scaling.type')} longrope: there is no {LONG} or {SHORT}, "
-                "and llama.cpp stretches nothing without"
+                "and llama.cpp scales nothing without"
             )
             self.notes.contradict(self.keys.path("rope.scaling.type"))

@@ -1,4 +1,4 @@
-"""How a GGUF file stretches its rotations: by its keys, and by the tensors that divide them.
+"""How a GGUF file scales its rotations: by its keys, and by the tensors that divide them.
 
 What llama.cpp does of YaRN, of a linear factor and of divisors is put into the scheme of the
 catalogue that gives the same frequencies and the same amplitude.
@@ -38,7 +38,7 @@ _AT_REST = 1e15
 
 
 class Sizes(Record):
-    """How wide a head is, how many columns turn, their share, and those beside a slice."""
+    """How wide a head is, how many dimensions rotate, their share, and those beside a slice."""
 
     dim: Sourced
     turning: int
@@ -47,7 +47,7 @@ class Sizes(Record):
 
 
 class Stretching(Record):
-    """How layers are stretched: by which type and factor, whether YaRN ramps, and how amplified."""
+    """How layers are scaled: by which type and factor, whether YaRN ramps, and how amplified."""
 
     kind: Sourced
     factor: Sourced
@@ -56,13 +56,13 @@ class Stretching(Record):
 
 
 class GGUFStretches(GGUFLayers):
-    """The layers of a GGUF file, and how each kind of them is stretched."""
+    """The layers of a GGUF file, and how each kind of them is scaled."""
 
     def _rule(self, what: str) -> str:
         return f"llama.cpp's rule for {self.architecture_name}: {what}"
 
     def _type(self) -> Sourced:
-        """The rule by which frequencies are stretched."""
+        """The rule by which frequencies are scaled."""
         stated = self.keys.text("rope.scaling.type")
         if stated is None:
             return self.keys.default("rope.scaling.type", "linear")
@@ -92,7 +92,7 @@ class GGUFStretches(GGUFLayers):
         return Sourced(default.value, f"{default.source}: {self.context.source}")
 
     def _stretch(self, group: AlikeLayers) -> Stretching:
-        """How the layers of a group are stretched."""
+        """How the layers of a group are scaled."""
         kind, factor = self._type(), self._factor()
         one = Sourced(1.0, f"{kind.source} {kind.value}")
         if self.architecture.plain:
@@ -108,7 +108,7 @@ class GGUFStretches(GGUFLayers):
         if sliding is not None and sliding.plain:
             return Stretching(kind, one, False, Sourced(1.0, ""))
         if sliding is not None and not sliding.stretched:
-            factor = Sourced(1.0, self._rule("sliding layers are not stretched"))
+            factor = Sourced(1.0, self._rule("sliding layers are not scaled"))
         elif kind.value == "none" and not (sliding is not None and sliding.keyed):
             factor = one
         if yarn:
@@ -126,10 +126,10 @@ class GGUFStretches(GGUFLayers):
         return attention(factor, own) / attention(factor, log) if log else attention(factor)
 
     def _unstretched(self, factor: Sourced) -> Sourced:
-        """The factor 1 of an architecture whose graph stretches nothing, whatever its keys say."""
+        """The factor 1 of an architecture whose graph scales nothing, whatever its keys say."""
         if factor.value != 1:
-            self.notes.ineffective(factor, f"{self.architecture_name} stretches nothing")
-        return Sourced(1.0, self._rule("its graph stretches nothing"))
+            self.notes.ineffective(factor, f"{self.architecture_name} scales nothing")
+        return Sourced(1.0, self._rule("its graph scales nothing"))
 
     def _note_ignored_factor(self, params: Params) -> None:
         """Take the attention factor that a file states for read where it is what holds."""
@@ -172,7 +172,7 @@ class GGUFStretches(GGUFLayers):
         if divisors:
             if stretch.yarn and stretch.factor.value != 1:
                 raise self.error(
-                    f"is stretched by YaRN and divided by {' and '.join(divisors)}: no scheme is"
+                    f"is scaled by YaRN and divided by {' and '.join(divisors)}: no scheme is"
                 )
             scheme, more = self._divided(divisors, stretch, sizes, params)
         elif stretch.yarn and stretch.factor.value != 1:
@@ -239,8 +239,8 @@ class GGUFStretches(GGUFLayers):
         for name, values in found.items():
             if len(values) != pairs:
                 raise self.error(
-                    f"the tensor {name} has {len(values)} numbers: {sizes.turning} turning columns "
-                    f"make {pairs} pairs"
+                    f"the tensor {name} has {len(values)} numbers: {sizes.turning} rotated "
+                    f"dimensions make {pairs} pairs"
                 )
             if not all(math.isfinite(value) and value > 0 for value in values):
                 raise self.error(f"the tensor {name} holds a number that is not above 0")
@@ -317,7 +317,7 @@ class GGUFStretches(GGUFLayers):
         return sections is not None and len(sections.value) > 1 and all(sections.value[:2])
 
     def _with_axes(self, scheme: str, more: Params, sizes: Sizes) -> tuple[str, Params]:
-        """The scheme of several axes, where there are and nothing is stretched."""
+        """The scheme of several axes, where there are and nothing is scaled."""
         turns = self.architecture.turns
         if "mrope" not in turns:
             return scheme, more
