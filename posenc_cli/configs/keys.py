@@ -12,7 +12,7 @@ from posenc_cli.configs.resolved import Sourced
 from posenc_cli.errors import InvalidInput, abbreviated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import UnionType
 
 LARGEST_COUNT = 1 << 53
@@ -190,24 +190,28 @@ class Keys:
 
         Raises: InvalidInput for anything else.
         """
-        rule = "must be a list of whole numbers"
-        listed = self._of_kind(key, list | tuple, rule)
-        if listed is None:
-            return None
-        if not all(type(item) is int and 0 <= item <= LARGEST_COUNT for item in listed.value):
-            raise self.invalid(key, rule)
-        return Sourced(tuple(listed.value), listed.source)
+        return self._list(
+            key,
+            "must be a list of whole numbers",
+            lambda item: type(item) is int and 0 <= item <= LARGEST_COUNT,
+        )
 
     def texts(self, key: str) -> Sourced | None:
         """A list of texts, as a tuple.
 
         Raises: InvalidInput for anything else.
         """
-        rule = "must be a list of texts"
+        return self._list(key, "must be a list of texts", lambda item: isinstance(item, str))
+
+    def _list(self, key: str, rule: str, fits: Callable[[Any], bool]) -> Sourced | None:
+        """A list of items that fit, as a tuple.
+
+        Raises: InvalidInput, by ``rule``, for anything else.
+        """
         listed = self._of_kind(key, list | tuple, rule)
         if listed is None:
             return None
-        if not all(isinstance(item, str) for item in listed.value):
+        if not all(map(fits, listed.value)):
             raise self.invalid(key, rule)
         return Sourced(tuple(listed.value), listed.source)
 

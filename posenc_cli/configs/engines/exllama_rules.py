@@ -245,14 +245,6 @@ _GLOBAL_BASE = 1_000_000.0
 _LAYER_TYPES = ("full_attention", "sliding_attention")
 
 
-def exllama_head(reading: LayerReading) -> Changes:
-    """The columns of a head that the file states, or its own quotient: no model has a default.
-
-    Raises: InvalidInput where neither is there.
-    """
-    return {"dim": _columns(reading)}
-
-
 def _columns(reading: LayerReading) -> int:
     """The columns of a head, of which a share rotates."""
     if not reading.config or reading.model_type == "gemma3_text":
@@ -390,7 +382,7 @@ DIFFERENCES = (
         SCALED | LONGROPE,
         "takes hidden_size over num_attention_heads where head_dim is missing, for every model",
         f"{_EXLLAMA}/architecture/{{model}}.py",
-        exllama_head,
+        lambda r: {"dim": _columns(r)},
     ),
     RuntimeDifference(
         NAME,

@@ -118,15 +118,6 @@ def llama_cpp_llama3(reading: LayerReading) -> Changes:
     return plain(reading)
 
 
-def llama_cpp_layers(reading: LayerReading) -> Changes:
-    """Every fourth layer stands still.
-
-    Raises: InvalidInput where the file has it otherwise.
-    """
-    check_fourth(reading, runtime=NAME)
-    return {}
-
-
 def llama_cpp_hybrid(reading: LayerReading) -> Changes:
     """Qwen 3.5's layers are counted by an interval, and its columns written as head_dim says.
 
@@ -258,7 +249,7 @@ DIFFERENCES = (
             SCALED | {"nope"},
             "leaves every fourth layer unrotated, whatever no_rope_layers says",
             f"{_LLAMA_CPP}/blob/master/src/models/{file}.cpp",
-            llama_cpp_layers,
+            partial(check_fourth, runtime=NAME),
             frozenset({kind}),
         )
         for kind, file in EVERY_FOURTH.items()

@@ -23,7 +23,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     Runtime,
     RuntimeDifference,
     always,
-    always_truncated,
     check_fourth,
     check_interval,
     check_share,
@@ -36,6 +35,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     own_mimo,
     plain,
     refused,
+    refusing,
 )
 from posenc_cli.configs.keys import first
 from posenc_cli.records import Record
@@ -330,35 +330,14 @@ def mlx_share(reading: LayerReading) -> Changes:
     return {"partial": share}
 
 
-def mlx_plain(reading: LayerReading) -> Changes:
-    """Classes that build a plain rotation leave the scaling out."""
-    return {} if _class(reading).stretches else plain(reading)
-
-
-def mlx_fourth(reading: LayerReading) -> Changes:
-    """The layers of a Llama 4 of text and images that are left unrotated.
-
-    Raises: InvalidInput where the file has others.
-    """
-    if reading.prefix:
-        check_fourth(reading, runtime=NAME)
-    return {}
-
-
 def mlx_yarn(reading: LayerReading) -> Changes:
     """g(mscale)/g(mscale_all_dim), 1 and 0 by default; 4096 for a length that is missing."""
     if reading.entry.number("factor") is None:
         raise refused(NAME, "it fails where factor is null")
     return {
         ORIGINAL: _original(reading, 4096),
-        **always_truncated(reading),
         **magnitude_ratio(reading, NAME),
     }
-
-
-def mlx_llama3(reading: LayerReading) -> Changes:
-    """8192 for an original length that the rope object does not hold."""
-    return {ORIGINAL: _original(reading, 8192)}
 
 
 def _original(reading: LayerReading, otherwise: int) -> int:
@@ -366,16 +345,6 @@ def _original(reading: LayerReading, otherwise: int) -> int:
     if own is None and reading.entry.has(ORIGINAL):
         raise refused(NAME, f"it fails where {ORIGINAL} is null")
     return own.value if own else otherwise
-
-
-def mlx_dynamic(reading: LayerReading) -> Changes:
-    """A length that it cannot do without.
-
-    Raises: InvalidInput.
-    """
-    if reading.top.count("max_position_embeddings") is None:
-        raise refused(NAME, "it fails where max_position_embeddings is missing")
-    return {}
 
 
 def mlx_longrope(reading: LayerReading) -> Changes:
@@ -495,7 +464,7 @@ DIFFERENCES = (
         SCALED | {"nope"},
         "leaves every fourth layer of a model of text and images unrotated",
         f"{_MLX}/llama4.py",
-        mlx_fourth,
+        lambda r: check_fourth(r, runtime=NAME) if r.prefix else {},
         frozenset({"llama4_text"}),
     ),
     RuntimeDifference(
@@ -531,7 +500,7 @@ DIFFERENCES = (
         SCALED - {"rope"},
         "builds a plain rotation for this model, whatever rope_scaling says",
         f"{_MLX}/{{model}}.py",
-        mlx_plain,
+        lambda r: {} if _class(r).stretches else plain(r),
     ),
     RuntimeDifference(
         NAME,
@@ -548,7 +517,7 @@ DIFFERENCES = (
         frozenset({"rope-llama3"}),
         "takes 8192 where the rope object has no original length",
         f"{_MLX}/rope_utils.py",
-        mlx_llama3,
+        lambda r: {ORIGINAL: _original(r, 8192)},
     ),
     RuntimeDifference(
         NAME,
@@ -556,7 +525,16 @@ DIFFERENCES = (
         DYNAMIC,
         "needs max_position_embeddings",
         f"{_MLX}/rope_utils.py",
-        mlx_dynamic,
+        refusing(
+            NAME,
+            (
+                refused,
+                lambda r: (
+                    r.top.count("max_position_embeddings") is None
+                    and "it fails where max_position_embeddings is missing"
+                ),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,

@@ -368,7 +368,7 @@ def own_mimo(
     return {**plain(reading), "dim": dim, "base": own, "partial": part}
 
 
-def check_fourth(reading: LayerReading, *, runtime: str) -> None:
+def check_fourth(reading: LayerReading, *, runtime: str) -> Changes:
     """Every fourth layer of a Llama 4 is left unrotated, whatever ``no_rope_layers`` says.
 
     Raises: InvalidInput where the file says otherwise.
@@ -382,6 +382,7 @@ def check_fourth(reading: LayerReading, *, runtime: str) -> None:
         raise other_layers(
             runtime, "its graph leaves every fourth layer unrotated, whatever no_rope_layers says"
         )
+    return {}
 
 
 def check_share(runtime: str, source: str, share: float, columns: int) -> None:
@@ -405,9 +406,12 @@ def nested_truncate(reading: LayerReading) -> Changes:
 
 
 def magnitude_ratio(reading: LayerReading, runtime: str, own: float = 1.0) -> Changes:
-    """The amplitude g(mscale)/g(mscale_all_dim) · own, 1 and 0 where they are missing."""
+    """YaRN of DeepSeek's kind: its ramp always truncated, g(mscale)/g(mscale_all_dim) · own.
+
+    The two weights are 1 and 0 where they are missing.
+    """
     weight, all_dim = mscales(reading, runtime)
-    return yarn_amplitude(reading, weight, all_dim, own)
+    return {**yarn_amplitude(reading, weight, all_dim, own), **always_truncated(reading)}
 
 
 def yarn_amplitude(

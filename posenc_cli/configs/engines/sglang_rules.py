@@ -20,7 +20,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     YARN,
     Runtime,
     RuntimeDifference,
-    always_truncated,
     check_fourth,
     check_interval,
     check_share,
@@ -247,17 +246,6 @@ def sglang_original(reading: LayerReading) -> Changes:
     return {} if own is None else {ORIGINAL: own.value}
 
 
-def sglang_linear(reading: LayerReading) -> Changes:
-    """Its linear rotation takes a number with a point, or a list of numbers.
-
-    Raises: InvalidInput.
-    """
-    factor = reading.rope.get("factor")
-    if isinstance(factor, int):
-        raise refused(NAME, f"it fails on the whole number {factor} as a factor, not on {factor}.0")
-    return {}
-
-
 _check_yarn = refusing(
     NAME,
     *(
@@ -299,8 +287,7 @@ def sglang_yarn(reading: LayerReading) -> Changes:
 def sglang_mla(reading: LayerReading) -> Changes:
     """DeepSeek's: 1 and 0 for scales that are missing; always truncates."""
     _check_yarn(reading)
-    changes = magnitude_ratio(reading, NAME, _own_factor(reading))
-    return {**changes, **always_truncated(reading)}
+    return magnitude_ratio(reading, NAME, _own_factor(reading))
 
 
 def sglang_dynamic(reading: LayerReading) -> Changes:
@@ -531,7 +518,16 @@ DIFFERENCES = (
         frozenset({"rope-linear"}),
         "fails on a factor without a point",
         f"{_SGLANG}/layers/rotary_embedding/base.py",
-        sglang_linear,
+        refusing(
+            NAME,
+            (
+                refused,
+                lambda r: (
+                    isinstance(factor := r.rope.get("factor"), int)
+                    and f"it fails on the whole number {factor} as a factor, not on {factor}.0"
+                ),
+            ),
+        ),
         STRETCHED | {"step3p5"},
     ),
     RuntimeDifference(

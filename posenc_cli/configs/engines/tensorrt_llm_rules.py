@@ -230,11 +230,6 @@ def tensorrt_original(reading: LayerReading) -> Changes:
     return {ORIGINAL: own.value if own else reading.length}
 
 
-def tensorrt_yarn(reading: LayerReading) -> Changes:
-    """g(mscale)/g(mscale_all_dim), 1 and 0 where they are missing; always truncates."""
-    return {**magnitude_ratio(reading, NAME), **always_truncated(reading)}
-
-
 def tensorrt_gpt_oss(reading: LayerReading) -> Changes:
     """Its gpt-oss is scaled by YaRN, of four keys, and rotates whole heads.
 
@@ -380,7 +375,7 @@ DIFFERENCES = (
         "amplitude is g(mscale)/g(mscale_all_dim) with defaults 1 and 0, whatever "
         "attention_factor says; always truncates",
         f"{_SECOND}/attention_backend/interface.py",
-        tensorrt_yarn,
+        partial(magnitude_ratio, runtime=NAME),
         USUAL | SLIDING | {"deepseek_v3", "qwen2_moe"},
     ),
     RuntimeDifference(

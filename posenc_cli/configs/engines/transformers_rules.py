@@ -158,13 +158,6 @@ def span_container(reading: LayerReading, *, runtime: str) -> Changes:
     return refusing(runtime, *_SPAN)(reading)
 
 
-def span_null(reading: LayerReading) -> Changes:
-    """A rope_scaling of null is no scaling, where transformers 5 takes gpt-oss' own."""
-    if "rope_scaling" in reading.config and reading.config["rope_scaling"] is None:
-        return plain(reading)
-    return {}
-
-
 def span_llama3(reading: LayerReading, *, runtime: str) -> Changes:
     """The original length in the rope object, which must be there."""
     own = reading.entry.count(ORIGINAL)
@@ -243,7 +236,7 @@ def _of_span(runtime: str) -> Iterator[RuntimeDifference]:
             YARN,
             "takes a rope_scaling of null as no scaling",
             f"{folder}/models/gpt_oss/configuration_gpt_oss.py",
-            span_null,
+            lambda r: plain(r) if r.config.get("rope_scaling", 0) is None else {},
             frozenset({"gpt_oss"}),
         )
     yield difference(

@@ -148,11 +148,6 @@ def vllm_glm_ocr(reading: LayerReading) -> Changes:
     return changes
 
 
-def vllm_deepseek(reading: LayerReading) -> Changes:
-    """VLLM's DeepSeek: g(mscale)/g(mscale_all_dim), 1 and 0 by default."""
-    return {**magnitude_ratio(reading, NAME), **always_truncated(reading)}
-
-
 def vllm_gpt_oss(reading: LayerReading) -> Changes:
     """VLLM's gpt-oss hands on neither attention_factor nor mscale, nor a share.
 
@@ -195,13 +190,6 @@ def vllm_dynamic(reading: LayerReading) -> Changes:
     return {"max_position_embeddings": trained.value, "seq_len": reading.length}
 
 
-def vllm11_container(reading: LayerReading) -> Changes:
-    """VLLM 0.11 knows ``rope_theta`` and ``rope_scaling`` alone."""
-    if reading.container == "rope_parameters":
-        raise refused(_OLD, "rope_parameters is a key it does not know")
-    return {}
-
-
 def vllm11_yarn(reading: LayerReading) -> Changes:
     """VLLM 0.11 reads ``attn_factor``, and mscale in DeepSeek alone."""
     if reading.rope.get("extrapolation_factor", 1) != 1:
@@ -230,11 +218,6 @@ def vllm11_yarn(reading: LayerReading) -> Changes:
         return {**changes, "attention_factor": amplitude * own}
     amplitude = magnitude(reading.factor, 1) * own
     return {**changes, "attention_factor": None if own == 1 else amplitude}
-
-
-def vllm11_dynamic(reading: LayerReading) -> Changes:
-    """VLLM 0.11 scales once, for L · s positions."""
-    return {"seq_len": int(reading.length * reading.factor)}
 
 
 _VLLM = f"{HUB}/vllm-project/vllm/blob/v0.33.0/vllm/model_executor"
@@ -370,7 +353,7 @@ DIFFERENCES = (
         YARN,
         "amplitude is g(mscale)/g(mscale_all_dim) with defaults 1 and 0; always truncates",
         f"{_VLLM}/{_ROTARY}/deepseek_scaling_rope.py",
-        vllm_deepseek,
+        partial(magnitude_ratio, runtime=NAME),
         MLA,
     ),
     RuntimeDifference(
@@ -422,7 +405,15 @@ DIFFERENCES = (
         SCALED,
         "reads rope_theta and rope_scaling only",
         f"{_VLLM_11}/models/{{model}}.py",
-        vllm11_container,
+        refusing(
+            _OLD,
+            (
+                refused,
+                lambda r: (
+                    r.container == "rope_parameters" and "rope_parameters is a key it does not know"
+                ),
+            ),
+        ),
     ),
     RuntimeDifference(
         _OLD,
@@ -439,7 +430,7 @@ DIFFERENCES = (
         DYNAMIC,
         "scales once, for max_position_embeddings · factor positions",
         f"{_VLLM_11}/{_ROTARY}/dynamic_ntk_scaling_rope.py",
-        vllm11_dynamic,
+        lambda r: {"seq_len": int(r.length * r.factor)},
     ),
 )
 """Its known differences, in the order in which they are applied."""

@@ -62,11 +62,9 @@ class GGUFKeys:
 
         Raises: InvalidInput for anything else, or one out of bounds.
         """
-        stated = self._get(key)
+        stated = self._of_kind(key, "float32")
         if stated is None:
             return None
-        if stated.type != "float32":
-            raise self._of_type(key, stated, "float32")
         value = float(stated.value)
         if not math.isfinite(value):
             raise self._invalid(key, value, "must be a finite number")
