@@ -235,15 +235,11 @@ class Keys:
             raise self.invalid(key, rule)
         return stated
 
-    def _is_off(self, key: str) -> bool:
-        """Whether a key only says that something is as it is without it."""
-        return key in OFF and self.values[key] is False
-
     def unread(self, *, skipped: Sequence[str] = ()) -> Iterator[str]:
         """The paths of rope-like keys that nothing read, but for the objects ``skipped``."""
         for key, value in self.values.items():
             path = self.path(key)
-            if value is None or key in skipped or self._is_off(key):
+            if value is None or key in skipped or (value is False and key in OFF):
                 continue
             if path not in self.read and is_model(key, value):
                 continue

@@ -168,7 +168,9 @@ def _objects_of_compressed(
     given = scaling or text.section("rope_parameters")
     nested = {name: given.section(name) if given else None for name in ("main", "compress")}
     others = [
-        key for key, value in (given.values if given else {}).items() if _is_other(key, value)
+        key
+        for key, value in (given.values if given else {}).items()
+        if isinstance(value, Mapping) and key not in ("main", "compress")
     ]
     if given is not None and others:
         raise keys.error(
@@ -198,10 +200,6 @@ def _objects_of_compressed(
             *parts, DefaultKeys(usual, name=text.name, prefix=family.model_type)
         )
     return objects
-
-
-def _is_other(key: str, value: Any) -> bool:
-    return isinstance(value, Mapping) and key not in ("main", "compress")
 
 
 def _stated_share(keys: FamilyKeys) -> Keys:

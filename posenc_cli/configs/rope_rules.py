@@ -36,9 +36,10 @@ def default(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Para
     if sections is None:
         sections = keys.default(tuple(mrope["sections"]))
         keys.notes.size("mrope_section", keys.default(list(sections.value)))
-    if family.known and mrope.get("interleaved") and len(sections.value) == 3:
+    fits = len(sections.value) == 3 and sum(sections.value) == rotated // 2
+    if not fits and family.known and mrope.get("interleaved") and len(sections.value) == 3:
         sections = _dealt_out(sections, rotated // 2)
-    if len(sections.value) != 3 or sum(sections.value) != rotated // 2:
+    elif not fits:
         raise keys.error(
             f"mrope_section {list(sections.value)} ({sections.source}): must be three numbers "
             f"whose sum is {rotated // 2}, the pairs of {rotated} columns"
@@ -72,8 +73,6 @@ def _dealt_out(sections: Sourced, pairs: int) -> Sourced:
     """
     height, width = (len(range(axis, min(pairs, 3 * sections.value[axis]), 3)) for axis in (1, 2))
     dealt = (pairs - height - width, height, width)
-    if dealt == tuple(sections.value):
-        return sections
     return Sourced(dealt, f"derived: {sections.source} dealt out to {pairs} pairs")
 
 

@@ -168,11 +168,6 @@ def _told_apart(kinds: Iterable[Any]) -> list[int]:
     return [known.setdefault(kind, len(known)) for kind in kinds]
 
 
-def _is_of_other_layers(holding: Holding, key: str, value: Any) -> bool:
-    """A value of sliding layers that is that of all others, too."""
-    return key.startswith("swa_") and holding.text.values.get(key[4:]) == value
-
-
 def _is_of_scaled_layers(holding: Holding, key: str, value: Any) -> bool:
     """Step's list of the layer types that are scaled, where they are."""
     scaled = {group.layer_type for group in holding.rotating if "factor" in group.params}
@@ -253,7 +248,9 @@ _QUANTITIES: tuple[tuple[tuple[str, ...], str, Callable[[Layers], Any]], ...] = 
 
 _RULES = (
     *(_is_mrope, _is_neutral, _is_unstretched, _is_original_length, _is_parameter),
-    *(_is_layers, _is_of_other_layers, _is_of_scaled_layers),
+    *(_is_layers, _is_of_scaled_layers),
+    # a value of sliding layers that is that of all others, too
+    lambda holding, key, value: key[:4] == "swa_" and holding.text.values.get(key[4:]) == value,
 )
 
 
@@ -325,19 +322,17 @@ def _findings(top: Keys, paths: Sequence[str], holding: Holding) -> Iterator[str
         spoken = holding.values(key)
         if holding.agrees(key, value):
             continue
-        if spoken is None or not spoken[1] or not _comparable(value, spoken[1][0]):
+        if (
+            spoken is None
+            or not spoken[1]
+            or isinstance(value, Mapping | list | str)
+            or isinstance(value, bool) != isinstance(spoken[1][0], bool)
+        ):
             if not any(name == key and _says_the_same(value, other) for name, other in read):
                 yield path
         else:
             held = ", ".join(dict.fromkeys(map(_number_text, spoken[1])))
             yield Rival(path, value, spoken[0], held)
-
-
-def _comparable(value: Any, held: Any) -> bool:
-    """Whether a value of a config is of the kind of what holds: a flag, or a number."""
-    return not isinstance(value, Mapping | list | str) and (
-        isinstance(value, bool) == isinstance(held, bool)
-    )
 
 
 def _number_text(value: Any) -> str:

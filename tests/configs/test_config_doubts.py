@@ -228,6 +228,8 @@ def test_sections_that_fit_no_head_are_dealt_out_as_transformers_does(share, sta
     layers = resolve(config).layer("full_attention")
     bound = catalogue.find("mrope").bind({**layers.values(), "axes": "axes.npy"})
     assert list(bound.rotation.waves.coordinates.axes) == axes
+    with pytest.raises(InvalidInput, match="^--as sglang: what it makes of sections that do not"):
+        resolve({"model_type": "qwen3_5", "text_config": config}, runtime="sglang")
 
 
 def test_a_share_of_null_is_the_whole_head_and_told():

@@ -117,12 +117,6 @@ onnx_fields = refusing(
 """What a class fails on, and the keys that it alone reads."""
 
 
-def onnx_plain(reading: LayerReading) -> Changes:
-    """Llama's class takes all but Llama 3's rule for plain rope, Hunyuan's that one too."""
-    known = reading.scheme == "rope-llama3" and reading.model_type != "hunyuan_v1_dense"
-    return {} if known else plain(reading)
-
-
 def onnx_yarn(reading: LayerReading) -> Changes:
     """No whole pairs; mscale is the amplitude itself where it stands alone.
 
@@ -250,7 +244,9 @@ DIFFERENCES = (
         "builds a plain rotation whatever the rope object says, but for llama3 in Llama and "
         "Nemotron",
         f"{_ONNX}/llama.py",
-        onnx_plain,
+        lambda r: (
+            {} if r.scheme == "rope-llama3" and r.model_type != "hunyuan_v1_dense" else plain(r)
+        ),
         LIKE_LLAMA,
     ),
     RuntimeDifference(

@@ -29,6 +29,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     Runtime,
     RuntimeDifference,
     UnknownReading,
+    not_read,
 )
 from posenc_cli.configs.resolved import TRANSFORMERS, Departure, Sourced
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
@@ -142,6 +143,9 @@ def adjust(
         return layers, (), frozenset()
     context, top = layers.derived.get("context"), model.keys
     _check_objects(top)
+    sections = layers.params.get("sections")
+    if sections is not None and sections.source.startswith("derived:"):
+        raise not_read(runtime, "sections that do not fit the head")
     reading = LayerReading(
         model_type=model.model_type,
         scheme=layers.scheme,

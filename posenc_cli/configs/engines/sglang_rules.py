@@ -227,12 +227,6 @@ def sglang_seeing(reading: LayerReading) -> Changes:
     return changes
 
 
-def sglang_interleaved(reading: LayerReading) -> Changes:
-    """``rope_interleave``, for which transformers does not look in GLM-5."""
-    stated = reading.top.flag("rope_interleave")
-    return {} if stated is None or stated.value else {"layout": "half"}
-
-
 def sglang_original(reading: LayerReading) -> Changes:
     """The original length in the rope object, which some classes write over."""
     own = reading.entry.count(ORIGINAL)
@@ -414,7 +408,11 @@ DIFFERENCES = (
         frozenset({"rope", "rope-yarn"}),
         "rotates halves where rope_interleave is false, for which transformers does not look",
         f"{_SGLANG}/models/deepseek_v2.py",
-        sglang_interleaved,
+        lambda r: (
+            {}
+            if (stated := r.top.flag("rope_interleave")) is None or stated.value
+            else {"layout": "half"}
+        ),
         frozenset({"glm_moe_dsa"}),
     ),
     RuntimeDifference(
