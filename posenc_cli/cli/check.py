@@ -161,13 +161,8 @@ def _of_rotation(
 def _report_on(made: ValueCheck, console: Console, output: CheckOutput) -> int:
     """Make the check, and print its report in the form asked for."""
     from posenc_cli.checks.checking import SubjectError
-    from posenc_cli.render.report import (
-        FailedSubject,
-        github_error_text,
-        junit_error_text,
-        summary_error_markdown,
-    )
-    from posenc_cli.render.value_report import value_markdown
+    from posenc_cli.render.ci_forms import FailedSubject
+    from posenc_cli.render.value_report import value_ci_report
 
     form = output.report_form
     output.prepare()
@@ -178,16 +173,16 @@ def _report_on(made: ValueCheck, console: Console, output: CheckOutput) -> int:
     except SubjectError as failure:
         if form not in ("junit", "github"):
             raise failure.error from None
-        failed = FailedSubject(made.text, failure.error, time.perf_counter() - began)
-        tell = junit_error_text if form == "junit" else github_error_text
-        console.result(tell(failed, ci_place(made.place)), output)
+        seconds = time.perf_counter() - began
+        failed = FailedSubject("check", made.text, failure.error, seconds).report
+        console.result(getattr(failed, form)(ci_place(made.place)), output)
         if summary is not None:
-            summary.add_at_end(summary_error_markdown(failed), console)
+            summary.add_at_end(failed.markdown(), console)
         return report_error(failure.error, debug=console.debug)
     if not (console.quiet and form == "table" and report.ok and output.out is None):
         console.result(_text_in(form, report, made, console), output)
     if summary is not None:
-        summary.add_at_end(value_markdown(report), console)
+        summary.add_at_end(value_ci_report(report).markdown(), console)
     if output.out is not None and not report.ok:
         console.summary(f"{report.verdict}; cause: {report.cause_text}")
     return 0 if report.ok else 1
@@ -200,7 +195,8 @@ def _text_in(form: str, report: ValueReport, made: ValueCheck, console: Console)
     if form == "json":
         return console.json_text("check", rendering.value_fields(report))
     if form == "junit":
-        return rendering.value_junit(report, ci_place(made.place))
+        return rendering.value_ci_report(report).junit(ci_place(made.place))
     if form == "github":
-        return rendering.value_github(report, ci_place(made.place) if made.impl else None)
+        place = ci_place(made.place) if made.impl else None
+        return rendering.value_ci_report(report).github(place)
     return rendering.value_text(report, console.typesetter)

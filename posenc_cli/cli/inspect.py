@@ -72,20 +72,19 @@ def inspect(
     found = _inspections(subjects, fit, console)
     judged = judgements(found, require)
     ok = all(judgement.ok for judgement in judged)
+    report = rendering.inspection_ci_report(found, judged, time.perf_counter() - began)
     match form:
         case "json":
             fields = rendering.inspection_fields(found, judged)
             text = console.json_text("inspect", fields)
-        case "junit":
-            text = rendering.inspection_junit(found, judged, time.perf_counter() - began)
-        case "github":
-            text = rendering.inspection_annotations(judged)
+        case "junit" | "github":
+            text = report.junit() if form == "junit" else report.github()
         case _:
             text = rendering.inspection_text(found, judged, console.typesetter, verbose=verbose)
     if not (console.quiet and form == "table" and judged and ok and output.out is None):
         console.result(text, output)
     if summary is not None:
-        summary.add_at_end(rendering.inspection_markdown(judged), console)
+        summary.add_at_end(report.markdown(), console)
     if output.out is not None and not ok:
         console.summary("\n".join(rendering.judgement_lines(judged)))
     return 0 if ok else 1

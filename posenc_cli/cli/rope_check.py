@@ -20,7 +20,7 @@ from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.inference.tolerance import RULES, ToleranceRule
 from posenc_cli.records import Record, replace
 from posenc_cli.render import report as rendering
-from posenc_cli.render.report import FailedSubject
+from posenc_cli.render.ci_forms import FailedSubject
 from posenc_cli.render.report_text import CURVE_LINES, deviation_text, report_text
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.checking import CheckRequest
     from posenc_cli.checks.definition import SourcePlace
+    from posenc_cli.render.ci_forms import CiReport
     from posenc_cli.rotary.verdict import Report
 
 _SIDES = 1200, 1200
@@ -273,10 +274,11 @@ def rope_check(
     except SubjectError as failure:
         if form not in ("junit", "github"):
             raise failure.error from None
-        failed = FailedSubject(request.text, failure.error, time.perf_counter() - began)
-        console.result(_error_text_in(form, failed, request), output)
+        seconds = time.perf_counter() - began
+        failed = FailedSubject("rope-check", request.text, failure.error, seconds).report
+        console.result(_ci_text_in(form, failed, request), output)
         if summary is not None:
-            summary.add_at_end(rendering.summary_error_markdown(failed), console)
+            summary.add_at_end(failed.markdown(), console)
         # Not raised: the report is to stay.
         return report_error(failure.error, debug=console.debug)
     holds = report.ok and not report.unchecked
@@ -288,7 +290,7 @@ def rope_check(
     if output.draws:
         _draw(report, output, console)
     if summary is not None:
-        summary.add_at_end(rendering.summary_markdown(report), console)
+        summary.add_at_end(rendering.ci_report(report).markdown(), console)
     if file is not None and file.out is not None and not report.ok:
         console.summary("\n".join(rendering.answer(report).lines()))
     return 0 if report.ok else 1
@@ -325,18 +327,16 @@ def _text_in(
     """The report in one of its forms."""
     if form == "json":
         return console.json_text("rope-check", rendering.fields(report))
-    if form == "junit":
-        return rendering.junit_text(report, ci_place(request.place))
-    if form == "github":
-        return rendering.github_text(report, _code_place(request))
+    if form in ("junit", "github"):
+        return _ci_text_in(form, rendering.ci_report(report), request)
     return report_text(report, console.typesetter, verbose=verbose)
 
 
-def _error_text_in(form: str, failed: FailedSubject, request: CheckRequest) -> str:
-    """What is told of a subject that gave nothing to judge, as JUnit or for GitHub."""
+def _ci_text_in(form: str, report: CiReport, request: CheckRequest) -> str:
+    """A report as JUnit or for GitHub."""
     if form == "junit":
-        return rendering.junit_error_text(failed, ci_place(request.place))
-    return rendering.github_error_text(failed, _code_place(request))
+        return report.junit(ci_place(request.place))
+    return report.github(_code_place(request))
 
 
 def _code_place(request: CheckRequest) -> SourcePlace | None:

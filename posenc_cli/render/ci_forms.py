@@ -11,65 +11,128 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.checks.definition import SourcePlace
+    from posenc_cli.errors import PosencError
 
 _NOT_XML = "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
-class JunitCase(Record):
-    """A test case of a ``group``; a ``problem`` is an element, its type, its message, its text."""
+class Case(Record):
+    """A test case of a ``group``; ``title`` names it in an annotation.
+
+    A ``problem`` is its kind (``failure`` or ``error``), its code, its message and its text.
+    """
 
     group: str
     name: str
     seconds: float
+    title: str
     problem: tuple[str, str, str, str] | None
 
 
-def junit_document(
-    command: str,
-    cases: Sequence[JunitCase],
-    properties: Mapping[str, str],
-    printed: str,
-    place: SourcePlace | None = None,
-) -> str:
-    """The test cases of a command as JUnit XML; ``place`` is the file that they are about."""
-    from xml.etree import ElementTree as ET
+class CiReport(Record):
+    """What CI systems read of the check of a ``command``: in JUnit XML, annotations or Markdown.
 
-    kinds = [case.problem[0] for case in cases if case.problem is not None]
-    counts = {
-        "tests": str(len(cases)),
-        "failures": str(kinds.count("failure")),
-        "errors": str(kinds.count("error")),
-        "time": f"{sum(case.seconds for case in cases):.3f}",
-    }
-    root = ET.Element("testsuites", {"name": "posenc", **counts})
-    suite = ET.SubElement(
-        root, "testsuite", {"name": f"posenc {command}", **counts, "skipped": "0"}
-    )
-    listed = ET.SubElement(suite, "properties")
-    for name, value in properties.items():
-        ET.SubElement(listed, "property", {"name": name, "value": _xml(value)})
-    where = {}
-    if place is not None:
-        where["file"] = _xml(place.file)
-        if place.line is not None:
-            where["line"] = str(place.line)
-    for case in cases:
-        attributes = {
-            "classname": _xml(f"posenc.{command}.{case.group}"),
-            "name": _xml(case.name),
-            "time": f"{case.seconds:.3f}",
-            **where,
+    ``state`` is the word of its heading, ``told`` are the paragraphs above its table of ``rows``,
+    ``notes`` those below it, ``printed`` what JUnit gives as the output of the run.
+    """
+
+    command: str
+    state: str
+    verdict: str
+    cases: tuple[Case, ...]
+    properties: Mapping[str, str]
+    printed: str
+    told: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    notes: Sequence[str] = ()
+
+    def junit(self, place: SourcePlace | None = None) -> str:
+        """The test cases as JUnit XML; ``place`` is the file that they are about."""
+        from xml.etree import ElementTree as ET
+
+        kinds = [case.problem[0] for case in self.cases if case.problem is not None]
+        counts = {
+            "tests": str(len(self.cases)),
+            "failures": str(kinds.count("failure")),
+            "errors": str(kinds.count("error")),
+            "time": f"{sum(case.seconds for case in self.cases):.3f}",
         }
-        element = ET.SubElement(suite, "testcase", attributes)
-        if case.problem is not None:
-            kind, code, message, text = case.problem
-            problem = ET.SubElement(element, kind, {"message": _xml(message), "type": code})
-            problem.text = _xml(text)
-    output = ET.SubElement(suite, "system-out")
-    output.text = _xml(printed)
-    ET.indent(root)
-    # In ASCII, which is UTF-8 whatever the stream makes of other characters.
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root).decode("ascii")}'
+        root = ET.Element("testsuites", {"name": "posenc", **counts})
+        named = {"name": f"posenc {self.command}", **counts, "skipped": "0"}
+        suite = ET.SubElement(root, "testsuite", named)
+        listed = ET.SubElement(suite, "properties")
+        for name, value in self.properties.items():
+            ET.SubElement(listed, "property", {"name": name, "value": _xml(value)})
+        where = {name: _xml(value) for name, value in _place(place).items()}
+        for case in self.cases:
+            attributes = {
+                "classname": _xml(f"posenc.{self.command}.{case.group}"),
+                "name": _xml(case.name),
+                "time": f"{case.seconds:.3f}",
+                **where,
+            }
+            element = ET.SubElement(suite, "testcase", attributes)
+            if case.problem is not None:
+                kind, code, message, text = case.problem
+                problem = ET.SubElement(element, kind, {"message": _xml(message), "type": code})
+                problem.text = _xml(text)
+        ET.SubElement(suite, "system-out").text = _xml(self.printed)
+        ET.indent(root)
+        # In ASCII, which is UTF-8 whatever the stream makes of other characters.
+        return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root).decode("ascii")}'
+
+    def github(self, place: SourcePlace | None = None) -> str:
+        """Annotations of GitHub Actions: an error for each case with a problem, else a notice."""
+        lines = [
+            annotation("error", f"{self.command}: {case.title}", case.problem[3], place)
+            for case in self.cases
+            if case.problem is not None
+        ]
+        return "\n".join(lines or [annotation("notice", self.command, self.verdict, place)])
+
+    def markdown(self) -> str:
+        """The Markdown of a step's summary."""
+        blocks = [f"### posenc {self.command}: {self.state}", *map(markdown_cell, self.told)]
+        if self.rows:
+            lines = [self.columns, ["---"] * len(self.columns)]
+            lines += [[*map(markdown_cell, row)] for row in self.rows]
+            blocks.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+        return "\n\n".join([*blocks, *map(markdown_cell, self.notes)]) + "\n"
+
+
+class FailedSubject(Record):
+    """A subject of a ``command`` that gave nothing to judge: its name, why, after how long."""
+
+    command: str
+    subject: str
+    error: PosencError
+    seconds: float
+
+    @property
+    def report(self) -> CiReport:
+        """What CI systems read of it: one case, an error."""
+        hint, message = self.error.hint, self.error.message
+        details = message + (f"\nhint: {hint}" if hint else "")
+        problem = "error", "subject", message, details
+        name = f"subject: {self.subject}"
+        return CiReport(
+            self.command,
+            "error",
+            message,
+            (Case("subject", name, self.seconds, self.subject, problem),),
+            {"subject": self.subject},
+            details,
+            told=[f"{self.subject}: {details}"],
+        )
+
+
+def _place(place: SourcePlace | None) -> dict[str, str]:
+    """A file, and a line of it where there is one, as attributes."""
+    if place is None:
+        return {}
+    line = {} if place.line is None else {"line": str(place.line)}
+    return {"file": place.file, **line}
 
 
 def _xml(text: str) -> str:
@@ -87,10 +150,7 @@ def annotation(level: str, title: str, message: str, place: SourcePlace | None =
     >>> annotation("error", "a: b, c", "50%\nmore")
     '::error title=a%3A b%2C c::50%25%0Amore'
     """
-    values = {"title": title}
-    if place is not None:
-        line = {} if place.line is None else {"line": str(place.line)}
-        values = {"file": place.file, **line, **values}
+    values = {**_place(place), "title": title}
     properties = ",".join(f"{name}={_property(value)}" for name, value in values.items())
     return f"::{level} {properties}::{_data(message)}"
 

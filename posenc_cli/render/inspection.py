@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.property_names import PROPERTIES
 from posenc_cli.render.answer import Answer
-from posenc_cli.render.ci_forms import JunitCase, annotation, junit_document, markdown_cell
+from posenc_cli.render.ci_forms import Case, CiReport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -293,57 +293,37 @@ def _count_text(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def inspection_junit(
+def inspection_ci_report(
     inspections: Sequence[Inspection], judgements: Sequence[Judgement], seconds: float
-) -> str:
-    """What is required as JUnit XML: a test case for each encoding and requirement."""
+) -> CiReport:
+    """What CI systems read of what is required: a case for each encoding and requirement."""
     share = seconds / max(1, len(judgements))
-    cases = [
-        JunitCase(
+    cases = tuple(
+        Case(
             judgement.subject,
             judgement.requirement.text,
             share,
+            judgement.requirement.text,
             None
             if judgement.ok
-            else ("failure", judgement.requirement.name, judgement.message, _title(judgement)),
+            else (
+                *("failure", judgement.requirement.name, judgement.message),
+                f"{judgement.subject}: {judgement.message}",
+            ),
         )
         for judgement in judgements
-    ]
-    properties = {known.name: known.looked_at for known in inspections}
-    return junit_document(_COMMAND, cases, properties, "\n".join(judgement_lines(judgements)))
-
-
-def _title(judgement: Judgement) -> str:
-    return f"{judgement.subject}: {judgement.requirement.text}: {judgement.message}"
-
-
-def inspection_annotations(judgements: Sequence[Judgement]) -> str:
-    """What is required as annotations of GitHub Actions: an error for each that is not met."""
-    lines = [
-        annotation(
-            "error",
-            f"inspect: {judgement.requirement.text}",
-            f"{judgement.subject}: {judgement.message}",
-        )
-        for judgement in judgements
-        if not judgement.ok
-    ]
-    return "\n".join(
-        lines or [annotation("notice", _COMMAND, "; ".join(judgement_lines(judgements)))]
     )
-
-
-def inspection_markdown(judgements: Sequence[Judgement]) -> str:
-    """What is required as the Markdown of a step's summary."""
-    ok = all(judgement.ok for judgement in judgements)
-    lines = [f"### posenc inspect: {'ok' if ok else 'failed'}", ""]
-    lines += ["| encoding | required | result | found |", "|---|---|---|---|"]
-    for judgement in judgements:
-        cells = [
-            judgement.subject,
-            judgement.requirement.text,
-            "ok" if judgement.ok else "FAIL",
-            judgement.message,
-        ]
-        lines.append(f"| {' | '.join(map(markdown_cell, cells))} |")
-    return "\n".join(lines) + "\n"
+    lines = judgement_lines(judgements)
+    return CiReport(
+        _COMMAND,
+        "ok" if all(judgement.ok for judgement in judgements) else "failed",
+        "; ".join(lines),
+        cases,
+        {known.name: known.looked_at for known in inspections},
+        "\n".join(lines),
+        columns=["encoding", "required", "result", "found"],
+        rows=[
+            [each.subject, each.requirement.text, "ok" if each.ok else "FAIL", each.message]
+            for each in judgements
+        ],
+    )

@@ -1,20 +1,17 @@
-"""Reports of checks in the forms that machines read: JSON fields, JUnit XML, GitHub annotations."""
+"""Reports of checks as programs and CI systems read them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.inference.causes import Cause
-from posenc_cli.records import Record
 from posenc_cli.render.answer import Answer
-from posenc_cli.render.ci_forms import JunitCase, annotation, junit_document, markdown_cell
+from posenc_cli.render.ci_forms import Case, CiReport
 from posenc_cli.rotary.codes import FindingName, SubjectKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.checks.definition import SourcePlace
-    from posenc_cli.errors import PosencError
     from posenc_cli.rotary.findings import Finding
     from posenc_cli.rotary.verdict import Report
 
@@ -42,18 +39,8 @@ _NEXT: Mapping[Cause, str] = {
 """What to do about a cause, for those that say it."""
 
 
-class FailedSubject(Record):
-    """A subject that gave nothing to judge: its name, why, and after how many seconds."""
-
-    subject: str
-    error: PosencError
-    seconds: float
-
-    @property
-    def details(self) -> str:
-        """What is wrong with it, and on a second line what to do."""
-        hint = self.error.hint
-        return self.error.message + (f"\nhint: {hint}" if hint else "")
+COLUMNS = "check", "result", "worst", "allowed", "where"
+"""What the columns of a table of findings are."""
 
 
 def fields(report: Report) -> dict[str, Any]:
@@ -233,18 +220,19 @@ def _details(report: Report, finding: Finding) -> str:
     return "\n".join([text, *causes, *([f"next: {step}"] if step else [])])
 
 
-def junit_text(report: Report, place: SourcePlace | None = None) -> str:
-    """A report as JUnit XML: a test case a finding; ``place`` is the subject's file.
+def ci_report(report: Report) -> CiReport:
+    """What CI systems read of a report: a test case a finding.
 
     One pass over the subject shows several findings, so each has its share of the time.
     """
     share = report.seconds / max(1, len(report.findings))
     group = str(report.reference["scheme"])
     cases = [
-        JunitCase(
+        Case(
             group,
             f"{finding.check}: {_subject(report)}",
             share,
+            str(finding.check),
             None
             if finding.ok
             else ("failure", finding.check, finding.message, _details(report, finding)),
@@ -259,49 +247,15 @@ def junit_text(report: Report, place: SourcePlace | None = None) -> str:
         "tolerance": report.tolerance,
     }
     lines = [verdict(report), scope(report), farthest_text(report), *report.notes]
-    printed = "\n".join(filter(None, lines))
-    return junit_document(_COMMAND, cases, properties, printed, place)
-
-
-def junit_error_text(failed: FailedSubject, place: SourcePlace | None = None) -> str:
-    """The report on a subject that gave nothing to judge, as JUnit XML: one case, an error."""
-    told = ("error", "subject", failed.error.message, failed.details)
-    case = JunitCase("subject", f"subject: {failed.subject}", failed.seconds, told)
-    return junit_document(_COMMAND, [case], {"subject": failed.subject}, failed.details, place)
-
-
-def github_text(report: Report, place: SourcePlace | None = None) -> str:
-    """A report as annotations of GitHub Actions: an error for each failed check.
-
-    ``place`` is the line of the code that they are about.
-    """
-    lines = [
-        annotation("error", f"rope-check: {finding.check}", _details(report, finding), place)
-        for finding in report.findings
-        if not finding.ok
-    ]
-    return "\n".join(lines or [annotation("notice", "rope-check", verdict(report), place)])
-
-
-def github_error_text(failed: FailedSubject, place: SourcePlace | None = None) -> str:
-    """The annotation of a subject that gave nothing to judge."""
-    return annotation("error", f"rope-check: {failed.subject}", failed.details, place)
-
-
-def summary_markdown(report: Report) -> str:
-    """A report as the Markdown of a step's summary."""
-    lines = [f"### posenc rope-check: {'ok' if report.ok else 'failed'}", ""]
-    for line in answer(report).lines():
-        lines += [markdown_cell(line), ""]
-    lines += [scope(report), ""]
-    lines += ["| check | result | worst | allowed | where |", "|---|---|---|---|---|"]
-    lines += [f"| {' | '.join(map(markdown_cell, row))} |" for row in rows(report)]
-    for why in report.diagnosis:
-        lines += ["", f"{why.cause}: {markdown_cell(why.evidence)}"]
-    return "\n".join(lines) + "\n"
-
-
-def summary_error_markdown(failed: FailedSubject) -> str:
-    """A subject that gave nothing to judge, as the Markdown of a step's summary."""
-    text = f"{markdown_cell(failed.subject)}: {markdown_cell(failed.details)}"
-    return f"### posenc rope-check: error\n\n{text}\n"
+    return CiReport(
+        _COMMAND,
+        "ok" if report.ok else "failed",
+        verdict(report),
+        tuple(cases),
+        properties,
+        "\n".join(filter(None, lines)),
+        told=[*answer(report).lines(), scope(report)],
+        columns=COLUMNS,
+        rows=rows(report),
+        notes=[f"{why.cause}: {why.evidence}" for why in report.diagnosis],
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.render.report import answer, rows, scope
+from posenc_cli.render.report import COLUMNS, answer, rows, scope
 from posenc_cli.rotary.codes import FindingName
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from posenc_cli.render.typesetting import Typesetter
     from posenc_cli.rotary.verdict import Report
 
-COLUMNS = "check", "result", "worst", "allowed", "where"
-"""What the columns of a table of findings are."""
 CURVE_LINES = 14
 """Lines of the curve, where there is room for so many."""
 _FEWEST = 3

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.render.ci_forms import JunitCase, annotation, junit_document, markdown_cell
+from posenc_cli.render.ci_forms import Case, CiReport
 
 if TYPE_CHECKING:
-    from posenc_cli.checks.definition import SourcePlace
     from posenc_cli.checks.values import ValueReport
     from posenc_cli.render.typesetting import Typesetter
 
@@ -76,19 +75,27 @@ def _difference(report: ValueReport) -> str:
     return f"{abs(report.worst.found - report.worst.expected):.2g}"
 
 
-def value_junit(report: ValueReport, place: SourcePlace | None = None) -> str:
-    """A report as JUnit XML: one test case; ``place`` is the file of the subject."""
-    details = "\n".join(filter(None, [report.verdict, *_told(report)]))
+def value_ci_report(report: ValueReport) -> CiReport:
+    """What CI systems read of a report: one test case."""
+    told = [line for line in _told(report) if line]
+    details = "\n".join([report.verdict, *told])
     problem = None if report.ok else ("failure", str(report.cause), report.verdict, details)
     name = f"{report.subject['form']}: {report.subject['name']}"
-    case = JunitCase(str(report.reference["scheme"]), name, report.seconds, problem)
-    properties = {
-        "subject": str(report.subject["name"]),
-        "reference": report.title,
-        "positions": report.positions,
-        "tolerance": report.tolerance,
-    }
-    return junit_document(_COMMAND, [case], properties, details, place)
+    group, title = str(report.reference["scheme"]), str(report.cause)
+    return CiReport(
+        _COMMAND,
+        "ok" if report.ok else "failed",
+        report.verdict,
+        (Case(group, name, report.seconds, title, problem),),
+        {
+            "subject": str(report.subject["name"]),
+            "reference": report.title,
+            "positions": report.positions,
+            "tolerance": report.tolerance,
+        },
+        details,
+        told=[report.verdict, *told],
+    )
 
 
 def _told(report: ValueReport) -> list[str]:
@@ -100,19 +107,3 @@ def _told(report: ValueReport) -> list[str]:
     for row in _rows(report):
         where += f"; worst at {row[0]}: {row[2]}, not {row[1]}"
     return [f"cause: {report.cause_text}", f"next: {report.next_step}", where, *lines]
-
-
-def value_github(report: ValueReport, place: SourcePlace | None = None) -> str:
-    """A report as an annotation of GitHub Actions."""
-    if report.ok:
-        return annotation("notice", _COMMAND, report.verdict, place)
-    details = "\n".join(filter(None, [report.verdict, *_told(report)]))
-    return annotation("error", f"{_COMMAND}: {report.cause}", details, place)
-
-
-def value_markdown(report: ValueReport) -> str:
-    """A report as the Markdown of a step's summary."""
-    lines = [f"### posenc {_COMMAND}: {'ok' if report.ok else 'failed'}", ""]
-    lines += [markdown_cell(report.verdict), ""]
-    lines += [f"- {markdown_cell(line)}" for line in _told(report) if line]
-    return "\n".join(lines) + "\n"

@@ -14,6 +14,7 @@ from posenc_cli.inference.causes import Cause
 from posenc_cli.records import replace
 from posenc_cli.render import report as rendering
 from posenc_cli.render.blocks import Medium, Page
+from posenc_cli.render.ci_forms import FailedSubject
 from posenc_cli.render.image import drawn_page
 from posenc_cli.render.report_text import deviation_figure, report_text
 from posenc_cli.render.style import Style
@@ -52,7 +53,7 @@ REPORT = Report(
     tolerance="",
     title="rope dim=8",
 )
-FAILED = rendering.FailedSubject("impl 'a:f'", InvalidInput("raised 50%", hint="do"), 0.25)
+FAILED = FailedSubject("rope-check", "impl 'a:f'", InvalidInput("raised 50%", hint="do"), 0.25)
 PASSED = replace(REPORT, findings=FINDINGS[:1], diagnosis=())
 
 SUITE_ATTRIBUTES = {"name", "tests", "failures", "errors", "skipped", "time"}
@@ -102,7 +103,7 @@ def schema_faults(text):
 @pytest.mark.parametrize("place", [None, PLACE, SourcePlace("cos.npy")])
 @pytest.mark.parametrize(("report", "failures"), [(REPORT, 1), (PASSED, 0)])
 def test_junit_is_xml_by_the_common_schema(report, failures, place):
-    text = rendering.junit_text(report, place)
+    text = rendering.ci_report(report).junit(place)
     assert not schema_faults(text)
     (suite,) = ET.fromstring(text)
     assert set(suite.attrib) == SUITE_ATTRIBUTES
@@ -117,13 +118,13 @@ def test_junit_is_xml_by_the_common_schema(report, failures, place):
 
 
 def test_junit_gives_each_finding_its_share_of_the_measured_time():
-    root = ET.fromstring(rendering.junit_text(replace(REPORT, seconds=3.0)))
+    root = ET.fromstring(rendering.ci_report(replace(REPORT, seconds=3.0)).junit())
     assert [case.get("time") for case in root.iter("testcase")] == ["1.500", "1.500"]
     assert [element.get("time") for element in (root, *root)] == ["3.000", "3.000"]
 
 
 def test_junit_says_what_was_held_against_what():
-    root = ET.fromstring(rendering.junit_text(replace(REPORT, tolerance="exact: by a rule")))
+    root = ET.fromstring(rendering.ci_report(replace(REPORT, tolerance="exact: by a rule")).junit())
     properties = {each.get("name"): each.get("value") for each in root.iter("property")}
     assert properties == {
         "subject": "tables 'a,b.npy'",
@@ -135,7 +136,7 @@ def test_junit_says_what_was_held_against_what():
 
 
 def test_a_subject_that_gave_nothing_is_an_error_of_junit_and_an_annotation():
-    text = rendering.junit_error_text(FAILED, PLACE)
+    text = FAILED.report.junit(PLACE)
     assert not schema_faults(text)
     root = ET.fromstring(text)
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("1", "0", "1")
@@ -144,18 +145,18 @@ def test_a_subject_that_gave_nothing_is_an_error_of_junit_and_an_annotation():
     error = case.find("error")
     assert error.get("message") == "raised 50%"
     assert error.text == "raised 50%\nhint: do"
-    assert rendering.github_error_text(FAILED, PLACE) == (
+    assert FAILED.report.github(PLACE) == (
         "::error file=src/a%2Cb%3Ac%25.py,line=7,title=rope-check%3A impl 'a%3Af'"
         "::raised 50%25%0Ahint: do"
     )
-    assert "impl 'a:f': raised 50% hint: do" in rendering.summary_error_markdown(FAILED)
+    assert "impl 'a:f': raised 50% hint: do" in FAILED.report.markdown()
 
 
 def test_annotations_go_to_the_line_of_the_code():
-    (line,) = rendering.github_text(REPORT, PLACE).splitlines()
+    (line,) = rendering.ci_report(REPORT).github(PLACE).splitlines()
     start = "::error file=src/a%2Cb%3Ac%25.py,line=7,title=rope-check%3A reference::differs"
     assert line.startswith(start)
-    (line,) = rendering.github_text(PASSED, SourcePlace("a.py")).splitlines()
+    (line,) = rendering.ci_report(PASSED).github(SourcePlace("a.py")).splitlines()
     assert line.startswith("::notice file=a.py,title=rope-check::ok: ")
 
 
@@ -175,7 +176,7 @@ def test_what_passes_says_how_far_it_is_from_exact(units, end):
 
 
 def test_junit_says_what_failed_and_why_without_characters_xml_lacks():
-    text = rendering.junit_text(REPORT)
+    text = rendering.ci_report(REPORT).junit()
     assert not set(text) & {"\x00", "\x07", "\x1b"}
     failure = ET.fromstring(text).find(".//failure")
     assert failure.get("type") == "reference"
@@ -184,15 +185,15 @@ def test_junit_says_what_failed_and_why_without_characters_xml_lacks():
 
 
 def test_github_gets_one_escaped_line_a_failed_check():
-    (line,) = rendering.github_text(REPORT).splitlines()
+    (line,) = rendering.ci_report(REPORT).github().splitlines()
     assert line.startswith("::error title=rope-check%3A reference::differs: 50%25%0A<&>")
     assert "%0Acause base: the base is 1, not 2" in line
-    (line,) = rendering.github_text(PASSED).splitlines()
+    (line,) = rendering.ci_report(PASSED).github().splitlines()
     assert line.startswith("::notice title=rope-check::ok: tables")
 
 
 def test_the_summary_is_a_table_that_no_value_breaks():
-    text = rendering.summary_markdown(REPORT)
+    text = rendering.ci_report(REPORT).markdown()
     table = [line for line in text.splitlines() if line.startswith("|")]
     assert len(table) == 2 + len(FINDINGS)
     assert {line.replace("\\|", "").count("|") for line in table} == {6}
