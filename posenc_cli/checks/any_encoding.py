@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.budget import check_size
 from posenc_cli.calls.signature import CallRequest
 from posenc_cli.checks.checking import GivenSubject, SubjectError
 from posenc_cli.checks.expected import ValuePlaces
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 _TRIED = 64
 """Positions that a function or frequencies are compared at where nothing says how many."""
+
+_MOST_VALUES = 1 << 26
+"""Numbers of a function's rows, which are held several times over: within 2 GiB."""
 
 _RELATIVE = Positions.contiguous(-600, 1201)
 """Relative positions past the last that usual rules for buckets tell apart."""
@@ -187,6 +191,7 @@ class ValueCheck(GivenSubject, Record):
 
         forms, params, where, width = self._of_forms()
         sides = tuple(params.get("grid") or params.get("window_size") or ())
+        check_size(where.option, where.count * width, _MOST_VALUES, "values of rows")
         places: NumberArray = position_array(where)
         if where.denominator > 1:
             places = places / float(where.denominator)
