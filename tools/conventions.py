@@ -20,6 +20,7 @@ import importlib
 import inspect
 import io
 import json
+import os
 import subprocess
 import sys
 import sysconfig
@@ -246,7 +247,8 @@ def gathered(folder: Path) -> Iterator[tuple[str, dict[str, Any], list[np.ndarra
                 pip: list[Any] = [python, "-m", "pip", "install", "--quiet", "--no-compile"]
                 subprocess.run([*pip, *options, *packages], check=True)
         command = f"from tools.conventions import run; run({environment!r}, {str(out)!r})"
-        subprocess.run([python, "-W", "ignore", "-c", command], check=True, cwd=ROOT)
+        keras = {**os.environ, "KERAS_BACKEND": environment}
+        subprocess.run([python, "-W", "ignore", "-c", command], check=True, cwd=ROOT, env=keras)
         with np.load(out) as arrays:
             said = json.loads(str(arrays["facts"]))
             for name, facts in said["facts"].items():
