@@ -41,7 +41,7 @@ ifneq ($(shell cat $(VENV)/.python 2>/dev/null && $(RUN) -c "print('works')" 2>/
 .PHONY: $(VENV)/.python
 endif
 
-.PHONY: demo test check coverage sweeps interpreters pythons not-run sdist package lint types layers docs site gallery bench mutants peers format lock clean
+.PHONY: demo test check coverage sweeps interpreters pythons not-run sdist package lint types layers docs site gallery bench mutants fuzz peers format lock clean
 
 ## demo: install posenc into .venv, do the main job, look at it, and catch a wrong RoPE (the README's first command)
 POSENC = $(RUN) -m posenc_cli
@@ -146,6 +146,12 @@ bench: $(DEVELOPED)
 mutants: $(DEVELOPED)
 	$(call install,-e ".[dev$(comma)mutants]")
 	$(RUN) tools/mutants.py
+
+## fuzz: search every reader and the config resolver for bytes that end in a fault, SECONDS each, guided by coverage
+SECONDS ?= 600
+fuzz: $(DEVELOPED)
+	$(PIP) atheris==3.0.0
+	$(RUN) -m tools.fuzz --seconds $(SECONDS)
 
 ## peers: make every golden and family again that a package can give, in an environment that has the extra peers
 PEERS ?= .venv-peers
