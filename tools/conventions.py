@@ -361,6 +361,12 @@ from the exact value at position 131,071: the library's float32 rounding, since 
 rounded before its sine is taken; Marian's and GluonTS's angles are float64. A grid has no such
 position, a bias no such error, and timesteps do not reach it.
 
+Each was called with its own defaults, but for these. The tables of `mlx`, `uni2ts`,
+`curated-transformers` and `x-transformers` are compared without the factor that these libraries
+multiply them by (√(2/d), a learned one in x-transformers). `lightly` was asked for no class token,
+`timm:RotaryEmbeddingCat` for coordinates instead of pixels, as EVA uses it, and
+`OpenNMT-py:PositionalEncoding` for `SinusoidalInterleaved`.
+
 posenc has no scheme for these, which were run too: `kornia:PositionEncodingSine` (LoFTR) deals its
 columns out in fours, sin x, cos x, sin y, cos y. `demucs:create_2d_sin_embedding` alternates sin x
 and cos x, then sin y and cos y. `diffusers:get_2d_rotary_pos_embed_lumina` rotates pairs with row

@@ -147,7 +147,7 @@ CALLS = {
     "llm-foundry:build_alibi_bias": Call(
         "torch",
         "llmfoundry/models/layers/attention.py",
-        "F(heads, n, full=True, dtype=torch.float32)[0]",
+        "F(heads, n, dtype=torch.float32)[0].expand(heads, n, n)",
     ),
     "local-attention:SinusoidalEmbeddings": Call(
         "torch", "local_attention/rotary.py", "cos_sin(F(d)(x)[0])", pairs="half"
