@@ -17,7 +17,13 @@ from posenc_cli.cli.choosing import (
 )
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
-from posenc_cli.cli.options import Head, option, settings_of
+from posenc_cli.cli.options import (
+    Head,
+    Verbose,
+    number_format_option,
+    option,
+    settings_of,
+)
 from posenc_cli.cli.rope_check import (
     TOLERANCE,
     RopeCheckOutput,
@@ -26,6 +32,7 @@ from posenc_cli.cli.rope_check import (
     rope_check,
 )
 from posenc_cli.errors import InvalidInput
+from posenc_cli.numerics.dtypes import FLOAT32, DType
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -64,6 +71,13 @@ def check(
     ] = False,
     tol: TOLERANCE = "auto",
     strict: Annotated[bool, option("--strict", help="the same as --tol exact")] = False,
+    dtype: Annotated[
+        DType | None,
+        number_format_option(
+            "--dtype", help="number format that the values were rounded to: the same as --tol"
+        ),
+    ] = None,
+    verbose: Verbose = False,
     output: RopeCheckOutput,
 ) -> int:
     """Check any encoding against a scheme, model or config.
@@ -82,7 +96,11 @@ def check(
     """
     if strict and tol not in ("auto", "exact"):
         raise InvalidInput(f"--tol {tol}: cannot go with --strict")
+    if dtype is not None and (strict or tol != "auto"):
+        raise InvalidInput(f"--dtype {dtype.name}: cannot go with --tol or --strict")
     rule = "exact" if strict else tol
+    if dtype is not None and dtype is not FLOAT32:  # for which auto is meant
+        rule = dtype.name
     given: dict[str, Any] = {
         "rule": rule,
         "file": file,
@@ -99,9 +117,10 @@ def check(
     else:
         choice = single_choice(source, where, parameters, computing, console)
         if choice.scheme.kind == "rotary":
-            return _of_rotation(choice, console, subject, given, output, strict=strict)
+            how = {"strict": strict, "verbose": verbose}
+            return _of_rotation(choice, console, subject, given, output, **how)
         made = _of_choice(choice, subject, given)
-    return _report_on(made, console, output)
+    return _report_on(made, console, output, verbose=verbose)
 
 
 def _of_rule(
@@ -141,6 +160,7 @@ def _of_rotation(
     output: RopeCheckOutput,
     *,
     strict: bool,
+    verbose: bool,
 ) -> int:
     """What rope-check says: a file of one row holds frequencies, another one cos beside sin."""
     for flag in ("slopes", "buckets", "head"):
@@ -155,10 +175,11 @@ def _of_rotation(
             subject, **({"inv_freq": given["file"]} if len(axes) < 2 else {"tables": files})
         )
     tol = "auto" if strict else given["rule"]
-    return rope_check(choice, console, subject=subject, tol=tol, strict=strict, output=output)
+    how: dict[str, Any] = {"tol": tol, "strict": strict, "verbose": verbose}
+    return rope_check(choice, console, subject=subject, output=output, **how)
 
 
-def _report_on(made: ValueCheck, console: Console, output: CheckOutput) -> int:
+def _report_on(made: ValueCheck, console: Console, output: CheckOutput, *, verbose: bool) -> int:
     """Make the check, and print its report in the form asked for."""
     from posenc_cli.checks.checking import SubjectError
     from posenc_cli.render.ci_forms import FailedSubject
@@ -180,7 +201,7 @@ def _report_on(made: ValueCheck, console: Console, output: CheckOutput) -> int:
             summary.add_at_end(failed.markdown(), console)
         return report_error(failure.error, debug=console.debug)
     if not (console.quiet and form == "table" and report.ok and output.out is None):
-        console.result(_text_in(form, report, made, console), output)
+        console.result(_text_in(form, report, made, console, verbose=verbose), output)
     if summary is not None:
         summary.add_at_end(value_ci_report(report).markdown(), console)
     if output.out is not None and not report.ok:
@@ -188,7 +209,9 @@ def _report_on(made: ValueCheck, console: Console, output: CheckOutput) -> int:
     return 0 if report.ok else 1
 
 
-def _text_in(form: str, report: ValueReport, made: ValueCheck, console: Console) -> str:
+def _text_in(
+    form: str, report: ValueReport, made: ValueCheck, console: Console, *, verbose: bool
+) -> str:
     """The report in one of its forms."""
     from posenc_cli.render import value_report as rendering
 
@@ -199,4 +222,4 @@ def _text_in(form: str, report: ValueReport, made: ValueCheck, console: Console)
     if form == "github":
         place = ci_place(made.place) if made.impl else None
         return rendering.value_ci_report(report).github(place)
-    return rendering.value_text(report, console.typesetter)
+    return rendering.value_text(report, console.typesetter, verbose=verbose)

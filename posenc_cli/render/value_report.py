@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from posenc_cli.render.typesetting import Typesetter
 
 _COMMAND = "check"
+_COMPARED = ("reference", "positions", "tolerance")
 
 
 def value_fields(report: ValueReport) -> dict[str, Any]:
@@ -41,20 +42,26 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def value_text(report: ValueReport, typesetter: Typesetter) -> str:
-    """A report for a person: the verdict, the cause, the next step, then where values differ."""
+def value_text(report: ValueReport, typesetter: Typesetter, *, verbose: bool = False) -> str:
+    """A report for a person: the verdict, the cause, the next step, then where values differ.
+
+    ``verbose`` adds what the subject was compared with, and within which tolerance.
+    """
     text = typesetter.paragraph
     lines = [text(report.verdict)]
     if not report.ok:
         lines += [text(f"cause: {report.cause_text}"), text(f"next: {report.next_step}")]
-    rows = _rows(report)
-    blocks = ["\n".join(lines)]
+    rows, blocks = _rows(report), ["\n".join(lines)]
     if not report.ok and rows:
         blocks.append(typesetter.table(["worst value", "expected", "found", "allowed"], rows))
         blocks.append("\n".join(text(f"{name}: {where}") for name, where in report.where.items()))
-    elif rows:
-        blocks.append(text(f"farthest from exact: {_difference(report)} at {rows[0][0]}"))
+    elif report.worst is not None:
+        apart = abs(report.worst.found - report.worst.expected)
+        blocks.append(text(f"farthest from exact: {apart:.2g} at {rows[0][0]}"))
     blocks += [text(f"note: {note}") for note in report.notes]
+    if verbose:
+        told = report.title, report.positions, report.tolerance
+        blocks.append("\n".join(map(text, map("{}: {}".format, _COMPARED, told))))
     whole = "\n\n".join(block for block in blocks if block)
     for words, style in ((r"\AFAILED", "red"), (r"\Aok", "green"), (r"^cause: [\w-]+", "bold")):
         whole = typesetter.marked(whole, words, style)
@@ -68,11 +75,6 @@ def _rows(report: ValueReport) -> list[list[str]]:
         return []
     place = ", ".join(f"{name} {value:g}" for name, value in worst.at.items())
     return [[place, f"{worst.expected:.9g}", f"{worst.found:.9g}", f"{worst.allowed:.2g}"]]
-
-
-def _difference(report: ValueReport) -> str:
-    assert report.worst is not None
-    return f"{abs(report.worst.found - report.worst.expected):.2g}"
 
 
 def value_ci_report(report: ValueReport) -> CiReport:

@@ -269,20 +269,6 @@ def test_scores_of_one_head_and_of_no_later_keys(call, folder):
     assert call("check", "causal.npy", *asked, "--causal")[0] == 0
 
 
-def test_buckets_print_the_same_report_where_their_own_command_checks_them(call, folder):
-    numbers = np.array([r if r >= 0 else -r for r in range(-3, 4)])
-    np.save(folder / "numbers.npy", numbers)
-    where = ("--positions", "-3:4")
-    checked = call("check", "--buckets", "numbers.npy", "-s", "t5", *where)
-    assert checked[0] == 1
-    own = call("buckets", "t5", *where, "--check", "numbers.npy")
-    assert own[0] == 1
-    reports = [text.replace("t5 (heads=8)", "t5").split() for text in (own[1], checked[1])]
-    assert reports[0] == reports[1]
-    status, out, _ = call("buckets", "t5", *where, "--check", "numbers.npy", "--json")
-    assert (status, json.loads(out)["ok"]) == (1, False)
-
-
 def test_the_library_takes_arrays_paths_and_functions(folder):
     assert posenc.check("sinusoidal", RIGHT, dim=16).ok
     assert posenc.check("sinusoidal", str(folder / "right.npy"), dim=16).ok
