@@ -19,15 +19,15 @@ from posenc_cli.cli.app import (
     program_page,
     program_text,
 )
-from posenc_cli.cli.completion import SHELLS
-from posenc_cli.cli.help_page import HelpPage
-from posenc_cli.cli.rendered_help import PATHS
+from posenc_cli.cli.help.completion import SHELLS
+from posenc_cli.cli.help.help_page import HelpPage
+from posenc_cli.cli.help.rendered_help import PATHS
 from posenc_cli.cli.sizes import WIDEST_PIPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from posenc_cli.cli.help_page import Entry
+    from posenc_cli.cli.help.help_page import Entry
 
 FOLDER = Path(__file__).parent.parent / "man"
 

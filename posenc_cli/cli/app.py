@@ -24,34 +24,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from inspect import Parameter
 
-    from posenc_cli.cli.help_page import HelpPage
+    from posenc_cli.cli.help.help_page import HelpPage
 
 COMMANDS = {
-    "generate": "posenc_cli.cli.generate:generate",
-    "apply": "posenc_cli.cli.apply:apply",
-    "emit": "posenc_cli.cli.emit:emit",
-    "alibi-slopes": "posenc_cli.cli.alibi_slopes:alibi_slopes",
-    "positions": "posenc_cli.cli.positions:positions",
-    "resize": "posenc_cli.cli.resize:resize",
-    "heatmap": "posenc_cli.cli.heatmap:heatmap",
-    "curve": "posenc_cli.cli.curve:curve",
-    "rotation": "posenc_cli.cli.rotation:rotation",
-    "spectrum": "posenc_cli.cli.spectrum:spectrum",
-    "dot-similarity": "posenc_cli.cli.dot_similarity:dot_similarity",
-    "explore": "posenc_cli.cli.explore:explore",
-    "check": "posenc_cli.cli.check:check",
-    "rope-check": "posenc_cli.cli.rope_check:rope_check",
-    "order-check": "posenc_cli.cli.order_check:order_check",
-    "inspect": "posenc_cli.cli.inspect:inspect",
-    "heads": "posenc_cli.cli.heads:heads",
-    "extrapolate": "posenc_cli.cli.extrapolate:extrapolate",
-    "compare": "posenc_cli.cli.compare:compare",
-    "explain": "posenc_cli.cli.explain:explain",
-    "plan": "posenc_cli.cli.plan:plan",
-    "identify": "posenc_cli.cli.identify:identify",
-    "schemes": "posenc_cli.cli.schemes:schemes",
-    "models": "posenc_cli.cli.models:models",
-    "completion": "posenc_cli.cli.completion:completion",
+    "generate": "posenc_cli.cli.commands.generate:generate",
+    "apply": "posenc_cli.cli.commands.apply:apply",
+    "emit": "posenc_cli.cli.commands.emit:emit",
+    "alibi-slopes": "posenc_cli.cli.commands.alibi_slopes:alibi_slopes",
+    "positions": "posenc_cli.cli.commands.positions:positions",
+    "resize": "posenc_cli.cli.commands.resize:resize",
+    "heatmap": "posenc_cli.cli.commands.heatmap:heatmap",
+    "curve": "posenc_cli.cli.commands.curve:curve",
+    "rotation": "posenc_cli.cli.commands.rotation:rotation",
+    "spectrum": "posenc_cli.cli.commands.spectrum:spectrum",
+    "dot-similarity": "posenc_cli.cli.commands.dot_similarity:dot_similarity",
+    "explore": "posenc_cli.cli.commands.explore:explore",
+    "check": "posenc_cli.cli.commands.check:check",
+    "rope-check": "posenc_cli.cli.commands.rope_check:rope_check",
+    "order-check": "posenc_cli.cli.commands.order_check:order_check",
+    "inspect": "posenc_cli.cli.commands.inspect:inspect",
+    "heads": "posenc_cli.cli.commands.heads:heads",
+    "extrapolate": "posenc_cli.cli.commands.extrapolate:extrapolate",
+    "compare": "posenc_cli.cli.commands.compare:compare",
+    "explain": "posenc_cli.cli.commands.explain:explain",
+    "plan": "posenc_cli.cli.commands.plan:plan",
+    "identify": "posenc_cli.cli.commands.identify:identify",
+    "schemes": "posenc_cli.cli.commands.schemes:schemes",
+    "models": "posenc_cli.cli.commands.models:models",
+    "completion": "posenc_cli.cli.help.completion:completion",
 }
 
 GROUPS = {
@@ -225,7 +225,7 @@ class Command(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write its page: the whole one, or the brief one."""
-        from posenc_cli.cli.help_page import HelpPage
+        from posenc_cli.cli.help.help_page import HelpPage
 
         page = HelpPage.of(ctx)
         formatter.write((page.brief if ctx.meta.get(BRIEF) else page.text)(formatter.width))
@@ -244,7 +244,7 @@ class Command(TyperCommand):
             show_page(ctx.get_help())
             ctx.exit()
         if rest and not completing:
-            from posenc_cli.cli.usage import unexpected_arguments
+            from posenc_cli.cli.help.usage import unexpected_arguments
 
             raise unexpected_arguments(ctx, rest)
         for parameter in self.params:
@@ -316,7 +316,7 @@ def program_text(context: Any, width: int) -> str:
 
 def program_brief(context: Any, width: int) -> str:
     """The page of the program on one screen: what to try first, and the names of commands."""
-    from posenc_cli.cli.help_page import HelpPage
+    from posenc_cli.cli.help.help_page import HelpPage
 
     page = replace(
         HelpPage.of(context),
@@ -329,8 +329,8 @@ def program_brief(context: Any, width: int) -> str:
 
 def program_page(context: Any) -> HelpPage:
     """The page of the program."""
-    from posenc_cli.cli.help_page import HelpPage, entry_of
-    from posenc_cli.cli.home import PAGE, address
+    from posenc_cli.cli.help.help_page import HelpPage, entry_of
+    from posenc_cli.cli.help.home import PAGE, address
 
     page = HelpPage.of(context)
     place = address(PAGE)

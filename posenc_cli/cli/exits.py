@@ -98,7 +98,7 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
             raise
         return 0  # of a line that is wrong so far nothing is completed, and nothing said
     except usage_error as error:
-        from posenc_cli.cli.usage import usage_message
+        from posenc_cli.cli.help.usage import usage_message
 
         raise usage_message(error) from None
     if not callable(prepared):
@@ -112,12 +112,12 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
 def _known_answer(arguments: Sequence[str], *, completing: bool) -> str | None:
     """What is printed without importing Typer, which scripts and people need not wait for."""
     if arguments and arguments[0] in ("--version", "-V"):
-        from posenc_cli.cli.version import version_text
+        from posenc_cli.cli.help.version import version_text
 
         return version_text(arguments[1:])
     if completing or list(arguments) not in (["--help"], ["-h"]):
         return None
-    from posenc_cli.cli.rendered_help import rendered_help
+    from posenc_cli.cli.help.rendered_help import rendered_help
 
     return rendered_help(arguments[0])
 
@@ -152,14 +152,14 @@ def _own_error(error: Exception) -> PosencError:
     # A thread that finds no room for its stack is told as a RuntimeError.
     if isinstance(error, MemoryError) or str(error) == "can't start new thread":
         return Unavailable("not enough memory")
-    from posenc_cli.cli.dependencies import unloaded_dependency
+    from posenc_cli.cli.help.dependencies import unloaded_dependency
 
     if (unloaded := unloaded_dependency(error)) is not None:
         return unloaded
     if isinstance(error, OSError):
         where = "" if error.filename is None else f": {os.fspath(error.filename)!r}"
         return Unavailable(f"{error.strerror or error}{where}")
-    from posenc_cli.cli.home import ISSUES, address
+    from posenc_cli.cli.help.home import ISSUES, address
 
     place = address(ISSUES)
     return PosencError(

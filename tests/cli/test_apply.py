@@ -186,7 +186,7 @@ def test_what_cannot_be_applied_is_one_line(call, x, arguments, message):
 
 def test_the_time_that_is_told_is_from_reading_to_writing(call, x, monkeypatch):
     clock = SimpleNamespace(perf_counter=itertools.count(1000, 0.25).__next__)
-    monkeypatch.setattr("posenc_cli.cli.apply.time", clock)
+    monkeypatch.setattr("posenc_cli.cli.commands.apply.time", clock)
     status, _, err = call("apply", "-s", "rope", "--in", "x.npy", "--out", "y.npy")
     assert status == 0
     assert " bytes in 0.25 s" in err

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posenc_cli.cli import extrapolate
+from posenc_cli.cli.commands import extrapolate
 from posenc_cli.experiments.folder import RunFolder
 from posenc_cli.experiments.request import ExperimentRequest, ModelSize
 from posenc_cli.experiments.schedulers import scheduler_of

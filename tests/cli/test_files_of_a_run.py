@@ -294,8 +294,8 @@ OWN = {
     "calls/worker.py",  # another process
     "calls/onnx.py",  # runs in the process of a user's function
     "cli/check_reports.py",  # the summary of a GitHub step, which is added to
-    "cli/rendered_help.py",  # a text of posenc's own
-    "cli/completion.py",  # the file that a shell starts with, which is added to
+    "cli/help/rendered_help.py",  # a text of posenc's own
+    "cli/help/completion.py",  # the file that a shell starts with, which is added to
 }
 
 OPENING = re.compile(r"(?:.*\.)?(?:open|read_bytes|read_text|fromfile|memmap|load|loadtxt)\(")

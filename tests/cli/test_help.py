@@ -10,10 +10,10 @@ from email.message import Message
 
 import pytest
 
-from posenc_cli.cli import rendered_help
 from posenc_cli.cli.app import COMMANDS, GROUPS
-from posenc_cli.cli.help_page import EXPLAINED
-from posenc_cli.cli.home import PAGE, address
+from posenc_cli.cli.help import rendered_help
+from posenc_cli.cli.help.help_page import EXPLAINED
+from posenc_cli.cli.help.home import PAGE, address
 from tools import man
 
 ORDER = (
@@ -214,7 +214,7 @@ def test_a_bug_is_reported_where_the_metadata_say(call, project_urls, monkeypatc
     def broken():
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("posenc_cli.cli.models.models", broken)
+    monkeypatch.setattr("posenc_cli.cli.commands.models.models", broken)
     for entries, place in (
         ([], ""),
         (["Repository, https://example.org/r"], " at https://example.org/r"),

@@ -16,8 +16,8 @@ from posenc_cli.rotary.widths import of_width
 from tests.checks import rope
 
 OF_OTHER_PROGRAMS = {
-    "cli/completion.py": "fish's complete",
-    "cli/dependencies.py": "pip",
+    "cli/help/completion.py": "fish's complete",
+    "cli/help/dependencies.py": "pip",
     "configs/engine_flags.py": "engines",
     "render/html_plots.py": "variables of CSS",
     "errors.py": "names that users of other programs try, and those of posenc for them",

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from posenc_cli.cli.rotation import _room_for
+from posenc_cli.cli.commands.rotation import _room_for
 
 
 def asked(call, *arguments):

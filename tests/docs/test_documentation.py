@@ -398,7 +398,7 @@ def test_the_command_of_the_contributing_guide_takes_one_file_and_one_line(
     heading = "A new command"
     (tmp_path / "guided_command.py").write_text(guided_code(heading))
     guide = (ROOT / "CONTRIBUTING.md").read_text().partition(f"## {heading}\n")[2]
-    name, place = re.search(r'`"(\w+)": "posenc_cli\.cli\.(\w+:\w+)"`', guide).groups()
+    name, place = re.search(r'`"(\w+)": "posenc_cli\.cli\.commands\.(\w+:\w+)"`', guide).groups()
     assert place == f"{name}:{name}"
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(COMMANDS, name, f"guided_command:{name}")

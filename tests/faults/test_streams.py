@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posenc_cli.cli import rendered_help
+from posenc_cli.cli.help import rendered_help
 from tests.cli.test_imported import TYPER
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER, peak
 from tests.processes import PATIENCE, UNMEASURED, await_that, spawn

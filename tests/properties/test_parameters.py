@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.catalogue import BUILT_IN
-from posenc_cli.cli.dot_similarity import CONTENTS
+from posenc_cli.cli.commands.dot_similarity import CONTENTS
 from posenc_cli.cli.exits import main
 from posenc_cli.formulas.buckets import RULES
 from posenc_cli.formulas.parameters import OWN_OPTIONS

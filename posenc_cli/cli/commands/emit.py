@@ -8,9 +8,9 @@ import typer
 
 from posenc_cli.choice import Choice
 from posenc_cli.cli.choosing import required_choice
+from posenc_cli.cli.commands.rope_check import TOLERANCE
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json, completed_from, one_of, option, whole_option
-from posenc_cli.cli.rope_check import TOLERANCE
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.render.answer import Answer

@@ -15,6 +15,13 @@ from posenc_cli.cli.choosing import (
     SourceOptions,
     single_choice,
 )
+from posenc_cli.cli.commands.rope_check import (
+    TOLERANCE,
+    RopeCheckOutput,
+    SubjectOptions,
+    ci_place,
+    rope_check,
+)
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
 from posenc_cli.cli.options import (
@@ -23,13 +30,6 @@ from posenc_cli.cli.options import (
     number_format_option,
     option,
     settings_of,
-)
-from posenc_cli.cli.rope_check import (
-    TOLERANCE,
-    RopeCheckOutput,
-    SubjectOptions,
-    ci_place,
-    rope_check,
 )
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import FLOAT32, DType

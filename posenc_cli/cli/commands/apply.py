@@ -16,8 +16,8 @@ from posenc_cli.cli.choosing import (
     choice_of,
     required_choice,
 )
+from posenc_cli.cli.commands.generate import ARITHMETICS
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.generate import ARITHMETICS
 from posenc_cli.cli.matrices import READ, MatrixOutput
 from posenc_cli.cli.options import number_format_option, option, whole_option
 from posenc_cli.errors import InvalidInput, quoted_name

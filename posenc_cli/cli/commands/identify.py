@@ -70,7 +70,7 @@ def identify(
     """
     from posenc_cli.cli.checkpoint import checkpoint_status
 
-    if sines is None:
+    if file and sines is None:
         listed = checkpoint_status(file, console, as_json=as_json)
         if listed is not None:
             return listed
