@@ -47,6 +47,10 @@ class NamedBug(Record):
         return f"{self.code}: {self.message}"
 
 
+class _Contradicted(Exception):
+    """A change that the values found contradict."""
+
+
 Explained = tuple[NamedBug, ...]
 """Bugs that together give the subject's values: one or two."""
 
@@ -129,19 +133,25 @@ def _pairs(e: Expected, part: Expected) -> Iterator[tuple[Explained, bool]]:
     Each with whether it is said only where no other explains the values. Roundings come last.
     """
     for bug, first in changes_of(e, solved=False):
-        if first.places is not None or not _alters(part, first):
-            continue
-        after = _undone(part, first)
-        whole = e if after is None else None
-        for other, second in changes_of(after or part, solved=after is not None):
-            both = second if after else _joined(first, second)
-            if both is None or second.general or _alike(bug, first, other, second):
-                continue
-            if _fits(after or part, both):
-                whole = whole or _undone(e, first) or e
-                if fits_everywhere(whole, both):
-                    bugs = _named(bug, first), _named(other, second)
+        if first.places is None and _alters(part, first):
+            with contextlib.suppress(_Contradicted):
+                for second in _seconds(e, part, bug, first):
+                    bugs = _named(bug, first), second
                     yield (bugs[::-1] if first.rounding else bugs), first.general
+
+
+def _seconds(e: Expected, part: Expected, bug: KnownBug, first: Change) -> Iterator[NamedBug]:
+    """The bugs that, after a first change, give all values."""
+    after = _undone(part, first)
+    whole = e if after is None else None
+    for other, second in changes_of(after or part, solved=after is not None):
+        both = second if after else _joined(first, second)
+        if both is None or second.general or _alike(bug, first, other, second):
+            continue
+        if _fits(after or part, both):
+            whole = whole or _undone(e, first) or e
+            if fits_everywhere(whole, both):
+                yield _named(other, second)
 
 
 def _alike(bug: KnownBug, first: Change, other: KnownBug, second: Change) -> bool:
@@ -164,6 +174,8 @@ def _undone(e: Expected, first: Change) -> Expected | None:
     """What is left to explain after a change; None where it cannot be undone.
 
     Values that hold nothing of the reference any more, zeros or NaN, are left out.
+
+    Raises: _Contradicted where the change makes zeros and others were found, or leaves other NaN.
     """
     if first.make is not None or first.places is not None:
         return None
@@ -172,6 +184,8 @@ def _undone(e: Expected, first: Change) -> Expected | None:
     if first.values is not None:
         factors = first.values(np.ones(found.shape), e)
         kept = np.isfinite(factors) & (factors != 0)
+        if found[factors == 0].any() or (not kept.all() and np.isnan(found[kept]).any()):
+            raise _Contradicted
         found = np.where(kept, found / factors, np.nan)
         gaps = gaps or not kept.all()
     if first.order is not None and e.form == "rows":

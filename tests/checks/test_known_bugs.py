@@ -621,6 +621,23 @@ def test_vectors_to_which_rows_are_added_wrongly_are_named(case):
     assert len(report.explained) == 1
 
 
+@pytest.mark.parametrize("case", ["later scores", "NaN", "zeros", "zeros and NaN"])
+def test_no_bug_is_named_for_values_that_it_does_not_give(case):
+    """Each looks like two bugs, but for what the first of them would hide."""
+    if case == "later scores":  # as scaled, and 0 after the query: they are neither
+        report = checked("alibi", np.where(LATER, 5.0, 3 * alibi()), heads=H)
+    else:
+        values = alternating(AT + 2)
+        values[1] = np.nan if case == "NaN" else 0
+        values[1, 5] = 0 if case == "zeros and NaN" else 0.5
+        values[9, 9] = np.nan if case == "zeros and NaN" else values[9, 9]
+        report = checked("sinusoidal", values, **FLAT)
+    codes = {bug.code for bugs in report.explained for bug in bugs}
+    assert not codes & {"causal", "padding-row", "uninitialised"}, report.cause_text
+    assert codes <= {"not-a-number", "position-offset"}
+    assert not report.ok
+
+
 def test_a_single_wrong_value_is_unknown_and_its_place_is_told():
     values = alternating(AT).astype(np.float32)
     values[17, 5] += 0.01
