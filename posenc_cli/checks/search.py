@@ -48,7 +48,7 @@ class NamedBug(Record):
 
 
 class _Contradicted(Exception):
-    """A change that the values found contradict."""
+    """A change that the values found contradict, or that does more than multiply them."""
 
 
 Explained = tuple[NamedBug, ...]
@@ -182,7 +182,9 @@ def _undone(e: Expected, first: Change) -> Expected | None:
     found = np.asarray(e.found, np.float64)
     gaps = e.gaps
     if first.values is not None:
-        factors = first.values(np.ones(found.shape), e)
+        factors, nothing = (first.values(make(found.shape), e) for make in (np.ones, np.zeros))
+        if nothing[np.isfinite(nothing)].any():  # it adds something
+            raise _Contradicted
         kept = np.isfinite(factors) & (factors != 0)
         if found[factors == 0].any() or (not kept.all() and np.isnan(found[kept]).any()):
             raise _Contradicted

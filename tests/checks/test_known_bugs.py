@@ -621,6 +621,21 @@ def test_vectors_to_which_rows_are_added_wrongly_are_named(case):
     assert len(report.explained) == 1
 
 
+@pytest.mark.parametrize("share", [1, ROOT])
+def test_two_bugs_of_added_vectors_are_both_named_and_no_others(share):
+    x = np.random.default_rng(3).normal(size=(L, D)).astype(np.float32)
+    y = x - alternating(AT, rates(base=1e3))
+    report = checked("sinusoidal", (x, y.astype(np.float32)), kind="vectors", **FLAT)
+    told = [sorted(bug.code for bug in bugs) for bugs in report.explained]
+    assert told == [["base", "not-added"]], report.cause_text
+    wrong = (share * x + y).astype(np.float32)
+    report = checked("sinusoidal", (x, wrong), kind="vectors", **FLAT)
+    assert report.cause == "unknown", report.cause_text
+    noise = np.random.default_rng(4).normal(size=(L, D)).astype(np.float32)
+    report = checked("sinusoidal", (x, share * x + noise), kind="vectors", **FLAT)
+    assert report.cause == "unknown", report.cause_text
+
+
 @pytest.mark.parametrize("case", ["later scores", "NaN", "zeros", "zeros and NaN"])
 def test_no_bug_is_named_for_values_that_it_does_not_give(case):
     """Each looks like two bugs, but for what the first of them would hide."""
