@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 
 from posenc_cli.diagnosis.diagnose import diagnose
+from posenc_cli.inference.causes import Cause
 from tests.checks import rope
 
 ROWS, COLUMNS = 24, 40
@@ -48,3 +52,9 @@ def test_axes_of_equal_coordinates_are_said_not_to_be_told_apart(tmp_path, call)
     np.save(tmp_path / "axes.npy", np.stack([at, at // 2]))
     status, out, _ = call(*check, "--set", f"axes={tmp_path / 'axes.npy'}", "--len", f"{ROWS}")
     assert (status, note in " ".join(out.split())) == (1, False)
+
+
+def test_every_cause_that_is_named_was_reported_in_public():
+    page = (Path(__file__).parents[2] / "docs" / "rope-check.md").read_text(encoding="utf-8")
+    reports = re.findall(r"^\| `([a-z-]+)` \| .*https://github.com/", page, flags=re.MULTILINE)
+    assert sorted(reports) == sorted({*Cause} - {Cause.UNKNOWN})
