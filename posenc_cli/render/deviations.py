@@ -16,7 +16,6 @@ from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap, Panels
 from posenc_cli.render.report import scope, verdict
 
 if TYPE_CHECKING:
-    from posenc_cli.numerics.arrays import RealRows
     from posenc_cli.rotary.verdict import Report
 
 _FEWEST = 2
@@ -29,12 +28,11 @@ _LEAST = 1e-3
 
 def check_figure(report: Report) -> Panels | None:
     """The error by position, and by position and pair; None where there is nothing to draw."""
-    shares = np.array(report.shares, np.float64)  # (points, pairs)
-    if len(shares) < _FEWEST or not np.isfinite(shares).any():
+    curve = error_curve(report)
+    if curve is None:
         return None
-    positions = [position for position, _ in report.curve]
     return Panels(
-        (_curve(positions, shares, report), _map(positions, shares, report)),
+        (curve, _map(report)),
         _title(report),
         shared=False,
         notes=(verdict(report), scope(report), f"tolerance {report.tolerance}", *_failed(report)),
@@ -54,7 +52,12 @@ def _failed(report: Report) -> tuple[str, ...]:
     return tuple(f"{each.check}: {each.message}" for each in report.findings if not each.ok)
 
 
-def _curve(positions: list[int], shares: RealRows, report: Report) -> Curves:
+def error_curve(report: Report) -> Curves | None:
+    """The largest error at each position; None where there is no course to draw."""
+    shares = np.array(report.shares, np.float64)  # (points, pairs)
+    if len(shares) < _FEWEST or not np.isfinite(shares).any():
+        return None
+    positions = [position for position, _ in report.curve]
     with np.errstate(invalid="ignore"):
         largest = np.maximum(shares.max(axis=1), _LEAST)
     return Curves(
@@ -68,8 +71,10 @@ def _curve(positions: list[int], shares: RealRows, report: Report) -> Curves:
     )
 
 
-def _map(positions: list[int], shares: RealRows, report: Report) -> Heatmap:
+def _map(report: Report) -> Heatmap:
     """Powers of ten above the tolerance: what is within it is 0."""
+    shares = np.array(report.shares, np.float64)
+    positions = [position for position, _ in report.curve]
     with np.errstate(invalid="ignore", divide="ignore"):
         above = np.log10(np.maximum(shares, 1.0)).T  # (pairs, points)
     step = -(-report.pairs // len(above)) or 1

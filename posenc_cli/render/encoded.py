@@ -17,7 +17,6 @@ from posenc_cli.analysis.encoded import (
     similarity_cells,
     wavelengths_of,
 )
-from posenc_cli.analysis.inspections import names_apart
 from posenc_cli.analysis.sampling import (
     Points,
     PositionAxis,
@@ -42,6 +41,7 @@ from posenc_cli.render.figure import (
     Heatmap,
     Panels,
 )
+from posenc_cli.render.overlays import distinct_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -126,7 +126,7 @@ def figure_of_choices(
     figure, fields = figure_of_choice(
         replace(choices[0], given={}, parts=panels), table, head, draw, first=first
     )
-    title = ", ".join(names_apart([choice.source or choice.name for choice in choices]))
+    title = ", ".join(distinct_names([choice.source or choice.name for choice in choices]))
     return replace(figure, title=title), {"parts": fields["parts"]}
 
 

@@ -394,7 +394,8 @@ class Panels(Record):
     """Several figures side by side: as small multiples, heatmaps ``shared`` one colour scale.
 
     ``noun`` is what a panel stands for, should not all of them have room; where they were too many
-    to begin with, ``total`` is how many there are.
+    to begin with, ``total`` is how many there are. ``across`` of them belong together, in a row
+    where it has room.
     """
 
     panels: tuple[Heatmap | Curves, ...]
@@ -403,6 +404,7 @@ class Panels(Record):
     noun: str = "panel"
     notes: tuple[str, ...] = ()
     total: int | None = None
+    across: int = 1
 
     def missing_notes(self, count: int) -> tuple[str, ...]:
         """What a reader must know who sees so many of them."""
@@ -414,12 +416,18 @@ Figure = Heatmap | Curves | Panels
 
 
 def grid_of(
-    count: int, size: tuple[float, float], least: tuple[float, float], *, aspect: float
+    count: int,
+    size: tuple[float, float],
+    least: tuple[float, float],
+    *,
+    aspect: float,
+    multiple: int = 1,
 ) -> tuple[int, int]:
     """Rows and columns of a grid in which ``count`` pictures, or as many as fit, are largest.
 
     ``size`` and ``least`` are the width and height of the whole and of the smallest picture;
-    ``aspect`` is how many units of width are as long as one of height.
+    ``aspect`` is how many units of width are as long as one of height. A row has a ``multiple`` of
+    so many pictures where those have room.
 
     >>> grid_of(8, (80, 20), (12, 5), aspect=2), grid_of(100, (80, 20), (12, 5), aspect=2)
     ((2, 4), (4, 6))
@@ -433,6 +441,7 @@ def grid_of(
     ]
     if not fitting:
         return most_down, most_across
+    fitting = [grid for grid in fitting if grid[1] % multiple == 0] or fitting
 
     def side(grid: tuple[int, int]) -> tuple[float, int]:
         # Of grids as good, the one with fewer empty places.

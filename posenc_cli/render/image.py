@@ -58,7 +58,7 @@ from posenc_cli.render.map_axes import (
     name_scale,
     scale_beside,
 )
-from posenc_cli.render.plotting import load_matplotlib
+from posenc_cli.render.plotting import load_figures
 from posenc_cli.render.style import HEAD_SIZE, NOTE_SIZE, TITLE_SIZE
 from posenc_cli.render.ticks import minus, number
 
@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     from matplotlib.colorbar import Colorbar
     from matplotlib.figure import Figure as Page
     from matplotlib.gridspec import GridSpec
-    from matplotlib.transforms import Bbox
 
     from posenc_cli.render.colors import Srgb
     from posenc_cli.render.figure import Figure, Scale, Shown
@@ -121,8 +120,6 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
             format=form,
             dpi=style.dpi,
             metadata=_METADATA[form],
-            bbox_inches=drawing.kept_part(),
-            pad_inches=0,
         )
     wrong = warnings_of(heatmaps_of(figure), drawing.shown)
     boxes = _missing_glyphs([str(warning.message) for warning in caught])
@@ -167,7 +164,7 @@ def png_of(page: Page) -> bytes:
 @contextlib.contextmanager
 def _settings(style: Style) -> Iterator[None]:
     """Within it, matplotlib is set up as the style says, and as nothing else does."""
-    matplotlib = load_matplotlib()
+    matplotlib = load_figures()
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(style.settings)
@@ -244,16 +241,6 @@ class Drawing:
         else:
             self._separate_panels(figure.panels, figure)
 
-    def kept_part(self) -> Bbox:
-        """The part of the page to keep, in inches: of a width that is not fixed, what is used."""
-        from matplotlib.transforms import Bbox
-
-        width, dpi = self.width, self.style.dpi
-        if not self.style.fixed[0]:
-            used = self.page.get_tightbbox().x1 * dpi
-            width = min(width, math.ceil(used + self.style.line / 2))
-        return Bbox.from_extents(0, 0, width / dpi, self.height / dpi)
-
     def _maps(self, heatmaps: Sequence[Heatmap], panels: Panels | None = None) -> None:
         """Heatmaps on one colour scale, their cells of whole pixels; many have each a title.
 
@@ -263,7 +250,7 @@ class Drawing:
         widest = max(style.text_width(heatmap.title, HEAD_SIZE) for heatmap in heatmaps)
         least = max(_LEAST_MAP * line, min(widest, 3 * _LEAST_MAP * line))
         size = (least + _GAP * line, (_LEAST_MAP + _HEAD) * line)
-        chosen, grid = self._grid(heatmaps, size)
+        chosen, grid = self._grid(heatmaps, size, panels.across if panels else 1)
         head = line * (bool(panels) + bool(chosen[0].columns.bands))
         sheet = _Sheet(*grid, head + _GAP * line * bool(panels), round(_GAP * line))
         axes = self.page.add_subplot()
@@ -279,14 +266,12 @@ class Drawing:
         self._note(panels, len(chosen))
         self._lay_out()
         room = sheet.room(axes)
-        titles = [_title_with_range(shown, room[0], style) for shown in self.shown if panels]
         sizes = [fitted_size(shown, room, style) for shown in self.shown]
-        needed = [*(width for width, _ in sizes), *(style.text_width(t, HEAD_SIZE) for t in titles)]
-        cell = max(needed), max(height for _, height in sizes)
+        wide, high = (max(side) for side in zip(*sizes, strict=True))
+        cell = max(wide, min(widest, room[0]) if panels else 0.0), high
+        titles = [_title_with_range(shown, cell[0], style) for shown in self.shown if panels]
         whole = sheet.size(cell)
-        self._shrink(*np.subtract(axes.bbox.size, whole))
-        self._lay_out()
-        self.page.set_layout_engine(None)  # nor is it laid out again when saved
+        self._arrange((1, 1), [axes], {axes: whole}, bar.ax)
         self._resize(axes, whole)
         columns, rows = [], []
         for index, (shown, size) in enumerate(zip(self.shown, sizes, strict=True)):
@@ -311,9 +296,7 @@ class Drawing:
         self._lay_out()
         side = min(sheet.room(axes))
         whole = sheet.size((side, side))
-        self._shrink(*np.subtract(axes.bbox.size, whole))
-        self._lay_out()
-        self.page.set_layout_engine(None)  # nor is it laid out again when saved
+        self._arrange((1, 1), [axes], {axes: whole})
         self._resize(axes, whole)
         radius = max(abs(x) for figure in chosen for curve in figure.curves for x in curve.x)
         longest = max(style.text_width(figure.title) for figure in chosen)
@@ -366,8 +349,7 @@ class Drawing:
         self._note(panels, len(chosen), [note for _, figure in curves for note in figure.notes])
         self._lay_out()
         sizes = {axes: fitted_size(part, axes.bbox.size, style) for axes, part, _, _ in drawn}
-        self.page.set_layout_engine(None)  # nor is it laid out again when saved
-        self._arrange(spec, all_axes, sizes, maps[-1][2].ax if shared and maps[-1][2] else None)
+        self._arrange(grid, all_axes, sizes, maps[-1][2].ax if shared and maps[-1][2] else None)
         for axes, shown, scale, colors in drawn:
             size = fitted_size(shown, axes.bbox.size, style)
             self._resize(axes, size)
@@ -436,7 +418,7 @@ class Drawing:
             self._lay_out()
 
     def _grid(
-        self, figures: Sequence[AnyFigure], least: tuple[float, float]
+        self, figures: Sequence[AnyFigure], least: tuple[float, float], multiple: int = 1
     ) -> tuple[list[AnyFigure], tuple[int, int]]:
         """The figures that have room, none smaller than ``least``, and the rows and columns.
 
@@ -445,7 +427,7 @@ class Drawing:
         line = self.style.line
         around = _MARGINS[0] * line, _MARGINS[1] * line
         room = self.width - around[0], self.height - around[1]
-        rows, columns = grid_of(len(figures), room, least, aspect=1)
+        rows, columns = grid_of(len(figures), room, least, aspect=1, multiple=multiple)
         needed = -(-len(figures) // columns)
         higher = math.ceil(around[1] + needed * least[1])
         if needed > rows and self.style.growing[1] and higher <= _MOST_GROWTH * self.height:
@@ -466,30 +448,35 @@ class Drawing:
 
     def _arrange(
         self,
-        spec: GridSpec,
+        grid: tuple[int, int],
         all_axes: Sequence[Axes],
         needed: Mapping[Axes, Size],
-        bar: Axes | None,
+        bar: Axes | None = None,
     ) -> None:
         """Place axes in their grid: maps have the size they need, and curves what that leaves.
 
-        Nothing is laid out after that. A ``bar`` for all maps stands at their right.
+        Nothing is laid out after that. A ``bar`` for all maps stands at their right. What is not
+        needed of a side that is not fixed is cut.
         """
+        self.page.set_layout_engine(None)  # nor is it laid out again when saved
         pad, line = _PAD * self.style.line, self.style.line
-        shape = spec.ncols, spec.nrows
+        shape = grid[::-1]
         margins = [np.zeros((count, 2)) for count in shape]  # before and after each line
         wanted = [np.zeros(count) for count in shape]
         for index, axes in enumerate(all_axes):
-            places = divmod(index, spec.ncols)[::-1]
+            places = divmod(index, grid[1])[::-1]
             for axis, (place, beside) in enumerate(zip(places, _surroundings(axes), strict=True)):
                 margins[axis][place] = np.maximum(margins[axis][place], beside)
                 if axes in needed:
                     wanted[axis][place] = max(wanted[axis][place], needed[axes][axis] + 1)
         right = 0.0 if bar is None else 2 * line + _surroundings(bar)[0][1]
-        top = self._title.get_window_extent().height + 2 * pad
-        below = self._notes.get_window_extent().height + pad if self._noted else 0.0
-        edges = (pad, pad + right), (top, pad + below)
-        for axis, side in enumerate((self.width, self.height)):
+        edges = [(pad, pad + right)]
+        for axis in (0, 1):
+            if axis:  # how high titles are is known when the page is as wide as it will be
+                top = self._title.get_window_extent().height + 2 * pad
+                below = self._notes.get_window_extent().height + pad if self._noted else 0.0
+                edges.append((top, pad + below))
+            side = (self.width, self.height)[axis]
             around = sum(edges[axis]) + margins[axis].sum() + 2 * pad * (shape[axis] - 1)
             free, flexible = side - around - wanted[axis].sum(), wanted[axis] == 0
             if flexible.any():
@@ -497,9 +484,7 @@ class Drawing:
             elif self.style.fixed[axis]:
                 wanted[axis] *= min(1.0, (side - around) / wanted[axis].sum())
             else:
-                sides = [self.width, self.height]
-                sides[axis] = math.ceil(side - free)
-                self._set_size(*sides)
+                self._cut(axis, math.ceil(side - free))
         starts = [
             edges[axis][0]
             + np.cumsum(wanted[axis] + margins[axis].sum(axis=1) + 2 * pad)
@@ -507,7 +492,7 @@ class Drawing:
             for axis in (0, 1)
         ]
         for index, axes in enumerate(all_axes):
-            row, column = divmod(index, spec.ncols)
+            row, column = divmod(index, grid[1])
             size = wanted[0][column], wanted[1][row]
             self._put(axes, (starts[0][column], starts[1][row]), size)
         if bar is not None:
@@ -535,26 +520,20 @@ class Drawing:
         for axes in self.page.axes:
             axes.apply_aspect()
 
-    def _shrink(self, across: float, down: float) -> None:
-        """Leave so many pixels at the right and below unused; those of a free height are cut."""
-        bottom = 0.0
-        if self.style.fixed == (False, False):
-            self._narrow_title(self.width - max(0.0, across))
-        if self.style.fixed[1]:
-            bottom = max(0.0, down)
-        else:
-            self._set_size(self.width, self.height - int(down))
-        bottom /= self.height
-        self._engine.set(rect=(0, bottom, 1 - max(0.0, across) / self.width, 1 - bottom))
-
-    def _narrow_title(self, width: float) -> None:
-        """Wrap the title at the width that panels take, on a page that gets higher by its lines."""
-        room = max(width, self.width / 2) - self.style.line
-        lines = self.style.wrapped_text(self._whole_title, room, most=3, size=TITLE_SIZE)
-        self.height += math.ceil(
-            (lines.count("\n") - self._title.get_text().count("\n")) * TITLE_SIZE * self.style.line
-        )
-        self._title.set_text(lines)
+    def _cut(self, axis: int, side: int) -> None:
+        """Make the page as wide (``axis`` 0) or high as panels need; a title is wrapped anew."""
+        if axis:
+            self._set_size(self.width, side)
+            return
+        texts = [self._title, *[self._notes] * self._noted]
+        if not self.style.fixed[1]:
+            room = max(side, self.width / 2) - self.style.line
+            lines = self.style.wrapped_text(self._whole_title, room, most=3, size=TITLE_SIZE)
+            self._title.set_text(lines)
+        needed = max(text.get_window_extent().x1 for text in texts) + self.style.line / 2
+        self._set_size(max(side, math.ceil(needed)), self.height)
+        for text in texts:
+            text.set_x(0.5 * self.style.line / self.width)
 
     def _resize(self, axes: Axes, size: tuple[float, float]) -> None:
         """Give axes so many pixels, their units, from the whole pixel nearest to their place."""

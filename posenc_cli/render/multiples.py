@@ -68,7 +68,7 @@ def _shared_lines(
     height = page.height - len(title) - 5
     inset = label_width(heatmaps[0], page.part(page.width, height)) + 1
     size = (page.width - inset, height)
-    down, across = grid_of(len(heatmaps), size, _LEAST, aspect=2)
+    down, across = grid_of(len(heatmaps), size, _LEAST, aspect=2, multiple=panels.across)
     chosen = [heatmaps[i] for i in spread(len(heatmaps), down * across)]
     size = (page.width - inset + _GAP) // across - _GAP, height // down
     plates = []

@@ -5,20 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from posenc_cli.render.report import COLUMNS, answer, rows, scope
-from posenc_cli.rotary.codes import FindingName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.render.blocks import Medium
-    from posenc_cli.render.figure import Curves
     from posenc_cli.render.typesetting import Typesetter
     from posenc_cli.rotary.verdict import Report
 
 CURVE_LINES = 14
 """Lines of the curve, where there is room for so many."""
-_FEWEST = 3
-"""Points that show a course."""
 
 
 def report_text(report: Report, typesetter: Typesetter, *, verbose: bool = False) -> str:
@@ -67,63 +63,15 @@ def _notes(report: Report, *, verbose: bool) -> Sequence[str]:
 
 
 def deviation_text(report: Report, width: int, height: int, medium: Medium) -> str | None:
-    """The error by position on so many lines at most, where there is a course to show."""
-    figure = deviation_figure(report)
-    if figure is None:
-        return None
+    """The error of a check that failed, by position, on so many lines at most.
+
+    None where there is no course to show.
+    """
     from posenc_cli.render.blocks import Page
+    from posenc_cli.render.deviations import error_curve
     from posenc_cli.render.terminal import curves_text
 
-    return curves_text(figure, Page(width, min(CURVE_LINES, height), medium))
-
-
-def deviation_figure(report: Report) -> Curves | None:
-    """The error by position of a check that failed, None where there is no course to show."""
-    points = [(p, error) for p, error in report.curve if 0 < error < float("inf")]
-    if report.ok or len(points) < _FEWEST:
+    curves = None if report.ok else error_curve(report)
+    if curves is None:
         return None
-    from posenc_cli.render.figure import Curve, Curves
-
-    errors = [error for _, error in points]
-    logarithmic = max(errors) > 10 * min(errors)
-    return Curves(
-        tuple(
-            Curve(x=tuple(float(p) for p, _ in part), y=tuple(e for _, e in part), name=name)
-            for name, part in _parts(points, report)
-        ),
-        title="deviation from the reference by position",
-        x_label="position",
-        y_label="deviation",
-        y_scale="log" if logarithmic else "linear",
-        levels=_allowed(report) or (() if logarithmic else ((0.0, "no deviation"),)),
-        joined=report.of is None,  # of a sample, nothing is said of what lies between
-    )
-
-
-def _allowed(report: Report) -> tuple[tuple[float, str], ...]:
-    """What is allowed where the deviation is worst, as a level; without it noise fills the axis."""
-    return tuple(
-        (finding.tolerance, f"allowed at position {finding.at['position']}")
-        for finding in report.findings
-        if finding.check == FindingName.REFERENCE and finding.tolerance and finding.at
-    )
-
-
-def _parts(
-    points: list[tuple[int, float]], report: Report
-) -> list[tuple[str, list[tuple[int, float]]]]:
-    """The points of the curve by the place that a cause is about, each with its name."""
-    from posenc_cli.positions import Positions
-
-    parts: list[tuple[str, list[tuple[int, float]]]] = []
-    for why in report.diagnosis:
-        if why.where is None or why.where.positions is None:
-            continue
-        ranges = Positions.parse(why.where.positions).ranges
-        inside = [point for point in points if any(r.start <= point[0] < r.stop for r in ranges)]
-        points = [point for point in points if point not in inside]
-        if inside:
-            parts.append((f"{why.cause} at {why.where.positions}", inside))
-    if points:
-        parts.insert(0, ("elsewhere" if parts else "", points))
-    return parts
+    return curves_text(curves, Page(width, min(CURVE_LINES, height), medium))

@@ -145,6 +145,8 @@ def test_a_subject_that_cannot_be_read_has_a_report_too(form, call, folder):
     assert status == 3
     assert "missing.npy" in out
     assert "missing.npy" in err
+    assert ("posenc check" if form == "junit" else "title=check%3A") in out
+    assert "rope-check" not in out
 
 
 @pytest.mark.parametrize(

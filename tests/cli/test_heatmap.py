@@ -107,7 +107,7 @@ def test_without_a_length_the_first_positions_of_a_model_are_shown(call):
 @pytest.mark.parametrize(
     ("arguments", "title", "panels"),
     [
-        ("-s rope -s rope --set b.base=500000", "rope (1), rope (2)", [10000, 500000]),
+        ("-s rope -s rope --set b.base=500000", "a: rope, b: rope", [10000, 500000]),
         ("-s rope -s rope-yarn --set rope-yarn.base=20000", "rope, rope-yarn", [10000, 20000]),
         ("-m llama-3-8b -m qwen2.5-7b", "llama-3-8b, qwen2.5-7b", [500000, 1000000]),
         ("-s rope -m llama-3-8b", "rope, llama-3-8b", [10000, 500000]),

@@ -291,8 +291,8 @@ def test_the_curve_stands_below_where_a_terminal_has_room_for_both(files, call, 
     for lines in ("24", "50"):
         monkeypatch.setenv("LINES", lines)
         told[lines] = call(*CHECK, *subject("tables", "wrong-"), "--color", "never")[1]
-    assert "deviation from" not in told["24"]
-    assert "deviation from" in told["50"]
+    assert "the largest error at" not in told["24"]
+    assert "the largest error at" in told["50"]
     assert len(told["50"].splitlines()) < 50
     assert told["50"].startswith(told["24"])
 
@@ -304,7 +304,7 @@ def test_the_report_fits_a_screen_and_plot_shows_where_it_goes_wrong(files, call
     _, out, _ = call(*CHECK, *subject("tables", "wrong-"), "--plot")
     assert max(map(len, out.splitlines())) <= 80
     assert "\x1b" not in out
-    assert "deviation from the reference by position" in out
+    assert "the largest error at each position" in out
     assert re.search("[\u2801-\u28ff]", out)
 
 

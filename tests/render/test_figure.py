@@ -19,6 +19,7 @@ from posenc_cli.render.figure import (
     Heatmap,
     Panels,
     data_of,
+    grid_of,
     heatmaps_of,
     scale_of,
 )
@@ -155,3 +156,9 @@ def test_data_are_strict_json_with_null_for_gaps() -> None:
     points = {"x": [0.0, 1.0], "y": [2.0, None]}
     assert second["curves"] == [{"name": "c", **points, "joined": True}]
     assert second["levels"] == [{"name": "l", "y": 4.0}]
+
+
+def test_what_belongs_together_is_in_one_row_where_it_has_room():
+    assert grid_of(12, (100, 100), (10, 10), aspect=1)[1] == 3
+    assert grid_of(12, (100, 100), (10, 10), aspect=1, multiple=4) == (3, 4)
+    assert grid_of(12, (30, 100), (10, 10), aspect=1, multiple=4)[1] < 4  # four have no room

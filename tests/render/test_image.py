@@ -6,14 +6,17 @@ import io
 import itertools
 import math
 import re
+import subprocess
+import sys
 from html import unescape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import matplotlib.image
 import numpy as np
 import pytest
 
+import posenc_cli as posenc
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
 from posenc_cli.render.colors import color_map
@@ -30,6 +33,9 @@ from posenc_cli.render.figure import (
 )
 from posenc_cli.render.image import Drawing, _settings, image_bytes
 from posenc_cli.render.style import Style
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SMALL = Style(width=480, height=320, dpi=100)
 
@@ -537,8 +543,7 @@ def unused_share(figure: Figure, style: Style) -> float:
         drawing.add(figure)
         page = drawing.page
         renderer = page.canvas.get_renderer()
-        kept = drawing.kept_part()
-        free = np.ones((drawing.height, round(kept.width * style.dpi)), bool)
+        free = np.ones((drawing.height, drawing.width), bool)
         boxes = [axes.get_tightbbox(renderer) for axes in page.axes]
         lines = [each for each in page.texts if each.get_text().strip()]
         for box in (*boxes, *(line.get_window_extent() for line in lines)):
@@ -591,3 +596,22 @@ def test_many_heads_are_drawn_in_one_axes() -> None:
     extents = {tuple(image.get_extent()) for image in sheet.images}
     assert len(extents) == 64
     assert len({(right - left, low - top) for left, right, low, top in extents}) == 1
+
+
+@pytest.mark.long
+def test_the_command_loads_no_axes_of_three_dimensions_and_the_library_keeps_them(
+    tmp_path: Path,
+) -> None:
+    """matplotlib imports them with every figure, which takes a sixth of the time of a small one."""
+    command = ["-m", "posenc_cli", "heatmap", "-s", "rope", "-l", "8", "--out", "a.png"]
+    run = subprocess.run(
+        [sys.executable, "-X", "importtime", *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "matplotlib.projections" in run.stderr
+    assert "axes3d" not in run.stderr
+    page = posenc.heatmap("rope", 8)
+    page.add_subplot(projection="3d")

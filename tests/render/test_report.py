@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -13,12 +12,8 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import replace
 from posenc_cli.render import report as rendering
-from posenc_cli.render.blocks import Medium, Page
 from posenc_cli.render.ci_forms import FailedSubject
-from posenc_cli.render.image import drawn_page
-from posenc_cli.render.report_text import deviation_figure, report_text
-from posenc_cli.render.style import Style
-from posenc_cli.render.terminal import curves_text
+from posenc_cli.render.report_text import report_text
 from posenc_cli.render.typesetting import Typesetter
 from posenc_cli.rotary.codes import FindingName, SubjectKind
 from posenc_cli.rotary.findings import Finding
@@ -272,33 +267,3 @@ def test_verdicts_and_the_cause_stand_out_in_colour_and_nothing_else_changes():
     assert "\x1b" not in plain.replace("\x1b[0m", "", 1)  # of the message
     uncolored = re.sub(r"\x1b\[[\d;]*m", "", colored)
     assert uncolored.split() == plain.replace("\x1b[0m", "").split()
-
-
-def test_positions_without_a_deviation_are_no_points_of_its_figure():
-    errors = [0.0, 1e-6, float("inf"), 2e-3, 5e-1]
-    report = SimpleNamespace(
-        curve=list(enumerate(errors)), ok=False, of=None, diagnosis=(), findings=()
-    )
-    figure = deviation_figure(report)
-    (curve,) = figure.curves
-    assert (curve.x, curve.y) == ((1.0, 3.0, 4.0), (1e-6, 2e-3, 5e-1))
-    assert figure.y_scale == "log"
-
-
-@pytest.mark.parametrize("known", [True, False])
-def test_roundings_of_a_constant_deviation_do_not_fill_the_axis(known):
-    """The lowest height is what is allowed, or no deviation at all."""
-    errors = tuple((place, 0.1 + 1e-8 * (place % 2)) for place in range(40))
-    at = {"position": 3, "pair": 0}
-    finding = Finding(FindingName.REFERENCE, False, 0.1, 2e-6 if known else None, at, "differs")
-    figure = deviation_figure(replace(REPORT, curve=errors, findings=(finding,)))
-    allowed = (2e-6, "allowed at position 3") if known else (0.0, "no deviation")
-    assert (figure.y_scale, figure.levels) == ("linear", (allowed,))
-    (axes,) = drawn_page(figure, Style.of(None, None, None)).axes
-    low, high = axes.get_ylim()
-    assert low <= 0
-    assert high > 0.1
-    assert axes.yaxis.get_major_formatter().get_offset() == ""
-    text = curves_text(figure, Page(60, 14, Medium(braille=True)))
-    drawn = {line for line in text.splitlines() if set(line) & set("⠒⠤⠉⣀")}
-    assert len(drawn) == 1
