@@ -21,13 +21,10 @@ SIGNALS = [
 
 _cleanups: "list[Callable[[], object]]" = []
 _too_late = False
-in_charge = False  # whether the process is posenc's own
 
 
 def handle() -> None:
     """Let the first of the signals end the process with status 128 + its number."""
-    global in_charge  # noqa: PLW0603 - a signal is the process's own
-    in_charge = True
     for number in SIGNALS:
         # Who starts a process with SIGHUP ignored (nohup) means it to go on.
         if signal.getsignal(number) != signal.SIG_IGN:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from posenc_cli.checks.definition import SourcePlace
     from posenc_cli.errors import PosencError
 
+_OF_PROPERTIES = "%\r\n:,"
+"""What the runner unescapes in a property."""
 _NOT_XML = "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
@@ -151,16 +153,14 @@ def annotation(level: str, title: str, message: str, place: SourcePlace | None =
     '::error title=a%3A b%2C c::50%25%0Amore'
     """
     values = {**_place(place), "title": title}
-    properties = ",".join(f"{name}={_property(value)}" for name, value in values.items())
-    return f"::{level} {properties}::{_data(message)}"
+    properties = ",".join(
+        f"{name}={_escaped(value, _OF_PROPERTIES)}" for name, value in values.items()
+    )
+    return f"::{level} {properties}::{_escaped(message)}"
 
 
-def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def _escaped(text: str, characters: str = "%\r\n") -> str:
+    return "".join(f"%{ord(c):02X}" if c in characters else c for c in text)
 
 
 def markdown_cell(text: str) -> str:

@@ -337,7 +337,9 @@ class Drawing:
         pitch = min(right - left for left, right in pairwise([*lefts, self.width]))
         for axes, figure in zip(all_axes, chosen, strict=True):
             title = style.wrapped_text(figure.title, pitch - line, most=2)
-            self._entitle(axes, figure, title if panels else "")
+            title = title if panels else ""
+            above = figure.columns.bands if isinstance(figure, Heatmap) else figure.spans
+            axes.set_title(f"{title}\n " if title and above else title or " " * bool(above))
         self._name_curves(curves, pitch, spec.nrows)
         self._lay_out()
         if maps:
@@ -439,12 +441,6 @@ class Drawing:
     def _axes_of(self, spec: GridSpec, count: int) -> list[Axes]:
         """As many axes of a grid, row by row."""
         return [self.page.add_subplot(spec[divmod(i, spec.ncols)]) for i in range(count)]
-
-    def _entitle(self, axes: Axes, figure: Heatmap | Curves, title: str) -> None:
-        """Write a title above axes, and leave room for the names of bands below it."""
-        if figure.columns.bands if isinstance(figure, Heatmap) else figure.spans:
-            title = f"{title}\n " if title else " "
-        axes.set_title(title)
 
     def _arrange(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import sys
 from functools import cache
 from importlib.util import find_spec
@@ -52,7 +53,9 @@ def load_figures() -> Any:
     Raises: Unavailable where it does not load.
     """
     matplotlib, solid = load_matplotlib(), "mpl_toolkits.mplot3d"
-    if interrupts.in_charge and not {solid, "matplotlib.projections"} & {*sys.modules}:
+    handler = signal.getsignal(interrupts.SIGNALS[0])
+    own = getattr(handler, "__module__", "") == interrupts.__name__
+    if own and not {solid, "matplotlib.projections"} & {*sys.modules}:
         sys.modules[solid] = None  # type: ignore[assignment]  # what is None cannot be imported
         try:
             import matplotlib.projections

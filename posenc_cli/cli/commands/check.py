@@ -194,8 +194,9 @@ def _report_on(made: ValueCheck, console: Console, output: CheckOutput, *, verbo
     except SubjectError as failure:
         if form not in ("junit", "github"):
             raise failure.error from None
-        seconds = time.perf_counter() - began
-        failed = FailedSubject("check", made.text, failure.error, seconds).report
+        failed = FailedSubject(
+            "check", made.text, failure.error, time.perf_counter() - began
+        ).report
         console.result(getattr(failed, form)(ci_place(made.place)), output)
         if summary is not None:
             summary.add_at_end(failed.markdown(), console)

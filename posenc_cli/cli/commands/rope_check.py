@@ -274,8 +274,9 @@ def rope_check(
     except SubjectError as failure:
         if form not in ("junit", "github"):
             raise failure.error from None
-        seconds = time.perf_counter() - began
-        failed = FailedSubject("rope-check", request.text, failure.error, seconds).report
+        failed = FailedSubject(
+            "rope-check", request.text, failure.error, time.perf_counter() - began
+        ).report
         console.result(_ci_text_in(form, failed, request), output)
         if summary is not None:
             summary.add_at_end(failed.markdown(), console)
