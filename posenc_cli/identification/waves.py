@@ -525,8 +525,23 @@ class PlacesOfRows(Record):
 def _row_positions(
     pairs: ComplexRows, evidence: Evidence, rates: Rates, proposal: Proposal
 ) -> list[PlacesOfRows]:
-    """Where the rows of the sample may stand: evenly spaced, or each where its phases say."""
-    signed = catalogue.find(proposal.scheme).kind != "rotary"
+    """Where the rows of the sample may stand: evenly spaced, or each where its phases say.
+
+    Rotations that count down from 0 are read as backward, but those that pass 0 stand on both
+    sides of it.
+    """
+    rotary = catalogue.find(proposal.scheme).kind == "rotary"
+    places = _signed_positions(pairs, evidence, rates, proposal, signed=not rotary)
+    if places or not rotary:
+        return places
+    places = _signed_positions(pairs, evidence, rates, proposal, signed=True)
+    return [p for p in places if p.positions[0] and p.positions.min() < 0]
+
+
+def _signed_positions(
+    pairs: ComplexRows, evidence: Evidence, rates: Rates, proposal: Proposal, *, signed: bool
+) -> list[PlacesOfRows]:
+    """The same, where ``signed`` on either side of 0."""
     frequencies = proposal.frequencies[: pairs.shape[1]]
     rows = evidence.rows
     known = pairs.shape[0]

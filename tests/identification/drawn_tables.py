@@ -6,6 +6,8 @@ import math
 
 from hypothesis import strategies as st
 
+from posenc_cli import catalogue
+
 BASES = (1e4, 5e5, 1e6, 1e3, 100.0, 2000.0, 256.0, 12345.0, 31415.93, 7e3)
 FACTORS = (2.0, 4.0, 8.0, 32.0, 1.5, 3.14159, 10.0)
 TABLES = ("cos-sin", "interleaved", "cos", "cos-full", "sin-full", "complex", "angles")
@@ -106,3 +108,84 @@ KINDS = {
     "rotations on a grid": grids_of_rotations(),
 }
 """Scheme, parameters, positions and table of each kind."""
+
+
+UNSHOWN = {
+    "cape": ("training", "max_global_shift", "max_local_shift", "max_global_scaling", "seed"),
+    "learned": ("extend",),
+}
+"""Parameters that docs/encodings.md says no table shows: each draws other numbers for each row."""
+NUMBERS = {
+    "base": (1e4, 5e5, 1e6, 1e3),
+    "partial": (0.5, 0.25),
+    "factor": (2.0, 8.0, 1.5),
+    "seed": (1, 2, 3),
+    "std": (1.0, 0.05),
+    "offset": (2,),
+    "max_len": (1024,),
+    "original_max_position_embeddings": (64, 128, 256, 2048, 8192),
+    "max_position_embeddings": (512, 8192),
+    "beta_fast": (16.0, 64.0),
+    "beta_slow": (2.0,),
+    "mscale_all_dim": (1.0,),
+    "attention_factor": (1.1, 1.3),
+    "low_freq_factor": (2.0,),
+    "high_freq_factor": (8.0,),
+    "clipped": (10, 5),
+    "scale_base": (256.0, 1024.0),
+    "max_shift": (100,),
+    "scale": (1000.0, 2.0),
+    "downscale_freq_shift": (0.0,),
+    "max_period": (1e3, 1e5),
+    "freq_scale": (30.0, 2.0),
+    "max_bias": (4.0, 16.0),
+    "num_buckets": (16, 64),
+    "hidden": (16, 64),
+    "r1": ((0.3,), (1.437,)),
+    "r2": ((0.7,), (1.5,)),
+    "c": (0.5, 1.0),
+    "threshold": (64.0, 128.0),
+    "base_size": ((18, 18), (5, 24)),
+    "interpolation_scale": ((1.5,), (4.0,)),
+    "origin": ((16, -7), (3, 31)),
+}
+"""Numbers that a parameter is given in place of its default, one parameter at a time."""
+FIXED = {"dim", "heads", "grid", "window_size", "seq_len", "sections", "max_distance", "order"}
+"""Parameters that the shape says, or that are drawn apart."""
+SCHEMES = sorted(set(catalogue.BUILT_IN) - {"rope-longrope"})
+"""All but the one that needs two lists, which is drawn apart."""
+
+
+@st.composite
+def any_tables(draw, name):
+    """A table of a scheme: one parameter not its default in the wider formats, none in halves."""
+    scheme = catalogue.BUILT_IN[name]
+    dtype = draw(st.sampled_from(["float32", "float64", "float16", "bfloat16"]))
+    given = {"dim": draw(dims)} if "dim" in scheme.parameters else {}
+    where, table = None, None
+    grid = (draw(sides), draw(sides))
+    if "grid" in scheme.parameters:
+        given["grid"], where = text(grid), f"0:{math.prod(grid)}"
+    if scheme.kind in ("bias", "relative"):
+        where = draw(st.sampled_from([40, 64, 128]))
+        if "heads" in scheme.parameters:
+            given["heads"] = draw(st.sampled_from([2, 4, 8]))
+        if "window_size" in scheme.parameters:
+            given["window_size"], where = text(grid), math.prod(grid)
+    elif where is None:
+        where = draw(st.sampled_from(["0:64", "0:100", "218:282", "0:640:10"]))
+    if scheme.kind == "rotary":
+        table = draw(st.sampled_from(["cos-sin", "interleaved", "cos-full", "angles", "inv-freq"]))
+        if name in ("rope-axial", "rope-mixed", "mrope", "xpos"):
+            table = draw(st.sampled_from(["cos-sin", "interleaved"]))
+    free = [
+        parameter
+        for parameter in scheme.parameters.values()
+        if parameter.name not in (*FIXED, *UNSHOWN.get(name, ())) and not parameter.rules.is_file
+        if parameter.choices or parameter.type is bool or parameter.name in NUMBERS
+    ]
+    if free and dtype in ("float32", "float64"):
+        changed = draw(st.sampled_from(free))
+        values = changed.choices or NUMBERS.get(changed.name, (True, False))
+        given[changed.name] = draw(st.sampled_from(values))
+    return given, where, table, dtype

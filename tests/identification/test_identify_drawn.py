@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from posenc_cli import encode
-from posenc_cli.identification.search import identify
+from posenc_cli.files.reading import read_array
+from posenc_cli.identification.search import identify, identify_files
 from posenc_cli.inference.evidence import Evidence
 from tests.examples import examples
-from tests.identification.drawn_tables import KINDS
+from tests.identification.drawn_tables import KINDS, SCHEMES, any_tables
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*random (weights|angle|shift)")
 
 GRID = {"grid": "1x8x8", "convention": "hunyuan-video"}
 LINE = {"dim": 64, "layout": "half"}
@@ -52,6 +57,38 @@ NAMED = {
     "three axes": ("sinusoidal-nd", {"grid": "3x5x6", "convention": "tensor2tensor"}, None),
 }
 """What was not recognized before, as issues have it."""
+OTHERS = {
+    **{
+        f"YaRN of {context}": (
+            "rope-yarn", {"factor": 4.0, "original_max_position_embeddings": context}, 256, table
+        )
+        for context, table in ((64, "cos-sin"), (128, "cos"), (256, "inv-freq"))
+    },
+    "RoPE-Mixed, drawn": ("rope-mixed", {"dim": 48, "grid": "6x7", "seed": 2}, None, "cos-sin"),
+    "RoPE-Mixed, cosines": ("rope-mixed", {"dim": 16, "grid": "5x8"}, None, "cos-full"),
+    "RoPE-Mixed, sines": ("rope-mixed", {"dim": 32, "grid": "8x9", "base": 256.0}, None, "sin"),
+    "Swin": ("swin", {"heads": 4, "window_size": "4x6", "seed": 1}, 24, None),
+    "BEiT": ("swin", {"heads": 2, "class_token": True}, 50, None),
+    "Swin V2": ("swin-v2", {"heads": 4, "pretrained_window_size": "6x6"}, 64, None),
+    "FIRE": ("fire", {"heads": 12, "c": 0.5}, 40, None),
+    "FIRE past its threshold": ("fire", {"heads": 2, "threshold": 64.0}, 100, None),
+    "distances that are not reached": ("t5-clipped", {"heads": 4, "seed": 1}, 40, None),
+    "KERPLE of heads alike": ("kerple-log", {"heads": 6, "r1": (0.3,)}, 64, None),
+    "KERPLE of four digits": ("kerple-log", {"heads": 2, "r2": (1.663, 0.44)}, 64, None),
+    "BLOOM from a later key": ("alibi", {"heads": 8, "form": "bloom"}, "780:844", None),
+    "MPT of a longer context": ("alibi", {"heads": 6, "form": "mpt", "seq_len": 256}, 16, None),
+    "learned, every third": ("learned", {"dim": 16}, "0:192:3", None),
+    "counters, at halves": ("integer", {"dim": 16}, "0:40:0.5", None),
+    "shares, every second": ("normalized", {"dim": 16}, "0:200:2", None),
+    "two scales at once": (
+        "sinusoidal-nd",
+        {"grid": "6x12", "base_size": "18x18", "interpolation_scale": (4.0,), "origin": "3,31"},
+        None,
+        None,
+    ),
+    "rotations on both sides of 0": ("rope", {"dim": 64}, "-40:60", "complex"),
+}  # fmt: skip
+"""What was not recognized before, of every kind."""
 _ALIKE = 64
 """Units of a number format: what a fitted number of all the digits that cells show leaves."""
 
@@ -98,6 +135,102 @@ def test_a_grid_that_generate_writes_is_given_back(name):
 def test_a_rotation_that_generate_writes_is_given_back(name):
     scheme, params, where, table = LINES[name]
     assert_given_back(table_of(scheme, params, where, table, "float64"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_generate_writes_is_given_back(name):
+    assert_command_gives_back(table_of(*OTHERS[name]), "float32")
+
+
+def assert_command_gives_back(array, dtype):
+    """The command that identify prints writes the array; a learned table names its rule."""
+    match = identify(Evidence.of_arrays(array)).match
+    assert match is not None
+    assert not match.wrong
+    (command,) = match.commands
+    if "weights=FILE" in command:
+        return
+    again = match.multiplied * written_by(command)
+    apart = np.abs(again.reshape(array.shape) - array)
+    if match.tables[0] == "angles":
+        apart = np.minimum(apart, np.abs(2 * np.pi - apart))
+    units = {"float16": 4 * 2.0**-10, "bfloat16": 4 * 2.0**-7}
+    allowed = units.get(dtype, _ALIKE * np.finfo(array.real.dtype).eps)
+    if match.uncertainty and match.positions is not None:  # the last bit of a fitted number
+        allowed += float(abs(max(match.positions))) / match.positions.denominator * 2.0**-52
+    assert apart.max() <= allowed * max(1, np.abs(array).max())
+
+
+def written_by(command):
+    """What a command of generate writes, by encode, which takes its options."""
+    words = shlex.split(command)[2:]
+    options = {"table": None, "head": None, "round-to": None, "arithmetic": "exact", "start": "0"}
+    parameters = {}
+    for option, value in zip(words[::2], words[1::2], strict=True):
+        if option == "--set":
+            parameters.update([value.split("=", 1)])
+        else:
+            options[option.removeprefix("--")] = value
+    parameters |= {n: options[n] for n in ("dim", "base", "heads", "layout") if n in options}
+    where = options.get("positions")
+    if where is None and "len" in options:
+        start = int(options["start"])
+        where = f"{start}:{start + int(options['len'])}" if start else int(options["len"])
+    return encode(
+        options["scheme"],
+        where,
+        table=options["table"],
+        head=None if options["head"] is None else int(options["head"]),
+        dtype=options["dtype"],
+        round_to=options["round-to"],
+        arithmetic=options["arithmetic"],
+        **parameters,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCHEMES)
+@examples(4)
+@given(data=st.data())
+def test_a_drawn_table_of_every_scheme_is_given_back(name, data):
+    params, where, table, dtype = data.draw(any_tables(name))
+    stored = "float32" if dtype == "bfloat16" else dtype
+    rounded = "bfloat16" if dtype == "bfloat16" else None
+    try:
+        array = encode(name, where, table=table, dtype=stored, round_to=rounded, **params)
+    except ValueError:
+        assume(False)
+    assert_command_gives_back(array, dtype)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("steps", [127.0, 1e4, 1e5])
+def test_a_table_rounded_to_few_steps_is_recognized(tmp_path, steps):
+    table = encode("sinusoidal", 128, dim=32, dtype="float64")
+    if steps == 127.0:
+        found = identify(Evidence.of_arrays(np.round(table * steps).astype(np.int8)))
+    else:
+        path = tmp_path / "table.txt"
+        np.savetxt(path, table, fmt=f"%.{round(np.log10(steps))}f")
+        found = identify_files([read_array(path)])
+    assert found.match is not None
+    assert (found.match.scheme, found.match.params["base"]) == ("sinusoidal", 1e4)
+    assert not found.match.as_written
+    noise = np.random.default_rng(0).integers(-127, 128, table.shape).astype(np.int8)
+    assert identify(Evidence.of_arrays(noise)).match is None
+
+
+@pytest.mark.long
+def test_values_that_share_no_bucket_are_no_clipped_table():
+    """Buckets of DeBERTa widen with the distance, and t5-clipped has one for each until its end."""
+    offsets = np.subtract.outer(np.arange(96), np.arange(96))
+    near, far = 16, 64
+    sizes = np.maximum(np.abs(offsets), 1)
+    wide = near + np.ceil(np.log(sizes / near) / np.log((far - 1) / near) * (near - 1))
+    buckets = np.where(np.abs(offsets) <= near, offsets, np.sign(offsets) * wide).astype(int)
+    rows = np.random.default_rng(0).normal(0, 1, (4, 2 * buckets.max() + 1)).astype(np.float32)
+    assert identify(Evidence.of_arrays(rows[:, buckets + buckets.max()])).match is None
 
 
 @pytest.mark.slow
