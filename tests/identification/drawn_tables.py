@@ -188,4 +188,6 @@ def any_tables(draw, name):
         changed = draw(st.sampled_from(free))
         values = changed.choices or NUMBERS.get(changed.name, (True, False))
         given[changed.name] = draw(st.sampled_from(values))
+    if given.get("class_token"):
+        where += 1
     return given, where, table, dtype

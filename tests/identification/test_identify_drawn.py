@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -175,8 +176,8 @@ def written_by(command):
     parameters |= {n: options[n] for n in ("dim", "base", "heads", "layout") if n in options}
     where = options.get("positions")
     if where is None and "len" in options:
-        start = int(options["start"])
-        where = f"{start}:{start + int(options['len'])}" if start else int(options["len"])
+        start = Fraction(options["start"])
+        where = f"{options['start']}:{float(start + int(options['len']))}"
     return encode(
         options["scheme"],
         where,
