@@ -213,10 +213,11 @@ def _again(tried: Tried) -> Iterator[PatternFault]:
     yield PatternFault(text, _LEFT, Cause.FREQUENCY_RULE if by_rates else Cause.UNKNOWN)
 
 
-def try_steady(tried: Tried) -> PatternReport:
-    """Whether the early call still gives what it gave, where calls of others differ unexplained."""
+def try_steady(tried: Tried, reports: Sequence[PatternReport]) -> PatternReport:
+    """Whether the early call still gives what it gave, where other calls differ unexplained."""
     early = tried.early
-    if early is None or not early.first or not early.changed(tried.differs):
+    unexplained = any(not fault.known for report in reports for fault in report.faults)
+    if not unexplained or early is None or not early.first or not early.changed(tried.differs):
         return PatternReport((), ())
     fault = _unsteady(tried, early.again)
     return PatternReport((), () if fault is None else (fault,))

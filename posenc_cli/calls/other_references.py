@@ -178,6 +178,10 @@ def _response(
     )
     x, where = _drawn(tried, tried.last)
     plain, values = (each.all_values(x, where) for each in (function, other))
+    if role.name == "dtype":  # the default may be a coarser one
+        known = f"{given.name} is ignored: float16 comes back, not float32"
+        fault = PatternFault(f"{called} float16", known, Cause.TABLE_PRECISION)
+        return fault if values[0].dtype == np.float16 else None
     same = not tried.differs(*(np.concatenate(each, axis=1) for each in (values, plain)))
     if role.response == "same":
         known = f"{given.name} changes the result, which must not depend on it"

@@ -193,8 +193,7 @@ def _with_further_calls(
         ]
     else:
         reports.append(try_table_batches(function, context=last + 1))
-    faulty = any(report.faults for report in reports)
-    reports += try_further(replace(tried, faulty=faulty))
+    reports += try_further(replace(tried, faulty=any(report.faults for report in reports)))
     reports.append(PatternReport((), (), () if tried.has_order else function.untried))
     if function.form.has("dtype") and subject.dtype != "float32":
         known = f"dtype is ignored: {subject.dtype} comes back, not float32"
@@ -204,8 +203,7 @@ def _with_further_calls(
         reports += [try_other_references(tried), try_parameters(tried)]
     if not any(report.faults for report in reports):
         reports.append(_past_default_length(function, subject, reference, positions))
-    if any(not fault.known for report in reports for fault in report.faults):
-        reports.append(try_steady(tried))
+    reports.append(try_steady(tried, reports))
     return _with_reports(subject, reports)
 
 
@@ -508,9 +506,8 @@ def _explained(
     which: int = 0,
 ) -> tuple[Irregularity, ...]:
     """What is irregular; where nothing known explains it, what becomes of heads, or of calls."""
-    if all(one.cause != Cause.UNKNOWN for one in irregular) or not log.tells:
-        return irregular
-    if any(UNSTEADY in one.message for one in irregular):
+    known = all(one.cause != Cause.UNKNOWN for one in irregular)
+    if known or not log.tells or any(UNSTEADY in one.message for one in irregular):
         return irregular
     context = positions.last + 1
     if heads := unlike_heads(log, which, dtype, context):

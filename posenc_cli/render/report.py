@@ -126,9 +126,7 @@ def verdict(report: Report) -> str:
         match = "match" if several else "matches"
         sample = f", at {_places(report)}" if report.count and report.of is not None else ""
         unchecked = "; not checked beyond text positions" if report.unchecked else ""
-        told = (
-            f"{sample}{unchecked}{_untested(report)}{_unusual_axes(report)}{_other_order(report)}"
-        )
+        told = f"{sample}{unchecked}{_of_calls(report)}{_other_order(report)}"
         return f"ok: {name} {match} {report.title}{told}"
     holds = {finding.check: finding.ok for finding in report.findings}
     alone = "q·k does not depend on m − n alone"
@@ -145,19 +143,16 @@ def verdict(report: Report) -> str:
     return f"FAILED: {name} {differs}, and {alone}"
 
 
-def _untested(report: Report) -> str:
-    """The parameters of a function that no call could vary; empty where each was varied."""
-    untested = (report.subject.get("call") or {}).get("untested")
-    return f"; not tested: {', '.join(untested)}" if untested else ""
-
-
-def _unusual_axes(report: Report) -> str:
-    """That a function was called with axes in another order than the usual; empty where not."""
+def _of_calls(report: Report) -> str:
+    """What no call of a function tested, and that its axes are not the usual ones; else empty."""
     call = report.subject.get("call") or {}
-    if not call.get("usual_axes"):
-        return ""
-    usual = call["usual_axes"]
-    return f"; its axes are {call['axes']}, not the usual {usual} (--axes {usual} requires those)"
+    untested = f"; not tested: {', '.join(call['untested'])}" if call.get("untested") else ""
+    if not (usual := call.get("usual_axes")):
+        return untested
+    return (
+        f"{untested}; its axes are {call['axes']}, not the usual {usual} "
+        f"(--axes {usual} requires those)"
+    )
 
 
 def _other_order(report: Report) -> str:

@@ -203,6 +203,16 @@ def inverse_leaves_rows(x, positions, inverse=False):
     return x if inverse else ids(x, positions)
 
 
+def in_asked_format(seq_len, dim, dtype=np.float16):
+    angles = np.multiply.outer(np.arange(seq_len), 1e4 ** -(np.arange(0, dim, 2) / dim))
+    return np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
+
+
+@wrong("table-precision", "dtype is ignored: float16 comes back, not float32")
+def in_half_precision(seq_len, dim, dtype=np.float32):
+    return in_asked_format(seq_len, dim)
+
+
 def some_dimensions(x, positions, rotary_dim=None):
     return rotated(x, beside_heads(x, positions), rotary_dim)
 
