@@ -1,8 +1,9 @@
-"""Calls with the base, layout, tables or grid of another reference.
+"""Calls with the base, layout, tables or grid of another reference, and other values of parameters.
 
 A function that takes a base, a layout, tables or the sizes of a grid, and ignores them, is right by
 chance where they are its own. So it is called once more with those of another reference, and must
-give what that gives.
+give what that gives. A parameter that no reference has is given other values, one at a time, and
+the result must respond as the row of its role says.
 """
 
 from __future__ import annotations
