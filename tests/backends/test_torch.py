@@ -529,7 +529,7 @@ def test_a_missing_or_broken_torch(broken_torch, posenc, tmp_path):
     assert "second line" not in asked.stderr
     rows = posenc("generate", "-s", "normalized", "-l", "9", "--backend", "torch", env=environment)
     assert (rows.returncode, reason in rows.stderr) == (3, True)
-    listed = posenc("backends", env=environment)
+    listed = posenc("--version", "--verbose", env=environment)
     assert listed.returncode == 0
     silent = posenc("generate", "-s", "rope", "-l", "9", "-o", "auto.npy", env=environment)
     assert silent.returncode == 0

@@ -15,7 +15,7 @@ DRAWING = (
     "spectrum -s rope",
     "dot-similarity -s rope -l 8",
     "alibi-slopes --heads 4 --plot",
-    "buckets t5 --plot",
+    "curve -s t5 --table buckets",
     "order-check -s rope --plot",
     "heads -s rope -d 8 --train 16 --plot",
     "compare rope sinusoidal -l 8 --plot",
@@ -65,7 +65,7 @@ def test_a_suffix_that_no_picture_has_is_refused_and_no_file_appears(line, name,
 
 
 @pytest.mark.parametrize(
-    "line", ["compare missing.npy rope", "buckets t5 --set no=1", "order-check -s rope --len 1"]
+    "line", ["compare missing.npy rope", "curve -s t5 --table buckets --set no=1", "order-check -s rope --len 1"]
 )
 def test_a_file_is_refused_before_anything_else_is_looked_at(line, call):
     assert "error: --out 'picture.gif'" in call(*line.split(), "--out", "picture.gif")[2]
