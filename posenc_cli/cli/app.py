@@ -322,7 +322,9 @@ def program_brief(context: Any, width: int) -> str:
         HelpPage.of(context),
         examples=FIRST_STEPS,
         sections=(("", tuple((group, ", ".join(names)) for group, names in GROUPS.items())),),
-        closing=("posenc COMMAND -h shows how to use a command; posenc --help, what each does",),
+        closing=(
+            "posenc COMMAND -h shows how to use a command; posenc --help lists what each does",
+        ),
     )
     return page.brief(width)
 

@@ -58,7 +58,7 @@ LEFT = {
     "posenc_cli/comparison": 8,
     "posenc_cli/configs": 50,
     "posenc_cli/diagnosis": 8,
-    "posenc_cli/inference": 11,
+    "posenc_cli/inference": 10,
     "posenc_cli/render": 3,
     "posenc_cli/rotary": 6,
     "posenc_cli/vectors": 1,
