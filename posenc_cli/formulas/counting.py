@@ -63,7 +63,7 @@ def binary(
         Literal["msb-first", "lsb-first"], Param("whether column 0 is the highest or lowest bit")
     ] = "msb-first",
 ) -> Rows:
-    """The bits of the position, one a column.
+    """The bits of the position, one per column.
 
     Unique and bounded, but neighbours can differ in many columns.
     """
