@@ -65,7 +65,12 @@ def test_a_suffix_that_no_picture_has_is_refused_and_no_file_appears(line, name,
 
 
 @pytest.mark.parametrize(
-    "line", ["compare missing.npy rope", "curve -s t5 --table buckets --set no=1", "order-check -s rope --len 1"]
+    "line",
+    [
+        "compare missing.npy rope",
+        "curve -s t5 --table buckets --set no=1",
+        "order-check -s rope --len 1",
+    ],
 )
 def test_a_file_is_refused_before_anything_else_is_looked_at(line, call):
     assert "error: --out 'picture.gif'" in call(*line.split(), "--out", "picture.gif")[2]
