@@ -6,7 +6,6 @@ each function, and tests compare its values with those of the row.
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ class LibraryFunction(Record):
 
 @cache
 def _rows() -> Mapping[str, Mapping[str, Any]]:
+    import json
     from importlib.resources import files
 
     source = files("posenc_cli.configs") / "library_functions.json"
