@@ -47,6 +47,15 @@ def test_like_makes_the_table_of_the_library(name, call):
     np.testing.assert_allclose(table, peers, rtol=0, atol=tolerance(name))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", names())
+def test_identify_knows_each_table(name, call):
+    grid = conventions.CALLS[name].grid
+    assert call("generate", "--like", name, *(() if grid else ("-l", "24")), "-o", "a.npy")[0] == 0
+    status, out, _ = call("identify", "a.npy", "--json")
+    assert (status, json.loads(out)["ok"]) == (0, True)
+
+
 def test_another_denominator_is_no_table_of_the_library(call):
     """The tolerance is far below the smallest difference between two conventions."""
     status, _, _ = call(
