@@ -309,6 +309,8 @@ def measure(folder: Path) -> None:
     for name, said, tables in gathered(folder):
         facts[name] = compared(name, said, tables)
         golden[name] = kept(tables).astype(np.result_type(tables[0], np.float32), copy=False)
+    if missing := sorted({*CALLS} - {*facts}):
+        raise SystemExit(f"not run, and nothing was written: {', '.join(missing)}")
     archive = STATEMENT.with_suffix(".npz")
     np.savez_compressed(archive, **golden)
     statement = {

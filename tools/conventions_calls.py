@@ -471,6 +471,7 @@ ENVIRONMENTS: Mapping[str, tuple[Mapping[str, str], Requirements]] = {
                     "mlx-cpu==0.32.4",
                     "keras==3.15.1",
                     "regex==2026.11.19",
+                    "tokenizers==0.23.3",
                 ),
             ),
             (("--no-deps",), ("keras-hub==0.32.0",)),
@@ -483,6 +484,7 @@ ENVIRONMENTS: Mapping[str, tuple[Mapping[str, str], Requirements]] = {
             (
                 ("--no-deps",),
                 (
+                    "tf-keras==2.21.0",
                     "tensor2tensor==1.15.7",
                     "tf-models-official==2.20.0",
                     "positional-encodings==6.0.3",
