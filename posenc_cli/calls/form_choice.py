@@ -250,11 +250,11 @@ class FormChoice:
                 return
 
     def _both(
-        self, form: CallForm, other: CallForm, *, least: int = _KEEPS
+        self, form: CallForm, other: CallForm
     ) -> tuple[list[Vectors], list[Returned], list[Returned]] | None:
         """The vectors of a form that suits so well, what comes back, and by the other form."""
         suits = self._suits(form)
-        if suits is None or suits[0] < least:
+        if suits is None or suits[0] < _KEEPS:
             return None
         positions, vectors = self._probe(form)
         call = self._process.turned if self.outcome == "vectors" else self._process.call
