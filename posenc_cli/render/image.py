@@ -97,8 +97,8 @@ _PAD = 0.3
 _MOST_GROWTH = 2
 """How many times as long as usual a side gets, so that no rows or columns are left out."""
 _MOST_ROUNDS = 4
-_NAMES = 0.3
-"""What part of a panel the names of its curves may take, across."""
+_NAMES, _MOST_NAMES, _LEAST_NAMES = 0.3, 0.45, 11
+"""What part of a panel the names of its curves may take, across: more where that is few lines."""
 _KEPT = 0.96
 """What part of the sides of a panel is left when scales and notes have their names."""
 _SHARE_OF_PANEL = 2 / 3
@@ -335,12 +335,15 @@ class Drawing:
         self._lay_out()
         lefts = [axes.bbox.x0 for axes in all_axes[: spec.ncols]]
         pitch = min(right - left for left, right in pairwise([*lefts, self.width]))
+        named = any(_is_named(figure) for _, figure in curves)
+        names = max(_NAMES * pitch, min(_MOST_NAMES * pitch, _LEAST_NAMES * line))
         for axes, figure in zip(all_axes, chosen, strict=True):
-            title = style.wrapped_text(figure.title, pitch - line, most=2)
+            room = pitch - line - names * named * isinstance(figure, Curves)
+            title = style.wrapped_text(figure.title, room, most=3)
             title = title if panels else ""
             above = figure.columns.bands if isinstance(figure, Heatmap) else figure.spans
             axes.set_title(f"{title}\n " if title and above else title or " " * bool(above))
-        self._name_curves(curves, pitch, spec.nrows)
+        self._name_curves(curves, names, spec.nrows)
         self._lay_out()
         if maps:
             rooms = lambda: [(_room(axes), heatmap) for axes, heatmap, _ in maps]  # noqa: E731
@@ -375,9 +378,8 @@ class Drawing:
             drawn.append((axes, shown, scale, colors))
         return drawn
 
-    def _name_curves(self, curves: Sequence[tuple[Axes, Curves]], pitch: float, rows: int) -> None:
-        """Name the curves of panels that are a ``pitch`` apart; a free height grows for names."""
-        room = _NAMES * pitch
+    def _name_curves(self, curves: Sequence[tuple[Axes, Curves]], room: float, rows: int) -> None:
+        """Name the curves of panels in so many pixels of width; a free height grows for names."""
         missing = [missing_height(axes, self.style, room) for axes, _ in curves]
         if any(missing) and self.style.growing[1]:
             self._set_size(self.width, self.height + rows * math.ceil(max(missing)))
@@ -571,6 +573,11 @@ def _room(axes: Axes) -> tuple[float, float]:
     """What axes of one of several panels keep when all has its name."""
     width, height = axes.bbox.size
     return _KEPT * width, _KEPT * height
+
+
+def _is_named(curves: Curves) -> bool:
+    """Whether names stand beside curves."""
+    return bool(curves.levels) or any(curve.name or curve.envelope for curve in curves.curves)
 
 
 def _small_circles(panels: Panels) -> list[Curves]:

@@ -615,3 +615,18 @@ def test_the_command_loads_no_axes_of_three_dimensions_and_the_library_keeps_the
     assert "axes3d" not in run.stderr
     page = posenc.heatmap("rope", 8)
     page.add_subplot(projection="3d")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("words", [3, 7])
+def test_the_titles_of_panels_end_on_the_page_however_the_others_are_named(words: int) -> None:
+    title = " ".join(["RoFormer's"] * words)
+    named = replace(A_CURVE, curves=(replace(A_CURVE.curves[0], name="a long name " * 4),))
+    plain = replace(A_CURVE, curves=(replace(A_CURVE.curves[0], name=""),), title=title)
+    style = Style(800, 534, dpi=100)
+    with _settings(style):
+        drawing = Drawing(style)
+        drawing.add(Panels((named, plain), "two", shared=False))
+    for axes in drawing.page.axes:
+        assert axes.get_tightbbox().x1 <= drawing.width
+    assert drawing.page.axes[1].get_title(loc="left").replace("\n", " ") == title
