@@ -618,7 +618,7 @@ def test_the_command_loads_no_axes_of_three_dimensions_and_the_library_keeps_the
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("words", [3, 7])
+@pytest.mark.parametrize("words", [3, 5])
 def test_the_titles_of_panels_end_on_the_page_however_the_others_are_named(words: int) -> None:
     title = " ".join(["RoFormer's"] * words)
     named = replace(A_CURVE, curves=(replace(A_CURVE.curves[0], name="a long name " * 4),))
