@@ -6,7 +6,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
-from posenc_cli.configs.library_functions import find as find_function
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, fresh, replace
@@ -200,7 +199,9 @@ def choice_like(name: str, given: Mapping[str, object], **fields: Any) -> Choice
 
     Raises: InvalidInput where posenc does not know the function.
     """
-    function = find_function(name)
+    from posenc_cli.configs.library_functions import find
+
+    function = find(name)
     scheme = catalogue.find(function.scheme)
     return Choice(scheme, {**function.set, **given}, **fields, origin={"like": name})
 

@@ -36,7 +36,6 @@ from posenc_cli.cli.options import (
     whole_number,
     whole_option,
 )
-from posenc_cli.configs.library_functions import find as find_function
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.formulas.parameters import OWN_OPTIONS
 from posenc_cli.positions import PAST_ALL, Positions, exact_number
@@ -464,9 +463,11 @@ def like_choice(
     console: Console,
 ) -> Choice:
     """As `choice_of`, for a command that needs an encoding; a function's begins where it counts."""
-    first = source.like and find_function(source.like).start
-    if first and where.start is None and where.positions is None:
-        where = replace(where, start=first, length=where.length or FIRST)
+    if source.like and where.start is None and where.positions is None:
+        from posenc_cli.configs.library_functions import find
+
+        if first := find(source.like).start:
+            where = replace(where, start=first, length=where.length or FIRST)
     return required_choice(choice_of(source, where, parameters, computing, console))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from posenc_cli import __version__
 from posenc_cli.backends import registry
-from posenc_cli.errors import Unavailable
+from posenc_cli.backends.base import Status
 
 
 def described(call):
@@ -120,10 +120,8 @@ def test_auto_takes_the_compiled_kernel_for_large_jobs_where_it_works(works, cal
     if not works:
         from posenc_cli.backends.fast import FastBackend
 
-        def broken(*_, **__):
-            raise Unavailable("its library is damaged")
-
-        monkeypatch.setattr(FastBackend, "exact", broken)
+        damaged = Status(False, None, (), "its library is damaged")
+        monkeypatch.setattr(FastBackend, "status", lambda _: damaged)
     large = call("generate", "-s", "rope", "-l", "100", "-o", "a.npy", "--json")[1]
     assert json.loads(large)["backend"] == ("fast" if works else "numpy")
     small = call("generate", "-s", "rope", "-l", "3", "-o", "a.npy", "--json")[1]
@@ -160,7 +158,7 @@ def test_auto_says_why_it_does_not_take_what_would_be_faster(monkeypatch):
     def broken(*_, **__):
         raise OSError("libsomething.so is missing")
 
-    monkeypatch.setattr(FastBackend, "exact", broken)
+    monkeypatch.setattr(FastBackend, "status", broken)
     chosen = registry.choose("auto", device=None, values=1 << 30)
     assert chosen.backend.name == "numpy"
     assert "fast would repay its start, but" in chosen.reason

@@ -280,6 +280,7 @@ OWN = {
     "backends/native.py",
     "configs/families.py",
     "configs/library.py",
+    "configs/library_functions.py",
     "configs/refusals.py",
     "configs/nonrotary.py",
     "configs/position_rules.py",

@@ -11,7 +11,6 @@ from posenc_cli.cli.choosing import LikeChoice, at_first_positions
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixOutput
 from posenc_cli.cli.options import Head, TableName, number_format_option, option
-from posenc_cli.configs.library_functions import find as find_function
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.formats import DEFAULT_OF_SEVERAL, FORMATS, format_of
@@ -104,7 +103,9 @@ def generate(
     """
     output.check_stdout()
     if "like" in choice.origin:
-        table = table or find_function(choice.origin["like"]).table
+        from posenc_cli.configs.library_functions import find
+
+        table = table or find(choice.origin["like"]).table
     choice = choice if table == "inv-freq" else at_first_positions(choice)
     requests = choice.requests(Precision.of(dtype, round_to), table=table, head=head)
     form = _format(choice, output)
