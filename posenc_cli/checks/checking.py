@@ -60,9 +60,9 @@ CONTEXT = 131072
 _CONTEXT_NAMES = ("max_position_embeddings", "original_max_position_embeddings")
 
 
-_COMPARED = 4
-"""What a cell costs, as cells that are only computed: two factors, of the subject and of the
-reference, are compared. About 17 million of these a second."""
+_ADDED, _COMPARED = 2, 4
+"""What a cell costs, as cells that are only computed: rows that are looked at; two factors, of the
+subject and of the reference, that are compared. About 17 million of these a second."""
 
 _FEWER = "--positions start:stop:step takes some of them; without --len, posenc takes a sample"
 
@@ -222,12 +222,21 @@ class Check(Record):
         encoding = self.encoding(positions.last + 1 if positions else None)
         bound = encoding.bound
         if bound.scheme.kind != "rotary":
-            asked = flags[0] if flags else "rope-check"
-            raise InvalidInput(
-                f"{asked}: {bound.scheme.name} is {bound.scheme.kind}, and rotates nothing",
-                hint="posenc check compares your values with it; posenc order-check says whether "
-                "scores depend on m − n",
-            )
+            if flags:
+                raise InvalidInput(
+                    f"{flags[0]}: {bound.scheme.name} is {bound.scheme.kind}, and turns nothing "
+                    "that could be compared"
+                )
+            where = positions or _suitable_positions(encoding)
+            request = _request(encoding, where)
+            if bound.scheme.kind == "absolute":
+                width = request.plan().shape[-1]
+                _check_work(where, _ADDED, width)
+            from posenc_cli.checks.additive import additive_report
+
+            with np.errstate(all="ignore"):  # a learned table may hold any numbers
+                report = additive_report(request, self.rule, progress=self.progress)
+            return replace(report, of=self._sample_size(where))
         if self.asked.tables or self.asked.rotated:
             return self._report_of_rows()
         if self.asked.impl or not flags:
@@ -643,3 +652,12 @@ def context_of(params: Mapping[str, Any]) -> int:
         return CONTEXT
     stretched = int(min(contexts) * (params.get("factor") or 1))
     return max(64, min(max(*contexts, stretched), 2**40))
+
+
+def _suitable_positions(encoding: Encoding) -> Positions:
+    """Positions that suit an encoding that turns nothing, and that it has."""
+    content = encoding.bound.content
+    if encoding.bound.scheme.kind == "relative":
+        return Positions.contiguous(0, 64)
+    capacity = content.capacity
+    return probing_positions(min(capacity.positions if capacity else 4096, 4096))

@@ -135,6 +135,7 @@ TABLE = [
         (f"{command} --len {LAST}", REFUSED)
         for command in (
             "rope-check -s rope",
+            "rope-check -s sinusoidal",
             "compare rope rope-linear --set factor=2",
             "compare sinusoidal sinusoidal",
             "compare sinusoidal sinusoidal --plot",

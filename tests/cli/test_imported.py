@@ -71,7 +71,7 @@ UNNEEDED = [
     ("spectrum -s rope", "configs checks inference"),
     (
         "rope-check -s rope -d 16 --tables cos.npy sin.npy",
-        "configs checks.diagnosis checks.calling inference.candidates",
+        "configs checks.diagnosis checks.calling checks.additive inference.candidates",
     ),
 ]
 """What is run, and the parts of posenc that it does without: nothing is wrong, no config read."""

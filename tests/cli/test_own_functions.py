@@ -211,7 +211,7 @@ def test_every_command_that_takes_an_absolute_scheme_takes_it(call):
     ("words", "refusal"),
     [
         (("rotation",), "is absolute, and turns no vectors"),
-        (("rope-check", "--impl", "./mine.py:waves"), "waves is absolute, and rotates nothing"),
+        (("rope-check", "--impl", "./mine.py:waves"), "waves is absolute, and turns nothing that"),
         (("generate", "-l", "4", "--table", "cos"), "is absolute, not rotary"),
         (("generate", "-l", "4", "--head", "0"), "is absolute and has no heads"),
         (

@@ -177,6 +177,14 @@ def test_a_function_that_switches_one_position_late_is_found(call, tmp_path):
     assert document["diagnosis"][0]["cause"] in ("frequency-rule", "scaling-missing")
 
 
+def test_an_absolute_encoding_fails_the_property(call):
+    status, out, _ = call("rope-check", "-s", "sinusoidal", "--len", "64", "--json")
+    document = json.loads(out)
+    assert status == 1
+    assert [each["check"] for each in document["findings"]] == ["relative"]
+    assert call("rope-check", "-s", "alibi", "--len", "64")[0] == 0
+
+
 @pytest.mark.slow
 def test_functions_are_called(call):
     status, out, err = call(*CHECK, "--impl", f"{MUTANTS}:right_plain")
@@ -231,8 +239,7 @@ def test_a_function_that_ends_its_process_is_neither_a_pass_nor_a_failure(end, c
         ("rope-check -s rope --tol 1e-3 --strict", 2, "--strict"),
         ("rope-check -s rope --format xml", 2, "--format"),
         ("rope-check -s rope --json --format junit", 2, "--json"),
-        ("rope-check -s alibi --inv-freq inv.npy", 2, "--inv-freq: alibi is bias, and rotates"),
-        ("rope-check -s sinusoidal", 2, "sinusoidal is absolute, and rotates nothing"),
+        ("rope-check -s alibi --inv-freq inv.npy", 2, "turns nothing"),
     ],
 )
 def test_wrong_usage_is_one_line(arguments, status, words, files, call):
@@ -321,8 +328,22 @@ def test_some_rows_of_a_file_may_be_checked(files, call):
 HUGE = 2**53
 """Positions that nothing gets through."""
 
-BOUNDLESS = ("rope", "rope-dynamic", "rope-yarn", "mrope", "xpos", "rope-axial")
-"""Schemes that are refused so many, each for its own reason."""
+BOUNDLESS = {
+    "rope": 2,
+    "rope-dynamic": 2,
+    "rope-yarn": 2,
+    "mrope": 2,
+    "xpos": 2,
+    "sinusoidal": 2,
+    "integer": 2,
+    "nope": 2,
+    "rope-axial": 2,
+    "learned": 2,
+    # Their form tells of all positions: none is looked at.
+    "alibi": 0,
+    "t5": 0,
+    "shaw": 0,
+}
 
 
 @pytest.mark.long
@@ -333,10 +354,14 @@ BOUNDLESS = ("rope", "rope-dynamic", "rope-yarn", "mrope", "xpos", "rope-axial")
 )
 def test_more_positions_than_minutes_take_are_refused_at_once(scheme, more, files, call):
     began = time.process_time()
-    status, _, err = call("rope-check", "-s", scheme, "--len", str(HUGE), *more)
+    status, out, err = call("rope-check", "-s", scheme, "--len", str(HUGE), *more)
     assert time.process_time() - began < 5
-    assert status == 2
-    if scheme != "rope-axial":
+    rotary = scheme.startswith(("rope", "mrope", "xpos"))
+    assert status == (BOUNDLESS[scheme] if rotary or not more else 2)
+    if status == 0:
+        assert "any positions, by the form of the scheme" in out
+        assert str(HUGE) not in out
+    elif rotary and scheme != "rope-axial":
         assert f"--len {HUGE}: {HUGE} positions; at most " in err
 
 
@@ -398,10 +423,19 @@ def test_one_file_of_two_arrays_is_tables_by_their_names(files, call):
 
 
 def test_posencs_own_tables_are_said_to_be_sampled(call):
-    _, out, _ = call("rope-check", "-s", "rope", "--json")
-    looked_at = json.loads(out)["looked_at"]
-    assert 64 < looked_at["positions"] < 200
-    assert looked_at["of"] == CONTEXT
+    for scheme in ("rope", "sinusoidal"):
+        _, out, _ = call("rope-check", "-s", scheme, "--json")
+        looked_at = json.loads(out)["looked_at"]
+        assert 64 < looked_at["positions"] < 200
+        assert looked_at["of"] in (4096, CONTEXT)
+
+
+@pytest.mark.parametrize("scheme", ["learned", "t5", "shaw"])
+def test_weights_that_are_drawn_are_said_to_be(scheme, call):
+    _, out, _ = call("rope-check", "-s", scheme, "--len", "64", "--json")
+    assert "random weights, seed 0" in json.loads(out)["notes"]
+    _, out, _ = call("rope-check", "-s", "sinusoidal", "--len", "64", "--json")
+    assert "random" not in out
 
 
 CRASHES = {
@@ -480,6 +514,7 @@ def test_files_are_named_from_where_the_repository_is_checked_out(
 @pytest.mark.long
 def test_quiet_prints_nothing_where_all_is_well_and_the_report_where_it_is_not(files, call):
     assert call(*CHECK, *subject("tables"), "-q") == (0, "", "")
+    assert call("rope-check", "-s", "alibi", "--len", "8", "-q") == (0, "", "")
     loud = call(*CHECK, *subject("tables", "wrong-"))
     assert call(*CHECK, *subject("tables", "wrong-"), "-q") == loud
     status, out, err = call(*CHECK, *subject("tables"), "-q", "--json")

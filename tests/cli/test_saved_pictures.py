@@ -83,3 +83,10 @@ def test_a_check_that_holds_is_drawn_beside_its_tolerance(call, tmp_path):
     assert (status, out.startswith("ok: ")) == (0, True)
     assert err.startswith("wrote 'picture.png': ok: every error is within the tolerance, ")
     assert (tmp_path / "picture.png").exists()
+
+
+def test_where_no_course_of_deviations_is_known_that_is_said(call, tmp_path):
+    status, _, err = call("rope-check", "-s", "sinusoidal", "-l", "8", "--out", "picture.png")
+    assert status == 1
+    assert "--out 'picture.png': no file, for there is no course of deviations to draw" in err
+    assert not (tmp_path / "picture.png").exists()

@@ -1,0 +1,185 @@
+"""Whether scores depend only on m − n for schemes that turn nothing.
+
+**Added to embeddings.** With rows p_m added, a score is (q + p_m)·(k + p_n) = q·k + q·p_n + p_m·k +
+p_m·p_n. For positions m, n and m′, n′ of the same distance, the change over all unit q and k is
+
+    sup |q·(p_n − p_n′) + (p_m − p_m′)·k + c| = ‖p_n − p_n′‖ + ‖p_m − p_m′‖ + |c|,
+
+c = p_m·p_n − p_m′·p_n′, since the signs of q and of k are free. So scores depend on n − m alone
+only if all rows are equal. With m = n the change is 2‖p_m − p_m′‖ + |‖p_m‖² − ‖p_m′‖²|, and the
+largest ‖p_m − p_0‖ is at least half of the largest distance of any two rows: one pass over the rows
+finds the worst change up to a factor of two, and finds 0 only where it is 0.
+
+**Added to scores.** A bias that is a function of the offset j − i depends on m − n by its form. One
+of the key alone, c·j = c·(j − i) + c·i, differs from such a function by a number that all keys of
+a query share, which the softmax takes out again. Of one by pairs the declaration says whether what
+these share is an offset on a grid; where it is not, the scores of one offset are compared: of far
+queries and of the first ones where the offset is enough up to a position, else of some positions.
+
+**Met by queries.** The row of an offset depends on the offset.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.scores import score_indices, score_rule, scores_of_heads
+from posenc_cli.formulas.declare import BucketBias, PairRule
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.rotary.codes import FindingName, SubjectKind
+from posenc_cli.rotary.findings import Finding
+from posenc_cli.rotary.verdict import Report
+
+if TYPE_CHECKING:
+    from posenc_cli.encoding.request import Request
+    from posenc_cli.inference.tolerance import ToleranceRule
+    from posenc_cli.inference.turning import Progress
+
+_LOOKED = 64
+"""Distances at which scores are compared where they do not go by the distance alone."""
+
+FLOOR = 1e-6
+"""Of scores of unit vectors: what float32 code may show."""
+_FIRST = 256  # positions, of which all pairs are looked at
+
+
+def additive_report(
+    request: Request, rule: ToleranceRule, *, progress: Progress | None = None
+) -> Report:
+    """The report on a scheme that is not rotary: the one check that makes sense for it."""
+    bound = request.encoding.bound
+    assert request.positions is not None
+    if bound.scheme.kind in ("bias", "relative"):
+        finding = _offset_finding(request)
+    else:
+        finding = _row_finding(request, rule, progress)
+    return Report(
+        subject={
+            "kind": SubjectKind.POSENC,
+            "name": bound.scheme.name,
+            "dtype": "float64",
+            "layout": None,
+            "out_layout": None,
+        },
+        reference={"scheme": bound.scheme.name, "params": dict(bound.params)},
+        positions=str(request.positions),
+        count=0 if finding.at is None else request.positions.count,
+        pairs=0,
+        findings=(finding,),
+        diagnosis=(),
+        notes=(
+            f"{bound.scheme.name} turns nothing: norm, identity and reference do not apply",
+            *filter(None, [request.random_weights]),
+        ),
+        tolerance="float32 code",
+        title=bound.scheme.name,
+    )
+
+
+def _offset_finding(request: Request) -> Finding:
+    content = request.encoding.bound.content
+    message = "the scheme is a function of the offset alone"
+    if content.by == "key":
+        message = (
+            "the bias c·j of a key is c·(j − i) and a number that all keys of a query share, "
+            "which the softmax takes out"
+        )
+    match content:
+        case BucketBias(pairs=PairRule() as pairs):
+            message = f"the scheme is a function of {pairs.text}"
+            if pairs.offsets_until is not None:
+                return _query_finding(request, pairs.offsets_until, message)
+            if not pairs.offset:
+                return _pair_finding(request, message)
+    return Finding(FindingName.RELATIVE, True, 0.0, 0.0, None, message)
+
+
+def _pair_finding(request: Request, message: str) -> Finding:
+    """How far scores of one offset differ, of the first positions."""
+    encoding, positions = request.encoding, request.positions
+    assert positions is not None
+    content = encoding.bound.content
+    rule = score_rule(content, encoding.lookup, precision=request.precision, engine=Engine())
+    first = np.array(list(islice(positions, _FIRST)), np.int64)
+    offsets, where = np.unique(first[None, :] - first[:, None], return_inverse=True)
+    where = where.reshape(-1)
+    spread = np.zeros(offsets.size)
+    with encoding.bound.scheme.answerable():
+        for of_head in scores_of_heads(content, rule, range(content.heads or 0), first, first):
+            scores = of_head.astype(np.float64).ravel()
+            least, most = np.full(offsets.size, np.inf), np.full(offsets.size, -np.inf)
+            np.minimum.at(least, where, scores)
+            np.maximum.at(most, where, scores)
+            spread = np.maximum(spread, most - least)
+    worst = float(spread.max())
+    at = int(offsets[np.argmax(spread)])
+    looked = (
+        f"the first {first.size} positions" if first.size < positions.count else "all positions"
+    )
+    if worst > 0:
+        message += f"; at the offset {at} scores differ by up to {worst:.3g} ({looked})"
+    return Finding(FindingName.RELATIVE, worst == 0, worst, 0.0, None, message)
+
+
+def _query_finding(request: Request, until: int, message: str) -> Finding:
+    """Whether scores go by the offset alone, of a bias whose queries count past a position."""
+    content, lookup = request.encoding.bound.content, request.encoding.lookup
+    assert request.positions is not None
+    assert content.heads is not None
+    last = request.positions.last
+    if last <= until:
+        message = f"up to position {until} the scheme is a function of the offset alone"
+        return Finding(FindingName.RELATIVE, True, 0.0, 0.0, None, message)
+    rule = score_rule(content, lookup, precision=Precision.of(FLOAT64, None), engine=Engine())
+    distances = np.unique(np.geomspace(1, last, min(last, _LOOKED)).astype(np.int64)) - 1
+    far = score_indices(content, np.full_like(distances, last), last - distances)
+    near = score_indices(content, distances, np.zeros_like(distances))
+    pairs = np.concatenate([far, near])
+    scores = np.array([rule(head, pairs) for head in range(content.heads)], np.float64)
+    changes = np.abs(scores[:, : far.size] - scores[:, far.size :])  # (heads, distances)
+    head, place = np.unravel_index(np.argmax(changes), changes.shape)
+    worst, distance = float(changes[head, place]), int(distances[place])
+    message = (
+        f"{message}: scores at ({last}, {last - distance}) and ({distance}, 0), the same distance, "
+        f"differ by {worst:.3g} in head {head}, the most at {distances.size} distances looked at"
+    )
+    at = {"m": last, "n": last - distance}
+    return Finding(FindingName.RELATIVE, worst <= FLOOR, worst, FLOOR, at, message)
+
+
+def _row_finding(request: Request, rule: ToleranceRule, progress: Progress | None) -> Finding:
+    first: np.ndarray | None = None
+    positions = iter(request.positions or ())
+    worst, size, at = 0.0, 0.0, 0
+    done, count = 0, 0 if request.positions is None else request.positions.count
+    origin = next(iter(request.positions or (0,)))
+    for block in request.plan().matrix().blocks():
+        rows = block.astype(np.float64)
+        if first is None:
+            first = rows[0].copy()
+        changes = 2 * np.linalg.norm(rows - first, axis=1)  # (rows,)
+        squares = np.einsum("ij,ij->i", rows, rows)
+        changes += np.abs(squares - first @ first)
+        size = max(size, float(np.sqrt(squares.max())))
+        here = [next(positions) for _ in range(rows.shape[0])]
+        row = int(np.argmax(changes))
+        if changes[row] > worst:
+            worst, at = float(changes[row]), here[row]
+        done += len(here)
+        if progress is not None:
+            progress(done, count)
+    allowed = rule if isinstance(rule, float) else FLOOR * max(1.0, size * size)
+    ok = worst <= allowed
+    differ = (
+        f"scores at ({at}, {at}) and ({origin}, {origin}), the same distance, differ by up to "
+        f"{worst:.3g} for unit q and k"
+    )
+    message = "all rows are equal: no score depends on any position"
+    if worst > 0:
+        message = differ if ok else f"q·k is no function of m − n: {differ}"
+    return Finding(FindingName.RELATIVE, ok, worst, allowed, {"m": at, "n": at}, message)
