@@ -41,7 +41,7 @@ _DRAWN = 2.6
 """What a drawn direction costs; a list of frequencies tells more, and costs as LongRoPE's."""
 
 
-class _Frequencies(Record):
+class _AxisFrequencies(Record):
     """Radians a column and a row of each pair, and what they may be off by. Shapes: (pairs,)."""
 
     x: Reals
@@ -73,13 +73,13 @@ def oblique_hypotheses(view: View, evidence: Evidence, rounding: float) -> Itera
             )
 
 
-def _is_line(found: _Frequencies, width: int) -> bool:
+def _is_line(found: _AxisFrequencies, width: int) -> bool:
     """Whether one row of the grid goes on where the one before it ends: any width would do."""
     apart = np.abs(np.exp(1j * (found.y - width * found.x)) - 1)
     return bool((apart <= width * (_LIMIT + 8 * found.errors)).all())
 
 
-def _parameters(found: _Frequencies) -> Iterator[tuple[dict[str, Any], float]]:
+def _parameters(found: _AxisFrequencies) -> Iterator[tuple[dict[str, Any], float]]:
     """A seed and a base that draw frequencies, and the frequencies themselves."""
     half = found.x.size // 2
     sizes = np.hypot(found.x, found.y)[:half]
@@ -95,7 +95,7 @@ def _parameters(found: _Frequencies) -> Iterator[tuple[dict[str, Any], float]]:
     yield lists, _DRAWN + 1
 
 
-def _solved(view: View, width: int, rounding: float) -> _Frequencies | None:
+def _solved(view: View, width: int, rounding: float) -> _AxisFrequencies | None:
     """The frequencies on a grid of a width that give all pairs of a view; None where none do."""
     limit = _LIMIT + 4 * rounding
     places = np.arange(view.pairs.shape[0])
@@ -111,7 +111,7 @@ def _solved(view: View, width: int, rounding: float) -> _Frequencies | None:
             return None
     assert found is not None
     x, y, errors, missed = _nearest(view, width, many, np.arange(view.count), (found[0], found[1]))
-    return _Frequencies(x, y, errors) if missed.max() <= limit else None
+    return _AxisFrequencies(x, y, errors) if missed.max() <= limit else None
 
 
 def _starts(view: View, width: int, pairs: Integers) -> list[tuple[Reals, Reals]]:
