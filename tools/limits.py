@@ -41,7 +41,6 @@ ROWS = {
     "order-check": "-s rope --tokens {n}",
     "heads": "-s rope --train {n}",
     "alibi-slopes": "--heads {n}",
-    "buckets": "t5 --positions 0:{n}",
     "positions": "-m llama-3-8b --text {n}",
     "extrapolate": "-s rope --train {n}",
 }
