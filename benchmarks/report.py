@@ -189,7 +189,7 @@ def truths(results: Results) -> tuple[list[str], list[str]]:
     times = {
         each["name"]: each["spread"]["median"]
         for each in sections["peers"]["measurements"]
-        if (each["against"], each["threads"]) == ("posenc numpy", 1) and each["spread"]
+        if (each["against"], each["threads"]) == ("posenc fast", 1) and each["spread"]
     }
     rows = results["sizes"]["rows"]
     return (
