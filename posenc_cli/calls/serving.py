@@ -260,15 +260,15 @@ class ServedFunction:
         vectors = [Vectors(ones, positions.shape[1])] * len(self.form.vectors)
         return [each.values for each in self._process.call(self.form, positions, vectors)]
 
-    def values_beside(self) -> tuple[NumberArray, NumberArray | None]:
+    def values_beside(self, first: int, heads: int) -> tuple[NumberArray, NumberArray | None]:
         """What v is given beside q and k, and what comes back third; None where nothing does.
 
         Raises: InvalidInput when the function does not give it.
         """
-        form, rows, heads = self.form, 5, 3 if self.form.has_heads else 1
+        form, rows, heads = self.form, 5, heads if self.form.has_heads else 1
         x = np.random.default_rng(3).standard_normal((1, rows, heads, form.columns))
         given = Vectors(x.astype(np.float32), rows)
-        results = self._process.call(form, np.arange(rows), [given] * len(form.vectors))
+        results = self._process.call(form, first + np.arange(rows), [given] * len(form.vectors))
         beside, parts = values_beside(given), [result.values for result in results]
         if form.has("qkv"):
             parts = thirds(parts[0], form, beside.shape(form.axes)) or parts

@@ -269,3 +269,21 @@ def stops(x, position_ids):
 def stops_at_halves(x, position_ids):
     calls.extend([1] * 40 * (x.dtype == np.float16))
     return ids(x, position_ids) if len(calls) < 40 else ids(x, 2 * np.asarray(position_ids))
+
+
+# v beside q and k, (b, h, n, d): it comes back as it was, at any position and in any head.
+@untested("offset of each sequence")
+def beside_v(q, k, v, offset=0):
+    return rotated(q, rows(q) + offset), rotated(k, rows(k) + offset), v
+
+
+@wrong("unknown", "v is changed")
+def v_at_later_positions(q, k, v, offset=0):
+    return *beside_v(q, k, v, offset)[:2], rotated(v, rows(v) + offset) if offset else v
+
+
+@wrong("unknown", "v is changed")
+def v_in_later_heads(q, k, v, offset=0):
+    changed = v.copy()
+    changed[..., 5:, :, :] = rotated(v, rows(v) + offset)[..., 5:, :, :]
+    return *beside_v(q, k, v, offset)[:2], changed
