@@ -20,8 +20,8 @@ from posenc_cli.checks.checking import SubjectError
 from posenc_cli.checks.values import ValueReport
 from posenc_cli.formulas.buckets import RULES as BUCKET_RULES
 from posenc_cli.inference.tolerance import RULES
+from posenc_cli.render.reports.value_report import value_fields, value_text
 from posenc_cli.render.typesetting import Typesetter
-from posenc_cli.render.value_report import value_fields, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from posenc_cli.api.arguments import (
 from posenc_cli.api.notebooks import NotebookReport
 from posenc_cli.formulas.stretches import NONE, ROPE_STRETCH_NAMES
 from posenc_cli.records import Record
-from posenc_cli.render.heads import heads_fields, heads_text
+from posenc_cli.render.reports.heads import heads_fields, heads_text
 from posenc_cli.render.typesetting import Typesetter
 
 if TYPE_CHECKING:

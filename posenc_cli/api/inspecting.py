@@ -11,7 +11,7 @@ from posenc_cli.api.notebooks import NotebookReport
 from posenc_cli.api.subjects import arrays_and_choices
 from posenc_cli.checks.requirements import Judgement, judgements, requirements_of
 from posenc_cli.records import Record
-from posenc_cli.render.inspection import inspection_fields, inspection_text
+from posenc_cli.render.reports.inspection import inspection_fields, inspection_text
 from posenc_cli.render.typesetting import Typesetter
 
 if TYPE_CHECKING:

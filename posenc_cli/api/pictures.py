@@ -18,19 +18,19 @@ from posenc_cli.api.subjects import arrays_and_choices, choice_at
 from posenc_cli.errors import abbreviated
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record
-from posenc_cli.render.columns import FIRST_OF_CURVES, column_figure, curves_of
-from posenc_cli.render.compared_similarities import (
+from posenc_cli.render.drawing.image import drawn_page, png_of
+from posenc_cli.render.figures.columns import FIRST_OF_CURVES, column_figure, curves_of
+from posenc_cli.render.figures.compared_similarities import (
     COLUMNS,
     compared_fields_of,
     compared_sentences,
     verdict_rows,
 )
-from posenc_cli.render.compared_spectra import compared_report
-from posenc_cli.render.encoded import figure_of, figure_of_choice
-from posenc_cli.render.image import drawn_page, png_of
-from posenc_cli.render.similarities import judged_of, sentences, similarity_figure
-from posenc_cli.render.spectra import SpectrumReport, choice_report, file_report
-from posenc_cli.render.stored import figure_of_array
+from posenc_cli.render.figures.compared_spectra import compared_report
+from posenc_cli.render.figures.encoded import figure_of, figure_of_choice
+from posenc_cli.render.figures.similarities import judged_of, sentences, similarity_figure
+from posenc_cli.render.figures.spectra import SpectrumReport, choice_report, file_report
+from posenc_cli.render.figures.stored import figure_of_array
 from posenc_cli.render.style import LARGEST, PALETTES, SMALLEST, Style
 from posenc_cli.render.typesetting import Typesetter
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.api.arguments import EncodingLike, PositionsLike, Shaped
     from posenc_cli.numerics.arrays import RealRows
-    from posenc_cli.render.profiles import Judged
+    from posenc_cli.render.figures.profiles import Judged
     from posenc_cli.render.style import Theme
 
     Several = Sequence[EncodingLike | Shaped]

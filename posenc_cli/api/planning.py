@@ -16,7 +16,7 @@ from posenc_cli.api.arguments import (
 from posenc_cli.api.notebooks import NotebookReport
 from posenc_cli.checks.plan_requirements import plan_judgements, plan_requirements_of
 from posenc_cli.records import Record
-from posenc_cli.render.length_plans import plan_fields, plan_text
+from posenc_cli.render.reports.length_plans import plan_fields, plan_text
 from posenc_cli.render.typesetting import Typesetter
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import printable_text, quoted_name
-from posenc_cli.render.answer import Answer
+from posenc_cli.render.reports.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.cli.options import OutputOptions
-    from posenc_cli.render.blocks import Medium
+    from posenc_cli.render.terminal.blocks import Medium
     from posenc_cli.render.typesetting import Typesetter
 
 COLORS = ("auto", "always", "never")
@@ -90,7 +90,7 @@ class Console(OptionGroup):
     @property
     def medium(self) -> Medium:
         """What pictures on stdout may be made of."""
-        from posenc_cli.render.blocks import Medium
+        from posenc_cli.render.terminal.blocks import Medium
 
         return Medium.of(
             colored=self.uses_color(sys.stdout),

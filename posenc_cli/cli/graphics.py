@@ -21,7 +21,7 @@ from posenc_cli import interrupts
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.render.graphics import Protocol
+    from posenc_cli.render.terminal.graphics import Protocol
 
 Graphics = Literal["auto", "blocks", "kitty", "iterm", "sixel", "none"]
 GRAPHICS: tuple[Graphics, ...] = ("auto", "blocks", "kitty", "iterm", "sixel", "none")

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from posenc_cli.cli.console import Console
-    from posenc_cli.render.blocks import Page
     from posenc_cli.render.figure import Curves, Figure, Heatmap, Picture
-    from posenc_cli.render.graphics import Protocol
-    from posenc_cli.render.html import Live, Section
+    from posenc_cli.render.html.page import Live, Section
     from posenc_cli.render.style import Style
+    from posenc_cli.render.terminal.blocks import Page
+    from posenc_cli.render.terminal.graphics import Protocol
 
 PictureFormat = Literal["png", "svg", "pdf", "html"]
 FigureOfKind = TypeVar("FigureOfKind", "Heatmap", "Curves", "Figure")
@@ -291,12 +291,12 @@ def _saved_picture(
     form = image_format(output.out or "", flag)
     look.check_file(form)
     if form == "html":
-        from posenc_cli.render.html import Section
+        from posenc_cli.render.html.page import Section
 
         section = Section(figure, live=tuple(live()))
         theme = "dark" if look.theme == "dark" else None
         return saved_page(figure.title, [section], output, theme=theme, cmap=look.cmap)
-    from posenc_cli.render.image import image_bytes
+    from posenc_cli.render.drawing.image import image_bytes
 
     if output.to_stdout and sys.stdout.isatty():
         raise InvalidInput(f"{flag} -: {form} is binary and standard output is a terminal")
@@ -310,7 +310,7 @@ def saved_page(
 
     Raises: InvalidInput where nothing is finite, or no colour map has the name asked for.
     """
-    from posenc_cli.render.html import page_bytes
+    from posenc_cli.render.html.page import page_bytes
 
     return _written(page_bytes(title, sections, **look), output)
 
@@ -343,7 +343,7 @@ def _printed_picture(figure: Figure, look: PictureOptions, console: Console) -> 
         lines = wrapped_lines(figure_sentences(figure, picture.shown), look, console)
         console.result("\n".join(lines))
         return Picture("", picture.warnings)
-    from posenc_cli.render.terminal import picture_text
+    from posenc_cli.render.terminal.text_pictures import picture_text
 
     text = picture_text(figure, page_of(look, console))
     console.result(text.content)
@@ -354,9 +354,9 @@ def _shown_picture(
     figure: Figure, look: PictureOptions, console: Console, protocol: Protocol
 ) -> Picture[bytes]:
     """The figure of a file, as large as one of text would be, which the terminal has by now."""
-    from posenc_cli.render.graphics import picture_sequence, through_tmux
-    from posenc_cli.render.image import image_bytes
+    from posenc_cli.render.drawing.image import image_bytes
     from posenc_cli.render.style import LARGEST, SMALLEST, Style
+    from posenc_cli.render.terminal.graphics import picture_sequence, through_tmux
 
     page, cell = page_of(look, console), cell_size()
     width, height = (
@@ -416,8 +416,8 @@ def page_of(look: PictureOptions, console: Console) -> Page:
 
     Raises: InvalidInput where there is none of the size asked for.
     """
-    from posenc_cli.render.blocks import Page
-    from posenc_cli.render.terminal import LOWEST, NARROWEST
+    from posenc_cli.render.terminal.blocks import Page
+    from posenc_cli.render.terminal.text_pictures import LOWEST, NARROWEST
 
     # A line less than the terminal has: the prompt will take one.
     height = _size("--height", look.height, range(LOWEST, _LARGEST_PAGE)) or console.height - 1

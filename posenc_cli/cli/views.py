@@ -84,7 +84,7 @@ class ViewOptions(OptionGroup):
         Raises: InvalidInput, Unavailable: it cannot be read, or has no such part.
         """
         from posenc_cli.files.reading import read_array
-        from posenc_cli.render.stored import figure_of_array
+        from posenc_cli.render.figures.stored import figure_of_array
 
         loaded = read_array(path)
         fields = {"path": path, "dtype": loaded.dtype, "array_shape": loaded.values.shape}
@@ -116,7 +116,7 @@ class CurveOptions(ViewOptions):
         """
         from posenc_cli.encoding.buckets import assign_buckets
         from posenc_cli.formulas.buckets import RULES
-        from posenc_cli.render.buckets import buckets_figure
+        from posenc_cli.render.figures.buckets import buckets_figure
 
         names = [name for _, name in source.in_order]
         if len(names) != 1 or names != source.scheme:

@@ -93,7 +93,7 @@ def to_oklab(colors: Srgb) -> Lab:
 
 
 def _of_matplotlib(name: str) -> Srgb:
-    from posenc_cli.render.plotting import load_matplotlib
+    from posenc_cli.render.drawing.plotting import load_matplotlib
 
     known = load_matplotlib().colormaps
     if name not in known:

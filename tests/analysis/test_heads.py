@@ -15,7 +15,7 @@ from posenc_cli.analysis.regression import LinearScores, Regression
 from posenc_cli.catalogue import BUILT_IN, find
 from posenc_cli.choice import choice_of_schemes
 from posenc_cli.errors import InvalidInput
-from posenc_cli.render.heads import heads_figure
+from posenc_cli.render.reports.heads import heads_figure
 from tests.tolerances import TWO_SOLVERS
 
 

@@ -9,7 +9,7 @@ from posenc_cli.analysis import similarity as module
 from posenc_cli.analysis.similarity import similarity
 from posenc_cli.analysis.verdict import verdict
 from posenc_cli.encoding.engine import Engine
-from posenc_cli.render.similarities import matrix_figure, similarity_fields
+from posenc_cli.render.figures.similarities import matrix_figure, similarity_fields
 from tests.matrices import request
 
 

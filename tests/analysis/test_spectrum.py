@@ -26,7 +26,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Rotation, Waves, rotary
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
-from posenc_cli.render.spectra import SpectrumSubject, power_figure
+from posenc_cli.render.figures.spectra import SpectrumSubject, power_figure
 from tests.matrices import matrix, request
 
 

@@ -18,7 +18,7 @@ from posenc_cli.analysis.products import (
 from posenc_cli.analysis.similarity import Similarity, similarity, similarity_of_array
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.positions import Positions
-from posenc_cli.render.similarities import sentences, similarity_fields
+from posenc_cli.render.figures.similarities import sentences, similarity_fields
 from tests.matrices import request
 
 COUNT, WAVELENGTH = 4000, 1801

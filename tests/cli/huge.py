@@ -55,10 +55,10 @@ if __name__ == "__main__":
     import posenc_cli.analysis.properties
     import posenc_cli.analysis.verdict
     import posenc_cli.checks.order
-    import posenc_cli.render.encoded
-    import posenc_cli.render.similarities
-    import posenc_cli.render.spectra
-    import posenc_cli.render.stored  # noqa: F401 - shared with all children
+    import posenc_cli.render.figures.encoded
+    import posenc_cli.render.figures.similarities
+    import posenc_cli.render.figures.spectra
+    import posenc_cli.render.figures.stored  # noqa: F401 - shared with all children
 
     for line in sys.stdin:
         print(json.dumps(outcome(json.loads(line))), flush=True)

@@ -285,8 +285,8 @@ OWN = {
     "configs/nonrotary.py",
     "configs/position_rules.py",
     "render/colors.py",  # data of posenc's own
-    "render/html.py",
-    "render/graphics.py",  # a picture in memory
+    "render/html/page.py",
+    "render/terminal/graphics.py",  # a picture in memory
     "loading.py",  # code, here and in the process of a function
     "vectors/pack_readers.py",  # programs of posenc's own
     "experiments/corpus.py",  # a text of posenc's own

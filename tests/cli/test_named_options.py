@@ -19,7 +19,7 @@ OF_OTHER_PROGRAMS = {
     "cli/help/completion.py": "fish's complete",
     "cli/help/dependencies.py": "pip",
     "configs/engines/engine_flags.py": "engines",
-    "render/html_plots.py": "variables of CSS",
+    "render/html/html_plots.py": "variables of CSS",
     "errors.py": "names that users of other programs try, and those of posenc for them",
 }
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")

@@ -99,7 +99,7 @@ def test_whole_positions_below_0_are_taken(call, command):
 
 def test_a_curve_over_thirds_is_one_line():
     from posenc_cli.encoding.engine import Engine
-    from posenc_cli.render.columns import column_figure
+    from posenc_cli.render.figures.columns import column_figure
     from tests.matrices import request
 
     asked = request("rope", "0:4:1/3,9", dim=4, dtype="float64")

@@ -13,7 +13,7 @@ from posenc_cli.configs.config import resolve
 from posenc_cli.configs.engines.runtimes import RUNTIMES, UnknownReading
 from posenc_cli.configs.resolved import Layers, Sourced
 from posenc_cli.errors import InvalidInput
-from posenc_cli.render.engine_views import engine_views_fields, engine_views_text
+from posenc_cli.render.reports.engine_views import engine_views_fields, engine_views_text
 from posenc_cli.render.typesetting import Typesetter
 
 SIZES = {"hidden_size": 512, "num_attention_heads": 8, "head_dim": 64, "num_hidden_layers": 2}

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from posenc_cli.render.blocks import GAP, Medium, cell_lines, levels, pad, width_of
 from posenc_cli.render.colors import color_map, nearest_of_palette
+from posenc_cli.render.terminal.blocks import GAP, Medium, cell_lines, levels, pad, width_of
 from tests.render.ansi import cells_of, pixels_of
 
 VIRIDIS = color_map("viridis")

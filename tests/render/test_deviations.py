@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from posenc_cli.render.deviations import check_figure
+from posenc_cli.render.reports.deviations import check_figure
 
 ROWS, DIM = 256, 16
 RATES = 10000.0 ** (-np.arange(0, DIM, 2) / DIM)  # (8,)
@@ -27,7 +27,7 @@ def figure_of(call, monkeypatch, tmp_path):
             drawn.append(check_figure(report))
             return drawn[-1]
 
-        monkeypatch.setattr("posenc_cli.render.deviations.check_figure", keep)
+        monkeypatch.setattr("posenc_cli.render.reports.deviations.check_figure", keep)
         np.save(tmp_path / "cos.npy", cos)
         np.save(tmp_path / "sin.npy", sin)
         base = ["rope-check", "-s", "rope", "--dim", str(DIM), "--layout", "half"]

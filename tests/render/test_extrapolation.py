@@ -14,7 +14,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.experiments.request import ExperimentRequest
 from posenc_cli.experiments.summary import RULE, STOPPED
 from posenc_cli.records import replace
-from posenc_cli.render.extrapolation import ExperimentReport
+from posenc_cli.render.reports.extrapolation import ExperimentReport
 from posenc_cli.render.typesetting import Typesetter
 from tests.experiments.made import encodings, results
 

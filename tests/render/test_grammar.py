@@ -19,8 +19,7 @@ from posenc_cli.cli.app import COMMANDS, function_of
 from posenc_cli.cli.pictures import PictureOptions
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import as_text
-from posenc_cli.render.blocks import Medium, Page, width_of
-from posenc_cli.render.encoded import parameters_text
+from posenc_cli.render.drawing.image import drawn_page, image_bytes
 from posenc_cli.render.figure import (
     Axis,
     Curve,
@@ -31,9 +30,10 @@ from posenc_cli.render.figure import (
     heatmaps_of,
     scales_of,
 )
-from posenc_cli.render.image import drawn_page, image_bytes
+from posenc_cli.render.figures.encoded import parameters_text
 from posenc_cli.render.style import Style
-from posenc_cli.render.terminal import picture_text
+from posenc_cli.render.terminal.blocks import Medium, Page, width_of
+from posenc_cli.render.terminal.text_pictures import picture_text
 from tests.experiments.made import MadeScheduler
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def figure_of(call, monkeypatch):
         drawn.append(figure)
         return Picture(b"")
 
-    monkeypatch.setattr("posenc_cli.render.image.image_bytes", note)
+    monkeypatch.setattr("posenc_cli.render.drawing.image.image_bytes", note)
     monkeypatch.setattr(
         "posenc_cli.experiments.schedulers.scheduler_of", lambda *_: MadeScheduler()
     )

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from posenc_cli.render.graphics import picture_sequence, through_tmux
-from posenc_cli.render.image import image_bytes
+from posenc_cli.render.drawing.image import image_bytes
 from posenc_cli.render.style import Style
+from posenc_cli.render.terminal.graphics import picture_sequence, through_tmux
 
 
 def png_of(pixels: np.ndarray) -> bytes:

@@ -20,6 +20,7 @@ import posenc_cli as posenc
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
 from posenc_cli.render.colors import color_map
+from posenc_cli.render.drawing.image import Drawing, _settings, image_bytes
 from posenc_cli.render.figure import (
     Axis,
     Band,
@@ -31,7 +32,6 @@ from posenc_cli.render.figure import (
     Panels,
     scale_of,
 )
-from posenc_cli.render.image import Drawing, _settings, image_bytes
 from posenc_cli.render.style import Style
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from posenc_cli.cli.subjects import in_order
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
-from posenc_cli.render.answer import Answer
+from posenc_cli.render.reports.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -342,8 +342,8 @@ def _print(
         if told is not None:
             print(told)
         return
-    from posenc_cli.render.blocks import Medium, Page
-    from posenc_cli.render.terminal import picture_text
+    from posenc_cli.render.terminal.blocks import Medium, Page
+    from posenc_cli.render.terminal.text_pictures import picture_text
 
     page = Page(console.width, lines, Medium())
     text = picture_text(look.titled(figure), page).content

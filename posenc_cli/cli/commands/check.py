@@ -182,8 +182,8 @@ def _of_rotation(
 def _report_on(made: ValueCheck, console: Console, output: CheckOutput, *, verbose: bool) -> int:
     """Make the check, and print its report in the form asked for."""
     from posenc_cli.checks.checking import SubjectError
-    from posenc_cli.render.ci_forms import FailedSubject
-    from posenc_cli.render.value_report import value_ci_report
+    from posenc_cli.render.reports.ci_forms import FailedSubject
+    from posenc_cli.render.reports.value_report import value_ci_report
 
     form = output.report_form
     output.prepare()
@@ -214,7 +214,7 @@ def _text_in(
     form: str, report: ValueReport, made: ValueCheck, console: Console, *, verbose: bool
 ) -> str:
     """The report in one of its forms."""
-    from posenc_cli.render import value_report as rendering
+    from posenc_cli.render.reports import value_report as rendering
 
     if form == "json":
         return console.json_text("check", rendering.value_fields(report))

@@ -37,7 +37,7 @@ def _compare_models(
 ) -> int:
     """Say what of one model the other has lost."""
     from posenc_cli.comparison.losses import compare_models
-    from posenc_cli.render.losses import losses_fields, losses_text
+    from posenc_cli.render.reports.losses import losses_fields, losses_text
 
     first, second = models
     if first.stored or second.stored:
@@ -81,7 +81,7 @@ def _drawn(
     console: Console,
 ) -> bool:
     """Draw the difference above its text; whether there is a picture."""
-    from posenc_cli.render.differences import difference_figure
+    from posenc_cli.render.reports.differences import difference_figure
 
     json = ("compare", fields) if output.json else None
     look = output.look_above(text, picture, console)
@@ -193,7 +193,7 @@ def compare(
             return _compare_models(models, tol, output, console)
     from posenc_cli.cli.operands import sides_of
     from posenc_cli.comparison.compare import ArrayComparison, Identities, comparison
-    from posenc_cli.render.comparison import comparison_fields, comparison_text
+    from posenc_cli.render.reports.comparison import comparison_fields, comparison_text
 
     sides = sides_of(
         (a, b), runtimes=runtimes or [], layer_types=layer_types or [], parameters=parameters

@@ -51,7 +51,7 @@ def curve(
     choices = [item for item in subjects.items if isinstance(item, Choice)]
     view.check(encodings=bool(choices), files=len(choices) < len(subjects.items))
     output.prepare()
-    from posenc_cli.render.columns import together
+    from posenc_cli.render.figures.columns import together
 
     figures = [_curves(item, view, of=len(subjects.items)) for item in subjects.items]
     names = [
@@ -66,8 +66,8 @@ def curve(
 
 def _curves(item: Choice | str, view: CurveOptions, *, of: int) -> tuple[Figure, dict[str, Any]]:
     """The curves of one ``of`` some encodings and files, and how JSON says what it is."""
-    from posenc_cli.render.columns import FIRST_OF_CURVES, column_figure, curves_of
-    from posenc_cli.render.encoded import figure_of_choice
+    from posenc_cli.render.figures.columns import FIRST_OF_CURVES, column_figure, curves_of
+    from posenc_cli.render.figures.encoded import figure_of_choice
 
     if isinstance(item, Choice):
         draw = partial(column_figure, dims=view.dims, of=of)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from posenc_cli.files.declare import Format
     from posenc_cli.files.save import Saved
     from posenc_cli.render.figure import Figure
-    from posenc_cli.render.profiles import Judged
+    from posenc_cli.render.figures.profiles import Judged
 
 PRODUCTS = ("dot", "cosine")
 CONTENTS = ("ones", "random", "independent")
@@ -156,7 +156,7 @@ def dot_similarity(
     if draws:
         _draw(judged, picture, output, console, profile=profile, bounded=aspect.bounded)
     if output.json:
-        from posenc_cli.render.compared_similarities import compared_fields_of
+        from posenc_cli.render.figures.compared_similarities import compared_fields_of
 
         size = {} if saved is None else {"bytes": saved.bytes}
         fields = compared_fields_of(parts, judged, bounded=aspect.bounded)
@@ -264,7 +264,7 @@ def _save(
 def _judged(parts: Sequence[SimilarityPart], console: Console) -> list[Judged]:
     """Each similarity with the verdict on it, and a warning of what is not finite."""
     from posenc_cli.analysis.verdict import verdict
-    from posenc_cli.render.similarities import judged_of
+    from posenc_cli.render.figures.similarities import judged_of
 
     judged = judged_of(parts, [verdict(part.similarity) for part in parts])
     for subject, result in ((item.similarity, item.verdict) for item in judged):
@@ -291,8 +291,8 @@ def _print(
     On a terminal they fill its screen, the map beside the curve where that is wide enough; maps of
     several that have no room are left out, and that is said.
     """
-    from posenc_cli.render.similarities import similarity_figure
-    from posenc_cli.render.terminal import LOWEST
+    from posenc_cli.render.figures.similarities import similarity_figure
+    from posenc_cli.render.terminal.text_pictures import LOWEST
 
     profile, several = profile or _has_no_map(judged), len(judged) > 1
     words = _words(judged, look, console, bounded=bounded)
@@ -319,7 +319,7 @@ def _print(
 def _curves(judged: Sequence[Judged], width: int, *, bounded: bool) -> tuple[Figure, int]:
     """The curves by offset, and how many lines they take on a page of a width."""
     from posenc_cli.render.figure import Panels
-    from posenc_cli.render.profiles import profile_figures
+    from posenc_cli.render.figures.profiles import profile_figures
 
     curves = profile_figures(judged, most=_POINTS, bounded=bounded)
     height = _CURVE_HEIGHT
@@ -339,7 +339,7 @@ def _print_maps(
     lines: int | None,
 ) -> None:
     """Print the maps in so many lines, or as many as do where nothing says."""
-    from posenc_cli.render.similarities import maps_figure
+    from posenc_cli.render.figures.similarities import maps_figure
 
     usual = max(_LOWEST_MAP, min(console.height - _CURVE_HEIGHT - 6, _HIGHEST_MAP))
     show(maps_figure(judged), replace(look, height=lines or usual), output, console)
@@ -350,11 +350,15 @@ def _words(
 ) -> list[str]:
     """The verdict on one, line by line; on several a table, and what the screen has room for."""
     if len(judged) == 1:
-        from posenc_cli.render.similarities import sentences
+        from posenc_cli.render.figures.similarities import sentences
 
         told = sentences(judged[0].similarity, judged[0].verdict, bounded=bounded)
         return wrapped_lines(told, look, console)
-    from posenc_cli.render.compared_similarities import COLUMNS, compared_sentences, verdict_rows
+    from posenc_cli.render.figures.compared_similarities import (
+        COLUMNS,
+        compared_sentences,
+        verdict_rows,
+    )
 
     rows, told = verdict_rows(judged), compared_sentences(judged, bounded=bounded)
     table = console.table_text(COLUMNS, rows).split("\n")
@@ -390,7 +394,7 @@ def _draw(
     bounded: bool,
 ) -> None:
     """Save the maps and the curves as a figure."""
-    from posenc_cli.render.similarities import similarity_figure
+    from posenc_cli.render.figures.similarities import similarity_figure
 
     profile = profile or _has_no_map(judged)
     figure = similarity_figure(judged, profile_alone=profile, bounded=bounded)

@@ -13,7 +13,7 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json, completed_from, one_of, option, whole_option
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
-from posenc_cli.render.answer import Answer
+from posenc_cli.render.reports.answer import Answer
 from posenc_cli.vectors.pack_readers import READERS
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from posenc_cli.configs.resolved import ALL, BIAS_TABLES, TRANSFORMERS
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, nearest, quoted_name
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import consecutive_ranges, range_texts
-from posenc_cli.render.answer import Answer
+from posenc_cli.render.reports.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -172,7 +172,7 @@ def _of_all_engines(
     Raises: InvalidInput.
     """
     from posenc_cli.comparison.engine_views import engine_views
-    from posenc_cli.render.engine_views import (
+    from posenc_cli.render.reports.engine_views import (
         engine_views_answer,
         engine_views_fields,
         engine_views_text,

@@ -145,7 +145,7 @@ def _run(
     from posenc_cli.experiments.schedulers import scheduler_of
     from posenc_cli.experiments.setting import settings_of_jobs
     from posenc_cli.experiments.sources import check_names_no_code
-    from posenc_cli.render.extrapolation import check_pictured
+    from posenc_cli.render.reports.extrapolation import check_pictured
 
     scheduler = scheduler_of(running.scheduler or "local", running.workers)
     if where.resume:
@@ -235,7 +235,7 @@ def _report(
     unit: str,
 ) -> None:
     """Print what was found, and write and draw it where that is asked for."""
-    from posenc_cli.render import extrapolation
+    from posenc_cli.render.reports import extrapolation
 
     report = extrapolation.ExperimentReport.of(request, results, unit)
     if output.csv is not None:

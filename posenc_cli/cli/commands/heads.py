@@ -178,7 +178,7 @@ def _report(
     console: Console,
 ) -> None:
     """Print what was found, and draw it where a picture is asked for."""
-    from posenc_cli.render.heads import heads_fields, heads_figure, heads_text
+    from posenc_cli.render.reports.heads import heads_fields, heads_figure, heads_text
 
     fields = heads_fields(results, checked) if output.json else None
     text = heads_text(results, checked, console.typesetter, pictured=output.draws)

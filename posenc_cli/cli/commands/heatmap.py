@@ -68,11 +68,11 @@ def heatmap(
             raise InvalidInput("--softmax: goes with the scheme of a bias, not with --in")
         figure, fields = view.stored_figure(source or "", split=not unsplit)
     else:
-        from posenc_cli.render.encoded import figure_of, figure_of_choices
+        from posenc_cli.render.figures.encoded import figure_of, figure_of_choices
 
         first, draw = 512, partial(figure_of, dims=view.dims, split=not unsplit)
         if softmax:
-            from posenc_cli.render.attention import FIRST_OF_WEIGHTS, weights_figure
+            from posenc_cli.render.figures.attention import FIRST_OF_WEIGHTS, weights_figure
 
             first, draw = FIRST_OF_WEIGHTS, partial(weights_figure, causal=causal)
         figure, fields = figure_of_choices(choices, view.table, view.head, draw, first=first)

@@ -12,7 +12,7 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json, Verbose, option
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.formulas.parameters import as_text
-from posenc_cli.render.answer import Answer
+from posenc_cli.render.reports.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -66,7 +66,7 @@ def inspect(
         )
     output.prepare()
     summary = StepSummary.find() if form == "github" else None
-    from posenc_cli.render import inspection as rendering
+    from posenc_cli.render.reports import inspection as rendering
 
     began = time.perf_counter()
     found = _inspections(subjects, fit, console)

@@ -15,7 +15,7 @@ from posenc_cli.cli.pictures import ColorPictureOptions, PlotOutput, show
 from posenc_cli.cli.subjects import ComparedEncodings
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
-from posenc_cli.render.answer import Answer
+from posenc_cli.render.reports.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,7 +89,7 @@ def order_check(
     findings = _findings(check, choices)
     text = _text(console, check, findings)
     if output.draws:
-        from posenc_cli.render.score_maps import score_maps_figure
+        from posenc_cli.render.figures.score_maps import score_maps_figure
 
         json = ("order-check", _fields(check, findings)) if output.json else None
         maps = [check.score_maps(*_parts(choice)) for choice in choices]

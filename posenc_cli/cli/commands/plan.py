@@ -100,7 +100,7 @@ def plan(
     from posenc_cli.analysis.length_plans import plan_length
     from posenc_cli.analysis.planner import LengthPlan
     from posenc_cli.checks.plan_requirements import plan_judgements
-    from posenc_cli.render.length_plans import plan_fields, plan_text
+    from posenc_cli.render.reports.length_plans import plan_fields, plan_text
 
     name, content = model.read()
     with steps_shown(console, "bases") as progress:

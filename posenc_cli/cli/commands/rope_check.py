@@ -19,16 +19,16 @@ from posenc_cli.cli.progress import steps_shown
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.inference.tolerance import RULES, ToleranceRule
 from posenc_cli.records import Record, replace
-from posenc_cli.render import report as rendering
-from posenc_cli.render.ci_forms import FailedSubject
-from posenc_cli.render.report_text import CURVE_LINES, deviation_text, report_text
+from posenc_cli.render.reports import report as rendering
+from posenc_cli.render.reports.ci_forms import FailedSubject
+from posenc_cli.render.reports.report_text import CURVE_LINES, deviation_text, report_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from posenc_cli.checks.checking import CheckRequest
     from posenc_cli.checks.definition import SourcePlace
-    from posenc_cli.render.ci_forms import CiReport
+    from posenc_cli.render.reports.ci_forms import CiReport
     from posenc_cli.rotary.verdict import Report
 
 _SIDES = 1200, 1200
@@ -299,7 +299,7 @@ def rope_check(
 
 def _draw(report: Report, output: RopeCheckOutput, console: Console) -> None:
     """Save the error by position and by pair."""
-    from posenc_cli.render.deviations import check_figure
+    from posenc_cli.render.reports.deviations import check_figure
 
     figure = check_figure(report)
     if figure is None:

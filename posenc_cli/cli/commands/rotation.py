@@ -51,7 +51,7 @@ def rotation(
       posenc rotation -s rope-yarn --set factor=8 --out turns.svg
     """
     output.prepare()
-    from posenc_cli.render.circles import turned_pairs
+    from posenc_cli.render.figures.circles import turned_pairs
 
     turned = turned_pairs(choice, pairs)
     json = ("rotation", turned.fields) if output.json else None

@@ -15,8 +15,8 @@ from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from posenc_cli.render.figure import Curves, Panels
-    from posenc_cli.render.live import Ladder
-    from posenc_cli.render.spectra import SpectrumReport
+    from posenc_cli.render.figures.spectra import SpectrumReport
+    from posenc_cli.render.html.live import Ladder
 
 _PANEL = 900
 """Pixels of a side of each of several sets of axes."""
@@ -50,7 +50,7 @@ def spectrum(
       posenc spectrum --in table.npy --json
     """
     output.prepare()
-    from posenc_cli.render.spectra import choice_report
+    from posenc_cli.render.figures.spectra import choice_report
 
     reports = [
         choice_report(item) if isinstance(item, Choice) else _of_file(item)
@@ -59,7 +59,7 @@ def spectrum(
     if len(reports) == 1:
         (report,) = reports
     else:
-        from posenc_cli.render.compared_spectra import compared_report
+        from posenc_cli.render.figures.compared_spectra import compared_report
 
         report = compared_report(reports)
     for warning in report.warnings:
@@ -75,7 +75,7 @@ def spectrum(
 
 def _ladder(subjects: Subjects) -> tuple[Ladder, ...]:
     """The wavelengths by base and factor of the one encoding that is shown."""
-    from posenc_cli.render.live import ladder_of
+    from posenc_cli.render.html.live import ladder_of
 
     first, *others = subjects.items
     return ladder_of(first) if isinstance(first, Choice) and not others else ()
@@ -94,7 +94,7 @@ def _of_file(source: str) -> SpectrumReport:
     Raises: InvalidInput, Unavailable: it cannot be read, or is no matrix.
     """
     from posenc_cli.files.reading import read_array
-    from posenc_cli.render.spectra import file_report
+    from posenc_cli.render.figures.spectra import file_report
 
     return file_report(read_array(source), name=quoted_name(source))
 
@@ -104,7 +104,7 @@ def _print(
 ) -> None:
     """Print the curve, the table and the words: on a terminal, as much as fills its screen."""
     from posenc_cli.analysis.sampling import spread
-    from posenc_cli.render.terminal import LOWEST
+    from posenc_cli.render.terminal.text_pictures import LOWEST
 
     rows, height = report.rows, _LINES
     table = [console.table_text(report.columns, rows)]

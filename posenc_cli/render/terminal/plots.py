@@ -15,16 +15,16 @@ import numpy as np
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record
-from posenc_cli.render.blocks import color_codes
-from posenc_cli.render.strokes import BRAILLE, Stroke, stroke_lines
 from posenc_cli.render.style import LINE_STYLES, PALETTES, LineStyle
+from posenc_cli.render.terminal.blocks import color_codes
+from posenc_cli.render.terminal.strokes import BRAILLE, Stroke, stroke_lines
 from posenc_cli.render.ticks import label, number, ticks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from posenc_cli.render.blocks import Medium, Page
     from posenc_cli.render.figure import Curves
+    from posenc_cli.render.terminal.blocks import Medium, Page
 
 _MARKERS = "•×+o*#"
 _LEVEL = LineStyle((), (1, 3), "", "- -")

@@ -19,8 +19,8 @@ from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record, replace
-from posenc_cli.render.encoded import title_of
 from posenc_cli.render.figure import Curve, Curves, Panels
+from posenc_cli.render.figures.encoded import title_of
 from posenc_cli.render.ticks import number
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from posenc_cli.encoding.request import Request
     from posenc_cli.numerics.arrays import Complexes, ComplexRows, RealRows, Reals
     from posenc_cli.positions import Positions
-    from posenc_cli.render.live import Clocks
+    from posenc_cli.render.html.live import Clocks
 
 _FIRST = 16
 """Positions that are shown where nobody says how many."""
@@ -107,7 +107,7 @@ class TurnedPairs(Record):
 
     def clocks(self) -> tuple[Clocks, ...]:
         """The pairs as clocks of a page; none where they do not follow the position alone."""
-        from posenc_cli.render.live import clocks_of
+        from posenc_cli.render.html.live import clocks_of
 
         return clocks_of(self.request.encoding.bound.rotation.waves, self.pairs, self.reach)
 

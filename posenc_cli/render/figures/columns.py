@@ -14,13 +14,13 @@ from posenc_cli.encoding.scores import score_indices, score_rule
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
-from posenc_cli.render.encoded import (
+from posenc_cli.render.figure import MOST_POINTS, Axis, Curve, Curves, Heatmap, Panels
+from posenc_cli.render.figures.encoded import (
     check_no_dims,
     figure_of,
     settled_positions,
     title_of,
 )
-from posenc_cli.render.figure import MOST_POINTS, Axis, Curve, Curves, Heatmap, Panels
 from posenc_cli.render.overlays import check_looks, distinct_names, grouped
 
 if TYPE_CHECKING:

@@ -23,13 +23,13 @@ from posenc_cli.render.figure import (
     scales_of,
     warnings_of,
 )
-from posenc_cli.render.html_plots import CurvePlot, MapPlot, scale_bar, tag, text_of
+from posenc_cli.render.html.html_plots import CurvePlot, MapPlot, scale_bar, tag, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.render.figure import Figure, Shown
-    from posenc_cli.render.live import Clocks, Ladder
+    from posenc_cli.render.html.live import Clocks, Ladder
     from posenc_cli.render.style import Theme
 
     Live: TypeAlias = Clocks | Ladder

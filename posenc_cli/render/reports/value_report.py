@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.render.ci_forms import Case, CiReport
+from posenc_cli.render.reports.ci_forms import Case, CiReport
 
 if TYPE_CHECKING:
     from posenc_cli.checks.values import ValueReport

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from posenc_cli.render.figure import Curves, Heatmap, Panels, Picture
 
 if TYPE_CHECKING:
-    from posenc_cli.render.blocks import Page
     from posenc_cli.render.figure import Figure
+    from posenc_cli.render.terminal.blocks import Page
 
 NARROWEST, LOWEST = 20, 8
 """Columns and lines below which no picture is drawn."""
@@ -19,7 +19,7 @@ def picture_text(figure: Figure, page: Page) -> Picture[str]:
 
     Raises: InvalidInput where nothing is finite, or no colour map has the name asked for.
     """
-    from posenc_cli.render import multiples, plates
+    from posenc_cli.render.terminal import multiples, plates
 
     page = page.part(max(NARROWEST, page.width), max(LOWEST, page.height))
     match figure:
@@ -37,6 +37,6 @@ def curves_text(curves: Curves, page: Page) -> str:
 
     Raises: InvalidInput where nothing is finite.
     """
-    from posenc_cli.render.plots import curves_lines
+    from posenc_cli.render.terminal.plots import curves_lines
 
     return "\n".join(curves_lines(curves, page))

@@ -13,14 +13,14 @@ from posenc_cli.analysis.spectrum import WaveSpectrum
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
 from posenc_cli.render.figure import Panels
-from posenc_cli.render.overlays import check_looks, distinct_names, grouped
-from posenc_cli.render.spectra import (
+from posenc_cli.render.figures.spectra import (
     SpectrumReport,
     SpectrumSubject,
     power_figure,
     rounded,
     wave_figure,
 )
+from posenc_cli.render.overlays import check_looks, distinct_names, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

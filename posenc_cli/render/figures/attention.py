@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from posenc_cli.analysis.attention import weight_cells
 from posenc_cli.budget import check_size
 from posenc_cli.errors import InvalidInput
-from posenc_cli.render.encoded import heads_figure, settled_positions
+from posenc_cli.render.figures.encoded import heads_figure, settled_positions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

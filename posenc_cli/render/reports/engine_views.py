@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.comparison.engine_views import COMPARED, SAME
 from posenc_cli.formulas.parameters import brief_text
-from posenc_cli.render.answer import Answer
-from posenc_cli.render.comparison import factor_text
+from posenc_cli.render.reports.answer import Answer
+from posenc_cli.render.reports.comparison import factor_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,7 +19,7 @@ from posenc_cli.encoding.request import Encoding
 from posenc_cli.numerics import exact
 from posenc_cli.records import Record, replace
 from posenc_cli.render.figure import Curve, Curves
-from posenc_cli.render.html_plots import packed, table_of, text_of
+from posenc_cli.render.html.html_plots import packed, table_of, text_of
 from posenc_cli.render.ticks import label
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.inference.causes import Cause
-from posenc_cli.render.answer import Answer
-from posenc_cli.render.ci_forms import Case, CiReport
+from posenc_cli.render.reports.answer import Answer
+from posenc_cli.render.reports.ci_forms import Case, CiReport
 from posenc_cli.rotary.codes import FindingName, SubjectKind
 
 if TYPE_CHECKING:

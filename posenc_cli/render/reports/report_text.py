@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.render.report import COLUMNS, answer, rows, scope
+from posenc_cli.render.reports.report import COLUMNS, answer, rows, scope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.render.blocks import Medium
+    from posenc_cli.render.terminal.blocks import Medium
     from posenc_cli.render.typesetting import Typesetter
     from posenc_cli.rotary.verdict import Report
 
@@ -67,9 +67,9 @@ def deviation_text(report: Report, width: int, height: int, medium: Medium) -> s
 
     None where there is no course to show.
     """
-    from posenc_cli.render.blocks import Page
-    from posenc_cli.render.deviations import error_curve
-    from posenc_cli.render.terminal import curves_text
+    from posenc_cli.render.reports.deviations import error_curve
+    from posenc_cli.render.terminal.blocks import Page
+    from posenc_cli.render.terminal.text_pictures import curves_text
 
     curves = None if report.ok else error_curve(report)
     if curves is None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.records import replace
-from posenc_cli.render.blocks import pad
 from posenc_cli.render.figure import (
     Curves,
     Heatmap,
@@ -21,7 +20,8 @@ from posenc_cli.render.figure import (
     scales_of,
     warnings_of,
 )
-from posenc_cli.render.plates import (
+from posenc_cli.render.terminal.blocks import pad
+from posenc_cli.render.terminal.plates import (
     TITLE_LINES,
     Frame,
     Plate,
@@ -30,13 +30,13 @@ from posenc_cli.render.plates import (
     notes_of,
     scale_line,
 )
-from posenc_cli.render.plots import curves_lines
+from posenc_cli.render.terminal.plots import curves_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.render.blocks import Page
     from posenc_cli.render.figure import Panels, Scale
+    from posenc_cli.render.terminal.blocks import Page
 
 _GAP = 2
 _LEAST = 16, 8

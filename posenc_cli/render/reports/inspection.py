@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.property_names import PROPERTIES
-from posenc_cli.render.answer import Answer
-from posenc_cli.render.ci_forms import Case, CiReport
+from posenc_cli.render.reports.answer import Answer
+from posenc_cli.render.reports.ci_forms import Case, CiReport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,16 +10,16 @@ import numpy as np
 from posenc_cli.analysis.profile import Profile
 from posenc_cli.analysis.similarity import DRAWS, SEED, finite_or_none
 from posenc_cli.records import replace
-from posenc_cli.render.encoded import label_of
 from posenc_cli.render.figure import Axis, Heatmap, Panels
-from posenc_cli.render.overlays import distinct_names
-from posenc_cli.render.profiles import (
+from posenc_cli.render.figures.encoded import label_of
+from posenc_cli.render.figures.profiles import (
     DRAWN_SHARES,
     Judged,
     by_offset,
     profile_figures,
     sample_size,
 )
+from posenc_cli.render.overlays import distinct_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap, Panels
-from posenc_cli.render.report import scope, verdict
+from posenc_cli.render.reports.report import scope, verdict
 
 if TYPE_CHECKING:
     from posenc_cli.rotary.verdict import Report

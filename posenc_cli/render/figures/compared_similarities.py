@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.differences import profile_difference
 from posenc_cli.analysis.similarity import DRAWS, SEED
-from posenc_cli.render.similarities import (
+from posenc_cli.render.figures.similarities import (
     SHOWS,
     bound_sentences,
     evidence_of,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.analysis.differences import ProfileDifference
     from posenc_cli.analysis.parts import SimilarityPart
-    from posenc_cli.render.profiles import Judged
+    from posenc_cli.render.figures.profiles import Judged
 
 COLUMNS = ["", "m − n alone", "even", "at 0", "half at", "farthest from the first"]
 _EVIDENCE = {"declaration": "declared", "measured": "measured", "sample": "in a sample"}

@@ -11,12 +11,12 @@ from posenc_cli.analysis.parts import parts_of
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.analysis.verdict import verdict
 from posenc_cli.positions import Positions
-from posenc_cli.render.circles import turned_pairs
-from posenc_cli.render.encoded import figure_of, figure_of_choice
-from posenc_cli.render.html import Section
-from posenc_cli.render.live import ladder_of
-from posenc_cli.render.similarities import judged_of, sentences, similarity_figure
-from posenc_cli.render.spectra import choice_report
+from posenc_cli.render.figures.circles import turned_pairs
+from posenc_cli.render.figures.encoded import figure_of, figure_of_choice
+from posenc_cli.render.figures.similarities import judged_of, sentences, similarity_figure
+from posenc_cli.render.figures.spectra import choice_report
+from posenc_cli.render.html.live import ladder_of
+from posenc_cli.render.html.page import Section
 
 if TYPE_CHECKING:
     from posenc_cli.choice import Choice

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.analysis.sampling import spread
-from posenc_cli.render.blocks import levels
 from posenc_cli.render.figure import Band, runs_of
 from posenc_cli.render.style import HEAD_SIZE, TICK_SIZE
+from posenc_cli.render.terminal.blocks import levels
 from posenc_cli.render.ticks import longest_of, minus, number, ticks
 
 if TYPE_CHECKING:

@@ -25,14 +25,27 @@ import numpy as np
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.errors import printable_text
 from posenc_cli.render.colors import color_map, default_map
-from posenc_cli.render.curve_axes import (
+from posenc_cli.render.descriptions import figure_sentences
+from posenc_cli.render.drawing.curve_axes import (
     draw_curves,
     draw_lines,
     missing_height,
     name_curves,
     name_values,
 )
-from posenc_cli.render.descriptions import figure_sentences
+from posenc_cli.render.drawing.map_axes import (
+    SHARE_OF_ROOM,
+    cells_that_fit,
+    draw_map,
+    fitted_size,
+    missing_room,
+    name_above,
+    name_axes,
+    name_places,
+    name_scale,
+    scale_beside,
+)
+from posenc_cli.render.drawing.plotting import load_figures
 from posenc_cli.render.figure import (
     TOO_FAST,
     Curves,
@@ -46,19 +59,6 @@ from posenc_cli.render.figure import (
     scales_of,
     warnings_of,
 )
-from posenc_cli.render.map_axes import (
-    SHARE_OF_ROOM,
-    cells_that_fit,
-    draw_map,
-    fitted_size,
-    missing_room,
-    name_above,
-    name_axes,
-    name_places,
-    name_scale,
-    scale_beside,
-)
-from posenc_cli.render.plotting import load_figures
 from posenc_cli.render.style import HEAD_SIZE, NOTE_SIZE, TITLE_SIZE
 from posenc_cli.render.ticks import minus, number
 

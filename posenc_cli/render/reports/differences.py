@@ -15,9 +15,9 @@ from posenc_cli.budget import check_size
 from posenc_cli.comparison.compare import ArrayComparison
 from posenc_cli.comparison.difference import aligned_blocks
 from posenc_cli.records import Record
-from posenc_cli.render.comparison import factor_text, place_text, size_text
-from posenc_cli.render.encoded import parameters_text
 from posenc_cli.render.figure import FARTHEST_NOTE, MOST_POINTS, Axis, Curve, Curves, Heatmap
+from posenc_cli.render.figures.encoded import parameters_text
+from posenc_cli.render.reports.comparison import factor_text, place_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
