@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.analysis.head_targets import target_of
-from posenc_cli.analysis.heads import USUAL_L2, HeadResult, HeadsRequest
+from posenc_cli.analysis.head_patterns.head_targets import target_of
+from posenc_cli.analysis.head_patterns.heads import USUAL_L2, HeadResult, HeadsRequest
 from posenc_cli.api.arguments import (
     ArgumentError,
     argument_text,

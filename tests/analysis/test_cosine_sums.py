@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from posenc_cli.analysis.cosine_sums import (
+from posenc_cli.analysis.planning.cosine_sums import (
     CosineSums,
     QualifyingBases,
     qualifying_bases,

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from posenc_cli.analysis.head_requirements import HeadRequirement
-from posenc_cli.analysis.head_targets import target_of
-from posenc_cli.analysis.heads import HeadsRequest
-from posenc_cli.analysis.position_scores import HeadEncoding
-from posenc_cli.analysis.regression import LinearScores, Regression
+from posenc_cli.analysis.head_patterns.head_requirements import HeadRequirement
+from posenc_cli.analysis.head_patterns.head_targets import target_of
+from posenc_cli.analysis.head_patterns.heads import HeadsRequest
+from posenc_cli.analysis.head_patterns.position_scores import HeadEncoding
+from posenc_cli.analysis.head_patterns.regression import LinearScores, Regression
 from posenc_cli.catalogue import BUILT_IN, find
 from posenc_cli.choice import choice_of_schemes
 from posenc_cli.errors import InvalidInput
@@ -255,7 +255,7 @@ def test_scores_by_offset_are_those_of_any_two_positions_so_far_apart():
         encoding = HeadEncoding(find(scheme), {"dim": 8}).at(12)
         numbers = np.random.default_rng(1).standard_normal(8)
         by_offset = encoding.terms @ numbers
-        from posenc_cli.analysis.position_scores import _turned, _turns
+        from posenc_cli.analysis.head_patterns.position_scores import _turned, _turns
 
         turns = [_turns(side, range(12)) for side in (encoding.query, encoding.key)]
         pairwise = _turned(*turns).of(numbers)

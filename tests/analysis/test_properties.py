@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import posenc_cli as posenc
-from posenc_cli.analysis import distances
-from posenc_cli.analysis.distances import distinct_rows, nearest_rows
+from posenc_cli.analysis.inspection import distances
+from posenc_cli.analysis.inspection.distances import distinct_rows, nearest_rows
+from posenc_cli.analysis.inspection.property_names import PROPERTIES
 from posenc_cli.analysis.products import MatrixRows
-from posenc_cli.analysis.property_names import PROPERTIES
 from posenc_cli.catalogue import BUILT_IN
 
 GIVEN = {"rope-longrope": {"dim": 8, "short_factor": "1,1,1.5,2", "long_factor": "1,2,3,4.5"}}
@@ -455,7 +455,7 @@ def test_windows_are_looked_at_query_by_query():
 
 def test_blocks_of_rows_are_joined_without_a_gap(monkeypatch):
     whole = posenc.inspect("learned", 60, dim=8)
-    monkeypatch.setattr("posenc_cli.analysis.inspected.rows_a_block", lambda _: 7)
+    monkeypatch.setattr("posenc_cli.analysis.inspection.inspected.rows_a_block", lambda _: 7)
     monkeypatch.setattr(distances, "_BLOCK_ROWS", 5)
     monkeypatch.setattr(distances, "_PAIRS", 3)
     monkeypatch.setattr(distances, "_BLOCK_VALUES", 16)

@@ -52,7 +52,7 @@ def outcome(arguments):
 
 if __name__ == "__main__":
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    import posenc_cli.analysis.properties
+    import posenc_cli.analysis.inspection.properties
     import posenc_cli.analysis.verdict
     import posenc_cli.checks.order
     import posenc_cli.render.figures.encoded

@@ -5,8 +5,8 @@ import shlex
 
 import pytest
 
-from posenc_cli.analysis import cosine_sums
-from posenc_cli.analysis.length_plans import plan_length
+from posenc_cli.analysis.planning import cosine_sums
+from posenc_cli.analysis.planning.length_plans import plan_length
 from posenc_cli.render.reports.length_plans import plan_text
 from posenc_cli.render.typesetting import Typesetter
 from tests.gguf_files import gguf_bytes, llama

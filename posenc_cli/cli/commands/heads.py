@@ -18,8 +18,8 @@ from posenc_cli.formulas.stretches import NONE, ROPE_STRETCH_NAMES
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from posenc_cli.analysis.head_requirements import HeadFinding
-    from posenc_cli.analysis.heads import HeadResult
+    from posenc_cli.analysis.head_patterns.head_requirements import HeadFinding
+    from posenc_cli.analysis.head_patterns.heads import HeadResult
 
 _TRAINED = 100
 _TIMES = ("2x", "4x", "8x")
@@ -141,9 +141,13 @@ def heads(
       posenc heads -s rope -d 32 --target first --out first.png
     """
     output.check(picture)
-    from posenc_cli.analysis.head_requirements import HeadRequirement, check_requirements, findings
-    from posenc_cli.analysis.head_targets import target_of
-    from posenc_cli.analysis.heads import HeadsRequest
+    from posenc_cli.analysis.head_patterns.head_requirements import (
+        HeadRequirement,
+        check_requirements,
+        findings,
+    )
+    from posenc_cli.analysis.head_patterns.head_targets import target_of
+    from posenc_cli.analysis.head_patterns.heads import HeadsRequest
 
     required = [HeadRequirement.parse(text) for text in require or ()]
     names = dict.fromkeys(targets or [rule.target for rule in required] or [_PREVIOUS])

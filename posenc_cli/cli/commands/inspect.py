@@ -16,7 +16,7 @@ from posenc_cli.cli.subjects import Subjects
 from posenc_cli.errors import InvalidInput, quoted_name
 
 if TYPE_CHECKING:
-    from posenc_cli.analysis.property import Inspection
+    from posenc_cli.analysis.inspection.property import Inspection
 
 
 def inspect(
@@ -92,8 +92,8 @@ def inspect(
 
 def _inspections(subjects: Subjects, fit: int | None, console: Console) -> list[Inspection]:
     """What is inspected, in the order of the command line."""
-    from posenc_cli.analysis.inspections import inspections_of, named_apart
-    from posenc_cli.analysis.properties import STEPS, inspection_of_array
+    from posenc_cli.analysis.inspection.inspections import inspections_of, named_apart
+    from posenc_cli.analysis.inspection.properties import STEPS, inspection_of_array
     from posenc_cli.files.reading import read_array
 
     found: list[Inspection] = []

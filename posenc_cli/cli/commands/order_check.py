@@ -128,7 +128,7 @@ def _findings(check: OrderCheck, choices: Sequence[Choice]) -> list[OrderFinding
 
     Beside the catalogue stands a causal mask alone, which tells early tokens from late ones.
     """
-    from posenc_cli.analysis.inspections import names_apart
+    from posenc_cli.analysis.inspection.inspections import names_apart
     from posenc_cli.checks.order import PartRequest
 
     if choices:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.analysis.attention import weight_cells
+from posenc_cli.analysis.head_patterns.attention import weight_cells
 from posenc_cli.budget import check_size
 from posenc_cli.errors import InvalidInput
 from posenc_cli.render.figures.encoded import heads_figure, settled_positions

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.analysis.property_names import PROPERTIES
+from posenc_cli.analysis.inspection.property_names import PROPERTIES
 from posenc_cli.render.reports.answer import Answer
 from posenc_cli.render.reports.ci_forms import Case, CiReport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.analysis.property import Inspection, Property
+    from posenc_cli.analysis.inspection.property import Inspection, Property
     from posenc_cli.checks.requirements import Judgement
     from posenc_cli.render.typesetting import Typesetter
 

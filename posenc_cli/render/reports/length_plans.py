@@ -6,8 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.analysis.planner import AS_IS, LengthPlan
-from posenc_cli.analysis.unplanned import NoPlan
+from posenc_cli.analysis.planning.planner import AS_IS, LengthPlan
+from posenc_cli.analysis.planning.unplanned import NoPlan
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
@@ -16,8 +16,8 @@ from posenc_cli.render.reports.answer import Answer
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from posenc_cli.analysis.cosine_sums import BaseInterval, QualifyingBases
-    from posenc_cli.analysis.planner import Recipe
+    from posenc_cli.analysis.planning.cosine_sums import BaseInterval, QualifyingBases
+    from posenc_cli.analysis.planning.planner import Recipe
     from posenc_cli.checks.requirements import Judgement
     from posenc_cli.render.typesetting import Typesetter
 
@@ -257,7 +257,7 @@ def _bases_line(bases: QualifyingBases) -> str:
 def _interval(interval: BaseInterval) -> str:
     """An interval by its ends.
 
-    >>> from posenc_cli.analysis.cosine_sums import BaseInterval
+    >>> from posenc_cli.analysis.planning.cosine_sums import BaseInterval
     >>> _interval(BaseInterval(4293.51, 4293.51, 1, 4216.97, 4371.44))
     '4293.51'
     """

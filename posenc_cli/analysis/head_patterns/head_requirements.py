@@ -11,7 +11,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.analysis.heads import HeadResult
+    from posenc_cli.analysis.head_patterns.heads import HeadResult
 
 _FORM = re.compile(
     r"(?P<target>.+)@(?P<length>[0-9]{1,9})(?P<times>x?)(?:\.(?P<measure>mass|right))?"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.analysis.property import InspectedEncoding, Property, score_rule_of
+from posenc_cli.analysis.inspection.property import InspectedEncoding, Property, score_rule_of
 from posenc_cli.analysis.sampling import positions_of
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import LARGEST_POSITION
@@ -17,7 +17,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.analysis.inspected import InspectedRows
+    from posenc_cli.analysis.inspection.inspected import InspectedRows
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.encoding.request import Request
 

@@ -11,8 +11,8 @@ from posenc_cli.records import Record, fresh
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.analysis.inspected import InspectedRows
-    from posenc_cli.analysis.shift import LinearShift
+    from posenc_cli.analysis.inspection.inspected import InspectedRows
+    from posenc_cli.analysis.inspection.shift import LinearShift
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.encoding.request import Request
     from posenc_cli.encoding.scores import ScoreRule

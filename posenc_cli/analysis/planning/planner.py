@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.analysis.cosine_sums import CosineSums, qualifying_bases
+from posenc_cli.analysis.planning.cosine_sums import CosineSums, qualifying_bases
 from posenc_cli.budget import check_size
 from posenc_cli.configs.conclusions import lengths_of
 from posenc_cli.configs.config import override, resolve
@@ -36,7 +36,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from posenc_cli.analysis.cosine_sums import QualifyingBases
+    from posenc_cli.analysis.planning.cosine_sums import QualifyingBases
     from posenc_cli.backends.base import Arithmetic
     from posenc_cli.configs.conclusions import Lengths
     from posenc_cli.configs.engines.engine_flags import EngineFlags

@@ -5,7 +5,7 @@ positions looked at, or every position there is; elsewhere it is *measured* on t
 
 - Waves that each have as many sines as cosines, all by the position, give rows of one length, at
   distances that depend on the offset alone, and the next row by a fixed rotation
-  (:mod:`posenc_cli.analysis.profile`, :mod:`posenc_cli.analysis.distances`).
+  (:mod:`posenc_cli.analysis.profile`, :mod:`posenc_cli.analysis.inspection.distances`).
 - A cell of waves that do not grow is at most their scale. A learned table of which no row is drawn
   later holds no more than it holds.
 - A bias by the offset, and a row of an offset, depend on the distance by what they are.
@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.analysis.bounds import Extremes, bounded, extremes_of
-from posenc_cli.analysis.distances import distinct_rows, nearest_rows, nearest_waves
-from posenc_cli.analysis.fading import decay
-from posenc_cli.analysis.inspected import inspected_array, inspected_rows
-from posenc_cli.analysis.products import MatrixRows
-from posenc_cli.analysis.property import (
+from posenc_cli.analysis.inspection.bounds import Extremes, bounded, extremes_of
+from posenc_cli.analysis.inspection.distances import distinct_rows, nearest_rows, nearest_waves
+from posenc_cli.analysis.inspection.fading import decay
+from posenc_cli.analysis.inspection.inspected import inspected_array, inspected_rows
+from posenc_cli.analysis.inspection.property import (
     Cost,
     HowKnown,
     InspectedEncoding,
@@ -35,8 +34,9 @@ from posenc_cli.analysis.property import (
     Sampled,
     score_rule_of,
 )
-from posenc_cli.analysis.property_names import PROPERTIES
-from posenc_cli.analysis.shift import linear_shift, rotation_residual
+from posenc_cli.analysis.inspection.property_names import PROPERTIES
+from posenc_cli.analysis.inspection.shift import linear_shift, rotation_residual
+from posenc_cli.analysis.products import MatrixRows
 from posenc_cli.analysis.similarity import similarity, similarity_of_array
 from posenc_cli.analysis.verdict import verdict
 from posenc_cli.encoding.arrays import position_array
@@ -51,8 +51,8 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.analysis.inspected import InspectedRows
-    from posenc_cli.analysis.shift import LinearShift
+    from posenc_cli.analysis.inspection.inspected import InspectedRows
+    from posenc_cli.analysis.inspection.shift import LinearShift
     from posenc_cli.analysis.similarity import Similarity
     from posenc_cli.analysis.verdict import Verdict
     from posenc_cli.encoding.request import Request

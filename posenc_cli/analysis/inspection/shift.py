@@ -23,7 +23,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.analysis.inspected import InspectedRows
+    from posenc_cli.analysis.inspection.inspected import InspectedRows
     from posenc_cli.numerics.arrays import Places, RealRows, Reals
     from posenc_cli.numerics.placements import Placement
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.analysis.encoded import blocks_at
-from posenc_cli.analysis.regression import LinearScores
+from posenc_cli.analysis.head_patterns.regression import LinearScores
 from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision

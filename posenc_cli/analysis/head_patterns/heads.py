@@ -1,8 +1,9 @@
 """What attention heads an encoding can make, and whether they survive past the trained length.
 
 A head that sees positions alone is fitted to look at a target by what is certain: softmax
-regression has one optimum (:mod:`posenc_cli.analysis.regression`), of scores that are linear in
-what the head may learn (:mod:`posenc_cli.analysis.position_scores`). It is fitted on all queries
+regression has one optimum (:mod:`posenc_cli.analysis.head_patterns.regression`), of scores
+that are linear in what the head may learn
+(:mod:`posenc_cli.analysis.head_patterns.position_scores`). It is fitted on all queries
 below the trained length that have a target, each to look at its target keys alike, and held
 against the last queries of each length, as many as the trained length: of twice that length and
 more, none of them was trained.
@@ -16,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.analysis.attention import softmax
 from posenc_cli.analysis.encoded import wavelengths_of
-from posenc_cli.analysis.position_scores import HeadEncoding
-from posenc_cli.analysis.regression import Regression
+from posenc_cli.analysis.head_patterns.attention import softmax
+from posenc_cli.analysis.head_patterns.position_scores import HeadEncoding
+from posenc_cli.analysis.head_patterns.regression import Regression
 from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.encoding.arrays import rows_a_block
 from posenc_cli.errors import InvalidInput, abbreviated
@@ -29,9 +30,9 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from posenc_cli.analysis.head_targets import HeadTarget
-    from posenc_cli.analysis.position_scores import Basis, LengthEncoding
-    from posenc_cli.analysis.regression import Optimum
+    from posenc_cli.analysis.head_patterns.head_targets import HeadTarget
+    from posenc_cli.analysis.head_patterns.position_scores import Basis, LengthEncoding
+    from posenc_cli.analysis.head_patterns.regression import Optimum
     from posenc_cli.choice import Choice
     from posenc_cli.formulas.declare import Bound
     from posenc_cli.numerics.arrays import RealRows, Reals

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.analysis.planner import Planner
-from posenc_cli.analysis.unplanned import not_planned, window_of
+from posenc_cli.analysis.planning.planner import Planner
+from posenc_cli.analysis.planning.unplanned import not_planned, window_of
 from posenc_cli.budget import check_size
 from posenc_cli.configs.config import override, resolve
 from posenc_cli.records import replace
@@ -13,8 +13,8 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from posenc_cli.analysis.planner import LengthPlan
-    from posenc_cli.analysis.unplanned import NoPlan
+    from posenc_cli.analysis.planning.planner import LengthPlan
+    from posenc_cli.analysis.planning.unplanned import NoPlan
     from posenc_cli.configs.resolved import Layers, Resolved
     from posenc_cli.files.gguf import GGUFHeader
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from posenc_cli.analysis.inspected import MOST_SCORES, MOST_WAVE_CELLS
-from posenc_cli.analysis.properties import inspection
+from posenc_cli.analysis.inspection.inspected import MOST_SCORES, MOST_WAVE_CELLS
+from posenc_cli.analysis.inspection.properties import inspection
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import replace
@@ -17,7 +17,7 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from posenc_cli.analysis.property import Inspection
+    from posenc_cli.analysis.inspection.property import Inspection
     from posenc_cli.choice import Choice
 
 FIRST = 512
