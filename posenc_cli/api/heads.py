@@ -17,7 +17,7 @@ from posenc_cli.api.arguments import (
     type_text,
 )
 from posenc_cli.api.notebooks import NotebookReport
-from posenc_cli.formulas.stretches import NONE, ROPE_STRETCH_NAMES
+from posenc_cli.formulas.context_extension.stretches import NONE, ROPE_STRETCH_NAMES
 from posenc_cli.records import Record
 from posenc_cli.render.reports.heads import heads_fields, heads_text
 from posenc_cli.render.typesetting import Typesetter

@@ -321,8 +321,8 @@ def attention_factor(scheme: str, params: Mapping[str, Any]) -> float | None:
     >>> attention_factor("rope-yarn", {"factor": 32.0})
     1.3465735902799727
     """
-    from posenc_cli.formulas.longrope import longrope_attention_factor
-    from posenc_cli.formulas.yarn import yarn_attention_factor
+    from posenc_cli.formulas.context_extension.longrope import longrope_attention_factor
+    from posenc_cli.formulas.context_extension.yarn import yarn_attention_factor
 
     if scheme not in ("rope-yarn", "rope-longrope"):
         return None
@@ -342,7 +342,7 @@ def softmax_multiplier(factor: float, over_all: float) -> Sourced:
     >>> round(softmax_multiplier(40.0, 1.0).value, 4)
     1.8739
     """
-    from posenc_cli.formulas.yarn import yarn_magnitude
+    from posenc_cli.formulas.context_extension.yarn import yarn_magnitude
 
     multiplier = float(yarn_magnitude(factor, over_all)) if factor > 1 else 1.0
     return Sourced(multiplier**2, "derived: (0.1 · mscale_all_dim · ln(factor) + 1)²")

@@ -10,7 +10,7 @@ from posenc_cli.diagnosis.bug_search import RotaryBug
 from posenc_cli.diagnosis.claims import Claim
 from posenc_cli.diagnosis.defects import ENOUGH, Defect, RowCoordinates
 from posenc_cli.diagnosis.wording import axes_text, pairs_text, spec, with_residual
-from posenc_cli.formulas.scaled import dynamic_base, rope_dynamic
+from posenc_cli.formulas.context_extension.scaled import dynamic_base, rope_dynamic
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.position_maps import rows_of_any_turn
 from posenc_cli.inference.rules import Alternative

@@ -18,7 +18,7 @@ from posenc_cli.experiments.results import DIGITS, JobResult, RunResult
 from posenc_cli.experiments.setting import JobSetting
 from posenc_cli.experiments.training import ModelTraining, drawn_positions, reproducible
 from posenc_cli.experiments.transformer import Transformer
-from posenc_cli.formulas.stretches import NONE
+from posenc_cli.formulas.context_extension.stretches import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posenc_cli.formulas.stretches import NONE, STRETCHES
+from posenc_cli.formulas.context_extension.stretches import NONE, STRETCHES
 
 WINDOW, CLIP, LOG_N, LINEAR = "window", "clip", "log-n", "linear"
 OF_THE_MODEL = (WINDOW, LOG_N)

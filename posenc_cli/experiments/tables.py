@@ -25,8 +25,8 @@ from posenc_cli.encoding.request import Encoding, Request, encoding_of_side
 from posenc_cli.encoding.scores import score_indices, score_rule
 from posenc_cli.errors import InvalidInput
 from posenc_cli.experiments.stretches import CLIP, LINEAR, OF_THE_MODEL
+from posenc_cli.formulas.context_extension.stretches import NONE, STRETCHES, UNSTRETCHED
 from posenc_cli.formulas.declare import Bias, BucketBias, Rows, Weights
-from posenc_cli.formulas.stretches import NONE, STRETCHES, UNSTRETCHED
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions

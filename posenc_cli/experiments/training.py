@@ -24,7 +24,7 @@ from torch.optim.adamw import adamw
 
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.atomic import replacing
-from posenc_cli.formulas.stretches import NONE
+from posenc_cli.formulas.context_extension.stretches import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,6 +19,7 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
+from posenc_cli.formulas.context_extension.scaled import rope_linear
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.formulas.inverse import (
     ALIKE_NUMBERS,
@@ -41,7 +42,6 @@ from posenc_cli.formulas.inverse import (
     written_numbers,
 )
 from posenc_cli.formulas.rotary import rope
-from posenc_cli.formulas.scaled import rope_linear
 from posenc_cli.inference.presets import layers_of_models
 from posenc_cli.records import Record, fresh, replace
 

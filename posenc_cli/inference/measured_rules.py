@@ -15,9 +15,9 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
+from posenc_cli.formulas.context_extension.scaled import rope_dynamic
 from posenc_cli.formulas.inverse import Measured, digit_count
 from posenc_cli.formulas.rotary import rope
-from posenc_cli.formulas.scaled import rope_dynamic
 from posenc_cli.inference.candidates import is_number, rotary_proposals, solved
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.parameter_differences import SHAPE, difference

@@ -19,7 +19,7 @@ from posenc_cli.experiments.tables import (
     applies,
     parts_of,
 )
-from posenc_cli.formulas.stretches import NONE
+from posenc_cli.formulas.context_extension.stretches import NONE
 
 SIZE = ModelSize(2, 4, 16)
 

@@ -11,7 +11,7 @@ from posenc_cli.experiments.request import EncodingRequest, ModelSize  # noqa: E
 from posenc_cli.experiments.stretches import CLIP, LOG_N, WINDOW  # noqa: E402
 from posenc_cli.experiments.tables import parts_of  # noqa: E402
 from posenc_cli.experiments.transformer import Transformer  # noqa: E402
-from posenc_cli.formulas.stretches import NONE  # noqa: E402
+from posenc_cli.formulas.context_extension.stretches import NONE  # noqa: E402
 
 SIZE = ModelSize(2, 2, 4)
 VOCABULARY, LENGTH, TRAINED = 5, 11, 6

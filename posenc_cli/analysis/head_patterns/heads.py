@@ -24,7 +24,7 @@ from posenc_cli.analysis.head_patterns.regression import Regression
 from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.encoding.arrays import rows_a_block
 from posenc_cli.errors import InvalidInput, abbreviated
-from posenc_cli.formulas.stretches import NONE, STRETCHES, UNSTRETCHED
+from posenc_cli.formulas.context_extension.stretches import NONE, STRETCHES, UNSTRETCHED
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:

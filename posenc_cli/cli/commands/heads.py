@@ -13,8 +13,8 @@ from posenc_cli.cli.pictures import PictureOptions, PlotOutput, show
 from posenc_cli.cli.progress import steps_shown
 from posenc_cli.cli.subjects import SeveralSourceOptions, Subjects
 from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.context_extension.stretches import NONE, ROPE_STRETCH_NAMES
 from posenc_cli.formulas.parameters import Param, parameter
-from posenc_cli.formulas.stretches import NONE, ROPE_STRETCH_NAMES
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:

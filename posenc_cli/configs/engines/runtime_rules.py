@@ -235,7 +235,7 @@ def plain(reading: LayerReading) -> dict[str, Any]:
 
 def magnitude(factor: float, weight: float) -> float:
     """YaRN's g: what cosines and sines are multiplied by, of a factor and a weight."""
-    from posenc_cli.formulas.yarn import yarn_magnitude
+    from posenc_cli.formulas.context_extension.yarn import yarn_magnitude
 
     return float(yarn_magnitude(factor, weight))
 

@@ -14,7 +14,7 @@ import numpy as np
 from posenc_cli.analysis.head_patterns.heads import DIGITS
 from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.errors import InvalidInput, quoted_name
-from posenc_cli.formulas.stretches import NONE
+from posenc_cli.formulas.context_extension.stretches import NONE
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
 from posenc_cli.render.figure import Curve, Curves, Panels

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.context_extension.scaled import Factor, OriginalContext, real
 from posenc_cli.formulas.declare import Rotation, Waves, rotary
 from posenc_cli.formulas.inverse import (
     CONTEXTS,
@@ -20,7 +21,6 @@ from posenc_cli.formulas.inverse import (
 from posenc_cli.formulas.mistakes import Mistake
 from posenc_cli.formulas.parameters import Base, Dim, Param
 from posenc_cli.formulas.rotary import PairLayout, Partial, ladder, plain_frequencies, rotated_dim
-from posenc_cli.formulas.scaled import Factor, OriginalContext, real
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,6 +6,12 @@ import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.context_extension.scaled import (
+    LARGEST_FACTOR,
+    SMALLEST_FACTOR,
+    AttentionFactor,
+    OriginalContext,
+)
 from posenc_cli.formulas.declare import Rotation, Waves, rotary
 from posenc_cli.formulas.inverse import (
     CONTEXTS,
@@ -19,12 +25,6 @@ from posenc_cli.formulas.inverse import (
 from posenc_cli.formulas.mistakes import Mistake
 from posenc_cli.formulas.parameters import Base, Dim, Param, SequenceLength
 from posenc_cli.formulas.rotary import PairLayout, Partial, ladder, plain_frequencies, rotated_dim
-from posenc_cli.formulas.scaled import (
-    LARGEST_FACTOR,
-    SMALLEST_FACTOR,
-    AttentionFactor,
-    OriginalContext,
-)
 from posenc_cli.positions import LARGEST_POSITION
 
 if TYPE_CHECKING:

@@ -7,6 +7,12 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any
 
+from posenc_cli.formulas.context_extension.scaled import (
+    AttentionFactor,
+    Factor,
+    OriginalContext,
+    real,
+)
 from posenc_cli.formulas.declare import Rotation, Waves, rotary
 from posenc_cli.formulas.inverse import (
     CONTEXTS,
@@ -28,7 +34,6 @@ from posenc_cli.formulas.rotary import (
     plain_frequencies,
     rotated_dim,
 )
-from posenc_cli.formulas.scaled import AttentionFactor, Factor, OriginalContext, real
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, Any
 
-from posenc_cli.formulas.declare import Rotation, Waves, rotary
-from posenc_cli.formulas.inverse import KNOWN_BASES, STEEPEST, Guess, digit_count, snap
-from posenc_cli.formulas.mistakes import Mistake
-from posenc_cli.formulas.parameters import Base, Dim, Param
-from posenc_cli.formulas.rotary import PairLayout, Partial, plain_frequencies, rotated_dim
-from posenc_cli.formulas.scaled import LARGEST_FACTOR, AttentionFactor, OriginalContext
-from posenc_cli.formulas.yarn import (
+from posenc_cli.formulas.context_extension.scaled import (
+    LARGEST_FACTOR,
+    AttentionFactor,
+    OriginalContext,
+)
+from posenc_cli.formulas.context_extension.yarn import (
     BETAS,
     yarn_attention_factor,
     yarn_guesses,
     yarn_ladder,
     yarn_ramp,
 )
+from posenc_cli.formulas.declare import Rotation, Waves, rotary
+from posenc_cli.formulas.inverse import KNOWN_BASES, STEEPEST, Guess, digit_count, snap
+from posenc_cli.formulas.mistakes import Mistake
+from posenc_cli.formulas.parameters import Base, Dim, Param
+from posenc_cli.formulas.rotary import PairLayout, Partial, plain_frequencies, rotated_dim
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:

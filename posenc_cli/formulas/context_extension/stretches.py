@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.formulas.llama3 import rope_llama3
+from posenc_cli.formulas.context_extension.llama3 import rope_llama3
+from posenc_cli.formulas.context_extension.scaled import rope_dynamic, rope_linear, rope_ntk
+from posenc_cli.formulas.context_extension.yarn import rope_yarn
 from posenc_cli.formulas.rotary import rope
-from posenc_cli.formulas.scaled import rope_dynamic, rope_linear, rope_ntk
-from posenc_cli.formulas.yarn import rope_yarn
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
