@@ -548,9 +548,9 @@ class Scheme(Record):
     def _content(self, params: Mapping[str, Any]) -> Content:
         """What the scheme gives for parameters: of a built-in one what it gave for them before.
 
-        What was computed of its waves is kept with them.
+        What was computed of its waves is kept with them. A 0.0 is not told from -0.0, nor kept.
         """
-        if self.origin is None:
+        if self.origin is None and not any(v == 0 and type(v) is float for v in params.values()):
             try:
                 return _kept_content(self.build, tuple(params.items()))
             except TypeError:  # a parameter without a hash

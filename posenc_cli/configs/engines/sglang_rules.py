@@ -331,7 +331,7 @@ sglang_step = refusing(
     (
         not_read,
         lambda r: (
-            {*(r.config.get("yarn_only_types") or ())} - {"full_attention"}
+            r.config.get("yarn_only_types") not in (None, [], ["full_attention"])
             and "step3p5 with other layers scaled than full ones"
         ),
     ),
