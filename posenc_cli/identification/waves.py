@@ -37,6 +37,7 @@ from posenc_cli.inference.candidates import (
 )
 from posenc_cli.inference.differences import distances
 from posenc_cli.inference.rates import Rates, continued, positions_at, progression_of, rates_of
+from posenc_cli.inference.tolerance import FUNCTIONS, PER_ANGLE
 from posenc_cli.inference.trial import (
     BACKWARD,
     SWAPPED,
@@ -76,6 +77,9 @@ _UNUSUAL = 0.5
 """What such positions cost a rotary table: timesteps of diffusion models are rather meant."""
 _UNWRITTEN, _WRITTEN = 2.0, 10**6
 """What positions cost that are measured alone: parts of 1 that are smaller than so many."""
+_ASKED_BETWEEN, _BY_CHANCE = 64, 1e-3
+"""Rows between positions that are asked where they stand, and how probable it may be that all rows
+of a table stand at whole positions by chance."""
 _LEAST_STEP = 0.01
 """Of a position, from row to row; and the most is as many positions."""
 _LOOKED_UP = 2.5
@@ -251,6 +255,8 @@ def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
             if misfits.max() > limit or positions.max() > _FARTHEST_PLACED:
                 continue
             if _is_damaged_line(positions, evidence.rows):
+                continue
+            if not _is_told(positions, frequencies, evidence.rounding):
                 continue
             yield Hypothesis(
                 scheme,
@@ -570,7 +576,7 @@ def _signed_positions(
     if known == rows.size and rates.rows >= 1 and np.median(apart) <= _MISFIT:
         every, misfits = positions_at(pairs, frequencies, signed=signed)
         # Rows off the line of most are damaged, unless a rounding of positions explains them all.
-        told = np.median(misfits) <= _MISFIT and not _is_vacuous(every, frequencies)
+        told = np.median(misfits) <= _MISFIT and _is_told(every, frequencies, evidence.rounding)
         if told and (not most or position_rounding(every, rows)):
             places.append(PlacesOfRows(every))
     return places
@@ -581,6 +587,24 @@ def _is_vacuous(positions: Integers, frequencies: Reals) -> bool:
     far = int(np.abs(positions).max()) > _FARTHEST_PLACED
     fewest = _FEWEST_PLACED if far else 2 if positions.size < 3 else 1
     return int(np.count_nonzero(frequencies)) < fewest
+
+
+def _is_told(positions: Integers, frequencies: Reals, rounding: float) -> bool:
+    """Whether rows stand at positions that each row says by itself, and not by chance.
+
+    Rows between these positions are asked too: where whole ones explain them as well, within what
+    right code may show, any rows of such waves would have been explained.
+    """
+    if _is_vacuous(positions, frequencies):
+        return False
+    between = np.resize(positions, _ASKED_BETWEEN) + np.linspace(0.25, 0.75, _ASKED_BETWEEN)
+    points = np.exp(1j * np.multiply.outer(between, frequencies))
+    farthest = max(1, int(np.abs(positions).max()))
+    found, _ = positions_at(points, frequencies, farthest=farthest)
+    missed = np.abs(np.exp(1j * np.multiply.outer(found, frequencies)) - points)
+    allowed = PER_ANGLE * np.multiply.outer(found, frequencies) + FUNCTIONS + rounding
+    explained = float((missed <= allowed).all(axis=1).mean())
+    return bool(explained**positions.size <= _BY_CHANCE)
 
 
 def _places_between(
