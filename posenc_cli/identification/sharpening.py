@@ -55,7 +55,8 @@ def sharpened(trial: Trial, evidence: Evidence) -> Trial:
     if not plain or right or trial.ratio > _NEARLY:
         return trial
     best = trial
-    every = [name for name, value in hypothesis.given.items() if isinstance(value, float)]
+    numbers_of = hypothesis.given.items()  # of a partial rotation whole pairs show alone
+    every = [n for n, value in numbers_of if isinstance(value, float) and n != "partial"]
     for free in dict.fromkeys((tuple(hypothesis.uncertainty), tuple(every))):
         numbers, names = hypothesis, free
         with contextlib.suppress(InvalidInput):  # a number past the bounds of a parameter
@@ -73,10 +74,11 @@ def _is_better(sharper: Trial, best: Trial, evidence: Evidence) -> bool:
     """Whether numbers give so many more cells that chance, or a rounding, does not explain it."""
     if not sharper.fits or sharper.bits > _BETTER * best.bits:
         return False
-    if sharper.hypothesis.uncertainty and not best.hypothesis.uncertainty:
+    coarse = sharper.rounded != FLOAT64
+    if coarse and sharper.hypothesis.uncertainty and not best.hypothesis.uncertainty:
         many = evidence.count >= _MANY_CELLS and best.equal <= _MOSTLY_RIGHT
         return sharper.equal == 1 and many
-    return sharper.equal >= _GIVEN or (sharper.rounded == FLOAT64 and len(evidence.shape) > 1)
+    return sharper.equal >= _GIVEN or (not coarse and len(evidence.shape) > 1)
 
 
 def _with_numbers(

@@ -8,7 +8,7 @@ import pytest
 from posenc_cli.identification import exhaustive_check as census
 from posenc_cli.identification.search import identify
 from posenc_cli.inference.evidence import Evidence
-from tests.identification.foreign import KEPT, ROWS, UNLIKE, angles
+from tests.identification.foreign import KEPT, ROWS, UNLIKE, angles, bfloat16, ladder, vaswani
 from tests.memory import peak
 
 
@@ -36,6 +36,28 @@ def test_a_table_is_found_in_the_form_that_a_program_keeps_it_in(name):
 @pytest.mark.parametrize("name", UNLIKE)
 def test_what_no_rule_gave_is_not_identified(name):
     assert identify(Evidence.of_arrays(UNLIKE[name])).match is None
+
+
+def shifted_sinusoids(rows, dim, seed):
+    """As CAPE draws them in training: each row at a real position of its own, in bfloat16."""
+    random = np.random.default_rng(seed)
+    places = np.arange(rows) - (rows - 1) / 2 + random.uniform(-1, 1, rows)
+    at = np.outer((places + random.uniform(-5, 5)) * 1.01, ladder(dim))
+    return bfloat16(np.stack([np.sin(at), np.cos(at)], axis=-1).reshape(rows, dim))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rows", "dim", "seed"), [(4, 32, 1), (8, 8, 0)])
+def test_sinusoids_at_random_places_are_not_named_by_whole_positions_that_lie_near(rows, dim, seed):
+    assert identify(Evidence.of_arrays(shifted_sinusoids(rows, dim, seed))).match is None
+
+
+@pytest.mark.long
+def test_rows_of_half_precision_in_any_order_are_still_placed():
+    order = np.random.default_rng(0).permutation(ROWS)
+    match = identify(Evidence.of_arrays(bfloat16(vaswani()[order]))).match
+    assert match.scheme == "sinusoidal"
+    assert list(match.positions) == order.tolist()
 
 
 def test_shuffled_rows_are_listed_where_they_stand():

@@ -207,3 +207,20 @@ def test_a_factor_at_the_end_of_its_range_ends_in_a_verdict(factor):
         noise = 1e-9 * np.random.default_rng(0).normal(size=table.shape)
         found = found_in((table + noise).astype(dtype))
         assert found is None or not found.wrong
+
+
+@pytest.mark.long
+def test_float64_rows_of_a_ramp_of_unusual_numbers_give_all_its_digits():
+    dim, factor, context, turns = 64, 4.0, 4096, (50.06372326031985, 2.453999533438161)
+    low, high = (
+        dim * math.log(context / (beta * 2 * math.pi)) / (2 * math.log(10_000)) for beta in turns
+    )
+    kept = ladder(dim, 10_000.0)
+    ramp = np.clip((np.arange(dim // 2) - low) / (high - low), 0, 1)
+    frequencies = kept / factor * ramp + kept * (1 - ramp)
+    table = side_by_side(frequencies, 300, 1.0094634407599503)
+    match = found_in(table)
+    assert match.scheme == "rope-yarn"
+    found = match.params["beta_fast"], match.params["beta_slow"]
+    assert found == pytest.approx(turns, rel=1e-10)  # of 50 radians, which float64 rounds by 1e-14
+    assert match.residual <= 1e-12

@@ -231,7 +231,9 @@ def _answer(result: Identification, names: list[str]) -> Answer:
     what = f"{' and '.join(names)} ({shape}, {result.stored})"
     best = result.match or result.nearest
     if best is None:
-        return Answer(False, f"not identified: {what}", _unknown(result))
+        step = f"compare it with the checkpoint's own table: posenc compare {names[0]} TABLE"
+        told = f"not identified: {what}"
+        return Answer(False, told, _unknown(result), next=None if result.notes else step)
     census = best.census
     assert census is not None  # what matches was compared with every value
     if best.fits_pairs:
@@ -292,8 +294,8 @@ def _unknown(result: Identification) -> str:
     """Why nothing was identified."""
     if not result.candidates:
         return "; ".join(result.notes) or (
-            f"posenc knows no scheme that gives these numbers, none of {_scheme_count()}; a table "
-            "that was learned, or a rotation that was applied to vectors, shows none"
+            f"none of {_scheme_count()} schemes gives these values: they look trained or random, "
+            "or are vectors that were rotated"
         )
     nearest = min(result.candidates, key=_by_residual)
     first = result.candidates[0]
@@ -305,7 +307,7 @@ def _unknown(result: Identification) -> str:
     return (
         f"none of {_scheme_count()} schemes fits: the nearest is {nearest.scheme}, with a largest "
         f"error of {nearest.residual:.2g} in the {_compared(nearest)} compared, more than the "
-        "number format and right code explain; a learned table follows no rule"
+        "number format and right code explain; a trained or random table has no formula"
     )
 
 
