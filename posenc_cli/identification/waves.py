@@ -600,9 +600,10 @@ def _is_told(positions: Integers, frequencies: Reals, rounding: float) -> bool:
     between = np.resize(positions, _ASKED_BETWEEN) + np.linspace(0.25, 0.75, _ASKED_BETWEEN)
     points = np.exp(1j * np.multiply.outer(between, frequencies))
     farthest = max(1, int(np.abs(positions).max()))
-    found, _ = positions_at(points, frequencies, farthest=farthest)
+    signed = bool(positions.min() < 0)
+    found, _ = positions_at(points, frequencies, signed=signed, farthest=farthest)
     missed = np.abs(np.exp(1j * np.multiply.outer(found, frequencies)) - points)
-    allowed = PER_ANGLE * np.multiply.outer(found, frequencies) + FUNCTIONS + rounding
+    allowed = PER_ANGLE * np.multiply.outer(np.abs(found), frequencies) + FUNCTIONS + rounding
     explained = float((missed <= allowed).all(axis=1).mean())
     return bool(explained**positions.size <= _BY_CHANCE)
 
