@@ -199,7 +199,7 @@ class FormChoice:
             return self._unlike, "vectors"
         left = len(self._candidates) - MOST_FORMS
         if best[0] < _FITS and left > 0:
-            self.untried = (f"{left} more ways to call it",)
+            self.untried = (f"{left} more call forms",)
         if names := unplaced(best[1], self._process.signature):
             self.untried += (f"{names}, because each call that gives it raised an error",)
         return best[1:]
@@ -304,7 +304,7 @@ class FormChoice:
         refusals, signature, asked = self._refusals, self._process.signature, self._process.asked
         if not refusals:
             return self._process.invalid(
-                f"takes ({signature.text}), which is none of the known forms",
+                f"takes ({signature.text}), not a known call form",
                 hint="say what each is for, as --call q,k,cos,sin; or wrap it: "
                 "def rope(x, positions): …",
             )
@@ -318,7 +318,7 @@ class FormChoice:
             first = other or first
         known = len(self._candidates)
         of_all = "" if len(refusals) == known else f"the first {len(refusals)} of "
-        hint = f"it takes ({signature.text}); {of_all}{known} ways to call it were tried"
+        hint = f"it takes ({signature.text}); {of_all}{known} call forms were tried"
         if asked.roles and (likely := forms(signature, self._process.reference)):
             hint = f"its signature suggests --call {likely[0].roles_text.replace(' ', '')}"
         return InvalidInput(first.message, hint=hint)
@@ -365,7 +365,7 @@ class FormChoice:
         if self._unlike is not None:
             alike = self._unlike.roles_text == form.roles_text
             self._mistaken = still or self._unlike.axes == "bnf" or (alike and not turns)
-        equal = "at most half of the columns rotate" if few else "the result equals x"
+        equal = "at most half of the dimensions rotate" if few else "the result equals x"
         changing = "rows give different results in another call"
         self._lacks[form] = equal if turns or still else changing
         return _KEEPS + turns + (not few), "vectors"

@@ -30,7 +30,7 @@ _FIRST, _ROWS, _FROM_ZERO = 1000, 64, 301
 
 _MISTAKEN = (
     RowsGuess(
-        "rows are rotated by the number of their head, not by their position",
+        "rows are rotated by their head index, not by their position",
         lambda part: part.index[1],
         cause=Cause.AXIS,
         whole=True,

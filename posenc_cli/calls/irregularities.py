@@ -79,7 +79,7 @@ def _q_for_k(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
     return Irregularity(
         Cause.UNKNOWN,
         "the function returns k where q is expected, or q for k",
-        "each is what becomes of the other; they are expected in the order they are given in",
+        "each result is that of the other; posenc expects them in the order of the arguments",
         "the function exchanges q and k",
     )
 
@@ -102,7 +102,7 @@ def rounding_of_vectors(trial: FunctionTrial, values: NumberArray) -> Irregulari
     if not trial.differs(trial.given(trial.x * MULTIPLE, trial.positions) / MULTIPLE, values):
         return Irregularity(
             Cause.TABLE_PRECISION,
-            "vectors, or what becomes of them, are rounded to less than float32 inside",
+            "vectors or results are rounded to less than float32 inside",
             f"results are off by up to {off:.2g}, by as much of any multiple",
         )
     return None
@@ -130,7 +130,7 @@ def bending(trial: FunctionTrial, values: NumberArray) -> str:
     second = x[:, ::-1].copy()
     total = trial.given((x + second) / 2, positions)
     if trial.differs(total, (values + trial.given(second, positions)) / 2):
-        return "the sum of two vectors does not become the sum of what they become"
+        return "the result for the sum of two vectors is not the sum of their results"
     return ""
 
 
@@ -176,7 +176,7 @@ def _of_rows(evidence: str) -> Irregularity:
     return Irregularity(Cause.UNKNOWN, _NO_MAP, evidence)
 
 
-_NO_MAP = "what it does to a row does not follow from the row and its position"
+_NO_MAP = "its result for a row depends on more than the row and its position"
 
 
 def with_faults(

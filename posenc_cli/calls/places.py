@@ -148,17 +148,17 @@ BATCH_RULES = (
     ),
     BatchRule("rows are rotated in reverse order", lambda part: part.places[..., ::-1]),
     BatchRule(
-        "the number of the head, from 0 on, is added to the position",
+        "the head index is added to the position",
         lambda part: part.places + part.index[1],
         by_head=True,
     ),
     BatchRule(
-        "the number of the head, from 1 on, is added to the position",
+        "the head index + 1 is added to the position",
         lambda part: part.places + part.index[1] + 1,
         by_head=True,
     ),
     BatchRule(
-        "the number of the sequence, from 0 on, is added to the position",
+        "the sequence index is added to the position",
         lambda part: part.places + part.index[0],
     ),
     BatchRule(
@@ -256,7 +256,7 @@ CALL_RULES = (
         lambda call: np.append(call.positions[1:], call.positions[-1:]),
     ),
     CallRule(
-        "positions end before the last of a call, which is rotated as the one before it",
+        "the last row of a call is rotated by the angles of the position before it",
         lambda call: np.minimum(call.positions, max(call.end - 2, 0)),
     ),
     CallRule(
@@ -310,19 +310,19 @@ CALL_RULES = (
         lambda call: np.full(call.rows, call.positions[-1]),
     ),
     CallRule(
-        "positions end with the number of rows: what is past it is rotated as the last of so many",
+        "positions are clamped to the number of rows of the call",
         lambda call: np.minimum(call.positions, call.rows - 1),
     ),
     CallRule(
-        "positions start again at every multiple of the number of rows",
+        "positions wrap at the number of rows of the call",
         lambda call: call.positions % call.rows,
     ),
     CallRule(
-        "positions end with the rows of the first call: what is past it is rotated as its last",
+        "positions are clamped to the number of rows of the first call",
         lambda call: np.minimum(call.positions, call.first - 1),
     ),
     CallRule(
-        "positions start again at every multiple of the rows of the first call",
+        "positions wrap at the number of rows of the first call",
         lambda call: call.positions % call.first,
     ),
     CallRule(
@@ -331,7 +331,7 @@ CALL_RULES = (
         lambda call: call.positions if call.alike is None else call.alike,
     ),
     CallRule(
-        "positions end where the first call did: what is past it is rotated as its last",
+        "positions are clamped at the last position of the first call",
         lambda call: np.minimum(call.positions, call.first_end - 1),
     ),
 )

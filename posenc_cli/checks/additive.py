@@ -181,5 +181,5 @@ def _row_finding(request: Request, rule: ToleranceRule, progress: Progress | Non
     )
     message = "all rows are equal: no score depends on any position"
     if worst > 0:
-        message = differ if ok else f"q·k is no function of m − n: {differ}"
+        message = differ if ok else f"q·k does not depend on m − n alone: {differ}"
     return Finding(FindingName.RELATIVE, ok, worst, allowed, {"m": at, "n": at}, message)

@@ -80,7 +80,7 @@ def _one_order(queries: Subject, keys: Subject) -> bool:
 def _reordered(both: Report, subject: Subject) -> Report:
     """The report on q and k that are right, each alone, but for one order of columns."""
     texts = {
-        FindingName.RELATIVE: f"q·k is no function of m − n, for {_REORDERED}",
+        FindingName.RELATIVE: f"q·k does not depend on m − n alone: {_REORDERED}",
         FindingName.REFERENCE: f"q and k each equal the reference, but {_REORDERED}",
     }
     findings = tuple(
@@ -108,7 +108,9 @@ def _relative(finding: Finding, difference: str) -> Finding:
     """The finding on q·k, which fails where the two are turned by different rotations."""
     if finding.check != FindingName.RELATIVE or not finding.ok or difference.startswith(_CONSTANT):
         return finding
-    message = f"q·k is no function of m − n, for q and k are not turned alike: {difference}"
+    message = (
+        f"q·k does not depend on m − n alone, because q and k are rotated differently: {difference}"
+    )
     return replace(finding, ok=False, worst=None, tolerance=None, at=None, message=message)
 
 

@@ -48,7 +48,7 @@ def _generated(folder: Path, resolved: Resolved) -> Iterator[Conclusion]:
         length = json.loads(content).get("max_length")
     except (OSError, ValueError, AttributeError, RecursionError):
         yield Conclusion(
-            ConclusionCode.NOT_READ, f"not read: {GENERATION}, which is no JSON object"
+            ConclusionCode.NOT_READ, f"not read: {GENERATION}, which is not a JSON object"
         )
         return
     stated = [group.derived.get("context") for group in resolved.layers]

@@ -1,4 +1,4 @@
-"""How two rotations differ: pair by pair, in amplitude, and in which columns turn together."""
+"""How two rotations differ: pair by pair, in amplitude, and in which dimensions form a pair."""
 
 from __future__ import annotations
 
@@ -102,16 +102,16 @@ def rotation_difference(a: Rotation, b: Rotation) -> RotationDifference:
     if a.waves.count != b.waves.count:
         raise InvalidInput(
             f"the shapes differ: {a.waves.count} and {b.waves.count} pairs",
-            hint="--dim is how many columns turn",
+            hint="--dim is the number of rotated dimensions",
         )
     if a.waves.growth is not None or b.waves.growth is not None:
         raise InvalidInput(
-            "an amplitude that changes with the position needs positions to compare at",
+            "an amplitude that changes with the position can only be compared at given positions",
             hint="--len N",
         )
     if any(of.waves.coordinates is not None and of.waves.coordinates.oblique for of in (a, b)):
         raise InvalidInput(
-            "pairs that turn with rows and columns at once need positions to compare at",
+            "pairs that rotate with row and column at once can only be compared at given positions",
             hint="--len N",
         )
     frequencies = [[float(f) for f in rotation.waves.frequencies(exact)] for rotation in (a, b)]

@@ -323,12 +323,12 @@ def _layout_cause(suspect: Suspect) -> Explanation | None:
     takes_layout = "layout" in suspect.examination.reference.encoding.bound.params
     named = f" (--layout {own.layout})" if own.layout and takes_layout else ""
     residual = suspect.residual(Defect())
-    evidence = f"matches when columns are paired {own.text}{named}; {residual.text}"
+    evidence = f"matches when dimensions {own.text} are paired{named}; {residual.text}"
     if 2 * residual.rows > residual.of_rows:
-        evidence = f"columns that are paired {own.text}{named} turn together"
+        evidence = f"the code rotates dimensions {own.text}{named}"
     return Explanation(
         Cause.LAYOUT,
-        f"columns are paired {own.text}; the reference pairs {right.text}",
+        f"the code pairs dimensions {own.text}; the reference pairs {right.text}",
         evidence,
         residual=residual,
     )
@@ -343,8 +343,8 @@ def _order_cause(suspect: Suspect, own: ColumnPairing) -> Explanation | None:
     shown = ", ".join(f"{a} as {b}" for a, b in sorted(moved)[:3])
     more = ", …" if len(moved) > 3 else ""
     residual = suspect.residual(Defect())
-    evidence = f"with them in their places: {residual.text}"
-    message = f"columns come out in another order: {shown}{more}"
+    evidence = f"in the right order: {residual.text}"
+    message = f"dimensions come out in another order: {shown}{more}"
     return Explanation(Cause.LAYOUT, message, evidence, residual=residual)
 
 
@@ -353,7 +353,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     examination, sample = suspect.examination, suspect.sample
     if examination.survey is not None and examination.survey.longest == 0:
         if examination.subject.is_tables:
-            message = "all values are 0, as where nothing was written"
+            message = "all values are 0, as in a buffer that nothing wrote to"
             return [Explanation(Cause.UNINITIALISED, message, "at every position, in every pair")]
         return [_zeros_cause(examination.reference)]
     amplitude = amplitude_cause(sample)
@@ -509,7 +509,7 @@ def _width_cause(subject: Subject, reference: Reference) -> Explanation:
         given.size == twice.size and np.allclose(given, twice, rtol=1e-5, atol=0)
         for twice in (np.tile(right, 2), np.repeat(right, 2))
     ):
-        evidence = "each frequency is given twice, as for columns: one a pair is right"
+        evidence = "each frequency is given twice, once per dimension; give one per pair"
     elif (
         not subject.far_wider(reference)
         and (wider := of_width(reference, own.pairs))

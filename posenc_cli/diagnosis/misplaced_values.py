@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def mirror_cause(examination: Examination) -> Explanation | None:
-    """The cause where cosines and sines stand at wrong places, None where that is not it."""
+    """The cause where cosines and sines are misplaced, None where that is not it."""
     turning = examination.subject.as_reference
     if turning is None:
         return None
@@ -121,39 +121,39 @@ def wrong_places(
             (cos, sin, sin, cos),
         ),
         ("both sines have the sign −: one minus too many", (cos, -sin, -sin, cos)),
-        ("the second columns have the wrong sign", (cos, -sin, -sin, -cos)),
+        ("the second dimensions have the wrong sign", (cos, -sin, -sin, -cos)),
         ("a cosine has the wrong sign: pairs are mirrored", (cos, sin, sin, -cos)),
-        ("the first columns have the wrong sign", (-cos, sin, sin, cos)),
-        ("the sine is missing in the first column", (cos, none, sin, cos)),
-        ("the sine is missing in the second column", (cos, -sin, none, cos)),
-        ("the cosine is missing in the first column", (same, -sin, sin, cos)),
-        ("the cosine is missing in the second column", (cos, -sin, sin, same)),
-        ("the cosine stands for the sine in the first column", (cos, -cos, sin, cos)),
-        ("the cosine stands for the sine in the second column", (cos, -sin, cos, cos)),
-        ("the sine stands for the cosine in the first column", (sin, -sin, sin, cos)),
-        ("the sine stands for the cosine in the second column", (cos, -sin, sin, sin)),
+        ("the first dimensions have the wrong sign", (-cos, sin, sin, cos)),
+        ("the sine is missing in the first dimension", (cos, none, sin, cos)),
+        ("the sine is missing in the second dimension", (cos, -sin, none, cos)),
+        ("the cosine is missing in the first dimension", (same, -sin, sin, cos)),
+        ("the cosine is missing in the second dimension", (cos, -sin, sin, same)),
+        ("the first dimension uses the cosine instead of the sine", (cos, -cos, sin, cos)),
+        ("the second dimension uses the cosine instead of the sine", (cos, -sin, cos, cos)),
+        ("the first dimension uses the sine instead of the cosine", (sin, -sin, sin, cos)),
+        ("the second dimension uses the sine instead of the cosine", (cos, -sin, sin, sin)),
         (
-            "the vector itself is multiplied by the sines: nothing is rotated by a quarter",
+            "the sines multiply the vector itself, not rotate_half of it",
             (cos + sin, none, none, cos + sin),
         ),
-        ("the two columns come out exchanged", (sin, cos, cos, -sin)),
+        ("the two dimensions of each pair are exchanged", (sin, cos, cos, -sin)),
         (
-            "the vectors are added to what they are rotated to, as to a residual",
+            "the input is added to the rotated vectors, like a residual",
             (same + cos, -sin, sin, same + cos),
         ),
-        ("there are cosines only", (cos, none, none, cos)),
-        ("there are sines only", (none, -sin, sin, none)),
-        ("only the first column is rotated: the second stays as it is", (cos, -sin, none, same)),
-        ("only the second column is rotated: the first stays as it is", (same, none, sin, cos)),
-        ("the first column becomes 0", (none, none, sin, cos)),
-        ("the second column becomes 0", (cos, -sin, none, none)),
-        ("the first column is put into both", (cos, -sin, cos, -sin)),
-        ("the second column is put into both", (sin, cos, sin, cos)),
+        ("only cosines are used", (cos, none, none, cos)),
+        ("only sines are used", (none, -sin, sin, none)),
+        ("only the first dimension of each pair is rotated", (cos, -sin, none, same)),
+        ("only the second dimension of each pair is rotated", (same, none, sin, cos)),
+        ("the first dimension of each pair becomes 0", (none, none, sin, cos)),
+        ("the second dimension of each pair becomes 0", (cos, -sin, none, none)),
+        ("both dimensions of each pair get the first", (cos, -sin, cos, -sin)),
+        ("both dimensions of each pair get the second", (sin, cos, sin, cos)),
         ("the cosines have lost their sign: none is negative", (abs(cos), -sin, sin, abs(cos))),
-        ("the table of cosines stands for both", (cos, -cos, cos, cos)),
-        ("the table of sines stands for both", (sin, -sin, sin, sin)),
+        ("the table of cosines is used for both", (cos, -cos, cos, cos)),
+        ("the table of sines is used for both", (sin, -sin, sin, sin)),
         (
-            "the second columns are rotated by the already rotated first",
+            "the second dimension is computed from the already rotated first (in place)",
             (cos, -sin, sin * cos, cos - sin * sin),
         ),
     ):

@@ -110,14 +110,14 @@ def _unexplained_lack(examination: Examination, residual: Residual) -> Explanati
     cells = None if examination.survey is None else examination.survey.cells
     if cells is None:
         asked = f"asked for is {examination.tolerance.reason}"
-        message = "computed less precisely than asked for, but right to what float32 code can show"
+        message = "less precise than asked for, but within what float32 code can reach"
         return Explanation(Cause.TABLE_PRECISION, message, asked, residual=residual)
     units = f"{cells.units:.3g}"
     return Explanation(
         Cause.TABLE_PRECISION,
         f"cells are not correctly rounded to {cells.dtype.name}",
         f"{cells.wrong} of {cells.total} cells, by up to {units} unit{'s' * (units != '1')} in the "
-        "last place, but all are right to what float32 code can show",
+        "last place, but all within what float32 code can reach",
         residual=residual,
     )
 
@@ -144,7 +144,7 @@ def unexplained_drift(fault: Fault) -> Explanation:
     """What is said of such errors where nothing makes them."""
     return Explanation(
         Cause.UNKNOWN,
-        "phases err as no rounding of a frequency and its product with the position does",
+        "no rounding of a frequency and its product with the position gives these phase errors",
         f"no one error of the frequency of pair {fault.pair} explains all its positions, "
         f"as at position {fault.position}",
     )

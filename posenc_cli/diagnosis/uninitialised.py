@@ -42,7 +42,7 @@ _EVEN = 1e-3
 """Radians a position, or a share: what rates that were read off a table may be uneven by."""
 
 MEANING = (
-    "memory that nothing was written to, as that of a non-persistent buffer built on the meta "
+    "uninitialized memory, such as a non-persistent buffer built on the meta "
     "device, or bytes of another number format"
 )
 
@@ -189,8 +189,8 @@ def unwritten_rates_cause(suspect: Suspect) -> Explanation | None:
     cause = Explanation(
         Cause.UNINITIALISED,
         f"of the {right.size} frequencies {garbage.text}: {MEANING}",
-        f"pair {pair} turns by {rates[pair]:.6g} a position, modulo 2π, not by {right[pair]:.6g}; "
-        f"{pairs_text(np.flatnonzero(garbage.pairs).tolist(), right.size)} turn so at every "
+        f"pair {pair} rotates by {rates[pair]:.6g} per position, modulo 2π, not by {right[pair]:.6g}; "
+        f"{pairs_text(np.flatnonzero(garbage.pairs).tolist(), right.size)} do so at every "
         "position",
         where=Where(None, spec(np.flatnonzero(garbage.pairs))),
     )

@@ -110,7 +110,7 @@ def _words_of_claim(
         yield from _words_of_defect(claim, suspect, residual, in_part=in_part)
         return
     cause = Cause.UNINITIALISED if in_part else Cause.UNKNOWN
-    written = ", as where nothing was written" * in_part
+    written = ", as in a buffer that nothing wrote to" * in_part
     yield Explanation(cause, f"all values are 0{written}", "")
 
 
@@ -266,7 +266,7 @@ def _collision_cause(dtype: str, *, both: bool) -> Explanation:
     first = _FIRST_LOST[dtype]
     evidence = f"positions collide from {first} on: {dtype} has no {first}"
     if both:
-        evidence += "; so both factors of each angle were, as where matrices are multiplied so"
+        evidence += "; both factors of each angle were rounded, as in a matmul of that type"
     return Explanation(Cause.POSITION_PRECISION, f"positions were {dtype}", evidence)
 
 

@@ -30,27 +30,27 @@ class Cause(Code):
 
     LAYOUT = (
         "layout",
-        "columns are paired otherwise than the reference pairs them, or heads change places",
+        "dimensions are paired differently than in the reference, or heads change places",
     )
     DIRECTION = "direction", "the rotation runs backward: the sine has the wrong sign"
-    BASE = "base", "the base is another"
-    SCALING_MISSING = "scaling-missing", "the scaling of the context is not applied"
-    ATTENTION_FACTOR = "attention-factor", "cosines and sines are multiplied by another number"
-    ROTARY_DIM = "rotary-dim", "more or fewer columns turn"
+    BASE = "base", "the base differs"
+    SCALING_MISSING = "scaling-missing", "RoPE scaling is not applied"
+    ATTENTION_FACTOR = "attention-factor", "cosines and sines have a different attention factor"
+    ROTARY_DIM = "rotary-dim", "more or fewer dimensions rotate"
     NO_ROTATION = "no-rotation", "nothing rotates"
     INV_FREQ_PRECISION = "inv-freq-precision", "the frequencies were rounded too coarsely"
     POSITION_PRECISION = "position-precision", "positions or angles were rounded too coarsely"
     TABLE_PRECISION = (
         "table-precision",
-        "cosines and sines, or what they turn, were rounded too coarsely",
+        "cosines and sines, or the vectors they rotate, were rounded too coarsely",
     )
-    COS_SIN_MISPAIRED = "cos-sin-mispaired", "cosines and sines stand at wrong places"
-    POSITION_OFFSET = "position-offset", "rows hold the rotations of other positions"
-    FREQUENCY_RULE = "frequency-rule", "the frequencies follow another rule, or another factor"
+    COS_SIN_MISPAIRED = "cos-sin-mispaired", "cosines and sines are misplaced"
+    POSITION_OFFSET = "position-offset", "positions are rotated by the angles of other positions"
+    FREQUENCY_RULE = "frequency-rule", "the frequencies follow a different rule or factor"
     AXIS = "axis", "pairs follow the coordinate of another axis"
     UNINITIALISED = (
         "uninitialised",
-        "frequencies or rows are what memory held that nothing was written to",
+        "frequencies or rows are uninitialized memory",
     )
-    NOT_A_NUMBER = "not-a-number", "cells are NaN or infinite, and nothing says why"
+    NOT_A_NUMBER = "not-a-number", "values are NaN or infinite, for no known reason"
     UNKNOWN = "unknown", "no known bug gives these values"

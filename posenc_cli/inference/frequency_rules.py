@@ -125,7 +125,7 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
     if (reference.frequencies > 0).all():
         message = "each frequency is its inverse, as of an exponent with the wrong sign"
         yield Alternative(Cause.FREQUENCY_RULE, message, 1 / reference.frequencies)
-        message = "wavelengths, 2π/frequency, stand for frequencies"
+        message = "wavelengths, 2π/frequency, are used as frequencies"
         yield Alternative(Cause.FREQUENCY_RULE, message, 2 * math.pi / reference.frequencies)
 
 
@@ -299,13 +299,13 @@ def _exponents(reference: Reference) -> Iterator[Alternative]:
         one = "the pairs of all axes share one ladder, base^(−2i/d), pair after pair"
         counted.insert(0, (one, 2 * pairs / rotated))
     if head != rotated:
-        whole = f"the exponents divide by the {head} columns of the head, not the {rotated} turning"
+        whole = f"the exponents divide by the head dim {head}, not the rotary dim {rotated}"
         counted.insert(0, (whole, 2 * pairs / head))
     for message, exponents in counted:
         yield Alternative(Cause.FREQUENCY_RULE, message, ladder(base, exponents))
     yield Alternative(
         Cause.FREQUENCY_RULE,
-        "each frequency is that of a column, base^(−2⌊i/2⌋/d), not of a pair",
+        "each frequency belongs to a dimension, base^(−2⌊i/2⌋/d), not to a pair",
         ladder(base, 2 * (pairs // 2) / rotated),
     )
 

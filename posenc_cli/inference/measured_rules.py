@@ -119,7 +119,7 @@ def _more_turning(reference: Reference, rates: Reals) -> Iterator[Alternative]:
     near = np.abs(rates / every - 1) <= _PLACED  # (pairs,)
     more = right.size if near.all() else int(np.argmin(near))
     if turning < more < right.size and np.allclose(every[:turning], right[:turning], rtol=1e-6):
-        message = f"{more} pairs turn, not {turning}"
+        message = f"{more} pairs rotate, not {turning}"
         rates = np.where(np.arange(right.size) < more, every, 0)
         yield Alternative(Cause.ROTARY_DIM, message, rates)
 

@@ -188,7 +188,7 @@ def maps_from_the_first_wrong(sample: Sample) -> Iterator[PositionMap]:
 
 def _end(last: int) -> PositionMap:
     return PositionMap(
-        f"positions end at {last}: every later one is rotated as that",
+        f"positions are clamped at {last}",
         lambda p: np.minimum(p, last),
     )
 

@@ -137,14 +137,14 @@ class ColumnPairing(Record):
         if self.layout == "interleaved":
             return "2i and 2i+1"
         steps = {b - a for a, b in zip(self.first, self.second, strict=True)}
-        start = f" from column {self.first[0]} on" if self.first[0] else ""
+        start = f" from dimension {self.first[0]} on" if self.first[0] else ""
         if steps == {1}:
             return f"2i and 2i+1{start}"
         if len(steps) == 1:
             return f"i and i + {steps.pop()}{start}"
         turning = self.second[0] - self.first[0]
         if self == ColumnPairing.of_first_columns(turning, self.pairs):
-            return f"i and i + {turning} within the first {2 * turning} columns"
+            return f"i and i + {turning} within the first {2 * turning}"
         shown = zip(self.first[:3], self.second[:3], strict=True)
         more = ", …" if self.pairs > 3 else ""
         return ", ".join(f"{a} and {b}" for a, b in shown) + more

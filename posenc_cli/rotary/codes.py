@@ -24,5 +24,5 @@ class FindingName(Code):
 
     RELATIVE = "relative", "q·k depends only on m − n, for all q and k and all pairs of positions"
     NORM = "norm", "lengths are kept, or multiplied by the reference's attention factor"
-    IDENTITY = "identity", "position 0 turns nothing"
+    IDENTITY = "identity", "position 0 is not rotated"
     REFERENCE = "reference", "every rotation equals that of the reference"

@@ -66,16 +66,13 @@ class Residual(Record):
         """What is left over, in words that follow others; empty if nothing.
 
         >>> Residual(1.0, 0.0, 9, 99, 2, 40, 7, np.ones(1, bool)).exceptions
-        '; 2 of the 40 positions are otherwise, the first of them 7'
+        '; 2 of the 40 positions differ, the first at 7'
         """
         if self.first is None:
             return ""
         if self.rows == 1:
-            return f"; one of the {self.of_rows} positions is otherwise: {self.first}"
-        return (
-            f"; {self.rows} of the {self.of_rows} positions are otherwise, the first of them "
-            f"{self.first}"
-        )
+            return f"; one of the {self.of_rows} positions differs: {self.first}"
+        return f"; {self.rows} of the {self.of_rows} positions differ, the first at {self.first}"
 
     @property
     def text(self) -> str:
@@ -84,7 +81,7 @@ class Residual(Record):
         >>> Residual(3e-8, 3e-8, 0, 99, 0, 40, None, np.ones(1, bool)).text
         'reproduced to 3e-08 at all 40 positions'
         >>> Residual(1.0, 3e-8, 9, 99, 1, 9, 7, np.ones(1, bool)).text
-        '90 of 99 pairs of cells reproduced to 3e-08, 9 not; one of the 9 positions is otherwise: 7'
+        '90 of 99 pairs of cells reproduced to 3e-08, 9 not; one of the 9 positions differs: 7'
         """
         if self.cells == self.of_cells:
             return "not reproduced"

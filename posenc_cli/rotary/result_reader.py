@@ -147,9 +147,9 @@ class ResultReader:
         mismatch = None
         if self._own.pairs != self._reference.pairs:
             # More of them may have changed places alone.
-            turn = "change" if self._own.pairs > self._reference.pairs else "turn"
-            columns = 2 * self._own.pairs
-            mismatch = f"{columns} columns {turn}, {2 * self._reference.pairs} of the reference"
+            turn = "change" if self._own.pairs > self._reference.pairs else "rotate"
+            right = 2 * self._reference.pairs
+            mismatch = f"{2 * self._own.pairs} dimensions {turn}; the reference rotates {right}"
         both_note = "q and k were both checked" if both else ""
         return Subject(
             SubjectKind.IMPL,

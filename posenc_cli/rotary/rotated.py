@@ -63,12 +63,12 @@ def rotated_subject(
         return Turning(places, pairing.pairs, dtype, 4, pairing, reader)
 
     notes: tuple[str, ...] = (
-        "one vector a position: that pairs of columns turn is taken for granted",
+        "one vector a position: posenc assumes that pairs of dimensions rotate",
     )
     width = x.shape[1]
     if width not in (reference.head, 2 * reference.pairs):
         if width < 2:
-            raise InvalidInput(f"--rotated {name}: has one column; rotary encodings turn pairs")
+            raise InvalidInput(f"--rotated {name}: has one column; rotary encodings rotate pairs")
         own = turning_of(ColumnPairing.named(reference.content.layout, width // 2))
         mismatch = f"the vectors have {width} columns, a head of the reference {reference.head}"
         return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)
@@ -84,7 +84,7 @@ def rotated_subject(
         own = _likeliest_turning(of_as_many, before_and_after)
     notes += _observation_notes(x, own.pairing or reference.pairing, places, name)
     if own.pairs != reference.pairs:
-        mismatch = f"{2 * own.pairs} columns turn, {2 * reference.pairs} of the reference"
+        mismatch = f"{2 * own.pairs} dimensions rotate; the reference rotates {2 * reference.pairs}"
         return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)
     alike = own.pairing is not None and own.pairing.layout == reference.content.layout
     return Subject(

@@ -272,7 +272,7 @@ def table_subject(
         return _subject_of_columns(cos, sin, reference, places, dtype=dtype, name=name)
     first, second = FirstColumns(cos, kept), FirstColumns(sin, kept)
     subject = _subject_of_columns(first, second, reference, places, dtype=dtype, name=name)
-    beside = f"the last {width - kept} columns have cosine 1 and sine 0: they do not turn"
+    beside = f"the last {width - kept} columns have cosine 1 and sine 0: they do not rotate"
     return replace(subject, notes=(beside, *subject.notes))
 
 
@@ -362,13 +362,15 @@ def _width_text(
     if not still.any():
         read = ", read as each value twice" if repeated else ""
         columns = f"{width} columns{read}"
-        return f"the tables turn {pairs} pairs ({columns}), the reference {reference.pairs}"
+        return (
+            f"the tables rotate {pairs} pairs ({columns}); the reference rotates {reference.pairs}"
+        )
     turning = range_texts(np.flatnonzero(~still).tolist())
     more = ", …" * (len(turning) > _SHOWN_RUNS)
     return (
-        f"of the {width} columns of the tables {width - still.sum()} turn, "
-        f"{', '.join(turning[:_SHOWN_RUNS])}{more}; the reference turns {reference.pairs} pairs, "
-        "the first of a head"
+        f"{width - still.sum()} of the tables' {width} columns rotate "
+        f"({', '.join(turning[:_SHOWN_RUNS])}{more}); the reference rotates the first "
+        f"{reference.pairs} pairs of a head"
     )
 
 
@@ -459,9 +461,9 @@ def inverse_frequencies(given: GivenArray, reference: Reference, positions: Posi
     """
     if reference.coordinates is not None and reference.coordinates.oblique:
         raise InvalidInput(
-            f"--inv-freq {name_of(given)}: pairs that turn with rows and columns at once have no "
+            f"--inv-freq {name_of(given)}: pairs that rotate with row and column at once have no "
             "one frequency",
-            hint="--tables COS SIN, --rotated or --impl check what turns them",
+            hint="--tables COS SIN, --rotated or --impl check their rotation",
         )
     loaded = read_array(given) if isinstance(given, str) else given
     values = loaded.values

@@ -216,7 +216,7 @@ def examine(
     errors = tuple(survey.errors) if survey else ()
     otherwise = bool(subject.other_calls) and all(finding.ok for finding in findings)
     if otherwise:
-        message = "equals the reference where it was measured, and not in other calls: "
+        message = "equals the reference in the measured calls, but not in others: "
         message += subject.other_calls[0].text
         findings[-1] = Finding(FindingName.REFERENCE, False, None, None, None, message)
     farthest = None
@@ -311,23 +311,21 @@ def _relative_text(
         pairs = subject.own.places.count**2
         if subject.kind == SubjectKind.ROTATED:
             return (
-                f"holds for the vectors given, at all {pairs} pairs of positions: one vector a "
-                "position cannot show all q and k"
+                f"holds for the given vectors, at all {pairs} pairs of positions; one vector per "
+                "position cannot cover all q and k"
             )
         return f"holds for all q and k and all {pairs} pairs of positions"
     if not math.isfinite(worst.value):
         return f"q·k is not a number at position {worst.position}, pair {worst.pair}"
-    no_function = f"q·k is no function of {offset_text(reference)}"
-    where = f"at m = {worst.position}"
+    dependent = f"q·k does not depend on {offset_text(reference)} alone"
     if partner is None or partner.change is None:
         return (
-            f"{no_function}: {where} in pair {worst.pair} it differs from that of the rotation "
-            f"that fits by at most {_number(value)}"
+            f"{dependent} (error at most {_number(value)}, at m = {worst.position}, "
+            f"pair {worst.pair})"
         )
     return (
-        f"{no_function}: {where}, n = {partner.position} in pair {worst.pair} it differs from that "
-        f"of the rotation that fits by {_number(partner.change)}; worst, {_number(value)}, bounds "
-        "this for any two positions that miss the fit no more than m does"
+        f"{dependent} (error {_number(partner.change)}, at m = {worst.position}, "
+        f"n = {partner.position}, pair {worst.pair})"
     )
 
 
@@ -377,7 +375,7 @@ def _if_measured(finding: Finding, subject: Subject) -> Finding:
 def _identity(survey: Survey, tolerance: Tolerance) -> Finding:
     worst = survey.identity
     verdict = _judgement(worst.ratio, worst.value, worst.allowed, tolerance)
-    message = "position 0 turns nothing" if verdict["ok"] else "position 0 changes q and k"
+    message = "position 0 is not rotated" if verdict["ok"] else "position 0 changes q and k"
     return Finding(FindingName.IDENTITY, at=_place(worst), message=message, **verdict)
 
 
@@ -389,8 +387,8 @@ def _reference(
     if fault is not None and not subject.no_map:
         place = {"position": fault.position, "pair": fault.pair}
         message = (
-            f"differs from the reference by up to {_number(survey.largest)}: less than frequencies "
-            "in float32 may, but not as their roundings do"
+            f"differs from the reference by up to {_number(survey.largest)}: within "
+            "float32's error, but not in the pattern of float32 roundings"
         )
         return Finding(FindingName.REFERENCE, False, fault.value, fault.allowed, place, message)
     worst = survey.reference
@@ -441,7 +439,7 @@ def axis_notes(reference: Reference, places: PositionRows) -> tuple[str, ...]:
 
 
 def _cells(cells: WrongCells) -> Finding:
-    message = "every cell is the correctly rounded one of the reference"
+    message = "every value is the correctly rounded one of the reference"
     if cells.wrong:
         message = (
             f"{cells.wrong} of {cells.total} cells are not the correctly rounded ones, by up to "

@@ -649,9 +649,9 @@ def test_a_function_that_hangs_is_ended_with_all_that_it_started(where, check, m
 
 
 PAIRED = {
-    "columns are paired 0 and 7, 1 and 6, 2 and 5, …": [0, 1, 2, 3, 7, 6, 5, 4],
-    "columns are paired 1 and 2, 3 and 4, 5 and 6, …": [1, 3, 5, 7, 2, 4, 6, 0],
-    "columns are paired 5 and 0, 7 and 3, 4 and 1, …": [5, 7, 4, 2, 0, 3, 1, 6],
+    "the code pairs dimensions 0 and 7, 1 and 6, 2 and 5, …": [0, 1, 2, 3, 7, 6, 5, 4],
+    "the code pairs dimensions 1 and 2, 3 and 4, 5 and 6, …": [1, 3, 5, 7, 2, 4, 6, 0],
+    "the code pairs dimensions 5 and 0, 7 and 3, 4 and 1, …": [5, 7, 4, 2, 0, 3, 1, 6],
 }
 
 
@@ -687,7 +687,10 @@ def test_half_a_head_that_turns_is_no_inconsistency(check):
     found = check(textwrap.dedent(narrow) + body)
     assert [each.check for each in found.findings if not each.ok] == ["reference"]
     (why,) = diagnose(found)
-    assert (why.cause, why.message) == (Cause.ROTARY_DIM, "4 columns turn, 8 of the reference")
+    assert (why.cause, why.message) == (
+        Cause.ROTARY_DIM,
+        "4 dimensions rotate; the reference rotates 8",
+    )
 
 
 @pytest.mark.long
@@ -696,7 +699,7 @@ def test_columns_that_come_out_in_an_order_of_their_own_are_no_equal(check):
     assert [each.check for each in found.findings if not each.ok] == ["reference"]
     (why,) = diagnose(found)
     assert why.cause == Cause.LAYOUT
-    assert why.message == "columns come out in another order: 0 as 7, 1 as 6, 2 as 5, …"
+    assert why.message == "dimensions come out in another order: 0 as 7, 1 as 6, 2 as 5, …"
 
 
 ODD = """

@@ -297,7 +297,7 @@ def test_an_order_of_axes_is_one_that_is_known(call):
 def test_what_needs_more_than_positions_is_given_none_in_its_place(call):
     status, _, err = call("rope-check", *HALF, "--impl", f"{DOUBLES}:sections")
     assert status == 2
-    assert "which is none of the known forms" in err
+    assert "not a known call form" in err
 
 
 @pytest.mark.slow
@@ -314,7 +314,11 @@ WRONG = {
         "k: nothing rotates",
         "q and k are not turned alike: k does not rotate",
     ),
-    "pairs_of_k": ("layout", "k: columns are paired 2i", "q pairs columns i and i + 16, k 2i and"),
+    "pairs_of_k": (
+        "layout",
+        "k: the code pairs dimensions 2i",
+        "q pairs columns i and i + 16, k 2i and",
+    ),
     "exchanged": ("unknown", "returns k where q is expected", "returns k where q is expected"),
     "k_later": ("position-offset", "k: positions are off by +1", "holds for all q and k"),
     "offset_ignored": ("position-offset", "", "each call starts again at position 0"),
@@ -375,7 +379,7 @@ def test_tables_that_are_given_do_not_hide_how_columns_are_paired(call):
 @pytest.mark.parametrize(
     ("name", "more", "status", "words"),
     [
-        ("five", (), 2, "takes (a, b, c, d, e, f), which is none of the known forms"),
+        ("five", (), 2, "takes (a, b, c, d, e, f), not a known call form"),
         ("five", (), 2, "say what each is for, as --call q,k,cos,sin"),
         ("left_in_place", (), 2, "--in-place takes the result from its input"),
         ("transformers", ("--in-place",), 2, "without --in-place, the result is what it returns"),
@@ -474,7 +478,7 @@ def test_a_function_without_positions_gets_no_longer_call_than_was_asked_for(cal
     asked = ("rope-check", *HALF, "--impl", f"{path}:rotate")
     assert call(*asked, "--len", "4096")[0] == 0
     status, out, _ = call(*asked)
-    assert (status, "positions end at 4095" in " ".join(out.split())) == (1, True)
+    assert (status, "positions are clamped at 4095" in " ".join(out.split())) == (1, True)
 
 
 def test_an_offset_with_which_no_call_succeeds_is_said_not_to_be_tried(call, tmp_path):

@@ -408,7 +408,7 @@ def test_the_sizes_of_a_grid_follow_from_the_coordinates_of_a_file(whole, tmp_pa
     np.save(tmp_path / "part.npy", places[:, :59].astype("f4"))  # which fill no grid
     status, error = whole("merged", f"axes={tmp_path}/part.npy")
     assert status == 2
-    assert "none of the known forms" in error
+    assert "not a known call form" in error
 
 
 OF_A_GRID = """

@@ -285,7 +285,7 @@ def test_what_fits_nothing_is_unknown():
     [
         ({"inv_freq": ladder(64, 5e5)}, "the base is 500000, not 10000"),
         ({"positions_in": "bfloat16"}, "collide from 257 on"),
-        ({"layout": "interleaved"}, "matches when columns are paired 2i and 2i+1"),
+        ({"layout": "interleaved"}, "matches when dimensions 2i and 2i+1 are paired"),
         ({"offset": 1}, "off by +1"),
         ({"scale": 1.277}, "the attention factor is 1.277, not 1"),
     ],
@@ -347,7 +347,7 @@ def test_pairs_that_are_zero_here_and_there_are_not_held_against_the_subject_but
     found = rope.of_rotated(x, y, right, "0:200")
     assert found.ok
     assert "6398 of 6400 pairs are seen (99.9 %)" in " ".join(found.subject.notes)
-    assert "cannot show all q and k" in finding(found, "relative").message
+    assert "cannot cover all q and k" in finding(found, "relative").message
     y[100, 7] = 0.5  # from nothing
     assert not rope.of_rotated(x, y, right, "0:200").ok
 

@@ -288,7 +288,7 @@ def test_a_parameter_given_on_the_command_line_says_so(call):
         ("sinusoidal rope --len 0", 2, "--len 0: must be at least 1"),
         ("rope rope --table cosine --len 3", 2, "--table 'cosine': must be one of"),
         ("a.npy rope --dtype float8", 2, "--dtype 'float8': must be one of"),
-        ("xpos rope", 2, "needs positions to compare at"),
+        ("xpos rope", 2, "can only be compared at given positions"),
         ("alibi alibi --len 4 --head 9", 2, "--head 9: the heads are 0 to 7"),
     ],
 )
@@ -703,7 +703,7 @@ def test_what_multiplies_scores_beside_the_rotation_is_compared(call):
     """mscale² of latent attention, which cancels in cosines and sines."""
     status, out, _ = call("compare", "deepseek-v3", "deepseek-v2-lite")
     assert status == 1
-    assert "all 32 frequencies are the same" in out
+    assert "DIFFERENT: all 32 frequencies agree, but not the softmax scale" in out
     assert "softmax-factor: logits are multiplied beside the rotation by 1.87385" in " ".join(
         out.split()
     )
@@ -737,7 +737,7 @@ def test_models_whose_layers_differ_are_compared_by_name(call):
 def test_pairs_that_follow_other_axes_differ_though_text_does_not_show_it(call, model, change):
     status, out, _ = call("compare", model, model, "--set", f"b.{change}")
     assert status == 1
-    assert "DIFFERENT: all 64 frequencies are the same" in out
+    assert "DIFFERENT: all 64 frequencies agree, but not the pairs or axes" in out
     assert "the axes they follow, differ" in out
     assert call("compare", model, model)[0] == 0
     assert call("compare", model, model, "--set", f"b.{change}", "--len", "64")[0] == 0

@@ -82,13 +82,13 @@ def test_words_say_what_each_content_shows_and_does_not(call):
         content: " ".join(call(*line, "--content", content)[1].split())
         for content in ("ones", "random", "independent")
     }
-    assert "how like vectors part with distance, and not" in said["ones"]
+    assert "q and k are equal, 1 in every dimension; --content independent" in said["ones"]
     assert "content random (one draw, seed 0)" in said["random"]
-    assert "how a vector meets itself, and not what two drawn apart do" in said["random"]
+    assert "q and k are the same normal draw (seed 0); the curve is of 200 draws" in said["random"]
     assert (
         "the mean is 0 at every offset, with a standard deviation of 0.125" in (said["independent"])
     )
-    assert "what position does to unlike vectors, and not" in said["independent"]
+    assert "q and k are independent normal vectors, by formula" in said["independent"]
     assert "falls below half" not in said["independent"]
     assert "± 1 standard deviation, by formula" in said["independent"]
     assert call(*line[:2], "alibi", "-l", "8")[1].count("content") == 0

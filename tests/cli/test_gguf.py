@@ -140,7 +140,7 @@ def test_compare_goes_pair_by_pair_where_positions_or_layers_are_named(call, ggu
     path = gguf("gemma-3-4b")
     status, out, _ = call("compare", path, "gemma-3-4b", "--layer-type", "full_attention")
     assert status == 0
-    assert "all 128 frequencies are the same" in out
+    assert "all 128 frequencies agree" in out
     assert (
         call("compare", path, "rope", "--layer-type", "sliding_attention", "--set", "b.dim=256")[0]
         == 1

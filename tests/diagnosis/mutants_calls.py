@@ -152,7 +152,7 @@ def one_block_of_sequences(query, key, position_ids):
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
-@mutant("position-offset", "the number of the sequence, from 0 on, is added to the position")
+@mutant("position-offset", "the sequence index is added to the position")
 def counted_by_sequence(query, key, position_ids):
     cos, sin = of_heads(position_ids + np.arange(len(position_ids))[:, None])
     return turned(query, cos, sin), turned(key, cos, sin)
@@ -323,7 +323,7 @@ def a_base_for_each_head(q, k, positions):
     return one(q), one(k)
 
 
-@mutant("position-offset", "the number of the head, from 0 on, is added to the position")
+@mutant("position-offset", "the head index is added to the position")
 def positions_by_head(query, key, position_ids):
     """Called with rows for heads each row is off by its number."""
 
@@ -422,7 +422,7 @@ def first_twice(x, offset=0):
     return turned(x, *full(np.append(places[:1], places[:-1])))
 
 
-@mutant("position-offset", "positions end before the last of a call, which is rotated as the one")
+@mutant("position-offset", "the last row of a call is rotated by the angles of the position")
 def clamped_before_the_last(x, positions):
     return turned(x, *full(np.minimum(positions, max(positions.max() - 1, 0))))
 
@@ -468,7 +468,10 @@ class OfLongerCalls:
 
 
 of_the_call, of_longer_calls = OfTheCall(), OfLongerCalls()
-MUTANTS["of_the_call"] = "position-offset", "positions end with the number of rows: what is past it"
+MUTANTS["of_the_call"] = (
+    "position-offset",
+    "positions are clamped to the number of rows of the call",
+)
 MUTANTS["of_longer_calls"] = "position-offset", "in calls past position 6, where the first call"
 
 
@@ -821,7 +824,7 @@ class LeftOnce:
         return cos, -sin if last > 70_000 and position_ids.max() == 63 else sin
 
 
-@mutant("axis", "rows are rotated by the number of their head, not by their position")
+@mutant("axis", "rows are rotated by their head index, not by their position")
 def turned_by_heads(q, k, positions):
     """Axes of heads and rows confused."""
     if q.ndim < 3:
@@ -905,7 +908,7 @@ def sequences_in_reverse(query, key, position_ids):
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
-@mutant("position-offset", "the number of the head, from 0 on, is added to the position")
+@mutant("position-offset", "the head index is added to the position")
 def plus_head(q, k, positions):
     def one(x):
         return turned(x, *full(positions[:, None] + np.arange(x.shape[1])))
@@ -938,7 +941,7 @@ def keys_in_int8(q, k, cos, sin):
     return turned(q, cos, sin), (np.rint(k / step) * step).astype(np.float32)
 
 
-@mutant("unknown", "the sum of two vectors does not become the sum")
+@mutant("unknown", "the result for the sum of two vectors is not")
 def queries_in_int4(q, k, cos, sin):
     step = np.abs(q).max(-1, keepdims=True) / 7
     return turned((np.rint(q / step) * step).astype(np.float32), cos, sin), turned(k, cos, sin)

@@ -44,7 +44,7 @@ MOVED = {
     "ring": (lambda p: p % 700, "positions start again at every 700th"),
     "ring of no number": (lambda p: p % 37, "positions start again at every 37th"),
     "one restart": (lambda p: p % 900, "positions start again at 900: counting restarts there"),
-    "last row": (lambda p: np.minimum(p, 1023), "positions end at 1023"),
+    "last row": (lambda p: np.minimum(p, 1023), "positions are clamped at 1023"),
     "decode at 0": (
         lambda p: np.where(p < 640, p, 0),
         "every position from 640 on is rotated as 0",
@@ -135,7 +135,7 @@ def test_tables_of_such_frequencies_are_too(name):
         (cause,) = causes_of(*tables_at(np.arange(ROWS), UNWRITTEN[name]))
     assert cause.cause == "uninitialised"
     if name == "partly overwritten":
-        assert "; pairs 2, 7, 12 of 16 turn so at every position; reproduced to" in cause.evidence
+        assert "; pairs 2, 7, 12 of 16 do so at every position; reproduced to" in cause.evidence
 
 
 def test_frequencies_that_are_all_0_may_have_been_written_by_nobody():
@@ -188,7 +188,7 @@ def test_half_tables_of_twice_the_width_are_no_full_tables_whatever_their_base()
     cos, sin = tables_at(np.arange(300), ladder(64, 5e5))
     (cause,) = causes_of(cos, sin, rope.reference("rope", dim=32))
     assert cause.cause == "rotary-dim"
-    assert cause.message == "the tables turn 32 pairs (32 columns), the reference 16"
+    assert cause.message == "the tables rotate 32 pairs (32 columns); the reference rotates 16"
 
 
 @pytest.mark.slow
@@ -245,7 +245,7 @@ def test_columns_beyond_the_pairs_that_are_multiplied_hide_no_layout():
     first, second = diagnose(rope.of_rotated(x, y, right, f"0:{ROWS}"))
     assert (first.cause, second.cause) == ("rotary-dim", "layout")
     assert first.message.endswith("unrotated dimensions change")
-    assert "columns are paired 2i and 2i+1" in second.message
+    assert "the code pairs dimensions 2i and 2i+1" in second.message
 
 
 @pytest.mark.slow
@@ -348,7 +348,7 @@ def test_the_pair_that_is_shown_is_one_that_is_otherwise():
     right = rope.reference("rope-proportional", dim=32, partial=0.25)
     rates = np.where(np.arange(16) < 6, INV_FREQ, 0)
     (cause,) = causes_of(*tables_at(np.arange(ROWS), rates), right)
-    assert cause.message == "6 pairs turn, not 4"
+    assert cause.message == "6 pairs rotate, not 4"
     assert cause.evidence.startswith(f"frequency of pair 4: {INV_FREQ[4]:.6g}, not 0")
 
 

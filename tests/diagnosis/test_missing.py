@@ -90,7 +90,7 @@ def test_vectors_of_which_too_few_columns_turn_are_said_to(share):
     (cause,) = diagnose(rope.of_rotated(x, y, right, "0:600"))
     assert (cause.cause, cause.message) == (
         "rotary-dim",
-        f"{few} columns turn, {2 * PAIRS} of the reference",
+        f"{few} dimensions rotate; the reference rotates {2 * PAIRS}",
     )
 
 

@@ -216,7 +216,7 @@ def test_proportional_pairs_within_the_first_columns_are_paired_otherwise_and_co
     causes = diagnose(examined)
     assert causes[0].cause == "layout"
     assert causes[0].message == (
-        "columns are paired i and i + 16 within the first 32 columns; the reference pairs i and "
+        "the code pairs dimensions i and i + 16 within the first 32; the reference pairs i and "
         "i + 64"
     )
     assert [cause.cause for cause in causes[1:]] == ["frequency-rule"] * (denominator == 32)

@@ -135,7 +135,7 @@ def test_tables_of_a_whole_head_are_right_where_the_other_columns_stay(repeats):
     sin = np.hstack([sin, np.zeros((300, beside))]).astype(np.float32)
     checked = rope.of_tables(cos, sin, reference, "0:300")
     assert checked.ok
-    note = f"the last {beside} columns have cosine 1 and sine 0: they do not turn"
+    note = f"the last {beside} columns have cosine 1 and sine 0: they do not rotate"
     subject = table_subject(cos, sin, "float32", reference, Positions.parse("0:300"))
     assert note in subject.notes
     sin[299, -1] = 1e-3
@@ -149,7 +149,7 @@ def test_columns_that_turn_are_told_where_others_stay():
     sin = np.hstack([np.zeros((300, 72)), sin]).astype(np.float32)
     (cause,) = diagnose(rope.of_tables(cos, sin, reference, "0:300"))
     assert cause.cause == "rotary-dim"
-    assert cause.message.startswith("of the 96 columns of the tables 24 turn, 72–95; ")
+    assert cause.message.startswith("24 of the tables' 96 columns rotate (72–95); ")
 
 
 @pytest.mark.long

@@ -240,7 +240,11 @@ def test_how_a_function_was_called_is_counted_and_listed_when_verbose():
     report = replace(REPORT, subject={**REPORT.subject, "call": call}, notes=notes)
     brief, whole = (report_text(report, Typesetter(200), verbose=each) for each in (False, True))
     assert "note: besides: one" in brief
-    assert "note: called in 3 ways, 1 more not tried (--verbose lists them)" in brief
+    assert "note: tried 3 call forms; 1 not tried (--verbose lists them)" in brief
+    every = replace(
+        REPORT, subject={**REPORT.subject, "call": {**call, "untried": []}}, notes=notes
+    )
+    assert "note: tried all 3 call forms (--verbose" in report_text(every, Typesetter(200))
     assert not [note for note in notes[1:] if note in brief]
     assert not [note for note in notes if f"note: {note}" not in whole]
 

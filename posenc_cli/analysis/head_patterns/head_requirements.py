@@ -52,7 +52,7 @@ class HeadRequirement(Record):
             )
         bound = float(match["bound"])
         if not 0 <= bound <= 1:
-            raise InvalidInput(f"{asked}: a share lies within 0 and 1")
+            raise InvalidInput(f"{asked}: a share must be between 0 and 1")
         return cls(
             text.strip(),
             match["target"].strip(),

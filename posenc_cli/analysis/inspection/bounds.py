@@ -99,7 +99,9 @@ def _declared_bound(subject: InspectedEncoding) -> tuple[float | None, str] | No
         return limit, "no sine or cosine is larger than its scale"
     if content.limit is not None:
         without_end = content.limit == math.inf
-        reason = "its formula grows without end" if without_end else "no cell is larger, by formula"
+        reason = (
+            "its formula grows without end" if without_end else "no value is larger, by the formula"
+        )
         return content.limit, reason
     ends = content.farthest is not None or content.capacity is not None
     tabled = content.weights is not None and content.network is None

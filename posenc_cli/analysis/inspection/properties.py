@@ -348,8 +348,8 @@ def _relative(subject: InspectedEncoding, judged: Verdict) -> Property:
     evidence: HowKnown = "measured" if judged.proof is None else "proved"
     if judged.affine_rows and not judged.toeplitz:
         reason = (
-            "a score goes by the key; a step of both adds the same to all keys, which the softmax "
-            "takes out"
+            "the score depends on the key; a shift of both adds the same to all keys, which the "
+            "softmax cancels"
         )
         return Property("relative", True, 0.0, None, reason=reason)
     if subject.unused:

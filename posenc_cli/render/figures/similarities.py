@@ -148,14 +148,12 @@ def sentences(similarity: Similarity, verdict: Verdict, *, bounded: bool = False
 
 
 SHOWS = {
-    "ones": "content ones: q and k are the same in every column; this shows how like vectors part "
-    "with distance, and not what unlike ones do (--content independent)",
-    "random": f"content random: q and k are one normal draw, seed {SEED}, and the curve is of "
-    f"{DRAWS} of them; this shows how a vector meets itself, and not what two drawn apart do "
-    "(--content independent)",
-    "independent": "content independent: q and k are normal and drawn apart, by formula, not "
-    "sampled; this shows what position does to unlike vectors, and not what it does to like "
-    "ones (--content ones)",
+    "ones": "content ones: q and k are equal, 1 in every dimension; --content independent shows "
+    "independent vectors",
+    "random": f"content random: q and k are the same normal draw (seed {SEED}); the curve is of "
+    f"{DRAWS} draws; --content independent shows independent ones",
+    "independent": "content independent: q and k are independent normal vectors, by formula, not "
+    "sampled; --content ones shows equal vectors",
 }
 """What each content shows of a rotary scheme, and what it does not."""
 

@@ -212,12 +212,16 @@ def _rotation_answer(result: RotationComparison) -> Answer:
     step = "posenc explain shows where each value comes from" if configs else None
     difference, verdict = worst.difference, "ok" if result.ok else "DIFFERENT"
     if difference.worst is None:
-        equal = difference.alike and difference.scales[0] == difference.scales[1]
-        equal = equal and result.same_softmax and result.same_axes
+        alike = {
+            "attention factor": difference.scales[0] == difference.scales[1],
+            "softmax scale": result.same_softmax,
+            "pairs or axes": difference.alike and result.same_axes,
+        }
+        unlike = " and ".join(name for name, same in alike.items() if not same)
         where = " at the lengths compared" if result.goes_on else ""
-        same = f"all {difference.count} frequencies are the same{where}"
         told = (
-            f"{'equal' if equal else verdict}: {same}{'' if ok or equal else ', and not all else'}"
+            f"{verdict if unlike else 'equal'}: all {difference.count} frequencies agree{where}"
+            f"{f', but not the {unlike}' if unlike and not ok else ''}"
         )
         return Answer(ok, told, _cause(result), next=None if ok else step)
     where = f" for {worst.seq_len} positions" if worst.seq_len else ""

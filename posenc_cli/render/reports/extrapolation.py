@@ -195,7 +195,7 @@ class ExperimentReport(Record):
                 if item.label in ended and (item.label, stretch) not in there
             ]
             if names:
-                lines.append(f"{stretch} changes nothing of {', '.join(names)}.")
+                lines.append(f"{stretch} does not change {', '.join(names)}.")
         return lines
 
     def fields(self) -> dict[str, Any]:

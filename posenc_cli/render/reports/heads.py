@@ -268,7 +268,7 @@ def heads_figure(results: Sequence[HeadResult]) -> Curves | Panels:
     targets = list(dict.fromkeys(result.head.target.name for result in results))
     if len(targets) > 1:
         raise InvalidInput(
-            f"--target {targets[1]}: a picture is of one target, and these are {len(targets)}",
+            f"--target {targets[1]}: a figure shows one target, not {len(targets)}",
             hint="--json has all of them",
         )
     longest = max(length.length for length in results[0].lengths)

@@ -115,7 +115,7 @@ def _next_step(report: Report) -> str | None:
             return _NEXT[why.cause]
     failed = (finding for finding in report.findings if not finding.ok and finding.at)
     where = next((place(finding) for finding in failed), None)
-    return where and f"look at {where}, where the error is largest for what is allowed there"
+    return where and f"look at {where}, where the error is largest relative to the tolerance"
 
 
 def verdict(report: Report) -> str:

@@ -58,8 +58,9 @@ def _notes(report: Report, *, verbose: bool) -> Sequence[str]:
         return report.notes
     others = [note for note in report.notes if not note.startswith(_OF_CALLS)]
     untried, ways = len(call["untried"]), 1 + len(call["patterns"])
-    counted = f"called in {ways} way{'s' * (ways > 1)}, {untried or 'no'} more not tried"
-    return [*others, f"{counted} (--verbose lists them)"]
+    tried = f"tried {'all ' * (ways > 1 and not untried)}{ways} call form{'s' * (ways > 1)}"
+    rest = f"; {untried} not tried" * (untried > 0)
+    return [*others, f"{tried}{rest} (--verbose lists them)"]
 
 
 def deviation_text(report: Report, width: int, height: int, medium: Medium) -> str | None:
