@@ -189,9 +189,9 @@ def unwritten_rates_cause(suspect: Suspect) -> Explanation | None:
     cause = Explanation(
         Cause.UNINITIALISED,
         f"of the {right.size} frequencies {garbage.text}: {MEANING}",
-        f"pair {pair} rotates by {rates[pair]:.6g} per position, modulo 2π, not by {right[pair]:.6g}; "
-        f"{pairs_text(np.flatnonzero(garbage.pairs).tolist(), right.size)} do so at every "
-        "position",
+        f"pair {pair} rotates by {rates[pair]:.6g} per position, modulo 2π, not by "
+        f"{right[pair]:.6g}; {pairs_text(np.flatnonzero(garbage.pairs).tolist(), right.size)} do "
+        "so at every position",
         where=Where(None, spec(np.flatnonzero(garbage.pairs))),
     )
     return with_residual(cause, residual)
