@@ -75,7 +75,9 @@ def test_a_name_that_says_what_it_is_for_is_given_nothing_else():
 
 @pytest.mark.long
 @pytest.mark.sweep(2)
-@pytest.mark.parametrize(("most", "said"), [(1, "the first 1 of 234 ways"), (234, "; 234 ways")])
+@pytest.mark.parametrize(
+    ("most", "said"), [(1, "the first 1 of 234 call forms"), (234, "; 234 call forms")]
+)
 def test_how_many_ways_were_left_out_is_said(most, said, monkeypatch, call, tmp_path):
     monkeypatch.setattr("posenc_cli.calls.form_choice.MOST_FORMS", most)
     (tmp_path / "f.py").write_text("import numpy\ndef f(a, b): raise ValueError\n")
@@ -312,7 +314,7 @@ WRONG = {
     "q_alone": (
         "no-rotation",
         "k: nothing rotates",
-        "q and k are not turned alike: k does not rotate",
+        "q and k are rotated differently: k does not rotate",
     ),
     "pairs_of_k": (
         "layout",

@@ -324,7 +324,7 @@ def test_a_single_wrong_cell_changes_its_own_score_most():
     found = rope.of_tables(cos, sin, rope.reference("rope", dim=64), "0:2048")
     relative = next(each for each in found.findings if each.check == "relative")
     assert relative.at == {"m": 777, "n": 777, "pair": 10}
-    assert "fits by 1.2;" in relative.message
+    assert "(error 1.2, at m = " in relative.message
 
 
 def sines_negated(cos, sin):
