@@ -328,7 +328,7 @@ def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> 
         except InvalidInput as error:
             function.revive()
             failed.append((arrangement, function.reason(error)))
-            if isinstance(error, Crash):
+            if isinstance(error, Crash) and arrangement.form.axes == function.form.axes:
                 calls.crash(arrangement.text, error)
             continue
         if together.tells or must_hold(arrangement, function.form):

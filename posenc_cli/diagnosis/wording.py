@@ -305,14 +305,13 @@ def amplitude_cause(sample: Sample) -> Explanation | None:
         if how
         else f"the attention factor is {applied}, not {wanted}{origin}"
     )
-    ratio = (amplitude / right) ** 2
-    times = distinct_digits(max(ratio, 1 / ratio), 1.0, digits=4)[0]
-    return Explanation(
-        Cause.ATTENTION_FACTOR,
-        message,
-        f"cos and sin are multiplied by {applied}; if q and k both are, logits are {times}× too "
-        f"{'large' if ratio > 1 else 'small'}",
-    )
+    evidence = f"cos and sin are multiplied by {applied}"
+    ratio = amplitude / right
+    if 1e-100 < ratio < 1e100:  # its square is a number
+        times = distinct_digits(max(ratio, 1 / ratio) ** 2, 1.0, digits=4)[0]
+        size = "large" if ratio > 1 else "small"
+        evidence += f"; if q and k both are, logits are {times}× too {size}"
+    return Explanation(Cause.ATTENTION_FACTOR, message, evidence)
 
 
 def coordinate_offset(along: Coordinates, offset: float, axis: int) -> str:

@@ -13,11 +13,10 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posenc_cli.configs.runtimes import RUNTIMES
-
 from posenc_cli import catalogue
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.config_file import read_config
+from posenc_cli.configs.engines.runtimes import RUNTIMES
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.errors import PosencError
 from posenc_cli.files.reading import read_array

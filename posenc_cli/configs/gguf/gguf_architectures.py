@@ -1,10 +1,10 @@
 """What llama.cpp does with positions in each architecture of a GGUF file, as data.
 
-Read in its own code at the version that :data:`~posenc_cli.configs.runtimes.RUNTIMES` names: which
-columns pair up is said by ``llama_model_rope_type`` in src/llama-model.cpp, which tensors divide
-frequencies, and which layers slide or do not rotate, by src/models/*.cpp; what the converter does
-to the rows of q and k by conversion/*.py. An architecture that is not here was not read, and is
-refused.
+Read in its own code at the version that :data:`~posenc_cli.configs.engines.runtimes.RUNTIMES`
+names: which columns pair up is said by ``llama_model_rope_type`` in src/llama-model.cpp, which
+tensors divide frequencies, and which layers slide or do not rotate, by src/models/*.cpp; what the
+converter does to the rows of q and k by conversion/*.py. An architecture that is not here was not
+read, and is refused.
 """
 
 from __future__ import annotations
