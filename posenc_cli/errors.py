@@ -85,6 +85,7 @@ OTHER_NAMES = {
     **dict.fromkeys(("--num-heads", "--n-heads"), "--heads"),
     **dict.fromkeys(("--output", "--file"), "--out"),
     **dict.fromkeys(("--input",), "--in"),
+    **dict.fromkeys(("length", "len"), "positions"),
 }
 """What other programs call what posenc has a name for."""
 

@@ -141,7 +141,7 @@ def _meant(function: Callable[..., Any], named: Collection[str]) -> str | None:
     """The argument most like one that neither a function has nor any scheme, as a hint."""
     own = signature(function).parameters.keys() - {"parameters"}
     known = own.union(*(scheme.parameters for scheme in catalogue.BUILT_IN.values()))
-    hints = (nearest(name, own) for name in named if name not in known)
+    hints = (nearest(name, own) for name in named if name not in known or name in OTHER_NAMES)
     return next((hint.replace("'?", "='?") for hint in hints if hint), None)
 
 

@@ -143,7 +143,7 @@ def _context(layers: Layers, model_type: str) -> Conclusion | None:
         return Conclusion(ConclusionCode.CONTEXT, text, doubtful=True)
     if trained:
         times = stated / trained
-        text = f"trained on {trained} positions; {said} {stated}" + f" ({times:g}×)" * (times != 1)
+        text = f"original context {trained}; {said} {stated}" + f" ({times:g}×)" * (times != 1)
         return Conclusion(ConclusionCode.CONTEXT, text, doubtful=times < 1)
     text = f"context: {stated} positions" + (f" ({context.source})" if context and usual else "")
     if layers.scheme == "rope-dynamic":
@@ -170,7 +170,7 @@ def _growth(layers: Layers, model_type: str) -> str:
 def _extended(trained: int, factor: float, stated: int | None, said: str) -> Conclusion:
     """A trained length, what a factor makes of it, and whether that is what is stated."""
     reach = trained * factor
-    text = f"trained on {trained} positions, extended ×{factor:g} to {reach:g}"
+    text = f"original context {trained}, extended ×{factor:g} to {reach:g}"
     doubtful = False
     if stated is None:
         pass

@@ -46,14 +46,20 @@ def names() -> tuple[str, ...]:
 def find(name: str) -> LibraryFunction:
     """The encoding that a function computes by default.
 
-    Raises: InvalidInput, with the nearest name, where it is not known.
+    Raises: InvalidInput, with the nearest name or those that there are.
 
     >>> find("openai-whisper:sinusoids").set["spacing"]
     'tensor2tensor'
     """
     if name not in _rows():
+        package = name.partition(":")[0]
+        own = [known for known in names() if known.startswith(f"{package}:")]
+        packages = sorted({known.partition(":")[0] for known in names()})
+        listed = f"posenc knows {', '.join(own)}" if own else nearest(package, packages)
         raise InvalidInput(
             f"--like {abbreviated(name)}: no library's function of that name is known",
-            hint=nearest(name, names()) or "docs/conventions.md lists them",
+            hint=nearest(name, own)
+            or listed
+            or f"--like PACKAGE lists the functions of a package: {', '.join(packages)}",
         )
     return LibraryFunction(**_rows()[name])

@@ -172,7 +172,7 @@ def _fixed_base(keys: FamilyKeys) -> Sourced:
     if keys.text.values.get("padded_vocab_size") != _GLM4_VOCABULARY:
         raise keys.error(
             f"{ratio.source} {ratio.value:g}: ChatGLM2's code divides positions by it, and that of "
-            "ChatGLM3 and GLM-4 multiplies the base; which one is meant no key says"
+            "ChatGLM3 and GLM-4 multiplies the base; the config does not say which"
         )
     return Sourced(base.value * ratio.value, f"derived: {base.value:g} × {ratio.source}")
 

@@ -57,6 +57,9 @@ def text_model(top: Keys, notes: Notes) -> TextModel:
     Raises: InvalidInput where there are several, or nothing reads it.
     """
     stated, keys = _stated_model(top, notes)
+    own = keys.text("model_type")
+    if own is not None and own.value in SAME:
+        notes.warn(f"model type {own.value} is read as {SAME[own.value]}, whose code it shares")
     container = _container(top, keys)
     model_type = _known_model_type(stated, keys, notes)
     family = _rotary_family(model_type, keys, notes)
@@ -175,8 +178,8 @@ def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary
         remote = families.remotes().get(model_type)
         if remote is not None:
             notes.headline(
-                f"model type {model_type} is none of transformers': it is read as its own code "
-                f"reads it ({remote.evidence})"
+                f"transformers has no {model_type}; posenc follows the model's own code "
+                f"({remote.evidence})"
             )
         when = family.when
         if when is None:

@@ -293,3 +293,11 @@ def test_one_pair_that_turns_has_no_base_to_raise():
         "one pair rotates, and its frequency is 1 whatever the base",
     )
     assert found.left_out["base"] == "no larger base that was tried qualifies"
+
+
+@pytest.mark.long
+def test_no_angle_of_the_context_that_a_config_states_is_unseen():
+    within, beyond = planned("llama-3.1-8b", 131072), planned("llama-3.1-8b", 131073)
+    assert recipe(within, "as-is").unseen == ()
+    assert recipe(beyond, "as-is").unseen_from == 131072
+    assert recipe(planned("llama-3.1-8b", 262144), "llama3").unseen == ()

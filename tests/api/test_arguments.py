@@ -223,6 +223,8 @@ def test_an_argument_that_is_misspelt_is_told_by_the_one_that_is_meant(name):
 def test_the_one_table_is_told_that_it_is_two():
     with pytest.raises(ValueError, match=r"\(did you mean 'tables='\?\)"):
         posenc.rope_check("rope", table=(np.ones((4, 8)),) * 2)
+    with pytest.raises(ValueError, match=r"\(did you mean 'positions='\?\)"):
+        posenc.rope_check("llama-3.1-8b", impl=len, length=64)
     with pytest.raises(TypeError, match=r"missing .*'encoding' \(did you mean 'encoding='\?\)"):
         posenc.frequencies(encodign="rope")
 

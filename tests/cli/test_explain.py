@@ -426,3 +426,30 @@ def test_what_comes_next_is_one_command_of_the_same_reading_when_pasted(columns,
         *(*asked, "--impl", "./port.py:rotate"),
     ]
     assert [line for line in told.splitlines()[1:-1] if not line.endswith(" \\")] == []
+
+
+def test_a_table_of_positions_is_added_once_at_the_input(call, config):
+    out = call("explain", config({"model_type": "gpt2", "n_embd": 64, "n_positions": 32}))[1]
+    assert "added once, at the input: learned" in out
+
+
+def test_what_has_no_positional_encoding_is_neither_drawn_nor_recommended_to_draw(call, config):
+    path = config({"model_type": "jamba"})
+    out = call("explain", path)[1]
+    assert "no layer has a positional encoding" in out
+    assert "next:" not in out
+    assert json.loads(call("explain", path, "--json")[1])["next"] is None
+    status, out, err = call("heatmap", "--config", path)
+    assert (status, out) == (2, "")
+    assert err.endswith("has no positional encoding to draw\n")
+
+
+def test_a_key_that_nothing_reads_is_told_once(call, config):
+    out = call("explain", config({**GEMMA, "rope_teta": 3.0}))[1]
+    assert "! nothing read rope_teta: transformers does not either" in out
+    assert out.count("rope_teta") == 1
+
+
+def test_a_config_by_an_option_is_told_to_be_an_argument(call, config):
+    err = call("explain", "--config", config(GEMMA))[2]
+    assert "hint: posenc explain takes it as an argument, without --config\n" in err

@@ -5,9 +5,11 @@ import shlex
 
 import pytest
 
+import posenc_cli as posenc
 from posenc_cli.analysis.planning import cosine_sums
 from posenc_cli.analysis.planning.length_plans import plan_length
-from posenc_cli.render.reports.length_plans import plan_text
+from posenc_cli.records import replace
+from posenc_cli.render.reports.length_plans import plan_answer, plan_text
 from posenc_cli.render.typesetting import Typesetter
 from tests.gguf_files import gguf_bytes, llama
 
@@ -240,3 +242,54 @@ def test_flags_on_several_lines_are_one_command_to_a_shell(call, config):
         *(expected[0], json.loads(expected[1])),
         *expected[2:],
     ]
+
+
+INTERNLM2 = {
+    "model_type": "internlm2",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "max_position_embeddings": 32768,
+    "rope_theta": 1e6,
+    "rope_scaling": {"type": "dynamic", "factor": 2.0},
+}
+
+
+def rivals(found):
+    """The recipe that is recommended, by the name in the verdict, and as is."""
+    by_name = {own["recipe"]: own for own in found["recipes"]}
+    name = found["verdict"].split(": ")[1].removeprefix("set ").split(",")[0]
+    return by_name.get(name), by_name["as-is"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model", ["phi-3-vision-128k", "llama-3.1-8b", "llama-2-7b"])
+def test_what_is_recommended_is_no_worse_than_as_is(call, model):
+    out = call("plan", "--model", model, "--to", "262144", "--bases", "2", "--json")[1]
+    new, old = rivals(json.loads(out))
+    far = float("inf")
+    assert len(new["unseen"]) <= len(old["unseen"])
+    for column in ("unseen_from", "negative_from"):
+        assert (new[column] or far) >= (old[column] or far)
+
+
+@pytest.mark.long
+def test_a_config_that_has_nothing_to_improve_is_left_as_it_is(call, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(INTERNLM2))
+    asked = ("plan", "--config", "config.json", "--to", "65536", "--bases", "2")
+    found = json.loads(call(*asked, "--json")[1])
+    assert found["verdict"].startswith("internlm2: leave it as it is for 65536 positions")
+    assert found["cause"].endswith("no angle is unseen; the sum of cosines is never negative")
+    assert found["next"] is None
+
+
+@pytest.mark.long
+def test_a_recipe_that_improves_one_column_and_worsens_another_is_not_recommended():
+    found = posenc.plan(INTERNLM2, 131072, bases=1).plan
+    worse = [own for own in found.recipes if own.name != "base"]
+    assert "internlm2: set base" in plan_answer(found, (), None).verdict
+    answer = plan_answer(replace(found, recipes=tuple(worse)), (), None)
+    assert "internlm2: leave it as it is" in answer.verdict
+    assert answer.cause.endswith(
+        "no recipe improves unseen angles or the sum of cosines without worsening the other"
+    )
+    assert answer.next is None

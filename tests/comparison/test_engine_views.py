@@ -235,7 +235,7 @@ def test_engines_that_do_not_have_a_model_are_not_said_to_read_it():
 @pytest.mark.parametrize(
     ("model_type", "reader", "warning"),
     [
-        ("internlm2", "the model's own code (as posenc read it)", "is none of transformers'"),
+        ("internlm2", "the model's own code (as posenc read it)", "transformers has no internlm2"),
         ("my_llama", "posenc (as assumed)", "is unknown: it is read as if it were like Llama"),
     ],
 )
@@ -244,7 +244,7 @@ def test_transformers_is_not_said_to_read_a_type_that_it_does_not_have(model_typ
     shown = " ".join(text(result).split())
     assert f"read by {reader}; " in shown
     assert "transformers (" not in shown
-    assert f"Warning: model type {model_type}" in shown.replace("'my_llama'", "my_llama")
+    assert shown.count("Warning: ") == 1
     assert warning in shown
     assert engine_views_fields(result)["engines"][0]["name"] == reader.partition(" (")[0]
 

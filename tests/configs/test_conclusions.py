@@ -31,7 +31,7 @@ def of(config, code):
 )
 def test_a_stated_length_is_held_against_the_stretched_one(stated, ending, doubtful):
     config = {**LLAMA, "max_position_embeddings": stated, "rope_scaling": YARN}
-    start = "trained on 8192 positions, extended ×4 "
+    start = "original context 8192, extended ×4 "
     assert of(config, ConclusionCode.CONTEXT) == [(start + ending, doubtful)]
 
 
@@ -40,7 +40,7 @@ def test_a_length_that_is_stated_as_it_was_trained_is_not_called_so_many_times_a
     llama3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
     config = {**LLAMA, "max_position_embeddings": 8192, "rope_scaling": llama3}
     assert of(config, ConclusionCode.CONTEXT) == [
-        ("trained on 8192 positions; the config states 8192", False)
+        ("original context 8192; the config states 8192", False)
     ]
 
 
@@ -48,11 +48,11 @@ def test_a_factor_that_is_no_ratio_of_lengths_is_not_read_as_one():
     llama3 = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
     llama3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
     config = {**LLAMA, "max_position_embeddings": 131072, "rope_scaling": llama3}
-    text = "trained on 8192 positions; the config states 131072 (16×)"
+    text = "original context 8192; the config states 131072 (16×)"
     assert of(config, ConclusionCode.CONTEXT) == [(text, False)]
     short = {**config, "max_position_embeddings": 4096}
     assert of(short, ConclusionCode.CONTEXT) == [
-        ("trained on 8192 positions; the config states 4096 (0.5×)", True)
+        ("original context 8192; the config states 4096 (0.5×)", True)
     ]
 
 

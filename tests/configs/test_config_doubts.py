@@ -116,6 +116,7 @@ def test_kimi_k2_is_deepseek_v3_by_another_name():
     resolved = resolve({**LLAMA, "model_type": "kimi_k2", "qk_rope_head_dim": 64})
     assert resolved.layer().values()["layout"] == "interleaved"
     assert resolved.model_type == "deepseek_v3"
+    assert "model type kimi_k2 is read as deepseek_v3, whose code it shares" in resolved.warnings
 
 
 @pytest.mark.parametrize(

@@ -114,10 +114,25 @@ def test_what_cannot_be_is_refused_in_one_line(options, message, call):
     assert err.startswith(f"posenc: error: {message}")
 
 
+def test_a_name_of_nothing_is_told_how_to_list_what_there_is(call):
+    hint = call("generate", "--like", "x")[2].splitlines()[1]
+    assert hint.startswith("hint: --like PACKAGE lists the functions of a package: OpenNMT-py, ")
+    assert {name.partition(":")[0] for name in names()} <= {*hint.split(": ")[2].split(", ")}
+
+
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("x", "docs/conventions.md lists them"),
+        ("mlx:zzzz", "posenc knows mlx:ALiBi, mlx:RoPE, mlx:SinusoidalPositionalEncoding"),
+        (
+            "labml-nn:get_alibi_biases",
+            (
+                "posenc knows labml-nn:get_positional_encoding, labml-nn:RoPE, "
+                "labml-nn:RotaryPositionalEmbeddings"
+            ),
+        ),
+        ("difusers:x", "did you mean 'diffusers'?"),
+        ("diffusers", f"posenc knows {', '.join(n for n in names() if 'diffusers:' in n)}"),
         ("mlx:Rope", "did you mean 'mlx:RoPE'?"),
     ],
 )

@@ -27,7 +27,7 @@ def test_each_says_where_its_code_was_read():
         when = remote.family.when
         held = {} if when is None else {when["key"]: when["is"]}
         warnings = resolve({"model_type": name, **held}).warnings
-        (warning,) = (text for text in warnings if "as its own code" in text)
+        (warning,) = (text for text in warnings if "the model's own code" in text)
         assert remote.evidence in warning
         assert (remote.family.when is None) == (remote.otherwise is None)
 

@@ -1,8 +1,9 @@
 """What to set for a length that a model was not trained at, and what each recipe does.
 
-A model of ``trained`` positions has seen the angles 0 … trained · θ of each pair. A pair that
-completed a period has seen them all; one that never did shows unseen ones from the position on at
-which p · θ′ reaches trained · θ, θ′ being its frequency as a recipe has it. Each recipe is written
+A model of ``trained`` positions has seen the angles 0 … trained · θ of each pair, and those of the
+context that its config states. A pair that completed a period has seen them all; one that never did
+shows unseen ones from the position on at which p · θ′ is past them, θ′ being its frequency as a
+recipe has it. Each recipe is written
 into the config, and what is said of it is of the frequencies that the config then has, read as any
 config is.
 
@@ -159,6 +160,10 @@ class Planner:
         self.trained, self.source, self.plain = self._training()
         self.frequencies = exact_rotation(self.plain, self.trained).frequencies
         self.turning = np.array([float(angle) for angle in self.frequencies if angle != 0])
+        self.seen = self.turning * self.trained
+        if (context := self.lengths.context) is not None:
+            scaled = _turning(exact_rotation(layers, context).frequencies)
+            self.seen = np.maximum(self.seen, scaled * context)
         self.at_rest = self._at_rest()
         self.spelling: Spelling | None = None
         if self.written and not isinstance(config, GGUFHeader):
@@ -460,10 +465,9 @@ class Planner:
 
     def _ends(self, angles: Reals) -> dict[int, int]:
         """The first position at which each pair that completed no period shows an unseen angle."""
-        seen = self.turning * self.trained
         return {
-            int(place): math.ceil(float(seen[place] / angles[place]) * (1 - _SAME))
-            for place in np.flatnonzero(seen < 2 * math.pi)
+            int(place): math.ceil(float(self.seen[place] / angles[place]) * (1 - _SAME))
+            for place in np.flatnonzero(self.seen < 2 * math.pi)
         }
 
 

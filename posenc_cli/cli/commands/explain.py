@@ -238,10 +238,13 @@ def _config(source: str) -> Mapping[str, Any] | GGUFHeader:
         raise
 
 
-def _next(config: str, resolved: Resolved, runtime: str, settings: Sequence[Setting]) -> str:
-    """The command that comes next: a check of an implementation, or a look at the encoding."""
+def _next(config: str, resolved: Resolved, runtime: str, settings: Sequence[Setting]) -> str | None:
+    """What comes next: a check of an implementation, or a look at the encoding, if there is one."""
     of = "--model" if not Path(config).exists() and config in library.names() else "--config"
-    first, *others = resolved.layers
+    first = next((layers for layers in resolved.layers if layers.scheme != "nope"), None)
+    if first is None:
+        return None
+    others = resolved.layers[1:]
     chosen = f" --layer-type {first.layer_type}" if others and first.layer_type else ""
     command = {"rotary": "rope-check", "bias": "alibi-slopes" if first.scheme == "alibi" else ""}
     kind = find_scheme(first.scheme).kind
@@ -274,7 +277,11 @@ def _fields(resolved: Resolved, summary: Sequence[Conclusion]) -> dict[str, Any]
 
 
 def _text(
-    console: Console, name: str, resolved: Resolved, summary: Sequence[Conclusion], following: str
+    console: Console,
+    name: str,
+    resolved: Resolved,
+    summary: Sequence[Conclusion],
+    following: str | None,
 ) -> str:
     """The resolution, for a reader, after the name of its config where that is to be told."""
     groups: list[list[Layers]] = []
@@ -284,19 +291,27 @@ def _text(
             groups.append([layers])
         else:
             alike.append(layers)
-    rest = [warning for warning in resolved.warnings if warning not in resolved.headlines]
+    silent = f"nothing read {', '.join(resolved.unread)}"
+    twice = next((text for text in resolved.warnings if text.startswith(silent)), None)
+    shown = {*resolved.headlines, twice}
+    rest = [warning for warning in resolved.warnings if warning not in shown]
     first, last = (
         [console.paragraph_text(f"Warning: {warning}", hanging=2) for warning in warnings]
         for warnings in (resolved.headlines, rest)
     )
     tables = [_group_text(console, group) for group in groups]
-    doubtful = [f"! {line.text}" for line in summary if line.doubtful]
+    doubtful = [
+        f"! {twice if twice and line.code is ConclusionCode.UNREAD else line.text}"
+        for line in summary
+        if line.doubtful
+    ]
     told = [*doubtful, *(line.text for line in summary if not line.doubtful)]
     head = [console.typesetter.line(f"{name}{_verdict(resolved, len(doubtful))}")]
     head += [console.paragraph_text(text, indent=2, hanging=4) for text in told]
-    next_line = f"  next: {following}"
-    fits = len(next_line) <= console.width
-    head += [next_line] if fits else ["  next:", console.command_text(following, indent=4)]
+    if following is not None:
+        next_line = f"  next: {following}"
+        fits = len(next_line) <= console.width
+        head += [next_line] if fits else ["  next:", console.command_text(following, indent=4)]
     return "\n\n".join(["\n".join(head), *first, *tables, *last])
 
 
@@ -340,7 +355,10 @@ def _which_text(layers: Layers) -> str:
         return layers.layer_type
     if layers.scheme == "timestep":
         return "timesteps"
-    return "all layers" if layers.layers else "every layer with attention"
+    if layers.layers:
+        return "all layers"
+    once = layers.scheme != "nope" and find_scheme(layers.scheme).kind == "absolute"
+    return "added once, at the input" if once else "every layer with attention"
 
 
 _REMARKS = {

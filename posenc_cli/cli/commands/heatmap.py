@@ -62,6 +62,8 @@ def heatmap(
         raise InvalidInput("--softmax: has queries and keys; --dims and --unsplit go with columns")
     if causal and not softmax:
         raise InvalidInput("--causal: goes with --softmax")
+    if choices and all(choice.source and choice.scheme.name == "nope" for choice in choices):
+        raise InvalidInput(f"{choices[0].source}: has no positional encoding to draw")
     output.prepare()
     if not choices:
         if softmax:

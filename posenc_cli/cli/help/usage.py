@@ -21,9 +21,10 @@ def usage_message(error: Any) -> InvalidInput:
         known = (
             [flag for option in context.command.params for flag in option.opts] if context else []
         )
-        return InvalidInput(
-            f"{option}: {path} has no such option", hint=nearest(option, known) or hint
-        )
+        near = nearest(option, known)
+        if near is not None and "--" not in near:
+            near = f"{path} takes it as an argument, without {option}"
+        return InvalidInput(f"{option}: {path} has no such option", hint=near or hint)
     message = " ".join(error.format_message().split())
     commands = getattr(getattr(context, "command", None), "commands", None)
     if commands and message.startswith("No such command"):

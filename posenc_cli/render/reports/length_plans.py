@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import operator
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -166,12 +168,26 @@ def plan_text(
 
 
 def shown_recipe(planned: LengthPlan, name: str | None) -> Recipe | None:
-    """The recipe whose keys are shown: that of a name, else YaRN or the first there is."""
+    """The recipe whose keys are shown: that of a name, else YaRN or the first other to improve.
+
+    Where none does, ``as-is``; None where there is no recipe at all.
+    """
     by_name = {recipe.name: recipe for recipe in planned.recipes}
     if name is not None:
         return by_name.get(name)
-    others = [own for own in by_name if own != AS_IS]
-    return by_name[_PREFERRED if _PREFERRED in others else others[0]] if others else None
+    as_is, *others = planned.recipes
+    better = [own for own in others if _improves(own, as_is)]
+    first = sorted(better, key=lambda own: own.name != _PREFERRED)[:1]
+    return first[0] if first else as_is if others else None
+
+
+def _improves(recipe: Recipe, as_is: Recipe) -> bool:
+    """Whether a recipe is worse in neither unseen angles nor the sum, and better in one of them."""
+    new, old = (
+        (-len(own.unseen), own.unseen_from or math.inf, own.negative_from or math.inf)
+        for own in (recipe, as_is)
+    )
+    return new != old and all(map(operator.ge, new, old))
 
 
 def plan_answer(
@@ -185,16 +201,25 @@ def plan_answer(
         verdict = f"{planned.model_type}{kind}, {planned.scheme}: {planned.to} positions {fits}"
         return Answer(not failed, verdict, failed or planned.reason)
     shown = shown_recipe(planned, recipe)
-    lengths = f"{'trained on' if planned.told else 'the config states'} {planned.trained}"
+    lengths = f"{'original context' if planned.told else 'the config states'} {planned.trained}"
     if planned.lengths.context not in (None, planned.trained):
         lengths += f", extended to {planned.lengths.context}"
     if not planned.longer or shown is None:
         todo = "no recipe" if planned.longer else "set nothing"
+    elif shown.name == AS_IS:
+        todo = "leave it as it is" if recipe is None else "unchanged"
     else:
-        todo = "unchanged" if shown.name == AS_IS else f"set {shown.name}, {_set_text(shown)},"
+        todo = f"set {shown.name}, {_set_text(shown)},"
     verdict = f"{planned.model_type}{kind}: {todo} for {planned.to} positions ({lengths})"
     step = f"set in config.json {json.dumps(shown.config)}" if shown and shown.config else None
-    return Answer(not failed, verdict, failed or _unseen(planned, shown), next=step)
+    why = _unseen(planned, shown)
+    if planned.longer and recipe is None and shown is planned.recipes[0]:
+        good = not shown.unseen and shown.negative_from is None
+        why += "; the sum of cosines is never negative" if good else _NO_BETTER
+    return Answer(not failed, verdict, failed or why, next=step)
+
+
+_NO_BETTER = "; no recipe improves unseen angles or the sum of cosines without worsening the other"
 
 
 def _unseen(planned: LengthPlan, shown: Recipe | None) -> str:
