@@ -78,7 +78,7 @@ class Recipe(Record):
     config to set them in. ``unseen`` are the pairs that show unseen angles, ``unseen_from`` the
     first position of any. ``negative_from`` is the first distance below the length at which the
     sum of cosines is negative. ``errors`` are the largest errors of a cosine or a sine at the last
-    position by arithmetic. ``notes`` say what else is to be known.
+    position by arithmetic.
 
     Units: ``step``, by which the fastest pair rotates from a position to the next, in radians.
     """
@@ -98,7 +98,6 @@ class Recipe(Record):
     sums: CosineSums
     errors: Mapping[str, float]
     engines: tuple[EngineFlags, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 class LengthPlan(Record):
@@ -121,7 +120,6 @@ class LengthPlan(Record):
     longer: bool
     lengths: Lengths
     base: float
-    dim: int
     pairs: int
     at_rest: int
     never_turned: tuple[int, ...]
@@ -130,7 +128,6 @@ class LengthPlan(Record):
     bases: QualifyingBases | None
     recipes: tuple[Recipe, ...]
     left_out: Mapping[str, str]
-    notes: tuple[str, ...] = ()
 
 
 class Planner:
@@ -223,7 +220,6 @@ class Planner:
             told=self.lengths.trained is not None and self.layers.scheme != "rope-dynamic",
             lengths=self.lengths,
             base=float(self.layers.values()["base"]),
-            dim=int(self.layers.values()["dim"]),
             pairs=len(self.turning),
             at_rest=self.at_rest,
             never_turned=tuple(never.tolist()),
@@ -238,7 +234,9 @@ class Planner:
 
     def _bases(self) -> QualifyingBases:
         values = self.plain.values()
-        exponents = np.arange(len(self.turning)) / self._ladder_pairs()
+        proportional = self.plain.scheme == "rope-proportional"
+        ladder_pairs = int(values["dim"]) // 2 if proportional else len(self.turning)
+        exponents = np.arange(len(self.turning)) / ladder_pairs
         slowed = float(values.get("factor") or 1.0)
         return qualifying_bases(
             exponents,
@@ -247,11 +245,6 @@ class Planner:
             slowed=slowed,
             progress=self.progress,
         )
-
-    def _ladder_pairs(self) -> int:
-        if self.plain.scheme == "rope-proportional":
-            return int(self.plain.values()["dim"]) // 2
-        return len(self.turning)
 
     def _recipes(self, bases: QualifyingBases | None) -> Iterator[Recipe]:
         """The recipes there are; why there is none of the others goes to ``left_out``."""
@@ -270,7 +263,8 @@ class Planner:
             stretched = float(f"{base * times ** (pairs / (pairs - 1)):.{_BASE_DIGITS}g}")
             yield from self._written("ntk", "rope", {}, stretched)
         larger = None if bases is None else bases.first_from(math.nextafter(base, math.inf))
-        if bases is not None and _qualifies(self.turning, self.to):
+        sums = CosineSums.of([*map(float, self.turning)])
+        if bases is not None and sums.first_negative(self.to) is None:
             self.left_out["base"] = "the base that it has keeps the sum from being negative"
         elif larger is None:
             self.left_out["base"] = "no larger base that was tried qualifies"
@@ -340,14 +334,11 @@ class Planner:
                 self.left_out[name] = error.message.removeprefix("config.json: ")
                 return
         recipe = self.recipe(name, layers, config, overrides)
-        if recipe.pairs.smallest > 1 + _SAME or self._quickens(layers):
+        angles = _turning(exact_rotation(layers, self.to).frequencies)
+        if (angles > self.turning * (1 + _SAME)).any():
             self.left_out[name] = "pairs would rotate faster than they did in training"
             return
         yield recipe
-
-    def _quickens(self, layers: Layers) -> bool:
-        angles = _turning(exact_rotation(layers, self.to).frequencies)
-        return bool((angles > self.turning * (1 + _SAME)).any())
 
     def _config(
         self, wanted: Layers, more: Mapping[str, Any], base: float | None
@@ -412,7 +403,8 @@ class Planner:
         overrides: Mapping[str, Any] | None,
     ) -> Recipe:
         """What layers do at the length."""
-        encoding = _encoding(layers, self.to)
+        scheme = catalogue.find(layers.scheme)
+        encoding = Encoding.of(scheme, layers.values(), seq_len=self.to)
         frequencies = exact_rotation(layers, self.to).frequencies
         angles = _turning(frequencies)
         shares = angles / self.turning
@@ -469,15 +461,6 @@ class Planner:
             int(place): math.ceil(float(self.seen[place] / angles[place]) * (1 - _SAME))
             for place in np.flatnonzero(self.seen < 2 * math.pi)
         }
-
-
-def _qualifies(angles: Reals, length: int) -> bool:
-    sums = CosineSums.of([float(angle) for angle in angles])
-    return sums.first_negative(length) is None
-
-
-def _encoding(layers: Layers, length: int) -> Encoding:
-    return Encoding.of(catalogue.find(layers.scheme), layers.values(), seq_len=length)
 
 
 def _turning(frequencies: Sequence[Any]) -> Reals:

@@ -244,8 +244,8 @@ def _next(config: str, resolved: Resolved, runtime: str, settings: Sequence[Sett
     first = next((layers for layers in resolved.layers if layers.scheme != "nope"), None)
     if first is None:
         return None
-    others = resolved.layers[1:]
-    chosen = f" --layer-type {first.layer_type}" if others and first.layer_type else ""
+    several = len(resolved.layers) > 1
+    chosen = f" --layer-type {first.layer_type}" if several and first.layer_type else ""
     command = {"rotary": "rope-check", "bias": "alibi-slopes" if first.scheme == "alibi" else ""}
     kind = find_scheme(first.scheme).kind
     name = command.get(kind) or "heatmap"
@@ -291,10 +291,9 @@ def _text(
             groups.append([layers])
         else:
             alike.append(layers)
-    silent = f"nothing read {', '.join(resolved.unread)}"
-    twice = next((text for text in resolved.warnings if text.startswith(silent)), None)
-    shown = {*resolved.headlines, twice}
-    rest = [warning for warning in resolved.warnings if warning not in shown]
+    unread = f"nothing read {', '.join(resolved.unread)}"
+    twice = next((text for text in resolved.warnings if text.startswith(unread)), None)
+    rest = [text for text in resolved.warnings if text not in (*resolved.headlines, twice)]
     first, last = (
         [console.paragraph_text(f"Warning: {warning}", hanging=2) for warning in warnings]
         for warnings in (resolved.headlines, rest)

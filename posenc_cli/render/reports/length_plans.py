@@ -176,9 +176,8 @@ def shown_recipe(planned: LengthPlan, name: str | None) -> Recipe | None:
     if name is not None:
         return by_name.get(name)
     as_is, *others = planned.recipes
-    better = [own for own in others if _improves(own, as_is)]
-    first = sorted(better, key=lambda own: own.name != _PREFERRED)[:1]
-    return first[0] if first else as_is if others else None
+    better = {own.name: own for own in others if _improves(own, as_is)}
+    return better.get(_PREFERRED) or next(iter(better.values()), as_is if others else None)
 
 
 def _improves(recipe: Recipe, as_is: Recipe) -> bool:
