@@ -57,7 +57,7 @@ def text_model(top: Keys, notes: Notes) -> TextModel:
     Raises: InvalidInput where there are several, or nothing reads it.
     """
     stated, keys = _stated_model(top, notes)
-    own = keys.text("model_type")
+    own = top.text("model_type")
     if own is not None and own.value in SAME:
         notes.warn(f"model type {own.value} is read as {SAME[own.value]}, whose code it shares")
     container = _container(top, keys)

@@ -294,18 +294,18 @@ def _interval(interval: BaseInterval) -> str:
 
 def _table(recipes: Sequence[Recipe], typesetter: Typesetter) -> str:
     columns = ["recipe", "set", "logits ×", "unseen pairs", "sum < 0 at", "float32 error"]
-    return typesetter.table(columns, [_row(recipe) for recipe in recipes])
-
-
-def _row(recipe: Recipe) -> list[str]:
-    return [
-        recipe.name,
-        _set_text(recipe),
-        f"{recipe.logit_multiplier:.4g}",
-        str(len(recipe.unseen)),
-        "never" if recipe.negative_from is None else str(recipe.negative_from),
-        f"{recipe.errors['float32']:.0e}".replace("e-0", "e-"),
+    rows = [
+        [
+            recipe.name,
+            _set_text(recipe),
+            f"{recipe.logit_multiplier:.4g}",
+            str(len(recipe.unseen)),
+            "never" if recipe.negative_from is None else str(recipe.negative_from),
+            f"{recipe.errors['float32']:.0e}".replace("e-0", "e-"),
+        ]
+        for recipe in recipes
     ]
+    return typesetter.table(columns, rows)
 
 
 def _set_text(recipe: Recipe) -> str:
