@@ -12,11 +12,13 @@ from posenc_cli.calls.call_form import Argument, CallForm
 from posenc_cli.calls.called_function import CalledFunction
 from posenc_cli.calls.function_here import FunctionHere
 from posenc_cli.calls.function_process import FunctionProcess
+from posenc_cli.calls.function_trial import ALIKE, UNSTEADY
 from posenc_cli.calls.payloads import Payload
 from posenc_cli.calls.roles import roles_of
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import Loaded
-from posenc_cli.records import Record
+from posenc_cli.inference.tolerance import unit
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -121,14 +123,15 @@ def function_values(
             if number == _MOST_TRIES:
                 break
             try:
-                payload, text = _payload(called, arguments)
-                results = called.result(payload, task.places)
-                if len(results) != 1:
-                    raise called.invalid(f"returned {len(results)} arrays, and one is compared")
-                loaded = Loaded(results[0].values, results[0].dtype, called.target)
-                return accepts(loaded), text
+                first, text = _values(called, arguments, task)
+                subject = accepts(first)
             except InvalidInput as error:
                 refused.append(error)
+                continue
+            again, _ = _values(called, arguments, task)
+            if not _near(again.values, first.values, ALIKE):
+                raise called.invalid(UNSTEADY, hint="dropout? call .eval() before the check")
+            return _of_vectors(called, arguments, task, subject, accepts), text
     finally:
         called.end()
     if refused:
@@ -136,6 +139,70 @@ def function_values(
     raise called.invalid("takes no parameter that posenc knows", hint=_HINT)
 
 
+def _values(
+    called: _NamedCalls, arguments: list[tuple[NamedParameter, Any]], task: FunctionTask
+) -> tuple[Loaded, str]:
+    """The one array that a call returns, and how a reader is told of the call."""
+    payload, text = _payload(called, arguments)
+    results = called.result(payload, task.places)
+    if len(results) != 1:
+        raise called.invalid(f"returned {len(results)} arrays, and one is compared")
+    return Loaded(results[0].values, results[0].dtype, called.target), text
+
+
+def _near(found: NumberArray, wanted: NumberArray, share: float, size: Any = 0.0) -> bool:
+    """Whether values are those wanted, up to a share of them and of another size."""
+    if found.shape != wanted.shape:
+        return False
+    with np.errstate(all="ignore"):
+        close = np.abs(found - wanted) <= share * (np.abs(wanted) + size)
+    same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+    return bool((same | (close & np.isfinite(wanted))).all())
+
+
+def _of_vectors(
+    called: _NamedCalls,
+    arguments: list[tuple[NamedParameter, Any]],
+    task: FunctionTask,
+    subject: Any,
+    accepts: Callable[[Loaded], Any],
+) -> Any:
+    """A subject that was given zeros to add to, tried with noise: what it adds must be the same."""
+    carried = [value.shape for _, value in arguments if _is_carried(value)]
+    if not carried:
+        return subject
+    tried = []
+    for scale in (0.0, *_SCALES):
+        noise = np.random.default_rng(20).standard_normal(carried[0]).astype(np.float32)
+        noise *= np.float32(scale)
+        given = [(own, noise if _is_carried(value) else value) for own, value in arguments]
+        loaded, _ = _values(called, given, task)
+        x = np.zeros(1) if noise.size != loaded.values.size else noise.reshape(loaded.values.shape)
+        tried.append((loaded, np.asarray(loaded.values, np.float64), x.astype(np.float64)))
+    rows = tried[0][1]
+    share = 4 * unit(max(tried[0][0].dtype, "float32", key=unit))
+    if all(_near(y, rows, share) for _, y, _ in tried):
+        text = "the result does not contain the input, which only gives the shape"
+        return replace(subject, notes=(*subject.notes, text))
+    for loaded, y, x in tried:
+        if not _near(y - x, rows, share, np.abs(x)):
+            wrong = accepts(replace(loaded, values=y - x))
+            e = replace(wrong.expected, slack=share * float(np.abs(x).max()))
+            if task.form == "rows" and e.found.size == x.size:
+                e = replace(e, vectors=x.reshape(e.found.shape))
+            return replace(wrong, expected=e, notes=(*wrong.notes, _NOT_ADDED))
+    return subject
+
+
+def _is_carried(value: Any) -> bool:
+    """Whether an argument is what values are added to: vectors, or scores of heads."""
+    return isinstance(value, np.ndarray) and value.ndim > 2
+
+
+_SCALES = (1.0, 64.0)
+"""Sizes of the noise that values are added to: what bends, clips or scales it shows at one."""
+_NOT_ADDED = "the input is normal noise: compared is the result minus the input"
+_SCORES = ("scores", "attn_scores", "attention_scores", "attn_weights", "attn_logits", "logits")
 _HINT = "a dump always works: numpy.save its values, and check the file"
 
 
@@ -156,6 +223,8 @@ def _by_name(name: str, task: FunctionTask) -> Any:
     """What a parameter of this name is given; None where the name says nothing."""
     key = name.lower().strip("_")
     heads = task.settings.get("heads")
+    if task.form == "scores" and key in _SCORES:
+        return np.zeros((1, heads, task.length, task.length), np.float32)
     named: dict[str, Any] = {
         **dict.fromkeys(_LENGTHS, heads if task.form == "slopes" else task.length),
         **dict.fromkeys(_PLACES, task.places),

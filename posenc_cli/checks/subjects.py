@@ -66,6 +66,8 @@ class Asked(Record):
         """
         kind = self.source.kind if isinstance(self.source, Scheme) else "bias"
         form = self.form or ("scores" if kind == "bias" else "rows")
+        if self.head is not None and form != "scores":
+            raise InvalidInput(f"--head {self.head}: goes with scores (heads, queries, keys)")
         if loaded.values.dtype.kind == "c":
             raise InvalidInput(f"{quoted_name(loaded.path)}: holds complex numbers, not real ones")
         values = loaded.values
@@ -112,17 +114,21 @@ def read_subject(path: str) -> Loaded:
 def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
     """Rows (n, d), of a grid also (rows, columns, d); rows and columns may be exchanged."""
     values, notes, transposed = loaded.values, list[str](), False
-    if values.ndim > 2:
-        values = values.reshape(-1, values.shape[-1])
-    if values.ndim != 2:
+    if values.ndim < 2:
         raise InvalidInput(f"{quoted_name(loaded.path)}: holds one row; a table has n rows")
     probe = asked.expected(
         "rows", loaded, asked.positions, places=ValuePlaces(np.arange(1)), found=values
     )
+    batch = _sequences(probe, values, asked.positions)
+    values = values.reshape(-1, values.shape[-1])
     width = probe.content.width
+    if values.shape[1] != width and "dim" in probe.parameters and "dim" not in asked.given:
+        told = _of_own_width(asked, loaded, width)
+        if told is not None:
+            return told
     if values.shape[1] != width and values.shape[0] == width:
         values, transposed = values.T, True
-    where = asked.positions or _natural(probe, values.shape[0])
+    where = asked.positions or _natural(probe, values.shape[0] // batch)
     capacity = probe.content.capacity
     relative = probe.is_offset
     if asked.positions is None and capacity is not None and not relative:
@@ -135,6 +141,9 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
     at = _offsets(probe, where, values) if relative else where
     parts = at.denominator
     places = position_array(at)
+    if batch > 1:
+        notes.append(f"{batch} sequences of {places.size} rows: each is compared with {at}")
+        places = np.tile(places, batch)
     sides = (values.shape[0], places.size), (values.shape[1], width)
     rows, columns = (min(pair) for pair in sides)
     expected = asked.expected(
@@ -152,6 +161,30 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
         expected = replace(expected, found=found)
     misfit = _misfit(*sides)
     return ValueSubject(loaded.path, expected, str(at), tuple(notes), misfit, rows * columns)
+
+
+def _sequences(e: Expected, values: NumberArray, where: Positions | None) -> int:
+    """The sequences that rows (sequences, n, d) are of; 1 where they are of one, as on a grid."""
+    rows, capacity = values.shape[-2], e.content.capacity
+    short = capacity is not None and rows > capacity.positions
+    if values.ndim < 3 or "grid" in e.params or e.is_offset or short:
+        return 1
+    return values[..., 0, 0].size if where is None or where.count == rows else 1
+
+
+def _of_own_width(asked: Asked, loaded: Loaded, width: int | None) -> ValueSubject | None:
+    """A subject of another width than the default, where no width is asked for: by its own.
+
+    None where it is the right one with rows and columns exchanged.
+    """
+    dim = loaded.values.shape[-1]
+    own = _rows(replace(asked, given={**asked.given, "dim": dim}), loaded)
+    e = own.expected
+    right = e.right()
+    if loaded.values.shape[-2] == width and (np.abs(e.found - right) > e.judged(right)).any():
+        return None
+    note = f"the subject has {dim} columns: compared with dim={dim}, not the default {width}"
+    return replace(own, notes=(*own.notes, note))
 
 
 def _misfit(rows: tuple[int, int], columns: tuple[int, int]) -> str:
@@ -203,6 +236,7 @@ def _scores(asked: Asked, loaded: Loaded) -> ValueSubject:
             hint="--slopes FILE or --buckets FILE name other subjects",
         )
     heads, queries, keys = values.shape
+    head = asked.head
     where = asked.positions or Positions.contiguous(0, keys)
     at = position_array(where)
     if at.size != keys or queries > keys:
@@ -214,16 +248,17 @@ def _scores(asked: Asked, loaded: Loaded) -> ValueSubject:
         "scores", loaded, where, places=ValuePlaces(at[keys - queries :], at), found=values
     )
     of_scheme = expected.content.heads or 0
-    if heads != of_scheme:
-        head = asked.head
+    if head is not None and head >= of_scheme:
+        raise InvalidInput(f"--head {head}: the heads are 0 to {of_scheme - 1}")
+    if heads == of_scheme and head is not None:
+        expected = replace(expected, head=head, found=values[head : head + 1])
+    elif heads != of_scheme:
         if heads != 1 or head is None:
             raise InvalidInput(
                 f"{quoted_name(loaded.path)}: has the scores of {heads} heads, and the reference "
                 f"has {of_scheme}",
                 hint="--heads N, or --head H for the scores of one head",
             )
-        if head >= of_scheme:
-            raise InvalidInput(f"--head {head}: the heads are 0 to {of_scheme - 1}")
         expected = replace(expected, head=head)
     return _without_mask(asked, ValueSubject(loaded.path, expected, str(where)))
 

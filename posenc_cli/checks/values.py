@@ -96,8 +96,11 @@ class ValueReport(Record):
             if places and 4 * self.differing <= self.compared:
                 return f"Look at what writes {', '.join(places)}; the other values are right."
             return "Compare the first differing row by hand, or ask posenc identify what it is."
-        steps = [bug.remedy for bugs in self.explained for bug in bugs]
-        return " ".join(dict.fromkeys(steps))
+        steps = [" ".join(dict.fromkeys(bug.remedy for bug in bugs)) for bugs in self.explained]
+        first, *others = dict.fromkeys(steps)
+        return ", or ".join([first, *(f"{step[0].lower()}{step[1:]}" for step in others)]).replace(
+            "., or", ", or"
+        )
 
     @property
     def verdict(self) -> str:
@@ -143,10 +146,20 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
         explained=tuple(told),
         notes=(*subject.notes, *_random_weights(e)),
         tolerance="given" if isinstance(e.rule, float) else f"{e.rule} ({e.dtype})",
-        misfit=subject.misfit or ("" if differing else "its rows and columns are exchanged"),
+        misfit=subject.misfit or _exchanged(e, differing, told),
         nonfinite=nonfinite(e),
         seconds=time.perf_counter() - began,
     )
+
+
+def _exchanged(e: Expected, differing: int, told: Sequence[Explained]) -> str:
+    """How a subject that was read with rows for columns differs; empty of another."""
+    if not e.transposed:
+        return ""
+    if differing and not told:
+        rows, columns = e.found.shape
+        return f"it has {rows} columns, not {columns}, and exchanging its axes does not help"
+    return "" if differing else "its rows and columns are exchanged"
 
 
 def _explained(subject: ValueSubject, differing: int, marked: list[Flags]) -> list[Explained]:

@@ -50,3 +50,106 @@ def test_verbose_says_of_a_rotation_how_it_was_called(call, tmp_path):
     status, out, _ = call(*asked, "--verbose")
     assert status == 1
     assert "called as" in out
+
+
+ADDING = """
+import numpy as np
+
+
+def rows(x, positions):
+    angles = np.multiply.outer(np.asarray(positions, float), 1e4 ** (-np.arange(0, 64, 2) / 64))
+    return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(-1, 64).astype(x.dtype)
+
+
+def added(x, positions): return x + rows(x, positions)
+def alone(x, positions): return rows(x, positions)
+def negated(x, positions): return -x + rows(x, positions)
+def bent(x, positions): return np.tanh(x) + rows(x, positions)
+def dependent(x, positions): return x + rows(x, positions) * (1 + x)
+def scaled(x, positions): return 8 * x + rows(x, positions)
+def clipped(x, positions): return np.clip(x, -9, 9) + rows(x, positions)
+def random(x, positions): return added(x, positions) * (np.random.rand(*x.shape) > 0.1)
+
+
+def bias(n):
+    i = np.arange(n)
+    return (-abs(i[:, None] - i) * 2.0 ** -np.arange(1, 9)[:, None, None]).astype("f4")
+
+
+def biased(scores): return scores + bias(scores.shape[-1])
+def halved(attn_scores): return attn_scores / 2 + bias(attn_scores.shape[-1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "told"),
+    [
+        ("added", 0, "ok: "),
+        ("alone", 0, "does not contain the input"),
+        ("negated", 1, "cause: unknown"),
+        ("bent", 1, "cause: unknown"),
+        ("dependent", 1, "cause: unknown"),
+        ("scaled", 1, "multiplied by √d before the rows are added"),
+        ("clipped", 1, "FAILED"),
+        ("random", 2, "dropout? call .eval()"),
+    ],
+)
+@pytest.mark.long
+def test_a_function_must_add_its_rows_to_any_vectors(name, status, told, call, tmp_path):
+    (tmp_path / "mine.py").write_text(ADDING)
+    found, out, err = call("check", "-s", "sinusoidal", "--impl", f"./mine.py:{name}")
+    assert (found, told in out + err) == (status, True), out + err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "status"), [("biased", 0), ("halved", 1)])
+def test_a_function_may_add_a_bias_to_scores(name, status, call, tmp_path):
+    (tmp_path / "mine.py").write_text(ADDING)
+    assert call("check", "-s", "alibi", "--heads", "8", "--impl", f"./mine.py:{name}")[0] == status
+
+
+def test_nothing_to_check_is_an_error_of_any_scheme(call):
+    for asked in (("-m", "llama-3.1-8b"), ("-s", "sinusoidal")):
+        status, out, err = call("check", *asked, "--quiet")
+        assert (status, out) == (2, "")
+        assert "give what is to be checked" in err
+
+
+def test_one_head_is_compared_of_a_file_that_has_all(call):
+    at = np.arange(8)
+    scores = -abs(at[:, None] - at) * 2.0 ** -np.arange(1, 9)[:, None, None]
+    scores[0] *= 1.5
+    np.save("scores.npy", scores)
+    np.save("slopes.npy", 2.0 ** -np.arange(1, 9))
+    asked = ("check", "-s", "alibi", "--heads", "8", "--head")
+    assert [call(*asked, head, "scores.npy")[0] for head in ("0", "3", "8")] == [1, 0, 2]
+    assert call(*asked, "3", "--slopes", "slopes.npy")[0] == 2
+    np.save("rows.npy", table(8))
+    assert call("check", "rows.npy", "-s", "sinusoidal", "--head", "1")[0] == 2
+
+
+def test_a_file_has_its_own_width_where_none_is_asked_for(call):
+    np.save("wide.npy", table(64, 96))
+    status, out, _ = call("check", "wide.npy", "-s", "sinusoidal")
+    assert status == 0
+    assert "96 columns: compared with dim=96, not the default 64" in " ".join(out.split())
+    status, out, err = call("check", "wide.npy", "-s", "sinusoidal", "-d", "128")
+    assert (status, out) == (2, "")
+    assert "'wide.npy': has 96 columns; -d 128 asks for 128" in err
+    np.save("exchanged.npy", table(96).T)
+    assert "Transpose the table" in call("check", "exchanged.npy", "-s", "sinusoidal")[1]
+    np.save("other.npy", table(128, 32))
+    status, out, _ = call("check", "other.npy", "-s", "sinusoidal", "-d", "128")
+    assert status == 1
+    assert "exchanging its axes does not help" in " ".join(out.split())
+
+
+def test_each_sequence_of_a_batch_is_compared(call):
+    batch = np.stack([table(20)] * 3)
+    np.save("batch.npy", batch)
+    status, out, _ = call("check", "batch.npy", "-s", "sinusoidal", "-d", "64")
+    assert status == 0
+    assert "3 sequences of 20 rows: each is compared with 0:20" in " ".join(out.split())
+    batch[2, 5, 7] = 3
+    np.save("batch.npy", batch)
+    assert call("check", "batch.npy", "-s", "sinusoidal", "-d", "64")[0] == 1

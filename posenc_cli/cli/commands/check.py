@@ -31,7 +31,7 @@ from posenc_cli.cli.options import (
     option,
     settings_of,
 )
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, PosencError, quoted_name
 from posenc_cli.numerics.dtypes import FLOAT32, DType
 from posenc_cli.records import replace
 
@@ -120,6 +120,7 @@ def check(
             how = {"strict": strict, "verbose": verbose}
             return _of_rotation(choice, console, subject, given, output, **how)
         made = _of_choice(choice, subject, given)
+        _refuse_width(made, parameters)
     return _report_on(made, console, output, verbose=verbose)
 
 
@@ -152,6 +153,24 @@ def _of_choice(choice: Choice, subject: SubjectOptions, given: dict[str, Any]) -
     return ValueCheck(choice.scheme, choice.given, choice.positions, calling=calling, **given)
 
 
+def _refuse_width(made: ValueCheck, parameters: ParameterOptions) -> None:
+    """Raises: InvalidInput for a file of other columns than -d asks for, and no axis of so many."""
+    from posenc_cli.files.reading import read_array
+
+    asked = parameters.own.get("dim")
+    if made.file is None or asked is None or getattr(made.source, "kind", "") != "absolute":
+        return
+    try:
+        shape = read_array(str(made.file)).values.shape
+    except PosencError:  # which the check reports itself
+        return
+    if len(shape) > 1 and int(asked) not in shape:
+        raise InvalidInput(
+            f"{quoted_name(str(made.file))}: has {shape[-1]} columns; -d {asked} asks for {asked}",
+            hint=f"-d {shape[-1]}, or leave -d out to check all columns of the file",
+        )
+
+
 def _of_rotation(
     choice: Choice,
     console: Console,
@@ -166,6 +185,11 @@ def _of_rotation(
     for flag in ("slopes", "buckets", "head"):
         if given[flag] is not None:
             raise InvalidInput(f"--{flag}: {choice.name} rotates q and k, and has none")
+    if given["file"] is None and not subject.request(choice.config).flags():
+        raise InvalidInput(
+            "FILE, --tables, --rotated, --inv-freq or --impl: give what is to be checked",
+            hint="posenc rope-check without a subject checks posenc's own tables",
+        )
     if given["file"] is not None:
         from posenc_cli.files.reading import read_array
 

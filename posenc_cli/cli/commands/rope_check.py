@@ -254,6 +254,7 @@ def rope_check(
     from posenc_cli.checks.checking import Check, SubjectError
 
     request = subject.request(choice.config)
+    _tell_of_own_tables(request, console)
     form = "table" if output.draws else output.report_form
     output.prepare()
     file = None if output.draws else output
@@ -295,6 +296,12 @@ def rope_check(
     if file is not None and file.out is not None and not report.ok:
         console.summary("\n".join(rendering.answer(report).lines()))
     return 0 if report.ok else 1
+
+
+def _tell_of_own_tables(request: CheckRequest, console: Console) -> None:
+    """That nothing of a user's is checked: in a script, a variable may have been empty."""
+    if console.quiet and not request.flags():
+        console.warning("no subject is given: posenc's own tables are checked")
 
 
 def _draw(report: Report, output: RopeCheckOutput, console: Console) -> None:

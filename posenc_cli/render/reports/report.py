@@ -110,9 +110,14 @@ def _next_step(report: Report) -> str | None:
         return None
     if report.accepted_by is not None:
         return f"--tol {report.accepted_by} accepts that rounding"
-    for why in report.diagnosis:
-        if why.cause in _NEXT:
-            return _NEXT[why.cause]
+    steps = [
+        ", or ".join(
+            dict.fromkeys(_NEXT[own.cause] for own in (why, *why.alike) if own.cause in _NEXT)
+        )
+        for why in report.diagnosis
+    ]
+    if any(steps):
+        return "; ".join(dict.fromkeys(filter(None, steps)))
     failed = (finding for finding in report.findings if not finding.ok and finding.at)
     where = next((place(finding) for finding in failed), None)
     return where and f"look at {where}, where the error is largest relative to the tolerance"
