@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from posenc_cli.checks.search import NamedBug
+from posenc_cli.checks.values import ValueReport
+
 
 def table(positions, dim=64):
     angles = np.arange(positions)[:, None] * 1e4 ** (-np.arange(0, dim, 2) / dim)
@@ -153,3 +156,33 @@ def test_each_sequence_of_a_batch_is_compared(call):
     batch[2, 5, 7] = 3
     np.save("batch.npy", batch)
     assert call("check", "batch.npy", "-s", "sinusoidal", "-d", "64")[0] == 1
+
+
+def test_the_next_step_names_what_each_of_several_causes_asks_for():
+    bugs = [NamedBug("base", "a", f"Use {name}.", "") for name in ("this", "that")]
+    fields = dict.fromkeys(("title", "positions", "compared", "differing", "worst"))
+    report = ValueReport(
+        ok=False, subject={}, reference={}, where={}, explained=[(bugs[0],), (bugs[1],)], **fields
+    )
+    assert report.next_step == "Use this, or use that."
+    report = ValueReport(
+        ok=False, subject={}, reference={}, where={}, explained=[tuple(bugs)], **fields
+    )
+    assert report.next_step == "Use this. Use that."
+
+
+@pytest.mark.long
+def test_rope_check_names_the_step_of_each_cause(call, tmp_path):
+    """Interleaved, and not scaled, where the reference is in two halves and scaled."""
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\n\n\ndef plain(x, positions):\n"
+        "    rates = 5e5 ** (-np.arange(0, 128, 2) / 128)\n"
+        "    turn = np.exp(1j * np.multiply.outer(np.asarray(positions, float), rates))\n"
+        "    z = (x[..., 0::2] + 1j * x[..., 1::2]) * turn\n"
+        "    return np.stack([z.real, z.imag], -1).reshape(x.shape).astype(x.dtype)\n"
+    )
+    status, out, _ = call("rope-check", "-m", "llama-3.1-8b", "--impl", "./mine.py:plain")
+    assert status == 1
+    step = " ".join(out.partition("next: ")[2].partition("\n\n")[0].split())
+    assert step.startswith("split and join dimensions and heads")
+    assert step.endswith("; scale the inverse frequencies as rope_scaling says, before cos and sin")
