@@ -176,7 +176,7 @@ def _of_rows(evidence: str) -> Irregularity:
     return Irregularity(Cause.UNKNOWN, _NO_MAP, evidence)
 
 
-_NO_MAP = "its result for a row depends on more than the row and its position"
+_NO_MAP = "the result for a row depends on more than the row and its position"
 
 
 def with_faults(
