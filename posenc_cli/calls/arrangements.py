@@ -92,12 +92,18 @@ class Arrangement(Record):
     def others(self) -> list[Arrangement]:
         """Those of other sizes: with most heads, as many of all, one row, other heads of k.
 
-        One has two sequences: as many as a batch of a prompt with and one without guidance.
+        One has two sequences: as many as a batch of a prompt with and one without guidance. Those
+        of one row have four and eight, which kernels take at once.
         """
         many = _apart(_SQUARES, self.form)
-        others = [self.largest, self._of(many, many, many), replace(self, rows=1)]
-        if self.sequences > 1:
-            others.append(replace(self, sequences=2, places=min(self.places, 2)))
+        others = [self.largest, self._of(many, many, many)]
+        if self.sequences == 1:
+            others.append(replace(self, rows=1))
+        else:
+            single = replace(self, rows=1)
+            for of, sequences in ((self, 2), (single, 4), (single, 8)):
+                places = 1 if self.places == 1 else sequences
+                others.append(replace(of, sequences=sequences, places=places))
         if len(self.form.vectors) > 1 and not self.form.one_head_count:
             others.append(replace(self, key_heads=1))
         if self.key_heads != self.heads:

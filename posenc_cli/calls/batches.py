@@ -59,7 +59,7 @@ _BATCH = "several sequences or heads in one call"
 
 _UNSUPPORTED = "results differ from single calls: this axis order is not supported"
 
-_CONTEXT = 24
+BATCH_CONTEXT = 24
 """Positions from which on a context has room for sequences at different ones."""
 
 _MOST_VALUES = 1 << 24
@@ -274,8 +274,8 @@ def _at_sequence(other: int, part: PartOfCall) -> Integers:
     return np.asarray(part.places[other])
 
 
-def _at_all(positions: Integers, part: PartOfCall) -> Integers:
-    return np.broadcast_to(positions, part.places.shape)
+def _of_other(places: Sequence[Integers], part: PartOfCall) -> Integers:
+    return np.broadcast_to(places[1 - part.which], part.places.shape)
 
 
 def _copied(axis: int, other: int, part: PartOfCall) -> NumberArray:
@@ -316,7 +316,7 @@ def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> 
     """
     grid = function.form.has("grid")  # whose calls have all of its rows
     calls, failed = PlannedCalls(function), list[tuple[Arrangement, str]]()
-    if not grid and (function.follows_length or context < _CONTEXT):
+    if not grid and (function.follows_length or context < BATCH_CONTEXT):
         return PatternReport((), (), (_BATCH,))
     for own in arrangements(function.form):
         arrangement = replace(own, rows=context) if grid else own
@@ -334,8 +334,7 @@ def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> 
         if together.tells or must_hold(arrangement, function.form):
             calls.tried.append(arrangement.text)
             calls.untried += [_with_reason(text, failed) for text in arrangement.untried]
-            if arrangement.sequences > arrangement.places and function.form.placed_by:
-                calls.untested.append(f"{function.form.placed_by} of each sequence")
+            calls.untested += _untested(function, arrangement, failed, differs)
             fault = together.fault(arrangement.text)
             if fault and fault.known and arrangement.form.boxed:
                 known = f"{fault.known}, with {function.form.placed_by} as an array"
@@ -345,7 +344,32 @@ def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> 
             return calls.report(fault)
         failed.append((arrangement, _UNSUPPORTED))
     calls.untried.append(_with_reason(_BATCH, failed))
+    calls.untested += _untested(function, None, failed, differs)
     return calls.report()
+
+
+def _untested(
+    function: ServedFunction,
+    tried: Arrangement | None,
+    failed: Sequence[tuple[Arrangement, str]],
+    differs: Differs,
+) -> Iterator[str]:
+    """What line 1 says is untested where a call was the fullest that was taken.
+
+    Batches are, where several sequences are refused in axes in which one is right.
+    """
+    placed_by = function.form.placed_by
+    if tried is not None and tried.sequences > tried.places and placed_by:
+        yield f"{placed_by} of each sequence"
+    refused = () if tried is not None and tried.sequences > 1 else failed
+    for own, why in refused:
+        if own.sequences > 1 == own.places and why != _UNSUPPORTED:
+            one = replace(own, sequences=1, key_heads=own.heads)
+            call = partial(called_together, function, one, differs)
+            together = PlannedCalls(function).attempt("", call)
+            if together is not None and not together.wrong:
+                yield f"batches ({why})"
+                return
 
 
 def called_together(
@@ -404,7 +428,7 @@ def try_rows_of_heads(function: ServedFunction, differs: Differs, *, context: in
     """
     form = function.form
     roles = [argument.role for argument in form.arguments[:2]]
-    if roles != ["positions", "q"] or context < _CONTEXT or function.follows_length:
+    if roles != ["positions", "q"] or context < BATCH_CONTEXT or function.follows_length:
         return PatternReport((), ())
     own = replace(form, axes="nf", position_axes=form.position_axes.replace("b", ""))
     rows, heads, fewer = sizes_apart(own)
@@ -438,7 +462,7 @@ def try_shorter_queries(
     """
     form = function.form
     roles = [form.arguments[place].role for place in form.vectors]
-    own_places = form.has("k_positions") or function.follows_length or context < _CONTEXT
+    own_places = form.has("k_positions") or function.follows_length or context < BATCH_CONTEXT
     if sorted(roles) != ["k", "q"] or own_places:
         return PatternReport((), ())
     positions = (0 if form.from_zero else _FIRST) + np.arange(_KEYS)[None]
@@ -471,17 +495,30 @@ def try_shorter_queries(
 
 
 def _at_places(
-    function: ServedFunction, positions: Integers, places: Sequence[Integers], differs: Differs
+    function: ServedFunction,
+    positions: Integers,
+    places: Sequence[Integers],
+    differs: Differs,
+    heads: Sequence[int] = (1, 1),
 ) -> Together:
-    """A call of one head of q and of k at ``places`` (1, n), ``positions`` being those of the call.
+    """A call of heads of q and of k at ``places`` (1, n), ``positions`` being those of the call.
 
     Raises: InvalidInput where it fails.
     """
     form, generator = function.form, np.random.default_rng(17)
     given = [
-        generator.standard_normal((1, own.size, 1, form.columns), np.float32) for own in places
+        generator.standard_normal((1, own.size, count, form.columns), np.float32)
+        for own, count in zip(places, heads, strict=True)
     ]
     return Together(function, form, positions, given, differs, places=places)
+
+
+_EXCHANGED = {
+    (1, "k"): "{} is ignored: k is rotated at the positions of q",
+    (1, "q"): "q is rotated at the positions of k",
+    **dict.fromkeys([(2, "q"), (2, "k")], "q and k are rotated at the positions of each other"),
+}
+"""What is said where so many results, the first of them named, have the other's positions."""
 
 
 def try_keys(function: ServedFunction, differs: Differs, *, context: int) -> PatternReport:
@@ -491,20 +528,27 @@ def try_keys(function: ServedFunction, differs: Differs, *, context: int) -> Pat
     """
     form = function.form
     name = next((own.parameter for own in form.arguments if own.role == "k_positions"), "")
-    if not name or function.follows_length or context < _CONTEXT:
+    if not name or function.follows_length or context < BATCH_CONTEXT:
         return PatternReport((), ())
     roles = [form.arguments[place].role for place in form.vectors]
     positions, calls = _FIRST + np.arange(_KEYS)[None], PlannedCalls(function)
-    for text, own in (
-        (f"{name} other than the positions of q", positions[:, ::-1]),
-        (_SHORTER, positions[:, -_QUERIES:]),
-    ):
+    _, heads, key_heads = sizes_apart(form)
+    text, each = f"{name} other than the positions of q", {"q": heads, "k": key_heads}
+    grouped = [each[role] for role in roles]
+    ways = [(text, positions[:, ::-1], [1, 1]), (_SHORTER, positions[:, -_QUERIES:], [1, 1])]
+    if "h" in form.axes and not form.one_head_count:
+        few = f"{text}, and {heads} heads of q with {key_heads} of k"
+        ways.append((few, positions[:, ::-1], grouped))
+    for text, own, counts in ways:
         places = [own if role == "q" else positions for role in roles]
-        together = calls.attempt(text, partial(_at_places, function, own, places, differs))
+        call = partial(_at_places, function, own, places, differs, counts)
+        together = calls.attempt(text, call, surely=counts != grouped)
         if together is not None and together.wrong:
-            known = f"{name} is ignored: k is rotated at the positions of q"
-            ignored = [RowsGuess(known, partial(_at_all, own))] * (own.size == positions.size)
-            return calls.report(together.fault(text, *ignored))
+            wrong = [roles[part.which] for part in together.wrong]
+            likely = RowsGuess(
+                _EXCHANGED[len(wrong), wrong[0]].format(name), partial(_of_other, places)
+            )
+            return calls.report(together.fault(text, *[likely] * (own.size == positions.size)))
     if not calls.tried:
         calls.untested.append(name)
     return calls.report()
@@ -518,7 +562,7 @@ def try_table_batches(function: ServedFunction, *, context: int) -> PatternRepor
     form = function.form
     if not form.has("positions") or function.follows_length:
         return PatternReport((), ())
-    if context < _CONTEXT or "b" not in form.position_axes:
+    if context < BATCH_CONTEXT or "b" not in form.position_axes:
         return PatternReport((), (), ("positions of several sequences in one call",))
     calls, faults = PlannedCalls(function), list[PatternFault]()
     with calls.planned(_TABLES):

@@ -107,7 +107,7 @@ class Argument(Record):
     parameter: str
     name: str | None = None
     axis: int | None = None
-    value: float | bool | None = None
+    value: float | str | None = None
 
 
 class CallForm(Record):

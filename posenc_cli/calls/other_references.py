@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.calls.arrangements import Arrangement, arrangements
+from posenc_cli.calls.batches import BATCH_CONTEXT, called_together
 from posenc_cli.calls.call_form import Argument
 from posenc_cli.calls.patterns import (
     Pattern,
     PatternFault,
     PatternReport,
     PlannedCalls,
+    Unjudged,
     compared,
 )
-from posenc_cli.calls.roles import NUMBERS, TABLES, VARIED
+from posenc_cli.calls.roles import NUMBERS, PADDED, TABLES, VARIED
 from posenc_cli.calls.serving import other_vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import as_text
@@ -32,7 +35,7 @@ from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from posenc_cli.calls.further_calls import Tried
     from posenc_cli.calls.roles import Role
@@ -102,15 +105,19 @@ def try_parameters(tried: Tried) -> PatternReport:
 
     One is varied at a time, and untested where each of its calls fails.
     """
-    calls, faults = PlannedCalls(tried.function), list[PatternFault]()
+    calls, faults, batch = PlannedCalls(tried.function), list[PatternFault](), _batch(tried)
     for given, role in _parameters(tried.function):
         before = len(calls.tried)
         for value in role.varied:
-            text = (
-                f"{given.name} {NUMBERS[role.name]}" if value is None else f"{given.name}={value}"
-            )
-            with calls.planned(text, surely=False):
-                fault = _response(tried, given, role, value, f"called with {text} it gives")
+            text = f"{given.name}={value}"
+            if role.name in NUMBERS and not isinstance(value, int | float):
+                text = f"{given.name} {NUMBERS[role.name] if value is None else value}"
+            with calls.planned(text, surely=role.response == "same"):
+                other = _with_value(tried.function, given, role, value)
+                called = f"called with {text} it gives"
+                fault = _response(tried, other, role, (given.name, value), called)
+                if fault is None and batch is not None and value != PADDED:
+                    fault = _batch_fault(tried, other, batch, text)
                 faults += filter(None, [fault])
         if len(calls.tried) == before:
             calls.untested.append(given.name)
@@ -163,39 +170,110 @@ def _parameters(function: ServedFunction) -> Iterator[tuple[NamedParameter, Role
             yield given, role
 
 
-def _response(
-    tried: Tried, given: NamedParameter, role: Role, value: float | bool | None, called: str
+def _with_value(
+    function: ServedFunction, given: NamedParameter, role: Role, value: float | str | None
+) -> ServedFunction:
+    """The same function, called with a value of a parameter: None for that of its role."""
+    arguments = {own.parameter: own for own in function.form.arguments}
+    own = arguments.setdefault(given.name, Argument(role.name, given.name, given.name))
+    arguments[given.name] = replace(own, value=value)
+    form = replace(function.form, arguments=tuple(arguments.values()))
+    return function.varied(last=function.last, form=form)
+
+
+def _batch(tried: Tried) -> Arrangement | None:
+    """The fullest batch of several sequences that a function is right in; None where none is."""
+    function = tried.function
+    if not tried.rotates or function.follows_length or tried.last + 1 < BATCH_CONTEXT:
+        return None
+    for arrangement in arrangements(tried.form):
+        call = partial(called_together, function, arrangement, tried.differs)
+        together = PlannedCalls(function).attempt("", call) if arrangement.sequences > 1 else None
+        if together is not None and not together.wrong:
+            return arrangement
+    return None
+
+
+def _batch_fault(
+    tried: Tried, other: ServedFunction, batch: Arrangement, text: str
 ) -> PatternFault | None:
-    """What is wrong where a parameter has a value, by how its role says that results respond.
+    """What is wrong in a batch where a parameter has a value, which the text names.
 
     Raises: InvalidInput where the call fails.
     """
-    form, function = tried.form, tried.function
-    arguments = {own.parameter: own for own in form.arguments}
-    own = arguments.setdefault(given.name, Argument(role.name, given.name, given.name))
-    arguments[given.name] = replace(own, value=value)
-    other = function.varied(
-        last=function.last, form=replace(form, arguments=tuple(arguments.values()))
-    )
-    x, where = _drawn(tried, tried.last)
-    plain, values = (each.all_values(x, where) for each in (function, other))
+    form = replace(batch.form, arguments=other.form.arguments)
+    together = called_together(other, replace(batch, form=form), tried.differs)
+    fault = together.fault(f"{batch.text} and {text}")
+    if fault is None:
+        return None
+    what = fault.known or f"{together.where} of a batch differ from single calls"
+    return replace(fault, known=f"with {text}, {what}")
+
+
+def _response(
+    tried: Tried,
+    other: ServedFunction,
+    role: Role,
+    given: tuple[str, float | str | None],
+    called: str,
+) -> PatternFault | None:
+    """What is wrong where a parameter has a value, by how its role says that results respond.
+
+    Rows begin past position 0 where there are enough, so that who drops positions is told.
+
+    Raises: InvalidInput where the call fails.
+    """
+    (name, value), drawn = given, _drawn(tried, tried.last)
+    first = 0 if tried.form.has("grid") or len(drawn[0]) < 2 * _OFFSET else _OFFSET
+    x, where = drawn[0][first:], drawn[1][first:]
+    plain, values = (each.all_values(x, where) for each in (tried.function, other))
     if role.name == "dtype":  # the default may be a coarser one
-        known = f"{given.name} is ignored: float16 comes back, not float32"
+        known = f"{name} is ignored: float16 comes back, not float32"
         fault = PatternFault(f"{called} float16", known, Cause.TABLE_PRECISION)
         return fault if values[0].dtype == np.float16 else None
-    same = not tried.differs(*(np.concatenate(each, axis=1) for each in (values, plain)))
+    parts = _compared_parts(tried, values, plain, padding=int(value == PADDED))
+    same = [not tried.differs(*pair) for pair in parts]
     if role.response == "same":
-        known = f"{given.name} changes the result, which must not depend on it"
-        return None if same else PatternFault(f"{called} other values", known, Cause.UNKNOWN)
-    if same:
-        text = f"{called} what it gave before"
-        return PatternFault(text, f"{given.name} is ignored", Cause.UNKNOWN)
+        known = f"{name} changes the result, which must not depend on it"
+        return None if all(same) else PatternFault(f"{called} other values", known, Cause.UNKNOWN)
+    if any(same) and not _multiplied(tried, parts, same, value):
+        of = "" if all(same) else f" for {'qk'[same.index(True)]}"
+        text = f"{called} what it gave before{of}"
+        return PatternFault(text, f"{name} is ignored{of}", Cause.UNKNOWN)
     before = _planes_before(tried, x)
     wanted = tried.planes(plain).conj() * before / before.conj()
     if role.response == "inverse" and _planes_differ(tried, tried.planes(values), wanted):
-        known = f"{given.name}={value} does not rotate back"
+        known = f"{name}={value} does not rotate back"
         return PatternFault(f"{called} no rotation by the opposite angles", known, Cause.DIRECTION)
-    return None
+    whole = [part[first:] for part in other.all_values(*drawn)]
+    if not tried.differs(*(np.concatenate(each, axis=1) for each in (values, whole))):
+        return None
+    known = f"with {name}={value}, a row's rotation depends on more than its position"
+    text = f"{called} other values from position {first} on than in a call from 0 on"
+    return PatternFault(text, known)
+
+
+def _compared_parts(
+    tried: Tried, values: Sequence[NumberArray], plain: Sequence[NumberArray], *, padding: int
+) -> list[tuple[NumberArray, NumberArray]]:
+    """What responds by itself: q and k each, tables together; rows of padding may be anything."""
+    pairs = list(zip(values, plain, strict=True))
+    if tried.function.outcome == "tables":  # of which the cosine may stay
+        pairs = [(np.concatenate(values, axis=1), np.concatenate(plain, axis=1))]
+    return [(own[: len(own) - padding], other[: len(own) - padding]) for own, other in pairs]
+
+
+def _multiplied(
+    tried: Tried,
+    parts: Sequence[tuple[NumberArray, NumberArray]],
+    same: Sequence[bool],
+    value: float | str | None,
+) -> bool:
+    """Whether one of q and k is multiplied by the value, as by the scale of scores, and one not."""
+    others = [pair for pair, own in zip(parts, same, strict=True) if not own]
+    return bool(others) and not any(
+        tried.differs(values, plain * np.float32(value or 0)) for values, plain in others
+    )
 
 
 def _text(varied: _Varied, tried: Tried) -> str:
@@ -221,7 +299,7 @@ def _applies(varied: _Varied, tried: Tried) -> bool:
 
 def _faults(varied: _Varied, tried: Tried) -> Iterator[PatternFault]:
     """What is wrong with another reference, of a function that follows its own."""
-    own = tried.reference
+    own, names = tried.reference, _names(varied, tried)
     other, value = _other(own, varied)
     if not _gives(tried, own, own):
         raise InvalidInput("it differs from its own reference")
@@ -229,8 +307,9 @@ def _faults(varied: _Varied, tried: Tried) -> Iterator[PatternFault]:
     if any(_gives(way, other, other) for way in others):
         return
     if varied.names and not _gives(tried, other, own):
-        raise InvalidInput("it gives other frequencies than its reference")  # of all dimensions
-    text, names = f"called with a {varied.parameter} of {value}", _names(varied, tried)
+        # Some code, as of proportional RoPE, has the frequencies of all dimensions.
+        raise Unjudged("it gives other frequencies than its reference", parameters=names)
+    text = f"called with a {varied.parameter} of {value}"
     if _gives(tried, other, own):
         known = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored"
         yield PatternFault(f"{text} it gives what it gave before", known, varied.cause)

@@ -91,6 +91,14 @@ class PatternReport(Record):
 _Compared = TypeVar("_Compared")
 
 
+class Unjudged(InvalidInput):
+    """Results that may be right or wrong: their ``parameters`` are untested."""
+
+    def __init__(self, message: str, *, parameters: Sequence[str]) -> None:
+        super().__init__(message)
+        self.parameters = parameters
+
+
 class PlannedCalls:
     """Calls that are planned: each was compared, or is said not to be tried, and why.
 
@@ -116,6 +124,7 @@ class PlannedCalls:
         except InvalidInput as error:
             self._function.revive()
             self.skip(text, self._function.reason(error))
+            self.untested += error.parameters if isinstance(error, Unjudged) else ()
             if surely:
                 self.crash(text, error)
         else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.calls.roles import TABLES
+from posenc_cli.calls.roles import PADDED, TABLES
 from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.numerics.rounding import bits_of_bfloat16
 from posenc_cli.records import Record
@@ -195,15 +195,18 @@ class _CallArguments:
         """How many heads the first or the last vectors have."""
         return self.all_vectors[which].heads if self.all_vectors else 1
 
-    @property
-    def mask(self) -> dict[str, Any]:
-        """True for each row (b, n); or 0 to be added to scores, (b, 1, n, n), few as they are."""
+    def mask(self, *, padded: bool) -> dict[str, Any]:
+        """True for each row (b, n); or 0 to be added to scores, (b, 1, n, n), few as they are.
+
+        The last row is not, where it is ``padded``.
+        """
         rows = self.positions.shape[1]
+        kept = np.arange(rows) < rows - padded
         if not self.form.added_mask:
-            return self.payload.array(np.ones((self.batch, rows), bool))
+            return self.payload.array(kept, broadcast=(self.batch, rows))
         queries = rows if rows**2 <= _MASKED else 1
-        zero = np.zeros((1, 1, 1, 1), np.float32)
-        return self.payload.array(zero, broadcast=(self.batch, 1, queries, rows))
+        added = np.where(kept, 0, np.finfo(np.float32).min).astype(np.float32)
+        return self.payload.array(added, broadcast=(self.batch, 1, queries, rows))
 
     def vectors(self, *given: Vectors) -> dict[str, Any]:
         """Vectors, or several of them in one array."""
@@ -242,7 +245,7 @@ _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
     "cos_sin": lambda call, own: call.both_tables(own.parameter),
     **dict.fromkeys(("cos", "sin", "freqs_cis"), lambda call, own: call.table(own.role)),
     **dict.fromkeys(("dtype", "device"), lambda call, own: call.attribute(own.role)),
-    "mask": lambda call, _: call.mask,
+    "mask": lambda call, own: call.mask(padded=own.value == PADDED),
 }
 """How an argument of a role is made, where it is an array, or follows from one."""
 
@@ -282,10 +285,10 @@ def request(
         positions = np.repeat(positions, vectors[0].heads, axis=1)
     call = _CallArguments(payload, form, reference, positions, vectors)
     for argument in form.arguments:
-        if argument.value is not None:
-            given: dict[str, Any] = {"value": argument.value}
-        elif argument.role in _ARRAYS:
+        if argument.role in _ARRAYS:
             given = _ARRAYS[argument.role](call, argument)
+        elif argument.value is not None:
+            given = {"value": argument.value}
         elif form.boxed and argument.role == "offset" and len(positions) > 1:
             given = payload.array(positions[:, 0])
         else:

@@ -23,6 +23,10 @@ CALL_AXES = ("bhnd", "bnhd", "hnd", "nhd", "nd", "nbhd", "bnf")
 side by side."""
 
 
+PADDED = "false for the last row"
+"""The mask of a sequence that ends with padding."""
+
+
 class Role(Record):
     """A role.
 
@@ -39,7 +43,7 @@ class Role(Record):
     or_else: tuple[str, ...] = ()
     says: str = ""
     types: tuple[str, ...] = ()
-    varied: tuple[float | bool | None, ...] = ()
+    varied: tuple[float | str | None, ...] = ()
     response: Literal["same", "other", "inverse"] = "same"
 
 
@@ -177,14 +181,14 @@ ROLES = (
         "bystander",
         ("mask", "attention_mask", "attn_mask"),
         says="true for each row",
-        varied=(None,),
+        varied=(None, PADDED),
     ),
     Role(
         "layer",
         "bystander",
         ("layer_idx", "layer_id", "layer", "layer_number"),
         says="0",
-        varied=(1, 7),
+        varied=(1, 7, 63),
     ),
     Role(
         "cache",

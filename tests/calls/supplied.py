@@ -146,6 +146,23 @@ def longer_keys_from_zero(q, k, q_pos, k_pos):
     return ids(q, q_pos), ids(k, k_pos - k_pos.min() * (q.shape[-2] != k.shape[-2]))
 
 
+@wrong("position-offset", "k_pos is ignored")
+def grouped_keys_at_queries(q, k, q_pos, k_pos=None):
+    """Right where q and k have as many heads."""
+    own = q_pos if k_pos is None or q.shape[-3] != k.shape[-3] else k_pos
+    return ids(q, q_pos), ids(k, own)
+
+
+@wrong("position-offset", "q is rotated at the positions of k")
+def queries_at_last_keys(q, k, q_positions, k_positions):
+    return ids(q, np.asarray(k_positions)[..., -q.shape[-2] :]), ids(k, k_positions)
+
+
+@wrong("position-offset", "q and k are rotated at the positions of each other")
+def exchanged_places(q, k, q_positions, k_positions):
+    return ids(q, k_positions), ids(k, q_positions)
+
+
 # Numbers and flags with a default.
 def every_layer(x, positions, layer_idx=0):
     return ids(x, positions)
@@ -161,6 +178,29 @@ def first_layer_required(x, positions, *, layer_idx):
     return first_layer(x, positions, layer_idx)
 
 
+@wrong("unknown", "layer_idx changes the result")
+def early_layers(x, positions, layer_idx=0):
+    return ids(x, positions) if layer_idx < 30 else x
+
+
+@wrong("unknown", "layer_idx changes the result")
+def positions_in_first_layer(x, positions, layer_idx=0):
+    return ids(x, positions if layer_idx == 0 else rows(x))
+
+
+@wrong("position-offset", "with layer_idx=1, sequences 2, 3 are")
+def first_sequence_in_other_layers(x, positions, layer_idx=0):
+    first = np.asarray(positions)[:1] if layer_idx and np.ndim(positions) == 2 else positions
+    return ids(x, first)
+
+
+@wrong("unknown", "ended its process with status 3 in a call that callers make")
+def ends_in_layer_7(x, positions, layer_idx=0):
+    if layer_idx == 7:
+        os._exit(3)
+    return ids(x, positions)
+
+
 def any_mask(x, positions, mask=None):
     return ids(x, positions)
 
@@ -168,6 +208,38 @@ def any_mask(x, positions, mask=None):
 @wrong("unknown", "mask changes the result")
 def unmasked_alone(x, positions, mask=None):
     return ids(x, positions) if mask is None else x
+
+
+@wrong("unknown", "mask changes the result")
+def all_masked_or_none(x, positions, mask=None):
+    return ids(x, positions) if mask is None or np.all(mask) else x
+
+
+def zero_where_masked(x, positions, mask=None):
+    """Padded rows may become anything."""
+    y = ids(x, positions)
+    if mask is None:
+        return y
+    return np.where(mask[:, None, :, None] if x.ndim == 4 else mask[..., None], y, 0)
+
+
+def places_by_mask(q, k, attention_mask=None, position_ids=None):
+    """Positions that are given go before those of a mask."""
+    if position_ids is None:
+        position_ids = rows(q) if attention_mask is None else np.cumsum(attention_mask, -1) - 1
+    return ids(q, position_ids), ids(k, position_ids)
+
+
+@wrong("unknown", "attention_mask changes the result")
+def places_by_mask_alone(q, k, attention_mask=None, position_ids=None):
+    return places_by_mask(
+        q, k, attention_mask, None if attention_mask is not None else position_ids
+    )
+
+
+@wrong("unknown", "mask changes the result")
+def offset_without_mask(x, offset=0, mask=None):
+    return offsets(x, 0 if mask is not None else offset)
 
 
 @untested("offset of each sequence")
@@ -182,6 +254,26 @@ def scaled_vectors(x, positions, *, scale=1.0):
 @wrong("unknown", "scale is ignored")
 def scale_ignored(x, positions, scale=1.0):
     return ids(x, positions)
+
+
+def both_scaled(q, k, positions, scale=1.0):
+    at = np.asarray(positions) / scale
+    return ids(q, at), ids(k, at)
+
+
+@wrong("unknown", "scale is ignored for k")
+def queries_scaled(q, k, positions, scale=1.0):
+    return ids(q, np.asarray(positions) * scale), ids(k, positions)
+
+
+def softmax_scale(q, k, positions, scale=1.0):
+    """What scores are divided by may be multiplied into q alone."""
+    return ids(q, positions) * np.float32(scale), ids(k, positions)
+
+
+@wrong("position-offset", "with scale=2.0, a row's rotation depends on more than")
+def places_without_scale(x, positions, scale=1.0):
+    return ids(x, (np.asarray(positions) if scale == 1 else rows(x)) * scale)
 
 
 def backward(x, positions, inverse=False):
@@ -203,6 +295,16 @@ def inverse_leaves_rows(x, positions, inverse=False):
     return x if inverse else ids(x, positions)
 
 
+@wrong("unknown", "inverse is ignored for k")
+def queries_backward(q, k, positions, inverse=False):
+    return backward(q, positions, inverse), ids(k, positions)
+
+
+@wrong("direction", "inverse=True does not rotate back")
+def backward_from_zero(x, offset=0, inverse=False):
+    return offsets(x, offset) if not inverse else rotated(x, -rows(x))
+
+
 def in_asked_format(seq_len, dim, dtype=np.float16):
     angles = np.multiply.outer(np.arange(seq_len), 1e4 ** -(np.arange(0, dim, 2) / dim))
     return np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
@@ -222,9 +324,39 @@ def all_dimensions(x, positions, rotary_dim=None):
     return ids(x, positions)
 
 
+@untested("rotary_dim")
+def frequencies_of_all(x, positions, rotary_dim=None):
+    """As proportional RoPE has them."""
+    dim = rotary_dim or x.shape[-1]
+    return np.concatenate([ids(x, positions)[..., :dim], x[..., dim:]], -1)
+
+
 @untested("layer_idx")
 def single_layer(x, positions, layer_idx=0):
     assert layer_idx == 0
+    return ids(x, positions)
+
+
+@wrong("no-rotation", "sequence 4 does not rotate")
+def fourth_of_four(x, position_ids):
+    y = ids(x, position_ids)
+    if x.ndim == 4 and len(x) == 4:
+        y[3] = x[3]
+    return y
+
+
+@wrong("no-rotation", "sequence 8 does not rotate")
+def eighth_of_eight(x, position_ids):
+    y = ids(x, position_ids)
+    if x.ndim == 4 and len(x) == 8:
+        y[7] = x[7]
+    return y
+
+
+@untested("batches (raised ValueError: one sequence)")
+def one_sequence(x, positions):
+    if x.ndim == 4 and len(x) > 1:
+        raise ValueError("one sequence")
     return ids(x, positions)
 
 
