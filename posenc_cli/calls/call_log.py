@@ -9,12 +9,13 @@ is reproduced so: in the calls that it speaks of by it, and in all others by the
 from __future__ import annotations
 
 import time
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.calls.function_trial import Irregularity
+from posenc_cli.calls.function_trial import ALIKE, Irregularity
 from posenc_cli.calls.patterns import (
     SEQUENCE,
     SLOW,
@@ -133,7 +134,7 @@ class CallLog:
                 x = self._x[indices % SEQUENCE]
                 first = self.function.first_rows, self.function.first_end
                 alike = next((one.positions for one in self.made if one.rows == where.size), None)
-                self.made.append(MadeCall(where, x, after, *first, alike))
+                self.made.append(MadeCall(where, x, after, *first, alike, indices))
         return values
 
     def sequence(self, count: int, first: int = 0) -> None:
@@ -158,6 +159,12 @@ class CallLog:
         after[:, first], after[:, second] = cos, sin
         return after
 
+    def from_zero(self, indices: Integers) -> NumberArray:
+        """What becomes of vectors in a call from position 0 on, which is not kept."""
+        values = self._as_vectors(self._rows(indices, np.arange(indices.size)))
+        assert values is not None
+        return values
+
     def extend(self, context: int) -> None:
         """Make calls of more lengths and beginnings, none past the context."""
         starts = (0,) if self.function.form.from_zero else _BEGINNINGS
@@ -178,7 +185,8 @@ def by_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     first positions and those of the call: among the first ones any rule shows.
     """
     near = [call for call in log.made if call.end <= SEQUENCE or not log.function.form.chosen]
-    return _Calls(log, near, dtype).causes() or _Calls(log, log.made, dtype).causes()
+    ways = (partial(_Calls, log, near), partial(_Calls, log, log.made), partial(_ByItself, log))
+    return next(filter(None, (way(dtype).causes() for way in ways)), ())
 
 
 def in_a_long_call(
@@ -497,6 +505,46 @@ class _Calls:
         others = len(self._made) - len(some.calls)
         return text + (f"; the other {others} calls are right" if others else "")
 
+
+class _ByItself(_Calls):
+    """The same, where a call from position 0 on says what becomes of a row, right or wrong.
+
+    So positions that get lost are named also of a function that differs from the reference
+    otherwise. Only rules without numbers are looked for, in calls near position 0.
+    """
+
+    def __init__(self, log: CallLog, dtype: str) -> None:
+        self._log = log
+        near = [call for call in log.made if max(call.end, call.rows) <= _NEAR]
+        super().__init__(log, near, dtype)
+
+    def _rules(self) -> Iterator[CallRule]:
+        for rule in CALL_RULES:  # one that the next positions follow as well shows nothing
+            yield replace(rule, rivals=(partial(lambda rule, call: rule.at(call) + 1, rule),))
+
+    def _rows_turned_at(self, call: MadeCall, used: Integers | Reals, step: int = 1) -> Flags:
+        known = step and used.dtype.kind == "i" and used.min() >= 0 and used.max() < _NEAR
+        if not known or call.indices is None or np.unique(used).size < used.size:
+            return np.zeros(call.rows, bool)
+        given = np.zeros(int(used.max()) + 1, np.int64)
+        given[used] = call.indices
+        try:
+            values = self._log.from_zero(given)[used].astype(np.float64)
+        except InvalidInput:  # of a function that has a last position
+            self._log.function.revive()
+            return np.zeros(call.rows, bool)
+        off = np.abs(values - call.values).max(axis=1)
+        return np.asarray(off <= ALIKE * np.abs(call.values).max())
+
+    def _diagnosed(self, _: _SomeCalls, /) -> tuple[Irregularity, ...]:
+        return ()
+
+    def _moved(self) -> tuple[Irregularity, ...]:
+        return ()
+
+
+_NEAR = 2 * SEQUENCE
+"""Positions and rows of the calls that are compared with others of the function itself."""
 
 _SEEN = 0.02
 """Of the largest value of a row: pairs that are smaller show their turn too coarsely."""

@@ -193,7 +193,8 @@ class MadeCall(Record):
     """Rows (n, columns) before and after, at positions (n,).
 
     ``first`` is how many rows the function's first call had, ``first_end`` up to which position;
-    ``alike`` are the positions of the first call of as many rows that is known.
+    ``alike`` are the positions of the first call of as many rows that is known, and ``indices``
+    which of the log's vectors it was given.
     """
 
     positions: Integers
@@ -202,6 +203,7 @@ class MadeCall(Record):
     first: int = 0
     first_end: int = 0
     alike: Integers | None = None
+    indices: Integers | None = None
 
     @property
     def rows(self) -> int:
