@@ -35,7 +35,7 @@ from unittest import mock
 import numpy as np
 
 from posenc_cli.configs import families, nonrotary, vision
-from posenc_cli.configs.refusals import refusals
+from posenc_cli.configs.families import refusals
 from tools.registry import registry
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden"

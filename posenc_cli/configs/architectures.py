@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from posenc_cli.configs import families, nonrotary, vision
-from posenc_cli.configs.refusals import refusals
+from posenc_cli.configs.families import refusals
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.records import Record
 

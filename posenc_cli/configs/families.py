@@ -253,3 +253,25 @@ def is_known(model_type: str) -> bool:
     (True, False)
     """
     return model_type in _table()["others"]
+
+
+class Refusal(Record):
+    """Why a model type is not read, and what comes near: a row of ``refusals.json``.
+
+    A reason goes on from the model type: "mamba has no attention". Rotary families that no scheme
+    stands for have theirs in ``rotary.json``.
+    """
+
+    because: str
+    hint: str | None = None
+
+
+@cache
+def refusals() -> Mapping[str, Refusal]:
+    """Every model type that is refused.
+
+    >>> refusals()["mamba"].because
+    'has no attention'
+    """
+    rows = json.loads((files("posenc_cli.configs") / "refusals.json").read_text("utf-8"))
+    return {name: Refusal(row["because"], row.get("hint")) for row in rows for name in row["types"]}

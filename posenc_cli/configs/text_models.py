@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from posenc_cli.configs import families, nonrotary, vision
 from posenc_cli.configs.architectures import model_type_of, substitute_class
 from posenc_cli.configs.companions import LAYER
+from posenc_cli.configs.families import refusals
 from posenc_cli.configs.layer_types import LONGEST_NAME
-from posenc_cli.configs.refusals import refusals
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.records import Record, replace
 

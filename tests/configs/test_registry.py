@@ -10,7 +10,7 @@ import pytest
 
 from posenc_cli.configs import families, nonrotary, vision
 from posenc_cli.configs.config import resolve
-from posenc_cli.configs.refusals import refusals
+from posenc_cli.configs.families import refusals
 from posenc_cli.errors import InvalidInput
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "registry.json").read_text("utf-8"))
