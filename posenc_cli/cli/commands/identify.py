@@ -294,8 +294,8 @@ def _unknown(result: Identification) -> str:
     """Why nothing was identified."""
     if not result.candidates:
         return "; ".join(result.notes) or (
-            f"none of {_scheme_count()} schemes gives these values: they look trained or random, "
-            "or are vectors that were rotated"
+            f"none of posenc's {_scheme_count()} schemes gives these values: they look trained or "
+            "random, or are vectors that were rotated"
         )
     nearest = min(result.candidates, key=_by_residual)
     first = result.candidates[0]
