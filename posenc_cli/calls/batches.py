@@ -328,7 +328,7 @@ def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> 
         except InvalidInput as error:
             function.revive()
             failed.append((arrangement, function.reason(error)))
-            if isinstance(error, Crash) and arrangement.form.axes == function.form.axes:
+            if isinstance(error, Crash) and _takes_one(function, arrangement, differs):
                 calls.crash(arrangement.text, error)
             continue
         if together.tells or must_hold(arrangement, function.form):
@@ -363,13 +363,18 @@ def _untested(
         yield f"{placed_by} of each sequence"
     refused = () if tried is not None and tried.sequences > 1 else failed
     for own, why in refused:
-        if own.sequences > 1 == own.places and why != _UNSUPPORTED:
-            one = replace(own, sequences=1, key_heads=own.heads)
-            call = partial(called_together, function, one, differs)
-            together = PlannedCalls(function).attempt("", call)
-            if together is not None and not together.wrong:
-                yield f"batches ({why})"
-                return
+        several = own.sequences > 1 == own.places and why != _UNSUPPORTED
+        if several and _takes_one(function, own, differs):
+            yield f"batches ({why})"
+            return
+
+
+def _takes_one(function: ServedFunction, arrangement: Arrangement, differs: Differs) -> bool:
+    """Whether one sequence is right in the axes of an arrangement."""
+    one = replace(arrangement, sequences=1, places=1, key_heads=arrangement.heads)
+    call = partial(called_together, function, one, differs)
+    together = PlannedCalls(function).attempt("", call)
+    return together is not None and not together.wrong
 
 
 def called_together(

@@ -146,7 +146,7 @@ def test_frequencies_that_are_float32_powers_are_said_to_be_as_right_as_powers(r
     subject = table_subject(*tables, "float32", right(), Positions.parse(positions))
     (cause,) = diagnose(examine(subject, right(), rule))
     assert cause.cause in ("inv-freq-precision", "table-precision")
-    assert re.search("float32 may be|float32 code can show", cause.message + cause.evidence)
+    assert re.search("float32 may be|float32 code can reach", cause.message + cause.evidence)
 
 
 @pytest.mark.parametrize("rule", ["float32", "float64", "exact"])
@@ -215,7 +215,7 @@ def test_cosines_off_by_units_in_the_last_place_are_told_as_nothing_else(rule):
     subject = table_subject(*tables, "float32", right(), Positions.parse("100000:101000"))
     (cause,) = diagnose(examine(subject, right(), rule))
     assert cause.cause == "table-precision"
-    assert "right to what float32 code can show" in f"{cause.message} {cause.evidence}"
+    assert "within what float32 code can reach" in f"{cause.message} {cause.evidence}"
 
 
 def test_frequencies_of_some_pairs_in_float32_are_not_said_to_be_of_all():
