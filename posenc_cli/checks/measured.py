@@ -342,6 +342,10 @@ def column_order(e: Expected) -> tuple[str, Integers] | None:
     return f"{text} ({moved.size} columns are permuted)", order
 
 
+NONFINITE = "values are NaN or infinite"
+"""How a bug says it; their number is that of all values, of which the search sees some."""
+
+
 def nonfinite(e: Expected) -> int:
     """How many values are NaN or infinite."""
     return int(np.count_nonzero(~np.isfinite(e.found)))

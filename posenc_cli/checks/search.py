@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.known_bugs import arrangement, parameters, positions, values
+from posenc_cli.checks.measured import NONFINITE, nonfinite
 from posenc_cli.errors import PosencError
 from posenc_cli.records import Record, replace
 
@@ -72,7 +73,7 @@ def explanations(e: Expected, wrong: Integers) -> list[Explained]:
                 (general if change.general else kept).setdefault(codes, (_named(bug, change),))
         for bugs, rare in () if kept else islice(_pairs(e, part), _MOST):
             (general if rare else kept).setdefault(tuple(sorted(bug.code for bug in bugs)), bugs)
-    return list((kept or general).values())[:_MOST]
+    return [_counted(bugs, e) for bugs in islice((kept or general).values(), _MOST)]
 
 
 def changes_of(
@@ -90,6 +91,14 @@ def changes_of(
                 yield from ((bug, change) for change in bug.examples(e, context))
             elif solved or not bug.solves:
                 yield from ((bug, change) for change in bug.changes(e))
+
+
+def _counted(bugs: Explained, e: Expected) -> Explained:
+    """The bugs, with the number of values that are not finite."""
+    count = nonfinite(e)
+    verb = "is" if count == 1 else "are"
+    text = f"{count} of {e.found.size} values {verb} NaN or infinite"
+    return tuple(replace(bug, message=bug.message.replace(NONFINITE, text)) for bug in bugs)
 
 
 def _named(bug: KnownBug, change: Change) -> NamedBug:

@@ -675,3 +675,10 @@ def test_every_row_of_the_table_is_applied_by_a_case_and_says_where_it_was_seen(
     for bug in KNOWN_BUGS:
         assert "https://github.com/" in bug.seen
         assert bug.remedy
+
+
+def test_values_that_are_not_finite_are_counted_in_all_rows_beside_another_bug():
+    values = halves(np.arange(600)).astype(np.float32)
+    values[np.arange(40) * 15, 3] = np.nan
+    report = checked("sinusoidal", values, **FLAT)
+    assert f"40 of {values.size} values are NaN or infinite" in report.cause_text

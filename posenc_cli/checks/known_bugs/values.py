@@ -16,7 +16,7 @@ from posenc_cli.checks.known_bugs.bug import (
     rows_text,
     wave_columns,
 )
-from posenc_cli.checks.measured import common_factors, nonfinite
+from posenc_cli.checks.measured import NONFINITE, common_factors, nonfinite
 from posenc_cli.inference.formats import COARSE, CUT_BFLOAT16
 
 if TYPE_CHECKING:
@@ -139,12 +139,8 @@ def _nothing_written(e: Expected) -> Iterator[Change]:
 
 
 def _not_numbers(e: Expected) -> Iterator[Change]:
-    count = nonfinite(e)
-    if count and not e.gaps:
-        yield Change(
-            f"{count} of {e.found.size} values {'is' if count == 1 else 'are'} NaN or infinite",
-            values=lambda v, s: np.where(np.isfinite(s.found), v, s.found),
-        )
+    if nonfinite(e) and not e.gaps:
+        yield Change(NONFINITE, values=lambda v, s: np.where(np.isfinite(s.found), v, s.found))
 
 
 def _rounded_values(e: Expected) -> Iterator[Change]:
