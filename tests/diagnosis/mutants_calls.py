@@ -106,7 +106,7 @@ def first_of_batch(x, offset=0):
     return y
 
 
-@mutant("layout", "sequences 2, 3 come out as the vectors of sequence 1 do")
+@mutant("layout", "come out as the vectors of sequence 1 do")
 def first_returned(x, freqs_cis):
     return doubles.gpt_fast(x[:1], freqs_cis) + 0 * x
 
@@ -525,7 +525,7 @@ def rounded_in_decoding(x, offset=0):
 
 
 # Some positions.
-@mutant("unknown", "values differ in pairs 0–15 of 32")
+@mutant("unknown", "values differ at positions 127–129, 1023–1025")
 def runs_without_a_minus(x, positions):
     cos, sin = full(positions)
     runs = ((positions >= 100) & (positions < 200)) | ((positions >= 1000) & (positions < 2000))
@@ -952,7 +952,7 @@ def scores_scaled(q, k, cos, sin):
     return turned(q, cos, sin) * doubles.D**-0.5, turned(k, cos, sin)
 
 
-@mutant("layout", "sequences 2, 3 come out as the vectors of sequence 1 do")
+@mutant("layout", "come out as the vectors of sequence 1 do")
 def first_sequence_in_decoding(x, offset):
     """(b, h, n, d): the stride of the batch is lost where there is one row."""
     if x.shape[0] > 1 and x.shape[2] == 1:
