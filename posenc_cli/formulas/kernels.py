@@ -81,6 +81,7 @@ def _power_pairs(row: Any, where: Any, small: float) -> Iterator[tuple[float, fl
     reach = math.log(where[-1])
     for r2 in _numbers(math.log(row[-1] / row[1]) / reach, 2 * small / reach):
         yield _strength(row, where**r2, small), r2
+        yield float(row[1]), r2
 
 
 def _log_pairs(row: Any, where: Any, small: float) -> Iterator[tuple[float, float]]:
@@ -117,11 +118,13 @@ def _nearest_pair(
 ) -> tuple[float, float]:
     """The first pair that none comes nearer than: few digits must not cost any cell.
 
-    What float32 code rounds on the way is not counted as nearer; what gives every cell is.
+    What float32 code rounds on the way is not counted as nearer; what gives every cell is, before
+    all what needs no rounding.
     """
-    for pair, unrounded in penalties.items():
-        if xp.array_equal(measured.rounded(unrounded), row):
-            return pair
+    for rounded in (False, True):
+        for pair, cells in penalties.items():
+            if xp.array_equal(measured.rounded(cells) if rounded else cells, row):
+                return pair
     missed = {
         pair: float(xp.abs(measured.rounded(unrounded) - row).max())
         for pair, unrounded in penalties.items()

@@ -174,7 +174,7 @@ def _wrong_columns(vectors: TurnedVectors, sample: Sample) -> Iterator[KnownMist
     for pairing in reference.likely_pairings(head)[1:]:
         if pairing.pairs != reference.pairs:
             continue
-        message = f"columns are paired {pairing.text}; the reference pairs {right.text}"
+        message = f"the code pairs dimensions {pairing.text}; the reference pairs {right.text}"
         if (pairing.first, pairing.second) == (right.first, right.second):
             message = f"columns come out as if they were paired {_out_text(pairing)}"
         elif (pairing.first, pairing.second) != (pairing.out_first, pairing.out_second):

@@ -181,10 +181,10 @@ def _comparison_answer(comparison: PackComparison) -> Answer:
     right = f"{comparison.right:.9g} ± {comparison.tolerance:.2g}"
     causes = []
     for cause in comparison.causes:
-        share = "every value"
+        share = "every value of this known bug matches"
         if cause.cells < cause.of_cells:
-            share = f"{cause.cells} of {cause.of_cells} values"
-        causes.append(f"{cause.cause}: {cause.message}; {share} of this known bug match")
+            share = f"{cause.cells} of {cause.of_cells} values of this known bug match"
+        causes.append(f"{cause.cause}: {cause.message}; {share}")
     files = f"--positions {comparison.pack}/positions.npy --rotated {comparison.pack}/x.npy"
     wrong = f"{comparison.wrong} of {comparison.values} values"
     return Answer(
