@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _TRIED = 64
 """Positions that a function or frequencies are compared at where nothing says how many."""
 
-_MOST_VALUES = 1 << 26
+_MOST_VALUES = 1 << 24
 """Numbers of a function's rows, which are held several times over: within 2 GiB."""
 
 _RELATIVE = Positions.contiguous(-600, 1201)

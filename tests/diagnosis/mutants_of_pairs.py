@@ -98,7 +98,7 @@ mutant("one_of_two", "plain", "cos-sin-mispaired", "only the first column of a p
     apply=lambda x, c, s, _: np.concatenate([turned(x, c, s)[:, :32], x[:, 32:]], 1))
 mutant("rotated_twice", "plain", "frequency-rule", "q and k rotated twice", subjects=APPLIED,
     apply=lambda x, c, s, _: turned(turned(x, c, s), c, s))
-mutant("added", "plain", "no-rotation", "the sinusoid is added", relative=False, subjects=("impl",),
+mutant("added", "plain", "unknown", "the sinusoid is added", relative=False, subjects=("impl",),
     apply=lambda x, c, s, _: x + np.concatenate([s[:, :32], c[:, :32]], 1))
 mutant("only_cosine", "plain", "cos-sin-mispaired", "the term of the sines is missing",
     relative=False, subjects=APPLIED, apply=lambda x, c, *_: x * c)
