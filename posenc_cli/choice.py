@@ -72,8 +72,12 @@ class Choice(Record):
                 return f"--{kind} {quoted_name(self.origin[kind])} ({self.name})"
         return f"--scheme {self.name}"
 
-    def engine(self, plan: Plan, *, arithmetic: Arithmetic = "exact") -> Engine:
+    def engine(
+        self, plan: Plan, *, arithmetic: Arithmetic = "exact", kernel_values: int | None = None
+    ) -> Engine:
         """What computes a plan: the backend asked for, or the one that suits it.
+
+        ``kernel_values`` are those that a process has asked for, if not of this plan alone.
 
         Raises: InvalidInput, Unavailable: it does not exist, or cannot be used here.
         """
@@ -84,7 +88,7 @@ class Choice(Record):
             raise InvalidInput(
                 f"--arithmetic {arithmetic}: {self.as_given} computes in an arithmetic of its own"
             )
-        values = plan.kernel_values if arithmetic == "exact" else None
+        values = (kernel_values or plan.kernel_values) if arithmetic == "exact" else None
         chosen = choose(self.backend, device=self.device, values=values)
         backend = chosen.backend
         if plan.computed_as != "waves":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import NamedTuple
@@ -140,10 +141,14 @@ _FORMATS = {"float": "float32", "half": "float16", "double": "float64", "__bf16"
 
 def framework_of(value: Any) -> Framework | None:
     """The framework of an array, by the package of its type; None where it is no array of any."""
-    row = next(filter(None, map(_row_of, _packages(type(value)))), None)
-    if row is None and hasattr(type(value), "__array_namespace__"):
-        row = _STANDARD
-    return row if hasattr(value, "shape") and hasattr(value, "dtype") else None
+    row = _row_of_type(type(value))  # type: ignore[arg-type]  # mypy: type is not Hashable
+    return row if row and hasattr(value, "shape") and hasattr(value, "dtype") else None
+
+
+@lru_cache(maxsize=64)
+def _row_of_type(kind: type) -> Framework | None:
+    row = next(filter(None, map(_row_of, _packages(kind))), None)
+    return _STANDARD if row is None and hasattr(kind, "__array_namespace__") else row
 
 
 def _row_of(package: str) -> Framework | None:
@@ -205,7 +210,8 @@ def as_numpy(value: Any) -> tuple[Any, str]:
 
 
 def _readable(values: Any) -> Any:
-    return values.astype("float32") if values.dtype.name == "bfloat16" else values
+    coarse = values.dtype.kind == "V" and values.dtype.name == "bfloat16"
+    return values.astype("float32") if coarse else values
 
 
 def innermost(called_part: Any) -> Any:

@@ -48,34 +48,44 @@ class Record:
 
     _names: ClassVar[tuple[str, ...]] = ()
     __match_args__: ClassVar[tuple[str, ...]] = ()
+    _known: ClassVar[frozenset[str]] = frozenset()
+    _defaults: ClassVar[dict[str, Any]] = {}
+    _fresh: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         own = (name for name, kind in cls.__annotations__.items() if "ClassVar" not in str(kind))
         cls._names = tuple(dict.fromkeys((*cls._names, *own)))
         cls.__match_args__ = cls._names  # type: ignore[misc]
+        cls._known = frozenset(cls._names)
+        cls._defaults = {name: getattr(cls, name) for name in cls._names if hasattr(cls, name)}
+        cls._fresh = tuple(
+            name for name, default in cls._defaults.items() if isinstance(default, _Fresh)
+        )
 
     def __init__(self, *values: Any, **named: Any) -> None:
         names = self._names
-        if len(values) > len(names):
-            raise TypeError(f"{type(self).__name__} has {len(names)} fields, not {len(values)}")
         fields = self.__dict__
+        fields.update(self._defaults)
         fields.update(zip(names, values, strict=False))
-        for name in names[len(values) :]:
-            if name in named:
-                fields[name] = named.pop(name)
-            else:
-                fields[name] = self._default_of(name)
-        if named:
-            unknown = ", ".join(named)
-            raise TypeError(f"{type(self).__name__} has no field {unknown}, or it is given twice")
+        fields.update(named)
+        twice = named.keys() & names[: len(values)] if values and named else None
+        if fields.keys() != self._known or len(values) > len(names) or twice:
+            raise TypeError(self._wrong_fields(values, named))
+        for name in self._fresh:
+            if isinstance(fields[name], _Fresh):
+                fields[name] = fields[name].make()
 
     @classmethod
-    def _default_of(cls, name: str) -> Any:
-        if not hasattr(cls, name):
-            raise TypeError(f"{cls.__name__} needs {name}")
-        default = getattr(cls, name)
-        return default.make() if isinstance(default, _Fresh) else default
+    def _wrong_fields(cls, values: tuple[Any, ...], named: dict[str, Any]) -> str:
+        """Why a record cannot be made of these."""
+        names = cls._names
+        if len(values) > len(names):
+            return f"{cls.__name__} has {len(names)} fields, not {len(values)}"
+        if wrong := ", ".join(name for name in named if name not in names[len(values) :]):
+            return f"{cls.__name__} has no field {wrong}, or it is given twice"
+        missing = (name for name in names[len(values) :] if name not in {*named, *cls._defaults})
+        return f"{cls.__name__} needs {next(missing)}"
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, in order."""

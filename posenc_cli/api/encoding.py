@@ -25,7 +25,6 @@ from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import check_domain
 from posenc_cli.encoding.scores import score_rule, scores_of_heads
-from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -196,8 +195,8 @@ def fill_values(
     global _asked_for  # noqa: PLW0603 - one number of the process
     if plan.kernel_values is not None:
         _asked_for += max(plan.kernel_values, _REQUEST_VALUES)
-        plan = replace(plan, kernel_values=_asked_for)
-    plan.fill(values, choice.engine(plan, arithmetic=arithmetic))
+    asked = None if plan.kernel_values is None else _asked_for
+    plan.fill(values, choice.engine(plan, arithmetic=arithmetic, kernel_values=asked))
 
 
 @in_arguments

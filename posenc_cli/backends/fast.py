@@ -75,12 +75,9 @@ class FastBackend(NumpyBackend):
     def status(self) -> Status:
         """Whether the compiled library is here and computes what it should."""
         try:
-            library = _library()
+            return _working_status(_library())
         except Unavailable as error:
             return Status(False, None, (), error.message.removeprefix("--backend fast: "))
-        instructions = native.INSTRUCTIONS[library.posenc_instructions()]
-        reason = f"compiled, with {instructions} instructions; the same bytes as numpy"
-        return Status(True, native.DIGEST, ("cpu",), reason)
 
     def exact(
         self, frequencies: Sequence[Decimal], *, scale: Decimal, device: str | None
@@ -113,6 +110,13 @@ def _library() -> ctypes.CDLL:
         if out.view(f"u{dtype.itemsize}").reshape(-1).tolist() != bits:
             raise Unavailable("--backend fast: its library computes wrong cells here")
     return library
+
+
+@cache
+def _working_status(library: ctypes.CDLL) -> Status:
+    instructions = native.INSTRUCTIONS[library.posenc_instructions()]
+    reason = f"compiled, with {instructions} instructions; the same bytes as numpy"
+    return Status(True, native.DIGEST, ("cpu",), reason)
 
 
 class _KernelTable(ctypes.Structure):

@@ -82,7 +82,7 @@ class Plan(Record):
 
     shape: tuple[int, ...]
     dtype: DType
-    metadata: Mapping[str, object]
+    describe: Callable[[], Mapping[str, object]]
     row_labels: Callable[[], Iterator[int] | Iterator[str]] | None
     row_label: str
     blocks: Callable[[Engine], Iterator[StoredRows]]
@@ -111,7 +111,7 @@ class Plan(Record):
             shape=self.shape,
             dtype=self.dtype,
             blocks=partial(self.blocks, engine or Engine()),
-            metadata=self.metadata,
+            metadata=self.describe(),
             row_labels=self.row_labels,
             row_label=self.row_label,
         )
@@ -201,7 +201,7 @@ class Request(Record):
         return Plan(
             shape=shape,
             dtype=dtype,
-            metadata={"dtype": self.precision.stored.name, **self.description()},
+            describe=lambda: {"dtype": self.precision.stored.name, **self.description()},
             row_labels=_labels(positions) if positions is not None and len(shape) == 2 else None,
             row_label="offset" if self.scheme.kind == "relative" else "position",
             blocks=partial(self._blocks, positions, dtype),
