@@ -38,7 +38,7 @@ def apply(
     arithmetic: Arithmetic = "exact",
     **parameters: object,
 ) -> ArrayLike:
-    """Vectors with their positions in them: x + PE, or x turned, each number correctly rounded.
+    """Vectors with their positions in them: x + PE, or rotated x, each number correctly rounded.
 
     No gradients flow; `rotate` has them. Inside ``jax.jit`` and ``jax.grad`` they do: there the
     tables are correctly rounded constants, and the sums and products are the framework's own.
@@ -92,7 +92,7 @@ def _traced(x: Any, applied: AppliedEncoding, dtype: str) -> Any:
     bound, xp = applied.request.encoding.bound, namespace_of(framework, x)
     if bound.scheme.kind == "rotary":
         places = (int(x.shape[-2]),)
-        found = Rotator(applied.choice, bound.rotation, places, -2).turned("x", x)
+        found = Rotator(applied.choice, bound.rotation, places, -2).rotated("x", x)
     else:
         request = applied.choice.requests(precision_beside(x))[0]
         table = array_like(table_of(request, applied.choice), x)

@@ -300,7 +300,7 @@ def spectrum(
     Args:
         subject: an encoding as for `encode`, or an array or a tensor; a list of some for all of
             them in one set of axes, and what sets each apart from the first.
-        positions: in which turns are counted; else those of the model's context, or 4096.
+        positions: over which rotations are counted; else those of the model's context, or 4096.
 
     Raises: ValueError where an argument is wrong, or the encoding is a bias.
     """

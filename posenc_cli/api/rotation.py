@@ -17,7 +17,7 @@ from posenc_cli.api.arguments import (
 from posenc_cli.api.arrays import array_like, is_array
 from posenc_cli.api.checking import loaded_array
 from posenc_cli.api.encoding import fill_values
-from posenc_cli.encoding.application import turned_pair
+from posenc_cli.encoding.application import rotated_pair
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.frameworks import format_name, framework_of, namespace_of
@@ -63,12 +63,12 @@ def rotate(
     sequence_axis: int = -2,
     **parameters: object,
 ) -> Any:
-    """Queries and keys, turned by a rotary encoding: the reference to hold other code against.
+    """Queries and keys, rotated by a rotary encoding: the reference to compare other code with.
 
-    The tables are the correctly rounded ones, in float32, or float64 where the vectors are; the
-    vectors are turned in that format and come back in theirs, by operations of their own framework:
-    gradients flow, and inside ``jax.jit`` and ``jax.grad`` the tables are constants. Columns that
-    do not turn pass through.
+    The tables are correctly rounded, in float32, or in float64 if the vectors are. The vectors are
+    rotated in that format, by operations of their own framework, and come back in theirs: gradients
+    flow, and inside ``jax.jit`` and ``jax.grad`` the tables are constants. Unrotated dimensions
+    pass through.
 
     Args:
         q, k: arrays of a framework whose last axis is a head's columns; ``k`` may be None.
@@ -77,7 +77,7 @@ def rotate(
         encoding: as for `encode`.
         sequence_axis: −2 for (…, heads, n, columns), −3 for (…, n, heads, columns).
 
-    Returns: (q, k) turned, or q alone where there is no k.
+    Returns: (q, k) rotated, or q alone where there is no k.
 
     Raises: ValueError where an argument is wrong, or shapes do not go together.
 
@@ -91,8 +91,8 @@ def rotate(
     if choice.parts or choice.scheme.kind != "rotary":
         raise ArgumentError(f"encoding {choice.name!r}: rotates nothing; it is not rotary")
     rotator = Rotator(choice, choice.encoding().bound.rotation, given.shape, sequence_axis)
-    turned_q = rotator.turned("q", q)
-    return turned_q if k is None else (turned_q, rotator.turned("k", k))
+    rotated_q = rotator.rotated("q", q)
+    return rotated_q if k is None else (rotated_q, rotator.rotated("k", k))
 
 
 class Rotator(Record):
@@ -103,8 +103,8 @@ class Rotator(Record):
     places: tuple[int, ...]
     sequence_axis: int
 
-    def turned(self, name: str, x: Any) -> Any:
-        """Vectors, turned: of keys the amplitudes fall where those of queries grow.
+    def rotated(self, name: str, x: Any) -> Any:
+        """Vectors, rotated: of keys the amplitudes fall where those of queries grow.
 
         Raises: ArgumentError where they have not the axes or the columns that it takes.
         """
@@ -127,12 +127,12 @@ class Rotator(Record):
         # Not all frameworks promote; NumPy's longer formats stay as they are.
         wide = framework.cast(xp, x, format_name(cos.dtype)) if kind in REAL_DTYPES else x
         a, b = (framework.take(xp, wide, columns) for columns in (first, second))
-        turned = list(turned_pair(a, b, cos, sin))
+        rotated = list(rotated_pair(a, b, cos, sin))
         if rest:
-            turned.append(framework.take(xp, wide, rest))
+            rotated.append(framework.take(xp, wide, rest))
         order = [*first, *second, *rest]
         places = sorted(range(len(order)), key=order.__getitem__)
-        joined = framework.take(xp, framework.join(xp, turned), places)
+        joined = framework.take(xp, framework.join(xp, rotated), places)
         return framework.cast(xp, joined, kind)
 
     def _check(self, name: str, shape: tuple[int, ...]) -> None:
@@ -151,13 +151,13 @@ class Rotator(Record):
             raise ArgumentError(f"{name}: has the shape {shape}, the positions {self.places}")
 
     def _tables(self, x: Any, *, of_keys: bool) -> tuple[NumberArray, NumberArray]:
-        """The cosines and sines that turn ``x``, (positions, pairs) each."""
+        """The cosines and sines that rotate ``x``, (positions, pairs) each."""
         request = self.choice.requests(precision_beside(x), table="cos-sin")[0]
         table = table_of(_for_keys(request) if of_keys else request, self.choice)
         return table[:, : self.rotation.waves.count], table[:, self.rotation.waves.count :]
 
     def _beside(self, table: NumberArray, x: Any) -> NumberArray:
-        """A table with the axes of length 1 that put its rows beside the vectors they turn."""
+        """A table with the axes of length 1 that put its rows beside the vectors they rotate."""
         before = len(x.shape) + self.sequence_axis - len(self.places) + 1
         heads_before = [1] * (before if len(self.places) > 1 else 0)
         heads_after = [1] * (-self.sequence_axis - 2)

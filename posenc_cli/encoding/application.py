@@ -1,4 +1,4 @@
-"""Vectors with their positions in them: x + PE, or x turned.
+"""Vectors with their positions in them: x + PE, or rotated x.
 
 Owns the way from vectors and an encoding to vectors, block by block. In exact arithmetic a result
 is the real number x + PE, or x · cos ∓ x' · sin, of the vectors as they are stored and of the
@@ -57,7 +57,7 @@ class VectorRows(Protocol):
 class Application(Record):
     """An encoding applied to vectors: ``request`` says which, at which positions.
 
-    The vectors have ``columns``; those past the columns that turn pass through. The result is in
+    The vectors have ``columns``; those past the rotated dimensions pass through. The result is in
     ``dtype``.
     """
 
@@ -95,7 +95,7 @@ class Application(Record):
             return _FrameworkRule(self)
         match content:
             case Rotation():
-                return _PairsTurned(content, self.dtype)
+                return _RotatedPairs(content, self.dtype)
             case Sinusoids():
                 return _SumWithWaves(content, self.dtype)
             case Rows():
@@ -114,12 +114,12 @@ class _Rule(Protocol):
         """The vectors that come out."""
 
 
-def turned_pair(
+def rotated_pair(
     a: Any, b: Any, cos: Any, sin: Any, rounded: Callable[[Any], Any] = lambda values: values
 ) -> tuple[Any, Any]:
-    """Pairs (a, b) turned by an angle, each operation ``rounded``: arrays, tensors or `Bounded`.
+    """Pairs (a, b) rotated by an angle, each operation ``rounded``: arrays, tensors or `Bounded`.
 
-    >>> turned_pair(1.0, 2.0, 0.0, 1.0)
+    >>> rotated_pair(1.0, 2.0, 0.0, 1.0)
     (-2.0, 1.0)
     """
     return (
@@ -128,8 +128,8 @@ def turned_pair(
     )
 
 
-class _PairsTurned:
-    """Pairs of columns turned, each result correctly rounded."""
+class _RotatedPairs:
+    """Pairs of dimensions rotated, each result correctly rounded."""
 
     def __init__(self, content: Rotation, dtype: DType) -> None:
         self._waves, self._dtype = BoundedWaves(content.waves), dtype
@@ -147,12 +147,12 @@ class _PairsTurned:
         a, b = x[..., self._first], x[..., self._second]
         finite = np.isfinite(a) & np.isfinite(b)
         known_a, known_b = (_exactly(np.where(finite, part, 0.0)) for part in (a, b))
-        turned = turned_pair(known_a, known_b, cos, sin)
-        plain = turned_pair(a, b, cos.high, sin.high)
+        rotated = rotated_pair(known_a, known_b, cos, sin)
+        plain = rotated_pair(a, b, cos.high, sin.high)
         still, level = _is_zero(sin), _is_zero(cos)
         for columns, cells, rough, (along, across), sign in (
-            (self._first, turned[0], plain[0], (a, b), -1.0),
-            (self._second, turned[1], plain[1], (b, a), 1.0),
+            (self._first, rotated[0], plain[0], (a, b), -1.0),
+            (self._second, rotated[1], plain[1], (b, a), 1.0),
         ):
             values, proven = cells.rounded(self._dtype)
             nought = ((along == 0) | level) & ((across == 0) | still)
@@ -257,7 +257,7 @@ class _FrameworkRule:
         first, second = self._columns
         cos, sin = prepared[:, : len(first)], prepared[:, len(first) :]
         out = x.copy()
-        out[..., first], out[..., second] = turned_pair(
+        out[..., first], out[..., second] = rotated_pair(
             x[..., first], x[..., second], cos, sin, self._rounded
         )
         return narrow(out, None, self._dtype)

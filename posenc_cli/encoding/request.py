@@ -64,7 +64,7 @@ class Encoding(Record):
 def encoding_of_side(
     scheme: Scheme, given: Mapping[str, object], *, seq_len: int, side: Literal["query", "key"]
 ) -> Encoding:
-    """The encoding on the side of the queries or of the keys, where a scheme turns them apart."""
+    """The encoding of the queries or of the keys, where a scheme rotates them differently."""
     own = scheme.parameters.get("side")
     if own is not None and own.choices == ("query", "key"):
         given = {**given, "side": side}
@@ -173,9 +173,9 @@ class Request(Record):
         waves = self.encoding.bound.content.waves
         if waves is not None and waves.coordinates is not None and waves.coordinates.oblique:
             raise InvalidInput(
-                f"--table inv-freq: each pair of {self.scheme.name} turns with rows and columns at "
-                "two frequencies",
-                hint="--table angles has what they make of each place",
+                f"--table inv-freq: each pair of {self.scheme.name} has two frequencies, one for "
+                "rows and one for columns",
+                hint="--table angles has the angles of each place",
             )
 
     def plan_at(self, positions: Positions | None) -> Plan:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import posenc_cli as posenc
-from posenc_cli.encoding.application import turned_pair
+from posenc_cli.encoding.application import rotated_pair
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.numerics.rounding import narrow, widen
 
@@ -151,7 +151,7 @@ def test_a_peers_bits_come_out_of_its_tables(name, kind, golden):
     def rounded(values):
         return widen(narrow(values, None, turned_in), turned_in)
 
-    turned = turned_pair(x[:, first], x[:, second], cos[:, first], sin[:, first], rounded)
+    turned = rotated_pair(x[:, first], x[:, second], cos[:, first], sin[:, first], rounded)
     for columns, values in zip((first, second), turned, strict=True):
         assert (widen(narrow(values, None, stored), stored) == y[:, columns]).all()
 
@@ -186,7 +186,7 @@ def test_float32_arithmetic_is_eager_torchs(golden):
         return widen(narrow(values, None, stored), stored)
 
     wide = q.astype(np.float64)
-    first, second = turned_pair(
+    first, second = rotated_pair(
         wide[..., :half], wide[..., half:], cos[:, :half], sin[:, :half], rounded
     )
     assert (first == arrays["q_out"][..., :half]).all()

@@ -51,9 +51,9 @@ def rotation(
       posenc rotation -s rope-yarn --set factor=8 --out turns.svg
     """
     output.prepare()
-    from posenc_cli.render.figures.circles import turned_pairs
+    from posenc_cli.render.figures.circles import rotated_pairs
 
-    turned = turned_pairs(choice, pairs)
+    turned = rotated_pairs(choice, pairs)
     json = ("rotation", turned.fields) if output.json else None
     room = _room_for(len(turned.pairs))
     show(turned.figure, picture, output, console, usual=room, json=json, live=turned.clocks)

@@ -148,7 +148,7 @@ class TurnedPairs(Record):
         )
 
 
-def turned_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs:
+def rotated_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs:
     """Where the vectors of some pairs are, turned at the positions chosen; by default of a few.
 
     Raises: InvalidInput where the encoding turns nothing, or has no such pair.

@@ -11,7 +11,7 @@ from posenc_cli.analysis.parts import parts_of
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.analysis.verdict import verdict
 from posenc_cli.positions import Positions
-from posenc_cli.render.figures.circles import turned_pairs
+from posenc_cli.render.figures.circles import rotated_pairs
 from posenc_cli.render.figures.encoded import figure_of, figure_of_choice
 from posenc_cli.render.figures.similarities import judged_of, sentences, similarity_figure
 from posenc_cli.render.figures.spectra import choice_report
@@ -67,7 +67,7 @@ def _rotation(choice: Choice, heading: str) -> Section:
     encoding = choice.encoding()
     count = encoding.bound.rotation.waves.count
     pairs = Positions.parse(",".join(map(str, spread(count, _CLOCKS))))
-    turned = turned_pairs(choice, pairs)
+    turned = rotated_pairs(choice, pairs)
     clocks = turned.clocks()
     return Section(turned.figure, heading, _ROTATION if clocks else "", clocks)
 
