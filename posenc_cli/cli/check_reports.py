@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+from posenc_cli.cli.exits import report_error
 from posenc_cli.cli.options import ReportOptions, form_option
 from posenc_cli.errors import quoted_name
 from posenc_cli.files.formats import check_suffix
-from posenc_cli.records import Record
+from posenc_cli.records import Record, fresh, replace
 from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from posenc_cli.checks.definition import SourcePlace
     from posenc_cli.cli.console import Console
+    from posenc_cli.errors import PosencError
+    from posenc_cli.render.reports.ci_forms import CiReport
 
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+_WORKSPACES = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
+"""Where GitHub and GitLab say that the repository is checked out."""
 
 FORMATS = {"table": ".txt", "json": ".json", "junit": ".xml", "github": ".txt"}
 """The forms of a report, and the suffix of each."""
@@ -39,6 +48,96 @@ class CheckOutput(ReportOptions):
             form = forms.get(self.suffix, "table")
             check_suffix(self.out, FORMATS[form], "a report as text")
         return form
+
+    def prepare(self) -> None:
+        """Refuse, before anything is checked, a file that could not be written.
+
+        Raises: InvalidInput, Unavailable.
+        """
+        super().prepare()
+        if self.report_form == "github":
+            StepSummary.find()
+
+
+class CheckReport(Record):
+    """The report of a check: each form is made when it is asked for.
+
+    ``passes`` is whether ``--quiet`` prints nothing of it, ``told`` its verdict, for stderr where
+    the report itself is in a file.
+    """
+
+    ok: bool
+    passes: bool
+    text: Callable[[], str]
+    fields: Callable[[], Mapping[str, Any]]
+    ci: Callable[[], CiReport]
+    told: Callable[[], str]
+
+
+class CheckRun(Record):
+    """A check that a ``command`` makes, from the options to the exit status.
+
+    ``place`` is the file of its ``subject``, in which GitHub shows annotations if it ``is_code``.
+    """
+
+    command: str
+    output: CheckOutput
+    console: Console
+    subject: str = ""
+    place: SourcePlace | None = None
+    is_code: bool = False
+    began: float = fresh(time.perf_counter)
+
+    def give(self, report: CheckReport) -> int:
+        """Print a report in the form asked for; the exit status."""
+        form, output, console = self.output.report_form, self.output, self.console
+        if not (console.quiet and form == "table" and report.passes and output.out is None):
+            if form == "table":
+                text = report.text()
+            elif form == "json":
+                text = console.json_text(self.command, report.fields())
+            else:
+                text = self._ci_text(report.ci(), form)
+            console.result(text, output)
+        self._summarize(report.ci, form)
+        if output.out is not None and not report.ok:
+            console.summary(report.told())
+        return 0 if report.ok else 1
+
+    def fail(self, error: PosencError) -> int:
+        """Report a subject that gave nothing to judge; the exit status.
+
+        Raises: the error itself where no report for CI is asked for.
+        """
+        from posenc_cli.render.reports.ci_forms import FailedSubject
+
+        form = self.output.report_form
+        if form not in ("junit", "github"):
+            raise error from None
+        seconds = time.perf_counter() - self.began
+        report = FailedSubject(self.command, self.subject, error, seconds).report
+        self.console.result(self._ci_text(report, form), self.output)
+        self._summarize(lambda: report, form)
+        return report_error(error, debug=self.console.debug)
+
+    def _ci_text(self, report: CiReport, form: str) -> str:
+        place = ci_place(self.place) if form == "junit" or self.is_code else None
+        return report.junit(place) if form == "junit" else report.github(place)
+
+    def _summarize(self, report: Callable[[], CiReport], form: str) -> None:
+        if form == "github" and (summary := StepSummary.find()) is not None:
+            summary.add_at_end(report().markdown(), self.console)
+
+
+def ci_place(place: SourcePlace | None) -> SourcePlace | None:
+    """The file of a subject as a CI system knows it: by its path in what was checked out."""
+    if place is None:
+        return None
+    checked_out = next(filter(None, map(os.environ.get, _WORKSPACES)), None)
+    root = Path(checked_out or ".").resolve()
+    file = Path(place.file).resolve()
+    inside = file.relative_to(root) if file.is_relative_to(root) else Path(place.file)
+    return replace(place, file=inside.as_posix())
 
 
 class StepSummary(Record):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posenc_cli.cli.check_reports import CheckOutput, StepSummary
+from posenc_cli.cli.check_reports import CheckOutput, CheckReport, CheckRun
 from posenc_cli.cli.choosing import (
     ComputeOptions,
     ParameterOptions,
@@ -19,11 +19,9 @@ from posenc_cli.cli.commands.rope_check import (
     TOLERANCE,
     RopeCheckOutput,
     SubjectOptions,
-    ci_place,
     rope_check,
 )
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.exits import report_error
 from posenc_cli.cli.options import (
     Head,
     Verbose,
@@ -37,7 +35,6 @@ from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from posenc_cli.checks.any_encoding import ValueCheck
-    from posenc_cli.checks.values import ValueReport
     from posenc_cli.choice import Choice
 
 
@@ -206,45 +203,21 @@ def _of_rotation(
 def _report_on(made: ValueCheck, console: Console, output: CheckOutput, *, verbose: bool) -> int:
     """Make the check, and print its report in the form asked for."""
     from posenc_cli.checks.checking import SubjectError
-    from posenc_cli.render.reports.ci_forms import FailedSubject
-    from posenc_cli.render.reports.value_report import value_ci_report
+    from posenc_cli.render.reports.value_report import value_ci_report, value_fields, value_text
 
-    form = output.report_form
     output.prepare()
-    summary = StepSummary.find() if form == "github" else None
-    began = time.perf_counter()
+    run = CheckRun("check", output, console, made.text, made.place, bool(made.impl))
     try:
         report = made.report()
     except SubjectError as failure:
-        if form not in ("junit", "github"):
-            raise failure.error from None
-        failed = FailedSubject(
-            "check", made.text, failure.error, time.perf_counter() - began
-        ).report
-        console.result(getattr(failed, form)(ci_place(made.place)), output)
-        if summary is not None:
-            summary.add_at_end(failed.markdown(), console)
-        return report_error(failure.error, debug=console.debug)
-    if not (console.quiet and form == "table" and report.ok and output.out is None):
-        console.result(_text_in(form, report, made, console, verbose=verbose), output)
-    if summary is not None:
-        summary.add_at_end(value_ci_report(report).markdown(), console)
-    if output.out is not None and not report.ok:
-        console.summary(f"{report.verdict}; cause: {report.cause_text}")
-    return 0 if report.ok else 1
-
-
-def _text_in(
-    form: str, report: ValueReport, made: ValueCheck, console: Console, *, verbose: bool
-) -> str:
-    """The report in one of its forms."""
-    from posenc_cli.render.reports import value_report as rendering
-
-    if form == "json":
-        return console.json_text("check", rendering.value_fields(report))
-    if form == "junit":
-        return rendering.value_ci_report(report).junit(ci_place(made.place))
-    if form == "github":
-        place = ci_place(made.place) if made.impl else None
-        return rendering.value_ci_report(report).github(place)
-    return rendering.value_text(report, console.typesetter, verbose=verbose)
+        return run.fail(failure.error)
+    return run.give(
+        CheckReport(
+            report.ok,
+            report.ok,
+            partial(value_text, report, console.typesetter, verbose=verbose),
+            partial(value_fields, report),
+            partial(value_ci_report, report),
+            lambda: f"{report.verdict}; cause: {report.cause_text}",
+        )
+    )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.checks.requirements import judgements, requirements_of
 from posenc_cli.choice import Choice
-from posenc_cli.cli.check_reports import CheckOutput, StepSummary
+from posenc_cli.cli.check_reports import CheckOutput, CheckReport, CheckRun
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Verbose, option, whole_option
 from posenc_cli.cli.progress import steps_shown
@@ -59,35 +60,28 @@ def inspect(
       posenc inspect --in table.npy --require unique,bounded
       posenc inspect -s sinusoidal --require "unique,norm<=1e-9,distinct-bfloat16"
     """
-    form = output.report_form
-    if form in ("junit", "github") and not require:
+    if (form := output.report_form) in ("junit", "github") and not require:
         raise InvalidInput(
             f"--format {form}: reports what --require asks for", hint="--require unique,bounded"
         )
     output.prepare()
-    summary = StepSummary.find() if form == "github" else None
+    run = CheckRun("inspect", output, console)
     from posenc_cli.render.reports import inspection as rendering
 
-    began = time.perf_counter()
     found = _inspections(subjects, fit, console)
     judged = judgements(found, require)
     ok = all(judgement.ok for judgement in judged)
-    report = rendering.inspection_ci_report(found, judged, time.perf_counter() - began)
-    match form:
-        case "json":
-            fields = rendering.inspection_fields(found, judged)
-            text = console.json_text("inspect", fields)
-        case "junit" | "github":
-            text = report.junit() if form == "junit" else report.github()
-        case _:
-            text = rendering.inspection_text(found, judged, console.typesetter, verbose=verbose)
-    if not (console.quiet and form == "table" and judged and ok and output.out is None):
-        console.result(text, output)
-    if summary is not None:
-        summary.add_at_end(report.markdown(), console)
-    if output.out is not None and not ok:
-        console.summary("\n".join(rendering.judgement_lines(judged)))
-    return 0 if ok else 1
+    report = rendering.inspection_ci_report(found, judged, time.perf_counter() - run.began)
+    return run.give(
+        CheckReport(
+            ok,
+            bool(judged) and ok,
+            partial(rendering.inspection_text, found, judged, console.typesetter, verbose=verbose),
+            partial(rendering.inspection_fields, found, judged),
+            lambda: report,
+            lambda: "\n".join(rendering.judgement_lines(judged)),
+        )
+    )
 
 
 def _inspections(subjects: Subjects, fit: int | None, console: Console) -> list[Inspection]:

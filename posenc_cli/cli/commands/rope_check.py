@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import time
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from posenc_cli.calls.roles import CALL_AXES, CALL_ROLES
-from posenc_cli.cli.check_reports import CheckOutput, StepSummary
+from posenc_cli.cli.check_reports import CheckOutput, CheckReport, CheckRun
 from posenc_cli.cli.choosing import SingleChoice
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.exits import report_error
 from posenc_cli.cli.options import ALIASES, OptionGroup, Verbose, completed_from, one_of, option
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
 from posenc_cli.cli.progress import steps_shown
@@ -20,21 +17,16 @@ from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.inference.tolerance import RULES, ToleranceRule
 from posenc_cli.records import Record, replace
 from posenc_cli.render.reports import report as rendering
-from posenc_cli.render.reports.ci_forms import FailedSubject
 from posenc_cli.render.reports.report_text import CURVE_LINES, deviation_text, report_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from posenc_cli.checks.checking import CheckRequest
-    from posenc_cli.checks.definition import SourcePlace
-    from posenc_cli.render.reports.ci_forms import CiReport
     from posenc_cli.rotary.verdict import Report
 
 _SIDES = 1200, 1200
 """Pixels of the sides of a figure."""
-_WORKSPACES = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
-"""Where GitHub and GitLab say that the repository is checked out."""
 
 
 class Roles(Record):
@@ -176,6 +168,11 @@ class RopeCheckOutput(CheckOutput):
         """Whether the file is that of a picture, beside the report on stdout."""
         return self.suffix in IMAGES and self.form is None and not self.json
 
+    @property
+    def report_form(self) -> str:
+        """The form of the report, beside a picture that for people."""
+        return "table" if self.draws else super().report_form
+
 
 def _tolerance_rule(flag: str, text: str) -> ToleranceRule:
     """The rule that a text names, or the number that it is.
@@ -254,14 +251,14 @@ def rope_check(
     from posenc_cli.checks.checking import Check, SubjectError
 
     request = subject.request(choice.config)
-    _tell_of_own_tables(request, console)
-    form = "table" if output.draws else output.report_form
+    if console.quiet and not request.flags():  # in a script, a variable may have been empty
+        console.warning("no subject is given: posenc's own tables are checked")
+    shown = replace(output, out=None) if output.draws else output
     output.prepare()
-    file = None if output.draws else output
-    summary = StepSummary.find() if form == "github" else None
     if strict and tol not in ("auto", "exact"):
         raise InvalidInput(f"--tol {tol}: cannot go with --strict")
-    began = time.perf_counter()
+    is_code = request.impl is not None
+    run = CheckRun("rope-check", shown, console, request.text, request.place, is_code)
     try:
         with steps_shown(console, "positions") as progress:
             report = Check(
@@ -273,35 +270,24 @@ def rope_check(
                 progress=progress,
             ).report()
     except SubjectError as failure:
-        if form not in ("junit", "github"):
-            raise failure.error from None
-        failed = FailedSubject(
-            "rope-check", request.text, failure.error, time.perf_counter() - began
-        ).report
-        console.result(_ci_text_in(form, failed, request), output)
-        if summary is not None:
-            summary.add_at_end(failed.markdown(), console)
-        # Not raised: the report is to stay.
-        return report_error(failure.error, debug=console.debug)
-    holds = report.ok and not report.unchecked
-    if not (console.quiet and form == "table" and holds and (file is None or file.out is None)):
-        text = _text_in(form, report, request, console, verbose=verbose)
-        if form == "table":
-            text += _curve_below(text, report, console, plot=plot, file=file)
-        console.result(text, file)
+        return run.fail(failure.error)
+
+    def text() -> str:
+        told = report_text(report, console.typesetter, verbose=verbose)
+        return told + _curve_below(told, report, console, plot=plot, file=shown.out)
+
     if output.draws:
         _draw(report, output, console)
-    if summary is not None:
-        summary.add_at_end(rendering.ci_report(report).markdown(), console)
-    if file is not None and file.out is not None and not report.ok:
-        console.summary("\n".join(rendering.answer(report).lines()))
-    return 0 if report.ok else 1
-
-
-def _tell_of_own_tables(request: CheckRequest, console: Console) -> None:
-    """That nothing of a user's is checked: in a script, a variable may have been empty."""
-    if console.quiet and not request.flags():
-        console.warning("no subject is given: posenc's own tables are checked")
+    return run.give(
+        CheckReport(
+            report.ok,
+            report.ok and not report.unchecked,
+            text,
+            partial(rendering.fields, report),
+            partial(rendering.ci_report, report),
+            lambda: "\n".join(rendering.answer(report).lines()),
+        )
+    )
 
 
 def _draw(report: Report, output: RopeCheckOutput, console: Console) -> None:
@@ -318,46 +304,12 @@ def _draw(report: Report, output: RopeCheckOutput, console: Console) -> None:
 
 
 def _curve_below(
-    text: str, report: Report, console: Console, *, plot: bool, file: RopeCheckOutput | None
+    text: str, report: Report, console: Console, *, plot: bool, file: str | None
 ) -> str:
     """The error by position below a report: where it is asked for, or a terminal has room."""
     room = console.height - text.count("\n") - 3  # the blank line between, and the prompt
-    shown = (file is None or file.out is None) and sys.stdout.isatty() and room >= CURVE_LINES
+    shown = file is None and sys.stdout.isatty() and room >= CURVE_LINES
     if not (plot or shown):
         return ""
     curve = deviation_text(report, console.width, CURVE_LINES, console.medium)
     return f"\n\n{curve}" if curve else ""
-
-
-def _text_in(
-    form: str, report: Report, request: CheckRequest, console: Console, *, verbose: bool
-) -> str:
-    """The report in one of its forms."""
-    if form == "json":
-        return console.json_text("rope-check", rendering.fields(report))
-    if form in ("junit", "github"):
-        return _ci_text_in(form, rendering.ci_report(report), request)
-    return report_text(report, console.typesetter, verbose=verbose)
-
-
-def _ci_text_in(form: str, report: CiReport, request: CheckRequest) -> str:
-    """A report as JUnit or for GitHub."""
-    if form == "junit":
-        return report.junit(ci_place(request.place))
-    return report.github(_code_place(request))
-
-
-def _code_place(request: CheckRequest) -> SourcePlace | None:
-    """The line of code that an annotation is put to; a file of numbers has none."""
-    return ci_place(request.place) if request.impl is not None else None
-
-
-def ci_place(place: SourcePlace | None) -> SourcePlace | None:
-    """The file of a subject as a CI system knows it: by its path in what was checked out."""
-    if place is None:
-        return None
-    checked_out = next(filter(None, map(os.environ.get, _WORKSPACES)), None)
-    root = Path(checked_out or ".").resolve()
-    file = Path(place.file).resolve()
-    inside = file.relative_to(root) if file.is_relative_to(root) else Path(place.file)
-    return replace(place, file=inside.as_posix())
