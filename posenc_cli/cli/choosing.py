@@ -31,6 +31,7 @@ from posenc_cli.cli.options import (
     Setting,
     one_of,
     option,
+    refuse,
     settings_of,
     settings_option,
     whole_number,
@@ -404,11 +405,9 @@ def check_nothing_said(
 
     Raises: InvalidInput.
     """
-    for flag, text in (where.texts | source.reading | parameters.texts).items():
-        raise InvalidInput(
-            f"{flag} {abbreviated(text)}: says how to encode, and nothing says what",
-            hint="name an encoding by --scheme, --config or --model",
-        )
+    given = where.texts | source.reading | parameters.texts
+    hint = "name an encoding by --scheme, --config or --model"
+    refuse(given, "says how to encode, and nothing says what", hint=hint)
 
 
 def check_no_reading(source: SourceOptions) -> None:
@@ -416,8 +415,7 @@ def check_no_reading(source: SourceOptions) -> None:
 
     Raises: InvalidInput.
     """
-    for flag, text in source.reading.items():
-        raise InvalidInput(f"{flag} {abbreviated(text)}: goes with --config or --model")
+    refuse(source.reading, "goes with --config or --model")
 
 
 def required_choice(choice: Choice | None) -> Choice:

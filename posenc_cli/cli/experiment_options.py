@@ -13,6 +13,7 @@ from posenc_cli.cli.options import (
     OptionGroup,
     TestLengths,
     option,
+    refuse,
     some_of,
     whole_number,
     whole_option,
@@ -23,9 +24,9 @@ from posenc_cli.experiments.request import (
     MOST_BATCH,
     MOST_SEEDS,
     MOST_STEPS,
+    STRETCH_NAMES,
     ModelSize,
 )
-from posenc_cli.experiments.stretches import STRETCH_NAMES
 from posenc_cli.experiments.tasks import TASKS
 from posenc_cli.files.atomic import STANDARD_OUTPUT
 
@@ -221,13 +222,8 @@ class RunningOptions(OptionGroup):
         Raises: InvalidInput.
         """
         shard = None if self.shard is None else "{}/{}".format(*self.shard)
-        for flag, value in (
-            ("--shard", shard),
-            ("--scheduler", self.scheduler),
-            ("--workers", self.workers),
-        ):
-            if value is not None:
-                raise InvalidInput(f"{flag} {value}: nothing runs with --merge")
+        running = {"--shard": shard, "--scheduler": self.scheduler, "--workers": self.workers}
+        refuse(running, "nothing runs with --merge")
 
 
 class FolderOptions(OptionGroup):

@@ -55,6 +55,18 @@ def option(
     return typer.Option(*flags, **settings)
 
 
+def refuse(given: Mapping[str, object], why: str, *, hint: str | None = None) -> None:
+    """Refuse the first option that has a value, of some by flag.
+
+    Raises: InvalidInput, which says ``why`` after the option and its value.
+    """
+    for flag, value in given.items():
+        if value is not None and value is not False:
+            shown = abbreviated(value) if isinstance(value, str) else value
+            text = flag if value is True else f"{flag} {shown}"
+            raise InvalidInput(f"{text}: {why}", hint=hint)
+
+
 def completed_from(names: Iterable[str]) -> Callable[[str], list[str]]:
     """What completes a text to one of some names, for a shell."""
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.cli.graphics import GRAPHICS, Graphics, cell_size, detected, within_tmux
-from posenc_cli.cli.options import OptionGroup, OutputOptions, option, whole_option
+from posenc_cli.cli.options import OptionGroup, OutputOptions, option, refuse, whole_option
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, printable_text, quoted_name
 from posenc_cli.records import replace
 
@@ -113,10 +113,8 @@ class PictureOptions(OptionGroup):
 
         Raises: InvalidInput.
         """
-        for flag in ("--dpi", "--theme"):
-            if flag in self.given:
-                value = abbreviated(self.given[flag])
-                raise InvalidInput(f"{flag} {value}: needs --out, or a terminal that shows pixels")
+        pixels = {flag: self.given.get(flag) for flag in ("--dpi", "--theme")}
+        refuse(pixels, "needs --out, or a terminal that shows pixels")
 
     def check_file(self, form: PictureFormat) -> None:
         """Refuse what only a picture in a terminal can follow, or of pixels.
@@ -200,12 +198,28 @@ class PlotOutput(FigureOutput):
 
         Raises: InvalidInput, Unavailable.
         """
-        if look.given and not self.draws:
-            flag, value = next(iter(look.given.items()))
-            raise InvalidInput(
-                f"{flag} {abbreviated(value)}: needs --plot, or {self.file_flag} with a file"
-            )
+        if not self.draws:
+            refuse(look.given, f"needs --plot, or {self.file_flag} with a file")
         self.prepare()
+
+    def present(
+        self,
+        name: str,
+        text: str,
+        figure: Callable[[], Figure],
+        fields: Callable[[], Mapping[str, Any]],
+        *,
+        look: PictureOptions,
+        console: Console,
+    ) -> None:
+        """Print what was found, as text or as JSON, and draw it where that is asked for."""
+        found = (name, fields()) if self.json else None
+        if self.draws:
+            show(figure(), self.look_above(text, look, console), self, console, json=found)
+        elif found is not None:
+            console.json(*found)
+        if not self.json:
+            self.report(text)
 
     def look_above(self, text: str, look: PictureOptions, console: Console) -> PictureOptions:
         """How a picture looks that fills a screen together with the text below it."""

@@ -1,4 +1,10 @@
-"""How trained models do at a length: losses by place, over the last places and over all.
+"""How trained models do at a length, and whether they have learnt the task at the trained one.
+
+Models that were stopped too soon all look as if they held: what fails past the trained length is
+what they had not learnt yet. So each task says what must be reached at the trained length. Of a
+text that is a loss: what counts of short contexts reach on the same characters. The induction
+score is told beside it and nothing is asked of it: no model of the usual size learns from some
+thousand steps of prose to copy from afar, whatever its encoding.
 
 Imports torch: import it only where something is trained.
 """
@@ -11,18 +17,24 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from posenc_cli.experiments.ngrams import ngram_losses
 from posenc_cli.experiments.results import DIGITS, LengthLosses
+from posenc_cli.experiments.tasks import SEQUENCES, Text
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from torch import Tensor
 
-    from posenc_cli.experiments.batch import TestSet, TokenBatch
-    from posenc_cli.experiments.tasks import Answers
+    from posenc_cli.experiments.tasks import Answers, Task, TestSet, TokenBatch
     from posenc_cli.experiments.transformer import LengthModel
     from posenc_cli.numerics.arrays import RealRows, Reals
 
+CONTEXT = 2
+"""Characters that the counts see which a language model must do better than."""
+LEAST_ACCURACY = 0.9
+"""Share of answers that must be right at the trained length."""
 _SCORES = 1 << 21
 """Scores that are held at once."""
 
@@ -116,3 +128,30 @@ def induction_scores(
     """By how many nats a piece is foretold better the second time. Shape: (seeds,)."""
     first, second = BatchLosses(model, parameters, repeated).by_point(repeated).T
     return np.asarray(first - second)
+
+
+class LearningRule(Record):
+    """What a model must reach at the trained length: a loss over the last places, or a share."""
+
+    loss: float | None = None
+    accuracy: float | None = None
+
+    @classmethod
+    def of(cls, task: Task, last: int) -> LearningRule:
+        """What a task asks for, where so many last places are averaged."""
+        if isinstance(task, Text):
+            told = min(SEQUENCES * last, len(task.corpus.held_out) - 1)
+            return cls(loss=ngram_losses(task.corpus, longest=CONTEXT, last=told)[CONTEXT])
+        return cls(accuracy=LEAST_ACCURACY)
+
+    def verdict(self, result: LengthLosses) -> tuple[bool, str]:
+        """Whether it was reached at the trained length, and the value with what it was held to."""
+        if self.loss is not None:
+            ok, place = result.last <= self.loss, f"{result.last:.3f} nats at {result.length}"
+            rule = f"at most {self.loss:.3f}, as counts after {CONTEXT} characters reach"
+        else:
+            assert self.accuracy is not None
+            share = result.accuracy or 0.0
+            ok, place = share >= self.accuracy, f"{share:.2f} of answers right at {result.length}"
+            rule = f"at least {self.accuracy:.2f}"
+        return ok, f"{place}; needs {rule}"

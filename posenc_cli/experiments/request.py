@@ -10,10 +10,16 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.formulas.context_extension.stretches import NONE, STRETCHES
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+WINDOW, CLIP, LOG_N, LINEAR = "window", "clip", "log-n", "linear"
+OF_THE_MODEL = (WINDOW, LOG_N)
+"""Stretches that change what a query sees, whatever the encoding is."""
+STRETCH_NAMES = (NONE, *STRETCHES, WINDOW, CLIP, LOG_N)
 
 MOST_SEEDS, MOST_STEPS, MOST_BATCH = 1000, 1 << 20, 1 << 12
 MOST_SEEDS_A_JOB = 5
@@ -70,7 +76,7 @@ class ExperimentRequest(Record):
     tasks: tuple[str, ...] = ("text",)
     trained: int | None = None
     tests: tuple[str, ...] = ("2x", "4x", "8x")
-    stretches: tuple[str, ...] = ("none",)
+    stretches: tuple[str, ...] = (NONE,)
     seeds: int = 3
     steps: int = 1000
     batch: int = 16

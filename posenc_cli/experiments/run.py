@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from posenc_cli.experiments.evaluation import induction_scores, length_results
-from posenc_cli.experiments.judging import LearningRule
+from posenc_cli.experiments.evaluation import LearningRule, induction_scores, length_results
 from posenc_cli.experiments.results import DIGITS, JobResult, RunResult
 from posenc_cli.experiments.setting import JobSetting
 from posenc_cli.experiments.training import ModelTraining, drawn_positions, reproducible
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.experiments.request import Job
     from posenc_cli.experiments.results import LengthLosses
+    from posenc_cli.experiments.transformer import LengthModel
 
 _REPEATED = 32
 """Pieces that an induction score is of."""
@@ -105,18 +105,12 @@ class _JobRun:
         setting, request = self._setting, self._job.request
         task, trained = setting.task, setting.trained
         columns, trained_columns = task.tokens(length), task.tokens(trained)
-        drawn = request.positions
-        model = self._model.at(
-            columns if drawn is None else drawn, stretch, trained_columns, self._device
-        )
         untrained = None
-        if drawn is None:
+        if request.positions is None:
             notes = [part.untrained(columns, trained_columns, stretch) for part in setting.parts]
             untrained = "; ".join(filter(None, notes)) or None
-        else:
-            model.taken(drawn_positions(drawn, columns, request.steps))
         return length_results(
-            model,
+            self._model_at(columns, stretch, trained_columns),
             self._training.parameters,
             task.test(length, setting.last),
             length=length,
@@ -124,16 +118,21 @@ class _JobRun:
             untrained=untrained,
         )
 
+    def _model_at(self, columns: int, stretch: str, trained: int) -> LengthModel:
+        """The model for so many columns, at positions that are drawn where training drew them."""
+        request = self._job.request
+        model = self._model.at(request.positions or columns, stretch, trained, self._device)
+        if request.positions is not None:
+            model.taken(drawn_positions(request.positions, columns, request.steps))
+        return model
+
     def _inductions(self) -> list[float | None]:
-        setting, request = self._setting, self._job.request
+        setting = self._setting
         batch = setting.task.repeated(setting.trained, _REPEATED)
         if batch is None:
             return [None] * len(self._job.seeds)
         columns = batch.inputs.shape[1]
-        drawn = request.positions
-        model = self._model.at(columns if drawn is None else drawn, NONE, columns, self._device)
-        if drawn is not None:
-            model.taken(drawn_positions(drawn, columns, request.steps))
+        model = self._model_at(columns, NONE, columns)
         scores = induction_scores(model, self._training.parameters, batch)
         return [round(float(score), DIGITS) for score in scores]
 

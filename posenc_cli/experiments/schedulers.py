@@ -17,8 +17,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, abbreviated
-from posenc_cli.experiments.request import ExperimentRequest
 from posenc_cli.experiments.results import JobResult
+from posenc_cli.experiments.worker import job_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -216,7 +216,7 @@ class DaskScheduler:
                 place = job.request.jobs().index(job)
                 name = f"posenc-{job.request.fingerprint}-{job.key}"
                 future = client.submit(
-                    remote_job, job.request.fields(), place, key=name, pure=False, retries=ATTEMPTS
+                    job_answer, job.request.fields(), place, key=name, pure=False, retries=ATTEMPTS
                 )
                 futures[future] = job
             try:
@@ -229,17 +229,6 @@ class DaskScheduler:
                 raise Unavailable(f"Dask workers died repeatedly on {job.key}") from error
             finally:
                 client.cancel([*futures])
-
-
-def remote_job(request: Mapping[str, Any], place: int) -> dict[str, Any]:
-    """Run a job of a request on a worker of a cluster: its result, or what is wrong."""
-    from posenc_cli.experiments.run import run_job
-
-    try:
-        job = ExperimentRequest.from_fields(request).jobs()[place]
-        return {"result": run_job(job).fields()}
-    except PosencError as error:
-        return {"error": error.message, "hint": error.hint, "status": error.status}
 
 
 def _library() -> ModuleType:

@@ -24,7 +24,7 @@ from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request, encoding_of_side
 from posenc_cli.encoding.scores import score_indices, score_rule
 from posenc_cli.errors import InvalidInput
-from posenc_cli.experiments.stretches import CLIP, LINEAR, OF_THE_MODEL
+from posenc_cli.experiments.request import CLIP, LINEAR, OF_THE_MODEL
 from posenc_cli.formulas.context_extension.stretches import NONE, STRETCHES, UNSTRETCHED
 from posenc_cli.formulas.declare import Bias, BucketBias, Rows, Weights
 from posenc_cli.formulas.tables import paired_columns

@@ -12,21 +12,53 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.errors import InvalidInput, unknown_name
-from posenc_cli.experiments.batch import TestSet, TokenBatch
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy as np
+    from numpy.typing import NDArray
 
     from posenc_cli.experiments.corpus import Corpus
     from posenc_cli.numerics.arrays import Flags, Integers
+
+    Tokens = NDArray[np.int64]
+    """(sequences, places) int64: tokens, or places of an axis."""
 
 Answers = Literal["sequences", "symbols"]
 
 SEQUENCES = 32
 """How many sequences a test has."""
+
+
+class TokenBatch(Record):
+    """Sequences for a causal model: from ``inputs`` up to a place it tells ``targets`` there.
+
+    All (sequences, places). Only places that are ``scored`` count; ``axis`` says at which of
+    ``extent`` points of a curve each does.
+    """
+
+    inputs: Tokens
+    targets: Tokens
+    scored: Flags
+    axis: Tokens
+    extent: int
+
+
+class TestSet(Record):
+    """What a length is tested on, three ways that may share sequences.
+
+    ``curve`` is scored at every place; ``last`` has the same sequences, scored at their last places
+    alone. ``whole`` is what a mean is over: of a text pieces that do not overlap, where the windows
+    of the others slide; of other tasks the sequences of the curve.
+    """
+
+    __test__ = False  # nothing that pytest runs
+
+    curve: TokenBatch
+    last: TokenBatch
+    whole: TokenBatch
 
 
 class Task(Record):

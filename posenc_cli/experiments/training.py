@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from posenc_cli.experiments.batch import TokenBatch
     from posenc_cli.experiments.request import Job
-    from posenc_cli.experiments.tasks import Task
+    from posenc_cli.experiments.tasks import Task, TokenBatch
     from posenc_cli.experiments.transformer import Transformer
     from posenc_cli.numerics.arrays import Integers
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from posenc_cli.experiments.stretches import CLIP, LOG_N, WINDOW
+from posenc_cli.experiments.request import CLIP, LOG_N, WINDOW
 from posenc_cli.experiments.tables import (
     AddedRows,
     DistanceRows,

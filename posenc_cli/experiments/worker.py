@@ -39,23 +39,25 @@ def main() -> int:
         _write(answers, {"done": done, "total": total})
 
     try:
-        _write(answers, _answer(asked, progress))
+        _write(answers, job_answer(**asked, progress=progress))
     except _UnwantedResult:
         return 1
     return 0
 
 
-def _answer(
-    asked: Mapping[str, Any], progress: Callable[[int, int], object]
-) -> Mapping[str, object]:
-    """The result of the job that is asked for, or what is wrong."""
+def job_answer(
+    request: Mapping[str, Any],
+    place: int,
+    checkpoint: str | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> dict[str, object]:
+    """Run a job of a request, here or on a worker of a cluster: its result, or what is wrong."""
     from posenc_cli.errors import PosencError
     from posenc_cli.experiments.request import ExperimentRequest
     from posenc_cli.experiments.run import run_job
 
     try:
-        job = ExperimentRequest.from_fields(asked["request"]).jobs()[asked["place"]]
-        checkpoint = asked["checkpoint"]
+        job = ExperimentRequest.from_fields(request).jobs()[place]
         result = run_job(job, None if checkpoint is None else Path(checkpoint), progress)
     except PosencError as error:
         return {"error": error.message, "hint": error.hint, "status": error.status}

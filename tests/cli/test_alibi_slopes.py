@@ -170,7 +170,7 @@ def test_another_max_bias_is_recognized(call, tmp_path):
         ("--convention pres", 2, "--convention 'pres': must be one of"),
         ("--format xml", 2, "--format 'xml': must be one of"),
         ("--plot --format csv", 2, "--plot: cannot go with"),
-        ("--plot --json --out s.json", 2, "--out 's.json': holds the slopes"),
+        ("--plot --json --out s.json", 2, "--out 's.json': must end in .png"),
         ("--json --format csv", 2, "--json: cannot go with --format csv"),
         ("--check three.npy --format csv", 2, "--check: its report is a table or json"),
         ("--out s.npy", 2, "no form of the slopes has the suffix '.npy'"),

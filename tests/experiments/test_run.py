@@ -15,12 +15,16 @@ from torch.optim.adamw import adamw  # noqa: E402
 
 from posenc_cli.errors import InvalidInput  # noqa: E402
 from posenc_cli.experiments import evaluation, training  # noqa: E402
-from posenc_cli.experiments.batch import TokenBatch  # noqa: E402
-from posenc_cli.experiments.judging import LearningRule  # noqa: E402
+from posenc_cli.experiments.evaluation import LearningRule  # noqa: E402
 from posenc_cli.experiments.ngrams import ngram_losses  # noqa: E402
 from posenc_cli.experiments.results import JobResult, LengthLosses  # noqa: E402
 from posenc_cli.experiments.run import run_job  # noqa: E402
-from posenc_cli.experiments.tasks import Copy, First, task_of  # noqa: E402
+from posenc_cli.experiments.tasks import (  # noqa: E402
+    Copy,
+    First,
+    TokenBatch,
+    task_of,
+)
 from posenc_cli.experiments.transformer import LengthModel  # noqa: E402
 from tests.experiments.small import request  # noqa: E402
 

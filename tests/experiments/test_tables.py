@@ -9,8 +9,7 @@ import pytest
 
 from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.errors import InvalidInput
-from posenc_cli.experiments.request import EncodingRequest, ModelSize
-from posenc_cli.experiments.stretches import CLIP, LINEAR, LOG_N, WINDOW
+from posenc_cli.experiments.request import CLIP, LINEAR, LOG_N, WINDOW, EncodingRequest, ModelSize
 from posenc_cli.experiments.tables import (
     AddedRows,
     DistanceRows,

@@ -16,7 +16,7 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.experiments.batch import TokenBatch
+    from posenc_cli.experiments.tasks import TokenBatch
 
 NAMES = sorted(TASKS)
 ANSWERED = sorted(set(TASKS) - {"text"})

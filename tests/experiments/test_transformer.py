@@ -7,8 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from posenc_cli.experiments.request import EncodingRequest, ModelSize  # noqa: E402
-from posenc_cli.experiments.stretches import CLIP, LOG_N, WINDOW  # noqa: E402
+from posenc_cli.experiments.request import CLIP, LOG_N, WINDOW, EncodingRequest, ModelSize  # noqa: E402  # noqa: E402
 from posenc_cli.experiments.tables import parts_of  # noqa: E402
 from posenc_cli.experiments.transformer import Transformer  # noqa: E402
 from posenc_cli.formulas.context_extension.stretches import NONE  # noqa: E402

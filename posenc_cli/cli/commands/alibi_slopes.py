@@ -18,8 +18,9 @@ from posenc_cli.cli.options import (
     completed_from,
     form_option,
     option,
+    refuse,
 )
-from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
+from posenc_cli.cli.pictures import IMAGES, PictureOptions, image_format, show
 from posenc_cli.cli.subjects import in_order
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.positions import range_texts
@@ -132,8 +133,7 @@ def alibi_slopes(
       posenc alibi-slopes -m mpt-7b -m bloom-560m --plot
       posenc alibi-slopes --heads 16 --plot --out slopes.png
     """
-    image = plot and output.suffix in IMAGES
-    form = _form(output, image=image)
+    form = _form(output, plot=plot)
     given = heads or (), max_bias or (), convention or ()
     names = "heads", "max_bias", "slopes"
     values: list[list[Any]] = [
@@ -143,8 +143,7 @@ def alibi_slopes(
     asked = models.slopes()
     if any(given) or not asked:
         asked = [*(Slopes.of(*combined) for combined in product(*values)), *asked]
-    out = output.out and output.place
-    _check(form, picture, asked, plot=plot, image=image, out=out, checks=check is not None)
+    _check(form, picture, asked, plot=plot, checks=check is not None)
     output.prepare()
     comparison = None
     drawn = asked
@@ -160,14 +159,17 @@ def alibi_slopes(
         fields = {**answer.fields(), **fields, "check": _check_fields(comparison)}
         told = answer.text(console.typesetter)
     if plot:
-        figure = _figure(drawn)
         if told is None and len(asked) > 1:
             told = console.table_text(_COMPARED, _rows_compared(asked))
-        if image or form == "json":
-            json = ("alibi-slopes", fields) if form == "json" else None
-            show(figure, picture, output, console, json=json)
-        else:
-            _print(figure, picture, output, console, told)
+        look = picture
+        if output.out is None and form != "json" and picture.height is None:
+            below = 0 if told is None else told.count("\n") + 2  # the prompt takes one
+            lines = max(_FEWEST_LINES, min(_LINES, console.height - below))
+            look = replace(picture, height=lines)
+        json = ("alibi-slopes", fields) if form == "json" else None
+        show(_figure(drawn), look, output, console, json=json)
+        if told is not None and output.out is None and json is None:
+            print(told)
     else:
         if form == "json":
             text = console.json_text("alibi-slopes", fields)
@@ -223,16 +225,16 @@ def _text(asked: Sequence[Slopes], form: str, console: Console) -> str:
     return console.table_text(["head", *(slopes.label for slopes in asked)], rows)
 
 
-def _form(output: SlopesOutput, *, image: bool) -> str:
+def _form(output: SlopesOutput, *, plot: bool) -> str:
     """The form of the result: as asked for, else by the suffix of the file."""
-    pictured = output.suffix in IMAGES
-    if image:
+    if plot and output.out is not None:
+        image_format(output.out)
         output = replace(output, out=None)
-    form = output.form_asked_for(FORMATS, hint="--plot draws" if pictured else None)
+    elif output.suffix in IMAGES:
+        raise InvalidInput(f"--out {output.place}: is the name of a picture", hint="add --plot")
+    form = output.form_asked_for(FORMATS)
     if form is not None:
         return form
-    if output.suffix in IMAGES:
-        raise InvalidInput(f"--out {output.place}: is the name of a picture", hint="add --plot")
     forms = {"": "table"} | {suffix: form for form, suffix in FORMATS.items()}
     if output.suffix not in forms:
         from posenc_cli.files.atomic import check_no_folder
@@ -247,26 +249,13 @@ def _form(output: SlopesOutput, *, image: bool) -> str:
 
 
 def _check(
-    form: str,
-    look: PictureOptions,
-    asked: Sequence[Slopes],
-    *,
-    plot: bool,
-    image: bool,
-    out: str | None,
-    checks: bool,
+    form: str, look: PictureOptions, asked: Sequence[Slopes], *, plot: bool, checks: bool
 ) -> None:
     """Refuse options that do not go together."""
     if plot and form == "csv":
         raise InvalidInput("--plot: cannot go with --format csv")
-    if plot and form == "json" and out is not None and not image:
-        raise InvalidInput(
-            f"--out {out}: holds the slopes, and --plot --json prints what it draws",
-            hint="--plot --json, or --out slopes.png",
-        )
-    if look.given and not plot:
-        flag, value = next(iter(look.given.items()))
-        raise InvalidInput(f"{flag} {abbreviated(value)}: needs --plot")
+    if not plot:
+        refuse(look.given, "needs --plot")
     if checks and form == "csv":
         raise InvalidInput("--check: its report is a table or json, not csv")
     if len(asked) > 1 and (checks or form == "csv"):
@@ -325,26 +314,3 @@ def _figure(drawn: Sequence[Slopes]) -> Curves:
         y_scale="log",
         joined=False,
     )
-
-
-def _print(
-    figure: Curves,
-    look: PictureOptions,
-    output: SlopesOutput,
-    console: Console,
-    told: str | None,
-) -> None:
-    """Draw the slopes to the terminal, or as text to a file, above what is told of them."""
-    below = 0 if told is None else told.count("\n") + 2  # the prompt takes one
-    lines = max(_FEWEST_LINES, min(_LINES, console.height - below))
-    if output.out is None:
-        show(figure, replace(look, height=look.height or lines), output, console)
-        if told is not None:
-            print(told)
-        return
-    from posenc_cli.render.terminal.blocks import Medium, Page
-    from posenc_cli.render.terminal.text_pictures import picture_text
-
-    page = Page(console.width, lines, Medium())
-    text = picture_text(look.titled(figure), page).content
-    console.result(text if told is None else f"{text}\n{told}", output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,19 +15,21 @@ from posenc_cli.cli.options import (
     Head,
     number_format_option,
     option,
+    refuse,
 )
-from posenc_cli.cli.pictures import ColorPictureOptions, PlotOutput, show
+from posenc_cli.cli.pictures import ColorPictureOptions, PlotOutput
 from posenc_cli.configs.engines.runtimes import RUNTIMES
-from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import Param, parameter
 from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
 from posenc_cli.positions import Positions
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from posenc_cli.comparison.compare import ArrayComparison, Identities, RotationComparison, Side
+    from posenc_cli.comparison.compare import Identities, Side
     from posenc_cli.comparison.losses import Model
 
 _TOLERANCE = parameter("tol", Annotated[float, Param("tolerance", minimum=0)], default=0.0)
@@ -69,28 +72,6 @@ def _first_positions(sides: Sequence[Side]) -> Positions | None:
     computed = all(side.loaded is None for side in sides)
     rotary = all(side.is_rotary for side in sides)
     return Positions.contiguous(0, FIRST) if computed and not rotary else None
-
-
-def _drawn(
-    result: ArrayComparison | RotationComparison,
-    text: str,
-    fields: Mapping[str, Any],
-    *,
-    picture: ColorPictureOptions,
-    output: PlotOutput,
-    console: Console,
-) -> bool:
-    """Draw the difference above its text; whether there is a picture."""
-    from posenc_cli.render.reports.differences import difference_figure
-
-    json = ("compare", fields) if output.json else None
-    look = output.look_above(text, picture, console)
-    try:
-        show(difference_figure(result), look, output, console, json=json)
-    except InvalidInput as error:  # the verdict stands without its picture
-        console.warning(f"no picture: {error.message}")
-        return False
-    return True
 
 
 def compare(
@@ -199,15 +180,9 @@ def compare(
         (a, b), runtimes=runtimes or [], layer_types=layer_types or [], parameters=parameters
     )
     given = {"--table": table, "--head": head, "--dtype": dtype and dtype.name}
-    computing = {
-        **where.texts,
-        **{flag: value for flag, value in given.items() if value is not None},
-    }
-    if computing and all(side.loaded is not None for side in sides):
-        flag, value = next(iter(computing.items()))
-        raise InvalidInput(
-            f"{flag} {abbreviated(str(value))}: both sides are files, nothing is computed"
-        )
+    computing = where.texts | given
+    if all(side.loaded is not None for side in sides):
+        refuse(computing, "both sides are files, nothing is computed")
     for warning in dict.fromkeys(warning for side in sides for warning in side.warnings):
         of = [key for key, side in zip("AB", sides, strict=True) if warning in side.warnings]
         console.warning(warning if len(of) == 2 else f"{of[0]}: {warning}")
@@ -220,11 +195,13 @@ def compare(
     if identify:
         fields |= _identity_fields(identities or Identities({}, {}))
     text = comparison_text(result, console.typesetter, identities)
-    drawn = output.draws and _drawn(
-        result, text, fields, picture=picture, output=output, console=console
-    )
-    if output.json and not drawn:
-        console.json("compare", fields)
-    if not output.json:
-        output.report(text)
+    from posenc_cli.render.reports.differences import difference_figure
+
+    parts = ("compare", text, partial(difference_figure, result), lambda: fields)
+    try:
+        output.present(*parts, look=picture, console=console)
+    except InvalidInput as error:
+        console.warning(f"no picture: {error.message}")
+        alone = replace(output, plot=False, out=None)  # the verdict stands without its picture
+        alone.present(*parts, look=picture, console=console)
     return 0 if result.ok else 1

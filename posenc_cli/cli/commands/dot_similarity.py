@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixOutput
-from posenc_cli.cli.options import OptionGroup, number_format_option, option, whole_option
+from posenc_cli.cli.options import OptionGroup, number_format_option, option, refuse, whole_option
 from posenc_cli.cli.pictures import IMAGES, ColorPictureOptions, page_of, show, wrapped_lines
 from posenc_cli.cli.subjects import Subjects
-from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
+from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.formats import format_of
 from posenc_cli.files.save import save
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES, DType
@@ -206,11 +206,8 @@ def _check(
     picture: ColorPictureOptions, output: SimilarityOutput, dtype: DType | None, *, writes: bool
 ) -> None:
     """Refuse what goes with a picture where numbers are written, and the other way round."""
-    if writes and picture.given:
-        flag, value = next(iter(picture.given.items()))
-        raise InvalidInput(
-            f"{flag} {abbreviated(value)}: goes with a picture; --out {output.place} holds numbers"
-        )
+    if writes:
+        refuse(picture.given, f"goes with a picture; --out {output.place} holds numbers")
     if dtype is not None and not writes:
         raise InvalidInput(f"--dtype {dtype.name}: goes with a matrix in a file, --out matrix.npy")
 

@@ -10,7 +10,7 @@ from posenc_cli.choice import Choice
 from posenc_cli.cli.choosing import required_choice
 from posenc_cli.cli.commands.rope_check import TOLERANCE
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import Json, completed_from, one_of, option, whole_option
+from posenc_cli.cli.options import Json, completed_from, one_of, option, refuse, whole_option
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.render.reports.answer import Answer
@@ -94,10 +94,8 @@ def emit(
       posenc emit --check pack y.npy
     """
     if check is not None:
-        own = {"--reader": reader, "--dtype": dtype != "float32", "--tol": tol != "auto"}
-        for flag, given in (own | {"--seed": seed}).items():
-            if given:
-                raise InvalidInput(f"{flag}: goes with --out, which writes test vectors")
+        own = {"--reader": bool(reader), "--dtype": dtype != "float32", "--tol": tol != "auto"}
+        refuse(own | {"--seed": seed > 0}, "goes with --out, which writes test vectors")
         return _check(choice, check, result, out, console, as_json=as_json)
     if result is not None:
         raise InvalidInput(

@@ -13,7 +13,7 @@ from posenc_cli.budget import check_size
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.experiment_options import FolderOptions, RunningOptions, TrainingOptions
 from posenc_cli.cli.options import option
-from posenc_cli.cli.pictures import PictureOptions, PlotOutput, show
+from posenc_cli.cli.pictures import PictureOptions, PlotOutput
 from posenc_cli.cli.progress import steps_shown
 from posenc_cli.cli.trained_encodings import TrainedEncodings, default_encodings
 from posenc_cli.errors import InvalidInput, Unavailable
@@ -43,7 +43,6 @@ class ExperimentOutput(PlotOutput):
         str | None,
         option("--picture", metavar="FILE", help="draw a picture to a .png, .svg or .pdf file"),
     ] = None
-    markdown: Annotated[bool, option("--markdown", help="print a Markdown table")] = False
     csv: Annotated[
         str | None,
         option(
@@ -57,8 +56,6 @@ class ExperimentOutput(PlotOutput):
         Raises: InvalidInput, Unavailable.
         """
         super().prepare()
-        if self.markdown and self.json:
-            raise InvalidInput("--markdown: cannot go with --json")
         if self.csv is None:
             return
         if self.csv == STANDARD_OUTPUT:
@@ -242,13 +239,11 @@ def _report(
         with replacing(output.csv, clobber=output.clobber) as stream:
             for block in report.csv():
                 stream.write(block)
-    fields = report.fields() if output.json else None
-    text = report.markdown() if output.markdown else report.text(console.typesetter)
-    if output.draws:
-        json = None if fields is None else ("extrapolate", fields)
-        look = output.look_above(text, picture, console)
-        show(report.figure(), look, output, console, json=json)
-    elif fields is not None:
-        console.json("extrapolate", fields)
-    if not output.json:
-        output.report(text)
+    output.present(
+        "extrapolate",
+        report.text(console.typesetter),
+        report.figure,
+        report.fields,
+        look=picture,
+        console=console,
+    )

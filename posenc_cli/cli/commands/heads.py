@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from posenc_cli.choice import DRAWN_TABLE, Choice
 from posenc_cli.cli.choosing import ComputeOptions, ParameterOptions, PositionOptions
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import TestLengths, option, some_of, whole_option
-from posenc_cli.cli.pictures import PictureOptions, PlotOutput, show
+from posenc_cli.cli.pictures import PictureOptions, PlotOutput
 from posenc_cli.cli.progress import steps_shown
-from posenc_cli.cli.subjects import SeveralSourceOptions, Subjects
+from posenc_cli.cli.subjects import EncodingSourceOptions, Subjects
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.context_extension.stretches import NONE, ROPE_STRETCH_NAMES
 from posenc_cli.formulas.parameters import Param, parameter
 from posenc_cli.records import Record
-
-if TYPE_CHECKING:
-    from posenc_cli.analysis.head_patterns.head_requirements import HeadFinding
-    from posenc_cli.analysis.head_patterns.heads import HeadResult
 
 _TRAINED = 100
 _TIMES = ("2x", "4x", "8x")
@@ -28,12 +24,6 @@ _PREVIOUS = "previous"
 _L2 = parameter(
     "l2", Annotated[float, Param("weight of the penalty", minimum=1e-12, maximum=1e6)], default=1e-4
 )
-
-
-class EncodingOptions(SeveralSourceOptions):
-    """What names some encodings: files of numbers have no rule to go on by."""
-
-    file: list[str] | None = None
 
 
 class _Unheard(Console):
@@ -50,7 +40,7 @@ class Encodings(Record):
 
     @staticmethod
     def of_options(
-        source: EncodingOptions,
+        source: EncodingSourceOptions,
         parameters: ParameterOptions,
         console: Console,
     ) -> Encodings:
@@ -170,27 +160,14 @@ def heads(
     checked = findings(required, results)
     ok = all(finding.ok for finding in checked)
     if not (console.quiet and checked and ok and not output.draws and not output.json):
-        _report(results, checked, picture, output, console)
+        from posenc_cli.render.reports.heads import heads_fields, heads_figure, heads_text
+
+        output.present(
+            "heads",
+            heads_text(results, checked, console.typesetter, pictured=output.draws),
+            partial(heads_figure, results),
+            partial(heads_fields, results, checked),
+            look=picture,
+            console=console,
+        )
     return 0 if ok else 1
-
-
-def _report(
-    results: list[HeadResult],
-    checked: list[HeadFinding],
-    picture: PictureOptions,
-    output: PlotOutput,
-    console: Console,
-) -> None:
-    """Print what was found, and draw it where a picture is asked for."""
-    from posenc_cli.render.reports.heads import heads_fields, heads_figure, heads_text
-
-    fields = heads_fields(results, checked) if output.json else None
-    text = heads_text(results, checked, console.typesetter, pictured=output.draws)
-    if output.draws:
-        json = None if fields is None else ("heads", fields)
-        look = output.look_above(text, picture, console)
-        show(heads_figure(results), look, output, console, json=json)
-    elif fields is not None:
-        console.json("heads", fields)
-    if not output.json:
-        output.report(text)

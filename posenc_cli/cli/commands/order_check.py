@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +12,7 @@ from posenc_cli.budget import check_size
 from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import option
-from posenc_cli.cli.pictures import ColorPictureOptions, PlotOutput, show
+from posenc_cli.cli.pictures import ColorPictureOptions, PlotOutput
 from posenc_cli.cli.subjects import ComparedEncodings
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.order import Deviation, OrderCheck, OrderFinding, PartRequest
     from posenc_cli.positions import Positions
+    from posenc_cli.render.figure import Figure
 
 _SENTENCE = "dog bites man"
 _PAIRS = 32
@@ -87,18 +89,15 @@ def order_check(
     words, positions = _words(tokens, choices[0].positions if choices else None)
     check = OrderCheck(words, causal, expect, positions)
     findings = _findings(check, choices)
-    text = _text(console, check, findings)
-    if output.draws:
+
+    def figure() -> Figure:
         from posenc_cli.render.figures.score_maps import score_maps_figure
 
-        json = ("order-check", _fields(check, findings)) if output.json else None
         maps = [check.score_maps(*_parts(choice)) for choice in choices]
-        figure = score_maps_figure(maps, [finding.name for finding in findings])
-        show(figure, output.look_above(text, picture, console), output, console, json=json)
-    elif output.json:
-        console.json("order-check", _fields(check, findings))
-    if not output.json:
-        output.report(text)
+        return score_maps_figure(maps, [finding.name for finding in findings])
+
+    text, fields = _text(console, check, findings), partial(_fields, check, findings)
+    output.present("order-check", text, figure, fields, look=picture, console=console)
     return 0 if all(finding.ok for finding in findings) else 1
 
 

@@ -10,7 +10,15 @@ from posenc_cli.calls.roles import CALL_AXES, CALL_ROLES
 from posenc_cli.cli.check_reports import CheckOutput, CheckReport, CheckRun
 from posenc_cli.cli.choosing import SingleChoice
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import ALIASES, OptionGroup, Verbose, completed_from, one_of, option
+from posenc_cli.cli.options import (
+    ALIASES,
+    OptionGroup,
+    Verbose,
+    completed_from,
+    one_of,
+    option,
+    refuse,
+)
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
 from posenc_cli.cli.progress import steps_shown
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
@@ -140,11 +148,11 @@ class SubjectOptions(OptionGroup):
             given = {
                 "--call": self.call,
                 "--axes": self.axes,
-                "--in-place": self.in_place or None,
+                "--in-place": self.in_place,
                 "--python": self.python,
             }
-            for flag in (flag for flag, value in given.items() if value is not None):
-                raise InvalidInput(f"{flag}: goes with --impl, which it says how to call")
+            given = {flag: value not in (None, False) for flag, value in given.items()}
+            refuse(given, "goes with --impl, which it says how to call")
         roles, axes = self.call.names if self.call else (), self.axes.order if self.axes else None
         how = CallRequest(self.python, roles, self.in_place, axes, config)
         return CheckRequest(self.tables, self.inv_freq, self.rotated, self.impl, how)
