@@ -30,9 +30,9 @@ PRECISION = 400
 """Bits: the largest angle has 53 before the point."""
 
 HOW = (
-    "Cells of a table of cosines and sines (128 columns, base 500000) at each position and at "
-    "{count} others drawn from the 1024 before it (seed {seed}), against mpmath at {bits} bits. "
-    "Wrong cells are not the correctly rounded value in the format they are stored in."
+    "Largest absolute error of cosines and sines (128 columns, base 500000) at each position and "
+    "at {count} random ones among the 1024 before it (seed {seed}), compared with mpmath at "
+    "{bits} bits. A wrong value is not the correctly rounded one of its number format."
 )
 
 Values = Callable[[Sequence[int]], "NDArray[np.float64]"]

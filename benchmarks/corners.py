@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from benchmarks.sizes import Sizes
 
 HOW = (
-    "In one process, on as many threads as posenc takes, each against what stands beside it: of a "
-    "rotary table of {rows} × {dim} in float32, by `posenc.encode`, and of ALiBi's scores of 8 "
-    "heads and {context} positions. What has fewer columns is charged for as many values."
+    "In one process, on the number of threads that posenc chooses. The tables are rotary, "
+    "{rows} × {dim} in float32, made by `posenc.encode`; ALiBi's scores have 8 heads and {context} "
+    "positions. Narrower tables have the same number of values."
 )
 NARROW = (2, 8, 16)
 HEADS = 8
@@ -36,7 +36,7 @@ def measured(sizes: Sizes) -> Section:
     found = [*_called(sizes), *_checks(rows, sizes), *_tables(rows, sizes), *_narrow(sizes)]
     found.append(_scores(sizes))
     how = HOW.format(rows=rows, dim=DIM, context=_context(sizes))
-    return Section("Beside large tables", how, tuple(found))
+    return Section("Checks and other tables", how, tuple(found))
 
 
 def _called(sizes: Sizes) -> Iterator[Measurement]:

@@ -137,7 +137,7 @@ def startup(sizes: Sizes) -> Section:
         for base, goals in ((numpy, NUMPY_GOALS), (nothing, PYTHON_GOALS)):
             ratio = times.ratio(name, base)
             found.append(Measurement(name, base, ratio, goal=goals.get(name)))
-    how = "Whole processes that take turns, start to end; for --impl in seconds of a processor."
+    how = "Whole processes, alternating; CPU time if they call --impl."
     return Section("Start-up", how, (*found, *_called(sizes)))
 
 
@@ -176,8 +176,8 @@ def _processor_seconds() -> float:
 def memory(sizes: Sizes) -> Section:
     """The peak memory of ``posenc generate`` at several lengths, less that of ``import numpy``."""
     how = (
-        "Peak resident memory of `posenc generate --scheme rope --len …` (64 columns, float32) "
-        "less that of `python -c 'import numpy'`."
+        "Peak resident memory of `posenc generate --scheme rope --len …` (64 columns, float32), "
+        "minus that of `python -c 'import numpy'`."
     )
     return Section("Memory", how, tuple(_peaks(sizes)))
 
@@ -220,8 +220,8 @@ def growth(sizes: Sizes) -> Section:
             name = f"posenc {backend}, {length} rows"
             found.append(Measurement(name, against, each, dtype="float32", threads=1))
     how = (
-        "The time of a row of 64 columns, tables set up included, as a multiple of that of the "
-        "longest job; all in one process, on one thread."
+        "Time per row of 64 columns, with the setup of tables, divided by that of the longest job; "
+        "in one process, on one thread."
     )
     return Section("Growth with length", how, tuple(found))
 

@@ -94,7 +94,7 @@ def _accuracy_text(section: Results) -> Iterator[str]:
     yield ""
     yield from _aligned([["", "", *labels], *(_errors(row, "max_error") for row in rows)], named=2)
     yield ""
-    yield "Largest error in units in the last place, and wrong cells among all:"
+    yield "Largest error in units in the last place, and share of wrong values:"
     yield ""
     body = [[*_errors(row, "max_ulp"), _wrong(row)] for row in rows]
     yield from _aligned([["", "", *labels, "wrong"], *body], named=2)
@@ -232,14 +232,14 @@ def _median(each: Results | None) -> str:
 
     >>> spread = {"median": 4.9, "min": 4.1}
     >>> _median({"spread": spread, "unit": "×", "goal": "≤ 5", "met": True})
-    '4.90× (least 4.10; goal ≤ 5)'
+    '4.90× (min 4.10; goal ≤ 5)'
     """
     if each is None or each["spread"] is None:
         return NO_VALUE
     missed = ", missed" if each["met"] is False else ""
     goal = f"; goal {each['goal']}{missed}" if each["goal"] else ""
     least = _short(each["spread"]["min"])
-    return f"{_with_unit(each['spread']['median'], each['unit'])} (least {least}{goal})"
+    return f"{_with_unit(each['spread']['median'], each['unit'])} (min {least}{goal})"
 
 
 def _by_format(section: Results) -> str:
@@ -279,7 +279,7 @@ def _plain_table(section: Results) -> str:
 
 
 def _accuracy_table(section: Results) -> str:
-    header = ["largest error at", "stored as", *map(_label, POSITIONS), "wrong cells"]
+    header = ["largest error at", "stored as", *map(_label, POSITIONS), "wrong values"]
     rows = [
         [row["name"], *_errors(row, "max_error")[1:], _wrong(row)]
         for row in section["accuracy"]

@@ -32,10 +32,10 @@ GOALS = {
     ("fast", "bfloat16", 2): 1.7,
 }
 HOW = (
-    "A rotary table of {rows} × {dim}, written into an array whose memory was touched before, as "
-    "multiples of `fill` of the same array in the same process. “Drawn” is what streaming does: "
-    "each block is computed into memory of its own, handed on and dropped. “New memory” is an "
-    "array that is allocated anew each time, as a multiple of `np.empty` and `fill`."
+    "Time to compute a rotary table of {rows} × {dim} in memory that was used before, divided by "
+    "the time of `fill` on the same array in the same process. “Drawn” computes block after block "
+    "and drops each, as streaming does. “New memory” allocates a new array each time, and is "
+    "divided by `np.empty` and `fill`."
 )
 
 

@@ -29,10 +29,9 @@ TEXTBOOK_GOALS = {"float32": 3.0, "float64": 10.0}
 """How many times faster than textbook NumPy in a precision the numpy backend should be."""
 
 HOW = (
-    "How many times as long as posenc (exact, with as many threads) a peer takes for a float32 "
-    "table of {rows} × {dim}. Peers as written make new arrays, and so does posenc then; where "
-    "memory is reused both write to arrays touched before. A library that gives each value twice "
-    "is charged for half its time."
+    "Time of the other code divided by the time of posenc (exact, on as many threads), for a "
+    "float32 table of {rows} × {dim}. Both allocate new arrays, or both reuse memory if the row "
+    "says so. If a library writes each value twice, half of its time counts."
 )
 
 
@@ -57,7 +56,9 @@ def measured(sizes: Sizes) -> Section:
         for rival in chain(_numpy(work), _torch(work, sizes))
         for backend in POSENC
     )
-    return Section("Speed, as times faster than peers", HOW.format(rows=sizes.rows, dim=DIM), found)
+    return Section(
+        "How many times faster than other libraries", HOW.format(rows=sizes.rows, dim=DIM), found
+    )
 
 
 def _numpy(work: Work) -> Iterator[Rival]:

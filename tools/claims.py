@@ -61,35 +61,35 @@ _KAZEMNEJAD = "Kazemnejad et al. 2023, arXiv:2305.19466"
 _KAZEMNEJAD_SETTING = (
     "decoders of about 107M parameters, ten tasks, trained to length 20, tested to 40"
 )
-_NOT_THEIRS = f"{_KAZEMNEJAD_SETTING}; recalling the first symbol is none of theirs"
+_NOT_THEIRS = f"{_KAZEMNEJAD_SETTING}; recalling the first symbol is not one of them"
 _BARBERO = "Barbero et al. 2024, arXiv:2410.06205"
 
 CLAIMS = (
     Claim(
         "length",
         "Vaswani et al. 2017, arXiv:1706.03762, 3.5",
-        "Sinusoids may let a model extrapolate to sequences longer than those of training",
+        "Sinusoids may let a model extrapolate to longer sequences than in training",
         "a hypothesis, not measured there",
         (Rise(_SINUSOIDAL, 2, holds=True),),
     ),
     Claim(
         "length",
         "Vaswani et al. 2017, arXiv:1706.03762, table 3 (E)",
-        "Learned rows and sinusoids do nearly alike at the trained length",
+        "Learned rows and sinusoids give nearly the same loss at the trained length",
         "translation, WMT 2014 English to German",
         (Alike(_LEARNED, _SINUSOIDAL, 1),),
     ),
     Claim(
         "length",
         f"{_PRESS}, figure 1",
-        "ALiBi, trained short, holds on sequences several times as long",
+        "ALiBi, trained short, works on sequences several times as long",
         _PRESS_SETTING,
         (Rise(_ALIBI, 2, holds=True), Rise(_ALIBI, 4, holds=True), Rise(_ALIBI, 8, holds=True)),
     ),
     Claim(
         "length",
         f"{_PRESS}, 2.2",
-        "Sinusoids fail soon past the trained length",
+        "Sinusoids fail soon after the trained length",
         _PRESS_SETTING,
         (Rise(_SINUSOIDAL, 2, holds=False),),
     ),
@@ -103,7 +103,7 @@ CLAIMS = (
     Claim(
         "length",
         f"{_PRESS}, 2.2",
-        "RoPE fails past the trained length all the same",
+        "RoPE also fails after the trained length",
         _PRESS_SETTING,
         (Rise(_ROPE, 2, holds=False),),
     ),
@@ -117,29 +117,28 @@ CLAIMS = (
     Claim(
         "length",
         f"{_PRESS}, tables 2 and 3",
-        "ALiBi does at least as well as sinusoids at the trained length",
+        "ALiBi is at least as good as sinusoids at the trained length",
         _PRESS_SETTING,
         (Lower(_ALIBI, _SINUSOIDAL, 1),),
     ),
     Claim(
         "length",
         "Shaw et al. 2018, arXiv:1803.02155",
-        "Relative rows do better than sinusoids at the trained length",
+        "Relative rows are better than sinusoids at the trained length",
         "translation, WMT 2014, with rows for keys and values; here for keys",
         (Lower(Row("text-2", "shaw"), _SINUSOIDAL, 1),),
     ),
     Claim(
         "length",
         "Haviv et al. 2022, arXiv:2203.16634",
-        "A causal language model without positional encoding does nearly as well as one with",
+        "A causal language model is nearly as good without positional encoding as with one",
         "The Pile and WikiText-103, 125M to 1.3B parameters",
         (Alike(Row("text", "nope"), _SINUSOIDAL, 1),),
     ),
     Claim(
         "length",
         "Chi et al. 2022 (KERPLE), arXiv:2205.09921",
-        "KERPLE's logarithmic kernel holds past the trained length, and does at least as well "
-        "there as ALiBi",
+        "KERPLE's logarithmic kernel works beyond the trained length, at least as well as ALiBi",
         "OpenWebText2, GitHub and ArXiv, trained at 512 tokens, tested to 16384",
         (
             Rise(Row("text-2", "kerple-log"), 8, holds=True),
@@ -149,14 +148,14 @@ CLAIMS = (
     Claim(
         "length",
         "Chi et al. 2023 (Sandwich), arXiv:2212.10356",
-        "Sandwich, made of sinusoids alone, holds past the trained length",
+        "Sandwich, built from sinusoids alone, works beyond the trained length",
         "OpenWebText2, GitHub and ArXiv, trained at 512 tokens",
         (Rise(Row("text-2", "sandwich"), 8, holds=True),),
     ),
     Claim(
         "length",
         "Chi et al. 2023 (Sandwich), arXiv:2212.10356",
-        "ALiBi extrapolates as a window does: what lies past its receptive field does not count",
+        "ALiBi extrapolates as a window does: keys outside its receptive field do not matter",
         "trained at 512 tokens, windows by cumulative gradient",
         (Alike(Row("text", "alibi", "window"), _ALIBI, 8),),
     ),
@@ -170,50 +169,50 @@ CLAIMS = (
     Claim(
         "length",
         "Li et al. 2023 (FIRE), arXiv:2310.04418",
-        "FIRE holds past the trained length, and does at least as well there as ALiBi",
+        "FIRE works beyond the trained length, at least as well as ALiBi",
         "C4, trained at 2048 tokens, tested to 8192",
         (Rise(Row("fire", "fire"), 4, holds=True), Lower(Row("fire", "fire"), _ALIBI, 4)),
     ),
     Claim(
         "length",
         "Liu et al. 2023, arXiv:2310.05209",
-        "RoPE of a smaller base, 500, extrapolates better than that of 10000",
-        "LLaMA 2 7B and 13B, tuned on at their own 4096 tokens",
+        "RoPE with a smaller base, 500, extrapolates better than with 10000",
+        "LLaMA 2 7B and 13B, fine-tuned at their own 4096 tokens",
         (RisesLess(Row("rope-500", "rope base=500"), _ROPE, 2),),
     ),
     Claim(
         "length",
         "Liu et al. 2023, arXiv:2310.05209",
-        "RoPE of a larger base extrapolates better than that of 10000, up to a bound",
-        "LLaMA 2 7B and 13B, tuned on at their own 4096 tokens",
+        "RoPE with a larger base extrapolates better than with 10000, up to a bound",
+        "LLaMA 2 7B and 13B, fine-tuned at their own 4096 tokens",
         (RisesLess(Row("rope-500000", "rope base=500000"), _ROPE, 2),),
     ),
     Claim(
         "length",
         "Wang et al. 2024, arXiv:2404.12224",
-        "A model without positional encoding goes further past the trained length than one with "
-        "RoPE",
+        "A model without positional encoding extrapolates further than one with RoPE",
         "TinyLlama 1.1B, 2048 tokens",
         (RisesLess(_NOPE_LONG, _ROPE_LONG, 2),),
     ),
     Claim(
         "length",
         f"{_BARBERO}, 6.1",
-        "RoPE whose slowest quarter of pairs does not turn loses nothing at the trained length",
+        "RoPE without rotation of the lowest-frequency quarter of pairs loses nothing at the "
+        "trained length",
         "2B parameters, 8192 tokens",
         (Alike(Row("p-rope", "rope-proportional partial=0.75"), _ROPE, 1),),
     ),
     Claim(
         "length",
         "Ruoss et al. 2023, arXiv:2305.16843",
-        "Positions drawn at random in training let RoPE go further past the trained length",
+        "Random positions in training let RoPE extrapolate further",
         "fifteen algorithmic tasks; here on text",
         (RisesLess(Row("randomized", "rope"), _ROPE, 8),),
     ),
     Claim(
         "stretch",
         f"{_CHEN}, 3.2",
-        "Past the trained length RoPE as it is fails catastrophically, and interpolation "
+        "Beyond the trained length, unchanged RoPE fails catastrophically, and interpolation "
         "without training less so",
         _CHEN_SETTING,
         (Rise(_ROPE, 2, holds=False), Lower(_rope("linear"), _ROPE, 2)),
@@ -221,29 +220,28 @@ CLAIMS = (
     Claim(
         "stretch",
         f"{_CHEN}, 3.2",
-        "Interpolation alone does not keep the loss of the trained length: some training must "
-        "follow",
+        "Interpolation alone does not keep the loss of the trained length: it needs some training",
         _CHEN_SETTING,
         (Rise(_rope("linear"), 2, holds=False),),
     ),
     Claim(
         "stretch",
         "bloc97 2023, NTK-aware scaled RoPE",
-        "A larger base stretches RoPE without training, and hardly any loss",
+        "A larger base extends RoPE without training, at hardly any loss",
         "LLaMA 7B, 2048 tokens, factor 4; here twice the length, by the base of factor 2",
         (Rise(_rope("ntk"), 2, holds=True),),
     ),
     Claim(
         "stretch",
         "bloc97 2023, NTK-aware scaled RoPE",
-        "Without training a larger base does better than interpolation",
+        "Without training, a larger base is better than interpolation",
         "LLaMA 7B, 2048 tokens, factor 4; here four times the length, by the base of factor 4",
         (Lower(_rope("ntk"), _rope("linear"), 4),),
     ),
     Claim(
         "stretch",
         _PENG,
-        "Without training YaRN does better than interpolation and than a larger base",
+        "Without training, YaRN is better than interpolation and than a larger base",
         "LLaMA 2 7B, 4096 tokens",
         (Lower(_rope("yarn"), _rope("linear"), 2), Lower(_rope("yarn"), _rope("ntk"), 2)),
     ),
@@ -258,29 +256,30 @@ CLAIMS = (
         "stretch",
         "Han et al. 2023 (LM-Infinite), arXiv:2308.16137; Jin et al. 2024 (Self-Extend), "
         "arXiv:2401.01325",
-        "RoPE whose distances are not let past those of training goes on without training",
+        "RoPE works at longer lengths without training if distances are clipped to those of "
+        "training",
         "Llama 2, MPT-7B, GPT-J; Mistral, Phi-2, Solar",
         (Rise(_rope("clip"), 2, holds=True), Rise(_rope("clip"), 4, holds=True)),
     ),
     Claim(
         "stretch",
         "Su 2021, kexue.fm/archives/8823",
-        "Scores scaled by the logarithm of the number of keys let RoPE extrapolate better",
+        "Scaling scores by the logarithm of the number of keys lets RoPE extrapolate better",
         "a blog, on language models",
         (Lower(_rope("log-n"), _ROPE, 2),),
     ),
     Claim(
         "stretch",
         "Dosovitskiy et al. 2020, arXiv:2010.11929, 3.2",
-        "Learned rows interpolated to a longer input do better than rows that were never trained",
-        "ViT, tuned at a higher resolution",
+        "Learned rows interpolated to a longer input are better than untrained rows",
+        "ViT, fine-tuned at a higher resolution",
         (Lower(Row("text", "learned", "linear"), _LEARNED, 2),),
     ),
     Claim(
         "task",
         _KAZEMNEJAD,
-        "Without positional encoding a model goes further past the trained length than with "
-        "RoPE, ALiBi or sinusoids: recalling the first symbol",
+        "Without positional encoding, a model extrapolates further than with RoPE, ALiBi or "
+        "sinusoids: recalling the first symbol",
         _NOT_THEIRS,
         (
             MoreRight(Row("first", "nope"), Row("first", "rope"), 8),
@@ -291,7 +290,8 @@ CLAIMS = (
     Claim(
         "task",
         _KAZEMNEJAD,
-        "Without positional encoding a model goes further than with RoPE or ALiBi: copying",
+        "Without positional encoding, a model extrapolates further than with RoPE or ALiBi: "
+        "copying",
         _KAZEMNEJAD_SETTING,
         (
             MoreRight(Row("copy", "nope"), Row("copy", "rope"), 2),
@@ -301,7 +301,7 @@ CLAIMS = (
     Claim(
         "task",
         f"{_KAZEMNEJAD}, 4",
-        "Of RoPE, ALiBi, sinusoids and T5's bias the last goes furthest on such tasks: recalling "
+        "T5's bias extrapolates further than RoPE, ALiBi and sinusoids on such tasks: recalling "
         "the first symbol",
         _NOT_THEIRS,
         (
@@ -313,8 +313,7 @@ CLAIMS = (
     Claim(
         "task",
         _KAZEMNEJAD,
-        "RoPE and absolute encodings are not suited to go past the trained length on such tasks: "
-        "copying",
+        "RoPE and absolute encodings do not extrapolate on such tasks: copying",
         _KAZEMNEJAD_SETTING,
         (
             Right(Row("copy", "rope"), 2, 0.5, more=False),
@@ -324,16 +323,16 @@ CLAIMS = (
     Claim(
         "task",
         _KAZEMNEJAD,
-        "Absolute encodings are not suited to go past the trained length on such tasks: sorting",
+        "Absolute encodings do not extrapolate on such tasks: sorting",
         "decoders of about 107M parameters, trained to 8 items, tested to 16",
         (Right(Row("sorting", "sinusoidal"), 2, 0.5, more=False),),
     ),
     Claim(
         "task",
         "Men et al. 2024, arXiv:2405.14591",
-        "A low loss on text does not show that a model retrieves: a window holds the one and "
-        "loses the other",
-        "Llama 2 7B and others, perplexity beside needles; here windows, not bases",
+        "A low loss on text does not show that a model can retrieve: a window keeps the loss and "
+        "loses retrieval",
+        "Llama 2 7B and others, perplexity and needles; here windows instead of bases",
         (
             Rise(_rope("window"), 2, holds=True),
             Right(Row("first", "rope", "window"), 2, 0.5, more=False),
@@ -342,21 +341,21 @@ CLAIMS = (
     Claim(
         "task",
         "Men et al. 2024, arXiv:2405.14591",
-        "RoPE of a base that is too small for a length retrieves less at it than that of a larger",
-        "2B parameters trained from scratch at the length; here past the trained one",
+        "At a given length, RoPE with too small a base retrieves less than with a larger one",
+        "2B parameters trained from scratch at that length; here beyond the trained length",
         (MoreRight(Row("first", "rope"), Row("first-500", "rope base=500"), 8),),
     ),
     Claim(
         "task",
         _PENG,
-        "YaRN, without training, keeps what RoPE retrieves past the trained length",
+        "YaRN keeps retrieval beyond the trained length without training",
         "LLaMA 2, passkeys, after 400 steps of training; here without",
         (Right(Row("first", "rope", "yarn"), 8, 0.9, more=True),),
     ),
     Claim(
         "task",
         "Ruoss et al. 2023, arXiv:2305.16843",
-        "Positions drawn at random let RoPE and sinusoids copy past the trained length",
+        "Random positions let RoPE and sinusoids copy beyond the trained length",
         "fifteen algorithmic tasks",
         (
             MoreRight(Row("copy-randomized", "rope"), Row("copy", "rope"), 2),
@@ -371,7 +370,7 @@ CLAIMS = (
         (
             Value(
                 "posenc inspect -s sinusoidal",
-                "largest cell that the rotation by pairs leaves",
+                "largest error of the rotation of pairs",
                 ("schemes", 0, "properties", "name=linear-shift", "rotation"),
                 1e-12,
                 least=False,
@@ -381,12 +380,12 @@ CLAIMS = (
     Claim(
         "expressive",
         "Su et al. 2021, arXiv:2104.09864, 3.4.3",
-        "The score of equal q and k under RoPE falls with the distance",
+        "RoPE's score of equal q and k falls with distance",
         "a bound, drawn for 128 columns",
         (
             Value(
                 "posenc inspect -s rope -d 128",
-                "from this distance on it stays below half of what it is at 0",
+                "distance from which it stays below half of its value at 0",
                 ("schemes", 0, "properties", "name=decay", "value"),
                 512,
                 least=False,
@@ -396,12 +395,12 @@ CLAIMS = (
     Claim(
         "expressive",
         f"{_BARBERO}, proposition 3.2",
-        "For q and k that are independent the score does not fall with the distance",
+        "For independent q and k, the score does not fall with distance",
         "Gemma 7B, and a proof",
         (
             Value(
                 "posenc inspect -s rope -d 128",
-                "largest over smallest deviation of the score, over distances",
+                "largest / smallest standard deviation of the score, over distances",
                 ("schemes", 0, "properties", "name=decay", "independent", "deviation", "spread"),
                 1.000001,
                 least=False,
@@ -411,8 +410,8 @@ CLAIMS = (
     Claim(
         "expressive",
         "Men et al. 2024, arXiv:2405.14591",
-        "Llama 2's base is too small for its 4096 positions: equal tokens stop being told from "
-        "random ones before",
+        "Llama 2's base is too small for its 4096 positions: at some distances, equal tokens "
+        "score no higher than random ones",
         "a necessary condition on the sum of cosines",
         (
             Value(
@@ -427,7 +426,8 @@ CLAIMS = (
     Claim(
         "expressive",
         f"{_BARBERO}, theorem 5.3",
-        "RoPE's fast pairs make heads that look at the previous token, at any length",
+        "RoPE's high-frequency pairs can build heads that attend to the previous token, at any "
+        "length",
         "Gemma 7B, and a construction",
         (
             _head(
@@ -438,15 +438,15 @@ CLAIMS = (
     Claim(
         "expressive",
         f"{_BARBERO}, proposition 5.2",
-        "Without positional encoding no single layer makes such a head",
+        "Without positional encoding, no single layer can build such a head",
         "a proof",
         (_head("-s nope --target previous", "right at 1×", 0, 0.1, least=False, share="right"),),
     ),
     Claim(
         "expressive",
         f"{_CHEN}; {_PENG}",
-        "What RoPE never saw turn fails past the trained length: a head for the first token, "
-        "which is nearly all slow pairs",
+        "Pairs with wavelengths longer than the trained length fail beyond it: a head for the "
+        "first token uses almost only low-frequency pairs",
         _CHEN_SETTING,
         (
             _head(
@@ -460,7 +460,7 @@ CLAIMS = (
     Claim(
         "expressive",
         f"{_PENG}, 3.2",
-        "Interpolation brings near keys too near to be told apart",
+        "Interpolation moves near keys too close together to be distinguished",
         "LLaMA 2",
         (
             _head(
@@ -476,7 +476,7 @@ CLAIMS = (
     Claim(
         "expressive",
         "bloc97 2023, NTK-aware scaled RoPE",
-        "A larger base keeps near keys apart",
+        "A larger base keeps near keys distinguishable",
         "LLaMA 7B",
         (
             _head(

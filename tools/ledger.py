@@ -317,7 +317,7 @@ class Results(Record):
         if first is None:
             return None
         learnt = sum(run.learnt for run in runs)
-        return f"{_name(row)}: {learnt} of {len(runs)} seeds have learnt ({first.reason})"
+        return f"{_name(row)}: {learnt} of {len(runs)} seeds have learned the task ({first.reason})"
 
     def value(self, evidence: Value) -> float:
         """The number that a command's JSON had at a path."""

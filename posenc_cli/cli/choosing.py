@@ -407,7 +407,7 @@ def check_nothing_said(
     """
     given = where.texts | source.reading | parameters.texts
     hint = "name an encoding by --scheme, --config or --model"
-    refuse(given, "says how to encode, and nothing says what", hint=hint)
+    refuse(given, "no encoding is named", hint=hint)
 
 
 def check_no_reading(source: SourceOptions) -> None:

@@ -227,7 +227,7 @@ Verbose = Annotated[
     option(
         "--verbose",
         "-v",
-        help="also print notes and how they were found out",
+        help="also print notes, and how posenc got the result",
         rich_help_panel="Output",
     ),
 ]

@@ -133,7 +133,7 @@ def test_values_that_are_not_finite_are_null_and_told(call, tmp_path):
     table[4, 1] = np.nan
     np.save(tmp_path / "t.npy", table)
     document, err = asked(call, "--in", "t.npy")
-    assert err == "posenc: warning: 't.npy': 20 of 210 products are not finite, and left out\n"
+    assert err == "posenc: warning: 't.npy': left out 20 of 210 products, which are not finite\n"
     assert document["not_finite"] == 20
     assert document["toeplitz"]
     assert document["matrix"]["values"][4][0] is None
@@ -393,7 +393,7 @@ def test_of_a_sample_the_products_looked_at_are_warned_of(call, tmp_path, monkey
     table[1001] = np.nan
     np.save(tmp_path / "t.npy", table)
     _, err = asked(call, "--in", "t.npy")
-    assert "products looked at are not finite" in err
+    assert "sampled products, which are not finite" in err
 
 
 @pytest.mark.long

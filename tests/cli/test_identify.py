@@ -219,7 +219,7 @@ def test_damage_is_status_1_and_said_with_what_the_rest_is(call, tables, tmp_pat
 @pytest.mark.slow
 def test_exact_is_said_only_where_every_cell_is(call, tables, tmp_path):
     assert report(call, *tables)[1]["exact"]
-    assert "every cell correctly rounded" in call("identify", *tables)[1]
+    assert "every value is correctly rounded" in call("identify", *tables)[1]
     cos = np.load(tmp_path / "cos.npy")
     cos[120, 10] = np.nextafter(cos[120, 10], np.float32(0))
     np.save(tmp_path / "cos.npy", cos)
@@ -228,7 +228,7 @@ def test_exact_is_said_only_where_every_cell_is(call, tables, tmp_path):
     assert found["rows_differing"]["count"] == 0
     _, out, _ = call("identify", *tables)
     assert "76799 of 76800 cells correctly rounded" in out
-    assert "farthest cell" in out
+    assert "largest error" in out
 
 
 @pytest.mark.long
@@ -256,7 +256,7 @@ def test_frequencies_near_a_models_are_not_said_to_equal_them(call, tmp_path):
     status, found = report(call, "f.npy")
     assert (status, found["exact"], found["equal"], found["models"]) == (0, False, 0.0, [])
     _, out, _ = call("identify", "f.npy")
-    assert "no cell correctly rounded" in out
+    assert "no value is correctly rounded" in out
     assert "equals" not in out
 
 
@@ -285,7 +285,7 @@ def test_the_farthest_cell_shows_digits_that_tell_it_from_what_belongs_there(cal
     frequencies[3] *= 1 + 2**-51
     np.save(tmp_path / "f.npy", frequencies)
     _, out, _ = call("identify", "f.npy")
-    (line,) = (line for line in out.splitlines() if line.startswith("farthest cell"))
+    (line,) = (line for line in out.splitlines() if line.startswith("largest error "))
     value, expected = line.partition(": ")[2].removesuffix(" is expected").split(" where ")
     assert float(value) != float(expected)
 
@@ -372,7 +372,7 @@ def test_masked_cells_are_not_said_to_be_every_second_one(call, tmp_path):
     bias[:, np.triu(np.ones((20, 20), bool), 1)] = -np.inf
     np.save(tmp_path / "a.npy", bias)
     _, out, _ = call("identify", "a.npy")
-    assert "every cell that is not masked correctly rounded" in out
+    assert "every value outside the mask is correctly rounded" in out
 
 
 def test_a_learned_table_of_no_file_is_not_written_again(call):

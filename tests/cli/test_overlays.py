@@ -207,7 +207,7 @@ def test_equal_and_independent_contents_stand_side_by_side(call):
         ("dot-similarity --in t.npy --bound", "--bound: cannot go with --in"),
         ("dot-similarity -s rope -s alibi -l 8 --out s.npy", "holds one matrix"),
         ("spectrum -s rope -s alibi", "is a bias"),
-        ("spectrum --len 5", "nothing says what"),
+        ("spectrum --len 5", "no encoding is named"),
         ("spectrum -s rope --as vllm", "goes with --config or --model"),
         ("spectrum" + " -s rope" * 13, "13 encodings share one set of axes; 12 can be told apart"),
         ("alibi-slopes --heads 4 --heads 5 --format csv", "--format csv: goes with one list"),
@@ -250,7 +250,7 @@ def test_a_wide_screen_has_room_for_three_maps_above_their_curves(call, monkeypa
         monkeypatch.setenv(name, str(value))
     schemes = ("-s", "rope", "-s", "alibi", "-s", "sinusoidal")
     out = call("dot-similarity", *schemes, "-l", "256")[1]
-    assert "the maps have no room here" not in out
+    assert "no room here for the maps" not in out
     assert "down: query, across: key" in out
     assert out.count("across: offset m − n") == 3
     assert len(out.splitlines()) < 50
@@ -338,6 +338,6 @@ def test_what_has_no_room_on_a_screen_is_named(call, monkeypatch):
     out = call(*line, "--color", "never")[1]
     assert "b: rope (dim=64, base=500)" in out
     assert "some names have no room here" in out
-    assert "the table has the first" in out
-    assert "no room here for the words on content ones" in out
+    assert "the table shows" in out
+    assert "left out for lack of room: content ones" in out
     assert len(out.splitlines()) <= 24

@@ -94,7 +94,7 @@ def test_answers_are_compared_by_their_share():
 def test_nothing_is_said_of_models_that_have_not_learnt():
     words, found = Rise(A, 2, holds=True).judged(results(learnt=False, a=[(1, 1), (1, 1)]))
     assert found == UNSEEN
-    assert words == "a: 0 of 2 seeds have learnt (a reason)"
+    assert words == "a: 0 of 2 seeds have learned the task (a reason)"
 
 
 def test_a_number_is_held_against_its_bound():
@@ -140,12 +140,12 @@ def test_claims_name_their_source_and_setting_and_are_told_apart():
 @pytest.mark.parametrize(
     ("statement", "source"),
     [
-        ("Scores scaled by the logarithm", "Su 2021, kexue.fm/archives/8823"),
+        ("Scaling scores by the logarithm", "Su 2021, kexue.fm/archives/8823"),
         ("Interpolation alone does not", "arXiv:2306.15595, 3.2"),
-        ("Of RoPE, ALiBi, sinusoids and T5's bias", "arXiv:2305.19466, 4"),
-        ("For q and k that are independent", "arXiv:2410.06205, proposition 3.2"),
-        ("Without positional encoding no single layer", "arXiv:2410.06205, proposition 5.2"),
-        ("Interpolation brings near keys", "arXiv:2309.00071, 3.2"),
+        ("T5's bias extrapolates further", "arXiv:2305.19466, 4"),
+        ("For independent q and k", "arXiv:2410.06205, proposition 3.2"),
+        ("Without positional encoding, no single layer", "arXiv:2410.06205, proposition 5.2"),
+        ("Interpolation moves near keys", "arXiv:2309.00071, 3.2"),
     ],
 )
 def test_a_claim_that_is_in_no_abstract_names_its_section(statement, source):

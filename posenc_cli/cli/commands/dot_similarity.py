@@ -38,7 +38,7 @@ _LEAST_CURVE = 14
 """Lines of a picture of several, for which words and rows make room."""
 _FEWEST_ROWS = 3
 """Rows that a table of several keeps."""
-_NO_MAPS = "the maps have no room here; --out NAME.png has it"
+_NO_MAPS = "no room here for the maps; --out NAME.png draws them"
 _POINTS = 320
 """Points of a curve in the terminal."""
 
@@ -127,10 +127,10 @@ def dot_similarity(
 
     Shows the matrix S[m, n], its values by offset m − n, and whether S depends on the offset alone.
     For absolute encodings, S is the dot product of two rows. For rotary ones, it is q·k / d for the
-    same content rotated at m and at n, with the attention factor. For biases, it is the score that
-    query m adds for key n. Several encodings with the same measure share one set of axes, above a
-    table of their differences. With many random contents, the curve is the mean, and the band holds
-    5–95 % of them.
+    same content rotated at m and at n, with the attention factor. For biases, it is the score added
+    for query m and key n. Several encodings share one set of axes if their measures are the same,
+    above a table of their differences. With --content random, the curve is the mean of many draws,
+    and the band holds 5–95 % of them.
 
     Examples:
       posenc dot-similarity --scheme sinusoidal --len 512
@@ -236,8 +236,8 @@ def _save(
     part, subject = parts[0], parts[0].similarity
     if subject.content == "independent":
         raise InvalidInput(
-            f"--out {output.place}: of independent q and k there are a mean, which is 0 "
-            "everywhere, and a deviation; no matrix",
+            f"--out {output.place}: independent q and k have a mean (0 everywhere) and a "
+            "deviation, but no matrix",
             hint="--json has both, and --out similarity.png draws them",
         )
     if profile:
@@ -266,10 +266,10 @@ def _judged(parts: Sequence[SimilarityPart], console: Console) -> list[Judged]:
     judged = judged_of(parts, [verdict(part.similarity) for part in parts])
     for subject, result in ((item.similarity, item.verdict) for item in judged):
         if result.dropped:
-            looked = "" if result.measured_all else " looked at"
+            sampled = "" if result.measured_all else "sampled "
             console.warning(
-                f"{subject.name}: {result.dropped} of {result.pairs} products{looked} are not "
-                "finite, and left out"
+                f"{subject.name}: left out {result.dropped} of {result.pairs} {sampled}products, "
+                "which are not finite"
             )
     return judged
 
@@ -370,7 +370,7 @@ def _words(
         shown = len(rows)
         while len(table) + len(words) > room and shown > _FEWEST_ROWS:
             shown -= 1
-            fewer = f"the table has the first {shown} of {len(rows)} rows; --json has them all"
+            fewer = f"the table shows {shown} of {len(rows)} rows; --json has all"
             table = console.table_text(COLUMNS, rows[:shown]).split("\n")
             words = wrapped_lines([fewer, *told, _no_room(left_out)], look, console)
     return [*table, *words]
@@ -378,7 +378,7 @@ def _words(
 
 def _no_room(left_out: Sequence[str]) -> str:
     """What words are left out of a screen, by how they begin."""
-    return f"no room here for the words on {', '.join(dict.fromkeys(left_out))}"
+    return f"left out for lack of room: {', '.join(dict.fromkeys(left_out))}"
 
 
 def _draw(

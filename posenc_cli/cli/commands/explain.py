@@ -78,8 +78,8 @@ def explain(
         option(
             "--fail-on",
             metavar="CODES",
-            help="status 1 if the summary has one of these, by commas (of context and stored a "
-            f"doubtful one): {'|'.join(ConclusionCode)}",
+            help="status 1 if the summary has one of these, comma-separated (context and stored "
+            f"only if doubtful): {'|'.join(ConclusionCode)}",
             parse=_codes,
         ),
     ] = None,
@@ -87,10 +87,10 @@ def explain(
 ) -> int:
     """Show what a Hugging Face config means, value by value.
 
-    Shows each value and its source: the key with the parameter's own name by the object that holds
-    it (rope_scaling), any other by its path. A config is read as transformers 5 reads it; warnings
-    name keys that it ignores and defaults that it uses. A GGUF file is read as llama.cpp reads it:
-    each value with its key, or DEFAULT if the key is absent.
+    Shows each value and the key it comes from. If key and parameter have the same name, only the
+    object that holds the key is shown (rope_scaling). posenc reads a config as transformers 5 does,
+    and warns of keys that transformers ignores and of defaults that it uses. It reads a GGUF file
+    as llama.cpp does; DEFAULT marks a key that the file lacks.
 
     The summary comes first: doubtful lines (!), the trained and the extended length, factors on
     logits, layers without positions, the indexer's layout, and parts that posenc did not read.

@@ -301,8 +301,8 @@ def _unknown(result: Identification) -> str:
     first = result.candidates[0]
     if first.census is None and first.fits_sample:
         return (
-            f"{first.scheme} fits the {first.compared} rows that were looked at; the others "
-            "are not evenly spaced, and were not compared"
+            f"{first.scheme} fits the {first.compared} rows that posenc compared; the others, which "
+            "are not evenly spaced, were not compared"
         )
     return (
         f"none of {_scheme_count()} schemes fits: the nearest is {nearest.scheme}, with a largest "
@@ -340,7 +340,7 @@ def _damaged_pairs(best: Candidate, census: Census, names: list[str]) -> str:
     do = "1 pair does" if len(best.wrong_pairs) == 1 else f"{len(best.wrong_pairs)} pairs do"
     pairs = _shortened(str(Positions(consecutive_ranges(best.wrong_pairs))), 200)
     return (
-        f"{do} not fit: {pairs}; every cell of the others does. The largest difference is "
+        f"{do} not fit: {pairs}; the others fit in every value. The largest difference is "
         f"{_number_text(best.residual)}, at {_place(census, names)}"
     )
 
@@ -369,9 +369,9 @@ def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:
     """What the commands write, beside the file."""
     if not best.as_written:
         apart = "" if best.multiplied == 1 else " but for the factor"
-        return f"write the same encoding{apart} in a form of posenc:"
+        return f"write the same encoding{apart} as posenc stores it:"
     if best.arithmetic is None:
-        return "write such a table, from weights in a FILE (this table does not show them all):"
+        return "write such a table from weights in a FILE (this table does not show all of them):"
     differing = census.cells - census.equal
     if best.exact or (not differing and not census.padding and not census.hidden):
         shorter = best.layout is not None and len(shape) > _AXES_OF_TABLES and 1 in shape
@@ -384,7 +384,7 @@ def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:
     return (
         f"write the same within {best.residual:.2g}:"
         if best.fits
-        else f"write the other {others}, nearly:"
+        else f"write approximately the other {others}:"
     )
 
 
@@ -394,7 +394,7 @@ def _properties(
     """What is said of the array, in the order of the report; empty where nothing is."""
     tables = " and ".join(_tables(best))
     yield "table", tables
-    yield "kept", "; ".join(best.forms)
+    yield "stored", "; ".join(best.forms)
     yield "multiplied by", "" if best.multiplied == 1 else f"{best.multiplied:.9g}"
     for name in best.params:
         if name != "layout":
@@ -408,7 +408,7 @@ def _properties(
     yield "number format", result.stored + (f", holding {best.rounded} values" if coarser else "")
     yield "arithmetic", _arithmetic_text(best, census)
     yield "residual", f"{_number_text(best.residual)} (all {_compared(best)} compared)"
-    yield "farthest cell", _place(census, names) if best.fits and census.largest else ""
+    yield "largest error", _place(census, names) if best.fits and census.largest else ""
     equal = "equals model" if best.fits else "other rows equal model"
     yield "a multiple of model" if best.multiplied != 1 else equal, ", ".join(best.models)
     fits = "buckets as in" if best.arithmetic is None else "fits model"
@@ -422,17 +422,16 @@ def _compared(best: Candidate) -> str:
 
 
 def _arithmetic_text(best: Candidate, census: Census) -> str:
-    """How the cells were computed, as far as all of them say."""
+    """How the values were computed, if all of them show it."""
     if best.arithmetic is None:
         return "values of a learned table, one for all offsets of a bucket"
-    how = "correctly rounded" if best.arithmetic == "exact" else f"as {best.arithmetic} gives them"
+    how = "correctly rounded" if best.arithmetic == "exact" else f"as computed in {best.arithmetic}"
     if not census.equal:
-        return f"no cell {how}"
+        return f"no value is {how}"
     if census.equal < census.cells:
-        return f"{census.equal} of {census.cells} cells {how}"
-    if census.hidden:
-        return f"every cell that is not masked {how}"
-    return f"every cell but those of padding {how}" if census.padding else f"every cell {how}"
+        return f"{census.equal} of {census.cells} values are {how}"
+    where = " outside the mask" if census.hidden else " outside the padding"
+    return f"every value{where if census.hidden or census.padding else ''} is {how}"
 
 
 def _number_text(value: float) -> str:

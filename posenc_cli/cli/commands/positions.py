@@ -43,7 +43,9 @@ def _lengths(flag: str, text: str) -> Any:
     lengths = [whole_number(part) for part in text.split(",")]
     counts = [length for length in lengths if length is not None and length >= 0]
     if len(counts) < len(lengths):
-        raise InvalidInput(f"{flag} {abbreviated(text)}: must be numbers of tokens, by commas")
+        raise InvalidInput(
+            f"{flag} {abbreviated(text)}: must be numbers of tokens, comma-separated"
+        )
     return tuple(counts)
 
 
@@ -89,8 +91,8 @@ def positions(
     from 0 in each packed sequence; RoBERTa and models like it start after the padding row. Decoders
     skip padding, as in generation; encoders such as BERT count it, whatever the mask. In M-RoPE,
     each token of an image or a video has three ids: frame, row and column. Text after it continues
-    past its longer side. --check reads (tokens,) or (3, tokens); ids of padding must be there but
-    are not compared. It names the causes that reproduce every id.
+    past the longer side. --check reads (tokens,) or (3, tokens), with any ids at the padding, and
+    names the causes that reproduce every id.
 
     Examples:
       posenc positions -m qwen2-vl-7b --text 5,3 --grid 1,34,46
