@@ -355,26 +355,25 @@ $ posenc generate --like diffusers:get_2d_sincos_pos_embed --set grid=32x32
 $ posenc generate --like transformers:LlamaRotaryEmbedding --base 500000 --len 8192
 ```
 
-*Columns* says where sines and cosines are, or which two dimensions a rotation pairs. *Frequency i*
-is the formula of the frequencies, with the base in the next column: the name is the parameter that
-sets it. *Length* is how many positions the function has by default, and what it does with one more;
-"any" was tried up to 131,072 positions, or 1024 keys for a bias. *Error* is the largest difference
-from the exact value at position 131,071: the library's float32 rounding, since the angle itself is
-rounded before its sine is taken; Marian's and GluonTS's angles are float64. A grid has no such
-position, a bias no such error, and timesteps do not reach it.
+*Columns* says how sines and cosines are ordered, or which two dimensions a rotation pairs.
+*Frequency i* is the formula of the frequencies; the next column has the base and the parameter that
+sets it. *Length* is the default number of positions, and what happens with one more; "any" was
+tested up to 131,072 positions, or 1024 keys for a bias. *Error* is the largest difference from the
+exact value at position 131,071. It comes from rounding the angle to float32; Marian and GluonTS use
+float64 angles. Grids and timesteps do not reach this position, and a bias has no such error.
 
-Each was called with its own defaults, but for these. The tables of `mlx`, `uni2ts`,
+Functions were called with their defaults, except for these. The tables of `mlx`, `uni2ts`,
 `curated-transformers` and `x-transformers` are compared without the factor that these libraries
-multiply them by (√(2/d), a learned one in x-transformers). `lightly` was asked for no class token,
-`timm:RotaryEmbeddingCat` for coordinates instead of pixels, as EVA uses it, and
-`OpenNMT-py:PositionalEncoding` for `SinusoidalInterleaved`.
+multiply them by (√(2/d); a learned one in x-transformers). `lightly` ran without a class token,
+`timm:RotaryEmbeddingCat` with coordinates instead of pixels, as EVA uses it, and
+`OpenNMT-py:PositionalEncoding` with `SinusoidalInterleaved`.
 
-posenc has no scheme for these, which were run too: `kornia:PositionEncodingSine` (LoFTR) deals its
-columns out in fours, sin x, cos x, sin y, cos y. `demucs:create_2d_sin_embedding` alternates sin x
-and cos x, then sin y and cos y. `diffusers:get_2d_rotary_pos_embed_lumina` rotates pairs with row
-and column in turn. `labml-nn:get_alibi_biases` counts keys from 1.
+posenc ran these functions too, but has no scheme for them. `kornia:PositionEncodingSine` (LoFTR)
+repeats the columns sin x, cos x, sin y, cos y. `demucs:create_2d_sin_embedding` alternates sin x
+and cos x, then sin y and cos y. `diffusers:get_2d_rotary_pos_embed_lumina` alternates pairs that
+rotate by row and by column. `labml-nn:get_alibi_biases` counts keys from 1.
 `pytorch-forecasting:PositionalEncoder` gives the sine and the cosine of a pair different
-frequencies, so that its dot products do not depend on the distance alone.
+frequencies, so its dot products do not depend on the distance alone.
 """
 _HEADS = ("library", "function", "columns", "frequency i", "base", "first position", "length",
           "error", "options of the same table")  # fmt: skip
