@@ -41,7 +41,7 @@ def caught() -> list[str]:
     """What the README says: of how many wrong ones, how many posenc catches, and a common test."""
     every, passing, named = _totals()
     return [
-        f"wrong tables, frequencies and rotations caught, of the {every} in its tests",
+        f"wrong implementations detected, of the {every} in posenc's tests",
         f"{every}, {named} with the cause",
         f"at most {every - passing} by a test that q·k depends only on m − n",
     ]
@@ -50,8 +50,8 @@ def caught() -> list[str]:
 def passing_markdown() -> str:
     """How many wrong ones any such test lets pass."""
     every, passing, _ = _totals()
-    of = f"{passing} of posenc's {every} wrong implementations"
-    return f"**{of} pass this test**, whatever the vectors."
+    of = f"{passing} of the {every} wrong implementations in posenc's tests"
+    return f"**{of} pass this check**, with any vectors."
 
 
 def _totals() -> tuple[int, int, int]:
