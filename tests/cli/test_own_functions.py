@@ -210,7 +210,7 @@ def test_every_command_that_takes_an_absolute_scheme_takes_it(call):
 @pytest.mark.parametrize(
     ("words", "refusal"),
     [
-        (("rotation",), "is absolute, and turns no vectors"),
+        (("rotation",), "is absolute; it does not rotate vectors"),
         (("rope-check", "--impl", "./mine.py:waves"), "waves is absolute, and turns nothing that"),
         (("generate", "-l", "4", "--table", "cos"), "is absolute, not rotary"),
         (("generate", "-l", "4", "--head", "0"), "is absolute and has no heads"),

@@ -57,7 +57,7 @@ def test_by_default_three_pairs_and_of_many_positions_a_sample_that_is_called_on
     assert "shows 64 of 1000 positions" in document["notes"]
     assert len(document["shown"]) == 64
     assert (document["shown"][0], document["shown"][-1]) == (0, 999)
-    assert document["panels"][0]["title"] == f"pair 0: {999 / (2 * math.pi):.3g} turns"
+    assert document["panels"][0]["title"] == f"pair 0: {999 / (2 * math.pi):.3g} rotations"
 
 
 def test_the_attention_factor_is_the_radius(call):
@@ -75,7 +75,7 @@ def test_vectors_that_grow_are_shown_on_circles_of_one_size(call):
         "rotation", "-s", "xpos", "--pairs", "0,31", "-l", "200", "--height", "20"
     )
     assert status == 0
-    assert "the vector (1, 0) of q turned and scaled" in out
+    assert "the vector (1, 0) of q rotated and scaled" in out
     rows = [re.findall(r"(-?[0-9.]+) *[┤│]", line) for line in out.splitlines()]
     assert all(len(labels) in (0, 2) and len({*labels}) < 2 for labels in rows)
 
@@ -91,7 +91,7 @@ def test_in_the_terminal_a_circle_is_round(call):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("-s sinusoidal", "--scheme sinusoidal: is absolute, and turns no vectors"),
+        ("-s sinusoidal", "--scheme sinusoidal: is absolute; it does not rotate vectors"),
         ("-s rope+alibi", "--scheme rope+alibi: is 2 encodings, and this takes one"),
         ("-s rope --pairs 32", "--pairs 32: there are 32, from 0"),
         ("-s rope --pairs x", "--pairs 'x': must be A:B"),
@@ -109,7 +109,7 @@ def test_turns_on_a_grid_are_those_along_the_axis_of_the_pair(call):
         call, "-s", "rope-axial", "--set", "grid=32x32", "-l", "1024", "--pairs", "0,16"
     )
     titles = [panel["title"] for panel in document["panels"]]
-    assert titles[0] == f"pair 0: {31 / (2 * math.pi):.3g} turns"
+    assert titles[0] == f"pair 0: {31 / (2 * math.pi):.3g} rotations"
 
 
 @pytest.mark.parametrize(

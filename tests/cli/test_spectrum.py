@@ -88,11 +88,12 @@ def test_the_table_has_a_row_a_pair(call):
     lines = out.splitlines()
     assert max(map(len, lines)) <= 80
     lines = lines[table_of(lines) :]
-    assert lines[0].split() == ["pair", "wavelength", "turns", "before", "stretched", "zone"]
+    assert lines[0].split() == ["pair", "wavelength", "rotations", "before", "stretched", "zone"]
     assert lines[2].split() == ["0", "25.1327", "1.98944", "6.28319", "×4", "interpolated"]
     told = " ".join(out.split())
     assert (
-        "3 of 4 pairs never complete a turn in 50 positions (the positions asked for): 1–3" in told
+        "3 of 4 pairs have wavelengths longer than 50 positions (the positions asked for): 1–3"
+        in told
     )
     assert "zones by pair: interpolated 0–3" in told
     assert "as plain numbers, neighbouring positions differ up to 2048 in float16, 256 in" in told
@@ -124,7 +125,7 @@ def test_equal_neighbours_are_said(call):
         ("-s learned -l 64", "noise"),
         ("-s learned", "strongest wavelength"),
         ("-s binary -d 12", "the strongest of neighbouring wavelengths"),
-        ("-s rope -d 2 -l 50", "every pair completes a turn in 50 positions"),
+        ("-s rope -d 2 -l 50", "no pair has a wavelength longer than 50 positions"),
         (
             "-s sinusoidal -d 5 --set odd=truncate -l 50",
             "all 49 pairs of neighbouring positions looked at differ",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from posenc_cli.render.reports.deviations import check_figure
+from posenc_cli.render.reports.deviations import check_figure, error_curve
 
 ROWS, DIM = 256, 16
 RATES = 10000.0 ** (-np.arange(0, DIM, 2) / DIM)  # (8,)
@@ -113,3 +114,15 @@ def test_more_pairs_than_have_room_are_shown_by_the_worst_of_neighbours(call, tm
     data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
     rows = data["panels"][1]["rows"]
     assert (rows["start"], rows["step"], rows["count"]) == (0, 4, 128)
+
+
+@pytest.mark.parametrize(("of", "scale", "joined"), [(None, "linear", True), (65536, "log", False)])
+def test_a_sample_of_positions_that_get_sparser_has_a_log_axis(of, scale, joined):
+    """On a linear one all but the last few would lie over each other at its left end."""
+    positions = [0, 1, 2, 3, 129, 2047, 65535]
+    report = SimpleNamespace(
+        shares=[[0.5, 2.0]] * 7, curve=[(place, 2.0) for place in positions], of=of
+    )
+    curves = error_curve(report)
+    assert (curves.x_scale, curves.joined) == (scale, joined)
+    assert curves.curves[0].x == tuple(positions)

@@ -44,7 +44,7 @@ _CIRCLE: Complexes = np.cos(_TURN) + 1j * np.sin(_TURN)
 
 
 class TurnedPairs(Record):
-    """Where the vector (1, 0) of some pairs is, turned at some positions of ``count``.
+    """Where the vector (1, 0) of some pairs is, rotated at some positions of ``count``.
 
     ``columns`` are the two of each pair, ``turns`` its angle in whole turns, within half of one
     either way, and ``wavelengths`` the positions (or steps along an axis) of a turn. Clocks of
@@ -92,7 +92,7 @@ class TurnedPairs(Record):
     def figure(self) -> Panels:
         """A circle for each pair, with the vector at the first and at the last position."""
         there = self.request.encoding.bound.rotation.waves.count
-        scaled = "of q turned and scaled" if self._grows else "turned"
+        scaled = "of q rotated and scaled" if self._grows else "rotated"
         size = f"the vector (1, 0) {scaled}, {len(self.pairs)} of {there} pairs"
         title = title_of(replace(self.request, table=None), size)
         points = Points(self.positions)
@@ -102,7 +102,7 @@ class TurnedPairs(Record):
             f"{quoted_name(self.source)}: {title}" if self.source else title,
             shared=False,
             noun="pair",
-            notes=(f"faint: {first}; line, turns: {last}; points: between", *self.notes),
+            notes=(f"faint: {first}; line, rotations: {last}; points: between", *self.notes),
         )
 
     def clocks(self) -> tuple[Clocks, ...]:
@@ -141,7 +141,7 @@ class TurnedPairs(Record):
                 _curve(points[-1:], start=0),
                 *between,
             ),
-            f"pair {self.pairs[index]}: {number(turns, 3)} turns",
+            f"pair {self.pairs[index]}: {number(turns, 3)} rotations",
             x_label=f"column {self.columns[index][0]}",
             y_label=f"column {self.columns[index][1]}",
             square=True,
@@ -149,14 +149,14 @@ class TurnedPairs(Record):
 
 
 def rotated_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs:
-    """Where the vectors of some pairs are, turned at the positions chosen; by default of a few.
+    """Where the vectors of some pairs are, rotated at the positions chosen; by default of a few.
 
-    Raises: InvalidInput where the encoding turns nothing, or has no such pair.
+    Raises: InvalidInput where the encoding rotates nothing, or has no such pair.
     """
     bound = choice.encoding().bound
     if bound.scheme.kind != "rotary":
         raise InvalidInput(
-            f"{choice.asked}: is {bound.scheme.kind}, and turns no vectors",
+            f"{choice.asked}: is {bound.scheme.kind}; it does not rotate vectors",
             hint="posenc schemes lists what is rotary",
         )
     reach = context_of(choice.encoding(), choice.positions, choice.context)[0] - 1

@@ -8,7 +8,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.analysis.differences import PowerDifference, power_difference, wave_difference
+from posenc_cli.analysis.differences import (
+    PowerDifference,
+    WaveDifference,
+    power_difference,
+    wave_difference,
+)
 from posenc_cli.analysis.spectrum import WaveSpectrum
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
@@ -25,10 +30,9 @@ from posenc_cli.render.overlays import check_looks, distinct_names, grouped
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.analysis.differences import WaveDifference
     from posenc_cli.render.figure import Curves
 
-_REST = "longest: wavelength; no turn: pairs that complete none; --json has all of each"
+_REST = "longer: pairs of wavelengths longer than the context; --json has all of each"
 _MOST_RANGES = 3
 """Runs of pairs that a cell of a table names."""
 
@@ -60,13 +64,14 @@ def compared_report(reports: Sequence[SpectrumReport]) -> SpectrumReport:
     unlike = [f"–: pairs or wavelengths are not those of {names[0]}"] * (None in comparable)
     picture = _picture(subjects, reports)
     if picture is not None:
-        picture = replace(picture, notes=(*picture.notes, *still))
+        found = _finding(names, differences) or picture.title
+        picture = replace(picture, title=found, notes=(*picture.notes, *still))
     rows = [_row(subjects[0], None, first=True)]
     rows += [
         _row(other, difference) for other, difference in zip(subjects[1:], differences, strict=True)
     ]
     return SpectrumReport(
-        ["", "context", "before", "longest", "no turn", "differing", "largest ratio"],
+        ["", "context", "before", "longest", "longer", "differing", "largest ratio"],
         rows,
         len(rows),
         picture,
@@ -88,6 +93,25 @@ def compared_report(reports: Sequence[SpectrumReport]) -> SpectrumReport:
         tuple(warning for report in reports for warning in report.warnings),
         tuple(subjects),
     )
+
+
+def _finding(
+    names: Sequence[str], differences: Sequence[WaveDifference | PowerDifference | None]
+) -> str:
+    """How the waves of two differ, in a few words; empty for more than two, and for columns."""
+    difference = differences[0]
+    if len(names) != 2 or not isinstance(difference, WaveDifference):
+        return ""
+    if not difference.differing:
+        return f"{names[1]}: all {difference.pairs} wavelengths equal those of {names[0]}"
+    return (
+        f"{names[1]}: {len(difference.differing)} of {difference.pairs} wavelengths differ from "
+        f"{names[0]}, by up to {_ratio_text(difference)}"
+    )
+
+
+def _ratio_text(difference: WaveDifference) -> str:
+    return "endless" if math.isinf(difference.ratio) else f"×{difference.ratio:.4g}"
 
 
 def _picture(
@@ -149,10 +173,9 @@ def _difference_texts(difference: WaveDifference | PowerDifference | None) -> tu
         return f"{difference.share:.1%} of the power", ""
     if not difference.differing:
         return "none", ""
-    ratio = "endless" if math.isinf(difference.ratio) else f"×{difference.ratio:.4g}"
     return (
         f"{_ranges(difference.differing)} ({len(difference.differing)})",
-        f"{ratio} at {_ranges(difference.at)}",
+        f"{_ratio_text(difference)} at {_ranges(difference.at)}",
     )
 
 

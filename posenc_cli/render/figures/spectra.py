@@ -248,7 +248,7 @@ def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,
     for place, subject in zip(places, subjects, strict=True):
         spectrum = waves_of(subject)
         pairs = np.arange(len(spectrum.wavelengths))
-        name = subject.label if not alone else "after" if spectrum.stretch else ""
+        name = subject.short if not alone else "after" if spectrum.stretch else ""
         breaks = np.flatnonzero(np.diff(spectrum.axes or ())) + 1  # an axis has waves of its own
         curves.append(Curve.parted(pairs, spectrum.wavelengths, breaks, name, color=place))
         if spectrum.stretch:
@@ -264,13 +264,18 @@ def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,
     return Curves(
         tuple(curves),
         title=f"{subjects[0].short}: {found}" if found else title,
-        notes=(title,) if found else (),
+        notes=(title,) if found else _labels(subjects),
         x_label="pair",
         y_label=f"wavelength in {first.along}",
         y_scale="log",
         levels=_context_levels(subjects),
         spans=_spans(stretch.zones) if stretch else (),
     )
+
+
+def _labels(subjects: Sequence[SpectrumSubject]) -> tuple[str, ...]:
+    """What makes each of several what it is, beside the names that their curves have."""
+    return tuple(each.label for each in subjects if each.label != each.short and subjects[1:])
 
 
 def stretch_finding(stretch: Stretch) -> str:
@@ -336,7 +341,7 @@ def _spans(zones: Sequence[str]) -> tuple[tuple[float, float, str], ...]:
 
 def wave_table(spectrum: WaveSpectrum) -> tuple[list[str], list[list[str]]]:
     """The names of the columns of a table of pairs, and its rows."""
-    names = ["pair", "wavelength", "turns"]
+    names = ["pair", "wavelength", "rotations"]
     columns = [spectrum.wavelengths, spectrum.turns]
     rows = [[str(pair)] for pair in range(len(spectrum.wavelengths))]
     if spectrum.axes:
@@ -369,10 +374,10 @@ def wave_sentences(
         else "the extent of its axis"
     )
     if spectrum.incomplete:
-        incomplete = f"{len(spectrum.incomplete)} of {pairs} pairs never complete a turn in {where}"
-        lines = [f"{incomplete}: {', '.join(range_texts(spectrum.incomplete))}"]
+        longer = f"{len(spectrum.incomplete)} of {pairs} pairs have wavelengths longer than {where}"
+        lines = [f"{longer}: {', '.join(range_texts(spectrum.incomplete))}"]
     else:
-        lines = [f"every pair completes a turn in {where}"]
+        lines = [f"no pair has a wavelength longer than {where}"]
     if spectrum.stretch:
         zones: dict[str, list[int]] = {}
         for pair, zone in enumerate(spectrum.stretch.zones):
@@ -385,7 +390,7 @@ def wave_sentences(
 def power_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,)) -> Curves:
     """The share of each wavelength in the power of all columns; ``places`` as in `wave_figure`."""
     alone = len(subjects) == 1
-    curves, notes = [], dict[str, None]()
+    curves, notes = [], dict.fromkeys(_labels(subjects))
     for place, subject in zip(places, subjects, strict=True):
         wavelengths, power = power_of(subject).wavelengths, power_of(subject).power
         if len(power) > _POINTS:
@@ -396,7 +401,7 @@ def power_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0
             strongest = [a + int(power[a:b].argmax()) for a, b in zip(edges, ends, strict=True)]
             power, wavelengths = power[strongest], wavelengths[strongest]
             notes["the strongest of neighbouring wavelengths"] = None
-        name = "" if alone else subject.label
+        name = "" if alone else subject.short
         curves.append(replace(Curve.of(wavelengths, power, name), color=place))
     what, names = "power by wavelength", ", ".join(subject.short for subject in subjects)
     return Curves(
@@ -487,7 +492,7 @@ def neighbour_fields(neighbours: Iterable[Neighbours]) -> Mapping[str, Any]:
 
 
 def rounded(value: float) -> str:
-    """A wavelength or a number of turns: six digits, no exponent where they do without."""
+    """A wavelength or a number of rotations: six digits, no exponent where they do without."""
     if not math.isfinite(value):
         return "none"
     return f"{value:.6g}" if abs(value) < 1e6 or abs(value) >= 1e15 else f"{value:.0f}"

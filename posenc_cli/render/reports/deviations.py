@@ -65,6 +65,7 @@ def error_curve(report: Report) -> Curves | None:
         "the largest error at each position",
         "position",
         "error / tolerance",
+        x_scale="linear" if report.of is None else "log",  # as dense as the positions of a sample
         y_scale="log",
         levels=((1.0, "tolerance"),),
         joined=report.of is None,  # of a sample, nothing is said of what lies between

@@ -1,8 +1,7 @@
 """Curves laid out in text, and axes whose labels are the values of their lines.
 
 Owns the grid of lines: its step is a round fraction of the distance between labels, so that a label
-stands on the very line that has its value. plotext draws the curves in cells; its own axes label
-lines by values that they do not have.
+stands on the very line that has its value. ``strokes`` draws the curves in cells.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from posenc_cli.render.figure import Curves
     from posenc_cli.render.terminal.blocks import Medium, Page
 
-_MARKERS = "•×+o*#"
+_MARKERS = "•×+o#@%&=$^~"
 _LEVEL = LineStyle((), (1, 3), "", "- -")
 """How a height to compare with is drawn, in dots; in characters with `_LEVEL_MARKER`."""
 _LEVEL_MARKER, _FAINT_MARKER, _FAINT = "-", ".", "2"
