@@ -50,15 +50,27 @@ def test_offsets_of_positions_with_a_step_go_by_it(call):
 def test_of_more_columns_some_are_shown_and_of_more_positions_every_so_many(call):
     document = asked(call, "-s", "sinusoidal", "-l", "100000")
     assert len(document["curves"]) == 4
-    assert document["notes"][0] == "shows 1191 of 100000 positions and 4 of 64 dimensions"
-    sampled = {curve["name"]: curve["joined"] for curve in document["curves"]}
-    assert sampled == {
-        "sin 0 (a sample)": False,
-        "cos 1 (a sample)": False,
-        "sin 62": True,
-        "cos 63": True,
-    }
+    assert document["notes"] == ["shows 4 of 64 dimensions", "shows 1191 of 100000 positions"]
     assert set(np.diff(document["curves"][0]["x"])) == {84}
+    document = asked(call, "-s", "sinusoidal", "-l", "100000", "--dims", "0:2")
+    assert document["notes"][0] == "shows 1191 of 100000 positions"
+    sampled = {curve["name"]: curve["joined"] for curve in document["curves"]}
+    assert sampled == {"sin 0 (a sample)": False, "cos 1 (a sample)": False}
+
+
+@pytest.mark.parametrize("given", ["-s sinusoidal", "-s rope -l 4096", "-s rope -l 100000"])
+def test_columns_that_nobody_chose_are_waves_that_can_be_followed(given, call):
+    """Each has at least 12 points a wave, at most 10 waves, and at least a quarter of one."""
+    document = asked(call, *given.split())
+    for curve in document["curves"]:
+        x, y = np.array(curve["x"]), np.array(curve["y"])
+        pair = int(curve["name"].split()[1]) // (2 if "sinusoidal" in given else 1)
+        wavelength = 2 * np.pi * 10000 ** (pair / 32)
+        wave = {"sin": np.sin, "cos": np.cos}[curve["name"].split()[0]]
+        np.testing.assert_allclose(y, wave(2 * np.pi * x / wavelength), atol=1e-12)
+        assert wavelength >= 12 * (x[1] - x[0])
+        assert 0.25 <= x[-1] / wavelength <= 10
+    assert len(document["curves"]) == 4
 
 
 def test_a_curve_is_parted_where_positions_are_left_out(call):

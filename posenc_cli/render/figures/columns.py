@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.analysis.sampling import Points, PositionAxis, steps, wavelengths_by_values
+from posenc_cli.analysis.sampling import (
+    Points,
+    PositionAxis,
+    spread,
+    steps,
+    wavelengths_by_values,
+)
 from posenc_cli.encoding.scores import score_indices, score_rule
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
-from posenc_cli.render.figure import MOST_POINTS, Axis, Curve, Curves, Heatmap, Panels
+from posenc_cli.render.figure import MOST_POINTS, Axis, Band, Curve, Curves, Heatmap, Panels
 from posenc_cli.render.figures.encoded import (
     check_no_dims,
     figure_of,
@@ -33,6 +39,9 @@ if TYPE_CHECKING:
 
 FIRST_OF_CURVES = 100
 """Positions that are shown where nobody says how many."""
+_POINTS_A_WAVE, _MOST_WAVES, _ROWS_A_WAVE = 12, 10, 4
+"""Points of a wave from which on lines between them look like one, how many waves can be followed,
+and in how many times all rows one completes that is still seen to move."""
 _FEW, _MOST_CURVES = 4, 12
 """Curves in one set of axes where nobody says which, and as many as can be followed."""
 
@@ -61,12 +70,40 @@ def curves_of(figure: Figure, *, all_of_them: bool = False, of: int = 1) -> Figu
     """The columns of heatmaps as curves, a few or ``all_of_them``; other figures as they are."""
     most = max(1, (_MOST_CURVES if all_of_them else _FEW) // of)
     if isinstance(figure, Panels):
-        panels = tuple(
-            _column_curves(panel, most) if isinstance(panel, Heatmap) else panel
-            for panel in figure.panels
-        )
+        panels = tuple(curves_of(panel, all_of_them=all_of_them, of=of) for panel in figure.panels)
         return replace(figure, panels=panels, shared=False)
-    return _column_curves(figure, most) if isinstance(figure, Heatmap) else figure
+    if not isinstance(figure, Heatmap):
+        return figure
+    return _column_curves(figure if all_of_them else _smooth(figure, most), most)
+
+
+def _smooth(heatmap: Heatmap, most: int) -> Heatmap:
+    """A few columns of the first band whose waves have many points each and are seen to move.
+
+    The whole heatmap where there are not so many of them.
+    """
+    columns, points, values = heatmap.columns, heatmap.rows.points, heatmap.values
+    if heatmap.waves is None or not callable(values) or points[0] == points[-1]:
+        return heatmap
+    band = columns.bands[0] if columns.bands else Band("", 0, len(columns.points))
+    share = np.asarray(heatmap.waves(range(band.stop))) / abs(points[-1] - points[0])  # of all rows
+    least = max(1 / _MOST_WAVES, _POINTS_A_WAVE / min(len(points), MOST_POINTS))
+    fitting = np.flatnonzero((share >= least) & (share <= _ROWS_A_WAVE))
+    if not most <= len(fitting) < len(columns.points):
+        return heatmap
+    chosen = fitting[spread(len(fitting), most)]
+    wavelengths = heatmap.wavelengths
+    return replace(
+        heatmap,
+        values=lambda rows, few: values(rows, chosen[few].tolist()),
+        wavelengths=wavelengths and (lambda rows, few: wavelengths(rows, chosen[few].tolist())),
+        columns=Axis(
+            columns.label,
+            [columns.points[column] for column in chosen],
+            (Band(band.label, 0, most),) if band.label else (),
+        ),
+        notes=(*heatmap.notes, f"shows {most} of {columns.size_text}"),
+    )
 
 
 def together(figures: Sequence[Figure], names: Sequence[str]) -> Figure:
