@@ -165,18 +165,16 @@ class Diagonals(Record):
         """How many of them have a product that is not finite."""
         return int((self.looked - self.kept).sum())
 
-    def with_diagonals(self, *others: Diagonals) -> Diagonals:
+    def with_diagonals(self, other: Diagonals) -> Diagonals:
         """These and others, which take the place of these at offsets that both have."""
-        left = ~np.isin(self.offsets, np.concatenate([other.offsets for other in others]))
-        offsets = np.concatenate([self.offsets[left], *(other.offsets for other in others)])
-        order = np.argsort(offsets, kind="stable")
+        left = ~np.isin(self.offsets, other.offsets)
+        order = np.argsort(np.concatenate([self.offsets[left], other.offsets]), kind="stable")
 
         def join(name: str) -> Any:
-            values = [getattr(self, name)[left], *(getattr(other, name) for other in others)]
-            return np.concatenate(values)[order]
+            return np.concatenate([getattr(self, name)[left], getattr(other, name)])[order]
 
         names = "offsets", "least", "mean", "most", "looked", "kept"
-        reach = max(self.reach, *(other.reach for other in others))
+        reach = max(self.reach, other.reach)
         return Diagonals(**{name: join(name) for name in names}, reach=reach)
 
     @property
@@ -278,42 +276,6 @@ def near_diagonals(rows: MatrixRows, count: int = 4) -> Diagonals:
     looked = rows.count - offsets
     return Diagonals.of(
         offsets, least=least, total=total, most=most, looked=looked, kept=kept, reach=reach
-    )
-
-
-def strip_diagonals(rows: MatrixRows, offsets: range, *, number: int, length: int) -> Diagonals:
-    """What is told of some pairs at each of consecutive offsets.
-
-    ``number`` times ``length`` consecutive rows, evenly spaced from the first to the last, are each
-    paired with the rows that follow at these offsets; where so many do not fit, fewer.
-    """
-    room = rows.count - (offsets.stop - 1)
-    length = max(1, min(length, room // number))
-    starts = np.unique(np.linspace(0, room - length, number).astype(np.int64)).tolist()
-    shape = len(offsets)
-    least, most = np.full(shape, np.inf), np.full(shape, -np.inf)
-    total, kept = np.zeros(shape), np.zeros(shape, np.int64)
-    for start in starts:
-        earlier = rows.read(range(start, start + length))
-        later = rows.read(range(start + offsets.start, start + offsets.stop - 1 + length))
-        with np.errstate(all="ignore"):
-            products = earlier @ later.T
-        for row, values in enumerate(products):
-            here = values[row : row + shape]
-            there = np.isfinite(here)
-            np.fmin(least, here, out=least, where=there)
-            np.fmax(most, here, out=most, where=there)
-            np.add(total, here, out=total, where=there)
-            kept += there
-    looked = np.full(shape, len(starts) * length, np.int64)
-    return Diagonals.of(
-        np.asarray(offsets, np.int64),
-        least=least,
-        total=total,
-        most=most,
-        looked=looked,
-        kept=kept,
-        reach=0.0,
     )
 
 

@@ -10,7 +10,6 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import TYPE_CHECKING, Literal
 
@@ -20,7 +19,6 @@ from posenc_cli.analysis.products import (
     MatrixRows,
     diagonals,
     near_diagonals,
-    strip_diagonals,
     windows_of,
 )
 from posenc_cli.analysis.profile import Profile
@@ -43,11 +41,9 @@ PRODUCTS = 1 << 32  # multiplications that a verdict may take: a few seconds
 ALL_OFFSETS = 1 << 20  # positions up to which every offset has its value; of more, some do
 SEARCHED_OFFSETS = 1 << 25  # looked at one by one for the first below half: a few seconds
 SCANNED = 1 << 30
-"""Up to so many values, no row is left out of a sample; to search an offset, as many are read."""
+"""Up to so many values, no row is left out of a sample."""
 
 _SAMPLED_OFFSETS = 1 << 15  # of a profile of more positions than have all their offsets
-_STRIPS, _STRIP_LENGTH, _STRIP_OFFSETS = 8, 64, 1 << 12
-"""Of an offset between those of a sample: its runs of rows, their length, and offsets at once."""
 _SCATTERED = 4096  # positions unevenly spaced: all their pairs are held at once
 
 
@@ -179,7 +175,7 @@ def _verdict_on_rows(of: Similarity, rows: MatrixRows, step: int) -> Verdict:
             f"{of.name}: every {of.quantity} of its rows is too small for float64",
             hint="--normalize cosine compares their directions",
         )
-    measured, half = _search_rows(of, rows, measured)
+    half = _halving_of(measured, of)
     tolerance = _tolerance(rows, measured.reach)
 
     def mirror(values: Reals) -> Reals:
@@ -326,41 +322,15 @@ def _search_profile(of: Similarity, profile: Profile, step: int, half: _Halving)
     return _Halving(None, (end - 1) * step, half.first)
 
 
-def _search_rows(
-    of: Similarity, rows: MatrixRows, measured: Diagonals
-) -> tuple[Diagonals, _Halving]:
-    """The same of rows, by place, with some pairs at each offset that a sample left out before it.
-
-    Returns the diagonals with these, too.
-    """
+def _halving_of(measured: Diagonals, of: Similarity) -> _Halving:
+    """The same of rows, by place; past the first offset that a sample left out, not the first."""
     half = _halving(measured.offsets, measured.mean, of)
-    end = rows.count if half.first is None else half.first
-    seen = [*measured.offsets[measured.offsets < end].tolist(), end]
-    holes = [range(a + 1, b) for a, b in itertools.pairwise(seen) if b > a + 1]
-    if not holes:
-        return measured, half
-    peak, missing = float(measured.mean[0]), sum(map(len, holes))
-    read = _STRIPS * (missing + _STRIP_LENGTH * (len(holes) + missing // _STRIP_OFFSETS))
-    if read * rows.width > SCANNED:
-        return measured, _Halving(None, holes[0].start - 1, half.first)
-    length = max(1, min(_STRIP_LENGTH, PRODUCTS // (read * max(1, rows.width))))
-    if half.first is None:
-        half = _Halving(None, rows.count - 1)
-    strips: list[Diagonals] = []
-    for offsets in _pieces(holes):
-        strips.append(strip_diagonals(rows, offsets, number=_STRIPS, length=length))
-        below = np.flatnonzero(_below(strips[-1].mean, peak, of))
-        if below.size:
-            first = int(strips[-1].offsets[below[0]])
-            half = _Halving(first, first - 1)
-            break
-    return measured.with_diagonals(*strips), half
-
-
-def _pieces(holes: list[range]) -> Iterator[range]:
-    for hole in holes:
-        for begin in range(hole.start, hole.stop, _STRIP_OFFSETS):
-            yield range(begin, min(begin + _STRIP_OFFSETS, hole.stop))
+    left_out = np.flatnonzero(np.diff(measured.offsets) > 1)
+    if left_out.size:
+        searched = int(measured.offsets[left_out[0]])
+        if half.first is None or half.first > searched:
+            return _Halving(None, searched, half.first)
+    return half
 
 
 def _below(values: Reals, peak: float, of: Similarity) -> Flags:

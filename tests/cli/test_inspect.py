@@ -297,7 +297,7 @@ def test_schemes_of_ones_own_are_measured(call, tmp_path, monkeypatch):
     assert (cycle["unique"]["holds"], cycle["unique"]["at"]) == (False, [0, 5])
     assert (cycle["bounded"]["holds"], cycle["bounded"]["sample"]) == (True, "verdict")
     assert (few["bounded"]["holds"], few["bounded"]["sample"]) == (True, "verdict")
-    assert (log["bounded"]["holds"], log["relative"]["evidence"]) == (False, "proved")
+    assert (log["bounded"]["sample"], log["relative"]["evidence"]) == ("verdict", "proved")
     assert log["decay"]["value"] == 2
     hybrid = call("inspect", "-s", "./likeness.py:cycle+rope", "-l", "9", "--require", "bounded")
     assert hybrid[0] == 1

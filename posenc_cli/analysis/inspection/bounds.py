@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.analysis.inspection.property import InspectedEncoding, Property, score_rule_of
-from posenc_cli.analysis.sampling import positions_of
-from posenc_cli.errors import InvalidInput
-from posenc_cli.positions import LARGEST_POSITION
+from posenc_cli.analysis.inspection.property import InspectedEncoding, Property
+from posenc_cli.numerics import exact
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from posenc_cli.analysis.inspection.inspected import InspectedRows
-    from posenc_cli.encoding.engine import Engine
-    from posenc_cli.encoding.request import Request
 
 
 class Extremes(Record):
@@ -67,19 +60,9 @@ def bounded(subject: InspectedEncoding, extremes: Extremes) -> Property:
         if limit is None or limit == math.inf:
             return Property(name, limit is None, largest, at, "proved", reason)
         return Property(name, True, limit, None, "proved", reason)
-    far = _far_cells(subject) if subject.request is not None else []
-    if not far:
-        more = subject.content is not None and not _looked_at_all(subject)
-        reason = "of the rows sampled" if more else "of all rows"
-        return Property(name, True, largest, at, reason=reason, sample="verdict" if more else None)
-    if _keep_growing([largest, *(cell for _, cell in far)]):
-        place, cell = next((pair for pair in far if math.isinf(pair[1])), far[-1])
-        size = f"{cell:.3g}" if math.isfinite(cell) else "more than float64 holds"
-        reason = f"grows at every doubling of the position, to {size} at {place}"
-        return Property(name, False, largest, at, reason=reason, sample="verdict")
-    highest = max(largest, *(cell for _, cell in far))
-    reason = f"does not keep growing: at most {highest:.3g} at doublings up to {far[-1][0]}"
-    return Property(name, True, largest, at, reason=reason, sample="verdict")
+    more = subject.content is not None and not _looked_at_all(subject)
+    reason = "of the rows sampled" if more else "of all rows"
+    return Property(name, True, largest, at, reason=reason, sample="verdict" if more else None)
 
 
 def _declared_bound(subject: InspectedEncoding) -> tuple[float | None, str] | None:
@@ -93,7 +76,9 @@ def _declared_bound(subject: InspectedEncoding) -> tuple[float | None, str] | No
         return None
     if waves is not None:
         if waves.growth is not None:
-            return None
+            rates = (math.log(base) / waves.growth.span for base in waves.growth.bases(exact))
+            grows = any(rate > 0 for rate in rates)
+            return (math.inf, "its amplitudes grow without end") if grows else None
         functions = {placement.function for placement in content.columns().placements}
         limit = float(waves.scale) if functions - {"zero"} else 0.0
         return limit, "no sine or cosine is larger than its scale"
@@ -117,61 +102,3 @@ def _looked_at_all(subject: InspectedEncoding) -> bool:
         return request is None
     positions = request.row_positions()
     return positions.count == content.capacity.positions
-
-
-def _far_cells(subject: InspectedEncoding) -> list[tuple[int, float]]:
-    """The largest cell at each doubling of the last position, as far as the scheme has some.
-
-    None where the code of a scheme of one's own refuses such positions.
-    """
-    request, inspected = subject.request, subject.inspected
-    assert request is not None
-    content = request.encoding.bound.content
-    if content.by == "pair":
-        return []
-    last = LARGEST_POSITION
-    if content.capacity is not None:
-        last = min(last, content.capacity.positions - 1)
-    ends = inspected.place(0), inspected.place(inspected.rows.count - 1)
-    place, places = 2 * max(1, *map(abs, ends)), list[int]()
-    while place <= last:
-        places.append(place)
-        place *= 2
-    if not places:
-        return []
-    try:
-        return [*zip(places, _largest_cells(request, places, subject.engine), strict=True)]
-    except InvalidInput:
-        return []
-
-
-def _largest_cells(request: Request, places: list[int], engine: Engine) -> list[float]:
-    """The largest cell of each of some rows; of a bias by the offset those of keys before."""
-    content = request.encoding.bound.content
-    if content.heads is None:
-        matrix = request.plan_at(positions_of(places)).matrix(engine)
-        rows = np.concatenate([*matrix.blocks()])  # (places, width)
-    else:
-        rule = score_rule_of(request, engine)
-        indices = np.array(places, np.int64) * (1 if content.by == "key" else -1)
-        with request.scheme.answerable():
-            rows = np.stack([rule(head, indices) for head in range(content.heads)], axis=1)
-    largest: list[float] = np.abs(rows).max(axis=1, initial=0).tolist()
-    return largest
-
-
-def _keep_growing(cells: Sequence[float]) -> bool:
-    """Whether cells grow at each step, and no less at the end than about as at the start.
-
-    >>> _keep_growing([1, 2, 4, 8, 16]), _keep_growing([1, 2, 3, 4, 5])
-    (True, True)
-    >>> _keep_growing([1, 1.5, 1.75, 1.875, 1.9375]), _keep_growing([1, 2, 1, 2, 1])
-    (False, False)
-    >>> _keep_growing([1, math.inf, math.inf])
-    True
-    """
-    finite = [*itertools.takewhile(math.isfinite, cells)]
-    steps = [after - before for before, after in itertools.pairwise(finite)]
-    if min(steps, default=1) <= 0:
-        return False
-    return len(finite) < len(cells) or (len(steps) > 3 and steps[-1] >= steps[0] / 4)

@@ -39,7 +39,6 @@ from posenc_cli.analysis.inspection.shift import linear_shift, rotation_residual
 from posenc_cli.analysis.products import MatrixRows
 from posenc_cli.analysis.similarity import similarity, similarity_of_array
 from posenc_cli.analysis.verdict import verdict
-from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.encoding.scores import scores_between
@@ -176,27 +175,7 @@ def _unique(subject: InspectedEncoding) -> Property:
             )
     at = inspected.place(nearest.pair[0]), inspected.place(nearest.pair[1])
     sample: Sampled | None = "value" if nearest.sampled else None
-    details = {}
-    if inspected.axis == "offset" and inspected.of_scores:
-        mirrored = _mirrored(subject)
-        details["mirrored"] = mirrored
-        reason += "; keys after the query have " + (
-            "the scores of those before it" if mirrored else "other scores than those before it"
-        )
-    return Property(
-        "unique", nearest.distance > 0, nearest.distance, at, evidence, reason, sample, details
-    )
-
-
-def _mirrored(subject: InspectedEncoding) -> bool:
-    """Whether a bias is the same at each offset after the query as at that before it."""
-    request, inspected = subject.request, subject.inspected
-    assert request is not None
-    rule = score_rule_of(request, subject.engine)
-    offsets = position_array(inspected.places)
-    with request.scheme.answerable():
-        after = np.stack([rule(head, -offsets) for head in range(inspected.rows.width)], axis=1)
-    return bool(np.array_equal(after, inspected.rows.read(range(inspected.rows.count))))
+    return Property("unique", nearest.distance > 0, nearest.distance, at, evidence, reason, sample)
 
 
 def _norm(subject: InspectedEncoding, extremes: Extremes) -> Property:
