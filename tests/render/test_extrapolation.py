@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import math
-import re
 
 import pytest
 
@@ -156,15 +155,6 @@ def test_csv_has_a_line_for_every_place_of_every_run():
     assert rows[0] == ["task", "encoding", "stretch", "seed", "length", "position", "loss"]
     assert len(rows) == 1 + 2 * 2 * (8 + 16)
     assert rows[-1] == ["text", "alibi, so to speak", "none", "1", "16", "15", "1.41"]
-
-
-def test_markdown_is_tables_and_a_list():
-    text = report_of("rope|mine", "alibi", tests=("2x",)).markdown()
-    assert "| encoding | 0:8 | 8:16 |\n| --- | --- | --- |\n| rope\\|mine | 1.41 ±.02 |" in text
-    assert "\n- alibi: holds to 2x\n" in text
-    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
-        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
-        assert len(widths) == 1
 
 
 def test_the_figure_is_the_loss_by_position_and_by_length():

@@ -1,4 +1,4 @@
-"""What models trained short do at longer lengths: as text, Markdown, CSV, JSON, and a figure."""
+"""What models trained short do at longer lengths: as text, CSV, JSON, and a figure."""
 
 from __future__ import annotations
 
@@ -89,20 +89,6 @@ class ExperimentReport(Record):
             for lines in (self._answer_lines(), self._notes())
         )
         return "\n\n".join([answer, *texts, notes])
-
-    def markdown(self) -> str:
-        """The report as tables in Markdown."""
-        parts = []
-        for items in self._by_task:
-            for title, header, rows in self._task_blocks(items):
-                cells = [header, ["---"] * len(header), *rows]
-                lines = [f"| {' | '.join(map(_cell_text, row))} |" for row in cells]
-                parts.append("\n".join([_cell_text(title), "", *lines]))
-        answer, notes = (
-            "\n".join(f"- {_cell_text(line)}" for line in lines)
-            for lines in (self._answer_lines(), self._notes())
-        )
-        return "\n\n".join([answer, *parts, notes])
 
     def _answer_lines(self) -> list[str]:
         """The verdicts, and what to do where there is none."""
@@ -419,8 +405,3 @@ def _untrained_text(item: EncodingSummary) -> str:
         return ""
     parts = [f"{what} at {', '.join(lengths)}" for what, lengths in met.items()]
     return f"{item.name}: never trained, and met: {'; '.join(parts)}."
-
-
-def _cell_text(text: str) -> str:
-    """A text that is one cell of a table in Markdown."""
-    return text.replace("|", "\\|")
