@@ -45,7 +45,7 @@ from posenc_cli.render.drawing.map_axes import (
     name_scale,
     scale_beside,
 )
-from posenc_cli.render.drawing.plotting import load_figures
+from posenc_cli.render.drawing.plotting import load_matplotlib
 from posenc_cli.render.figure import (
     TOO_FAST,
     Curves,
@@ -164,7 +164,7 @@ def png_of(page: Page) -> bytes:
 @contextlib.contextmanager
 def _settings(style: Style) -> Iterator[None]:
     """Within it, matplotlib is set up as the style says, and as nothing else does."""
-    matplotlib = load_figures()
+    matplotlib = load_matplotlib()
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(style.settings)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import signal
-import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli import interrupts
 from posenc_cli.errors import Unavailable, described
 
 if TYPE_CHECKING:
@@ -42,26 +39,6 @@ def load_matplotlib() -> Any:
             f"drawing a figure needs matplotlib, which does not load: {described(error)}",
             hint="pip install matplotlib",
         ) from error
-
-
-def load_figures() -> Any:
-    """The module matplotlib, with what figures are made of.
-
-    It loads axes of three dimensions too, and draws none of them. In a process of posenc's own
-    they are left out: they take a sixth of the time of a small figure.
-
-    Raises: Unavailable where it does not load.
-    """
-    matplotlib, solid = load_matplotlib(), "mpl_toolkits.mplot3d"
-    handler = signal.getsignal(interrupts.SIGNALS[0])
-    own = getattr(handler, "__module__", "") == interrupts.__name__
-    if own and not {solid, "matplotlib.projections"} & {*sys.modules}:
-        sys.modules[solid] = None  # type: ignore[assignment]  # what is None cannot be imported
-        try:
-            import matplotlib.projections
-        finally:
-            del sys.modules[solid]
-    return matplotlib
 
 
 @contextlib.contextmanager
