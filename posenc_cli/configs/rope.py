@@ -104,8 +104,6 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
         )
         return "default"
     stated = first(new, old)
-    if stated is None:
-        return "default"
     types = keys.family.types or tuple(RULES)
     renamed = {**RENAMED, **keys.family.renamed}
     if old and new and renamed.get(old.value, old.value) != renamed.get(new.value, new.value):
@@ -115,12 +113,14 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
         )
     if keys.by_own_class:
         renamed = {**keys.family.renamed}
-    name = str(renamed.get(stated.value, stated.value))
+    name = "default" if stated is None else str(renamed.get(stated.value, stated.value))
     if name not in types:
+        where = f"{rope.path('rope_type')} is missing"
+        if stated is not None:
+            where = f"{stated.source} {abbreviated(stated.value)}"
         raise keys.error(
-            f"{stated.source} {abbreviated(stated.value)}: "
-            f"{keys.family.model_type} takes {', '.join(types)}",
-            hint=nearest(stated.value, types),
+            f"{where}: {keys.family.model_type} takes {', '.join(types)}",
+            hint=nearest(name, types),
         )
     return name
 

@@ -177,10 +177,12 @@ def test_another_rule_is_left_out_where_training_had_one():
     assert {"yarn", "dynamic", "ntk", "base", "longrope"} <= found.left_out.keys()
 
 
-def test_longrope_is_not_planned_and_other_types_only_where_the_family_takes_them():
+def test_nothing_drops_the_factors_of_longrope_that_a_model_was_trained_with():
     found = planned("phi-3-vision-128k", 262144)
-    assert {"longrope", "linear", "yarn"} <= found.left_out.keys()
-    assert {own.name for own in found.recipes} >= {"as-is", "ntk"}
+    assert [own.name for own in found.recipes] == ["as-is"]
+    assert {"longrope", "linear", "yarn", "ntk", "base"} <= found.left_out.keys()
+    assert "trained with" in found.left_out["base"]
+    assert found.bases is None
 
 
 @pytest.mark.long

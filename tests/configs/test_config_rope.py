@@ -89,6 +89,10 @@ def test_the_layout_of_every_family_is_held_to_its_own_rotation():
             {"model_type": "glm4_moe_lite", "head_dim": 48, "qk_rope_head_dim": 32},
             "head_dim 48 (head_dim): must be 32 (qk_rope_head_dim)",
         ),
+        (  # whose default rope rotates all 128 columns, of which its attention has 64
+            {"model_type": "mistral4", "rope_parameters": {"rope_theta": 1e6}},
+            "rope_parameters.rope_type is missing: mistral4 takes linear",
+        ),
     ],
 )
 def test_a_head_that_does_not_fit_the_slice_that_turns_is_refused(config, words):

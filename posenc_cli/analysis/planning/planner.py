@@ -56,6 +56,9 @@ _BASE_DIGITS = 6
 _BASE_ROUNDED = 10.0 ** (1 - _BASE_DIGITS)
 """Relative: what the rounding of a base to its digits makes of the slowest frequency, at most."""
 _PLAIN = ("rope", "mrope")
+_OWN_FACTORS = ("rope-ntk", "rope-longrope")
+"""Rules that a model was trained with, whose base says nothing of the length."""
+_LONGROPE = "its factors are found by a search on the model's loss"
 
 
 class PairShares(Record):
@@ -207,7 +210,7 @@ class Planner:
         nothing: dict[str, Any] | None = {} if self.written else None
         as_is = self.recipe(AS_IS, self.layers, nothing, nothing)
         longer = self.to > max(self.trained, self.lengths.context or 0)
-        bases = self._bases() if longer and self.plain.scheme != "rope-ntk" else None
+        bases = self._bases() if longer and self.layers.scheme not in _OWN_FACTORS else None
         recipes = [as_is, *(self._recipes(bases) if longer else ())]
         whole = replace(as_is.sums, at_rest=self.at_rest)
         return LengthPlan(
@@ -250,6 +253,11 @@ class Planner:
         """The recipes there are; why there is none of the others goes to ``left_out``."""
         times = self.to / self.trained
         params = self.layers.values()
+        if self.layers.scheme == "rope-longrope":
+            names = ("linear", "ntk", "dynamic", "yarn", "llama3", "base")
+            reason = "it would drop the factors of rope-longrope, which the model was trained with"
+            self.left_out |= dict.fromkeys(names, reason) | {"longrope": _LONGROPE}
+            return
         for name, scheme, more in self._stretches(times):
             yield from self._written(name, scheme, more, None)
         pairs, base = len(self.turning), float(params["base"])
@@ -300,7 +308,7 @@ class Planner:
             else:
                 reason = f"a config has one rule, and was trained with its own, {self.plain.scheme}"
                 self.left_out |= dict.fromkeys(("dynamic", "yarn", "llama3"), reason)
-        self.left_out["longrope"] = "its factors are found by a search on the model's loss"
+        self.left_out["longrope"] = _LONGROPE
 
     def _kept(self, scheme: str) -> dict[str, Any]:
         """What the config has of a rule already, but for lengths and factors."""
