@@ -719,7 +719,7 @@ MIMO = {
 }
 
 
-@pytest.mark.parametrize("engine", ["vllm", "mlx-lm"])
+@pytest.mark.parametrize("engine", ["vllm", "mlx-lm", "llama.cpp"])
 def test_mimo_has_the_sliding_layers_of_its_own_list(engine):
     full, sliding = resolve({**MIMO, "rope_theta": 7e5}, runtime=engine).layers
     assert (full.values()["base"], sliding.values()["base"]) == (7e5, 1e4)

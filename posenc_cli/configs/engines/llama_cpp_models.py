@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from posenc_cli.configs.engines.runtime_rules import (
     ORIGINAL,
     check_share,
+    lacking,
     not_read,
     other_layers,
     plain,
@@ -346,3 +347,36 @@ llama_cpp_ministral = refusing(
     (refused, _lacks),
 )
 """llama.cpp's converter wants the file itself to say that Ministral 3 is scaled, and how."""
+
+
+_MIMO_SIZES = ("head_dim", "num_attention_heads", "v_head_dim")
+_MIMO_NEEDED = ("hybrid_layer_pattern", "swa_head_dim", "head_dim", "partial_rotary_factor")
+check_mimo = refusing(
+    NAME,
+    (
+        refused,
+        lambda r: (
+            r.config.get("rope_parameters")
+            and "its converter fails on a MiMo whose rope_parameters hold an object for each layer "
+            "type"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            (key := lacking(r, *_MIMO_NEEDED))
+            and f"its converter needs {key} of mimo_v2_flash in the file"
+        ),
+    ),
+    *(
+        (
+            refused,
+            lambda r, key=key: (
+                r.config.get(f"swa_{key}") not in (None, r.config.get(key))
+                and f"its converter fails where swa_{key} is not {key}"
+            ),
+        )
+        for key in _MIMO_SIZES
+    ),
+)
+"""What its converter asserts of a MiMo V2 Flash."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.configs.engines.llama_cpp_models import (
     BASE,
     NAME,
+    check_mimo,
     leaves_out,
     llama_cpp_apertus,
     llama_cpp_cohere,
@@ -34,6 +35,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     DYNAMIC,
     HUB,
     LONGROPE,
+    MIMO_KEYS,
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
@@ -50,6 +52,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     not_read,
     of_types,
     other_layers,
+    own_mimo,
     plain,
     refused,
 )
@@ -195,7 +198,7 @@ RUNTIME = Runtime(
         **of_types(SCALED, *OF_LLAMA, *STRETCHED, *GRANITE, *LOST, "cohere", "nemotron"),
         **of_types(SCALED | {"nope"}, *EVERY_FOURTH, *SOME_STILL, "granite_swa"),
         **of_types(PLAIN_ROPE, "gemma3_text"),
-        **of_types(frozenset({"rope"}), "modernbert"),
+        **of_types(frozenset({"rope"}), "mimo_v2_flash", "modernbert"),
         **of_types(frozenset({"mrope"}), *SEEING, *HYBRID),
         **of_types(PLAIN_ROPE | {"rope-proportional"}, "gemma4_text"),
         **of_types(PLAIN_ROPE | YARN, *DEEPSEEK, "glm_moe_dsa", "ministral3", "olmo3"),
@@ -215,6 +218,7 @@ RUNTIME = Runtime(
         "exaone4": "exaone",
         "gpt_neox": "gptneox",
         "llama4_text": "llama4",
+        "mimo_v2_flash": "mimo",
         "minimax_m2": "minimax",
         "ministral3": "mistral3",
         "starcoder2": "starcoder",
@@ -222,6 +226,24 @@ RUNTIME = Runtime(
 )
 
 DIFFERENCES = (
+    RuntimeDifference(
+        NAME,
+        "fields",
+        frozenset({"rope"}),
+        "fails on a MiMo without its own keys, and where sliding layers have heads of another size",
+        f"{_LLAMA_CPP}/blob/master/conversion/mimo.py",
+        check_mimo,
+        frozenset({"mimo_v2_flash"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "container",
+        frozenset({"rope"}),
+        MIMO_KEYS + " (10000 for a base that is missing)",
+        f"{_LLAMA_CPP}/blob/master/conversion/mimo.py",
+        partial(own_mimo, runtime=NAME, needed=(), base=BASE, shared=False, nulls=()),
+        frozenset({"mimo_v2_flash"}),
+    ),
     RuntimeDifference(
         NAME,
         "partial rotation",

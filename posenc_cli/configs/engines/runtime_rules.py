@@ -339,12 +339,19 @@ _MIMO_NUMBERS = ("rope_theta", "swa_rope_theta", "partial_rotary_factor")
 
 
 def own_mimo(
-    reading: LayerReading, *, runtime: str, needed: Sequence[str], base: float | None = None
+    reading: LayerReading,
+    *,
+    runtime: str,
+    needed: Sequence[str],
+    base: float | None = None,
+    shared: bool = True,
+    nulls: Sequence[str] = _MIMO_NUMBERS,
 ) -> Changes:
     """MiMo V2 Flash by the model's own keys, of which transformers reads none.
 
-    ``base`` is that of a file without, None where the class ``needed`` it; a head rotates whole
-    where no share is stated.
+    ``base`` is that of a file without, None where the class ``needed`` it, and of its sliding
+    layers, too, where they have no ``shared`` one; a head rotates whole where no share is stated.
+    It fails where one of ``nulls`` is null.
 
     Raises: InvalidInput where the class fails, or has other layers than transformers.
     """
@@ -352,14 +359,15 @@ def own_mimo(
         raise not_read(runtime, "mimo_v2_flash as the text model of another")
     if why := fails_without(reading, *needed):
         raise refused(runtime, why)
-    if nulls := [key for key in _MIMO_NUMBERS if reading.config.get(key, 0) is None]:
-        raise refused(runtime, f"it fails where {nulls[0]} is null")
+    if null := [key for key in nulls if reading.config.get(key, 0) is None]:
+        raise refused(runtime, f"it fails where {null[0]} is null")
     top, sliding = reading.top, reading.layer_type == "sliding_attention"
     pattern = [*reading.config.get("hybrid_layer_pattern", ())]
     if any(pattern[layer : layer + 1] != [int(sliding)] for layer in reading.layers):
         raise other_layers(runtime, "it goes by hybrid_layer_pattern, whatever layer_types says")
     theta = top.number("rope_theta")
-    theta = first(top.number("swa_rope_theta"), theta) if sliding else theta
+    if sliding:
+        theta = first(top.number("swa_rope_theta"), theta if shared else None)
     head = top.count("swa_head_dim" if sliding else "head_dim")
     dim, share = head.value if head else reading.params["dim"], top.number("partial_rotary_factor")
     part = float(share.value) if share else 1.0
