@@ -168,7 +168,7 @@ def _apart(view: EngineView, engine: str, layers: Layers) -> RotationComparison 
     """How layers rotate beside a view's, else why the two cannot be compared."""
     if (view.layers.scheme == _SEEING) != (layers.scheme == _SEEING):
         return "one of the two follows three axes"
-    if not all(map(_turns, (view.layers, layers))):
+    if not (view.layers.is_rotary and layers.is_rotary):
         return _STANDS
     try:
         return RotationComparison.of(
@@ -184,10 +184,6 @@ def _view(views: Sequence[EngineView], engine: str, layers: Layers) -> EngineVie
     if isinstance(apart, str):
         return EngineView((engine,), layers, why_not=apart)
     return EngineView((engine,), layers, apart)
-
-
-def _turns(layers: Layers) -> bool:
-    return catalogue.find(layers.scheme).kind == "rotary"
 
 
 def _side(engine: str, layers: Layers) -> Side:

@@ -9,6 +9,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from posenc_cli.records import Record, fresh
 from posenc_cli.rotary.lengths import length_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from posenc_cli.comparison.stored_tensors import StoredFrequencies
     from posenc_cli.configs.resolved import Layers, Resolved
@@ -116,7 +117,6 @@ _OWN_OF_DRAFTERS = {"head-dim", "layout", "softmax-factor"}
 """What a drafter has of its own: its weights were trained with these."""
 
 _LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
-_SLIDING = ("sliding_attention", "chunked_attention")
 _ABSENT = Sourced(None, "not there")
 
 
@@ -206,7 +206,7 @@ class Comparing:
         pairs = list(_pairs(first, second))
         self.architectures(a, b)
         self.layer_sets(first, second)
-        self.windows(a, b)
+        self.known("window", "sliding_attention", _window(a), _window(b))
         self.latent(a.reading.latent, b.reading.latent)
         for one, other in pairs:
             self.groups(one, other)
@@ -217,14 +217,14 @@ class Comparing:
         It turns alike where it turns as any of its verifier's layers do; where it does not, it is
         held against those that see everything.
         """
-        first, second = ([group for group in m.reading.layers if _turns(group)] for m in (a, b))
+        first, second = ([group for group in m.reading.layers if group.is_rotary] for m in (a, b))
         if not first or not second:
             self.value("encoding", None, *(_scheme(m.reading.layers[0]) for m in (a, b)))
             return
         pairs = [
             (one, other)
-            for one in sorted(first, key=_slides)
-            for other in sorted(second, key=_slides)
+            for one in sorted(first, key=attrgetter("slides"))
+            for other in sorted(second, key=attrgetter("slides"))
         ]
         trials = [self._drafted(one, other) for one, other in pairs]
         nearest = next((trial for trial in trials if not trial.losses), trials[0])
@@ -266,19 +266,16 @@ class Comparing:
         )
         if counts[0] != counts[1]:
             return
-        for name, member in (("sliding-layers", _slides), ("unturned-layers", _stands)):
-            if member is _stands and not all(any(map(_turns, each)) for each in (first, second)):
-                continue
+        members: dict[str, Callable[[Layers], bool]] = {"sliding-layers": attrgetter("slides")}
+        if all(any(group.is_rotary for group in groups) for groups in (first, second)):
+            members["unturned-layers"] = lambda group: group.scheme == "nope"
+        for name, member in members.items():
             a, b = (
                 tuple(sorted(layer for group in groups if member(group) for layer in group.layers))
                 for groups in (first, second)
             )
             if a or b:
                 self.value(name, None, Sourced(a, "its layers"), Sourced(b, "its layers"))
-
-    def windows(self, a: Model, b: Model) -> None:
-        """Compare how many positions sliding layers see, where both say it."""
-        self.known("window", "sliding_attention", _window(a), _window(b))
 
     def latent(self, first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
         """Compare the rotary keys of two GGUF files that change nothing in llama.cpp."""
@@ -289,10 +286,9 @@ class Comparing:
 
     def groups(self, one: Layers, other: Layers) -> None:
         """Compare the layers of one kind in both."""
-        kinds = [catalogue.find(group.scheme).kind for group in (one, other)]
         label = one.layer_type or other.layer_type
         self.scores(one, other)
-        if kinds == ["rotary", "rotary"]:
+        if one.is_rotary and other.is_rotary:
             self.rotations(one, other)
         elif one.scheme != other.scheme:
             if "unturned-layers" not in {loss.name for loss in self.losses}:
@@ -376,7 +372,7 @@ class Comparing:
         """Name the parameters for which frequencies differ."""
         first, second = (group.params.get("base") for group in (one, other))
         if first is not None and second is not None:  # what turns along axes may have several
-            self.value("sliding-base" if _slides(one) else "base", one.layer_type, first, second)
+            self.value("sliding-base" if one.slides else "base", one.layer_type, first, second)
         if one.scheme == other.scheme:
             self.parameters(one, other, tuple(_PARAMETERS))
         # By another base the same divisors are those of no rule.
@@ -522,7 +518,7 @@ def _derived(group: Layers, name: str, usual: Any = None) -> Sourced:
 
 def _score(group: Layers, derived: str) -> Sourced:
     """What is said of scores; their scale is 1/√d where nothing is."""
-    if derived != "attention_scale" or derived in group.derived or not _turns(group):
+    if derived != "attention_scale" or derived in group.derived or not group.is_rotary:
         return _derived(group, derived)
     head = _head(group)
     return Sourced(head.value and head.value**-0.5, f"1/√d of {head.source}")
@@ -536,20 +532,8 @@ def _settled(group: Layers, parameter: str) -> Sourced:
     return Sourced(bound.params.get(parameter), "by default")
 
 
-def _turns(group: Layers) -> bool:
-    return catalogue.find(group.scheme).kind == "rotary"
-
-
-def _stands(group: Layers) -> bool:
-    return group.scheme == "nope"
-
-
 def _sections(group: Layers) -> Sourced:
     return group.params.get("sections") or Sourced(None, group.scheme)
-
-
-def _slides(group: Layers) -> bool:
-    return group.layer_type in _SLIDING or "window" in group.derived
 
 
 def _layout(group: Layers) -> Sourced:
@@ -593,7 +577,7 @@ def _window(model: Model) -> Sourced:
     for group in model.reading.layers:
         if "window" in group.derived:
             return group.derived["window"]
-    if model.window is not None and any(_slides(group) for group in model.reading.layers):
+    if model.window is not None and any(group.slides for group in model.reading.layers):
         return model.window
     return _ABSENT
 

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posenc_cli import catalogue
 from posenc_cli.comparison.stored_tensors import stored_names
 from posenc_cli.configs.conclusions import Conclusion, ConclusionCode
 from posenc_cli.errors import PosencError
@@ -16,7 +15,7 @@ from posenc_cli.transaction import open_input
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.configs.resolved import Layers, Resolved
+    from posenc_cli.configs.resolved import Resolved
 
 GENERATION = "generation_config.json"
 _LARGEST_FILE = 1 << 20
@@ -64,7 +63,7 @@ def _stored(path: str, folder: Path, resolved: Resolved) -> Iterator[Conclusion]
         return
     try:
         names = stored_names(checkpoint_files(path))
-        if not names or not any(map(_turns, resolved.layers)):
+        if not names or not any(group.is_rotary for group in resolved.layers):
             return
         from posenc_cli.comparison.losses import Model
         from posenc_cli.comparison.stored_frequencies import compare_stored, stored_model
@@ -86,7 +85,3 @@ def _stored(path: str, folder: Path, resolved: Resolved) -> Iterator[Conclusion]
 
 def _is_of_checkpoint(file: Path) -> bool:
     return file.name.endswith((".safetensors", INDEX))
-
-
-def _turns(group: Layers) -> bool:
-    return catalogue.find(group.scheme).kind == "rotary"

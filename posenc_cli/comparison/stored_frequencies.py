@@ -78,7 +78,7 @@ def compare_stored(a: Model, b: Model, *, tolerance: float = 0.0) -> ModelCompar
             hint="name a config on one side, or a tensor of each: FILE:TENSOR",
         )
     model, checkpoint = (b, a) if a.stored else (a, b)
-    rotary = [group for group in model.reading.layers if _is_rotary(group)]
+    rotary = [group for group in model.reading.layers if group.is_rotary]
     if not rotary:
         raise InvalidInput(
             f"{quoted_name(model.name)}: has no rotation, and the checkpoint stores frequencies"
@@ -98,10 +98,6 @@ def compare_stored(a: Model, b: Model, *, tolerance: float = 0.0) -> ModelCompar
         tuple(comparing.losses),
         comparing.tolerance,
     )
-
-
-def _is_rotary(group: Layers) -> bool:
-    return catalogue.find(group.scheme).kind == "rotary"
 
 
 class _ComparingStored:
@@ -195,7 +191,7 @@ def _of_layers(rotary: Sequence[Layers], stored: StoredFrequencies) -> list[Laye
         if numbered:
             return numbered
     if stored.layer_type is None:
-        full = [group for group in rotary if "sliding" not in (group.layer_type or "")]
+        full = [group for group in rotary if not group.slides]
         return [*full, *(group for group in rotary if group not in full)]
     return list(rotary)
 

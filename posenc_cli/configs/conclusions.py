@@ -12,7 +12,6 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.catalogue import find as find_scheme
 from posenc_cli.configs.diffusers.diffusion_classes import OF_PIPELINE
 from posenc_cli.configs.families import remotes
 from posenc_cli.positions import range_texts
@@ -150,7 +149,7 @@ def _context(layers: Layers, model_type: str) -> Conclusion | None:
         text += f"; {_growth(layers, model_type)}"
     elif factor:
         text += f", RoPE scaled ×{factor:g}; the config does not state the trained length"
-    elif find_scheme(layers.scheme).kind == "rotary":
+    elif layers.is_rotary:
         text += ", no RoPE scaling"
     return Conclusion(ConclusionCode.CONTEXT, text)
 

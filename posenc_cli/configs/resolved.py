@@ -47,6 +47,19 @@ class Layers(Record):
     params: Mapping[str, Sourced]
     derived: Mapping[str, Sourced] = fresh(dict)
 
+    @property
+    def is_rotary(self) -> bool:
+        """Whether their scheme rotates queries and keys."""
+        from posenc_cli import catalogue
+
+        return catalogue.find(self.scheme).kind == "rotary"
+
+    @property
+    def slides(self) -> bool:
+        """Whether they see a window of positions, or chunks of them, alone."""
+        label = self.layer_type or ""
+        return "window" in self.derived or "sliding" in label or "chunked" in label
+
     def same_encoding(self, other: Layers) -> bool:
         """Whether both are encoded alike."""
         return self.scheme == other.scheme and self.values() == other.values()

@@ -97,9 +97,9 @@ class Holding:
         """The layers of whose base a key speaks."""
         local = any(self.text.has(name) for name in LOCAL_BASES)
         if key in LOCAL_BASES:
-            return [group for group in self.rotating if _slides(group)]
+            return [group for group in self.rotating if group.slides]
         if local or key in GLOBAL_BASES:
-            return [group for group in self.rotating if not _slides(group)]
+            return [group for group in self.rotating if not group.slides]
         return self.rotating
 
     def agrees(self, key: str, value: Any) -> bool:
@@ -110,10 +110,6 @@ class Holding:
         if spoken is not None:
             return bool(spoken[1]) and all(_same(value, held) for held in spoken[1])
         return any(rule(self, key, value) for rule in _RULES)
-
-
-def _slides(layers: Layers) -> bool:
-    return "sliding" in (layers.layer_type or "")
 
 
 def _share(layers: Layers) -> Any:

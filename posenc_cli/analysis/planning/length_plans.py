@@ -68,15 +68,7 @@ def layers_to_plan(resolved: Resolved, layer_type: str | None) -> Layers:
     """
     if layer_type is not None:
         return resolved.layer(layer_type)
-    far = [
-        layers
-        for layers in resolved.layers
-        if layers.scheme != "nope" and not _slides(layers.layer_type)
-    ]
-    near = [layers for layers in resolved.layers if _slides(layers.layer_type)]
+    far = [each for each in resolved.layers if each.scheme != "nope" and not each.slides]
+    near = [each for each in resolved.layers if each.slides]
     alone = far or near
     return alone[0] if len(alone) == 1 else resolved.layer(None)
-
-
-def _slides(layer_type: str | None) -> bool:
-    return layer_type is not None and ("sliding" in layer_type or "chunked" in layer_type)
