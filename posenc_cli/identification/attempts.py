@@ -98,6 +98,11 @@ def attempts_of_forms(evidence: Evidence, notes: list[str]) -> list[Attempt]:
         known.append(attempts_of_forms(inner, notes))
         if _is_plain(known[-1]):
             break
+    return best_of(known)
+
+
+def best_of(known: Sequence[list[Attempt]]) -> list[Attempt]:
+    """The attempts whose best one stands first."""
     return min(known, key=lambda attempts: attempts[0].trial.rank if attempts else _NOTHING)
 
 

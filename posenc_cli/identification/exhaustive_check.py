@@ -20,6 +20,7 @@ from posenc_cli.inference.differences import Census, as_columns, merged, part_of
 from posenc_cli.inference.rates import positions_at
 from posenc_cli.inference.tolerance import UNREDUCED_FULL, unit
 from posenc_cli.inference.trial import (
+    DOUBLE_FUNCTIONS,
     UNREDUCED_TABLES,
     arithmetic_format,
     bfloat16_limits,
@@ -189,7 +190,10 @@ class _Comparison(Record):
                 computation_of(hypothesis, table, rounded, trial.arithmetic)
                 for table in hypothesis.tables
             ),
-            tuple(limits_of(hypothesis, table, rounded) for table in hypothesis.tables),
+            tuple(
+                limits_of(hypothesis, table, rounded, trial.arithmetic)
+                for table in hypothesis.tables
+            ),
             _shares(trial),
         )
 
@@ -266,5 +270,5 @@ def _shares(trial: Trial) -> tuple[tuple[Reals | float, float], ...]:
     size = np.pi if tables == ("angles",) else float(waves.scale) * trial.hypothesis.multiplier
     # What an arithmetic computed is no nearer than it rounds, however wide the file is.
     coarsest = max(unit(trial.rounded.name), unit(arithmetic_format(trial.arithmetic).name))
-    rounding = 4 * coarsest * size
+    rounding = max(4 * coarsest, DOUBLE_FUNCTIONS) * size
     return tuple((np.minimum(_MARGIN * noise, 1.0), rounding) for noise in trial.noise)

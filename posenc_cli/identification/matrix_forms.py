@@ -64,6 +64,9 @@ def certain_forms(evidence: Evidence) -> Iterator[Evidence]:
         yield from _stacks(evidence)
         if len(shape) == 2:
             yield from _joined(evidence)
+        elif len(shape) == 3:
+            yield from _batches_of_heads(evidence)
+            yield from _behind_padding(evidence) if shape[1] == 1 else ()
     if len(shape) in (2, 3):
         yield from _without_empty_rows(evidence)
 
@@ -75,7 +78,7 @@ def possible_forms(evidence: Evidence) -> Iterator[Evidence]:
         return
     yield from _without_empty_columns(evidence)
     wide = shape[0] > _WIDEST
-    if TRANSPOSED not in evidence.forms and min(shape) >= _FEWEST_ROWS and not wide:
+    if not evidence.forms and min(shape) >= _FEWEST_ROWS and not wide:
         turned = tuple(array.T for array in evidence.arrays)
         if _may_be_waves(turned):
             yield _form(evidence, turned, TRANSPOSED)
@@ -142,8 +145,41 @@ def _equal_slices(evidence: Evidence) -> Iterator[Evidence]:
     for axis in range(len(shape) - 1) if len(shape) > 2 else ():
         if shape[axis] > 1 and all(_all_equal(array, axis) for array in evidence.arrays):
             text = f"{shape[axis]} times over, the same along axis {axis}"
-            yield _form(evidence, tuple(_at(array, axis, 0) for array in evidence.arrays), text)
+            arrays = tuple(_at(array, axis, 0) for array in evidence.arrays)
+            if axis and _is_square(shape):  # the one row of scores that all queries have
+                arrays = tuple(array[:, None] for array in arrays)
+            yield _form(evidence, arrays, text)
             return
+
+
+def _is_square(shape: tuple[int, ...]) -> bool:
+    """Whether an array may be scores of heads: as many queries as keys."""
+    return len(shape) == 3 and shape[1] == shape[2]
+
+
+def _batches_of_heads(evidence: Evidence) -> Iterator[Evidence]:
+    """The heads of one of several equal sequences, as BLOOM has them one after another."""
+    (array,) = evidence.arrays
+    heads, queries, keys = array.shape
+    if queries not in (1, keys):
+        return
+    for own in (n for n in range(1, heads // 2 + 1) if heads % n == 0):
+        if own > 1 and _all_equal(array.reshape(heads // own, own, queries, keys), 0):
+            text = f"{heads // own} times over, one sequence after another"
+            yield _form(evidence, (array[:own],), text)
+            return
+
+
+def _behind_padding(evidence: Evidence) -> Iterator[Evidence]:
+    """The scores of the keys behind padding on the left, whose own are all 0, as in BLOOM.
+
+    The first key that is none has the score 0 as well.
+    """
+    (array,) = evidence.arrays
+    padding = _empty_rows(array[:, 0].T) - 1
+    if 0 < padding < array.shape[2] - _FEWEST_ROWS:
+        text = f"behind padding: the first {padding} keys hold zeros"
+        yield _form(evidence, (array[:, :, padding:],), text)
 
 
 def _at(array: NumberArray, axis: int, index: int) -> NumberArray:

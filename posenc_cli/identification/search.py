@@ -22,7 +22,7 @@ import numpy as np
 from posenc_cli.analysis.sampling import positions_of
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.formulas.parameters import brief_text
-from posenc_cli.identification.attempts import attempts_of_forms
+from posenc_cli.identification.attempts import attempts_of_forms, best_of
 from posenc_cli.identification.commands import commands_of
 from posenc_cli.identification.exhaustive_check import position_rounding
 from posenc_cli.inference.candidates import wider_ladders
@@ -252,8 +252,8 @@ def identify(evidence: Evidence) -> Identification:
             notes.append("the numbers looked at are one and the same, which shows no rule")
             return Identification(evidence.stored, evidence.shape, (), tuple(notes))
         attempts = attempts_of_forms(replace(evidence, quantum=0.0), notes)
-        if evidence.quantum and not any(attempt.trial.fits_most for attempt in attempts):
-            attempts = attempts_of_forms(evidence, notes)
+        if evidence.quantum and not any(attempt.trial.fits for attempt in attempts):
+            attempts = best_of([attempts, attempts_of_forms(evidence, notes)])
         candidates = _candidates(attempts)
     return Identification(evidence.stored, evidence.shape, tuple(candidates), tuple(notes))
 

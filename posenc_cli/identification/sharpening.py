@@ -15,7 +15,7 @@ import numpy as np
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.inverse import DOUBLE, SPARE, snap, written_numbers
 from posenc_cli.inference.differences import as_columns
-from posenc_cli.inference.tolerance import smallest, unit
+from posenc_cli.inference.tolerance import FUNCTIONS, smallest, unit
 from posenc_cli.inference.trial import compute, put_right, try_hypothesis
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import replace
@@ -32,7 +32,7 @@ _BESIDE = 1e-7
 _STEPS, _SETTLED = 4, 1e-14
 """Of Newton's method, and the last of them, of a parameter."""
 _NEARLY = 64.0
-"""Of the tolerance: what leaves more over is not nearly right."""
+"""Of the tolerance, that of float32 code too: what leaves more over is not nearly right."""
 _FAR = 0.01
 """Of a parameter: a step so long leads nowhere."""
 _BETTER, _GIVEN = 0.5, 0.97
@@ -52,7 +52,8 @@ def sharpened(trial: Trial, evidence: Evidence) -> Trial:
     shown = hypothesis.tables == ("inv-freq",) or trial.arithmetic in ("exact", "float64")
     plain = shown and hypothesis.multiplier == 1
     right = trial.equal == 1 and not hypothesis.uncertainty
-    if not plain or right or trial.ratio > _NEARLY:
+    far = trial.ratio > _NEARLY and trial.residual > _NEARLY * FUNCTIONS
+    if not plain or right or far:
         return trial
     best = trial
     numbers_of = hypothesis.given.items()  # of a partial rotation whole pairs show alone

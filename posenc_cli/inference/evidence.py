@@ -7,6 +7,8 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -42,15 +44,17 @@ _PADDING_ROWS = 2
 """Row 0 is a class token's, or row 1 that of the padding token as fairseq numbers it."""
 _TEXT_DIGITS = 9
 """Decimal digits that tell every float32 from its neighbours."""
+_WRITTEN_SHORT = 1e-12
+"""What a float32 number of an encoding misses that was written in twelve decimal places or more."""
 _EXACT_POWER = 22
 """10^22 is the largest power of ten that float64 has exactly."""
 _LARGEST = 2.0**54
 """No number of an encoding is larger: positions end at 2^53."""
 
 
-_MOST_PLACES, _LEAST_STEPS = 7, 16
-"""Decimal places of a text, fewer than which are a rounding of their own, and steps that values so
-rounded reach at least."""
+_FEW_DIGITS, _MOST_DIGITS, _LEAST_STEPS = 6, 14, 16
+"""Digits of a text that every float32 keeps, digits that float64 has more of, and steps that values
+so rounded reach at least."""
 
 
 class StatedEncoding(Record):
@@ -92,7 +96,7 @@ class Evidence(Record):
         stored = loaded[0].dtype
         sample = np.concatenate([_some_values(array) for array in arrays])
         values = _format(sample, stored, text=loaded[0].text)
-        quantum = _quantum(sample, stored, text=loaded[0].text)
+        quantum = _quantum(sample, stored, values if loaded[0].text else None)
         return cls(arrays, stored, values, stated=stated, quantum=quantum)
 
     @classmethod
@@ -102,7 +106,7 @@ class Evidence(Record):
         stored = dtype or str(arrays[0].dtype)
         sample = np.concatenate([_some_values(array) for array in kept])
         values = _format(sample, stored, text=False)
-        return cls(kept, stored, values, quantum=_quantum(sample, stored, text=False))
+        return cls(kept, stored, values, quantum=_quantum(sample, stored))
 
     @cached_property
     def rounding(self) -> float:
@@ -196,7 +200,8 @@ class Evidence(Record):
         if self.stored != "float64" or self.values == FLOAT64 or values.dtype.kind == "c":
             return values
         rounded = round_to(np.asarray(values, np.float64), FLOAT64, self.values)
-        return np.where(short_numbers(values), rounded, values)
+        near = np.abs(rounded - values) <= _WRITTEN_SHORT
+        return np.where(near | short_numbers(values), rounded, values)
 
     def on_grid(self, values: NumberArray) -> bool:
         """Whether all of some values are numbers of the format that the sample's are."""
@@ -253,17 +258,20 @@ def _some_values(values: NumberArray) -> Reals:
     return numbers[np.isfinite(numbers)]
 
 
-def _quantum(values: Reals, stored: str, *, text: bool) -> float:
-    """1 of whole numbers that are stored as such, a power of ten of a text of few decimal places.
+def _quantum(values: Reals, stored: str, text: DType | None = None) -> float:
+    """1 of whole numbers that are stored as such, a power of ten of a ``text`` of few digits.
 
-    0 where it is too coarse to have been a rounding.
+    ``text`` is the number format that the values of a text may have. 0 where it is too coarse to
+    have been a rounding.
     """
-    places = range(1) if "int" in stored else range(2, _MOST_PLACES) if text else ()
-    for power in (10.0**place for place in places):
-        scaled = values * power
-        if np.abs(scaled - np.round(scaled)).max(initial=0) <= 1e-9 * np.abs(scaled).max(initial=1):
-            return 1 / power if np.abs(scaled).max(initial=0) >= _LEAST_STEPS else 0.0
-    return 0.0
+    largest = float(np.abs(values).max(initial=0))
+    quantum = 1.0 if "int" in stored else 0.0
+    if text is not None and largest:
+        few = values[:: max(1, values.size // _TEXT_VALUES)].tolist()
+        digits = max(len(Decimal(repr(value)).normalize().as_tuple().digits) for value in few)
+        if digits <= (_MOST_DIGITS if text == FLOAT64 else _FEW_DIGITS):
+            quantum = 10.0 ** (math.ceil(math.log10(largest)) - digits)
+    return quantum if largest >= _LEAST_STEPS * quantum else 0.0
 
 
 def _format(values: Reals, stored: str, *, text: bool) -> DType:
@@ -274,8 +282,8 @@ def _format(values: Reals, stored: str, *, text: bool) -> DType:
     if text and own == FLOAT64:
         few = values[:: max(1, values.size // _TEXT_VALUES)]
         with np.errstate(over="ignore"):
-            shortest = all(float(str(np.float32(v))) == v for v in few.tolist())
-        if shortest:
+            near = np.abs(few.astype(np.float32) - few).max() <= _WRITTEN_SHORT
+        if near or short_numbers(few).all():
             own = FLOAT32
             values = values.astype(np.float32).astype(np.float64)
     for dtype in sorted(REAL_DTYPES.values(), key=lambda candidate: candidate.precision):

@@ -55,6 +55,9 @@ _EXPLAINED = 0.97
 _FEW = 48
 """Rows on which an arithmetic is tried before it is tried on all of the sample."""
 
+DOUBLE_FUNCTIONS = 16 * 2.0**-53
+"""Absolute, for each radian of a place: float64 cosines, sines and coordinates of any library."""
+
 BACKWARD = "the rotation runs backward: the sine has the wrong sign"
 SWAPPED = "sines stand where cosines belong, and cosines where sines do"
 
@@ -217,7 +220,9 @@ def _trial(
     parts, explained = [], []
     beside = _beside(hypothesis, encoding, evidence, rounded, arithmetic)
     for index, (table, sample, predicted) in enumerate(beside):
-        limit = limits_of(hypothesis, table, rounded, encoding=encoding)(hypothesis.positions)
+        limit = limits_of(hypothesis, table, rounded, arithmetic, encoding=encoding)(
+            hypothesis.positions
+        )
         if arithmetic == "bfloat16":
             nearly, limit = bfloat16_limits(limit, predicted, table)
             explained.append(
@@ -390,15 +395,22 @@ def computation_of(
 
 
 def limits_of(
-    hypothesis: Hypothesis, table: str | None, rounded: DType, *, encoding: Encoding | None = None
+    hypothesis: Hypothesis,
+    table: str | None,
+    rounded: DType,
+    arithmetic: str,
+    *,
+    encoding: Encoding | None = None,
 ) -> Computation:
     """What computes how far the cells of a hypothesis may be off, as :func:`allowance` does."""
+    rounded = max(rounded, arithmetic_format(arithmetic), key=lambda dtype: unit(dtype.name))
     limits = allowance(encoding or hypothesis.encoding(), table, rounded)
     multiplier = hypothesis.multiplier
     if multiplier == 1:
         return limits
-    rounding = unit(rounded.name)  # of the multiplier, and of each product
-    return lambda positions: multiplier * (limits(positions) + 2 * rounding)
+    # Of the multiplier, and of each product; float32 code may be multiplied by a float64 number.
+    rounding = FUNCTIONS if rounded == FLOAT64 else 2 * unit(rounded.name)
+    return lambda positions: multiplier * (limits(positions) + rounding)
 
 
 def computation(
@@ -503,9 +515,9 @@ def _wave_limits(
     angles = _angles(waves, frequencies, positions)  # (positions, waves)
     scale = float(waves.scale)
     roundings = 1 if scale == 1 else 2
-    floor = FUNCTIONS
-    if unit(rounded.name) >= unit("float32"):
-        floor += roundings * unit(rounded.name)
+    floor: Reals | float = FUNCTIONS + roundings * unit(rounded.name)
+    if rounded == FLOAT64 and waves.growth is None:  # no code computes a sine in float32 for it
+        floor = DOUBLE_FUNCTIONS * np.maximum(frequencies, 1)
     cells = angles  # no other array of its size is made
     cells *= scale * PER_ANGLE
     cells += scale * floor

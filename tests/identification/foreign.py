@@ -56,6 +56,13 @@ def llama3(dim=128):
     return (1 - smooth) * plain / 8 + smooth * plain
 
 
+def bloom(length=24, padding=0):
+    """transformers' build_alibi_tensor of 8 heads: slopes times (mask.cumsum − 1) · mask."""
+    counted = np.maximum(np.arange(length) - padding, 0)
+    slopes = 2.0 ** -np.arange(1, 9)
+    return (slopes[:, None] * counted)[:, None].astype(np.float32)
+
+
 def bfloat16(values):
     bits = np.asarray(values, np.float32).view(np.uint32).astype(np.uint64)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
@@ -66,6 +73,7 @@ _COS, _SIN = cosines_and_sines(angles())
 _TABLE = np.concatenate([_COS, _SIN], axis=1)
 _ROPE = ("rope", {"base": 10_000.0, "dim": DIM})
 _SINUSOIDAL = ("sinusoidal", {"base": 10_000.0, "dim": DIM})
+_BLOOM = ("alibi", {"heads": 8, "form": "bloom"})
 _LLAMA3 = ("rope-llama3", {"base": 500_000.0, "factor": 8.0})
 _ORDER = np.random.default_rng(0).permutation(ROWS)
 _NOTHING = np.zeros((20, DIM), np.float32)
@@ -121,6 +129,15 @@ KEPT = {
         *_SINUSOIDAL,
         "times over",
     ),
+    # BLOOM's scores: of several sequences, behind padding, for every query
+    "BLOOM, two sequences": (np.concatenate([bloom()] * 2), *_BLOOM, "one sequence after another"),
+    "BLOOM, padded": (bloom(padding=5), *_BLOOM, "the first 5 keys hold zeros"),
+    "BLOOM, padded, of all queries": (
+        bloom(padding=5).repeat(24, 1), *_BLOOM, "the first 5 keys hold zeros",
+    ),
+    "BLOOM, two sequences, of all queries": (
+        np.concatenate([bloom()] * 2).repeat(24, 1), *_BLOOM, "one sequence after another",
+    ),
     # multiplied
     "× √dim": (vaswani() * np.float32(math.sqrt(DIM)), *_SINUSOIDAL, "× 5.65685425"),
     "tables × 8": (_TABLE * np.float32(8), *_ROPE, "× 8"),
@@ -139,7 +156,7 @@ KEPT = {
     "frequencies, halves": (halves(_FLOAT32), *_ROPE, "two halves"),
     "frequencies, each twice": (each_twice(_FLOAT32), *_ROPE, "side by side"),
     "wavelengths of Llama 3.1": ((2 * np.pi / llama3()).astype(np.float32), *_LLAMA3, "wave"),
-}
+}  # fmt: skip
 
 
 def _damaged(column, change):

@@ -223,6 +223,17 @@ def test_a_table_rounded_to_few_steps_is_recognized(tmp_path, steps):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("digits", ["%.8f", "%.9g", "%.12f", "%.15g"])
+def test_a_table_printed_in_some_digits_is_recognized(tmp_path, digits, dtype):
+    path = tmp_path / "table.txt"
+    np.savetxt(path, encode("sinusoidal", 64, dim=16, dtype=dtype), fmt=digits)
+    match = identify_files([read_array(path)]).match
+    assert match is not None
+    assert (match.scheme, match.params["base"]) == ("sinusoidal", 1e4)
+
+
+@pytest.mark.long
 def test_values_that_share_no_bucket_are_no_clipped_table():
     """Buckets of DeBERTa widen with the distance, and t5-clipped has one for each until its end."""
     offsets = np.subtract.outer(np.arange(96), np.arange(96))

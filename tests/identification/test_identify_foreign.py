@@ -38,6 +38,22 @@ def test_what_no_rule_gave_is_not_identified(name):
     assert identify(Evidence.of_arrays(UNLIKE[name])).match is None
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("noise", [1e-12, 1e-9, 1e-7])
+def test_float64_values_beside_those_of_any_code_are_not_identified(noise):
+    """Code in float64 errs by 1e-15, and float32 code leaves float32 values, or scaled ones."""
+    at = np.outer(np.arange(ROWS), ladder())
+    table = np.stack([np.sin(at), np.cos(at)], axis=-1).reshape(ROWS, -1)
+    assert identify(Evidence.of_arrays(table)).match is not None
+    by_float32 = at.astype(np.float32)
+    scaled = np.concatenate([np.cos(by_float32), np.sin(by_float32)], axis=1) * np.sqrt(np.array(3))
+    assert scaled.dtype == np.float64
+    for right in (np.exp(1j * by_float32.astype(np.float64)), scaled):
+        assert identify(Evidence.of_arrays(right)).match is not None
+    off = table + np.random.default_rng(0).normal(size=table.shape) * noise
+    assert identify(Evidence.of_arrays(off)).match is None
+
+
 def shifted_sinusoids(rows, dim, seed):
     """As CAPE draws them in training: each row at a real position of its own, in bfloat16."""
     random = np.random.default_rng(seed)

@@ -292,7 +292,7 @@ def _text(
 
 def _unknown(result: Identification) -> str:
     """Why nothing was identified."""
-    if not result.candidates:
+    if not any(math.isfinite(candidate.residual) for candidate in result.candidates):
         return "; ".join(result.notes) or (
             f"none of posenc's {_scheme_count()} schemes gives these values: they look trained or "
             "random, or are vectors that were rotated"
