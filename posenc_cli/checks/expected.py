@@ -260,6 +260,11 @@ class Expected(Record):
         )
         return replace(other, places=change.places(self.places, self)) if change.places else other
 
+    @property
+    def absent(self) -> Flags:
+        """Which values found are not compared."""
+        return np.isnan(self.found) & self.gaps
+
     def changed(self, change: Change) -> NumberArray:
         """The values of a changed reference at these places.
 
@@ -318,7 +323,7 @@ class Expected(Record):
         close = np.isfinite(values) & (np.abs(found - values) <= allowed + share * np.abs(values))
         if rounding == CUT_BFLOAT16:
             close &= np.abs(found) <= np.abs(values) + allowed
-        odd = (found == values) | (np.isnan(found) & (np.isnan(values) | self.gaps))
+        odd = (found == values) | (np.isnan(found) & np.isnan(values)) | self.absent
         return np.asarray(close | (odd & ~np.isfinite(found)))
 
     def wave_tolerance(self, drawn: Change | None) -> RealRows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -15,6 +15,7 @@ from posenc_cli.calls.function_process import FunctionProcess
 from posenc_cli.calls.function_trial import ALIKE, UNSTEADY
 from posenc_cli.calls.payloads import Payload
 from posenc_cli.calls.roles import roles_of
+from posenc_cli.checks.values import is_right
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import Loaded
 from posenc_cli.inference.tolerance import unit
@@ -117,11 +118,10 @@ def function_values(
     else:
         called = _Here(target, reference, asked, context=context)
     refused: list[InvalidInput] = []
+    accepted: list[tuple[Any, str]] = []
     try:
         called.start()
-        for number, arguments in enumerate(_calls(called, task)):
-            if number == _MOST_TRIES:
-                break
+        for arguments in islice(_calls(called, task), _MOST_TRIES):
             try:
                 first, text = _values(called, arguments, task)
                 subject = accepts(first)
@@ -131,9 +131,17 @@ def function_values(
             again, _ = _values(called, arguments, task)
             if not _near(again.values, first.values, ALIKE):
                 raise called.invalid(UNSTEADY, hint="dropout? call .eval() before the check")
-            return _of_vectors(called, arguments, task, subject, accepts), text
+            subject = _of_vectors(called, arguments, task, subject, accepts)
+            if not any(_is_carried(value) for _, value in arguments):
+                return subject, text
+            if is_right(subject):
+                notes = (*subject.notes, *([_OTHER_ORDER] if accepted else []))
+                return replace(subject, notes=notes), text
+            accepted.append((subject, text))
     finally:
         called.end()
+    if accepted:
+        return accepted[0]
     if refused:
         raise refused[0]
     raise called.invalid("takes no parameter that posenc knows", hint=_HINT)
@@ -201,6 +209,7 @@ def _is_carried(value: Any) -> bool:
 
 _SCALES = (1.0, 64.0)
 """Sizes of the noise that values are added to: what bends, clips or scales it shows at one."""
+_OTHER_ORDER = "values differ where the batch comes before the positions in the input"
 _NOT_ADDED = "the input is normal noise: compared is the result minus the input"
 _SCORES = ("scores", "attn_scores", "attention_scores", "attn_weights", "attn_logits", "logits")
 _HINT = "a dump always works: numpy.save its values, and check the file"
@@ -214,6 +223,8 @@ def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[list[tuple[Named
         known = _by_name(given.name, task)
         if known is not None:
             options.append([(given, known)])
+            if task.form == "rows" and _is_carried(known):  # batches come second, too
+                options[-1].append((given, known.swapaxes(0, 1)))
         elif given in called.signature.required:
             options.append([(given, value) for value in _by_guess(task)])
     yield from map(list, product(*options))

@@ -6,6 +6,7 @@ Everything that is measured here is a guess: the search compares all values befo
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,10 @@ _HALF_TURN = 3.0
 """Radians: some less than π."""
 _NEAR = 1e-3
 """Of a position: what float32 values leave of it where the fastest wave tells it."""
+_DIGITS = (1e-2, 1e-4, 1e-6, 1e-9)
+"""What is dropped of a base that is measured, as a share: people write few digits."""
+_FEW_ROWS = 0.02
+"""Of the rows: so many may hold something else than evenly spaced positions."""
 _FACTORS = {
     "√2": 2**0.5,
     "1/√2": 0.5**0.5,
@@ -78,15 +83,20 @@ def bases_of(e: Expected, base: float) -> list[float]:
     slowest = int(np.argmin(np.abs(rates)))
     steps = np.diff(np.unwrap(np.angle(turns[:, slowest])))
     apart = np.diff(at)
-    rate = abs(float(steps.sum() / apart.sum())) if apart.sum() else 0.0
     exponent = -math.log(abs(rates[slowest])) / math.log(base)
-    if not 0 < rate < 1 or exponent <= 0:
-        return []
-    found = rate ** (-1 / exponent)
-    if not math.isfinite(found):
-        return []
-    errors = (1e-2, 1e-4, 1e-6, 1e-9)
-    return list(dict.fromkeys(snap(found, error * found) for error in errors))
+    bases: dict[float, None] = {}
+    speeds = np.abs(steps / apart)
+    typical = np.median(speeds[speeds > 0]) if speeds.any() else 0.0
+    usual = (speeds > typical / 2) & (speeds < 2 * typical)  # where no rows repeat or restart
+    for kept in (np.full_like(usual, fill_value=True), usual):
+        moved = apart[kept].sum()
+        rate = abs(float(steps[kept].sum() / moved)) if moved else 0.0
+        if not 0 < rate < 1 or exponent <= 0:
+            continue
+        found = rate ** (-1 / exponent)
+        if math.isfinite(found):
+            bases |= dict.fromkeys(snap(found, error * found) for error in _DIGITS)
+    return list(bases)
 
 
 def row_positions(e: Expected) -> Reals | None:
@@ -113,60 +123,62 @@ def _first_rows(e: Expected) -> Expected:
     return e.at_places(slice(_ROWS))
 
 
-def row_map(e: Expected) -> RowMap | None:
-    """How the positions of rows differ from those that belong there; None where they do not."""
+def row_maps(e: Expected) -> Iterator[RowMap]:
+    """How the positions of rows differ from those that belong there; none where they do not."""
     whole, e = e, _first_rows(e)
     expected = np.asarray(e.positions, np.float64)
     found = row_positions(e)
     found = _matched_rows(e) if found is None else found
     if found is None or expected.size < 2:
-        return None
+        return
     told = np.isfinite(found)
     row = int(np.argmax(told))
     complete = bool(told.all()) and whole.places.at.size == expected.size
     if told.sum() < 2:
-        return None
+        return
     found, expected = found[told], expected[told]
     near = np.abs(found - np.rint(found)) <= _NEAR * (1 + 1e-4 * np.abs(found))
     found = np.where(near, np.rint(found), found)
     if np.array_equal(found, expected):
-        return None
+        return
     fitted = _evenly(expected, found, row)
     if fitted is not None:
-        return fitted
-    return _repeated(e, found, expected) if complete else None
+        yield fitted
+    if complete:
+        yield from _repeated(e, found, expected)
 
 
-def _repeated(e: Expected, found: Reals, expected: Reals) -> RowMap | None:
-    """Positions in another order, clamped, or starting again."""
-    last = found.max()
-    moved = np.flatnonzero(found != expected)
-    row = int(moved[0])
-    permuted = f"{moved.size} of {found.size} rows are permuted: row {row} holds position"
-    readings = (
-        (
-            np.sort(found),
-            np.sort(expected),
-            f"{permuted} {found[row]:g}, not {expected[row]:g}",
-            "order",
+def _repeated(e: Expected, found: Reals, expected: Reals) -> Iterator[RowMap]:
+    """Positions that are clamped, start again, or stand in another order."""
+    last, shift = found.max(), found[0] - expected[0]
+    falls = np.flatnonzero(np.diff(found) < 0)
+    row = int(falls[0]) + 1 if falls.size else 0
+    again = expected[row] - found[row]
+    off = f"positions are shifted by {shift:+g} and " if shift else "positions are "
+    rules: dict[str, Callable[[NumberArray], NumberArray]] = {
+        f"{off}clamped at {last:g}: later rows repeat its row": (
+            lambda at: np.minimum(at + shift, last)
         ),
-        (
-            found,
-            np.minimum(expected, last),
-            f"positions are clamped at {last:g}: later rows repeat its row",
-            "position-offset",
+        f"positions start again at 0 after {last:g}": lambda at: at % (last + 1),
+        f"positions start again once: position {again:g} has the row of position 0": (
+            lambda at: np.where(at < again, at, at - again)
         ),
-        (
-            found,
-            expected % (last + 1),
-            f"positions start again at 0 after {last:g}",
-            "position-offset",
-        ),
-    )
-    for own, read, text, code in readings:
-        if last > expected.min() and np.array_equal(own, read):
-            return _looked_up(e, found, text, code)
-    return None
+    }
+    for text, rule in rules.items():
+        if last > expected.min() and np.array_equal(found, rule(expected)):
+            yield RowMap(text, partial(_in_parts, rule=rule, parts=e.parts), "position-offset")
+            return
+    if np.array_equal(np.sort(found), np.sort(expected)):
+        moved = np.flatnonzero(found != expected)
+        row = int(moved[0])
+        text = f"{moved.size} of {found.size} rows are permuted: row {row} holds position"
+        yield _looked_up(e, found, f"{text} {found[row]:g}, not {expected[row]:g}")
+
+
+def _in_parts(
+    at: NumberArray, *, rule: Callable[[NumberArray], NumberArray], parts: int
+) -> NumberArray:
+    return rule(at / parts) * parts
 
 
 def _evenly(expected: Reals, found: Reals, row: int) -> RowMap | None:
@@ -176,9 +188,8 @@ def _evenly(expected: Reals, found: Reals, row: int) -> RowMap | None:
         return None
     step = _short(float((found[-1] - found[0]) / span), 1e-4)
     start = _short(float(np.median(found - step * expected)), 1e-2)
-    if not step or np.abs(found - start - step * expected).max() > _NEAR * (
-        1 + np.abs(found).max()
-    ):
+    far = np.abs(found - start - step * expected) > _NEAR * (1 + np.abs(found).max())
+    if not step or far.mean() > _FEW_ROWS or (start == 0 and step == 1):
         return None
     code = "position-offset"
     if step == 1:
@@ -201,12 +212,12 @@ def _short(value: float, error: float) -> float:
     return 0.0 if abs(value) <= error else snap(value, error * abs(value))
 
 
-def _looked_up(e: Expected, found: Reals, text: str, code: str) -> RowMap:
+def _looked_up(e: Expected, found: Reals, text: str) -> RowMap:
     expected = np.asarray(e.places.at)
     order = np.argsort(expected, kind="stable")
     held = (found * e.parts).astype(expected.dtype)[order]
     ordered = expected[order]
-    return RowMap(text, lambda at: held[np.searchsorted(ordered, at)], code)
+    return RowMap(text, lambda at: held[np.searchsorted(ordered, at)], "order")
 
 
 def _matched_rows(e: Expected) -> Reals | None:
@@ -291,10 +302,11 @@ def heads_of(e: Expected) -> tuple[str, Integers, NumberArray] | None:
         return None
     allowed = every.judged(right)
     own = e.of_heads(np.arange(right.shape[0]))
-    blank = ~np.any(found, axis=axes) & np.any(e.of_heads(right), axis=axes)
+    absent = part.absent
+    blank = ~np.any(found, axis=axes, where=~absent) & np.any(e.of_heads(right), axis=axes)
     order = own.copy()
     for head, values in enumerate(found):
-        near = (np.abs(right - values) <= allowed).all(axis=axes)
+        near = ((np.abs(right - values) <= allowed) | absent[head]).all(axis=axes)
         if blank[head] or near[own[head]]:
             continue
         if not near.any():
@@ -342,10 +354,6 @@ def column_order(e: Expected) -> tuple[str, Integers] | None:
     return f"{text} ({moved.size} columns are permuted)", order
 
 
-NONFINITE = "values are NaN or infinite"
-"""How a bug says it; their number is that of all values, of which the search sees some."""
-
-
 def nonfinite(e: Expected) -> int:
-    """How many values are NaN or infinite."""
-    return int(np.count_nonzero(~np.isfinite(e.found)))
+    """How many values that are compared are NaN or infinite."""
+    return int(np.count_nonzero(~(np.isfinite(e.found) | e.absent)))

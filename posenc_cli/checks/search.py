@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.known_bugs import arrangement, parameters, positions, values
-from posenc_cli.checks.measured import NONFINITE, nonfinite
+from posenc_cli.checks.known_bugs.bug import BugCode
 from posenc_cli.errors import PosencError
 from posenc_cli.records import Record, replace
 
@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.expected import Change, Expected
     from posenc_cli.checks.known_bugs.bug import KnownBug
-    from posenc_cli.numerics.arrays import Integers
+    from posenc_cli.numerics.arrays import Flags, Integers
 
 KNOWN_BUGS = (*arrangement.BUGS, *parameters.BUGS, *values.BUGS, *positions.BUGS)
 """The known bugs: of two that give the same values, the first is named first."""
 
 BLOCK = 1 << 20
 """Values that are compared at a time."""
+_NEARLY, _LIKELY = 0.98, 0.9
+"""Of the values that differ: a bug that gives so many is named, beside what is left. Of a few."""
 _MOST = 4
 """Explanations that are named: more of them say that the subject is too small to tell."""
 
@@ -69,11 +71,11 @@ def explanations(e: Expected, wrong: Integers) -> list[Explained]:
             codes = (str(change.code or bug.code),)
             if codes in kept or (kept and change.general):
                 continue
-            if _fits(part, change) and fits_everywhere(e, change):
+            if _share(part, change) == 1 and fits_everywhere(e, change):
                 (general if change.general else kept).setdefault(codes, (_named(bug, change),))
         for bugs, rare in () if kept else islice(_pairs(e, part), _MOST):
             (general if rare else kept).setdefault(tuple(sorted(bug.code for bug in bugs)), bugs)
-    return [_counted(bugs, e) for bugs in islice((kept or general).values(), _MOST)]
+    return list((kept or general).values())[:_MOST]
 
 
 def changes_of(
@@ -93,26 +95,45 @@ def changes_of(
                 yield from ((bug, change) for change in bug.changes(e))
 
 
-def _counted(bugs: Explained, e: Expected) -> Explained:
-    """The bugs, with the number of values that are not finite."""
-    count = nonfinite(e)
-    verb = "is" if count == 1 else "are"
-    text = f"{count} of {e.found.size} values {verb} NaN or infinite"
-    return tuple(replace(bug, message=bug.message.replace(NONFINITE, text)) for bug in bugs)
-
-
 def _named(bug: KnownBug, change: Change) -> NamedBug:
     code, remedy = change.code or bug.code, change.remedy or bug.remedy
     return NamedBug(str(code), change.text, remedy, bug.seen)
 
 
-def _fits(e: Expected, change: Change) -> bool:
-    """Whether a changed reference gives the values found at these places, NaN being NaN."""
+def _near(e: Expected, change: Change) -> Flags:
+    """Which values found at these places a changed reference gives, NaN being NaN."""
     try:
         wrong = e.changed(change)
-        return wrong.shape == e.found.shape and bool(e.near(wrong, change).all())
+        if wrong.shape == e.found.shape:
+            return e.near(wrong, change)
     except (PosencError, ValueError, IndexError, OverflowError):
-        return False
+        pass
+    return np.zeros(e.found.shape, bool)
+
+
+def _share(e: Expected, change: Change) -> float:
+    return float(_near(e, change).mean())
+
+
+def nearest(e: Expected, wrong: Integers) -> tuple[NamedBug, Flags] | None:
+    """The bug that gives nearly all values, and which it does not give; None where none does.
+
+    ``wrong`` is as for `explanations`, which found nothing.
+    """
+    with np.errstate(all="ignore"):
+        part = e.sample(wrong)
+        for bug, change in changes_of(e):
+            if change.general or change.rounding or _share(part, change) < _LIKELY:
+                continue
+            parts = [(block, ~_near(block, change)) for block in blocks_of(e)]
+            differing = sum(
+                np.count_nonzero(np.abs(block.found - right) > block.judged(right))
+                for block, right in ((block, block.right()) for block, _ in parts)
+            )
+            left = np.concatenate([flags for _, flags in parts], 1 if e.form == "scores" else 0)
+            if 0 < np.count_nonzero(left) <= (1 - _NEARLY) * differing:
+                return _named(bug, change), left
+    return None
 
 
 def blocks_of(e: Expected) -> Iterator[Expected]:
@@ -127,12 +148,12 @@ def fits_everywhere(e: Expected, change: Change) -> bool:
     """Whether a change gives every value of the subject, and is a change at all."""
     changes = bool(change.rounding)
     for part in blocks_of(e):
-        if not _fits(part, change):
+        if _share(part, change) < 1:
             return False
         if not changes:
             right = part.right()
             apart = np.abs(part.changed(change) - right)
-            changes = bool(~(apart <= part.judged(right)).all())
+            changes = not ((apart <= part.judged(right)) | part.absent).all()
     return changes
 
 
@@ -157,7 +178,9 @@ def _seconds(e: Expected, part: Expected, bug: KnownBug, first: Change) -> Itera
         both = second if after else _joined(first, second)
         if both is None or second.general or _alike(bug, first, other, second):
             continue
-        if _fits(after or part, both):
+        if other.code is BugCode.NOT_A_NUMBER:  # a first one, which is counted in all values
+            continue
+        if _share(after or part, both) == 1:
             whole = whole or _undone(e, first) or e
             if fits_everywhere(whole, both):
                 yield _named(other, second)
@@ -174,7 +197,8 @@ def _alters(e: Expected, change: Change) -> bool:
     if change.rounding:
         return True
     try:
-        return not (np.abs(e.changed(change) - e.right()) <= e.allowed(e.right())).all()
+        near = np.abs(e.changed(change) - e.right()) <= e.allowed(e.right())
+        return not (near | e.absent).all()
     except (PosencError, ValueError, IndexError, OverflowError):
         return False
 

@@ -35,6 +35,7 @@ class ValueSubject(Record):
     """The values of a subject, their reference, and what a reader should know of them.
 
     ``misfit`` says how the shape differs from the reference's; then ``compared`` values both have.
+    Rows are those of ``sequences``, one after another.
     """
 
     name: str
@@ -43,6 +44,7 @@ class ValueSubject(Record):
     notes: tuple[str, ...] = ()
     misfit: str = ""
     compared: int = 0
+    sequences: int = 1
 
 
 class Asked(Record):
@@ -160,7 +162,8 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
         found[:, :columns] = values[:rows]
         expected = replace(expected, found=found)
     misfit = _misfit(*sides)
-    return ValueSubject(loaded.path, expected, str(at), tuple(notes), misfit, rows * columns)
+    batch = 1 if misfit else batch
+    return ValueSubject(loaded.path, expected, str(at), tuple(notes), misfit, rows * columns, batch)
 
 
 def _sequences(e: Expected, values: NumberArray, where: Positions | None) -> int:
@@ -272,9 +275,11 @@ def _without_mask(asked: Asked, subject: ValueSubject) -> ValueSubject:
         hidden = later if asked.causal else later & (e.found <= _MASKED)
     if not hidden.any():
         return subject
-    found = np.where(hidden, e.right(), np.asarray(e.found, np.float64))
+    numbers = np.where(np.isnan(e.found), np.inf, np.asarray(e.found, np.float64))
+    expected = replace(e, found=np.where(hidden, np.nan, numbers), gaps=True)
     note = "scores of keys after the query are not compared" + ("" if asked.causal else ": masked")
-    return replace(subject, expected=replace(e, found=found), notes=(*subject.notes, note))
+    compared = int(hidden.size - np.count_nonzero(hidden))
+    return replace(subject, expected=expected, notes=(*subject.notes, note), compared=compared)
 
 
 def _slopes(asked: Asked, loaded: Loaded) -> ValueSubject:

@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc_cli.checks.known_bugs.bug import BugCode
 from posenc_cli.checks.measured import nonfinite
-from posenc_cli.checks.search import KNOWN_BUGS, NamedBug, blocks_of, explanations
+from posenc_cli.checks.search import KNOWN_BUGS, NamedBug, blocks_of, explanations, nearest
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.expected import Expected
     from posenc_cli.checks.search import Explained
     from posenc_cli.checks.subjects import ValueSubject
-    from posenc_cli.numerics.arrays import Flags
+    from posenc_cli.numerics.arrays import Flags, Integers
 
 _AXES = {
     "rows": ("rows", "columns"),
@@ -142,7 +142,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
         compared=subject.compared or int(e.found.size),
         differing=differing,
         worst=worst,
-        where=_where(e, marked) if differing else {},
+        where=_where(subject, marked) if differing else {},
         explained=tuple(told),
         notes=(*subject.notes, *_random_weights(e)),
         tolerance="given" if isinstance(e.rule, float) else f"{e.rule} ({e.dtype})",
@@ -150,6 +150,12 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
         nonfinite=nonfinite(e),
         seconds=time.perf_counter() - began,
     )
+
+
+def is_right(subject: ValueSubject) -> bool:
+    """Whether a subject has the reference's values and shape."""
+    e = subject.expected
+    return not (_differences(e)[0] or subject.misfit or e.transposed)
 
 
 def _exchanged(e: Expected, differing: int, told: Sequence[Explained]) -> str:
@@ -166,6 +172,11 @@ def _explained(subject: ValueSubject, differing: int, marked: list[Flags]) -> li
     """Why a subject differs; a misfit of shapes is a bug of its own."""
     e = subject.expected
     rows = np.flatnonzero(marked[1 if e.form == "scores" else 0])
+    if subject.sequences > 1:  # those that are right hide what is wrong with the others
+        length = e.places.at.size // subject.sequences
+        wrong = np.unique(rows // length)
+        kept = (wrong[:, None] * length + np.arange(length)).ravel()
+        e, rows = e.at_places(kept), np.flatnonzero(np.isin(kept, rows))
     wrong = rows[:: max(1, rows.size // _WRONG)]
     if subject.misfit:
         shape = NamedBug(
@@ -183,7 +194,24 @@ def _explained(subject: ValueSubject, differing: int, marked: list[Flags]) -> li
         if not differing:
             return [(told,)]
         return [(told, *bugs) for bugs in explanations(replace(e, transposed=False), wrong)]
-    return explanations(e, wrong)
+    return explanations(e, wrong) or _nearest(e, wrong)
+
+
+def _nearest(e: Expected, wrong: Integers) -> list[Explained]:
+    """The bug that gives nearly all values, and where the others stand; none where none does."""
+    found = nearest(e, wrong)
+    if found is None:
+        return []
+    bug, left = found
+    marked = [np.zeros(size, bool) for size in left.shape]
+    _mark(marked, left, 0, 0)
+    places = zip(_AXES[e.form], map(_runs, marked), strict=True)
+    where = ", ".join(_singular(*own) for own in places)
+    count = np.count_nonzero(left)
+    verb = "matches" if count == 1 else "match"
+    others = f"{count} of {left.size} values {verb} neither the reference nor this bug: {where}"
+    rest = NamedBug(str(BugCode.UNKNOWN), others, "Then look at what writes the others.", "")
+    return [(bug, rest)]
 
 
 def _singular(axis: str, places: str) -> str:
@@ -222,7 +250,8 @@ def _differences(e: Expected) -> tuple[int, WorstValue | None, list[Flags]]:
         right = part.right()
         allowed = part.judged(right)
         found = np.asarray(part.found, np.float64)
-        apart = np.where((found == right) | (np.isnan(found) & np.isnan(right)), 0, found - right)
+        same = (found == right) | (np.isnan(found) & np.isnan(right)) | part.absent
+        apart = np.where(same, 0, found - right)
         apart = np.abs(np.where(np.isnan(apart), np.inf, apart))
         wrong = apart > allowed
         rows = part.places.at.size
@@ -243,9 +272,14 @@ def _differences(e: Expected) -> tuple[int, WorstValue | None, list[Flags]]:
     return count, worst, marked
 
 
-def _where(e: Expected, marked: list[Flags]) -> dict[str, str]:
+def _where(subject: ValueSubject, marked: list[Flags]) -> dict[str, str]:
     """The rows, columns … that hold values that differ, in words."""
-    where = {name: _runs(flags) for name, flags in zip(_AXES[e.form], marked, strict=True)}
+    e, where = subject.expected, {}
+    if subject.sequences > 1:
+        of_sequences = marked[0].reshape(subject.sequences, -1)
+        where["sequences"] = _runs(np.asarray(of_sequences.any(axis=1)))
+        marked = [np.asarray(of_sequences.any(axis=0)), *marked[1:]]
+    where |= {name: _runs(flags) for name, flags in zip(_AXES[e.form], marked, strict=True)}
     return where if e.head is None else {**where, "heads": str(e.head)}
 
 

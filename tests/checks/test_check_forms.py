@@ -49,6 +49,22 @@ class Encoding:
         return x + self.pe[:, : x.shape[1]]
 
 
+class Tutorial:  # PyTorch's: x is (positions, batch, columns)
+    base = 1e4
+
+    def __init__(self, d_model, max_len=5000):
+        self.pe = table(max_len, d_model, self.base)[:, None]
+
+    def forward(self, x):
+        return x + self.pe[: x.shape[0]]
+
+    __call__ = forward
+
+
+class OtherBase(Tutorial):
+    base = 1e3
+
+
 def slopes(num_heads):
     return 2.0 ** (-8 * np.arange(1, num_heads + 1) / num_heads)
 
@@ -309,3 +325,39 @@ def test_slopes_that_falcon_rounds_are_right_for_its_config(call, folder):
     assert call("check", "--slopes", "slopes.json", "--config", "falcon.json")[0] == 0
     (folder / "slopes.json").write_text(json.dumps([2.0**-h for h in range(12)]))
     assert call("check", "--slopes", "slopes.json", "--config", "falcon.json")[0] == 1
+
+
+def test_positions_come_first_or_second_in_the_vectors_of_a_function(call, folder):
+    status, out, _ = call("check", *ASKED, "--impl", "./mine.py:Tutorial")
+    assert status == 0, out
+    assert "values differ where the batch comes before the positions" in " ".join(out.split())
+    status, out, _ = call("check", *ASKED, "--impl", "./mine.py:OtherBase")
+    assert (status, out.startswith("FAILED")) == (1, True)
+
+
+def test_what_causality_hides_is_neither_named_nor_counted(call, tmp_path):
+    at = np.arange(32)
+    apart = at - at[:, None]
+    wrong = 2.0 ** -np.arange(1, 9)[:, None, None] * -apart
+    for later in (wrong, 7, np.nan):
+        np.save(tmp_path / "scores.npy", np.where(apart > 0, later, wrong))
+        asked = "check", "scores.npy", "-s", "alibi", "--heads", "8", "--causal"
+        out = " ".join(call(*asked)[1].split())
+        assert "3968 of 4224 values differ" in out
+        assert "cause: direction: the scores have the wrong sign next: " in out
+    np.save(tmp_path / "scores.npy", np.where(apart > 0, 7, np.where(apart == -3, np.nan, -wrong)))
+    assert "cause: not-a-number: 232 of" in call(*asked)[1]
+    np.save(tmp_path / "scores.npy", np.where(apart > 0, 7, 0 * wrong))
+    assert "cause: uninitialised: all values are 0" in call(*asked)[1]
+
+
+def test_a_batch_says_which_sequence_is_wrong_and_why():
+    batch = np.stack([RIGHT[:20]] * 3)
+    batch[1] = RIGHT[1:21]
+    report = posenc.check("sinusoidal", batch, dim=16)
+    assert report.cause_text.startswith("position-offset: positions are shifted by +1")
+    assert report.where == {"sequences": "1 of 3", "rows": "all 20", "columns": "all 16"}
+    batch[1] = RIGHT[:20]
+    batch[2, 5, 7] = 3
+    report = posenc.check("sinusoidal", batch, dim=16)
+    assert report.where == {"sequences": "2 of 3", "rows": "5 of 20", "columns": "7 of 16"}

@@ -92,6 +92,36 @@ ROWS = {
     "below zero": ("position-offset", "steps of -2", alternating(5 - 2 * AT), FLAT),
     "clamped": ("position-offset", "clamped at 31", alternating(np.minimum(AT, 31)), FLAT),
     "again": ("position-offset", "again at 0 after 15", alternating(AT % 16), FLAT),
+    "one restart": (
+        *("position-offset", "start again once: position 20 has the row of position 0"),
+        alternating(np.where(AT < 20, AT, AT - 20)),
+        FLAT,
+    ),
+    "from 2, and clamped": (
+        *("position-offset", r"shifted by \+2 and clamped at 31"),
+        alternating(np.minimum(AT + 2, 31)),
+        FLAT,
+    ),
+    "clamped, of another base": (
+        *("base", "^base: base is 1000, .* and position-offset: positions are clamped at 31"),
+        alternating(np.minimum(AT, 31), rates(base=1e3)),
+        FLAT,
+    ),
+    "one restart, of another base": (
+        *("base", "^base: base is 1000, .* and position-offset: positions start again once"),
+        alternating(np.where(AT < 20, AT, AT - 20), rates(base=1e3)),
+        FLAT,
+    ),
+    "one value, of another base": (
+        *("base", "base is 1000, .*: 1 of 1920 values matches neither .*: row 5 of 60, column 7"),
+        np.where((AT[:, None] == 5) & (np.arange(D) == 7), 3, alternating(AT, rates(base=1e3))),
+        FLAT,
+    ),
+    "one row, of shifted ones": (
+        *("position-offset", r"shifted by \+2: .*32 of 1920 values match neither .*: row 5 of 60"),
+        np.where(AT[:, None] == 5, RANDOM.normal(size=D), alternating(AT + 2)),
+        FLAT,
+    ),
     "fairseq's padding": (
         *("padding-row", r"row 1 \(position 1\) is zeros"),
         np.where(AT[:, None] == 1, 0, alternating(AT)),

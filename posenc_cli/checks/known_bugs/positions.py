@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc_cli.checks.expected import Change, ValuePlaces
 from posenc_cli.checks.known_bugs.bug import GITHUB, BugCode, KnownBug
-from posenc_cli.checks.measured import first_row_of, row_map
+from posenc_cli.checks.measured import first_row_of, row_maps
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.formats import HALVES, round_to_half
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from posenc_cli.checks.expected import Expected
+    from posenc_cli.checks.measured import RowMap
     from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows
 
 
@@ -30,11 +31,10 @@ def _moved_rows(e: Expected) -> Iterator[Change]:
                 f"every position reads the row of another",
                 {"offset": first},
             )
-    found = row_map(e)
-    if found is not None:
+    for found in row_maps(e):
         yield Change(
             found.text,
-            places=lambda p, _: ValuePlaces(found.at(p.at)),
+            places=partial(_as_found, found=found),
             code=found.code,
             general=found.code == BugCode.ORDER,
             remedy="Put the rows back in order." if found.code == BugCode.ORDER else "",
@@ -46,6 +46,10 @@ def _moved_rows(e: Expected) -> Iterator[Change]:
                     f"coordinates on the grid are shifted by {grid:+g}",
                     make=partial(_shifted_grid, by=grid),
                 )
+
+
+def _as_found(places: ValuePlaces, _: Expected, *, found: RowMap) -> ValuePlaces:
+    return ValuePlaces(found.at(places.at))
 
 
 def _shifted_grid(e: Expected, by: float) -> RealRows:

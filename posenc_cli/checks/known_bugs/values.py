@@ -16,7 +16,7 @@ from posenc_cli.checks.known_bugs.bug import (
     rows_text,
     wave_columns,
 )
-from posenc_cli.checks.measured import NONFINITE, common_factors, nonfinite
+from posenc_cli.checks.measured import common_factors, nonfinite
 from posenc_cli.inference.formats import COARSE, CUT_BFLOAT16
 
 if TYPE_CHECKING:
@@ -132,15 +132,20 @@ def _padding_rows(e: Expected) -> Iterator[Change]:
 
 
 def _nothing_written(e: Expected) -> Iterator[Change]:
-    if not np.any(e.found):
+    if not np.any(e.found, where=~e.absent):
         added = e.vectors is not None
         text = "nothing is added to the vectors" if added else "all values are 0"
         yield multiplied(text, 0.0, code=BugCode.NOT_ADDED if added else "")
 
 
 def _not_numbers(e: Expected) -> Iterator[Change]:
-    if nonfinite(e) and not e.gaps:
-        yield Change(NONFINITE, values=lambda v, s: np.where(np.isfinite(s.found), v, s.found))
+    count = nonfinite(e)
+    verb = "is" if count == 1 else "are"
+    if count:
+        yield Change(
+            f"{count} of {e.found.size} values {verb} NaN or infinite",
+            values=lambda v, s: np.where(np.isfinite(s.found), v, s.found),
+        )
 
 
 def _rounded_values(e: Expected) -> Iterator[Change]:
