@@ -47,6 +47,7 @@ class ValueCheck(GivenSubject, Record):
 
     ``file`` holds rows or scores, ``vectors`` are x and x + rows; ``inv_freq`` are frequencies of
     waves. ``source`` is a scheme or a rule for buckets, with its ``given`` parameters.
+    ``rounding`` is the format that right slopes are rounded to.
     """
 
     source: Scheme | BucketRule
@@ -62,6 +63,7 @@ class ValueCheck(GivenSubject, Record):
     calling: CallRequest = CallRequest()
     head: int | None = None
     causal: bool = False
+    rounding: str = ""
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -126,12 +128,12 @@ class ValueCheck(GivenSubject, Record):
             return self._of_frequencies(_loaded(self.inv_freq)), "frequencies"
         if self.impl is not None:
             return self._of_function(self.impl), "function"
-        for kind, form, given in (
-            ("slopes", "slopes", self.slopes),
-            ("buckets", "buckets", self.buckets),
-        ):
-            if given is not None:
-                return self._asked(form).subject(_loaded(given)), kind  # type: ignore[arg-type]
+        if self.slopes is not None:
+            subject = self._asked("slopes").subject(_loaded(self.slopes))
+            expected = replace(subject.expected, rounding=self.rounding)
+            return replace(subject, expected=expected), "slopes"
+        if self.buckets is not None:
+            return self._asked("buckets").subject(_loaded(self.buckets)), "buckets"
         assert self.file is not None
         return self._asked(None).subject(_loaded(self.file)), "file"
 

@@ -21,7 +21,7 @@ from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.alibi import exact_slopes
 from posenc_cli.formulas.declare import Scheme
-from posenc_cli.inference.formats import CUT_BFLOAT16
+from posenc_cli.inference.formats import CUT_BFLOAT16, round_to_half
 from posenc_cli.inference.tolerance import Tolerance, rounded_to, smallest, unit
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record, fresh, replace
@@ -161,7 +161,7 @@ class Expected(Record):
             given = {name: self.params[name] for name in ("max_bias",)}
             every = exact_slopes(self.params["heads"], rule=self.params["slopes"], **given)
             slopes: NumberArray = np.asarray(every)[self.places.at]
-            return slopes
+            return round_to_half(slopes, self.rounding) if self.rounding else slopes
         if self.form == "scores":
             return self._scores("exact")
         content = self.content.in_parts(self.parts)
@@ -320,9 +320,11 @@ class Expected(Record):
         share = 0.0
         if rounding:  # one that cuts moves a value by twice as much, and toward 0
             share = (2.02 if rounding == CUT_BFLOAT16 else 1.01) * unit(rounding.split()[0])
-        close = np.isfinite(values) & (np.abs(found - values) <= allowed + share * np.abs(values))
+        added = 0.0 if self.vectors is None or not change.rounding else self.vectors
+        size = np.abs(values + added)  # of what was rounded
+        close = np.isfinite(values) & (np.abs(found - values) <= allowed + share * size)
         if rounding == CUT_BFLOAT16:
-            close &= np.abs(found) <= np.abs(values) + allowed
+            close &= np.abs(found + added) <= size + allowed
         odd = (found == values) | (np.isnan(found) & np.isnan(values)) | self.absent
         return np.asarray(close | (odd & ~np.isfinite(found)))
 

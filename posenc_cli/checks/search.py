@@ -8,7 +8,7 @@ can be told by themselves, the second measured after it. Equally good explanatio
 from __future__ import annotations
 
 import contextlib
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,16 +58,18 @@ Explained = tuple[NamedBug, ...]
 """Bugs that together give the subject's values: one or two."""
 
 
-def explanations(e: Expected, wrong: Integers) -> list[Explained]:
+def explanations(e: Expected, wrong: Integers, *, context: int | None = None) -> list[Explained]:
     """All equally good explanations of a subject, the likeliest first; none where none is known.
 
-    ``wrong`` are some of the rows, queries or entries that differ.
+    ``wrong`` are some of the rows, queries or entries that differ. Where few positions are known
+    of a model of ``context`` positions, changes of usual size are tried too.
     """
     with np.errstate(all="ignore"):
         part = e.sample(wrong)
         kept: dict[tuple[str, ...], Explained] = {}
         general: dict[tuple[str, ...], Explained] = {}
-        for bug, change in changes_of(e):
+        usual = changes_of(e, context=context) if context else ()
+        for bug, change in chain(changes_of(e), usual):
             codes = (str(change.code or bug.code),)
             if codes in kept or (kept and change.general):
                 continue

@@ -12,8 +12,6 @@ import numpy as np
 
 from posenc_cli.checks.search import changes_of
 from posenc_cli.errors import PosencError
-from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import COARSE, round_to_half
 from posenc_cli.inference.tolerance import smallest, unit
 from posenc_cli.records import Record
 
@@ -71,7 +69,8 @@ def added_mistakes(e: Expected, context: int, *, usual: bool) -> Iterator[KnownM
         seen.add(change.text)
         cause = str(change.code or bug.code)
         try:
-            wrong = _applied(e, change)
+            with np.errstate(all="ignore"):
+                wrong = added_values(e, e.changed(change), drawn=change)
         except PosencError as error:
             yield KnownMistake(cause, change.text, None, error.message)
             continue
@@ -83,18 +82,6 @@ def added_mistakes(e: Expected, context: int, *, usual: bool) -> Iterator[KnownM
         elif usual and (apart <= _SAME * wrong.tolerance).all():
             reason = "it changes no value at the positions that show most"
         yield KnownMistake(cause, change.text, None if reason else wrong, reason)
-    for half in COARSE if e.vectors is not None else ():
-        sums = WrongValues(round_to_half(right.values, half), right.tolerance)
-        yield KnownMistake(Cause.TABLE_PRECISION, f"the sum was rounded to {half}", sums)
-
-
-def _applied(e: Expected, change: Change) -> WrongValues:
-    """The values of a changed reference, rounded where that is the change."""
-    with np.errstate(all="ignore"):
-        values = e.changed(change)
-        if change.rounding:
-            values = round_to_half(values, change.rounding)
-        return added_values(e, values, drawn=change)
 
 
 def added_values(e: Expected, added: NumberArray, *, drawn: Change | None = None) -> WrongValues:

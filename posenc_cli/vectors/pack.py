@@ -1,8 +1,7 @@
 """A golden pack and its mutation score: what becomes of every known bug.
 
 Each known bug is made of the pack's own content, and is killed where a value differs by more
-than the tolerance there. Of each mistake the pack keeps some cells, chosen so that they tell it
-from all others that can be told apart.
+than the tolerance there. Of each mistake the pack keeps the cells that show it best.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -19,7 +18,7 @@ from posenc_cli.vectors.pack_content import pack_content, single
 if TYPE_CHECKING:
     from posenc_cli.choice import Choice
     from posenc_cli.inference.tolerance import ToleranceRule
-    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, RealRows
+    from posenc_cli.numerics.arrays import Integers, RealRows
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.vectors.known_mistakes import KnownMistake
     from posenc_cli.vectors.pack_content import PackContent
@@ -28,8 +27,8 @@ _SAME = 1e-3
 """Of the tolerance: what the values of one mistake may differ by that is made in two ways."""
 _COMPARED = 1 << 13
 """Cells that mistakes are told apart by."""
-_MOST_CELLS, _SPREAD_CELLS = 16, 8
-"""That a pack keeps of a mistake, and those of them that lie in all parts of the columns."""
+_CELLS = 8
+"""That a pack keeps of a mistake, in all parts of the columns."""
 
 
 class Cell(Record):
@@ -44,8 +43,7 @@ class Cell(Record):
 class Outcome(Record):
     """What became of a mistake: killed by a pack, alive, or None where it cannot be made.
 
-    ``margin`` is the largest difference, in tolerances. ``alike`` are the numbers of the mistakes
-    that its ``cells`` do not tell it from.
+    ``margin`` is the largest difference, in tolerances.
     """
 
     cause: str
@@ -54,7 +52,6 @@ class Outcome(Record):
     margin: float | None = None
     reason: str = ""
     cells: tuple[Cell, ...] = ()
-    alike: tuple[int, ...] = ()
 
 
 class GoldenPack(Record):
@@ -106,7 +103,7 @@ def _outcomes(content: PackContent) -> tuple[Outcome, ...]:
                 continue
             killed[len(outcomes)] = kept
         outcomes.append(outcome)
-    return _told_apart(outcomes, {number: one.wrong for number, one in killed.items()}, rows)
+    return tuple(outcomes)
 
 
 class _Killed(Record):
@@ -169,67 +166,13 @@ def _spread_cells(wrong: WrongValues, shown: RealRows) -> tuple[Cell, ...]:
     """
     left = shown.copy()
     cells = []
-    parts = np.array_split(np.arange(shown.shape[1]), min(_SPREAD_CELLS, shown.shape[1]))
+    parts = np.array_split(np.arange(shown.shape[1]), min(_CELLS, shown.shape[1]))
     for part in sorted(parts, key=lambda columns: -shown[:, columns].max()):
         values = left[:, part] if left[:, part].max() >= 0 else shown[:, part]
         row, column = divmod(int(np.argmax(values)), part.size)
         if values[row, column] < 0:
             continue  # no number is there
         left[row] = -1.0  # each row once, where there are enough
-        cells.append(_cell(wrong, row, int(part[column])))
+        place = row, int(part[column])
+        cells.append(Cell(*place, float(wrong.values[place]), float(wrong.tolerance[place])))
     return tuple(cells)
-
-
-def _cell(wrong: WrongValues, row: int, column: int, named: int | None = None) -> Cell:
-    """A cell of wrong vectors, whose row the pack may number otherwise."""
-    return Cell(
-        row if named is None else named,
-        column,
-        float(wrong.values[row, column]),
-        float(wrong.tolerance[row, column]),
-    )
-
-
-def _told_apart(
-    outcomes: list[Outcome], killed: dict[int, WrongValues], rows: Integers
-) -> tuple[Outcome, ...]:
-    """The outcomes, each with cells that tell it from the others.
-
-    ``killed`` are the wrong vectors at ``rows``, by the numbers of the outcomes.
-    """
-    if not killed:
-        return tuple(outcomes)
-    numbers = list(killed)
-    values = np.stack([wrong.values for wrong in killed.values()]).astype(np.float32)
-    allowed = np.stack([wrong.tolerance for wrong in killed.values()]).astype(np.float32)
-    finite = np.isfinite(values) & np.isfinite(allowed)
-    for place, (number, wrong) in enumerate(killed.items()):
-        cells = list(outcomes[number].cells)
-        others = np.array([other for other in range(len(numbers)) if other != place], np.int64)
-        for cell in cells:
-            row = int(np.searchsorted(rows, cell.row))
-            if row < rows.size and rows[row] == cell.row:
-                apart = _apart(values[:, row], allowed[:, row], place, others)
-                others = others[~apart[:, cell.column]]
-        while others.size and len(cells) < _MOST_CELLS:
-            apart = _apart(values, allowed, place, others) & finite[place]
-            counts = apart.sum(axis=0)
-            if not counts.max():
-                break
-            row, column = (int(index) for index in np.unravel_index(counts.argmax(), counts.shape))
-            cells.append(_cell(wrong, row, column, int(rows[row])))
-            others = others[~apart[:, row, column]]
-        alike = tuple(numbers[other] for other in others)
-        outcomes[number] = replace(outcomes[number], cells=tuple(cells), alike=alike)
-    return tuple(outcomes)
-
-
-def _apart(values: NumberArray, allowed: NumberArray, place: int, others: Integers) -> Flags:
-    """Where others differ from one by more than code with either mistake may err.
-
-    Shape: (others, …), of values (mistakes, …).
-    """
-    with np.errstate(invalid="ignore", over="ignore"):
-        apart: Flags = np.abs(values[others] - values[place]) > allowed[others] + allowed[place]
-        apart |= np.isfinite(values[place]) & ~np.isfinite(values[others])
-    return apart

@@ -26,12 +26,13 @@ from posenc_cli.numerics.dtypes import FLOAT32, INT64
 from posenc_cli.numerics.rounding import narrow
 from posenc_cli.records import Record
 from posenc_cli.transaction import open_input
+from posenc_cli.vectors.pack_causes import pack_causes
 from posenc_cli.vectors.pack_readers import READERS, reader_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from posenc_cli.numerics.arrays import NumberArray, RealRows
+    from posenc_cli.numerics.arrays import NumberArray
     from posenc_cli.vectors.pack import Cell, GoldenPack, Outcome
 
 MANIFEST, MISTAKES = "pack.json", "mistakes.json"
@@ -48,9 +49,6 @@ _ARRAYS = {
 }
 _LARGEST_FILE = 64 << 20
 """Bytes of a JSON file of a pack, of which one has some hundred thousand."""
-_MOST_CAUSES = 3
-_MOSTLY = 0.75
-"""Of the cells of a rounding, which may fall otherwise at ties; others must agree in all."""
 
 
 def write_pack(pack: GoldenPack, path: str, readers: Iterable[str] = ()) -> dict[str, Any]:
@@ -163,10 +161,8 @@ def _named(outcome: Outcome) -> dict[str, str]:
 
 def _mistake_fields(pack: GoldenPack) -> dict[str, Any]:
     """What mistakes.json says: of each mistake that is killed, cells of the y that it gives."""
-    numbers = [number for number, one in enumerate(pack.outcomes) if one.killed]
-    place_of = {number: place for place, number in enumerate(numbers)}
     return {
-        "schema": "posenc/pack-mistakes/1",
+        "schema": "posenc/pack-mistakes/2",
         "cells": "row, column, the value that the mistake gives, and what code may be off by",
         "mistakes": [
             {
@@ -174,9 +170,9 @@ def _mistake_fields(pack: GoldenPack) -> dict[str, Any]:
                 "message": outcome.message,
                 "margin": _short(outcome.margin or 0.0),
                 "cells": [_cell_fields(cell) for cell in outcome.cells],
-                "alike": [place_of[number] for number in outcome.alike],
             }
-            for outcome in map(pack.outcomes.__getitem__, numbers)
+            for outcome in pack.outcomes
+            if outcome.killed
         ],
     }
 
@@ -190,19 +186,11 @@ def _short(number: float) -> float | None:
     return float(f"{number:.3g}") if np.isfinite(number) else None
 
 
-class LikelyMistake(Record):
-    """A known bug whose cells a result has: so many of those that the pack keeps of it."""
-
-    cause: str
-    message: str
-    cells: int
-    of_cells: int
-
-
 class PackComparison(Record):
     """A port's result beside a pack: how many values are wrong, the farthest of them, and why.
 
-    ``worst`` is in tolerances, infinite for what is no number.
+    ``worst`` is in tolerances, infinite for what is no number. ``causes`` are the known bugs that
+    give every value, each with its message.
     """
 
     pack: str
@@ -216,7 +204,7 @@ class PackComparison(Record):
     given: float
     right: float
     tolerance: float
-    causes: tuple[LikelyMistake, ...]
+    causes: tuple[tuple[str, str], ...]
 
     @property
     def ok(self) -> bool:
@@ -237,15 +225,7 @@ class PackComparison(Record):
             "given": self.given if np.isfinite(self.given) else None,
             "right": self.right,
             "tolerance": self.tolerance,
-            "diagnosis": [
-                {
-                    "cause": cause.cause,
-                    "message": cause.message,
-                    "cells": cause.cells,
-                    "of_cells": cause.of_cells,
-                }
-                for cause in self.causes
-            ],
+            "diagnosis": [{"cause": cause, "message": text} for cause, text in self.causes],
         }
 
 
@@ -263,10 +243,10 @@ def compare_with_pack(pack: str, path: str) -> PackComparison:
         digests = {str(name): str(file["sha256"]) for name, file in manifest["files"].items()}
     except (KeyError, TypeError, AttributeError):
         raise _no_pack(folder / MANIFEST) from None
-    names = ["positions.npy", "y.npy", "tolerance.npy"]
-    for name in (*names, MISTAKES):
+    names = ["positions.npy", "y.npy", "tolerance.npy", *(["x.npy"] if "x.npy" in digests else [])]
+    for name in names:
         _check_digest(folder / name, digests.get(name))
-    positions, y, tolerance = (read_array(str(folder / name)).values for name in names)
+    positions, y, tolerance, *x = (read_array(str(folder / name)).values for name in names)
     loaded = read_array(path)
     given = loaded.values
     if given.dtype.kind == "c":
@@ -288,67 +268,11 @@ def compare_with_pack(pack: str, path: str) -> PackComparison:
     row, column = (int(index) for index in np.unravel_index(int(np.argmax(missed)), y.shape))
     position = int(positions[row % positions.size])
     wrong = int(np.count_nonzero(missed > 1))
-    mistakes = _mistakes(folder / MISTAKES, y.shape) if wrong else ()
-    causes = _causes(mistakes, given, y, tolerance)
+    causes = pack_causes(manifest, positions, x, given) if wrong else ()
     return PackComparison(
         pack, path, y.size, wrong, float(missed[row, column]), row, column, position,
         float(given[row, column]), float(y[row, column]), float(tolerance[row, column]), causes,
     )  # fmt: skip
-
-
-class _WrittenMistake(Record):
-    """A mistake of a pack: in ``cells`` (cells, 4) the row, the column, its value and how close."""
-
-    cause: str
-    message: str
-    cells: RealRows
-
-
-def _causes(
-    mistakes: Sequence[_WrittenMistake], given: RealRows, y: RealRows, tolerance: RealRows
-) -> tuple[LikelyMistake, ...]:
-    """The mistakes whose cells a result has, of roundings also those whose cells it mostly has.
-
-    Where roundings have some, a mistake that has all comes before them.
-    """
-    likely = []
-    for mistake in mistakes:
-        cause, message, cells = mistake.cause, mistake.message, mistake.cells
-        places = cells[:, 0].astype(int), cells[:, 1].astype(int)
-        values, allowed = cells[:, 2], cells[:, 3]
-        with np.errstate(invalid="ignore"):
-            there = np.abs(given[places] - values) <= allowed
-            telling = np.abs(values - y[places]) > allowed + tolerance[places]
-        precise = cause.endswith("-precision") and telling.any()
-        mostly = precise and there[telling].mean() >= _MOSTLY
-        if there.size and (there.all() or mostly):
-            count = int(np.count_nonzero(there))
-            likely.append(LikelyMistake(cause, message, count, there.size))
-    whole = [mistake for mistake in likely if mistake.cells == mistake.of_cells]
-    likely.sort(key=lambda mistake: -mistake.cells / mistake.of_cells)
-    return tuple((whole or likely)[:_MOST_CAUSES])
-
-
-def _mistakes(path: Path, shape: tuple[int, ...]) -> Sequence[_WrittenMistake]:
-    """The mistakes of a pack, whose cells lie within y.
-
-    Raises: InvalidInput where they are not as posenc wrote them.
-    """
-    try:
-        return [_mistake(**each, shape=shape) for each in _json(path)["mistakes"]]
-    except (KeyError, TypeError, ValueError, OverflowError):
-        raise _no_pack(path) from None
-
-
-def _mistake(
-    *, cause: str, message: str, cells: Any, shape: tuple[int, ...], **_: Any
-) -> _WrittenMistake:
-    numbers = np.array(cells, np.float64).reshape(-1, 4)
-    rows_and_columns = numbers[:, :2]
-    within = (rows_and_columns >= 0) & (rows_and_columns < shape)
-    if not within.all() or (rows_and_columns % 1).any():
-        raise ValueError
-    return _WrittenMistake(str(cause), str(message), numbers)
 
 
 def _check_digest(path: Path, digest: str | None) -> None:

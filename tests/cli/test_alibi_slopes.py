@@ -78,10 +78,11 @@ def test_bfloat16_slopes_that_are_off_by_a_percent_fail(call, tmp_path):
 def test_json_says_of_a_check_the_worst_head_and_why(call, tmp_path):
     (tmp_path / "s.csv").write_text("\n".join(f"{m:.17g}" for m in TWELVE[::-1]))
     status, out, _ = call("alibi-slopes", "--heads", "12", "--check", "s.csv", "--json")
-    check = json.loads(out)["check"]
+    report = json.loads(out)
     assert status == 1
-    assert list(check) == ["ok", "worst", "tolerance", "at", "expected", "found", "explanation"]
-    assert (check["ok"], check["found"]) == (False, TWELVE[::-1][check["at"]])
+    assert list(report)[1:5] == ["ok", "verdict", "cause", "next"]
+    assert (report["ok"], report["slopes"]) == (False, TWELVE)
+    assert report["worst"]["found"] == TWELVE[::-1][report["worst"]["at"]["head"]]
 
 
 def test_plot_draws_every_head_within_the_terminal(call):
@@ -109,7 +110,7 @@ def test_right_slopes_pass_in_every_format(heads, dtype, call, tmp_path):
     (file,) = tmp_path.iterdir()
     status, out, err = call("alibi-slopes", "--heads", str(heads), "--check", file.name)
     assert (status, err) == (0, ""), out
-    assert out.startswith(f"ok: all {heads} slopes match")
+    assert f"matches alibi (heads={heads}" in " ".join(out.split())
 
 
 def test_peers_slopes_pass(call, tmp_path, golden):
@@ -129,7 +130,7 @@ def test_peers_slopes_pass(call, tmp_path, golden):
         ([-m for m in TWELVE], "with the sign of the bias"),
         (sorted(TWELVE, reverse=True), "sorted"),
         ([2.0 ** (-8 * h / 12) for h in range(12)], "the exponents start at 0"),
-        ([m * 1.00001 for m in TWELVE], None),
+        ([m * 1.00001 for m in TWELVE], "unknown: no known bug"),
         ([*TWELVE[:11], float("nan")], "1 of 12 values is NaN or infinite"),
         ([*TWELVE[:11], float("inf")], "1 of 12 values is NaN or infinite"),
         ([0.0] * 12, "all values are 0"),
@@ -140,23 +141,22 @@ def test_wrong_slopes_fail_with_status_1_and_the_cause(wrong, cause, call, tmp_p
     asked = ("alibi-slopes", "--heads", "12", "--check", "s.npy")
     status, out, err = call(*asked)
     assert (status, err) == (1, "")
-    assert out.startswith("FAILED: the slopes differ")
-    assert (
-        (f"cause: these are {cause}" in out or f"cause: {cause}" in out or cause in out)
-        if (cause)
-        else "cause" not in out
-    )
+    assert out.startswith("FAILED: ")
+    assert cause in " ".join(out.split())
     status, out, _ = call(*asked, "--json")
-    assert status == 1
-    check = json.loads(out)["check"]
-    assert check["ok"] is False
-    assert (check["explanation"] is None) == (cause is None)
+    assert (status, json.loads(out)["ok"]) == (1, False)
+
+
+def test_slopes_of_other_heads_fail(call, tmp_path):
+    np.save(tmp_path / "three.npy", np.ones(3))
+    status, out, _ = call("alibi-slopes", "--heads", "8", "--check", "three.npy")
+    assert (status, "the subject has 3 slopes, not 8" in " ".join(out.split())) == (1, True)
 
 
 def test_another_max_bias_is_recognized(call, tmp_path):
     call("alibi-slopes", "--heads", "8", "--max-bias", "16", "--format", "csv", "-o", "s.csv")
     _, out, _ = call("alibi-slopes", "--heads", "8", "--check", "s.csv")
-    assert "cause: these are the slopes of --max-bias 16" in out
+    assert "cause: slopes: these are the slopes of --max-bias 16" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,6 @@ def test_another_max_bias_is_recognized(call, tmp_path):
         ("--check huge.json", 2, "huge.json"),
         ("--check endless.json", 2, "is larger than 8 MiB"),
         ("--check missing.npy", 3, "missing.npy"),
-        ("--check three.npy", 2, "--check: the file holds 3 slopes, but --heads is 8"),
         ("--check square.npy", 2, "holds a 3×3 array"),
         ("--check complex.npy", 2, "complex"),
         ("--check garbage.npy", 2, "garbage.npy"),
@@ -257,7 +256,7 @@ def test_numbers_do_not_go_into_a_picture(more, call, tmp_path):
     [
         ([2 ** (-6 * h / 8) for h in range(1, 9)], "the slopes of --max-bias 6"),
         ([2 ** (-5 * h / 6) for h in range(1, 7)], "the slopes of --max-bias 5 --convention naive"),
-        ([2 ** (-h / 2) for h in range(1, 9)], "the slopes of --max-bias 4, or these"),
+        ([2 ** (-h / 2) for h in range(1, 9)], "the slopes of --max-bias 4, or heads: these"),
         ([2 ** (-h / 2) for h in range(1, 9)], "the slopes of heads 0 to 7 of 16"),
         ([2 ** (-h / 2) for h in range(9, 17)], "the slopes of heads 8 to 15 of 16"),
     ],
@@ -266,12 +265,11 @@ def test_the_rule_that_all_given_slopes_follow_is_named(given, cause, call, tmp_
     (tmp_path / "given.json").write_text(json.dumps(given))
     status, out, _ = call("alibi-slopes", "--heads", str(len(given)), "--check", "given.json")
     assert status == 1
-    assert "cause: these are" in out
     assert cause in " ".join(out.split())
     given[3] *= 1.01
     (tmp_path / "given.json").write_text(json.dumps(given))
     status, out, _ = call("alibi-slopes", "--heads", str(len(given)), "--check", "given.json")
-    assert "cause" not in out
+    assert "cause: unknown" in out
 
 
 def test_what_a_plot_draws_is_printed_as_json(call):

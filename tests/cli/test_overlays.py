@@ -285,7 +285,7 @@ def test_slopes_of_a_file_are_drawn_beside_those_expected(call, tmp_path):
     status, out, _ = call("alibi-slopes", "--heads", "4", "--check", "s.npy", "--plot")
     assert status == 1
     assert "× 's.npy'" in out
-    assert "FAILED: the slopes differ" in out
+    assert "FAILED: " in out
 
 
 def test_slopes_of_models_are_those_of_their_configs(call):

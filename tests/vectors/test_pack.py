@@ -91,7 +91,6 @@ def test_textbook_code_passes_the_pack_in_float64_and_in_float32(name, packs, tm
 def test_packs_kill_every_mistake_that_is_known_of_the_textbook_cases(name, packs):
     pack, _ = packs(name)
     assert pack.killed == len(pack.known) > 160
-    assert not any(outcome.alike for outcome in pack.outcomes)
 
 
 OF_PACKS = {
@@ -132,28 +131,40 @@ def test_a_mutant_written_apart_from_posenc_fails_and_no_wrong_cause_is_named(
         y = mutant.wrong(pack.content.arrays["x"], pack.content.positions)
     comparison = comparison_of(folder, tmp_path, y)
     assert comparison.ok == (name in BEYOND)
-    causes = [cause.cause for cause in comparison.causes[:1]]
+    causes = [cause for cause, _ in comparison.causes[:1]]
     assert set(causes) <= {*mutant.causes, *mutant.also, *OF_PACKS.get(name, ())}
 
 
 @pytest.mark.long
 @pytest.mark.sweep(5)
-@pytest.mark.parametrize("scheme", ["rope-yarn", "sinusoidal", "learned", "alibi", "t5", "fire"])
-def test_each_known_mistake_is_named_by_the_cells_that_the_pack_keeps(scheme, tmp_path):
+@pytest.mark.parametrize(
+    "scheme", ["rope", "rope-yarn", "rope-axial", "sinusoidal", "learned", "alibi", "t5", "fire"]
+)
+def test_each_known_bug_that_test_vectors_are_made_with_is_named_by_the_search(scheme, tmp_path):
     pack = pack_of(scheme)
     write_pack(pack, str(tmp_path / "pack"))
     kept = json.loads((tmp_path / "pack" / "mistakes.json").read_text())["mistakes"]
     mistakes = [one for one in pack.content.mistakes() if one.wrong is not None]
-    known = {one.message for one in pack.known}
+    same = {one.message: one.cause for one in pack.known}
     for mistake in mistakes[::9]:
-        if not any(mistake.message in message for message in known):
-            continue
         values = mistake.wrong.values.reshape(pack.content.shape)
         comparison = comparison_of(tmp_path / "pack", tmp_path, values)
-        assert len(comparison.causes) == 1
-        assert mistake.message in comparison.causes[0].message
+        causes = [cause for cause, _ in comparison.causes]
+        alike = {cause for message, cause in same.items() if mistake.message in message}
+        assert comparison.ok or {mistake.cause, *alike} & {*causes}, mistake.message
     assert len(kept) == pack.killed
-    assert all(len(one["cells"]) >= 8 for one in kept)
+    assert all(len(one["cells"]) == 8 for one in kept)
+
+
+@pytest.mark.long
+def test_two_known_bugs_at_once_are_both_named(tmp_path):
+    pack = pack_of("sinusoidal", dim=64)
+    write_pack(pack, str(tmp_path / "pack"))
+    angles = (pack.content.positions[:, None] + 3) * 1e3 ** (-np.arange(32) / 32)
+    rows = np.stack([np.sin(angles), np.cos(angles)], 2).reshape(-1, 64)
+    comparison = comparison_of(tmp_path / "pack", tmp_path, pack.content.arrays["x"] + rows)
+    ((cause, message),) = comparison.causes
+    assert (cause, "shifted by +3" in message) == ("base", True)
 
 
 @pytest.mark.long
@@ -326,9 +337,9 @@ def test_rows_that_are_written_wrongly_apart_from_posenc_are_found_and_named(nam
     angles, phase = WRONG_ROWS[name](pack.content.positions[:, None], np.arange(32))
     rows = np.stack([np.sin(angles + phase), np.cos(angles - phase)], 2).reshape(-1, 64)
     comparison = comparison_of(tmp_path / "pack", tmp_path, pack.content.arrays["x"] + rows)
-    causes = {"exponents of i": "frequency-rule", "from one on": "position-offset",
-              "cosines first": "cos-sin-mispaired", "base 1000": "base"}  # fmt: skip
-    assert [cause.cause for cause in comparison.causes] == [causes[name]]
+    causes = {"exponents of i": ["frequency-rule", "base"], "from one on": ["position-offset"],
+              "cosines first": ["cos-sin-mispaired"], "base 1000": ["base"]}  # fmt: skip
+    assert [cause for cause, _ in comparison.causes] == causes[name]
 
 
 @pytest.mark.long
@@ -337,7 +348,7 @@ def test_rows_that_are_written_wrongly_apart_from_posenc_are_found_and_named(nam
     [
         (lambda m, d: m * d, "the scores have the wrong sign"),
         (lambda m, d: -m * np.maximum(-d, 0), "keys after the query have the score 0"),
-        (lambda m, d: -m[::-1] * np.abs(d), "heads stand in reverse order"),
+        (lambda m, d: -m[::-1] * np.abs(d), "head 0 has the scores of head 7"),
         (lambda m, d: -m * np.abs(d + 1), "keys are shifted by +1"),
     ],
 )
@@ -352,7 +363,7 @@ def test_scores_that_are_written_wrongly_apart_from_posenc_are_found_and_named(
     distances = np.abs(distances) if message == "the scores have the wrong sign" else distances
     comparison = comparison_of(tmp_path / "pack", tmp_path, wrong(slopes, distances)[None])
     assert not comparison.ok
-    assert message in comparison.causes[0].message
+    assert message in comparison.causes[0][1]
 
 
 @pytest.mark.slow
@@ -363,14 +374,14 @@ def test_every_scheme_has_a_pack_that_kills_all_it_can(name):
     given = {"short_factor": "1," * 31 + "1", "long_factor": "2," * 31 + "2"}
     pack = pack_of(name, **(given if name == "rope-longrope" else {}))
     survivors = [one.message for one in pack.known if not one.killed]
-    assert len(survivors) == {"xpos": 2, "binary": 3}.get(name, 0), survivors
+    assert len(survivors) == {"xpos": 2}.get(name, 0), survivors
     assert pack.killed >= 20
     assert np.isfinite(pack.content.y).all()
     assert (pack.content.tolerance > 0).all()
 
 
-def test_roundings_that_the_vectors_hide_are_survivors_and_no_mistakes_of_none():
+def test_roundings_that_the_vectors_hide_are_told_with_the_reason():
     pack = pack_of("binary")
-    survivors = [each.message for each in pack.known if not each.killed]
-    halves = ("bfloat16", "float16", "bfloat16 toward zero")
-    assert survivors == [f"the sum was rounded to {half}" for half in halves]
+    reasons = {each.message: each.reason for each in pack.outcomes if each.killed is None}
+    for half in ("bfloat16", "float16", "bfloat16 toward zero"):
+        assert "changes no value" in reasons[f"the sum was rounded to {half}"]

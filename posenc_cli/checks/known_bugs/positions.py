@@ -56,16 +56,16 @@ def _shifted_grid(e: Expected, by: float) -> RealRows:
     return e.waves((e.followed() + by) * e.frequencies)
 
 
-def _usual_moves(_: Expected, context: int) -> Iterator[Change]:
+def _usual_moves(e: Expected, context: int) -> Iterator[Change]:
     """Positions that get lost in usual ways, in a model of so many."""
-    last = context - 1
+    last, own = context - 1, e.places.at
     moves: dict[str, Callable[[Integers], Integers]] = {
         f"positions are shifted by {by:+d}": partial(np.add, by) for by in (1, -1, 2)
     }
     moves |= {
         f"positions are clamped at {last}": partial(np.minimum, last),
-        "each row belongs to its number in the array": lambda at: np.arange(at.size),
-        "every row is that of the last position": lambda at: 0 * at + at[-1],
+        "each row belongs to its number in the array": lambda at: np.searchsorted(own, at),
+        "every row is that of the last position": lambda at: 0 * at + int(own[-1]),
         "positions start again at 0 after 511": lambda at: at % 512,
         f"positions start again at 0 after {last}": lambda at: at % context,
         "8 tokens of padding on the left are not counted": lambda at: np.maximum(at - 8, 0),
@@ -96,15 +96,16 @@ def _moved_by(places: ValuePlaces, _: Expected, *, by: int) -> ValuePlaces:
 
 def _lost_queries(e: Expected, context: int) -> Iterator[Change]:
     yield from _moved_keys(e)
-    yield Change(
-        "all queries are taken for the first",
-        places=lambda p, _: ValuePlaces(0 * p.at + p.at[0], p.keys),
-    )
-    yield Change(
-        "all queries are taken for the last",
-        places=lambda p, _: ValuePlaces(0 * p.at + p.at[-1], p.keys),
-    )
+    for which, own in (("first", e.places.at[0]), ("last", e.places.at[-1])):
+        yield Change(
+            f"all queries are taken for the {which}",
+            places=partial(_at_one_query, at=int(own)),
+        )
     yield from _usual_moves(e, context)
+
+
+def _at_one_query(places: ValuePlaces, _: Expected, *, at: int) -> ValuePlaces:
+    return ValuePlaces(np.full_like(places.at, at), places.keys)
 
 
 def _coarse_positions(e: Expected) -> Iterator[Change]:

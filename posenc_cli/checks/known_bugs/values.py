@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ from posenc_cli.checks.known_bugs.bug import (
     wave_columns,
 )
 from posenc_cli.checks.measured import common_factors, nonfinite
-from posenc_cli.inference.formats import COARSE, CUT_BFLOAT16
+from posenc_cli.inference.formats import COARSE, CUT_BFLOAT16, round_to_half
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,7 +158,7 @@ def _rounded_values(e: Expected) -> Iterator[Change]:
             how = "cut to bfloat16 (rounded toward zero)" if cut else f"rounded to {half}"
             keep = "Keep the values in float32, or "
             yield Change(
-                f"the values were {how}",
+                f"{'the values were' if e.vectors is None else 'the sum was'} {how}",
                 rounding=half,
                 remedy=keep
                 + ("round them to nearest." if cut else f"accept the rounding with --tol {half}."),
@@ -167,16 +168,26 @@ def _rounded_values(e: Expected) -> Iterator[Change]:
 def _on_grid(e: Expected, half: str) -> bool:
     """Whether all values that are numbers are numbers of a half precision too."""
     with np.errstate(all="ignore"):
-        single = np.ascontiguousarray(e.found, np.float32)
+        values = e.found if e.vectors is None else e.found + e.vectors
+        single = np.ascontiguousarray(values, np.float32)
         coarse = (single.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
         if half == "float16":
             coarse = single.astype(np.float16).astype(np.float32)
-    return bool(((coarse == e.found) | ~np.isfinite(e.found)).all())
+    return bool(((coarse == values) | ~np.isfinite(values)).all())
 
 
-def _usual_roundings(_: Expected, __: int) -> Iterator[Change]:
+def _usual_roundings(e: Expected, _: int) -> Iterator[Change]:
     for half in COARSE:
-        yield Change(f"the values were rounded to {half}", rounding=half)
+        text = f"the values were rounded to {half}"
+        yield Change(text, values=partial(_rounded_sum, half=half, of_sum=False))
+        if e.vectors is not None:
+            text = f"the sum was rounded to {half}"
+            yield Change(text, values=partial(_rounded_sum, half=half, of_sum=True))
+
+
+def _rounded_sum(values: NumberArray, e: Expected, *, half: str, of_sum: bool) -> NumberArray:
+    added = np.asarray(e.vectors if of_sum else 0.0, np.float64)
+    return round_to_half(added + values, half) - added
 
 
 BUGS = (

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli import catalogue
 from posenc_cli.analysis.slopes import Slopes, SlopesDifference
-from posenc_cli.checks.slopes import check_slopes, read_slopes
 from posenc_cli.cli.choosing import SourceOptions, choice_of_config, resolved_config
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
@@ -25,12 +24,12 @@ from posenc_cli.cli.subjects import in_order
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
-from posenc_cli.render.reports.answer import Answer
+from posenc_cli.render.reports.value_report import value_fields, value_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from posenc_cli.checks.slopes import SlopesCheck
+    from posenc_cli.checks.values import ValueReport
     from posenc_cli.render.figure import Curves
 
 FORMATS = {"table": ".txt", "csv": ".csv", "json": ".json"}
@@ -145,19 +144,13 @@ def alibi_slopes(
         asked = [*(Slopes.of(*combined) for combined in product(*values)), *asked]
     _check(form, picture, asked, plot=plot, checks=check is not None)
     output.prepare()
-    comparison = None
-    drawn = asked
-    if check is not None:
-        theirs, dtype = read_slopes(check)
-        (own,) = asked
-        comparison = check_slopes(theirs, dtype, own)
-        drawn = [own, replace(own, values=tuple(map(float, theirs)), file=quoted_name(check))]
     fields = _fields(asked)
-    told = None
-    if comparison is not None:
-        answer = _check_answer(comparison, asked[0].heads)
-        fields = {**answer.fields(), **fields, "check": _check_fields(comparison)}
-        told = answer.text(console.typesetter)
+    drawn, told, ok = asked, None, True
+    if check is not None:
+        report, theirs = _report(check, asked[0])
+        drawn, ok = [*asked, theirs], report.ok
+        fields = {**value_fields(report), **fields}
+        told = value_text(report, console.typesetter)
     if plot:
         if told is None and len(asked) > 1:
             told = console.table_text(_COMPARED, _rows_compared(asked))
@@ -176,7 +169,7 @@ def alibi_slopes(
         else:
             text = told or _text(asked, form, console)
         console.result(text, output)
-    return 0 if comparison is None or comparison.ok else 1
+    return 0 if ok else 1
 
 
 def _fields(asked: Sequence[Slopes]) -> dict[str, Any]:
@@ -267,35 +260,21 @@ def _check(
         check_looks(range(len(asked)))
 
 
-def _check_answer(check: SlopesCheck, heads: int) -> Answer:
-    """Whether the slopes match, or which known bug gives them."""
-    measure = f"worst relative difference {check.worst:.2g}, tolerance {check.tolerance:.2g}"
-    if check.ok:
-        return Answer(True, f"ok: all {heads} slopes match ({measure})")
-    return Answer(
-        False,
-        f"FAILED: the slopes differ ({measure})",
-        check.explanation or None,
-        f"head {check.at}: expected {check.expected!r}, found {check.given!r}",
-        "the same command without --check prints the expected slopes",
-    )
+def _report(file: str, own: Slopes) -> tuple[ValueReport, Slopes]:
+    """The report of `posenc check` on the slopes of a file, and these slopes."""
+    from posenc_cli.checks.any_encoding import ValueCheck
+    from posenc_cli.checks.checking import SubjectError
+    from posenc_cli.checks.subjects import read_subject
 
-
-def _check_fields(check: SlopesCheck) -> Mapping[str, object]:
-    """The check as JSON has it; what is not finite is null."""
-    fields = {
-        "ok": check.ok,
-        "worst": check.worst,
-        "tolerance": check.tolerance,
-        "at": check.at,
-        "expected": check.expected,
-        "found": check.given,
-        "explanation": check.explanation,
-    }
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in fields.items()
-    }
+    theirs = read_subject(file)
+    given = {"heads": own.heads, "max_bias": own.max_bias, "slopes": own.convention}
+    rounding = "bfloat16" if own.in_bfloat16 else ""
+    try:
+        report = ValueCheck(_SCHEME, given, slopes=theirs, rounding=rounding).report()
+    except SubjectError as failure:
+        raise failure.error from None
+    values = tuple(map(float, theirs.values.reshape(-1)))
+    return report, replace(own, values=values, file=quoted_name(file))
 
 
 def _figure(drawn: Sequence[Slopes]) -> Curves:

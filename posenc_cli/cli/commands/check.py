@@ -141,12 +141,12 @@ def _of_choice(choice: Choice, subject: SubjectOptions, given: dict[str, Any]) -
     if subject.tables is not None:
         raise InvalidInput(f"--tables: {choice.name} rotates nothing", hint="posenc check FILE")
     calling = subject.request(choice.config).calling
-    if given["slopes"] is not None and given["rule"] == "auto" and choice.config is not None:
+    if given["slopes"] is not None and choice.config is not None:
         from posenc_cli.configs.config import resolve
 
         layers = resolve(choice.config, name=choice.source).layers
         if any("slope_format" in layer.derived for layer in layers):  # Falcon's, in bfloat16
-            given = {**given, "rule": "bfloat16"}
+            given = {**given, "rounding": "bfloat16"}
     return ValueCheck(choice.scheme, choice.given, choice.positions, calling=calling, **given)
 
 

@@ -177,18 +177,13 @@ def _comparison_answer(comparison: PackComparison) -> Answer:
         return Answer(True, told)
     place = f"row {comparison.row}, column {comparison.column} (position {comparison.position})"
     right = f"{comparison.right:.9g} ± {comparison.tolerance:.2g}"
-    causes = []
-    for cause in comparison.causes:
-        share = "every value of this known bug matches"
-        if cause.cells < cause.of_cells:
-            share = f"{cause.cells} of {cause.of_cells} values of this known bug match"
-        causes.append(f"{cause.cause}: {cause.message}; {share}")
+    causes = [f"{cause}: {message}" for cause, message in comparison.causes]
     files = f"--positions {comparison.pack}/positions.npy --rotated {comparison.pack}/x.npy"
     wrong = f"{comparison.wrong} of {comparison.values} values"
     return Answer(
         False,
         f"FAILED: {name} does not match {pack}: {wrong} are wrong",
-        "; or ".join(causes) or "unknown: no single known bug of the pack gives these values",
+        "; or ".join(causes) or "unknown: no known bug gives these values",
         f"largest error: {place} is {comparison.given:.9g}, not {right}",
-        None if causes else f"posenc rope-check … {files} {comparison.path} tries several at once",
+        None if causes else f"posenc check … {files} {comparison.path} says where they differ",
     )
