@@ -9,7 +9,7 @@ import sys
 import warnings
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from posenc_cli.calls.interpreter import FURTHER_FOLDERS, chosen_python
 from posenc_cli.errors import Unavailable
@@ -17,7 +17,7 @@ from posenc_cli.records import Record
 from posenc_cli.transaction import open_input
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 _LARGEST = 4 << 20
 """Bytes of a file that is looked into: the largest modules that people write have a tenth."""
@@ -90,43 +90,31 @@ def _line(path: Path, names: list[str]) -> int | None:
             return None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            body = ast.parse(text).body
+            within: Any = ast.parse(text)
     except SyntaxError as error:
         return error.lineno
     except (OSError, ValueError, RecursionError, MemoryError):
         return None
     line = None
     for name in names:
-        bindings = [node for node in _statements(body) if name in _bound_names(node)]
+        nodes: list[Any] = [*ast.walk(within)]
+        bindings = [node for node in nodes if _bound_name(node) == name]
         if not bindings:
             break
-        last = bindings[-1]
-        line = last.lineno
-        body = last.body if isinstance(last, ast.ClassDef) else []
+        # The outermost, and of these the last: names of a function's own are further in.
+        within = min(bindings, key=lambda node: (node.col_offset, -node.lineno))
+        line = int(within.lineno)
+        if not isinstance(within, ast.ClassDef):
+            break
+        within = ast.Module(within.body, [])
     return line
 
 
-def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a body in order, those of its branches too."""
-    for node in body:
-        yield node
-        if isinstance(node, ast.If | ast.Try | ast.With | ast.For | ast.While):
-            for branch in ("body", "handlers", "orelse", "finalbody"):
-                for part in getattr(node, branch, ()):
-                    yield from _statements(part.body if hasattr(part, "type") else [part])
-
-
-def _bound_names(node: ast.stmt) -> list[str]:
-    """The names that a statement binds."""
+def _bound_name(node: Any) -> str | None:
+    """The name that a node of a program's tree binds."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return [node.name]
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        return [(alias.asname or alias.name).split(".")[0] for alias in node.names]
-    targets: list[ast.expr] = []
-    if isinstance(node, ast.Assign):
-        targets = node.targets
-    elif isinstance(node, ast.AnnAssign):
-        targets = [node.target]
-    return [
-        part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)
-    ]
+        return str(node.name)
+    if isinstance(node, ast.alias):
+        return str(node.asname or node.name).split(".")[0]
+    stored = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    return str(node.id) if stored else None

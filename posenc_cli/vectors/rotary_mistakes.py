@@ -176,7 +176,7 @@ def _wrong_columns(vectors: TurnedVectors, sample: Sample) -> Iterator[KnownMist
             continue
         message = f"the code pairs dimensions {pairing.text}; the reference pairs {right.text}"
         if (pairing.first, pairing.second) == (right.first, right.second):
-            message = f"columns come out as if they were paired {_out_text(pairing)}"
+            message = f"columns come out in the layout {pairing.out_layout}"
         elif (pairing.first, pairing.second) != (pairing.out_first, pairing.out_second):
             message += ", and come out as they should"
         wrong = vectors.turned(factors, frequencies, pairing)
@@ -188,23 +188,12 @@ def _wrong_columns(vectors: TurnedVectors, sample: Sample) -> Iterator[KnownMist
     yield KnownMistake(Cause.DIRECTION, message, vectors.turned(factors, frequencies, both))
 
 
-def _out_text(pairing: ColumnPairing) -> str:
-    return replace(
-        pairing, first=pairing.out_first, second=pairing.out_second, layout=pairing.out_layout
-    ).text
-
-
 def _wrong_widths(vectors: TurnedVectors) -> Iterator[KnownMistake]:
-    """More columns that turn, or fewer, or columns that change and should stay."""
+    """More columns that rotate, or fewer."""
     reference, head = vectors.reference, vectors.x.shape[1]
     if head == 2 * reference.pairs:
         yield KnownMistake(Cause.ROTARY_DIM, "all columns rotate", None, f"all {head} columns do")
     else:
-        right, others = vectors.right(), list(reference.pairing.others(head))
-        changed = right.values.copy()
-        changed[:, others] = 0
-        message = "the columns that should stay as they are become 0"
-        yield KnownMistake(Cause.ROTARY_DIM, message, WrongValues(changed, right.tolerance))
         yield from _of_width(vectors, head, "all columns rotate")
     if reference.pairs > 1:
         few = 2 * (reference.pairs // 2)
@@ -242,7 +231,7 @@ def _wrong_places(vectors: TurnedVectors, sample: Sample) -> Iterator[KnownMista
 
 
 def _wrong_sizes(vectors: TurnedVectors, sample: Sample) -> Iterator[KnownMistake]:
-    """Attention factors, and amplitudes that grow with the position."""
+    """Attention factors."""
     factors, frequencies, _ = Defect().prediction(sample)
     scale, head = sample.reference.scale, vectors.x.shape[1]
     if scale == 1:
@@ -261,14 +250,6 @@ def _wrong_sizes(vectors: TurnedVectors, sample: Sample) -> Iterator[KnownMistak
     for size, message in sizes.items():
         wrong = vectors.turned(factors * (size / scale), frequencies)
         yield KnownMistake(Cause.ATTENTION_FACTOR, message, wrong)
-    growth = sample.reference.growth_at(vectors.positions)
-    if growth is not None:
-        for times, message in (
-            (1 / growth, "amplitudes do not follow the position"),
-            (growth**-2, "amplitudes are those of the other side, queries for keys"),
-        ):
-            wrong = vectors.turned(factors * times, frequencies)
-            yield KnownMistake(Cause.ATTENTION_FACTOR, message, wrong)
 
 
 def _wrong_axes(vectors: TurnedVectors, sample: Sample) -> Iterator[KnownMistake]:
