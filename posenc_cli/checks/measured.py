@@ -156,6 +156,7 @@ def _repeated(e: Expected, found: Reals, expected: Reals) -> Iterator[RowMap]:
     again = expected[row] - found[row]
     off = f"positions are shifted by {shift:+g} and " if shift else "positions are "
     rules: dict[str, Callable[[NumberArray], NumberArray]] = {
+        f"every row is that of position {last:g}": lambda at: 0 * at + last,
         f"{off}clamped at {last:g}: later rows repeat its row": (
             lambda at: np.minimum(at + shift, last)
         ),
@@ -165,7 +166,7 @@ def _repeated(e: Expected, found: Reals, expected: Reals) -> Iterator[RowMap]:
         ),
     }
     for text, rule in rules.items():
-        if last > expected.min() and np.array_equal(found, rule(expected)):
+        if np.array_equal(found, rule(expected)):
             yield RowMap(text, partial(_in_parts, rule=rule, parts=e.parts), "position-offset")
             return
     if np.array_equal(np.sort(found), np.sort(expected)):

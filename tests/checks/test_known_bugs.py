@@ -77,6 +77,7 @@ ROWS = {
     "exponents of columns": ("frequency-rule", "2c/32", by_column(2), FLAT),
     "exponents of odd columns": ("frequency-rule", "c/32", by_column(1), FLAT),
     "exponents twice": ("frequency-rule", "twice", alternating(AT, rates() ** 2), FLAT),
+    "exponents above 0": ("frequency-rule", "wrong sign", alternating(AT, 1 / rates()), FLAT),
     "minus": ("direction", "wrong sign", alternating(-AT), FLAT),
     "from 2": (
         "position-offset",
@@ -92,6 +93,16 @@ ROWS = {
     "below zero": ("position-offset", "steps of -2", alternating(5 - 2 * AT), FLAT),
     "clamped": ("position-offset", "clamped at 31", alternating(np.minimum(AT, 31)), FLAT),
     "again": ("position-offset", "again at 0 after 15", alternating(AT % 16), FLAT),
+    "DiffPoseTalk's": (
+        *("position-offset", "every row is that of position 60"),
+        alternating(0 * AT + 60),
+        FLAT,
+    ),
+    "the batch for positions": (
+        *("position-offset", "every row is that of position 0"),
+        alternating(0 * AT),
+        FLAT,
+    ),
     "one restart": (
         *("position-offset", "start again once: position 20 has the row of position 0"),
         alternating(np.where(AT < 20, AT, AT - 20)),

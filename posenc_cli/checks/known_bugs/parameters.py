@@ -136,6 +136,7 @@ def _exponents(e: Expected) -> Iterator[Change]:
     powers: dict[str, Reals | float] = {
         "the exponents are twice as large: 4i/d, not 2i/d": 2.0,
         "the exponents are half as large: i/d, not 2i/d": 0.5,
+        "the exponents have the wrong sign: positions are multiplied, not divided": -1.0,
         "the exponents are i/(n − 1), not i/n, of n pairs": counts / np.maximum(counts - 1, 1),
         "the exponents are i/n, not i/(n − 1), of n pairs": np.maximum(counts - 1, 1) / counts,
     }
@@ -279,7 +280,7 @@ BUGS = (
         _exponents,
         "Use the reference's exponent, the same for sin and cos of a pair.",
         f"{GITHUB}jadore801120/attention-is-all-you-need-pytorch/issues/32, "
-        f"{GITHUB}zju3dv/LoFTR/issues/41",
+        f"{GITHUB}zju3dv/LoFTR/issues/41, {GITHUB}goodfire-ai/spd/pull/88",
     ),
     KnownBug(
         BugCode.BASE,

@@ -137,7 +137,8 @@ BUGS = (
         _moved_rows,
         "Count positions as the reference does (padding offset, start and step).",
         f"{GITHUB}huggingface/sentence-transformers/pull/3879, "
-        f"{GITHUB}DiffPoseTalk/DiffPoseTalk/issues/20",
+        f"{GITHUB}DiffPoseTalk/DiffPoseTalk/issues/20, "
+        f"{GITHUB}AkiRusProd/numpy-transformer/issues/1",
         solves=True,
         examples=_usual_moves,
     ),
