@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 SEQUENCES = 3
 """Of a batch that is no larger one."""
 
+FEWER_KEYS = "fewer heads of k than of q"
+
 _MORE_AXES = {"nd": ("bhnd", "bnhd", "nhd"), "hnd": ("bhnd", "hnd"), "nhd": ("bnhd", "nhd")}
 """Axes that a function may take as well that was found to take these, the more the better."""
 
@@ -25,10 +27,10 @@ _FEWER_AXES = {"bhnd": ("nhd", "hnd"), "bnhd": ("nhd",)}
 SIZES = ((5, 6, 3), (7, 10, 5), (9, 14, 7))
 """Rows, heads, and heads of k: the first of which none is the length of another axis."""
 
-STARTS = (9, 2, 5, 11, 0, 7, 13, 3, 8)
+STARTS = (9, 2, 5, 11, 0, 7, 13, 3, 8, *(number * 5 % 17 for number in range(24)))
 """The first position of each sequence, also of a larger batch."""
 
-_MANY_SEQUENCES, _MANY_HEADS = len(STARTS), (40, 44)
+_MANY_SEQUENCES, _MANY_HEADS = 9, (40, 44)
 """Of the larger batch: more than kernels take in one block of 8, 16 or 32. Of these heads of q, and
 half as many of k, the first that are no other axis' length."""
 
@@ -93,7 +95,7 @@ class Arrangement(Record):
         """Those of other sizes: with most heads, as many of all, one row, other heads of k.
 
         One has two sequences: as many as a batch of a prompt with and one without guidance. Those
-        of one row have four and eight, which kernels take at once.
+        of one row have four and eight, which kernels take at once, and more than buffers for 32.
         """
         many = _apart(_SQUARES, self.form)
         others = [self.largest, self._of(many, many, many)]
@@ -101,7 +103,7 @@ class Arrangement(Record):
             others.append(replace(self, rows=1))
         else:
             single = replace(self, rows=1)
-            for of, sequences in ((self, 2), (single, 4), (single, 8)):
+            for of, sequences in ((self, 2), (single, 4), (single, 8), (single, len(STARTS))):
                 places = 1 if self.places == 1 else sequences
                 others.append(replace(of, sequences=sequences, places=places))
         if len(self.form.vectors) > 1 and not self.form.one_head_count:
@@ -135,7 +137,7 @@ class Arrangement(Record):
         elif self.places == 1 and not self.form.from_zero:
             untried.append("sequences at positions of their own")
         if len(self.form.vectors) > 1 and self.key_heads == self.heads:
-            untried.append("fewer heads of k than of q")
+            untried.append(FEWER_KEYS)
         return untried
 
 
@@ -179,7 +181,7 @@ def _batches(form: CallForm) -> Iterator[tuple[CallForm, int, int]]:
     of_each = form
     if "b" not in form.position_axes:
         of_each = replace(form, position_axes=form.position_axes.replace("n", "bn"))
-    if form.has("offset") and not form.has(*TABLES):
+    if form.has("offset") and (form.chosen or not form.has(*TABLES)):
         of_each = replace(of_each, boxed=True)
     if form.places_each or of_each != form:
         for axes in (form.axes, *_MORE_AXES.get(form.axes, ())):

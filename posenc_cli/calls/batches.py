@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.calls.arrangements import (
+    FEWER_KEYS,
     SEQUENCES,
     SIZES,
     STARTS,
@@ -28,6 +29,7 @@ from posenc_cli.calls.called_function import Crash
 from posenc_cli.calls.patterns import PatternFault, PatternReport, PlannedCalls
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.places import BATCH_RULES, PartOfCall
+from posenc_cli.calls.roles import TABLES
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import range_texts
@@ -51,6 +53,8 @@ _FEW_HEADS = 20
 
 _SAME_ENTRY = 1e-3
 """Of values near 1: entries of one position agree to this in any format, the next one's do not."""
+
+_SHAPED = "returned an array of shape"
 
 _LISTED = 3
 """Sequences, heads or rows that are listed one by one."""
@@ -356,9 +360,12 @@ def _untested(
 ) -> Iterator[str]:
     """What line 1 says is untested where a call was the fullest that was taken.
 
-    Batches are, where several sequences are refused in axes in which one is right.
+    Batches are, where several sequences are refused in axes in which one is right, and fewer heads
+    of k where they come back in another shape and without an error.
     """
     placed_by = function.form.placed_by
+    if any(why.startswith(_SHAPED) and own.form.axes == function.form.axes for own, why in failed):
+        yield FEWER_KEYS
     if tried is not None and tried.sequences > tried.places and placed_by:
         yield f"{placed_by} of each sequence"
     refused = () if tried is not None and tried.sequences > 1 else failed
@@ -488,7 +495,8 @@ def try_shorter_queries(
     shift = next((shift for shift, guess in guesses.items() if together.holds(guess)), 0)
     if not shift or (shift == _QUERIES - _KEYS and not form.has("positions")):
         how = "as the first rows of k" if shift else "otherwise than alone"
-        return PatternReport((), (), (f"{name} (q comes out {how})",))
+        silent = (name,) * form.has(*TABLES)  # an offset is that of the first row of each
+        return PatternReport((), (), (f"{name} (q comes out {how})",), silent)
     first, last = places[0].max() + 1 - _QUERIES, places[0].max()
     fault = PatternFault(
         f"called with {text} it rotates q, which is of positions {first} to {last}, "
@@ -527,10 +535,7 @@ _EXCHANGED = {
 
 
 def try_keys(function: ServedFunction, differs: Differs, *, context: int) -> PatternReport:
-    """Call a function that is given positions of k with others than those of q, and more of them.
-
-    The parameter is untested where each call with others fails.
-    """
+    """Call a function that is given positions of k with others than those of q, and more."""
     form = function.form
     name = next((own.parameter for own in form.arguments if own.role == "k_positions"), "")
     if not name or function.follows_length or context < BATCH_CONTEXT:
@@ -547,15 +552,13 @@ def try_keys(function: ServedFunction, differs: Differs, *, context: int) -> Pat
     for text, own, counts in ways:
         places = [own if role == "q" else positions for role in roles]
         call = partial(_at_places, function, own, places, differs, counts)
-        together = calls.attempt(text, call, surely=counts != grouped)
+        together = calls.attempt(text, call, surely=counts != grouped, tests=[name])
         if together is not None and together.wrong:
             wrong = [roles[part.which] for part in together.wrong]
             likely = RowsGuess(
                 _EXCHANGED[len(wrong), wrong[0]].format(name), partial(_of_other, places)
             )
             return calls.report(together.fault(text, *[likely] * (own.size == positions.size)))
-    if not calls.tried:
-        calls.untested.append(name)
     return calls.report()
 
 

@@ -18,7 +18,6 @@ from posenc_cli.calls.roles import (
     ROLES_BY_COUNT,
     TABLES,
     TURNED,
-    VARIED,
     roles_of,
 )
 from posenc_cli.records import Record, replace
@@ -494,18 +493,6 @@ def by_places(found: Iterable[CallForm], signature: Signature) -> list[list[Call
 def unplaced(form: CallForm, signature: Signature) -> str:
     """The parameters that say where rows are, of a form that gives none of them; else ""."""
     return "" if form.has(*PLACED) else ", ".join(_places(signature))
-
-
-def left_alone(form: CallForm, signature: Signature, said: Sequence[str]) -> tuple[str, ...]:
-    """Optional parameters that no call gives anything else than their default, but those said."""
-    return tuple(
-        f"{each.name} (left at {each.default})"
-        for each in signature.parameters or ()
-        if each.default is not None
-        and not {*each.roles()[:1]} & {*VARIED}
-        and each.name not in form.parameters
-        and not any(each.name in text.replace(",", "").split() for text in said)
-    )
 
 
 def _places(signature: Signature) -> list[str]:

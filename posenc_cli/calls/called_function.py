@@ -35,7 +35,7 @@ _SHARES = ("rotary_pct", "rotary_percent", "partial_rotary_factor", "rope_percen
 
 
 class Crash(InvalidInput):
-    """A function that ended its process in a call, or would have: by sys.exit()."""
+    """A function that ended its process in a call, or would have by exiting, or never returned."""
 
 
 class WrongShape(InvalidInput):
@@ -116,6 +116,7 @@ class CalledFunction(ABC):
         """
         self.first_rows = self.first_end = 0
         self.told: list[tuple[str, str]] = []
+        self.left: list[str] = []
         self.signature = self._class = self._described()
         if self.signature.is_class:
             self._make()
@@ -156,6 +157,8 @@ class CalledFunction(ABC):
 
     def _make(self) -> None:
         """Make an object of a class whose parameters are known; it is ``told`` of some roles.
+
+        The parameters that are ``left`` at their default may matter.
 
         Raises: InvalidInput where one is not.
         """
@@ -199,11 +202,13 @@ class CalledFunction(ABC):
             f"{name}={format(value, '.15g') if isinstance(value, float) else value}"
             for name, value in (values | dict.fromkeys({**configs, **attributes}, "…")).items()
         )
-        others = [
-            f"{given.name}={given.setting}"
+        left = [
+            given
             for given in self.signature.parameters or ()
-            if given.setting and given.name not in values
+            if given.name not in {*values, *configs, *attributes}
         ]
+        self.left = [given.name for given in left if given.matters]
+        others = [f"{given.name}={given.setting}" for given in left if given.setting]
         by_default = f" with {', '.join(others)} by default" if others else ""
         self.made = f"{self.signature.name}({text}){by_default}"
         self.signature = self._described()

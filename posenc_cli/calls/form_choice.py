@@ -26,7 +26,6 @@ from posenc_cli.calls.call_form import (
     SIDE_BY_SIDE,
     by_places,
     forms,
-    left_alone,
     unplaced,
     with_rows_chosen,
 )
@@ -70,8 +69,8 @@ _FITS, _KEEPS, _RUNS = 5, 3, 1
 class FormChoice:
     """The form in which a function is called, and what it returns then.
 
-    ``untried`` is what its signature lets a caller do and no call of that form does, ``unvaried``
-    the parameters that every call leaves at their default; ``calls`` is how many forms were tried;
+    ``untried`` is what its signature lets a caller do and no call of that form does, ``chosen_by``
+    the parameters that choose rows of longer tables; ``calls`` is how many forms were tried;
     ``fitness`` is how well it suits. ``instead`` says why it has not the axes that were asked for,
     where it has others; ``refused_coordinates`` is the error of the first call with coordinates,
     where each of these failed.
@@ -81,7 +80,7 @@ class FormChoice:
 
     def __init__(self, process: CalledFunction, *, context: int) -> None:
         self._process, self._context = process, context
-        self._tried: list[str] = []
+        self.chosen_by: list[str] = []
         self._lacks: dict[CallForm, str] = {}
         self.calls = 0
         self.untried: tuple[str, ...] = ()
@@ -90,8 +89,6 @@ class FormChoice:
         self._choose_kind()
         if self.form.has(*TABLES) and not self.form.chosen:
             self._choose_rows()
-        said = (*self.untried, *self._tried)
-        self.unvaried = left_alone(self.form, process.signature, said)
 
     @property
     def ran_packed(self) -> bool:
@@ -278,7 +275,7 @@ class FormChoice:
             if form is None:
                 self.untried += (f"longer tables, whose rows {name} chooses",)
                 continue
-            self._tried.append(name)
+            self.chosen_by.append(name)
             right, wrong = (right or form, wrong) if same else (right, wrong or form)
         if right is not None and right.axes != own.axes:  # those of the others as well
             self.form = replace(own, axes=right.axes, table_axes=right.table_axes)

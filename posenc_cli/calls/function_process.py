@@ -32,6 +32,9 @@ SECONDS = 300.0
 MOST_ROWS = 1 << 20
 """Rows that a function is asked for that always begins at position 0."""
 
+_LATER_SECONDS = 10.0
+"""How long one may take of a function that gave no answer before: its fault is known then."""
+
 _GREETING_SECONDS = 60.0
 """How long a Python may take to start, on a machine that has much to do."""
 
@@ -65,6 +68,7 @@ class FunctionProcess(CalledFunction):
         python = chosen_python(asked.python, place)
         super().__init__(target, reference, asked, python=python, context=context)
         self._number = 0
+        self._hung = False
         self._exchange: Exchange | None = None
 
     @property
@@ -144,7 +148,8 @@ class FunctionProcess(CalledFunction):
             most = _SPARE + size
             call = f"{self.signature.name}({payload.names})"
             where = f", called as {call} with {count} positions up to {last}"
-        deadline = time.monotonic() + SECONDS
+        seconds = min(SECONDS, _LATER_SECONDS) if self._hung else SECONDS
+        deadline = time.monotonic() + seconds
         try:
             assert self._exchange is not None
             for part in message:
@@ -160,7 +165,8 @@ class FunctionProcess(CalledFunction):
             if not all(isinstance(text, str | None) for text in (said, why)):
                 raise TypeError
         except Lateness:
-            self._lost(f"gave no answer within {SECONDS:g} seconds{where}")
+            self._hung = True
+            self._lost(f"gave no answer within {seconds:g} seconds{where}", crashed=True)
         except Silence as silence:
             # Who has no more memory is killed: that says nothing of the function.
             crashed = silence.ended not in (None, -signal.SIGKILL)

@@ -413,30 +413,35 @@ def _boxed_text(tried: Tried) -> str:
 
 def _in_half(which: int, called: str, tried: Tried) -> Iterator[PatternFault]:
     """Vectors in a half precision: all in one call, or row by row."""
-    function, half = tried.function, halves_of(tried.function)[which]
+    half = halves_of(tried.function)[which]
+    other = tried.function.varied(last=tried.function.last, dtype=half)
+    yield from rounded_to(half, other, tried, called, single=called == _SINGLE)
+
+
+def rounded_to(
+    half: str, other: ServedFunction, tried: Tried, called: str, *, single: bool = False
+) -> Iterator[PatternFault]:
+    """What another function, of a half precision, has wrong that no rounding to it explains."""
     some = range(tried.last + 1) if tried.form.has("grid") else _ROUNDED_DOWN
     positions = np.array([position for position in some if position <= tried.last])
     x = round_to_half(_drawn(positions.size, tried.form.columns), half).astype(np.float32)
-    count = 1 if called == _SINGLE else positions.size
-    values, wanted = (
-        _in_calls_of(count, own, x, positions)
-        for own in (function.varied(last=function.last, dtype=half), function)
-    )
-    allowed, called = _allowed(half, wanted), f"{called} of {half}"
+    count = 1 if single else positions.size
+    values, wanted = (_in_calls_of(count, own, x, positions) for own in (other, tried.function))
+    allowed, of_half = _allowed(half, wanted), f"{called} of {half}"
     off = np.abs(np.concatenate(values, axis=1) - np.concatenate(wanted, axis=1)).max(axis=1)
     if (off <= allowed).all():
         return
     row = int(np.argmax(off))
     text = (
-        f"{called} come back off by {off[row]:.2g} at position {positions[row]}, "
+        f"{of_half} come back off by {off[row]:.2g} at position {positions[row]}, "
         f"where roundings explain {allowed:.2g}"
     )
     rounded = _rounded(tried, (values, wanted), positions, half, allowed)
     if rounded is None:
-        known = f"{called} are rotated differently than those of float32"
+        known = f"{of_half} are rotated differently than those of float32"
         yield PatternFault(text, known, Cause.UNKNOWN)
         return
-    known = f"{rounded[0]} are rounded to {half}, as vectors are"
+    known = f"{rounded[0]} are rounded to {half}, as {'vectors' if single else called} are"
     yield PatternFault(f"{text}; so rounded, all rows are reproduced", known, rounded[1])
 
 
@@ -517,6 +522,7 @@ _FURTHER = (
             lambda tried: f"{tried.form.placed_by} in another order than the tables",
             _orders,
             lambda tried: tried.rotates and tried.has_order,
+            tests=lambda tried: [tried.form.placed_by],
         ),
         Pattern(
             lambda _: "whether v comes back as it was",

@@ -71,17 +71,22 @@ def _irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
             yield from _dependences(trial)
 
 
-def _q_for_k(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
-    """That k comes back where q is expected, or q for k; None where they do not."""
-    of_other = turned_vectors(other_vectors(trial.x), trial.matrices)
-    if trial.function.results < 2 or trial.differs(values, of_other):
+def _q_for_k(trial: FunctionTrial, _: NumberArray) -> Irregularity | None:
+    """That k comes back where q is expected, or q for k, or both; None where neither does."""
+    given = (trial.x, other_vectors(trial.x))
+    results = trial.function.all_values(trial.x, trial.positions)
+    of_other = [
+        not trial.differs(own, turned_vectors(vectors, trial.matrices))
+        for own, vectors in zip(results, given[::-1], strict=False)
+    ]
+    if len(results) < 2 or not of_other[trial.which]:
         return None
-    return Irregularity(
-        Cause.UNKNOWN,
-        "the function returns k where q is expected, or q for k",
-        "each result is that of the other; posenc expects them in the order of the arguments",
-        "the function exchanges q and k",
-    )
+    name = "kq"[trial.which]
+    known, text = f"the function returns {name} twice", f"both results are those of {name}"
+    if all(of_other):
+        known = "the function returns k where q is expected, or q for k"
+        text = "each result is that of the other; posenc expects them in the order of the arguments"
+    return Irregularity(Cause.UNKNOWN, known, text, known)
 
 
 def rounding_of_vectors(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:

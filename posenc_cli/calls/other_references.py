@@ -17,18 +17,27 @@ import numpy as np
 from posenc_cli.calls.arrangements import Arrangement, arrangements
 from posenc_cli.calls.batches import BATCH_CONTEXT, called_together
 from posenc_cli.calls.call_form import Argument
+from posenc_cli.calls.further_calls import rounded_to
 from posenc_cli.calls.patterns import (
     Pattern,
     PatternFault,
     PatternReport,
     PlannedCalls,
-    Unjudged,
     compared,
 )
-from posenc_cli.calls.roles import NUMBERS, PADDED, TABLES, VARIED
+from posenc_cli.calls.roles import (
+    HALF,
+    LEFT_PADDED,
+    NUMBERS,
+    PADDED,
+    TABLES,
+    VARIED,
+    VARYING,
+)
 from posenc_cli.calls.serving import other_vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import as_text
+from posenc_cli.frameworks import BY_NAME
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.reference import Reference
 from posenc_cli.numerics.dtypes import FLOAT64
@@ -37,6 +46,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from posenc_cli.calls.call_form import CallForm
     from posenc_cli.calls.further_calls import Tried
     from posenc_cli.calls.roles import Role
     from posenc_cli.calls.serving import ServedFunction
@@ -101,30 +111,49 @@ def try_other_references(tried: Tried) -> PatternReport:
 
 
 def try_parameters(tried: Tried) -> PatternReport:
-    """Call a function with other values of each parameter that its role has some for.
+    """Call a function with other values of each parameter that its role has some for, one by one.
 
-    One is varied at a time, and untested where each of its calls fails.
+    A mask may also say where rows are, in place of positions.
     """
     calls, faults, batch = PlannedCalls(tried.function), list[PatternFault](), _batch(tried)
     for given, role in _parameters(tried.function):
-        before = len(calls.tried)
         for value in role.varied:
             text = f"{given.name}={value}"
             if role.name in NUMBERS and not isinstance(value, int | float):
                 text = f"{given.name} {NUMBERS[role.name] if value is None else value}"
-            with calls.planned(text, surely=role.response == "same"):
+            with calls.planned(text, surely=role.response == "same", tests=[given.name]):
                 other = _with_value(tried.function, given, role, value)
                 called = f"called with {text} it gives"
                 fault = _response(tried, other, role, (given.name, value), called)
-                if fault is None and batch is not None and value != PADDED:
+                if fault is None and batch is not None and value == role.varied[0]:
                     fault = _batch_fault(tried, other, batch, text)
                 faults += filter(None, [fault])
-        if len(calls.tried) == before:
-            calls.untested.append(given.name)
+            if value == LEFT_PADDED and (how := _unjudged_mask(tried, given, role)):
+                calls.untested.append(f"{given.name} {how}")
     for name in _other_offsets(tried):
-        with calls.planned(f"rows placed by {name}"):
+        with calls.planned(f"rows placed by {name}", tests=[name]):
             faults += filter(None, [_placed_otherwise(tried, name)])
+    for own in tried.form.arguments:
+        if own.role == "length":
+            with calls.planned(f"a longer {own.parameter}", tests=[own.parameter]):
+                faults += filter(None, [_longer(tried, own.parameter)])
     return calls.report(*faults)
+
+
+def untested_parameters(function: ServedFunction, reports: Sequence[PatternReport]) -> list[str]:
+    """The parameters of a function that may matter, and that no call varied and judged."""
+    form = function.form
+    tested = {*function.chosen_by, *(name for report in reports for name in report.tested)}
+    made = not form.vectors and form.from_zero  # what it returns is as long as it is told
+    for own in form.arguments:
+        fixed = form.has("qkv") and own.role == "key_heads"
+        fixed = fixed or (
+            own.role in ("positions", "offset") and form.has(*TABLES) and not form.chosen
+        )
+        if (own.role in VARYING and not fixed) or (own.role == "length" and made):
+            tested.add(own.parameter)
+    names = [given.name for given in function.parameters if given.matters]
+    return [*function.left, *(name for name in names if name not in tested)]
 
 
 def _other_offsets(tried: Tried) -> list[str]:
@@ -166,7 +195,10 @@ def _parameters(function: ServedFunction) -> Iterator[tuple[NamedParameter, Role
     """The parameters of a function that are given other values, and their roles."""
     for given in function.parameters:
         role = VARIED.get((*given.roles(), "")[0])
-        if role is not None and not given.variable and function.outcome != "frequencies":
+        varies = (
+            role is not None and role.name in VARYING and given.name in function.form.parameters
+        )
+        if role is not None and not (varies or given.variable or function.outcome == "frequencies"):
             yield given, role
 
 
@@ -176,9 +208,105 @@ def _with_value(
     """The same function, called with a value of a parameter: None for that of its role."""
     arguments = {own.parameter: own for own in function.form.arguments}
     own = arguments.setdefault(given.name, Argument(role.name, given.name, given.name))
-    arguments[given.name] = replace(own, value=value)
+    own_value = _half(function.form) if value == HALF else value
+    arguments[given.name] = replace(own, value=own_value)
     form = replace(function.form, arguments=tuple(arguments.values()))
+    if role.name == "axis":
+        if form.axes not in _BY_AXIS or not form.has(*TABLES):
+            raise InvalidInput("no tables have an axis of heads beside its vectors")
+        form = replace(form, axes=_BY_AXIS[int(value or 1) - 1])
     return function.varied(last=function.last, form=form)
+
+
+def _half(form: CallForm) -> str:
+    """The first half precision of a form's framework.
+
+    Raises: InvalidInput where it has none.
+    """
+    halves = BY_NAME[form.library].halves
+    if not halves:
+        raise InvalidInput(f"{form.library} has no half precision")
+    return halves[0]
+
+
+_BY_AXIS = ("bhnd", "bnhd")
+"""Axes of vectors whose tables have an axis of heads at 1, and at 2."""
+
+
+def _unjudged_mask(tried: Tried, given: NamedParameter, role: Role) -> str:
+    """What a mask may place alone, and is not seen to place right; empty where it places nothing.
+
+    Beside positions that have a default it may count rows in their place; without any, and where it
+    counts them, it may also be of rows before those of the call.
+    """
+    form, function = tried.form, tried.function
+    x, where = _drawn(tried, tried.last)
+    fixed = form.has(*TABLES) or function.requires_places
+    if fixed or not (form.from_zero or form.has("positions")):
+        return ""
+    arguments = tuple(own for own in form.arguments if own.role != "positions")
+    bare = function.varied(last=None, form=replace(form, arguments=arguments, position_axes=""))
+    try:
+        values = _with_value(bare, given, role, LEFT_PADDED).all_values(x, where)
+    except InvalidInput:  # it wants positions
+        function.revive()
+        return ""
+    counted = _counted_behind_padding(tried, values, x, where)
+    if form.from_zero:
+        return "longer than the call" if counted else ""
+    return "" if counted else f"without {form.placed_by}"
+
+
+def _counted_behind_padding(
+    tried: Tried, values: Sequence[NumberArray], x: NumberArray, where: Integers
+) -> bool:
+    """Whether rows are placed as if the first, which is padding, was not there."""
+    wanted = tried.function.all_values(x[1:], where[:-1])
+    behind = [own[1:] for own in values]
+    return not tried.differs(*(np.concatenate(each, axis=1) for each in (behind, wanted)))
+
+
+def _longer(tried: Tried, name: str) -> PatternFault | None:
+    """What is wrong where a length is longer than rows need it: with none, a shorter one must fail.
+
+    Raises: InvalidInput where a length seems to be ignored, or is more than a bound.
+    """
+    form, function = tried.form, tried.function
+    if function.follows_length:
+        raise InvalidInput("each call has the last position")
+    x, where = _drawn(tried, tried.last)
+    first, after = (0, _ROWS) if form.from_zero else (_OFFSET, 0)  # they may be its last rows
+    x, where = x[first:], where[first:]
+    needed = where.size if form.counted else int(where[-1]) + 1
+    own = next(own for own in form.arguments if own.parameter == name)
+
+    def told(length: int) -> ServedFunction:
+        arguments = [
+            replace(each, value=length) if each == own else each for each in form.arguments
+        ]
+        return function.varied(last=None, form=replace(form, arguments=tuple(arguments)))
+
+    longer = told(needed + _ROWS)
+    values, plain, last = (
+        np.concatenate(each.all_values(x, at), axis=1)
+        for each, at in ((longer, where), (function, where), (function, where + after))
+    )
+    if all(tried.differs(values, wanted) for wanted in (plain, last)):
+        known = f"{name} changes the result, which must not depend on it"
+        return PatternFault(
+            f"called with {name}={needed + _ROWS} it gives other values", known, Cause.UNKNOWN
+        )
+    if form.from_zero and function.outcome == "tables":
+        shapes = [each.shape for each in longer.answers(where[None])]
+        if any(needed + _ROWS in shape for shape in shapes):
+            return None
+    else:
+        try:
+            told(needed - 2).all_values(x, where)
+        except InvalidInput:
+            function.revive()
+            return None
+    raise InvalidInput("what it gives is as long as x")
 
 
 def _batch(tried: Tried) -> Arrangement | None:
@@ -223,44 +351,73 @@ def _response(
 
     Raises: InvalidInput where the call fails.
     """
-    (name, value), drawn = given, _drawn(tried, tried.last)
-    first = 0 if tried.form.has("grid") or len(drawn[0]) < 2 * _OFFSET else _OFFSET
-    x, where = drawn[0][first:], drawn[1][first:]
-    plain, values = (each.all_values(x, where) for each in (tried.function, other))
+    (name, value), (x, where) = given, _drawn(tried, tried.last)
+    if value == HALF:
+        return next(rounded_to(_half(tried.form), other, tried, "results"), None)
+    whole = tried.form.has("grid") or tried.form.from_zero or len(x) < 2 * _OFFSET
+    late = slice(0 if whole else _OFFSET, None)
+    plain, values = (each.all_values(x[late], where[late]) for each in (tried.function, other))
+    if role.response != "same":
+        return _other_response(tried, other, (role.response, *given), (plain, values), late)
     if role.name == "dtype":  # the default may be a coarser one
         known = f"{name} is ignored: float16 comes back, not float32"
         fault = PatternFault(f"{called} float16", known, Cause.TABLE_PRECISION)
         return fault if values[0].dtype == np.float16 else None
-    parts = _compared_parts(tried, values, plain, padding=int(value == PADDED))
+    same = not any(tried.differs(*pair) for pair in _compared_parts(tried, values, plain, value))
+    may_place = value == LEFT_PADDED and not tried.form.has("positions")
+    if same or (may_place and _counted_behind_padding(tried, values, x[late], where[late])):
+        return None
+    how = "changes the result, which must not depend on it"
+    known = f"{name} {'names another axis' if role.name == 'axis' else how}"
+    return PatternFault(f"{called} other values", known, Cause.UNKNOWN)
+
+
+def _other_response(
+    tried: Tried,
+    other: ServedFunction,
+    varied: tuple[str, str, float | str | None],
+    results: tuple[list[NumberArray], list[NumberArray]],
+    late: slice,
+) -> PatternFault | None:
+    """What is wrong where a value must change the results of ``late`` rows, before and with it.
+
+    ``varied`` are the response that it must have, the parameter and the value.
+
+    Raises: InvalidInput where the call fails.
+    """
+    (response, name, value), (plain, values) = varied, results
+    x, where = _drawn(tried, tried.last)
+    called, parts = f"called with {name}={value} it gives", _compared_parts(tried, values, plain)
     same = [not tried.differs(*pair) for pair in parts]
-    if role.response == "same":
-        known = f"{name} changes the result, which must not depend on it"
-        return None if all(same) else PatternFault(f"{called} other values", known, Cause.UNKNOWN)
     if any(same) and not _multiplied(tried, parts, same, value):
         of = "" if all(same) else f" for {'qk'[same.index(True)]}"
-        text = f"{called} what it gave before{of}"
+        text = f"{called} what it gave before"
         return PatternFault(text, f"{name} is ignored{of}", Cause.UNKNOWN)
-    before = _planes_before(tried, x)
+    before = _planes_before(tried, x[late])
     wanted = tried.planes(plain).conj() * before / before.conj()
-    if role.response == "inverse" and _planes_differ(tried, tried.planes(values), wanted):
+    if response == "inverse" and _planes_differ(tried, tried.planes(values), wanted):
         known = f"{name}={value} does not rotate back"
         return PatternFault(f"{called} no rotation by the opposite angles", known, Cause.DIRECTION)
-    whole = [part[first:] for part in other.all_values(*drawn)]
-    if not tried.differs(*(np.concatenate(each, axis=1) for each in (values, whole))):
+    from_zero = [part[late] for part in other.all_values(x, where)]
+    if not tried.differs(*(np.concatenate(each, axis=1) for each in (values, from_zero))):
         return None
     known = f"with {name}={value}, a row's rotation depends on more than its position"
-    text = f"{called} other values from position {first} on than in a call from 0 on"
+    text = f"{called} other values from position {late.start} on than in a call from 0 on"
     return PatternFault(text, known)
 
 
 def _compared_parts(
-    tried: Tried, values: Sequence[NumberArray], plain: Sequence[NumberArray], *, padding: int
+    tried: Tried,
+    values: Sequence[NumberArray],
+    plain: Sequence[NumberArray],
+    value: float | str | None = None,
 ) -> list[tuple[NumberArray, NumberArray]]:
     """What responds by itself: q and k each, tables together; rows of padding may be anything."""
     pairs = list(zip(values, plain, strict=True))
     if tried.function.outcome == "tables":  # of which the cosine may stay
         pairs = [(np.concatenate(values, axis=1), np.concatenate(plain, axis=1))]
-    return [(own[: len(own) - padding], other[: len(own) - padding]) for own, other in pairs]
+    rows = slice(value == LEFT_PADDED, -1 if value == PADDED else None)
+    return [(own[rows], other[rows]) for own, other in pairs]
 
 
 def _multiplied(
@@ -287,14 +444,14 @@ def _text(varied: _Varied, tried: Tried) -> str:
 def _names(varied: _Varied, tried: Tried) -> list[str]:
     """The parameters of a function that follow from one of the reference."""
     told = tried.function.told
-    return [name for role, name in told if role in varied.roles and varied.names in name]
+    part = varied.names if tried.form.vectors else ""
+    return [name for role, name in told if role in varied.roles and part in name]
 
 
 def _applies(varied: _Varied, tried: Tried) -> bool:
     """Whether a function is told of it; not where its last position is part of every call."""
     by_length = tried.function.follows_length and not tried.form.has("grid")
-    frequencies = tried.function.outcome == "frequencies"
-    return bool(_names(varied, tried)) and not (frequencies or by_length)
+    return bool(_names(varied, tried)) and not by_length
 
 
 def _faults(varied: _Varied, tried: Tried) -> Iterator[PatternFault]:
@@ -308,7 +465,7 @@ def _faults(varied: _Varied, tried: Tried) -> Iterator[PatternFault]:
         return
     if varied.names and not _gives(tried, other, own):
         # Some code, as of proportional RoPE, has the frequencies of all dimensions.
-        raise Unjudged("it gives other frequencies than its reference", parameters=names)
+        raise InvalidInput("it gives other frequencies than its reference")
     text = f"called with a {varied.parameter} of {value}"
     if _gives(tried, other, own):
         known = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored"
@@ -319,7 +476,13 @@ def _faults(varied: _Varied, tried: Tried) -> Iterator[PatternFault]:
 
 
 _PATTERNS = tuple(
-    Pattern(partial(_text, varied), partial(_faults, varied), partial(_applies, varied), rare=True)
+    Pattern(
+        partial(_text, varied),
+        partial(_faults, varied),
+        partial(_applies, varied),
+        rare=True,
+        tests=partial(_names, varied),
+    )
     for varied in _VARIED
 )
 
@@ -367,11 +530,15 @@ def _gives(tried: Tried, told: Reference, wanted: Reference) -> bool:
     function, grid = tried.function, tried.form.has("grid")
     x, where = _drawn(tried, prod(told.grid or ()) - 1 if grid else _ROWS)
     with function.on(told):
+        if function.outcome == "frequencies":
+            rates = function.returned(where)[0].values.reshape(-1)
+            return rates.size == wanted.pairs and not tried.differs(rates, wanted.frequencies)
         values = tried.planes(function.all_values(x, where))
     if wanted.grid is not None and grid:
         where = where % prod(wanted.grid)
     before = _planes_before(tried, x)
-    factors = np.tile(wanted.cells(where, FLOAT64), (1, before.shape[1] // wanted.pairs)) * before
+    results = max(1, before.shape[1] // wanted.pairs)
+    factors = np.tile(wanted.cells(where, FLOAT64), (1, results)) * before
     return not _planes_differ(tried, values, factors)
 
 
@@ -385,7 +552,7 @@ def _drawn(tried: Tried, last: int) -> tuple[NumberArray, Integers]:
 def _planes_before(tried: Tried, x: NumberArray) -> ComplexRows:
     """The planes of the vectors that a call is given, as complex numbers; of tables 1 each."""
     if tried.function.outcome == "tables":
-        return np.ones((len(x), tried.reference.pairs), complex)
+        return np.ones((len(x), 1), complex)
     assert tried.pairing is not None
     first, second = tried.pairing.first, tried.pairing.second
     before = replace(tried, pairing=replace(tried.pairing, out_first=first, out_second=second))
@@ -394,6 +561,8 @@ def _planes_before(tried: Tried, x: NumberArray) -> ComplexRows:
 
 def _planes_differ(tried: Tried, values: ComplexRows, wanted: ComplexRows) -> bool:
     """Whether planes are others than those wanted; tables may have each value twice."""
+    if values.shape[1] % wanted.shape[1]:
+        return True
     wanted = np.tile(wanted, (1, values.shape[1] // wanted.shape[1]))
     planes = [np.ascontiguousarray(each).view(np.float64) for each in (values, wanted)]
     return tried.differs(planes[0], planes[1])

@@ -79,24 +79,18 @@ class PatternFault(Record):
 class PatternReport(Record):
     """Which ways were tried, in words, in which the results differ, and which were not tried.
 
-    ``untested`` are parameters of which every call that varies them failed.
+    ``untested`` says what line 1 says is not tested; ``tested`` are the parameters that a call
+    varied by themselves, and whose results were judged.
     """
 
     tried: tuple[str, ...]
     faults: tuple[PatternFault, ...]
     untried: tuple[str, ...] = ()
     untested: tuple[str, ...] = ()
+    tested: tuple[str, ...] = ()
 
 
 _Compared = TypeVar("_Compared")
-
-
-class Unjudged(InvalidInput):
-    """Results that may be right or wrong: their ``parameters`` are untested."""
-
-    def __init__(self, message: str, *, parameters: Sequence[str]) -> None:
-        super().__init__(message)
-        self.parameters = parameters
 
 
 class PlannedCalls:
@@ -111,11 +105,14 @@ class PlannedCalls:
         self.tried: list[str] = []
         self.untried: list[str] = []
         self.untested: list[str] = []
+        self.tested: list[str] = []
         self.crashes: list[PatternFault] = []
 
     @contextlib.contextmanager
-    def planned(self, text: str, *, surely: bool = True) -> Iterator[None]:
-        """A call, in words, with what compares its result.
+    def planned(
+        self, text: str, *, surely: bool = True, tests: Sequence[str] = ()
+    ) -> Iterator[None]:
+        """A call, in words, with what compares its result, which ``tests`` some parameters.
 
         A crash is a fault where callers ``surely`` make it so.
         """
@@ -124,11 +121,11 @@ class PlannedCalls:
         except InvalidInput as error:
             self._function.revive()
             self.skip(text, self._function.reason(error))
-            self.untested += error.parameters if isinstance(error, Unjudged) else ()
             if surely:
                 self.crash(text, error)
         else:
             self.tried.append(text)
+            self.tested += tests
 
     def crash(self, text: str, error: InvalidInput) -> None:
         """Keep what a function did other than to refuse a call, if it did."""
@@ -139,11 +136,16 @@ class PlannedCalls:
             self.crashes.append(PatternFault(text, known, Cause.UNKNOWN))
 
     def attempt(
-        self, text: str, call: Callable[[], _Compared], *, surely: bool = True
+        self,
+        text: str,
+        call: Callable[[], _Compared],
+        *,
+        surely: bool = True,
+        tests: Sequence[str] = (),
     ) -> _Compared | None:
         """What a call gives; None where it fails."""
         results: list[_Compared] = []
-        with self.planned(text, surely=surely):
+        with self.planned(text, surely=surely, tests=tests):
             results.append(call())
         return results[0] if results else None
 
@@ -154,8 +156,8 @@ class PlannedCalls:
     def report(self, *faults: PatternFault | None) -> PatternReport:
         """The report on all of them; the first crash is a fault where there is no other."""
         found = tuple(fault for fault in faults if fault) or tuple(self.crashes[:1])
-        untested = tuple(dict.fromkeys(self.untested))
-        return PatternReport(tuple(self.tried), found, tuple(self.untried), untested)
+        lists = (self.untried, dict.fromkeys(self.untested), self.tested)
+        return PatternReport(tuple(self.tried), found, *map(tuple, lists))
 
 
 class EqualRows(Record):
@@ -179,7 +181,8 @@ class Pattern(Record):
 
     A fault that a row has named itself stands for a pair. Rows that are ``surely`` taken end the
     check where they fail; ``last`` ones are compared where all before them are right, ``long`` ones
-    where a call of the sequence is fast, and ``rare`` ones may end the process.
+    where a call of the sequence is fast, and ``rare`` ones may end the process. ``tests`` gives the
+    parameters that the calls vary.
     """
 
     text: Callable[[Any], str]
@@ -189,6 +192,7 @@ class Pattern(Record):
     last: bool = False
     long: bool = False
     rare: bool = False
+    tests: Callable[[Any], Sequence[str]] = lambda _: ()
 
 
 def compared(
@@ -206,7 +210,7 @@ def compared(
         if pattern.long and tried.slow:
             calls.skip(text, SLOW)
             continue
-        planned = calls.planned(text, surely=not pattern.rare)
+        planned = calls.planned(text, surely=not pattern.rare, tests=pattern.tests(tried))
         with contextlib.nullcontext() if pattern.surely else planned:
             for pair in pattern.pairs(tried):
                 fault = pair.fault(differs) if isinstance(pair, EqualRows) else pair

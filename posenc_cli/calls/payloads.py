@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.calls.roles import PADDED, TABLES
+from posenc_cli.calls.roles import LEFT_PADDED, PADDED, TABLES
 from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.numerics.rounding import bits_of_bfloat16
 from posenc_cli.records import Record
@@ -157,6 +157,8 @@ class _RowPlaces:
             self.ids, self.key_ids = (np.searchsorted(near, own) for own in (positions, keys))
             # A cache is longer than a sequence: what counts rows finds some, wherever it begins.
             self.held = np.resize(near, near.size + min(_SHOWN, positions.shape[-1]))[None]
+        elif form.chosen and len(positions) > 1:
+            self.held = np.arange(int(positions.max()) + 1)[None]
         elif form.chosen:
             first = np.arange(min(_SHOWN, self.offset))[None]
             self.held = np.concatenate([first, positions], axis=1)
@@ -195,13 +197,13 @@ class _CallArguments:
         """How many heads the first or the last vectors have."""
         return self.all_vectors[which].heads if self.all_vectors else 1
 
-    def mask(self, *, padded: bool) -> dict[str, Any]:
+    def mask(self, padding: float | str | None) -> dict[str, Any]:
         """True for each row (b, n); or 0 to be added to scores, (b, 1, n, n), few as they are.
 
-        The last row is not, where it is ``padded``.
+        The last row is not, or the first, where there is such ``padding``.
         """
         rows = self.positions.shape[1]
-        kept = np.arange(rows) < rows - padded
+        kept = np.arange(rows) != {PADDED: rows - 1, LEFT_PADDED: 0}.get(str(padding), rows)
         if not self.form.added_mask:
             return self.payload.array(kept, broadcast=(self.batch, rows))
         queries = rows if rows**2 <= _MASKED else 1
@@ -221,11 +223,11 @@ class _CallArguments:
         names = ("sin", "cos") if parameter.startswith("sin") else ("cos", "sin")
         return {"tuple": [self.table(name) for name in names]}
 
-    def attribute(self, name: str) -> dict[str, Any]:
-        """The format of the call's vectors, or where they are."""
-        bits = np.uint16 if self.form.dtype == "bfloat16" else self.form.dtype
-        array = {**self.payload.array(np.zeros(1, bits)), "dtype": self.form.dtype}
-        return {"attribute": name, "of": array}
+    def attribute(self, name: str, dtype: float | str | None) -> dict[str, Any]:
+        """A number format, by default of the call's vectors, or where they are."""
+        dtype = str(dtype or self.form.dtype)
+        array = self.payload.array(np.zeros(1, "uint16" if dtype == "bfloat16" else dtype))
+        return {"attribute": name, "of": {**array, "dtype": dtype}}
 
 
 _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
@@ -244,8 +246,8 @@ _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
     "inv_freq": lambda call, _: call.payload.array(call.reference.frequencies.astype(np.float32)),
     "cos_sin": lambda call, own: call.both_tables(own.parameter),
     **dict.fromkeys(("cos", "sin", "freqs_cis"), lambda call, own: call.table(own.role)),
-    **dict.fromkeys(("dtype", "device"), lambda call, own: call.attribute(own.role)),
-    "mask": lambda call, own: call.mask(padded=own.value == PADDED),
+    **dict.fromkeys(("dtype", "device"), lambda call, own: call.attribute(own.role, own.value)),
+    "mask": lambda call, own: call.mask(own.value),
 }
 """How an argument of a role is made, where it is an array, or follows from one."""
 
@@ -254,6 +256,7 @@ _VALUES: dict[str, Callable[[_CallArguments, Argument], Any]] = {
     "length": lambda call, _: (
         call.positions.shape[1] if call.form.counted else int(call.positions.max()) + 1
     ),
+    "axis": lambda call, _: 1 + (call.form.axes == "bnhd"),
     "style": lambda call, own: style(own.parameter, call.reference),
     "heads": lambda call, _: call.heads(0),
     "key_heads": lambda call, _: call.heads(-1),

@@ -95,6 +95,12 @@ BATCH_RULES = (
         cause=Cause.AXIS,
     ),
     BatchRule(
+        "where there are as many sequences as rows, positions are counted along sequences: the "
+        "axes are taken for one another",
+        lambda part: part.in_row(part.index[0]),
+        cause=Cause.AXIS,
+    ),
+    BatchRule(
         _ON.format("the sequences of a batch"),
         lambda part: part.counted(part.rows, 0, 1),
         tells=True,

@@ -23,8 +23,11 @@ CALL_AXES = ("bhnd", "bnhd", "hnd", "nhd", "nd", "nbhd", "bnf")
 side by side."""
 
 
-PADDED = "false for the last row"
-"""The mask of a sequence that ends with padding."""
+PADDED, LEFT_PADDED = "false for the last row", "false for the first row"
+"""The masks of a sequence that ends, and of one that begins, with padding."""
+
+HALF = "in half precision"
+"""The number format that a framework has for it."""
 
 
 class Role(Record):
@@ -34,7 +37,8 @@ class Role(Record):
     and may have it; ``types`` end the names of the types that tell it by an annotation. ``says`` is
     what the report says of a number. A bystander is given only to a parameter without a default in
     the form itself. Further calls give a parameter each value ``varied`` by itself, None for that
-    of its role: the result stays the ``same``, becomes an ``other``, or the ``inverse``.
+    of its role: the result stays the ``same``, becomes an ``other``, or the ``inverse``. One that
+    is ``irrelevant`` to values is not said to be untested.
     """
 
     name: str
@@ -45,6 +49,7 @@ class Role(Record):
     types: tuple[str, ...] = ()
     varied: tuple[float | str | None, ...] = ()
     response: Literal["same", "other", "inverse"] = "same"
+    irrelevant: bool = False
 
 
 _POSITION = ("pos", "position", "m", "cache_position")
@@ -124,7 +129,7 @@ ROLES = (
         "number",
         (
             *("dim", "dims", "head_dim", "rotary_dim", "d_head", "dim_head", "head_size"),
-            *("n_elem", "kv_channels"),
+            *("n_elem", "kv_channels", "dim_model", "rope_dim", "rotary_ndims"),
         ),
         says="the rotary dimensions",
     ),
@@ -147,12 +152,14 @@ ROLES = (
         "number",
         ("num_heads", "n_heads", "heads", "nheads", "n_head"),
         says="the number of heads",
+        varied=(None,),
     ),
     Role(
         "key_heads",
         "number",
         ("num_kv_heads", "num_key_value_heads", "n_kv_heads"),
         says="the number of heads of k",
+        varied=(None,),
     ),
     Role(
         "style",
@@ -166,7 +173,8 @@ ROLES = (
         ("mrope_section", "mrope_sections"),
         says="the pairs that follow each axis",
     ),
-    Role("scale", "number", ("scale",), says="1", varied=(2.0,), response="other"),
+    Role("axis", "bystander", ("unsqueeze_dim",), says="the axis of heads", varied=(1, 2)),
+    Role("scale", "number", ("scale",), says="1", varied=(2.0, 0.5), response="other"),
     Role(
         "inverse",
         "number",
@@ -181,14 +189,14 @@ ROLES = (
         "bystander",
         ("mask", "attention_mask", "attn_mask"),
         says="true for each row",
-        varied=(None, PADDED),
+        varied=(None, PADDED, LEFT_PADDED),
     ),
     Role(
         "layer",
         "bystander",
         ("layer_idx", "layer_id", "layer", "layer_number"),
         says="0",
-        varied=(1, 7, 63),
+        varied=(*range(1, 13), 63),
     ),
     Role(
         "cache",
@@ -204,7 +212,8 @@ ROLES = (
         ("dtype", "torch_dtype"),
         says="float32",
         types=("dtype",),
-        varied=(None,),
+        varied=(None, HALF),
+        irrelevant=True,
     ),
     Role(
         "device",
@@ -213,6 +222,7 @@ ROLES = (
         says="the CPU",
         types=("device", "Device"),
         varied=(None,),
+        irrelevant=True,
     ),
 )
 """The roles, the likelier of two first."""
@@ -242,6 +252,17 @@ BYSTANDERS = frozenset(_of_kind("bystander"))
 
 VARIED = {role.name: role for role in ROLES if role.varied}
 """The roles whose parameters are given other values, each by itself."""
+
+VARYING = frozenset(name for name in PLACED if name != "grid") | {
+    *TURNED,
+    "v",
+    "heads",
+    "key_heads",
+}
+"""Roles whose arguments are others from call to call by themselves."""
+
+IRRELEVANT = frozenset(role.name for role in ROLES if role.irrelevant)
+"""Roles that have no part in values, only in their format and place."""
 
 CALL_ROLES = tuple(role.name for role in ROLES if role.kind != "bystander")
 """What arguments of a function may be for, as a caller names them."""

@@ -110,9 +110,9 @@ class ServedFunction:
         return self._found.untried
 
     @property
-    def unvaried(self) -> tuple[str, ...]:
-        """The parameters that every call leaves at their default."""
-        return self._found.unvaried
+    def chosen_by(self) -> list[str]:
+        """The parameters that were seen to choose rows of longer tables."""
+        return self._found.chosen_by
 
     @property
     def usual_axes(self) -> str | None:
@@ -297,6 +297,11 @@ class ServedFunction:
     def parameters(self) -> tuple[NamedParameter, ...]:
         """What its signature says of each of its parameters."""
         return self._process.signature.parameters or ()
+
+    @property
+    def left(self) -> list[str]:
+        """The parameters of its class that its object was made with the defaults of."""
+        return self._process.left
 
     @contextlib.contextmanager
     def on(self, reference: Reference) -> Iterator[None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.calls.roles import HEAD_SIZES, UNMET, roles_of
+from posenc_cli.calls.roles import HEAD_SIZES, IRRELEVANT, UNMET, roles_of
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -32,6 +32,11 @@ class NamedParameter(Record):
     def variable(self) -> bool:
         """Whether it stands for any number of arguments."""
         return self.kind.startswith("VAR_")
+
+    @property
+    def matters(self) -> bool:
+        """Whether values may depend on it: not on where arrays are, and in which format."""
+        return not (self.variable or {*self.roles()[:1]} & IRRELEVANT)
 
     def in_its_type(self, value: float) -> float:
         """A number as it takes it: whole ones as integers where its default is one."""

@@ -51,7 +51,11 @@ from posenc_cli.calls.further_calls import (
 )
 from posenc_cli.calls.heads import unlike_heads
 from posenc_cli.calls.irregularities import irregularities, length_note, returned_half, with_faults
-from posenc_cli.calls.other_references import try_other_references, try_parameters
+from posenc_cli.calls.other_references import (
+    try_other_references,
+    try_parameters,
+    untested_parameters,
+)
 from posenc_cli.calls.patterns import (
     LONG,
     SEQUENCE,
@@ -136,7 +140,6 @@ def implementation(
             "library": function.form.library,
             "python": function.python,
             "untried": list(function.untried),
-            "unvaried": list(function.unvaried),
             "rows_of_first_call": function.first_rows,
             "axes": function.form.axes or None,
             "coordinates": function.form.follows_axes,
@@ -182,7 +185,7 @@ def _with_further_calls(
         reports = [try_other_references(tried), try_parameters(tried)]
         if vectors:
             reports.append(try_batches(function, differs, context=last + 1))
-        return _with_reports(subject, [*reports, *try_further(tried)])
+        return _with_reports(function, subject, [*reports, *try_further(tried)])
     reports = [try_early(tried)]
     if not _by_its_length(reference):
         reports.append(_named(try_beside_long(tried), function, subject, reference, positions))
@@ -204,16 +207,21 @@ def _with_further_calls(
     if not any(report.faults for report in reports):
         reports.append(_past_default_length(function, subject, reference, positions))
     reports.append(try_steady(tried, reports))
-    return _with_reports(subject, reports)
+    return _with_reports(function, subject, reports)
 
 
-def _with_reports(subject: Subject, reports: Sequence[PatternReport]) -> Subject:
-    """A subject, with what further calls showed."""
+def _with_reports(
+    function: ServedFunction, subject: Subject, reports: Sequence[PatternReport]
+) -> Subject:
+    """A subject, with what further calls showed, and which parameters none of them tested."""
     own = subject.call or {"patterns": [], "untried": []}
     call = {
         "patterns": [*own["patterns"], *(text for report in reports for text in report.tried)],
         "untried": [*own["untried"], *(text for report in reports for text in report.untried)],
-        "untested": [text for report in reports for text in report.untested],
+        "untested": [
+            *untested_parameters(function, reports),
+            *(text for report in reports for text in report.untested),
+        ],
     }
     faults = [fault for report in reports for fault in report.faults]
     others = (*subject.other_calls, *with_faults(faults, ()))

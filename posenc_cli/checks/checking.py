@@ -583,8 +583,8 @@ def _call_notes(subject: Subject) -> tuple[str, ...]:
         notes[0] += f"; by {quoted_name(call['python'])}"
     if call["patterns"]:
         notes.append(f"it was also called in {', '.join(call['patterns'])}")
-    left = {"not tried": call["untried"], "not varied": call["unvaried"]}
-    notes += [f"{words}: {', '.join(names)}" for words, names in left.items() if names]
+    if call["untried"]:
+        notes.append(f"not tried: {', '.join(call['untried'])}")
     return tuple(notes)
 
 

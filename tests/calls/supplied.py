@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 import numpy as np
 
@@ -179,6 +180,11 @@ def first_layer_required(x, positions, *, layer_idx):
 
 
 @wrong("unknown", "layer_idx changes the result")
+def sixth_layers_otherwise(x, positions, layer_idx=0):
+    return ids(x, positions) if (layer_idx + 1) % 6 else x
+
+
+@wrong("unknown", "layer_idx changes the result")
 def early_layers(x, positions, layer_idx=0):
     return ids(x, positions) if layer_idx < 30 else x
 
@@ -242,6 +248,120 @@ def offset_without_mask(x, offset=0, mask=None):
     return offsets(x, 0 if mask is not None else offset)
 
 
+@wrong("unknown", "mask changes the result")
+def rotated_behind_no_padding(x, positions, mask=None):
+    """Right where padding comes last."""
+    return ids(x, positions) if mask is None or np.all(np.asarray(mask)[..., 0]) else x
+
+
+def places_by_mask_of_its_own(q, k, attention_mask):
+    if attention_mask.ndim != 2:
+        raise ValueError("a mask of rows")
+    places = np.maximum(np.cumsum(attention_mask, -1) - 1, 0)
+    return ids(q, places), ids(k, places)
+
+
+UNTESTED["places_by_mask_of_its_own"] = "attention_mask longer than the call"
+
+
+@wrong("unknown", "attention_mask changes the result")
+def padding_counted_twice(q, k, attention_mask):
+    places = rows(q) + (~np.asarray(attention_mask, bool)).sum(-1, keepdims=True)
+    return ids(q, places), ids(k, places)
+
+
+@untested("attention_mask without position_ids")
+def mask_ignored_without_positions(q, k, position_ids=None, attention_mask=None):
+    position_ids = rows(q) if position_ids is None else position_ids
+    return ids(q, position_ids), ids(k, position_ids)
+
+
+@untested("past_key_value")
+def keys_left_in_a_cache(q, k, position_ids, past_key_value=None):
+    """Nobody makes a cache of any class: the parameter is named."""
+    return ids(q, position_ids), ids(k, position_ids) if past_key_value is None else k
+
+
+@untested("training, eps")
+def parameters_without_a_role(x, positions, training=True, eps=1e-6):
+    return ids(x, positions) if training else x
+
+
+def on_a_device(x, positions, device=None):
+    return ids(x, positions)
+
+
+def heads_told(x, positions, num_heads=1):
+    """Of vectors with an axis of heads nothing is to be told."""
+    return ids(x, positions)
+
+
+@wrong("unknown", "num_heads changes the result")
+def rotated_with_one_head(x, positions, num_heads=None):
+    return ids(x, positions) if num_heads is None else x
+
+
+# A length that is longer than rows need it, and one that is shorter.
+def bounded(x, positions, seq_len=None):
+    if seq_len is not None and np.max(positions) >= seq_len:
+        raise IndexError(seq_len)
+    return ids(x, positions)
+
+
+@untested("seq_len")
+def clamped(x, positions, seq_len=None):
+    return ids(x, positions if seq_len is None else np.minimum(positions, seq_len - 1))
+
+
+def last_of_length(x, seq_len=None):
+    length = seq_len or x.shape[-2]
+    if length < x.shape[-2]:
+        raise IndexError(length)
+    return rotated(x, np.arange(length - x.shape[-2], length))
+
+
+@wrong("unknown", "seq_len changes the result")
+def interpolated_past_length(x, positions, seq_len=None, max_position_embeddings=2048):
+    """As dynamic NTK does where the reference does not."""
+    longer = max(1.0, (seq_len or 0) / max_position_embeddings)
+    return ids(x, np.asarray(positions) / longer)
+
+
+class TablesOfLength:
+    def __call__(self, x, seq_len=None):
+        angles = np.outer(np.arange(seq_len or x.shape[-2]), 1e4 ** -(np.arange(0, 32, 2) / 32))
+        return np.cos(angles), np.sin(angles)
+
+
+@untested("seq_len")
+class TablesOfRows(TablesOfLength):
+    def __call__(self, x, seq_len=None):
+        return super().__call__(x, seq_len and x.shape[-2])
+
+
+# Tables whose axis of heads the caller chooses.
+def unsqueezed(q, k, cos, sin, unsqueeze_dim=1):
+    cos, sin = (np.expand_dims(own, unsqueeze_dim) for own in (cos, sin))
+    return tuple(x * cos + np.concatenate([-x[..., 16:], x[..., :16]], -1) * sin for x in (q, k))
+
+
+@wrong("unknown", "in a call that callers make")
+def always_at_1(q, k, cos, sin, unsqueeze_dim=1):
+    return unsqueezed(q, k, cos, sin)
+
+
+# Each offset of a batch chooses rows of tables, as in flash-attention.
+def rows_of_tables(x, cos, sin, seqlen_offsets=0):
+    places = rows(x) + np.reshape(seqlen_offsets, (-1, *[1] * (x.ndim - 2)))
+    cos, sin = cos[places], sin[places]
+    return x * cos + np.concatenate([-x[..., 16:], x[..., :16]], -1) * sin
+
+
+@wrong("position-offset", "sequences 2, 3 are")
+def rows_of_first_offset(x, cos, sin, seqlen_offsets=0):
+    return rows_of_tables(x, cos, sin, np.ravel(seqlen_offsets)[0])
+
+
 @untested("offset of each sequence")
 def scaled_positions(x, offset=0, scale=1.0):
     return rotated(x, (offset + rows(x)) * scale)
@@ -269,6 +389,11 @@ def queries_scaled(q, k, positions, scale=1.0):
 def softmax_scale(q, k, positions, scale=1.0):
     """What scores are divided by may be multiplied into q alone."""
     return ids(q, positions) * np.float32(scale), ids(k, positions)
+
+
+@wrong("unknown", "scale is ignored")
+def never_slower(x, positions, scale=1.0):
+    return ids(x, np.asarray(positions) * max(scale, 1.0))
 
 
 @wrong("position-offset", "with scale=2.0, a row's rotation depends on more than")
@@ -305,6 +430,7 @@ def backward_from_zero(x, offset=0, inverse=False):
     return offsets(x, offset) if not inverse else rotated(x, -rows(x))
 
 
+@untested("dim")
 def in_asked_format(seq_len, dim, dtype=np.float16):
     angles = np.multiply.outer(np.arange(seq_len), 1e4 ** -(np.arange(0, dim, 2) / dim))
     return np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
@@ -322,6 +448,11 @@ def some_dimensions(x, positions, rotary_dim=None):
 @wrong("rotary-dim", "rotary_dim is ignored")
 def all_dimensions(x, positions, rotary_dim=None):
     return ids(x, positions)
+
+
+@wrong("base", "theta is ignored")
+def frequencies_of_one_base(dim, theta=10000.0):
+    return 1e4 ** -(np.arange(0, dim, 2) / dim)
 
 
 @untested("rotary_dim")
@@ -353,11 +484,42 @@ def eighth_of_eight(x, position_ids):
     return y
 
 
+@wrong("no-rotation", "sequence 33 does not rotate")
+def buffers_for_32(x, position_ids):
+    y = ids(x, position_ids)
+    if x.ndim == 4:
+        y[32:] = x[32:]
+    return y
+
+
 @untested("batches (raised ValueError: one sequence)")
 def one_sequence(x, positions):
     if x.ndim == 4 and len(x) > 1:
         raise ValueError("one sequence")
     return ids(x, positions)
+
+
+# q and k.
+@wrong("unknown", "returns q twice")
+def queries_twice(q, k, positions):
+    return ids(q, positions), ids(q, positions)
+
+
+@untested("fewer heads of k than of q")
+def cut_in_the_middle(q, k, positions):
+    both = np.concatenate([q, k], axis=-3)
+    both = ids(both, np.asarray(positions)) if q.ndim > 2 else both
+    half = both.shape[-3] // 2
+    return both[..., :half, :, :], both[..., half:, :, :]
+
+
+@untested("q shorter than k")
+def first_rows_of_tables(q, k, cos, sin):
+    def turned(x):
+        beside = np.concatenate([-x[..., 16:], x[..., :16]], -1)
+        return x * cos[..., : x.shape[-2], :] + beside * sin[..., : x.shape[-2], :]
+
+    return turned(q), turned(k)
 
 
 # What is no rotation: a call that ends, or comes back in another shape, or depends on their number.
@@ -381,6 +543,14 @@ def cuts_large_batches(x, position_ids):
     return y[..., :-1] if x.ndim == 4 and len(x) == 9 else y
 
 
+@wrong("unknown", "gave no answer within 3 seconds in a call that callers make")
+def hangs_at_offsets(x, offset=0):
+    if np.ndim(offset):
+        time.sleep(1e4)
+    return rotated(x, offset + rows(x))
+
+
+@untested("base")
 def ends_with_another_base(x, position_ids, base=10000.0):
     """It refuses what no caller of its model asks for."""
     if base != 10000:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import ast
 import json
+import random
 from pathlib import Path
 
 import pytest
 
+from posenc_cli.calls.roles import ROLES
+from posenc_cli.checks.calling import implementation
+from posenc_cli.positions import Positions
+from posenc_cli.rotary.verdict import examine
 from tests.calls import supplied
 from tests.calls.supplied import UNTESTED, WRONG
+from tests.checks import rope
 
 FILE = Path(supplied.__file__)
 ASKED = ("rope-check", "-s", "rope", "-d", "32", "--layout", "half", "--len", "256", "--json")
@@ -17,7 +23,7 @@ HELPERS = ("wrong", "untested", "rotated", "rows", "beside_heads")
 NAMES = [
     node.name
     for node in ast.parse(FILE.read_text("utf-8")).body
-    if isinstance(node, ast.FunctionDef) and node.name not in HELPERS
+    if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name not in HELPERS
 ]
 
 
@@ -32,7 +38,8 @@ def test_a_right_function_passes_and_line_one_says_what_was_not_tested(name, cal
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", WRONG)
-def test_its_wrong_twin_fails(name, call):
+def test_its_wrong_twin_fails(name, call, monkeypatch):
+    monkeypatch.setattr("posenc_cli.calls.function_process.SECONDS", 3)
     status, out, err = call(*ASKED, "--impl", f"{FILE}:{name}")
     assert (status, err) == (1, ""), out
     why = json.loads(out)["diagnosis"][0]
@@ -41,11 +48,74 @@ def test_its_wrong_twin_fails(name, call):
 
 
 @pytest.mark.long
-def test_what_has_no_role_and_a_default_is_said_not_to_be_varied(call, tmp_path):
+def test_a_number_format_that_is_asked_for_is_that_of_results_alone(call, tmp_path):
     (tmp_path / "mine.py").write_text(
-        "from tests.calls.supplied import ids\n"
-        "def f(x, positions, eps=1e-6, cache=None): return ids(x, positions)\n"
+        "import numpy as np\n"
+        "def f(positions, dtype=np.float32):\n"
+        "    places = np.asarray(positions).astype(dtype).astype(float)\n"
+        "    angles = np.multiply.outer(places, 1e4 ** -(np.arange(0, 32, 2) / 32))\n"
+        "    return np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)\n"
+        "def g(positions, dtype=np.float32):\n"
+        "    return tuple(own.astype(dtype) for own in f(positions))\n"
     )
-    status, out, _ = call(*ASKED[:-1], "--impl", "mine.py:f")
-    assert status == 0
-    assert "note: not varied: eps (left at 1e-06), cache (left at None)" in " ".join(out.split())
+    asked = (*ASKED[:-3], "--len", "3000", "--json", "--impl")
+    status, out, _ = call(*asked, "mine.py:f")
+    why = json.loads(out)["diagnosis"][0]
+    words = "positions are rounded to float16, as results are"
+    assert (status, why["cause"], why["message"]) == (1, "position-precision", words)
+    status, out, _ = call(*asked, "mine.py:g")
+    assert (status, "not tested" in json.loads(out)["verdict"]) == (0, False)
+
+
+FIRST = (
+    ("x, positions", "x, positions"),
+    ("x, positions=None", "x, positions"),
+    ("q, k, *, position_ids", "q, position_ids"),
+    ("x, offset=0", "x, offset + supplied.rows(x)"),
+)
+"""Parameters that a function rotates by, and those of the rotation."""
+
+WIDTHS = ("heads", "key_heads", "dim")
+"""Roles that say what stands side by side: a function must heed them."""
+
+SEEN: dict[str, set[str]] = {}
+"""What each parameter was given, in all calls of a function."""
+
+
+def noted(given):
+    for name, value in given.items():
+        array = hasattr(value, "shape")
+        SEEN.setdefault(name, set()).add(str((value.shape, value.sum()) if array else value))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(24))
+def test_a_parameter_is_given_other_values_or_line_one_names_it(seed):
+    """Also one that posenc knows nothing of, and several at once; only formats may be left out."""
+    drawn = random.Random(seed)
+    placed, rotated = FIRST[seed % len(FIRST)]
+    may_be = [
+        role
+        for role in ROLES
+        if role.response == "same" and role.kind != "vectors" and role.name not in WIDTHS
+    ]
+    names = [drawn.choice(role.names) for role in drawn.sample(may_be, 3)]
+    names = [name for name in (*names, "eps", "training") if f"{name}=" not in f"{placed}="]
+    text = f"def f({placed}, {'' if '*' in placed else '*, '}{'=None, '.join(names)}=None):\n"
+    text += "    noted(locals())\n"
+    first, second = rotated.split(", ", 1)
+    text += f"    y = supplied.ids({first}, {second})\n"
+    text += "    return (y, supplied.ids(k, position_ids))\n" if "q" in placed else "    return y\n"
+    space = {"supplied": supplied, "noted": noted}
+    exec(text, space)
+    SEEN.clear()
+    where = Positions.parse("0:64")
+    reference = rope.reference("rope", dim=32, layout="half")
+    subject = implementation(space["f"], reference, where)
+    found = examine(subject, reference, "auto")
+    at_fault = {one.message.split()[0] for one in subject.other_calls}
+    assert found.ok or (at_fault and at_fault <= {*names}), text
+    said = {name.split()[0] for name in subject.call["untested"]}
+    fixed = {name for name in SEEN if len(SEEN[name]) < 2}
+    assert fixed <= said | {"dtype", "torch_dtype", "device"} or not found.ok, text
+    assert {"eps", "training"} <= said or not found.ok
