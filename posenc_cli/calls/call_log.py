@@ -9,6 +9,7 @@ is reproduced so: in the calls that it speaks of by it, and in all others by the
 from __future__ import annotations
 
 import time
+from collections import deque
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
@@ -94,16 +95,29 @@ class CallLog:
         cls,
         function: ServedFunction,
         reference: Reference,
-        which: int,
-        x: NumberArray,
+        drawn: Sequence[NumberArray],
         causes: RowCauses,
-    ) -> CallLog:
-        """Of what becomes of vectors (rows, columns), given again and again."""
+    ) -> list[CallLog]:
+        """Of what becomes of vectors (rows, columns) of each result, given again and again.
 
-        def rows(indices: Integers, where: Integers) -> NumberArray:
-            return function.values(x[indices % SEQUENCE], where, which)
+        Every call has all results: those of the others are kept until their logs make this call.
+        """
+        kept: list[deque[tuple[bytes, NumberArray]]] = [deque() for _ in drawn]
 
-        return cls(function, reference, x, rows, causes)
+        def rows(which: int, indices: Integers, where: Integers) -> NumberArray:
+            key = indices.tobytes() + where.tobytes()
+            if kept[which] and kept[which][0][0] == key:
+                return kept[which].popleft()[1]
+            results = function.each_value([x[indices % SEQUENCE] for x in drawn], where)
+            for others, values in zip(kept, results, strict=True):
+                others.append((key, values))
+            kept[which].clear()
+            return results[which]
+
+        return [
+            cls(function, reference, x, partial(rows, which), causes)
+            for which, x in enumerate(drawn)
+        ]
 
     @classmethod
     def of_tables(

@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc_cli.calls.batches import RowsGuess, Together
 from posenc_cli.calls.function_trial import ALIKE, COARSE, UNLIKE_HEADS, Irregularity
-from posenc_cli.calls.serving import other_vectors
+from posenc_cli.calls.serving import beside_others
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 
@@ -58,7 +58,7 @@ def unlike_heads(log: CallLog, which: int, dtype: str, context: int) -> tuple[Ir
     heads = next(count for count in _HEADS if count not in taken)
     rows = np.random.default_rng(23).standard_normal((1, where.size, 1, form.columns), np.float32)
     x = rows * np.float32(2) ** np.arange(heads)[:, None]
-    given = [x, other_vectors(x)][:: -1 if which else 1][: len(form.vectors)]
+    given = beside_others(x, which)[: len(form.vectors)]
     alone, differs = partial(_rotated, log.reference), partial(_differ, dtype=dtype)
     try:
         together = Together(function, form, where[None], given, differs, alone=alone)

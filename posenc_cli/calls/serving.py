@@ -240,7 +240,14 @@ class ServedFunction:
 
         Raises: InvalidInput when the function does not give them.
         """
-        return self._turned(positions, x, which)[which].values[:, 0]
+        return self.each_value(beside_others(x, which), positions)[which]
+
+    def each_value(self, given: Sequence[Float32Rows], positions: Integers) -> list[NumberArray]:
+        """The values of each result at vectors of its own, a row each.
+
+        Raises: InvalidInput when the function does not give them.
+        """
+        return [result.values[:, 0] for result in self._turned(positions, given)]
 
     def together(
         self, form: CallForm, positions: Integers, vectors: Sequence[Vectors]
@@ -282,7 +289,7 @@ class ServedFunction:
         Raises: InvalidInput when the function does not give them.
         """
         if self.outcome == "vectors":
-            return [result.values[:, 0] for result in self._turned(positions, x)]
+            return self.each_value(beside_others(x), positions)
         return [table.values for table in self.returned(positions)]
 
     def varied(
@@ -360,36 +367,36 @@ class ServedFunction:
         return self.form.from_zero or follows
 
     def _turned(
-        self, positions: Integers, given: Vectors | Float32Rows, which: int = 0
+        self, positions: Integers, given: Vectors | Sequence[Float32Rows]
     ) -> list[Returned]:
-        """Results at positions: of the heads of one row, given in every row, or of a row each.
+        """Results at positions: of the heads of one row, given in every row, or rows for each.
 
         Shape: (positions, heads, columns).
         """
         if self._from_zero or self.form.any_rows:
-            return self._once(*self._called_at(positions), given, which)
+            return self._once(*self._called_at(positions), given)
         parts = []
         breaks = np.flatnonzero(np.diff(positions) != 1) + 1
         for rows in np.split(np.arange(positions.size), breaks):
-            own = given if isinstance(given, Vectors) else given[rows]
-            parts.append(self._once(positions[rows], slice(0, rows.size), own, which))
+            own = given if isinstance(given, Vectors) else [x[rows] for x in given]
+            parts.append(self._once(positions[rows], slice(0, rows.size), own))
         return _joined(parts)
 
     def _once(
-        self, where: Integers, rows: SomeRows, given: Vectors | Float32Rows, which: int
+        self, where: Integers, rows: SomeRows, given: Vectors | Sequence[Float32Rows]
     ) -> list[Returned]:
         """One call at positions ``where``, of which some rows are kept and given vectors."""
         form = self.form
         if isinstance(given, Vectors):
             vectors = [replace(given, rows=where.size)] * len(form.vectors)
         else:
-            # What is left over, and the other of q and k, are other vectors.
-            x = given[:, None]
-            if len(given) < where.size or not isinstance(rows, slice):
-                x = np.ones((where.size, 1, form.columns), np.float32)
-                x[rows, 0] = given
-            both = [x, other_vectors(x)] if len(form.vectors) > 1 else [x]
-            vectors = [Vectors(part[None], where.size) for part in both[:: -1 if which else 1]]
+            vectors = []
+            for own in given[: len(form.vectors)]:
+                x = own[:, None]
+                if len(own) < where.size or not isinstance(rows, slice):
+                    x = np.ones((where.size, 1, form.columns), np.float32)
+                    x[rows, 0] = own
+                vectors.append(Vectors(x[None], where.size))
         results = self._process.turned(form, where, vectors)
         return [Returned(result.values[0][rows], result.dtype) for result in results]
 
@@ -408,3 +415,8 @@ def other_vectors(x: NumberArray) -> NumberArray:
     """What k is given where q is given x, and q where k is: other vectors, of other lengths."""
     other: NumberArray = np.roll(x, 1, axis=-1) * np.float32(0.5)
     return other
+
+
+def beside_others(x: NumberArray, which: int = 0) -> list[NumberArray]:
+    """What q and k are given where one is given these vectors, q unless it is the other."""
+    return [x, other_vectors(x)][:: -1 if which else 1]

@@ -266,11 +266,8 @@ def _logs(function: ServedFunction, reference: Reference) -> list[CallLog]:
         rows = partial(_returned_rows, function)
         return [CallLog.of_tables(function, reference, rows, row_causes)]
     shape, generator = (SEQUENCE, function.form.columns), np.random.default_rng(20)
-    drawn = (generator.standard_normal(shape).astype(np.float32) for _ in range(function.results))
-    return [
-        CallLog.of_vectors(function, reference, which, x, row_causes)
-        for which, x in enumerate(drawn)
-    ]
+    drawn = [generator.standard_normal(shape, np.float32) for _ in range(function.results)]
+    return CallLog.of_vectors(function, reference, drawn, row_causes)
 
 
 def _past_default_length(
