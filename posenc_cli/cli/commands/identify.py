@@ -301,8 +301,8 @@ def _unknown(result: Identification) -> str:
     first = result.candidates[0]
     if first.census is None and first.fits_sample:
         return (
-            f"{first.scheme} fits the {first.compared} rows that posenc compared; the others, which "
-            "are not evenly spaced, were not compared"
+            f"{first.scheme} fits the {first.compared} rows compared; the others, which "
+            "are not evenly spaced, were not"
         )
     return (
         f"none of {_scheme_count()} schemes fits: the nearest is {nearest.scheme}, with a largest "
