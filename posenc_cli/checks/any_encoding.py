@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,9 +25,10 @@ from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from posenc_cli.checks.expected import Form
+    from posenc_cli.checks.functions import FunctionTask, FurtherCall
     from posenc_cli.formulas.buckets import BucketRule
     from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.numerics.arrays import NumberArray
@@ -187,9 +189,9 @@ class ValueCheck(GivenSubject, Record):
             forms = ["buckets"] if self._has_no_table(encoding) else ["scores", "buckets"]
         return forms, params, where or Positions.contiguous(0, count), content.width or 1
 
-    def _of_function(self, impl: str | Callable[..., Any]) -> ValueSubject:
-        """What a function returns for the reference's settings."""
-        from posenc_cli.checks.functions import FunctionTask, function_values
+    def tasks(self) -> Iterator[tuple[FunctionTask, Asked]]:
+        """What a function may be asked for, in each form that it may give values in."""
+        from posenc_cli.checks.functions import FunctionTask
 
         forms, params, where, width = self._of_forms()
         sides = tuple(params.get("grid") or params.get("window_size") or ())
@@ -199,23 +201,50 @@ class ValueCheck(GivenSubject, Record):
             places = places / float(where.denominator)
         if isinstance(self.source, Scheme) and self.source.kind == "relative":
             places = position_array(where.offsets())
-        failures = []
         for own in forms:
             given = {**self.given, "heads": params["heads"]} if own == "slopes" else self.given
             asked = replace(self._asked(own), given=given, positions=where)
-            at, count = places, where.count
+            at = places
             if own in ("slopes", "buckets"):
                 asked = replace(asked, positions=self.positions)
                 at = at if self.positions or sides else position_array(_RELATIVE)
-            task = FunctionTask(at, count, params, sides, width, own)
+            yield FunctionTask(at, where.count, params, sides, width, own), asked
+
+    def _of_function(self, impl: str | Callable[..., Any]) -> ValueSubject:
+        """What a function returns for the reference's settings, and in the calls of models."""
+        from posenc_cli.checks.functions import function_values
+
+        failures = []
+        for task, asked in self.tasks():
+            further = partial(self._further, task, asked)
             try:
-                subject, text = function_values(impl, task, asked.subject, self.calling)
+                subject, text = function_values(impl, task, asked.subject, self.calling, further)
             except InvalidInput as error:
                 failures.append(error)
                 continue
             told: ValueSubject = replace(subject, notes=(*subject.notes, f"called as {text}"))
             return told
         raise failures[0]
+
+    def _further(self, task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
+        """The calls that models make beside the first."""
+        from posenc_cli.checks.other_calls import (
+            calls_of_rows,
+            calls_of_scores,
+            calls_with_settings,
+        )
+
+        relative = isinstance(self.source, Scheme) and self.source.kind == "relative"
+        if task.form == "rows" and not relative:
+            yield from calls_of_rows(task, asked)
+        if task.form == "scores" and not task.sides:
+            yield from calls_of_scores(task, asked)
+
+        def of_settings(given: dict[str, Any]) -> tuple[FunctionTask, Asked]:
+            tasks = replace(self, given=given).tasks()
+            return next(own for own in tasks if own[0].form == task.form)
+
+        yield from calls_with_settings(task, asked.given, of_settings)
 
 
 def _loaded(given: GivenArray) -> Loaded:

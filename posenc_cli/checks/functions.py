@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +16,7 @@ from posenc_cli.calls.function_process import FunctionProcess
 from posenc_cli.calls.function_trial import ALIKE, UNSTEADY
 from posenc_cli.calls.payloads import Payload
 from posenc_cli.calls.roles import roles_of
-from posenc_cli.checks.values import is_right
+from posenc_cli.checks.values import is_right, value_report
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import Loaded
 from posenc_cli.inference.tolerance import unit
@@ -23,11 +24,18 @@ from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from typing import TypeAlias
 
     from posenc_cli.calls.signature import CallRequest, NamedParameter
-    from posenc_cli.numerics.arrays import NumberArray
+    from posenc_cli.numerics.arrays import NumberArray, RealRows
+
+    Make: TypeAlias = "Callable[[FunctionTask], Any]"
+    """What gives a parameter its value in a task."""
+    Arguments: TypeAlias = "list[tuple[NamedParameter, Make]]"
+    Given: TypeAlias = "list[tuple[NamedParameter, Any]]"
 
 _WIDTHS = ("d_model", "embed_dim", "embedding_dim", "hidden_size", "n_embd", "channels", "d")
+_BASES = ("max_period", "temperature")
 _HEADS = ("num_attention_heads", "n_heads", "num_heads", "n_head", "nheads", "heads")
 _PLACES = (
     *("timesteps", "timestep", "relative_position", "relative_positions", "rel_pos", "relative"),
@@ -49,7 +57,9 @@ _MOST_TRIES = 12
 class FunctionTask(Record):
     """What a function is to give: values at places, so many positions of a sequence, for settings.
 
-    ``sides`` are those of a grid or a window, ``width`` the columns of rows.
+    ``sides`` are those of a grid or a window, ``width`` the columns of rows. Places (b, n) are of b
+    sequences. ``queries`` are the last of the positions, None all of them; ``dtype`` is that of
+    vectors.
     """
 
     places: NumberArray
@@ -58,6 +68,28 @@ class FunctionTask(Record):
     sides: tuple[int, ...] = ()
     width: int = 1
     form: str = "rows"
+    sequences: int = 1
+    queries: int | None = None
+    dtype: str = "float32"
+
+    @property
+    def start(self) -> int:
+        """The first position of the first sequence."""
+        return int(self.places.flat[0])
+
+
+class FurtherCall(Record):
+    """A call that models make beside the first: what it is called, and what ``accepts`` it.
+
+    Of several ``tasks`` the rows are put together. A call tells nothing if a function is given the
+    same as for the task ``unlike``. One that is ``optional`` may return another shape.
+    """
+
+    text: str
+    tasks: tuple[FunctionTask, ...]
+    accepts: Callable[[Loaded], Any]
+    unlike: FunctionTask
+    optional: bool = False
 
 
 class _ToldReference(Record):
@@ -105,8 +137,11 @@ def function_values(
     task: FunctionTask,
     accepts: Callable[[Loaded], Any],
     asked: CallRequest,
+    further: Callable[[], Iterator[FurtherCall]] = lambda: iter(()),
 ) -> tuple[Any, str]:
     """What ``accepts`` makes of the values of a function, and how it was called.
+
+    If they are right, those of ``further`` calls are checked too: a subject is the first wrong one.
 
     Raises: InvalidInput where no call gives values that are accepted, Unavailable.
     """
@@ -123,33 +158,54 @@ def function_values(
         called.start()
         for arguments in islice(_calls(called, task), _MOST_TRIES):
             try:
-                first, text = _values(called, arguments, task)
-                subject = accepts(first)
+                subject, text = _judged(called, arguments, task, accepts)
             except InvalidInput as error:
                 refused.append(error)
                 continue
-            again, _ = _values(called, arguments, task)
-            if not _near(again.values, first.values, ALIKE):
-                raise called.invalid(UNSTEADY, hint="dropout? call .eval() before the check")
-            subject = _of_vectors(called, arguments, task, subject, accepts)
-            if not any(_is_carried(value) for _, value in arguments):
-                return subject, text
             if is_right(subject):
+                subject = _called_further(called, arguments, subject, further())
+            if not _carried(arguments, task):
+                return subject, text
+            if is_right(subject) or subject.call:
                 notes = (*subject.notes, *([_OTHER_ORDER] if accepted else []))
                 return replace(subject, notes=notes), text
             accepted.append((subject, text))
     finally:
         called.end()
     if accepted:
-        return accepted[0]
+        return min(accepted, key=_doubt)
     if refused:
         raise refused[0]
     raise called.invalid("takes no parameter that posenc knows", hint=_HINT)
 
 
-def _values(
-    called: _NamedCalls, arguments: list[tuple[NamedParameter, Any]], task: FunctionTask
-) -> tuple[Loaded, str]:
+def _judged(
+    called: _NamedCalls,
+    arguments: Arguments,
+    task: FunctionTask,
+    accepts: Callable[[Loaded], Any],
+) -> tuple[Any, str]:
+    """The subject that a call gives, and how a reader is told of the call.
+
+    Raises: InvalidInput where it is not accepted, or a second call gives other values.
+    """
+    given = _given(arguments, task)
+    first, text = _values(called, given, task)
+    subject = accepts(first)
+    again, _ = _values(called, given, task)
+    if not _near(again.values, first.values, ALIKE):
+        raise called.invalid(UNSTEADY, hint=_DROPOUT)
+    return _of_vectors(called, arguments, task, subject, accepts), text
+
+
+def _doubt(own: tuple[Any, str]) -> bool:
+    """Whether wrong values are likely those of a call that no caller makes: alike, or unknown."""
+    e = own[0].expected
+    alike = e.form == "rows" and bool(np.ptp(e.found, axis=0).max() <= ALIKE)
+    return alike or not value_report(own[0], "function").explained
+
+
+def _values(called: _NamedCalls, arguments: Given, task: FunctionTask) -> tuple[Loaded, str]:
     """The one array that a call returns, and how a reader is told of the call."""
     payload, text = _payload(called, arguments)
     results = called.result(payload, task.places)
@@ -170,28 +226,19 @@ def _near(found: NumberArray, wanted: NumberArray, share: float, size: Any = 0.0
 
 def _of_vectors(
     called: _NamedCalls,
-    arguments: list[tuple[NamedParameter, Any]],
+    arguments: Arguments,
     task: FunctionTask,
     subject: Any,
     accepts: Callable[[Loaded], Any],
 ) -> Any:
     """A subject that was given zeros to add to, tried with noise: what it adds must be the same."""
-    carried = [value.shape for _, value in arguments if _is_carried(value)]
-    if not carried:
+    if not _carried(arguments, task):
         return subject
-    tried = []
-    for scale in (0.0, *_SCALES):
-        noise = np.random.default_rng(20).standard_normal(carried[0]).astype(np.float32)
-        noise *= np.float32(scale)
-        given = [(own, noise if _is_carried(value) else value) for own, value in arguments]
-        loaded, _ = _values(called, given, task)
-        x = np.zeros(1) if noise.size != loaded.values.size else noise.reshape(loaded.values.shape)
-        tried.append((loaded, np.asarray(loaded.values, np.float64), x.astype(np.float64)))
+    tried = [_with_noise(called, arguments, task, scale) for scale in (0.0, *_SCALES)]
     rows = tried[0][1]
     share = 4 * unit(max(tried[0][0].dtype, "float32", key=unit))
     if all(_near(y, rows, share) for _, y, _ in tried):
-        text = "the result does not contain the input, which only gives the shape"
-        return replace(subject, notes=(*subject.notes, text))
+        return replace(subject, notes=(*subject.notes, _SHAPE_ONLY))
     for loaded, y, x in tried:
         if not _near(y - x, rows, share, np.abs(x)):
             wrong = accepts(replace(loaded, values=y - x))
@@ -202,53 +249,176 @@ def _of_vectors(
     return subject
 
 
+def _with_noise(
+    called: _NamedCalls, arguments: Arguments, task: FunctionTask, scale: float
+) -> tuple[Loaded, RealRows, RealRows]:
+    """The result of a call with noise for vectors or scores, as it is and in float64; the noise."""
+    noise = np.zeros(1)
+    given = []
+    for own, value in _given(arguments, task):
+        if _is_carried(value):
+            noise = np.random.default_rng(20).standard_normal(value.shape).astype(value.dtype)
+            noise *= value.dtype.type(scale)
+        given.append((own, noise if _is_carried(value) else value))
+    loaded, _ = _values(called, given, task)
+    x = np.zeros(1) if noise.size != loaded.values.size else noise.reshape(loaded.values.shape)
+    return loaded, np.asarray(loaded.values, np.float64), x.astype(np.float64)
+
+
+def _called_further(
+    called: _NamedCalls, arguments: Arguments, subject: Any, calls: Iterator[FurtherCall]
+) -> Any:
+    """The first subject of further calls that is wrong, else the one given, with what was tried."""
+    tried, refused, untested = [], [], []
+    for call in calls:
+        try:
+            if _alike(_given(arguments, call.tasks[0]), _given(arguments, call.unlike)):
+                continue
+            found = _of_call(called, arguments, subject, call)
+        except InvalidInput as error:
+            refused.append(f"{call.text} ({error.message.partition(': ')[2] or error.message})")
+            continue
+        if call.optional and found.misfit:
+            refused.append(f"{call.text} ({found.misfit})")
+        elif is_right(found):
+            tried.append(call.text)
+        elif call.tasks[0].queries and _are_first(found, subject):
+            untested.append(_FIRST_QUERIES)
+        else:
+            return replace(found, call=call.text)
+    notes = [f"also right for {', '.join(tried)}"] * bool(tried)
+    notes += [f"not tried: {', '.join(refused)}"] * bool(refused)
+    if any("mask" in roles_of(own.name) for own, _ in arguments):
+        untested.append("masks with padding")
+    told = ", ".join(dict.fromkeys(untested))
+    return replace(subject, notes=(*subject.notes, *notes), untested=told)
+
+
+def _of_call(called: _NamedCalls, arguments: Arguments, subject: Any, call: FurtherCall) -> Any:
+    """The subject of a further call: what it adds to noise, if the result contains its input.
+
+    Raises: InvalidInput.
+    """
+    results = [_with_noise(called, arguments, task, 1.0) for task in call.tasks]
+    loaded = results[0][0]
+    added = results[0][1].size == results[0][2].size and _SHAPE_ONLY not in subject.notes
+    values = [y - x if added else y for _, y, x in results]
+    if len(values) > 1:
+        values = [np.concatenate([each.reshape(-1, each.shape[-1]) for each in values])]
+    found = call.accepts(replace(loaded, values=values[0]))
+    if not added:
+        return found
+    largest = max(float(np.abs(x).max()) for _, _, x in results)
+    slack = 4 * unit(max(loaded.dtype, "float32", key=unit)) * largest
+    e = replace(found.expected, slack=slack)
+    x = np.concatenate([x.reshape(-1, x.shape[-1]) for _, _, x in results])
+    if e.form == "rows" and e.found.shape == x.shape:
+        e = replace(e, vectors=x)
+    return replace(found, expected=e)
+
+
+def _are_first(found: Any, subject: Any) -> bool:
+    """Whether the scores of the last queries are those of the first ones.
+
+    Code that leaves out the queries of a cache afterwards counts so: transformers' T5.
+    """
+    few, whole = found.expected.found, subject.expected.found
+    return _near(few, whole[:, : few.shape[1]], ALIKE)
+
+
+def _alike(one: Given, other: Given) -> bool:
+    """Whether a function is given the same."""
+    pairs = zip(one, other, strict=True)
+    return all(
+        np.array_equal(mine, others) and getattr(mine, "dtype", 0) == getattr(others, "dtype", 0)
+        for (_, mine), (_, others) in pairs
+    )
+
+
+def _carried(arguments: Arguments, task: FunctionTask) -> bool:
+    """Whether vectors or scores are given, to which values are added."""
+    return any(_is_carried(value) for _, value in _given(arguments, task))
+
+
+def _given(arguments: Arguments, task: FunctionTask) -> Given:
+    """What each parameter is given for a task."""
+    return [(own, make(task)) for own, make in arguments]
+
+
 def _is_carried(value: Any) -> bool:
     """Whether an argument is what values are added to: vectors, or scores of heads."""
     return isinstance(value, np.ndarray) and value.ndim > 2
 
 
+_SHAPE_ONLY = "the result does not contain the input, which only gives the shape"
+_FIRST_QUERIES = "fewer queries than keys (the function returns those of the first queries)"
 _SCALES = (1.0, 64.0)
 """Sizes of the noise that values are added to: what bends, clips or scales it shows at one."""
+_DROPOUT = "dropout? call .eval() on an instance in the file, and check it by its name"
 _OTHER_ORDER = "values differ where the batch comes before the positions in the input"
 _NOT_ADDED = "the input is normal noise: compared is the result minus the input"
 _SCORES = ("scores", "attn_scores", "attention_scores", "attn_weights", "attn_logits", "logits")
 _HINT = "a dump always works: numpy.save its values, and check the file"
 
 
-def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[list[tuple[NamedParameter, Any]]]:
+def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[Arguments]:
     """What each parameter may be given, the likeliest first."""
     parameters = [given for given in called.signature.parameters or () if not given.variable]
-    options = []
+    begins = any("offset" in roles_of(given.name) for given in parameters)
+    options: list[list[tuple[NamedParameter, Make]]] = []
     for given in parameters:
-        known = _by_name(given.name, task)
-        if known is not None:
-            options.append([(given, known)])
+        make, required = partial(_by_name, given.name), given in called.signature.required
+        if "mask" in roles_of(given.name):
+            if required:
+                options.append([(given, partial(_mask, begins))])
+        elif (known := make(task)) is not None:
+            options.append([(given, make)])
             if task.form == "rows" and _is_carried(known):  # batches come second, too
-                options[-1].append((given, known.swapaxes(0, 1)))
-        elif given in called.signature.required:
-            options.append([(given, value) for value in _by_guess(task)])
-    yield from map(list, product(*options))
+                options[-1].append((given, partial(_by_name, given.name, second=True)))
+        elif required:
+            options.append([(given, guess) for guess in _guesses(task.form)])
+    for chosen in product(*options):
+        names = {given.name for given, _ in chosen}
+        gap = next((at for at, each in enumerate(parameters) if each.name not in names), None)
+        late = {each.name for each in parameters[gap:] if each.kind == "POSITIONAL_ONLY"}
+        yield [(given, make) for given, make in chosen if gap is None or given.name not in late]
 
 
-def _by_name(name: str, task: FunctionTask) -> Any:
-    """What a parameter of this name is given; None where the name says nothing."""
+def _mask(begins: bool, task: FunctionTask) -> NumberArray:
+    """True for each position, those before the first too where a function is told of them."""
+    before = task.start if begins else 0
+    return np.ones((task.sequences, before + task.length), np.int64)
+
+
+def _by_name(name: str, task: FunctionTask, *, second: bool = False) -> Any:
+    """What a parameter of this name is given; None where the name says nothing.
+
+    ``second`` puts the axis of sequences behind that of positions.
+    """
     key = name.lower().strip("_")
     heads = task.settings.get("heads")
+    queries = task.length if task.queries is None else task.queries
     if task.form == "scores" and key in _SCORES:
-        return np.zeros((1, heads, task.length, task.length), np.float32)
+        return np.zeros((1, heads, queries, task.length), np.float32)
     named: dict[str, Any] = {
         **dict.fromkeys(_LENGTHS, heads if task.form == "slopes" else task.length),
         **dict.fromkeys(_PLACES, task.places),
         **dict.fromkeys(_WIDTHS, task.width),
         **dict.fromkeys(_HEADS, heads),
+        **dict.fromkeys(_BASES, task.settings.get("base")),
         **(dict.fromkeys(_SIZES, task.sides) if task.sides else {}),
         **({side: task.sides[axis] for side, axis in _SIDES.items()} if task.sides else {}),
         **task.settings,
     }
+    if task.queries is not None and key.startswith("q"):
+        named |= dict.fromkeys(_LENGTHS, task.queries)
     if named.get(key) is not None:
         return named[key]
+    if "offset" in roles_of(name):
+        return _first_position(task)
+    x = np.zeros((task.sequences, task.length, task.width), task.dtype)
     of_roles = {
-        "x": np.zeros((1, task.length, task.width), np.float32),
+        "x": x.swapaxes(0, 1) if second else x,
         **dict.fromkeys(("positions", "t"), task.places),
         "length": task.length,
         "dim": task.width,
@@ -258,29 +428,32 @@ def _by_name(name: str, task: FunctionTask) -> Any:
     return next((of_roles[role] for role in roles_of(name) if role in of_roles), None)
 
 
-def _by_guess(task: FunctionTask) -> list[Any]:
+def _first_position(task: FunctionTask) -> int | None:
+    """The first position of all sequences.
+
+    Raises: InvalidInput where each has its own.
+    """
+    if np.ptp(task.places.reshape(task.sequences, -1)[:, 0]) != 0:
+        raise InvalidInput("an offset for each sequence")
+    return task.start if task.form == "rows" else None
+
+
+def _guesses(form: str) -> list[Make]:
     """What a parameter may be whose name says nothing."""
-    if task.form == "slopes":
-        return [task.settings.get("heads")]
-    if task.form == "buckets":
-        return [task.places]
-    return [task.places, task.length, task.width]
+    if form == "slopes":
+        return [lambda task: task.settings.get("heads")]
+    if form == "buckets":
+        return [lambda task: task.places]
+    return [lambda task: task.places, lambda task: task.length, lambda task: task.width]
 
 
-def _payload(
-    called: _NamedCalls, arguments: list[tuple[NamedParameter, Any]]
-) -> tuple[Payload, str]:
+def _payload(called: _NamedCalls, arguments: Given) -> tuple[Payload, str]:
     """A request of these arguments, and how a reader is told of it."""
     library = called.signature.libraries[0]
     names = [given.name for given, _ in arguments]
     of_all = called.signature.parameters or ()
     gap = next((place for place, each in enumerate(of_all) if each.name not in names), len(of_all))
     in_order = {each.name for each in of_all[:gap] if not each.by_name}
-    arguments = [
-        (given, value)
-        for given, value in arguments
-        if given.name in in_order or given.kind != "POSITIONAL_ONLY"
-    ]
     named = tuple(  # those behind one that is left at its default by name
         Argument("", given.name, None if given.name in in_order else given.name)
         for given, _ in arguments

@@ -35,7 +35,8 @@ class ValueSubject(Record):
     """The values of a subject, their reference, and what a reader should know of them.
 
     ``misfit`` says how the shape differs from the reference's; then ``compared`` values both have.
-    Rows are those of ``sequences``, one after another.
+    Rows are those of ``sequences``, one after another. ``call`` says of which call of a function
+    values are, if not of the first, and ``untested`` what further calls could not tell.
     """
 
     name: str
@@ -45,6 +46,8 @@ class ValueSubject(Record):
     misfit: str = ""
     compared: int = 0
     sequences: int = 1
+    call: str = ""
+    untested: str = ""
 
 
 class Asked(Record):
@@ -121,6 +124,8 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
     probe = asked.expected(
         "rows", loaded, asked.positions, places=ValuePlaces(np.arange(1)), found=values
     )
+    if probe.is_offset and values.ndim == 3 and values.shape[0] == values.shape[1]:
+        return _of_pairs(asked, loaded)
     batch = _sequences(probe, values, asked.positions)
     values = values.reshape(-1, values.shape[-1])
     width = probe.content.width
@@ -164,6 +169,27 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
     misfit = _misfit(*sides)
     batch = 1 if misfit else batch
     return ValueSubject(loaded.path, expected, str(at), tuple(notes), misfit, rows * columns, batch)
+
+
+def _of_pairs(asked: Asked, loaded: Loaded) -> ValueSubject:
+    """Rows of a relative scheme for every pair of a query and a key: (n, n, d)."""
+    count, _, width = loaded.values.shape
+    where = asked.positions or Positions.contiguous(0, count)
+    at = position_array(where)
+    if at.size != count:
+        raise InvalidInput(
+            f"{quoted_name(loaded.path)}: has {count} queries and keys, and there are {at.size} "
+            "positions"
+        )
+    offsets = (at[None, :] - at[:, None]).reshape(-1)
+    found = loaded.values.reshape(-1, width)
+    e = asked.expected("rows", loaded, where, places=ValuePlaces(offsets), found=found)
+    if width != e.content.width:
+        raise InvalidInput(
+            f"{quoted_name(loaded.path)}: has {width} columns, and the reference {e.content.width}"
+        )
+    note = f"rows of {count} queries × {count} keys, each compared by its offset"
+    return ValueSubject(loaded.path, e, str(where.offsets()), (note,), "", found.size)
 
 
 def _sequences(e: Expected, values: NumberArray, where: Positions | None) -> int:

@@ -65,6 +65,8 @@ class ValueReport(Record):
     notes: tuple[str, ...] = ()
     tolerance: str = ""
     misfit: str = ""
+    call: str = ""
+    untested: str = ""
     nonfinite: int = 0
     seconds: float = 0.0
 
@@ -108,7 +110,9 @@ class ValueReport(Record):
         kind, name = str(self.subject["kind"]), str(self.subject["name"])
         name = name if kind in ("file", name) else f"{kind} {name}"
         if self.ok:
-            return f"ok: {name} matches {self.title} ({self.compared} values)"
+            but = f"; not tested: {self.untested}" if self.untested else ""
+            return f"ok: {name} matches {self.title} ({self.compared} values){but}"
+        name = f"{name}, called for {self.call}," if self.call else name
         if self.misfit:
             return f"FAILED: {name} does not match {self.title}: {self.misfit}"
         worst = ""
@@ -147,6 +151,8 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
         notes=(*subject.notes, *_random_weights(e)),
         tolerance="given" if isinstance(e.rule, float) else f"{e.rule} ({e.dtype})",
         misfit=subject.misfit or _exchanged(e, differing, told),
+        call=subject.call,
+        untested=subject.untested,
         nonfinite=nonfinite(e),
         seconds=time.perf_counter() - began,
     )

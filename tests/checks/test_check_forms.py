@@ -215,7 +215,7 @@ def test_bad_input_is_one_line(arguments, status, message, call, folder):
         ("-s sinusoidal -d 16 --start 5 --len 9 --impl ./mine.py:rows --base 1000", None),
         ("-s sinusoidal -d 16 --base 500 --impl ./mine.py:behind_a_default", None),
         ("-s sinusoidal -d 16 --impl ./mine.py:by_place_alone", None),
-        ("-s alibi --heads 8 --impl ./mine.py:slopes", None),
+        ("-s alibi --heads 8 --impl ./mine.py:slopes", "slopes"),  # right for 8, not for 12
         ("-s alibi --heads 12 --impl ./mine.py:slopes", "slopes"),
         ("-s alibi --heads 12 --impl ./mine.py:scores", "slopes"),
         ("-s sinusoidal-nd -d 16 --set grid=3x5 --impl ./mine.py:grid", None),

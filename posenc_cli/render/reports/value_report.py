@@ -33,6 +33,8 @@ def value_fields(report: ValueReport) -> dict[str, Any]:
         "subject": report.subject,
         "reference": report.reference,
         "positions": report.positions,
+        "call": report.call or None,
+        "not_tested": report.untested or None,
         "notes": list(report.notes),
         "tolerance": report.tolerance,
     }

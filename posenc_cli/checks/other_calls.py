@@ -1,0 +1,132 @@
+"""The calls that models make of a function that gives rows or scores: later, shorter, in batches.
+
+Each is a task whose reference is known: fewer of the first call's rows, or those of other settings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.checks.functions import FurtherCall
+from posenc_cli.checks.values import is_right
+from posenc_cli.encoding.arrays import positions_from
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files.reading import Loaded
+from posenc_cli.formulas.parameters import brief_text
+from posenc_cli.records import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from posenc_cli.checks.functions import FunctionTask
+    from posenc_cli.checks.subjects import Asked, ValueSubject
+    from posenc_cli.numerics.arrays import NumberArray
+
+_LATER = 7
+"""The position from which rows are asked for that begin later."""
+_ROWS = 5
+"""Rows of each of two sequences: no width of an encoding."""
+_OTHER: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("base", "max_period"), lambda base: 3 * base),
+    "heads": lambda heads: heads + 4,
+    "max_distance": lambda distance: 2 * distance,
+    "bidirectional": lambda both: not both,
+    "flip_sin_to_cos": lambda flipped: not flipped,
+    "downscale_freq_shift": lambda shift: 1 - shift,
+    **dict.fromkeys(
+        ("grid", "window_size"), lambda sides: tuple(side + 1 for side in reversed(sides))
+    ),
+}
+"""Another value of each setting that a function may be given, by its own."""
+
+
+def calls_with_settings(
+    task: FunctionTask,
+    given: Mapping[str, Any],
+    of_settings: Callable[[dict[str, Any]], tuple[FunctionTask, Asked]],
+) -> Iterator[FurtherCall]:
+    """The calls with another value of one setting each, where the reference has it."""
+    for name, other in _OTHER.items():
+        own = task.settings.get(name)
+        if own is None:
+            continue
+        value = other(own)
+        try:
+            changed, asked = of_settings({**given, name: value})
+        except InvalidInput:  # as for a learned table of another size
+            continue
+        text = "×".join(map(str, value)) if isinstance(value, tuple) else brief_text(value)
+        yield FurtherCall(f"{name}={text}", (changed,), asked.subject, task)
+
+
+def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
+    """The calls for fewer rows, at places of their own, in batches and in half precision."""
+    count = task.places.size
+    if task.sides or count <= _LATER + _ROWS or _follow_the_length(task, asked):
+        return
+
+    def call(text: str, places: NumberArray, unlike: NumberArray, **own: Any) -> FurtherCall:
+        accepts = _accepting(asked, *(places if places.ndim > 1 else [places]))
+        return FurtherCall(text, (_at(task, places),), accepts, _at(task, unlike), **own)
+
+    whole = task.places
+    single = tuple(_at(task, whole[[at]]) for at in (_LATER, count // 2, count - 1))
+    at_singles = _accepting(asked, np.concatenate([each.places for each in single]))
+    yield FurtherCall("single rows", single, at_singles, _at(task, whole[:1]))
+    yield call("the first row alone", whole[:1], whole)
+    later = whole[_LATER:]
+    yield call(f"{later.size} rows from position {later[0]:g} on", later, whole[: later.size])
+    yield call(f"{count // 2} rows", whole[: count // 2], whole)
+    pair = np.stack([whole[:_ROWS], whole[-_ROWS:]])
+    yield call("two sequences at other positions", pair, pair[[0, 0]], optional=True)
+    yield call("two sequences", pair[[0, 0]], pair[0], optional=True)
+    half = (replace(task, dtype="float16"),)
+    yield FurtherCall("vectors in float16", half, _accepting(asked, whole), task, optional=True)
+    if task.settings.get("max_period") is not None:
+        between = whole[:_ROWS] + 0.5
+        yield call("timesteps between whole ones", between, whole[:_ROWS])
+
+
+def _follow_the_length(task: FunctionTask, asked: Asked) -> bool:
+    """Whether the reference's rows depend on how many there are."""
+    few = task.places[: task.places.size // 2]
+    shorter, longer = (
+        _accepting(asked, places)(
+            Loaded(np.zeros((places.size, task.width)), "float64", "")
+        ).expected.right()
+        for places in (few, task.places)
+    )
+    return not np.array_equal(shorter, longer[: few.size])
+
+
+def calls_of_scores(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
+    """The calls for the scores of the last queries alone, as in decoding with a cache."""
+    for queries in (1, task.length // 2):
+        what = "the last query" if queries == 1 else f"the last {queries} queries"
+        text = f"{what} of {task.length}"
+        yield FurtherCall(text, (replace(task, queries=queries),), asked.subject, task)
+
+
+def _at(task: FunctionTask, places: NumberArray) -> FunctionTask:
+    """A task at other places: (n,), or of sequences (b, n)."""
+    sequences = len(places) if places.ndim > 1 else 1
+    return replace(task, places=places, length=places.shape[-1], sequences=sequences)
+
+
+def _accepting(asked: Asked, *sequences: NumberArray) -> Callable[[Loaded], ValueSubject]:
+    """What reads the rows of sequences at these places: the first that is wrong, or the last."""
+
+    def subject(loaded: Loaded) -> ValueSubject:
+        values = loaded.values
+        if len(sequences) > 1 and values.shape[:-1] != (len(sequences), _ROWS):
+            raise InvalidInput(f"returned an array of {values.shape}")
+        parts = values if len(sequences) > 1 else [values]
+        found = [
+            replace(asked, positions=positions_from(places)).subject(replace(loaded, values=part))
+            for part, places in zip(parts, sequences, strict=True)
+        ]
+        return next((each for each in found if not is_right(each)), found[-1])
+
+    return subject

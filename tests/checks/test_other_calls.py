@@ -1,0 +1,203 @@
+"""``posenc check`` of functions: the calls that models make, each with a function that fails it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import posenc_cli as posenc
+
+pytestmark = pytest.mark.long
+
+N, D, HEADS = 64, 16, 8
+
+
+def sinusoid(positions, dim=D, base=1e4):
+    angles = np.asarray(positions, float)[..., None] * base ** (-np.arange(0, dim, 2) / dim)
+    return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(*np.shape(positions), dim)
+
+
+def slopes(heads):
+    """As in the authors' code: those of the power of two below, then every second of the next."""
+    power = 2 ** math.floor(math.log2(heads))
+    own = [2 ** (-8 * (h + 1) / power) for h in range(power)]
+    rest = [2 ** (-8 * (h + 1) / (2 * power)) for h in range(2 * power)][0::2]
+    return np.array([*own, *rest[: heads - power]])
+
+
+def distances(queries, keys, first):
+    return np.abs(np.arange(keys)[None] - (first + np.arange(queries))[:, None])
+
+
+def bias(num_heads, query_length, key_length, first):
+    return -slopes(num_heads)[:, None, None] * distances(query_length, key_length, first)
+
+
+def added(x, offset=0):
+    return x + sinusoid(np.arange(x.shape[-2]) + offset)
+
+
+def of_ids(position_ids):
+    return sinusoid(position_ids)
+
+
+def of_cache(num_heads, query_length, key_length):
+    return bias(num_heads, query_length, key_length, key_length - query_length)
+
+
+def to_scores(scores):
+    return scores + of_cache(*scores.shape[-3:])
+
+
+def timesteps(timesteps, embedding_dim=D, max_period=10000, flip_sin_to_cos=False):
+    half = embedding_dim // 2
+    rates = np.exp(-math.log(max_period) * np.arange(half) / (half - 1))
+    angles = np.asarray(timesteps, float)[:, None] * rates
+    parts = [np.sin(angles), np.cos(angles)]
+    return np.concatenate(parts[::-1] if flip_sin_to_cos else parts, -1)
+
+
+def grid(height, width):
+    y, x = np.divmod(np.arange(height * width), width)
+    halves = [axis[:, None] * 1e4 ** (-np.arange(D // 4) / (D // 4)) for axis in (x, y)]
+    return np.concatenate([part(half) for half in halves for part in (np.sin, np.cos)], -1)
+
+
+RIGHT = {
+    "added": ("sinusoidal", added, {"dim": D}),
+    "ids": ("sinusoidal", of_ids, {"dim": D}),
+    "first axis": ("sinusoidal", lambda positions: sinusoid(np.ravel(positions)), {"dim": D}),
+    "cache": ("alibi", of_cache, {"heads": HEADS}),
+    "scores": ("alibi", to_scores, {"heads": HEADS}),
+    "timesteps": ("timestep", timesteps, {"dim": D}),
+    "grid": ("sinusoidal-nd", grid, {"dim": D, "grid": (4, 6)}),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_functions_pass(name):
+    scheme, function, settings = RIGHT[name]
+    report = posenc.check(
+        scheme, impl=function, positions=None if name == "grid" else N, **settings
+    )
+    assert report.ok, str(report)
+    assert "not tested" not in report.verdict
+
+
+def test_an_offset_is_given_where_positions_begin_later():
+    report = posenc.check("sinusoidal", impl=added, positions=range(5, 5 + N), dim=D)
+    assert report.ok, str(report)
+
+
+def decodes_one_behind(x, offset=0):
+    return added(x, offset - 1 if x.shape[-2] == 1 and offset else offset)
+
+
+def scales_single_rows(x, offset=0):
+    return added(x * (math.sqrt(D) if x.shape[-2] == 1 else 1), offset)
+
+
+def of_the_first_sequence(position_ids):
+    ids = np.asarray(position_ids)
+    return sinusoid(np.broadcast_to(ids[:1], ids.shape) if ids.ndim > 1 else ids)
+
+
+def no_bias_for_one_query(scores):
+    return scores if scores.shape[-2] == 1 else to_scores(scores)
+
+
+def naive(num_heads, query_length, key_length):
+    own = 2.0 ** (-8 * np.arange(1, num_heads + 1) / num_heads)
+    return -own[:, None, None] * distances(query_length, key_length, key_length - query_length)
+
+
+def of_one_period(timesteps_, embedding_dim=D, max_period=10000, flip_sin_to_cos=False):
+    return timesteps(timesteps_, embedding_dim, 10000, flip_sin_to_cos)
+
+
+def of_whole_ones(timesteps_, embedding_dim=D, max_period=10000, flip_sin_to_cos=False):
+    return timesteps(np.trunc(timesteps_), embedding_dim, max_period, flip_sin_to_cos)
+
+
+def swapped_if_high(height, width):
+    if height <= width:
+        return grid(height, width)
+    return np.concatenate(np.split(grid(height, width), 2, axis=-1)[::-1], -1)
+
+
+WRONG = {
+    "one behind": ("sinusoidal", decodes_one_behind, {"dim": D}, "single rows", "position-offset"),
+    "√d": ("sinusoidal", scales_single_rows, {"dim": D}, "single rows", "not-added"),
+    "first sequence": (
+        *("sinusoidal", of_the_first_sequence, {"dim": D}),
+        *("two sequences at other positions", "position-offset"),
+    ),
+    "one query": (
+        *("alibi", no_bias_for_one_query, {"heads": HEADS}),
+        *("the last query of 64", "uninitialised"),
+    ),
+    "other heads": ("alibi", naive, {"heads": HEADS}, "heads=12", "slopes"),
+    "max_period": ("timestep", of_one_period, {"dim": D}, "max_period=30000", "base"),
+    "fractions": (
+        *("timestep", of_whole_ones, {"dim": D}),
+        *("timesteps between whole ones", "position-offset"),
+    ),
+    "high grid": (
+        *("sinusoidal-nd", swapped_if_high, {"dim": D, "grid": (4, 6)}),
+        *("grid=7×5", "axis"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_in_one_kind_of_call_fails_and_the_call_is_named(name):
+    scheme, function, settings, call, cause = WRONG[name]
+    positions = None if "grid" in settings else N
+    report = posenc.check(scheme, impl=function, positions=positions, **settings)
+    assert (report.ok, report.call, report.cause) == (False, call, cause), str(report)
+    assert f"called for {call}," in report.verdict
+
+
+def test_queries_counted_from_the_first_key_are_told_on_the_first_line():
+    """As transformers' T5 does, whose caller drops the queries of the cache afterwards."""
+
+    def from_the_first(num_heads, query_length, key_length):
+        return bias(num_heads, query_length, key_length, 0)
+
+    report = posenc.check("alibi", impl=from_the_first, positions=N, heads=HEADS)
+    assert report.ok
+    assert "not tested: fewer queries than keys" in report.verdict
+    assert report.as_json()["not_tested"]
+
+
+def test_a_mask_is_given_for_each_position_and_padding_is_not_tested():
+    """BLOOM's build_alibi_tensor, with the dimensions of its mask."""
+
+    def build_alibi_tensor(attention_mask, num_heads):
+        at = (attention_mask.cumsum(-1) - 1) * attention_mask
+        both = slopes(num_heads)[None, :, None] * at[:, None, :]
+        return both.reshape(attention_mask.shape[0] * num_heads, 1, -1)
+
+    report = posenc.check("alibi", impl=build_alibi_tensor, positions=N, heads=HEADS, form="bloom")
+    assert report.ok, str(report)
+    assert "not tested: masks with padding" in report.verdict
+
+
+@pytest.mark.parametrize(("transposed", "ok"), [(False, True), (True, False)])
+def test_rows_of_pairs_are_compared_by_their_offset(transposed, ok, tmp_path):
+    """(n, n, d), as tensor2tensor and fairseq make Shaw's."""
+    table = np.random.default_rng(3).normal(0, 0.02, (33, D)).astype(np.float32)
+    np.save(tmp_path / "w.npy", table)
+
+    def relative(length):
+        offsets = np.arange(length)[None] - np.arange(length)[:, None]
+        offsets = offsets.T if transposed else offsets
+        return table[np.clip(offsets, -16, 16) + 16]
+
+    report = posenc.check(
+        "shaw", impl=relative, positions=24, dim=D, weights=str(tmp_path / "w.npy")
+    )
+    assert report.ok is ok, str(report)
+    assert ok or report.cause == "key-query"
