@@ -102,7 +102,9 @@ class Arrangement(Record):
         if self.sequences == 1:
             others.append(replace(self, rows=1))
         else:
-            single = replace(self, rows=1)
+            single = replace(
+                self, rows=1, key_heads=1 if self.key_heads < self.heads else self.heads
+            )
             for of, sequences in ((self, 2), (single, 4), (single, 8), (single, len(STARTS))):
                 places = 1 if self.places == 1 else sequences
                 others.append(replace(of, sequences=sequences, places=places))

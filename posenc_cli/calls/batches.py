@@ -229,13 +229,15 @@ class Together:
         yield RowsGuess(still, cause=Cause.NO_ROTATION, tells=several)
         yield from self._other_vectors("comes" if one else "come", "does" if one else "do")
         right = ~np.concatenate([part.wrong for part in self.parts], axis=1).any(axis=1)
-        for other in np.flatnonzero(right) if self._own_positions else ():
+        # Of several axes one row may be where the coordinates along one of them are another's.
+        one_of_axes = self._function.form.follows_axes and self.parts[0].rows == 1
+        for other in np.flatnonzero(right) if self._own_positions and not one_of_axes else ():
             at = f"rotated at the positions of sequence {other + 1}"
             known = f"{where} {'are' if 'sequences' in where else 'is'} {at}"
             yield RowsGuess(known, partial(_at_sequence, int(other)))
         names = ("q", "k") if len(self.parts) > 1 else ("x", "x")
         own = " and ".join(names[part.which] for part in self.wrong)
-        for rule in BATCH_RULES:
+        for rule in (own for own in BATCH_RULES if all(map(own.when, self.wrong))):
             tells = several and (rule.tells or (self._own_positions and not rule.by_head))
             known = rule.text.format(own=own, other=names[1 - self.wrong[0].which])
             yield RowsGuess(known, rule.at, cause=rule.cause, whole=True, tells=tells)

@@ -203,6 +203,22 @@ def by_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     return next(filter(None, (way(dtype).causes() for way in ways)), ())
 
 
+def of_far_rows(log: CallLog, dtype: str, context: int) -> tuple[Irregularity, ...]:
+    """What is wrong in calls of one or two rows, where those near position 0 are right.
+
+    Other calls agree among themselves; that these are right follows from no other.
+    """
+    few = [call for call in log.made if call.rows <= 2]
+    near = [call for call in log.made if call.end <= SEQUENCE]
+    calls = _Calls(log, few, dtype)
+    if not log.tells or calls.right or not _Calls(log, near, dtype).right:
+        return ()
+    message = "rows that come alone are rotated differently far from position 0"
+    text = f"called with {calls.first_wrong} it gives other values than it should"
+    log.extend(context)
+    return by_call(log, dtype) or (_irregular(Cause.UNKNOWN, message, text),)
+
+
 def in_a_long_call(
     log: CallLog, dtype: str, rows: int, planned: PlannedCalls
 ) -> tuple[Irregularity, ...] | None:
@@ -331,6 +347,11 @@ class _Calls:
     def right(self) -> bool:
         """Whether all rows are rotated as they should be."""
         return not self._wrong
+
+    @property
+    def first_wrong(self) -> str:
+        """The first wrong call, in words."""
+        return f"{rows_text({self._wrong[0].rows})} from position {self._wrong[0].start} on"
 
     @property
     def first_wrong_row(self) -> int:

@@ -74,11 +74,12 @@ class BatchRule(Record):
     """At which positions the rows of several sequences and heads are rotated.
 
     ``by_head`` says that heads differ, as those of a function that takes axes for others;
-    ``tells`` that what follows it surely takes such a call all the same.
+    ``tells`` that what follows it surely takes such a call all the same, ``when`` where it applies.
     """
 
     text: str
     at: Callable[[PartOfCall], Integers]
+    when: Callable[[PartOfCall], bool] = lambda _: True
     by_head: bool = False
     tells: bool = False
     cause: Cause = Cause.POSITION_OFFSET
@@ -91,6 +92,7 @@ BATCH_RULES = (
         "where there are as many heads as rows, positions are counted along heads: the axes are "
         "taken for one another",
         lambda part: part.in_row(part.index[1]),
+        lambda part: part.heads == part.rows,
         by_head=True,
         cause=Cause.AXIS,
     ),
@@ -98,6 +100,7 @@ BATCH_RULES = (
         "where there are as many sequences as rows, positions are counted along sequences: the "
         "axes are taken for one another",
         lambda part: part.in_row(part.index[0]),
+        lambda part: len(part.places) == part.rows,
         cause=Cause.AXIS,
     ),
     BatchRule(
@@ -153,6 +156,10 @@ BATCH_RULES = (
         lambda part: part.places[::-1],
     ),
     BatchRule("rows are rotated in reverse order", lambda part: part.places[..., ::-1]),
+    BatchRule(
+        "all rows of a sequence are rotated at the position of its first",
+        lambda part: part.places[..., :1],
+    ),
     BatchRule(
         "the head index is added to the position",
         lambda part: part.places + part.index[1],

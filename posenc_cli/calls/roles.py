@@ -196,7 +196,7 @@ ROLES = (
         "bystander",
         ("layer_idx", "layer_id", "layer", "layer_number"),
         says="0",
-        varied=(*range(1, 13), 63),
+        varied=(*range(1, 13), 24, 31, 47, 63),
     ),
     Role(
         "cache",

@@ -335,7 +335,10 @@ def made(function: Any, header: dict[str, Any]) -> Any:
         framework, four = BY_NAME[header["library"]], {"shape": [1], "broadcast": [1]}
         given = {"dtype": "float32", "reshape": [1], **four}
         values[name] = getattr(array_of(framework, bytearray(4), given), attribute, None)
-    return returned_by(function, values)
+    built = returned_by(function, values)
+    if hasattr(built, "training") and callable(getattr(built, "eval", None)):
+        built.eval()  # as decoders call modules of torch: without dropout
+    return built
 
 
 def config_object(fields: dict[str, Any], annotation: str) -> Any:

@@ -27,6 +27,7 @@ from posenc_cli.calls.call_log import (
     CallLog,
     by_call,
     in_a_long_call,
+    of_far_rows,
     of_short_and_long,
     past_default_length,
 )
@@ -342,7 +343,8 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
     return replace(
         subject,
         kind=SubjectKind.IMPL,
-        irregular=_explained(with_faults(report.faults, ()), log, positions, cos.dtype),
+        irregular=_explained(with_faults(report.faults, ()), log, positions, cos.dtype)
+        or of_far_rows(log, cos.dtype, positions.last + 1),
         call={"patterns": list(report.tried), "untried": list(report.untried)},
         returned_tables=True,
     )
@@ -398,6 +400,7 @@ def _of_vectors(
         trial = FunctionTrial.of(function, which, few, matrices)
         irregular = with_faults(report.faults, irregularities(trial))
         irregular = _explained(irregular, logs[which], positions, samples[which].dtype, which=which)
+        irregular = irregular or of_far_rows(logs[which], samples[which].dtype, positions.last + 1)
         more = min(context, LONG)
         if more > positions.last + 1 and not irregular and logs[which].tells:
             irregular = in_a_long_call(logs[which], samples[which].dtype, more, calls) or ()
@@ -486,12 +489,15 @@ def _read_all(
 def _rows_at_once(form: CallForm, few: int, values: int) -> int:
     """How many rows a call has, of so many values each; few where each begins at its own offset."""
     if not (form.any_rows or form.from_zero):
-        return few
+        return min(few, _ROWS_OF_OFFSET)
     return max(1, (_PREFIX if form.from_zero else CELLS) // values)
 
 
 _HEADS, _MANY_HEADS = 12, 1 << 23
 """Heads that are given the four vectors again and again, as long as all values are so few."""
+
+_ROWS_OF_OFFSET = 128
+"""Rows that are read from one offset: of more, few offsets would be compared with the reference."""
 
 _PREFIX = 1 << 24
 """Values that are kept of one call that begins at position 0: each has all rows before them."""

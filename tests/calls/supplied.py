@@ -342,7 +342,7 @@ class TablesOfRows(TablesOfLength):
 # Tables whose axis of heads the caller chooses.
 def unsqueezed(q, k, cos, sin, unsqueeze_dim=1):
     cos, sin = (np.expand_dims(own, unsqueeze_dim) for own in (cos, sin))
-    return tuple(x * cos + np.concatenate([-x[..., 16:], x[..., :16]], -1) * sin for x in (q, k))
+    return turned_by(q, cos, sin), turned_by(k, cos, sin)
 
 
 @wrong("unknown", "in a call that callers make")
@@ -353,8 +353,7 @@ def always_at_1(q, k, cos, sin, unsqueeze_dim=1):
 # Each offset of a batch chooses rows of tables, as in flash-attention.
 def rows_of_tables(x, cos, sin, seqlen_offsets=0):
     places = rows(x) + np.reshape(seqlen_offsets, (-1, *[1] * (x.ndim - 2)))
-    cos, sin = cos[places], sin[places]
-    return x * cos + np.concatenate([-x[..., 16:], x[..., :16]], -1) * sin
+    return turned_by(x, cos[places], sin[places])
 
 
 @wrong("position-offset", "sequences 2, 3 are")
@@ -484,6 +483,25 @@ def eighth_of_eight(x, position_ids):
     return y
 
 
+def turned_by(x, cos, sin):
+    return x * cos + np.concatenate([-x[..., 16:], x[..., :16]], -1) * sin
+
+
+@wrong("position-offset", "all rows of a sequence are rotated at the position of its first")
+def first_row_for_one_head(q, k, cos, sin):
+    def turned(x):
+        one = x.ndim == 4 and x.shape[1] == 1 < len(x)
+        return turned_by(x, *([cos[..., :1, :], sin[..., :1, :]] if one else [cos, sin]))
+
+    return turned(q), turned(k)
+
+
+@wrong("axis", "where there are as many sequences as rows, positions are counted along sequences")
+def axis_by_its_length(x, cos, sin):
+    along = (-1, 1, 1, 32) if x.ndim == 4 and len(x) == len(cos) else cos.shape
+    return turned_by(x, cos.reshape(along), sin.reshape(along))
+
+
 @wrong("no-rotation", "sequence 33 does not rotate")
 def buffers_for_32(x, position_ids):
     y = ids(x, position_ids)
@@ -515,11 +533,8 @@ def cut_in_the_middle(q, k, positions):
 
 @untested("q shorter than k")
 def first_rows_of_tables(q, k, cos, sin):
-    def turned(x):
-        beside = np.concatenate([-x[..., 16:], x[..., :16]], -1)
-        return x * cos[..., : x.shape[-2], :] + beside * sin[..., : x.shape[-2], :]
-
-    return turned(q), turned(k)
+    first = (np.s_[..., : x.shape[-2], :] for x in (q, k))
+    return tuple(turned_by(x, cos[of], sin[of]) for x, of in zip((q, k), first, strict=True))
 
 
 # What is no rotation: a call that ends, or comes back in another shape, or depends on their number.

@@ -19,7 +19,7 @@ from tests.checks import rope
 
 FILE = Path(supplied.__file__)
 ASKED = ("rope-check", "-s", "rope", "-d", "32", "--layout", "half", "--len", "256", "--json")
-HELPERS = ("wrong", "untested", "rotated", "rows", "beside_heads")
+HELPERS = ("wrong", "untested", "rotated", "rows", "beside_heads", "turned_by")
 NAMES = [
     node.name
     for node in ast.parse(FILE.read_text("utf-8")).body
@@ -65,6 +65,44 @@ def test_a_number_format_that_is_asked_for_is_that_of_results_alone(call, tmp_pa
     assert (status, why["cause"], why["message"]) == (1, "position-precision", words)
     status, out, _ = call(*asked, "mine.py:g")
     assert (status, "not tested" in json.loads(out)["verdict"]) == (0, False)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", [256, 300, 450])
+@pytest.mark.parametrize("made", ["x", "np.cos(a), np.sin(a)"], ids=["vectors", "tables"])
+def test_rows_that_begin_late_are_compared_with_the_reference(first, made, call, tmp_path):
+    """Not only with other calls that begin there."""
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\n"
+        "from tests.calls.supplied import rotated\n"
+        "def f(x, start_pos=0):\n"
+        f"    late = 0 if start_pos >= {first} else 1\n"
+        "    return rotated(x, late * (start_pos + np.arange(x.shape[-2])))\n"
+        "def g(length, start_pos):\n"
+        f"    late = 0 if start_pos >= {first} else 1\n"
+        "    places = late * (start_pos + np.arange(length))\n"
+        "    angles = np.multiply.outer(places, 1e4 ** -(np.arange(0, 32, 2) / 32))\n"
+        "    return np.cos(angles), np.sin(angles)\n"
+    )
+    name = "f" if made == "x" else "g"
+    asked = (*ASKED[:-3], "--len", "512", "--json", "--impl", f"mine.py:{name}")
+    status, out, _ = call(*asked)
+    why = json.loads(out)["diagnosis"][0]
+    assert (status, why["cause"]) == (1, "no-rotation"), why
+
+
+@pytest.mark.long
+def test_a_module_is_made_for_use_not_for_training(call, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from tests.calls.supplied import ids\n"
+        "class Rope:\n"
+        "    training = True\n"
+        "    def eval(self):\n"
+        "        self.training = False\n"
+        "    def __call__(self, x, positions):\n"
+        "        return x if self.training else ids(x, positions)\n"
+    )
+    assert call(*ASKED, "--impl", "mine.py:Rope")[0] == 0
 
 
 FIRST = (
