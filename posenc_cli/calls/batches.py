@@ -112,7 +112,7 @@ class Together:
         vectors = [
             Vectors(x, x.shape[1], positions=own) for x, own in zip(given, own_places, strict=True)
         ]
-        results = function.together(form, positions, vectors)
+        results = function.process.turned(form, positions, vectors)
         self.parts: list[PartOfCall] = []
         for which, result in enumerate(results):
             x, values = (
@@ -333,7 +333,7 @@ def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> 
             together = called_together(function, arrangement, differs)
         except InvalidInput as error:
             function.revive()
-            failed.append((arrangement, function.reason(error)))
+            failed.append((arrangement, function.process.reason(error)))
             if isinstance(error, Crash) and _takes_one(function, arrangement, differs):
                 calls.crash(arrangement.text, error)
             continue

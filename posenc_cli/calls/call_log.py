@@ -146,7 +146,7 @@ class CallLog:
             after = self._as_vectors(values)
             if after is not None:
                 x = self._x[indices % SEQUENCE]
-                first = self.function.first_rows, self.function.first_end
+                first = self.function.process.first_rows, self.function.process.first_end
                 alike = next((one.positions for one in self.made if one.rows == where.size), None)
                 self.made.append(MadeCall(where, x, after, *first, alike, indices))
         return values
@@ -258,7 +258,7 @@ def past_default_length(
     whose first, short call is wrong too is told its length by who makes it, and one that fails past
     it is none for these.
     """
-    function, rules = log.function, log.function.default_length
+    function, rules = log.function, log.function.process.default_length
     assert rules is not None
     name, length = rules
     of_default = f"{of}an object that is made with its default {name}={length}"

@@ -339,3 +339,7 @@ class CalledFunction(ABC):
     def invalid(self, what: str, *, hint: str | None = None) -> InvalidInput:
         """An error of the function."""
         return InvalidInput(f"--impl {abbreviated(self.target)}: {what}", hint=hint)
+
+    def reason(self, error: InvalidInput) -> str:
+        """Why a call failed, without the name of the function."""
+        return error.message.removeprefix(self.invalid("").message)

@@ -1,4 +1,9 @@
-"""A function tried at some positions, and what it does beside turning each row by its own."""
+"""A function tried at some positions, and what it does beside rotating each row by its own.
+
+No map of each row by its position alone does that. The function is called again, with rows in
+another order, with one row changed, with sums and multiples of vectors: each kind of irregularity
+changes another of these results.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from posenc_cli.calls.serving import other_vectors
 from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from posenc_cli.calls.patterns import PatternFault
     from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers, NumberArray, UnitMatrices
@@ -139,3 +147,213 @@ def unsteady(again: NumberArray, before: NumberArray) -> Irregularity:
 def unmeasured(what: str, evidence: str = "") -> Irregularity:
     """What a function does for which no cause is known, and which keeps it from being measured."""
     return Irregularity(Cause.UNKNOWN, f"the function {what}", evidence, f"the function {what}")
+
+
+_EARLY = 64
+"""Positions below it are a short sequence of any model that takes longer ones."""
+
+
+def irregularities(trial: FunctionTrial) -> tuple[Irregularity, ...]:
+    """What a function does that no map of each row by its position alone does.
+
+    What a call leaves behind shows when calls of others have come between.
+    """
+    if not np.isfinite(trial.expected).all():
+        return ()
+    before = trial.given(trial.x, trial.positions)
+    found = tuple(_irregularities(trial))
+    if found:
+        again = trial.given(trial.x, trial.positions)
+        if np.isfinite(before).all() and trial.differs(again, before):
+            return (unsteady(again, before),)
+    return found
+
+
+def _irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
+    """What shows in calls that follow on each other."""
+    x, positions, expected = trial.x, trial.positions, trial.expected
+    values = trial.given(x, positions)
+    if not np.isfinite(values).all():
+        row = int(np.argmin(np.isfinite(values).all(axis=1)))
+        where = f"of a vector at position {positions[row]}; those of unit vectors are"
+        yield unmeasured("returned values that are not finite", where)
+        return
+    if trial.differs(values, expected):
+        yield from _unlike_its_matrices(trial, values)
+    else:
+        scaled = trial.given(x * MULTIPLE, positions) / MULTIPLE
+        if trial.differs(scaled, expected):
+            again = trial.given(x * MULTIPLE, positions) / MULTIPLE
+            if trial.differs(again, scaled):
+                yield unsteady(again, scaled)
+                return
+            yield unmeasured("is not linear in x", f"{MULTIPLE:g} times x gives another result")
+        if not trial.function.form.from_zero:
+            yield from _dependences(trial)
+
+
+def _q_for_k(trial: FunctionTrial, _: NumberArray) -> Irregularity | None:
+    """That k comes back where q is expected, or q for k, or both; None where neither does."""
+    given = (trial.x, other_vectors(trial.x))
+    results = trial.function.all_values(trial.x, trial.positions)
+    of_other = [
+        not trial.differs(own, turned_vectors(vectors, trial.matrices))
+        for own, vectors in zip(results, given[::-1], strict=False)
+    ]
+    if len(results) < 2 or not of_other[trial.which]:
+        return None
+    name = "kq"[trial.which]
+    known, text = f"the function returns {name} twice", f"both results are those of {name}"
+    if all(of_other):
+        known = "the function returns k where q is expected, or q for k"
+        text = "each result is that of the other; posenc expects them in the order of the arguments"
+    return Irregularity(Cause.UNKNOWN, known, text, known)
+
+
+def rounding_of_vectors(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
+    """The format that vectors are rounded to, before or after they turn; None where to none."""
+    if trial.differs(values, trial.expected, coarse=True):
+        return None
+    off = float(np.abs(values - trial.expected).max())
+    for half in HALVES:
+        rounded = round_to_half(trial.x.astype(np.float64), half)
+        if not trial.differs(values, turned_vectors(rounded, trial.matrices)):
+            return Irregularity(
+                Cause.TABLE_PRECISION,
+                f"the vectors are rounded to {half} before they rotate",
+                f"results are off by up to {off:.2g}, and are those of vectors so rounded; "
+                "cosines and sines are not rounded so",
+            )
+    # A rounding keeps multiples by a power of two, and no sums; what is smooth bends both.
+    if not trial.differs(trial.given(trial.x * MULTIPLE, trial.positions) / MULTIPLE, values):
+        return Irregularity(
+            Cause.TABLE_PRECISION,
+            "vectors or results are rounded to less than float32 inside",
+            f"results are off by up to {off:.2g}, by as much of any multiple",
+        )
+    return None
+
+
+def mixing_of_rows(trial: FunctionTrial, values: NumberArray) -> str:
+    """How the result of one row follows from another; empty where none does."""
+    changed = trial.positions.size // 2
+    x = trial.x.copy()
+    x[changed] = -2 * x[changed]
+    other = np.arange(trial.positions.size) != changed
+    apart = np.abs(trial.given(x, trial.positions) - values).max(axis=1) * other
+    row = int(np.argmax(apart))
+    if not trial.differs(apart, np.zeros_like(apart)):
+        return ""
+    at, by = (int(trial.positions[index]) for index in (row, changed))
+    return f"where the row at position {by} alone changes, that at position {at} does too"
+
+
+def bending(trial: FunctionTrial, values: NumberArray) -> str:
+    """Which sum or multiple of vectors comes out as another; empty where none does."""
+    x, positions = trial.x, trial.positions
+    if trial.differs(trial.given(x * MULTIPLE, positions) / MULTIPLE, values):
+        return f"{MULTIPLE:g} times x gives another result"
+    second = x[:, ::-1].copy()
+    total = trial.given((x + second) / 2, positions)
+    if trial.differs(total, (values + trial.given(second, positions)) / 2):
+        return "the result for the sum of two vectors is not the sum of their results"
+    return ""
+
+
+_EXPLANATIONS: tuple[Callable[[FunctionTrial, NumberArray], Irregularity | None], ...] = (
+    _q_for_k,
+    rounding_of_vectors,
+)
+"""Why vectors may become other than their unit vectors say, told by the vectors' values."""
+
+
+def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[Irregularity]:
+    """Why vectors become other than the unit vectors that they are made of say."""
+    for explained in _EXPLANATIONS:
+        found = explained(trial, values)
+        if found is not None:
+            yield found
+            return
+    mixing, bent = mixing_of_rows(trial, values), bending(trial, values)
+    if mixing:
+        yield unmeasured("mixes rows", mixing)
+    if bent:
+        yield unmeasured("is not linear in x", bent)
+    elif not mixing:
+        other_sum = (
+            "gives other values for vectors in one call than for their unit vectors in calls"
+        )
+        yield unmeasured(other_sum)
+
+
+def _dependences(trial: FunctionTrial) -> Iterator[Irregularity]:
+    """What a row's result depends on beside the row and its position."""
+    x, positions, expected = trial.x, trial.positions, trial.expected
+    backward = trial.given(x[::-1], positions[::-1])[::-1]
+    if trial.differs(backward, expected):
+        yield _of_rows("depends on the order of the rows, not on their positions alone")
+    ends = [0, positions.size - 1]
+    alone = np.concatenate([trial.given(x[[k]], positions[[k]]) for k in ends])
+    if trial.differs(alone, expected[ends]):
+        yield _of_rows("depends on how many rows it is given, not on their positions alone")
+
+
+def _of_rows(evidence: str) -> Irregularity:
+    return Irregularity(Cause.UNKNOWN, _NO_MAP, evidence)
+
+
+_NO_MAP = "the result for a row depends on more than the row and its position"
+
+
+def with_faults(
+    faults: Sequence[PatternFault], found: Sequence[Irregularity]
+) -> tuple[Irregularity, ...]:
+    """All that is irregular, first what explains more: also what the ways to call it show.
+
+    Where rows mix, or nothing repeats, these differ for no reason of their own; where rows are
+    taken for positions, no result follows from a row.
+    """
+    telling = tuple(one for one in found if one.message != _NO_MAP)
+    if telling:
+        return telling
+    told = [
+        Irregularity(
+            fault.word,
+            fault.known or _NO_MAP,
+            fault.text,
+        )
+        for fault in sorted(faults, key=lambda fault: not fault.known)
+    ]
+    return tuple(told) if any(fault.known for fault in faults) else (*told, *found)
+
+
+def length_note(trial: FunctionTrial) -> str:
+    """What to note of a function that turns early positions otherwise in a call of their own.
+
+    Empty where it does not, as with dynamic NTK, whose base follows the longest position.
+    """
+    early = trial.positions < _EARLY
+    if trial.function.form.from_zero or early.all() or not trial.positions[early].any():
+        return ""
+    alone = trial.given(trial.x[early], trial.positions[early])
+    if not trial.differs(alone, trial.expected[early]):
+        return ""
+    last, longest = trial.positions[early].max(), trial.positions.max()
+    return (
+        f"it depends on the length: positions up to {last} in a call of their own do not rotate as "
+        f"they do beside position {longest}"
+    )
+
+
+def returned_half(trial: FunctionTrial) -> str | None:
+    """The half precision that a function gives all that it returns, None where there is none.
+
+    Unit vectors show the cosines and sines alone; what was rounded last, random vectors show too.
+    """
+    for half in HALVES:
+        if not np.array_equal(round_to_half(trial.matrices, half), trial.matrices):
+            continue
+        values = trial.given(trial.x, trial.positions)
+        if np.array_equal(round_to_half(values, half), values):
+            return half
+    return None

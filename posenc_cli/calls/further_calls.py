@@ -126,7 +126,7 @@ class Tried(Record):
         self, form: CallForm, positions: Integers, vectors: Sequence[Vectors]
     ) -> NumberArray:
         """All results of a call side by side. Shape: (b, n, heads of all, columns)."""
-        results = self.function.together(form, positions, vectors)
+        results = self.function.process.turned(form, positions, vectors)
         return np.concatenate([result.values for result in results], axis=2)
 
 
@@ -232,13 +232,13 @@ def _unsteady(tried: Tried, suspect: Callable[[], object]) -> PatternFault | Non
     assert early is not None
     last, count = early.positions[-1], 0
     known, text = f"the function {UNSTEADY}", f"positions 0 to {last} in calls that were repeated"
-    if not function.renews:
+    if not function.process.renews:
         return PatternFault(f"{text} after others", known, Cause.UNKNOWN)
-    function.renew()
+    function.process.renew()
     suspect()
     if early.changed(tried.differs):
         return None
-    function.renew()
+    function.process.renew()
     while count < _REPEATED:
         count += 1
         if early.changed(tried.differs):
@@ -302,9 +302,9 @@ def _after_half(tried: Tried, *, renewed: bool) -> Iterator[PatternFault]:
     )
     assert early is not None
     if renewed:
-        if not tried.function.renews:
+        if not tried.function.process.renews:
             raise InvalidInput("a function of this process is not loaded again")
-        tried.function.renew()
+        tried.function.process.renew()
         early.again(half=half)
     again, first = early.again(), early.first
     if not tried.differs(*(np.concatenate(parts, axis=1) for parts in (again, first))):

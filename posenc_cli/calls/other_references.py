@@ -143,7 +143,7 @@ def try_parameters(tried: Tried) -> PatternReport:
 def untested_parameters(function: ServedFunction, reports: Sequence[PatternReport]) -> list[str]:
     """The parameters of a function that may matter, and that no call varied and judged."""
     form = function.form
-    tested = {*function.chosen_by, *(name for report in reports for name in report.tested)}
+    tested = {*function.found.chosen_by, *(name for report in reports for name in report.tested)}
     made = not form.vectors and form.from_zero  # what it returns is as long as it is told
     for own in form.arguments:
         fixed = form.has("qkv") and own.role == "key_heads"
@@ -153,7 +153,7 @@ def untested_parameters(function: ServedFunction, reports: Sequence[PatternRepor
         if (own.role in VARYING and not fixed) or (own.role == "length" and made):
             tested.add(own.parameter)
     names = [given.name for given in function.parameters if given.matters]
-    return [*function.left, *(name for name in names if name not in tested)]
+    return [*function.process.left, *(name for name in names if name not in tested)]
 
 
 def _other_offsets(tried: Tried) -> list[str]:

@@ -120,7 +120,7 @@ class PlannedCalls:
             yield
         except InvalidInput as error:
             self._function.revive()
-            self.skip(text, self._function.reason(error))
+            self.skip(text, self._function.process.reason(error))
             if surely:
                 self.crash(text, error)
         else:
@@ -130,7 +130,7 @@ class PlannedCalls:
     def crash(self, text: str, error: InvalidInput) -> None:
         """Keep what a function did other than to refuse a call, if it did."""
         if isinstance(error, Crash | WrongShape):
-            what, _, how = self._function.reason(error).partition(", called as ")
+            what, _, how = self._function.process.reason(error).partition(", called as ")
             known = f"the function {what} in a call that callers make"
             text = f"called with {text}" + f": {how}" * bool(how)
             self.crashes.append(PatternFault(text, known, Cause.UNKNOWN))

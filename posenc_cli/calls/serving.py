@@ -16,7 +16,6 @@ from posenc_cli.calls.form_choice import FormChoice
 from posenc_cli.calls.function_here import FunctionHere
 from posenc_cli.calls.function_process import FunctionProcess
 from posenc_cli.calls.payloads import Vectors, thirds, values_beside
-from posenc_cli.errors import abbreviated
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from posenc_cli.calls.called_function import CalledFunction
     from posenc_cli.calls.form_choice import Outcome
     from posenc_cli.calls.signature import CallRequest, NamedParameter
-    from posenc_cli.errors import InvalidInput
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
     from posenc_cli.numerics.arrays import Float32Rows, Integers, NumberArray
@@ -57,141 +55,86 @@ class ServedFunction:
         context: int,
         last: int | None = None,
     ) -> None:
-        self._process: CalledFunction
+        self.process: CalledFunction
         if isinstance(target, str):
-            self._process = FunctionProcess(target, reference, asked, context=context)
+            self.process = FunctionProcess(target, reference, asked, context=context)
         else:
-            self._process = FunctionHere(target, reference, asked, context=context)
+            self.process = FunctionHere(target, reference, asked, context=context)
         self._context, self.last, self.dtype = context, last, "float32"
         self._choice: FormChoice | None = None
         self.own_form: CallForm | None = None
 
     def __enter__(self) -> Self:
         try:
-            self._process.start()
-            self._choice = FormChoice(self._process, context=self._context)
+            self.process.start()
+            self._choice = FormChoice(self.process, context=self._context)
             if self.form.has("grid"):  # every call has all of its rows
-                self.last = prod(self._process.reference.grid or ()) - 1
+                self.last = prod(self.process.reference.grid or ()) - 1
             if self._choice.calls > 1:
                 # What a call that did not suit left behind is no part of the function.
-                self.renew()
+                self.process.renew()
         except BaseException:
-            self._process.end()
+            self.process.end()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.end()
-
-    @property
-    def target(self) -> str:
-        """What the function was named by."""
-        return self._process.target
-
-    @property
-    def python(self) -> str:
-        """The interpreter that runs it."""
-        return self._process.python
+        self.process.end()
 
     @property
     def form(self) -> CallForm:
         """The form in which it is called."""
-        form = self.own_form or self._found.form
+        form = self.own_form or self.found.form
         return form if form.dtype == self.dtype else replace(form, dtype=self.dtype)
 
     @property
     def outcome(self) -> Outcome:
         """What it returns."""
-        return self._found.outcome
-
-    @property
-    def untried(self) -> tuple[str, ...]:
-        """What its signature lets a caller do and no call does."""
-        return self._found.untried
-
-    @property
-    def chosen_by(self) -> list[str]:
-        """The parameters that were seen to choose rows of longer tables."""
-        return self._found.chosen_by
+        return self.found.outcome
 
     @property
     def usual_axes(self) -> str | None:
         """The usual order of axes, where it is called with another that was not asked for."""
-        form, asked = self.form, self._process.asked.axes
-        if asked is None and form.axes and self._found.ran_packed:
+        form, asked = self.form, self.process.asked.axes
+        if asked is None and form.axes and self.found.ran_packed:
             return "bnf"
-        usual = usual_axes(form, self._process.signature)
+        usual = usual_axes(form, self.process.signature)
         telling = form.axes and asked is None and form.has_heads and not form.orders_as(usual)
         return usual if telling else None
 
     @property
-    def refused_coordinates(self) -> str | None:
-        """What it said to the first call with coordinates, where each of these failed."""
-        return self._found.refused_coordinates or None
-
-    @property
     def refused_axes(self) -> tuple[str, str] | None:
         """The axes that it was asked to take and does not, and why it is called with others."""
-        asked, why = self._process.asked.axes, self._found.instead
+        asked, why = self.process.asked.axes, self.found.instead
         return (asked, why) if asked is not None and why else None
 
     @property
     def requires_places(self) -> bool:
         """Whether what says where rows are must be given."""
-        required = [given.name for given in self._process.signature.required]
+        required = [given.name for given in self.process.signature.required]
         return self.form.placed_by in required
 
     @property
-    def _found(self) -> FormChoice:
+    def found(self) -> FormChoice:
+        """The form that was found, and what was seen on the way."""
         assert self._choice is not None
         return self._choice
 
     @property
     def text(self) -> str:
         """How it is called, for a reader."""
-        process = self._process
+        process = self.process
         made = f", an object of {process.made}" if process.made else ""
         place = "; its result left in place" if process.asked.in_place else ""
         return f"{process.signature.name}{self.form.text(process.reference)}{place}{made}"
-
-    @property
-    def default_length(self) -> tuple[str, int] | None:
-        """The parameter that an object is told its length by, and the default, if that is less."""
-        return self._process.default_length
 
     def remake_by_default(self) -> None:
         """Start anew, with an object that has its default length.
 
         Raises: InvalidInput, Unavailable.
         """
-        self._process.by_default = True
-        self.renew()
-
-    def renew(self) -> None:
-        """Load the function again, and make an object of a class anew: it was never called.
-
-        Raises: InvalidInput, Unavailable.
-        """
-        self._process.renew()
-
-    @property
-    def renews(self) -> bool:
-        """Whether it can be had as if it was never called."""
-        return self._process.renews
-
-    def reason(self, error: InvalidInput) -> str:
-        """Why a call failed, without the name of the function."""
-        return error.message.removeprefix(f"--impl {abbreviated(self.target)}: ")
-
-    @property
-    def first_rows(self) -> int:
-        """How many rows the first call had, since the function was last started anew."""
-        return self._process.first_rows
-
-    @property
-    def first_end(self) -> int:
-        """How many positions there are up to the last of that call."""
-        return self._process.first_end
+        self.process.by_default = True
+        self.process.renew()
 
     @property
     def follows_length(self) -> bool:
@@ -202,7 +145,7 @@ class ServedFunction:
     def told(self) -> list[tuple[str, str]]:
         """Roles and names of the parameters that its calls have, or its object was made with."""
         own = [(argument.role, argument.parameter) for argument in self.form.arguments]
-        return [*self._process.told, *own]
+        return [*self.process.told, *own]
 
     @property
     def results(self) -> int:
@@ -249,15 +192,6 @@ class ServedFunction:
         """
         return [result.values[:, 0] for result in self._turned(positions, given)]
 
-    def together(
-        self, form: CallForm, positions: Integers, vectors: Sequence[Vectors]
-    ) -> list[Returned]:
-        """Results at positions (p, n) in a form, of sequences and heads: (b, n, h, d).
-
-        Raises: InvalidInput when the function does not give them.
-        """
-        return self._process.turned(form, positions, vectors)
-
     def answers(self, positions: Integers) -> list[NumberArray]:
         """All that comes back for vectors of ones at positions (b, n).
 
@@ -265,7 +199,7 @@ class ServedFunction:
         """
         ones = np.ones((positions.shape[0], 1, 1, self.form.columns))
         vectors = [Vectors(ones, positions.shape[1])] * len(self.form.vectors)
-        return [each.values for each in self._process.call(self.form, positions, vectors)]
+        return [each.values for each in self.process.call(self.form, positions, vectors)]
 
     def values_beside(self, first: int, heads: int) -> tuple[NumberArray, NumberArray | None]:
         """What v is given beside q and k, and what comes back third; None where nothing does.
@@ -275,7 +209,7 @@ class ServedFunction:
         form, rows, heads = self.form, 5, heads if self.form.has_heads else 1
         x = np.random.default_rng(3).standard_normal((1, rows, heads, form.columns))
         given = Vectors(x.astype(np.float32), rows)
-        results = self._process.call(form, first + np.arange(rows), [given] * len(form.vectors))
+        results = self.process.call(form, first + np.arange(rows), [given] * len(form.vectors))
         beside, parts = values_beside(given), [result.values for result in results]
         if form.has("qkv"):
             parts = thirds(parts[0], form, beside.shape(form.axes)) or parts
@@ -303,17 +237,12 @@ class ServedFunction:
     @property
     def parameters(self) -> tuple[NamedParameter, ...]:
         """What its signature says of each of its parameters."""
-        return self._process.signature.parameters or ()
-
-    @property
-    def left(self) -> list[str]:
-        """The parameters of its class that its object was made with the defaults of."""
-        return self._process.left
+        return self.process.signature.parameters or ()
 
     @contextlib.contextmanager
     def on(self, reference: Reference) -> Iterator[None]:
         """Calls, and an object of a class, that are told of another reference."""
-        process, before = self._process, (self._process.reference, self.last)
+        process, before = self.process, (self.process.reference, self.last)
         if reference is process.reference:
             yield
             return
@@ -330,8 +259,8 @@ class ServedFunction:
 
     def revive(self) -> None:
         """Start the process again, where a call has ended it."""
-        if not self._process.lives:
-            self._process.start()
+        if not self.process.lives:
+            self.process.start()
 
     def returned(self, positions: Integers) -> list[Returned]:
         """What comes back for rows of ones at some positions, where that is no vectors.
@@ -343,12 +272,12 @@ class ServedFunction:
         breaks = np.flatnonzero(np.diff(where) != 1) + 1
         if not form.any_rows and breaks.size:
             return _joined([self.returned(run) for run in np.split(where, breaks)])
-        results = self._process.call(form, where, ones)
+        results = self.process.call(form, where, ones)
         if self.outcome == "frequencies":
             return results
         tables = table_rows(results, where.size, longer=form.from_zero)
         if tables is None:
-            raise self._process.invalid(
+            raise self.process.invalid(
                 "returned tables whose shape changes with the number of positions"
             )
         return [Returned(table.values[rows], table.dtype) for table in tables]
@@ -397,7 +326,7 @@ class ServedFunction:
                     x = np.ones((where.size, 1, form.columns), np.float32)
                     x[rows, 0] = own
                 vectors.append(Vectors(x[None], where.size))
-        results = self._process.turned(form, where, vectors)
+        results = self.process.turned(form, where, vectors)
         return [Returned(result.values[0][rows], result.dtype) for result in results]
 
 

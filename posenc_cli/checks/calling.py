@@ -38,7 +38,11 @@ from posenc_cli.calls.function_trial import (
     UNSTEADY,
     FunctionTrial,
     Irregularity,
+    irregularities,
     is_half,
+    length_note,
+    returned_half,
+    with_faults,
 )
 from posenc_cli.calls.further_calls import (
     LENGTH,
@@ -51,7 +55,6 @@ from posenc_cli.calls.further_calls import (
     try_steady,
 )
 from posenc_cli.calls.heads import unlike_heads
-from posenc_cli.calls.irregularities import irregularities, length_note, returned_half, with_faults
 from posenc_cli.calls.other_references import (
     try_other_references,
     try_parameters,
@@ -139,19 +142,19 @@ def implementation(
             "form": function.form.roles_text,
             "text": function.text,
             "library": function.form.library,
-            "python": function.python,
-            "untried": list(function.untried),
-            "rows_of_first_call": function.first_rows,
+            "python": function.process.python,
+            "untried": list(function.found.untried),
+            "rows_of_first_call": function.process.first_rows,
             "axes": function.form.axes or None,
             "coordinates": function.form.follows_axes,
-            "refused_coordinates": function.refused_coordinates,
+            "refused_coordinates": function.found.refused_coordinates or None,
             "usual_axes": function.usual_axes,
         }
         if not any(one.broken or one.irregular for one in subjects):
             subjects[0] = _with_further_calls(function, subjects[0], reference, positions, early)
         else:
             measured = subjects[0].call or {"untried": []}
-            untried = [*function.untried, *measured["untried"]]
+            untried = [*function.found.untried, *measured["untried"]]
             subjects[0] = replace(subjects[0], call={**measured, "untried": untried})
         if function.refused_axes is not None:
             other = _other_axes(function, *function.refused_axes)
@@ -198,7 +201,7 @@ def _with_further_calls(
     else:
         reports.append(try_table_batches(function, context=last + 1))
     reports += try_further(replace(tried, faulty=any(report.faults for report in reports)))
-    reports.append(PatternReport((), (), () if tried.has_order else function.untried))
+    reports.append(PatternReport((), (), () if tried.has_order else function.found.untried))
     if function.form.has("dtype") and subject.dtype != "float32":
         known = f"dtype is ignored: {subject.dtype} comes back, not float32"
         fault = PatternFault(f"called with {function.text}", known, Cause.TABLE_PRECISION)
@@ -275,11 +278,11 @@ def _past_default_length(
     function: ServedFunction, subject: Subject, reference: Reference, positions: Positions
 ) -> PatternReport:
     """What an object that is made with its default length does past that."""
-    if function.default_length is None or function.outcome == "frequencies":
+    if function.process.default_length is None or function.outcome == "frequencies":
         return PatternReport((), ())
     logs = _logs(function, reference)
     if not logs[0].compares:
-        name, length = function.default_length
+        name, length = function.process.default_length
         past = f"an object that is made with its default {name}={length}, past that length"
         return PatternReport((), (), (past,))
     found: list[PatternReport] = []
@@ -330,7 +333,7 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
         (frequencies,) = function.returned(places.at(slice(0, 1)))
         values = frequencies.values.reshape(-1)
         subject = frequency_subject(
-            values, frequencies.dtype, reference, positions, name=function.target
+            values, frequencies.dtype, reference, positions, name=function.process.target
         )
         return replace(subject, kind=SubjectKind.IMPL, call={"patterns": [], "untried": []})
 
@@ -338,7 +341,7 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
     report = _patterns(function, log.rows, _tables_differ, positions)
     cos, sin = function.returned(places.at(slice(0, places.count)))
     subject = table_subject(
-        cos.values, sin.values, cos.dtype, reference, positions, name=function.target
+        cos.values, sin.values, cos.dtype, reference, positions, name=function.process.target
     )
     return replace(
         subject,
@@ -424,7 +427,7 @@ def _of_vectors(
     unlike = _read_all(function, readers, places, progress, half=half)
     alike = len(readers) > 1 and reference.symmetric and readers[0].like(readers[1])
     kept = readers[:1] if alike else readers
-    subjects = [reader.subject(function.target, both=len(readers) > 1) for reader in kept]
+    subjects = [reader.subject(function.process.target, both=len(readers) > 1) for reader in kept]
     if any(one.irregular for one in subjects):  # which says more
         return subjects
     return [replace(subjects[0], other_calls=unlike), *subjects[1:]]
