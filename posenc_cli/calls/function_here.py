@@ -65,12 +65,9 @@ class FunctionHere(CalledFunction):
             line, *parts = payload.message(0)
             header, data = json.loads(bytes(line)), bytearray(b"".join(parts))
         try:
-            if header["do"] == "make":
-                self._function = worker.made(self._given, header)
-                return {}, bytearray()
-            if header["do"] == "describe":
-                return worker.description(self._function), bytearray()
-            report, arrays = worker.called(self._function, header, data)
+            self._function, report, arrays = worker.answered(
+                self._function, self._given, header, data
+            )
         except Refused as refused:
             raise self._refusal(str(refused), refused.why, positions) from refused.__cause__
         except SystemExit as ended:

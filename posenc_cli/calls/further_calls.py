@@ -55,9 +55,6 @@ half of another, of the length of a pair, which is at most √2 of its larger va
 _ROWS, _FIRST = 5, 7
 """Rows of calls of views and of an offset in an array, and where the latter begin."""
 
-_REPEATED = 256
-"""How often a call is repeated at most, to see when it changes."""
-
 _ORDER = np.array([3, 0, 4, 1, 2])
 """Positions in another order than that of tables."""
 
@@ -176,11 +173,6 @@ class EarlyCall:
         """Whether the call, made again, gives other values than at first."""
         return differs(*(np.concatenate(own, axis=1) for own in (self.again(), self.first)))
 
-    def short_and_long(self) -> tuple[NumberArray, NumberArray]:
-        """What the first call gave, and what its rows get in a call up to the last position."""
-        long = self.again(in_long=True)
-        return np.concatenate(self.first, axis=1), np.concatenate(long, axis=1)
-
 
 def _again(tried: Tried) -> Iterator[PatternFault]:
     """What became of the early call since."""
@@ -226,25 +218,17 @@ def try_steady(tried: Tried, reports: Sequence[PatternReport]) -> PatternReport:
 def _unsteady(tried: Tried, suspect: Callable[[], object]) -> PatternFault | None:
     """That the early call changes, whatever comes between; None where the suspected call does it.
 
-    The function is loaded anew, and the early call repeated with that call between, and without.
+    The function is loaded anew, and the early call repeated with that call between.
     """
-    early, function = tried.early, tried.function
+    early, process = tried.early, tried.function.process
     assert early is not None
-    last, count = early.positions[-1], 0
-    known, text = f"the function {UNSTEADY}", f"positions 0 to {last} in calls that were repeated"
-    if not function.process.renews:
-        return PatternFault(f"{text} after others", known, Cause.UNKNOWN)
-    function.process.renew()
-    suspect()
-    if early.changed(tried.differs):
-        return None
-    function.process.renew()
-    while count < _REPEATED:
-        count += 1
+    if process.renews:
+        process.renew()
+        suspect()
         if early.changed(tried.differs):
-            known = f"the function rotates differently from its call number {count} on"
-            return PatternFault(f"{text}, the same arguments each time", known, Cause.UNKNOWN)
-    return PatternFault(f"{text} after others", known, Cause.UNKNOWN)
+            return None
+    text = f"positions 0 to {early.positions[-1]} in calls that were repeated"
+    return PatternFault(f"{text} after others", f"the function {UNSTEADY}", Cause.UNKNOWN)
 
 
 def try_early(tried: Tried) -> PatternReport:
@@ -273,7 +257,8 @@ def try_beside_long(tried: Tried) -> PatternReport:
 def _beside_long(tried: Tried) -> Iterator[PatternFault]:
     early = tried.early
     assert early is not None
-    short, long = early.short_and_long()
+    parts = (early.first, early.again(in_long=True))
+    short, long = (np.concatenate(own, axis=1) for own in parts)
     if tried.differs(short, long):
         text = (
             f"positions 0 to {early.positions[-1]} in a call of their own give other "
@@ -312,19 +297,17 @@ def _after_half(tried: Tried, *, renewed: bool) -> Iterator[PatternFault]:
     allowed = _allowed(half, first)
     off = max(np.abs(one - other).max() for one, other in zip(again, first, strict=True))
     text += f": positions 0 to {early.positions[-1]} are off by {off:.2g}"
+    known, cause = f"vectors of {half} change the results of later calls in float32", Cause.UNKNOWN
     if off <= allowed:
         text += f", where roundings to {half} explain {allowed:.2g}"
         known = "tables stay in a half precision after vectors of one"
-        yield PatternFault(text, known, Cause.TABLE_PRECISION)
-        return
-    rounded = _rounded(tried, (again, first), early.positions, half, allowed)
-    if rounded is None:
-        known = f"vectors of {half} change the results of later calls in float32"
-        fault = PatternFault(text, known, Cause.UNKNOWN)
-        yield _unsteady(tried, partial(early.again, half=half)) or fault
-        return
-    known = f"{rounded[0]} stay in {half} after vectors of it"
-    yield PatternFault(f"{text}; so rounded, all rows are reproduced", known, rounded[1])
+        cause = Cause.TABLE_PRECISION
+    elif rounded := _rounded(tried, (again, first), early.positions, half, allowed):
+        text += "; so rounded, all rows are reproduced"
+        known, cause = f"{rounded[0]} stay in {half} after vectors of it", rounded[1]
+    elif fault := _unsteady(tried, partial(early.again, half=half)):
+        known, text = fault.known, fault.text
+    yield PatternFault(text, known, cause)
 
 
 def _after_text(tried: Tried, *, renewed: bool) -> str:
@@ -436,13 +419,12 @@ def rounded_to(
         f"{of_half} come back off by {off[row]:.2g} at position {positions[row]}, "
         f"where roundings explain {allowed:.2g}"
     )
-    rounded = _rounded(tried, (values, wanted), positions, half, allowed)
-    if rounded is None:
-        known = f"{of_half} are rotated differently than those of float32"
-        yield PatternFault(text, known, Cause.UNKNOWN)
-        return
-    known = f"{rounded[0]} are rounded to {half}, as {'vectors' if single else called} are"
-    yield PatternFault(f"{text}; so rounded, all rows are reproduced", known, rounded[1])
+    known, cause = f"{of_half} are rotated differently than those of float32", Cause.UNKNOWN
+    if rounded := _rounded(tried, (values, wanted), positions, half, allowed):
+        text += "; so rounded, all rows are reproduced"
+        known = f"{rounded[0]} are rounded to {half}, as {'vectors' if single else called} are"
+        cause = rounded[1]
+    yield PatternFault(text, known, cause)
 
 
 def _in_calls_of(

@@ -46,7 +46,6 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from posenc_cli.calls.call_form import CallForm
     from posenc_cli.calls.further_calls import Tried
     from posenc_cli.calls.roles import Role
     from posenc_cli.calls.serving import ServedFunction
@@ -208,25 +207,15 @@ def _with_value(
     """The same function, called with a value of a parameter: None for that of its role."""
     arguments = {own.parameter: own for own in function.form.arguments}
     own = arguments.setdefault(given.name, Argument(role.name, given.name, given.name))
-    own_value = _half(function.form) if value == HALF else value
-    arguments[given.name] = replace(own, value=own_value)
+    if value == HALF:
+        value = next(iter(BY_NAME[function.form.library].halves), None)
+    arguments[given.name] = replace(own, value=value)
     form = replace(function.form, arguments=tuple(arguments.values()))
     if role.name == "axis":
         if form.axes not in _BY_AXIS or not form.has(*TABLES):
             raise InvalidInput("no tables have an axis of heads beside its vectors")
         form = replace(form, axes=_BY_AXIS[int(value or 1) - 1])
     return function.varied(last=function.last, form=form)
-
-
-def _half(form: CallForm) -> str:
-    """The first half precision of a form's framework.
-
-    Raises: InvalidInput where it has none.
-    """
-    halves = BY_NAME[form.library].halves
-    if not halves:
-        raise InvalidInput(f"{form.library} has no half precision")
-    return halves[0]
 
 
 _BY_AXIS = ("bhnd", "bnhd")
@@ -353,7 +342,10 @@ def _response(
     """
     (name, value), (x, where) = given, _drawn(tried, tried.last)
     if value == HALF:
-        return next(rounded_to(_half(tried.form), other, tried, "results"), None)
+        halves = BY_NAME[tried.form.library].halves[:1]  # none: float32 is given once more
+        return next(
+            (fault for half in halves for fault in rounded_to(half, other, tried, "results")), None
+        )
     whole = tried.form.has("grid") or tried.form.from_zero or len(x) < 2 * _OFFSET
     late = slice(0 if whole else _OFFSET, None)
     plain, values = (each.all_values(x[late], where[late]) for each in (tried.function, other))

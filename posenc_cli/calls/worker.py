@@ -95,16 +95,26 @@ def serve(
         try:
             if function is None:
                 raise failure
-            if header["do"] == "make":
-                function = made(loaded, header)
-            elif header["do"] == "describe":
-                report = description(function)
-            elif header["do"] == "call":
-                report, arrays = called(function, header, data)
+            function, report, arrays = answered(function, loaded, header, data)
         except BaseException as error:
             report = refusal(error)
         leave_copy(process)
         send(answers, {"id": header["id"], **report}, arrays)
+
+
+def answered(
+    function: Any, loaded: Any, header: dict[str, Any], data: bytearray
+) -> tuple[Any, dict[str, Any], list[Any]]:
+    """The function from now on, and the answer to a request: another object of what was loaded."""
+    if header["do"] == "make":
+        return made(loaded, header), {}, []
+    if header["do"] == "describe":
+        return function, description(function), []
+    return (
+        (function, *called(function, header, data))
+        if header["do"] == "call"
+        else (function, {}, [])
+    )
 
 
 def refusal(error: BaseException) -> dict[str, str]:

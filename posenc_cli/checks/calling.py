@@ -30,6 +30,7 @@ from posenc_cli.calls.call_log import (
     of_far_rows,
     of_short_and_long,
     past_default_length,
+    unlike_heads,
 )
 from posenc_cli.calls.function_process import MOST_ROWS
 from posenc_cli.calls.function_trial import (
@@ -54,7 +55,6 @@ from posenc_cli.calls.further_calls import (
     try_further,
     try_steady,
 )
-from posenc_cli.calls.heads import unlike_heads
 from posenc_cli.calls.other_references import (
     try_other_references,
     try_parameters,

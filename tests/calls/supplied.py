@@ -576,7 +576,7 @@ def ends_with_another_base(x, position_ids, base=10000.0):
 calls = []
 
 
-@wrong("unknown", "rotates differently from its call number 40 on")
+@wrong("unknown", "gives other values when it is called again with the same arguments")
 def stops(x, position_ids):
     calls.append(1)
     return ids(x, position_ids) if len(calls) < 40 else x
