@@ -407,6 +407,8 @@ def rounded_to(
     """What another function, of a half precision, has wrong that no rounding to it explains."""
     some = range(tried.last + 1) if tried.form.has("grid") else _ROUNDED_DOWN
     positions = np.array([position for position in some if position <= tried.last])
+    if not positions.size:
+        raise InvalidInput("there are too few positions")
     x = round_to_half(_drawn(positions.size, tried.form.columns), half).astype(np.float32)
     count = 1 if single else positions.size
     values, wanted = (_in_calls_of(count, own, x, positions) for own in (other, tried.function))

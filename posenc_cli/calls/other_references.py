@@ -121,13 +121,13 @@ def try_parameters(tried: Tried) -> PatternReport:
             if role.name in NUMBERS and not isinstance(value, int | float):
                 text = f"{given.name} {NUMBERS[role.name] if value is None else value}"
             with calls.planned(text, surely=role.response == "same", tests=[given.name]):
-                other = _with_value(tried.function, given, role, value)
+                other = _with_value(tried.function, given.name, role.name, value)
                 called = f"called with {text} it gives"
                 fault = _response(tried, other, role, (given.name, value), called)
                 if fault is None and batch is not None and value == role.varied[0]:
                     fault = _batch_fault(tried, other, batch, text)
                 faults += filter(None, [fault])
-            if value == LEFT_PADDED and (how := _unjudged_mask(tried, given, role)):
+            if value == LEFT_PADDED and (how := _unjudged_mask(tried, given.name)):
                 calls.untested.append(f"{given.name} {how}")
     for name in _other_offsets(tried):
         with calls.planned(f"rows placed by {name}", tests=[name]):
@@ -202,16 +202,16 @@ def _parameters(function: ServedFunction) -> Iterator[tuple[NamedParameter, Role
 
 
 def _with_value(
-    function: ServedFunction, given: NamedParameter, role: Role, value: float | str | None
+    function: ServedFunction, name: str, role: str, value: float | str | None
 ) -> ServedFunction:
     """The same function, called with a value of a parameter: None for that of its role."""
     arguments = {own.parameter: own for own in function.form.arguments}
-    own = arguments.setdefault(given.name, Argument(role.name, given.name, given.name))
+    own = arguments.setdefault(name, Argument(role, name, name))
     if value == HALF:
         value = next(iter(BY_NAME[function.form.library].halves), None)
-    arguments[given.name] = replace(own, value=value)
+    arguments[name] = replace(own, value=value)
     form = replace(function.form, arguments=tuple(arguments.values()))
-    if role.name == "axis":
+    if role == "axis":
         if form.axes not in _BY_AXIS or not form.has(*TABLES):
             raise InvalidInput("no tables have an axis of heads beside its vectors")
         form = replace(form, axes=_BY_AXIS[int(value or 1) - 1])
@@ -222,7 +222,7 @@ _BY_AXIS = ("bhnd", "bnhd")
 """Axes of vectors whose tables have an axis of heads at 1, and at 2."""
 
 
-def _unjudged_mask(tried: Tried, given: NamedParameter, role: Role) -> str:
+def _unjudged_mask(tried: Tried, mask: str) -> str:
     """What a mask may place alone, and is not seen to place right; empty where it places nothing.
 
     Beside positions that have a default it may count rows in their place; without any, and where it
@@ -236,7 +236,7 @@ def _unjudged_mask(tried: Tried, given: NamedParameter, role: Role) -> str:
     arguments = tuple(own for own in form.arguments if own.role != "positions")
     bare = function.varied(last=None, form=replace(form, arguments=arguments, position_axes=""))
     try:
-        values = _with_value(bare, given, role, LEFT_PADDED).all_values(x, where)
+        values = _with_value(bare, mask, "mask", LEFT_PADDED).all_values(x, where)
     except InvalidInput:  # it wants positions
         function.revive()
         return ""
@@ -261,20 +261,13 @@ def _longer(tried: Tried, name: str) -> PatternFault | None:
     Raises: InvalidInput where a length seems to be ignored, or is more than a bound.
     """
     form, function = tried.form, tried.function
-    if function.follows_length:
-        raise InvalidInput("each call has the last position")
     x, where = _drawn(tried, tried.last)
     first, after = (0, _ROWS) if form.from_zero else (_OFFSET, 0)  # they may be its last rows
+    if function.follows_length or where.size <= first:
+        raise InvalidInput("no length is longer than the call")
     x, where = x[first:], where[first:]
     needed = where.size if form.counted else int(where[-1]) + 1
-    own = next(own for own in form.arguments if own.parameter == name)
-
-    def told(length: int) -> ServedFunction:
-        arguments = [
-            replace(each, value=length) if each == own else each for each in form.arguments
-        ]
-        return function.varied(last=None, form=replace(form, arguments=tuple(arguments)))
-
+    told = partial(_with_value, function, name, "length")
     longer = told(needed + _ROWS)
     values, plain, last = (
         np.concatenate(each.all_values(x, at), axis=1)
