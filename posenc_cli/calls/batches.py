@@ -323,7 +323,7 @@ def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> 
     grid = function.form.has("grid")  # whose calls have all of its rows
     calls, failed = PlannedCalls(function), list[tuple[Arrangement, str]]()
     if not grid and (function.follows_length or context < BATCH_CONTEXT):
-        return PatternReport((), (), (_BATCH,))
+        return PatternReport((), (), (_BATCH,), (_BATCH,) * function.follows_length)
     for own in arrangements(function.form):
         arrangement = replace(own, rows=context) if grid else own
         if arrangement.values > _MOST_VALUES:
@@ -491,7 +491,8 @@ def try_shorter_queries(
         return calls.report()
     part = together.parts[roles.index("q")]
     if len(together.wrong) > 1 or not part.wrong.any():
-        return PatternReport((), (), (f"{name} (k comes out otherwise than alone)",))
+        why = f"{name} (k comes out otherwise than alone)"
+        return PatternReport((), (), (why,), (name,))
     shifts = sorted(range(-int(part.places.min()), _FURTHEST + 1), key=abs)
     guesses = {shift: RowsGuess("", partial(PartOfCall.shifted, shift=shift)) for shift in shifts}
     shift = next((shift for shift, guess in guesses.items() if together.holds(guess)), 0)
@@ -570,10 +571,11 @@ def try_table_batches(function: ServedFunction, *, context: int) -> PatternRepor
     ``context`` is how many positions it may be asked for.
     """
     form = function.form
-    if not form.has("positions") or function.follows_length:
+    if not form.has("positions"):
         return PatternReport((), ())
-    if context < BATCH_CONTEXT or "b" not in form.position_axes:
-        return PatternReport((), (), ("positions of several sequences in one call",))
+    if function.follows_length or context < BATCH_CONTEXT or "b" not in form.position_axes:
+        several = ("positions of several sequences in one call",)
+        return PatternReport((), (), several, several * function.follows_length)
     calls, faults = PlannedCalls(function), list[PatternFault]()
     with calls.planned(_TABLES):
         faults += [*islice(_table_faults(function), 1)]

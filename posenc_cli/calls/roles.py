@@ -108,6 +108,7 @@ ROLES = (
         (
             *("offset", "start_pos", "start", "start_index", "seqlen_offset", "seqlen_offsets"),
             *("position_offset", "seq_offset", "input_offset", "cur_pos", "cache_len"),
+            "cache_seqlens",
             *("cache_length", "past_kv_len", "past_len", "past_length", "past_seen_tokens"),
             "past_key_values_length",
         ),
@@ -276,7 +277,9 @@ for _role in ROLES:
 HEAD_SIZES = ("head_size", "head_dim", "dim_head", "d_head")
 """Parameters that are the dimensions of a head, also where fewer are rotated."""
 
-UNMET = frozenset(("cu_seqlens", "block_tables", "slot_mapping"))
+UNMET = frozenset(
+    ("cu_seqlens", "block_tables", "slot_mapping", "seq_lens", "seqlens", "context_lens")
+)
 """Names of parameters that are for something else, whatever their number."""
 
 ROLES_BY_COUNT: dict[int, tuple[tuple[str, ...], ...]] = {

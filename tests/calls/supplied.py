@@ -537,6 +537,12 @@ def first_rows_of_tables(q, k, cos, sin):
     return tuple(turned_by(x, cos[of], sin[of]) for x, of in zip((q, k), first, strict=True))
 
 
+@untested("offset of each sequence, q shorter than k")
+def keys_from_zero_beside_fewer_queries(q, k, offset=0):
+    first = offset if q.shape[-2] == k.shape[-2] else 0
+    return rotated(q, int(offset) + rows(q)), rotated(k, int(first) + rows(k))
+
+
 # What is no rotation: a call that ends, or comes back in another shape, or depends on their number.
 @wrong("unknown", "raised SystemExit: 3 in a call that callers make")
 def exits_in_batches(x, position_ids):

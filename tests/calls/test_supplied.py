@@ -100,6 +100,28 @@ def test_few_positions_leave_out_calls_and_end_in_a_verdict(count, name, call):
 
 
 @pytest.mark.long
+def test_line_one_says_that_no_batch_is_tried_where_frequencies_follow_the_length(call, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\n"
+        "def f(x, positions):\n"
+        "    places = np.asarray(positions)\n"
+        "    if places.ndim == 2:\n"
+        "        places = places[0]\n"
+        "    n = max(int(places.max()) + 1, 64)\n"
+        "    base = 1e4 * (2 * n / 64 - 1) ** (32 / 30)\n"
+        "    angles = np.multiply.outer(places, base ** -(np.arange(0, 32, 2) / 32))\n"
+        "    a, b = np.split(x, 2, -1)\n"
+        "    c, s = np.cos(angles), np.sin(angles)\n"
+        "    return np.concatenate([a * c - b * s, b * c + a * s], -1).astype(x.dtype)\n"
+    )
+    dynamic = "rope-check -s rope-dynamic --set factor=2 --set max_position_embeddings=64"
+    asked = (*dynamic.split(), *ASKED[3:7], "--len", "128", "--json", "--impl", "mine.py:f")
+    status, out, err = call(*asked)
+    assert (status, err) == (0, ""), out
+    assert "; not tested: several sequences or heads in one call" in json.loads(out)["verdict"]
+
+
+@pytest.mark.long
 def test_a_module_is_made_for_use_not_for_training(call, tmp_path):
     (tmp_path / "mine.py").write_text(
         "from tests.calls.supplied import ids\n"
