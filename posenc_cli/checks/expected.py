@@ -64,6 +64,12 @@ class ValuePlaces(Record):
         """The places that positions are moved to, those of keys too."""
         return ValuePlaces(move(self.at), None if self.keys is None else move(self.keys))
 
+    @property
+    def later(self) -> Flags:
+        """Which keys of scores come after the query: (queries, keys)."""
+        assert self.keys is not None
+        return np.asarray(self.keys[None] > self.at[:, None])
+
 
 class Change(Record):
     """One thing that a reference may have otherwise, in words; all of its fields may be left out.

@@ -295,8 +295,7 @@ def _scores(asked: Asked, loaded: Loaded) -> ValueSubject:
 def _without_mask(asked: Asked, subject: ValueSubject) -> ValueSubject:
     """Scores of keys after the query, where a mask hides them, are not compared."""
     e = subject.expected
-    assert e.places.keys is not None
-    later = np.broadcast_to(e.places.keys[None] > e.places.at[:, None], e.found.shape)
+    later = np.broadcast_to(e.places.later, e.found.shape)
     with np.errstate(invalid="ignore"):
         hidden = later if asked.causal else later & (e.found <= _MASKED)
     if not hidden.any():

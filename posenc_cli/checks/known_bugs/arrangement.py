@@ -227,15 +227,6 @@ def _permuted_columns(e: Expected) -> Iterator[Change]:
         yield taken(*found, general=True)
 
 
-def _usual_columns(e: Expected, _: int) -> Iterator[Change]:
-    columns = np.arange(e.content.width)
-    yield taken("the columns stand in reverse order", columns[::-1])
-    if columns.size % 2 == 0:
-        halves = np.concatenate([columns[::2], columns[1::2]])
-        yield taken("columns 0, 2, 4 … come first, then 1, 3, 5 …", halves)
-        yield taken("columns of the two halves alternate", np.argsort(halves))
-
-
 def _transposed(e: Expected) -> Iterator[Change]:
     """A square table whose transpose is right; others were read so."""
     if e.transposed:
@@ -314,7 +305,6 @@ BUGS = (
         "Put the columns back in order.",
         f"{GITHUB}huggingface/nanotron/pull/427",
         solves=True,
-        examples=_usual_columns,
     ),
 )
 """Columns, rows, axes, heads and tables at the place of others."""

@@ -114,9 +114,8 @@ def _bases(e: Expected) -> Iterator[Change]:
 
 def _usual_bases(e: Expected, _: int) -> Iterator[Change]:
     name = _base_of(e)
-    for base in KNOWN_BASES if name else ():
-        if name and base != e.params[name]:
-            yield _parameter(e, name, base)
+    others = (base for base in KNOWN_BASES if name and base != e.params[name])
+    yield from (_parameter(e, str(name), base) for base in others)
 
 
 def _exponents(e: Expected) -> Iterator[Change]:

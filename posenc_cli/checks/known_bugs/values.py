@@ -30,6 +30,13 @@ _PADDING = (0, 1)
 """Where padding tokens stand: fairseq's and RoBERTa's is 1, that of most others 0."""
 
 
+_SIGNS = {
+    "rows": "all values have the wrong sign",
+    "scores": "the scores have the wrong sign",
+    "slopes": "these are the right slopes with the sign of the bias",
+}
+
+
 def _wrong_signs(e: Expected) -> Iterator[Change]:
     text = "the sines have the wrong sign: positions count backward"
     remedy = "Negate the sines, or the positions."
@@ -43,28 +50,19 @@ def _wrong_signs(e: Expected) -> Iterator[Change]:
     if e.vectors is not None:
         text = "the rows are subtracted, not added"
         yield multiplied(text, -1.0, code=BugCode.NOT_ADDED, remedy="Add the rows.")
-    elif e.form == "rows":
-        yield multiplied("all values have the wrong sign", -1.0)
-    if e.form == "scores":
-        yield multiplied("the scores have the wrong sign", -1.0)
-    if e.form == "slopes":
-        yield multiplied("these are the right slopes with the sign of the bias", -1.0)
+    else:
+        yield multiplied(_SIGNS[e.form], -1.0)
 
 
 def _later_keys(e: Expected) -> Iterator[Change]:
     """Scores of keys after the query, which a causal mask would hide."""
-
-    def later(s: Expected) -> NumberArray:
-        assert s.places.keys is not None
-        return s.places.keys[None] > s.places.at[:, None]
-
     yield Change(
         "keys after the query have the score 0, as for causal attention",
-        values=lambda v, s: np.where(later(s), 0, v),
+        values=lambda v, s: np.where(s.places.later, 0, v),
     )
     yield Change(
         "keys after the query have scores of the other sign: the distance has a sign",
-        values=lambda v, s: np.where(later(s), -v, v),
+        values=lambda v, s: np.where(s.places.later, -v, v),
     )
     for form in ("mpt", "bloom", "symmetric") if "form" in e.params else ():
         if form != e.params["form"]:
