@@ -29,6 +29,8 @@ _NEAR = 1e-3
 """Of a position: what float32 values leave of it where the fastest wave tells it."""
 _DIGITS = (1e-2, 1e-4, 1e-6, 1e-9)
 """What is dropped of a base that is measured, as a share: people write few digits."""
+_MOST_LISTED = 4
+"""Positions that are listed by number."""
 _FEW_ROWS = 0.02
 """Of the rows: so many may hold something else than evenly spaced positions."""
 _FACTORS = {
@@ -151,9 +153,8 @@ def row_maps(e: Expected) -> Iterator[RowMap]:
 def _repeated(e: Expected, found: Reals, expected: Reals) -> Iterator[RowMap]:
     """Positions that are clamped, start again, or stand in another order."""
     last, shift = found.max(), found[0] - expected[0]
-    falls = np.flatnonzero(np.diff(found) < 0)
-    row = int(falls[0]) + 1 if falls.size else 0
-    again = expected[row] - found[row]
+    firsts = np.flatnonzero(np.diff(found) <= 0) + 1
+    starts = np.concatenate([[0.0], expected[firsts] - found[firsts]])
     off = f"positions are shifted by {shift:+g} and " if shift else "positions are "
     rules: dict[str, Callable[[NumberArray], NumberArray]] = {
         f"every row is that of position {last:g}": lambda at: 0 * at + last,
@@ -161,8 +162,8 @@ def _repeated(e: Expected, found: Reals, expected: Reals) -> Iterator[RowMap]:
             lambda at: np.minimum(at + shift, last)
         ),
         f"positions start again at 0 after {last:g}": lambda at: at % (last + 1),
-        f"positions start again once: position {again:g} has the row of position 0": (
-            lambda at: np.where(at < again, at, at - again)
+        f"positions start again at 0 at {_listed(starts[1:])}": (
+            lambda at: at - starts[np.searchsorted(starts[1:], at, side="right")]
         ),
     }
     for text, rule in rules.items():
@@ -174,6 +175,13 @@ def _repeated(e: Expected, found: Reals, expected: Reals) -> Iterator[RowMap]:
         row = int(moved[0])
         text = f"{moved.size} of {found.size} rows are permuted: row {row} holds position"
         yield _looked_up(e, found, f"{text} {found[row]:g}, not {expected[row]:g}")
+
+
+def _listed(positions: Reals) -> str:
+    """Some positions, the first of them by number."""
+    more = f" … ({positions.size} times)" if positions.size > _MOST_LISTED else ""
+    first = ", ".join(f"{at:g}" for at in positions[:_MOST_LISTED])
+    return f"position{'s' if positions.size > 1 else ''} {first}{more}"
 
 
 def _in_parts(

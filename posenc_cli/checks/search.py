@@ -118,10 +118,13 @@ def _share(e: Expected, change: Change) -> float:
 
 
 def nearest(e: Expected, wrong: Integers) -> tuple[NamedBug, Flags] | None:
-    """The bug that gives nearly all values, and which it does not give; None where none does.
+    """The bug that gives nearly all rows, and which values it does not give; None where none does.
 
-    ``wrong`` is as for `explanations`, which found nothing.
+    Of scores and buckets, parameters that are near each other share nearly all values. ``wrong`` is
+    as for `explanations`, which found nothing.
     """
+    if e.form != "rows":
+        return None
     with np.errstate(all="ignore"):
         part = e.sample(wrong)
         for bug, change in changes_of(e):
@@ -132,7 +135,7 @@ def nearest(e: Expected, wrong: Integers) -> tuple[NamedBug, Flags] | None:
                 np.count_nonzero(np.abs(block.found - right) > block.judged(right))
                 for block, right in ((block, block.right()) for block, _ in parts)
             )
-            left = np.concatenate([flags for _, flags in parts], 1 if e.form == "scores" else 0)
+            left = np.concatenate([flags for _, flags in parts])
             if 0 < np.count_nonzero(left) <= (1 - _NEARLY) * differing:
                 return _named(bug, change), left
     return None

@@ -222,7 +222,7 @@ def _nearest(e: Expected, wrong: Integers) -> list[Explained]:
 
 def _singular(axis: str, places: str) -> str:
     """An axis and the places on it that differ, in words."""
-    one = places.split(" of ", maxsplit=1)[0].isdecimal()
+    one = places.split(" of ", maxsplit=1)[0].isdecimal() and ", from " not in places
     return f"{axis.removesuffix('s').replace('querie', 'query') if one else axis} {places}"
 
 

@@ -104,8 +104,13 @@ ROWS = {
         FLAT,
     ),
     "one restart": (
-        *("position-offset", "start again once: position 20 has the row of position 0"),
+        *("position-offset", "start again at 0 at position 20$"),
         alternating(np.where(AT < 20, AT, AT - 20)),
+        FLAT,
+    ),
+    "packed sequences": (
+        *("position-offset", "start again at 0 at positions 7, 30, 31$"),
+        alternating(np.concatenate([np.arange(n) for n in (7, 23, 1, 29)])),
         FLAT,
     ),
     "from 2, and clamped": (
@@ -119,7 +124,10 @@ ROWS = {
         FLAT,
     ),
     "one restart, of another base": (
-        *("base", "^base: base is 1000, .* and position-offset: positions start again once"),
+        *(
+            "base",
+            "^base: base is 1000, .* and position-offset: .* start again at 0 at position 20",
+        ),
         alternating(np.where(AT < 20, AT, AT - 20), rates(base=1e3)),
         FLAT,
     ),
