@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import partial
 from pathlib import PurePath
@@ -10,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.checks.expected import Expected, ValuePlaces
-from posenc_cli.checks.slopes import slopes_of_json
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.request import Encoding
-from posenc_cli.errors import InvalidInput, PosencError, quoted_name
+from posenc_cli.errors import InvalidInput, PosencError, Unavailable, quoted_name
 from posenc_cli.files.reading import Loaded, read_array, read_headers
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
+from posenc_cli.transaction import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 _MASKED = -1e4
 """What masks add to scores that are not to be seen, or less: −10000 in BERT's code, −65504 …"""
+
+
+_LARGEST_JSON = 8 << 20
+"""Bytes: three times the slopes of the most heads; a device never ends."""
 
 
 class ValueSubject(Record):
@@ -112,8 +117,24 @@ def read_subject(path: str) -> Loaded:
     Raises: InvalidInput, Unavailable.
     """
     if PurePath(path).suffix.lower() == ".json":
-        return Loaded(np.array(slopes_of_json(path)), "float64", path)
+        return Loaded(np.array(_slopes_of_json(path)), "float64", path)
     return read_array(path)
+
+
+def _slopes_of_json(path: str) -> list[float]:
+    """The slopes in what ``--json`` wrote, or in a list of numbers."""
+    try:
+        with open_input(path) as file:
+            text = file.read(_LARGEST_JSON + 1)
+        if len(text) > _LARGEST_JSON:
+            raise InvalidInput(f"{quoted_name(path)}: is larger than {_LARGEST_JSON >> 20} MiB")
+        document = json.loads(text)
+        slopes = document["slopes"] if isinstance(document, dict) else document
+        return [float(slope) for slope in slopes]
+    except OSError as error:
+        raise Unavailable(f"cannot read {quoted_name(path)}: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise InvalidInput(f"{quoted_name(path)}: holds no slopes as JSON") from error
 
 
 def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
@@ -266,13 +287,7 @@ def _scores(asked: Asked, loaded: Loaded) -> ValueSubject:
         )
     heads, queries, keys = values.shape
     head = asked.head
-    where = asked.positions or Positions.contiguous(0, keys)
-    at = position_array(where)
-    if at.size != keys or queries > keys:
-        raise InvalidInput(
-            f"{quoted_name(loaded.path)}: has {queries} queries and {keys} keys, and there are "
-            f"{at.size} positions"
-        )
+    where, at = _of_keys(asked, loaded, queries, keys)
     expected = asked.expected(
         "scores", loaded, where, places=ValuePlaces(at[keys - queries :], at), found=values
     )
@@ -290,6 +305,20 @@ def _scores(asked: Asked, loaded: Loaded) -> ValueSubject:
             )
         expected = replace(expected, head=head)
     return _without_mask(asked, ValueSubject(loaded.path, expected, str(where)))
+
+
+def _of_keys(
+    asked: Asked, loaded: Loaded, queries: int, keys: int
+) -> tuple[Positions, NumberArray]:
+    """The positions of keys, of which the last are those of queries."""
+    where = asked.positions or Positions.contiguous(0, keys)
+    at = position_array(where)
+    if at.size != keys or queries > keys:
+        raise InvalidInput(
+            f"{quoted_name(loaded.path)}: has {queries} queries and {keys} keys, and there are "
+            f"{at.size} positions"
+        )
+    return where, at
 
 
 def _without_mask(asked: Asked, subject: ValueSubject) -> ValueSubject:
@@ -335,10 +364,7 @@ def _buckets(asked: Asked, loaded: Loaded) -> ValueSubject:
     name = quoted_name(loaded.path)
     if values.ndim == 2 and 1 not in values.shape:
         queries, keys = values.shape
-        where = asked.positions or Positions.contiguous(0, keys)
-        at = position_array(where)
-        if at.size != keys or queries > keys:
-            raise InvalidInput(f"{name}: has {keys} keys, and there are {at.size} positions")
+        where, at = _of_keys(asked, loaded, queries, keys)
         pairs = np.broadcast_arrays(at[keys - queries :][:, None], at[None])
         places = ValuePlaces(*(each.reshape(-1) for each in pairs))
     else:

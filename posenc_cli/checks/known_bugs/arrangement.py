@@ -229,9 +229,7 @@ def _permuted_columns(e: Expected) -> Iterator[Change]:
 
 def _transposed(e: Expected) -> Iterator[Change]:
     """A square table whose transpose is right; others were read so."""
-    if e.transposed:
-        yield Change("rows and columns are exchanged")
-    elif e.found.shape[0] == e.found.shape[1] > 1:
+    if e.found.shape[0] == e.found.shape[1] > 1:
         right = e.right()
         if bool((np.abs(e.found.T - right) <= e.allowed(right)).all()):
             yield Change("rows and columns are exchanged", values=lambda _, s: _same_rows(e, s))
