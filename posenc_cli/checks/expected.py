@@ -327,8 +327,9 @@ class Expected(Record):
         if rounding:  # one that cuts moves a value by twice as much, and toward 0
             share = (2.02 if rounding == CUT_BFLOAT16 else 1.01) * unit(rounding.split()[0])
         added = 0.0 if self.vectors is None or not change.rounding else self.vectors
-        size = np.abs(values + added)  # of what was rounded
-        close = np.isfinite(values) & (np.abs(found - values) <= allowed + share * size)
+        size = np.abs(values + added)  # of what was rounded; rows may be before they are added
+        near = allowed + share * (size if self.vectors is None else size + np.abs(values))
+        close = np.isfinite(values) & (np.abs(found - values) <= near)
         if rounding == CUT_BFLOAT16:
             close &= np.abs(found + added) <= size + allowed
         odd = (found == values) | (np.isnan(found) & np.isnan(values)) | self.absent

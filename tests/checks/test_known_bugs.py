@@ -657,6 +657,14 @@ SUMS = {
     "rows alone": ("not-added", "take the place", lambda _, p: p),
     "product": ("not-added", "multiplied by the rows", lambda x, p: x * p),
     "twice": ("scale", "multiplied by 2", lambda x, p: x + 2 * p),
+    "in bfloat16": (
+        *("table-precision", "the sum was rounded to bfloat16"),
+        lambda x, p: round_to_half(x + round_to_half(p, "bfloat16"), "bfloat16"),
+    ),
+    "in float16": (
+        *("table-precision", "the sum was rounded to float16"),
+        lambda x, p: round_to_half(x + p, "float16"),
+    ),
 }
 
 
