@@ -347,7 +347,7 @@ def _given(arguments: Arguments, task: FunctionTask) -> Given:
 
 def _is_carried(value: Any) -> bool:
     """Whether an argument is what values are added to: vectors, or scores of heads."""
-    return isinstance(value, np.ndarray) and value.ndim > 2
+    return isinstance(value, np.ndarray) and value.ndim > 1 and value.dtype.kind == "f"
 
 
 _SHAPE_ONLY = "the result does not contain the input, which only gives the shape"
@@ -373,8 +373,10 @@ def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[Arguments]:
                 options.append([(given, partial(_mask, begins))])
         elif (known := make(task)) is not None:
             options.append([(given, make)])
-            if task.form == "rows" and _is_carried(known):  # batches come second, too
-                options[-1].append((given, partial(_by_name, given.name, second=True)))
+            if task.form == "rows" and _is_carried(known):  # batches come second, or are none
+                options[-1] += [
+                    (given, partial(_by_name, given.name, batch=at)) for at in (1, None)
+                ]
         elif required:
             options.append([(given, guess) for guess in _guesses(task.form)])
     for chosen in product(*options):
@@ -390,10 +392,10 @@ def _mask(begins: bool, task: FunctionTask) -> NumberArray:
     return np.ones((task.sequences, before + task.length), np.int64)
 
 
-def _by_name(name: str, task: FunctionTask, *, second: bool = False) -> Any:
+def _by_name(name: str, task: FunctionTask, *, batch: int | None = 0) -> Any:
     """What a parameter of this name is given; None where the name says nothing.
 
-    ``second`` puts the axis of sequences behind that of positions.
+    ``batch`` is the axis of vectors that counts sequences, None where they have none.
     """
     key = name.lower().strip("_")
     heads = task.settings.get("heads")
@@ -418,7 +420,7 @@ def _by_name(name: str, task: FunctionTask, *, second: bool = False) -> Any:
         return _first_position(task)
     x = np.zeros((task.sequences, task.length, task.width), task.dtype)
     of_roles = {
-        "x": x.swapaxes(0, 1) if second else x,
+        "x": x[0] if batch is None else x.swapaxes(0, batch),
         **dict.fromkeys(("positions", "t"), task.places),
         "length": task.length,
         "dim": task.width,

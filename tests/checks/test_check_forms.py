@@ -61,6 +61,10 @@ class Tutorial:  # PyTorch's: x is (positions, batch, columns)
     __call__ = forward
 
 
+def unbatched(x):
+    return x + table(*x.shape)
+
+
 class OtherBase(Tutorial):
     base = 1e3
 
@@ -331,6 +335,7 @@ def test_positions_come_first_or_second_in_the_vectors_of_a_function(call, folde
     status, out, _ = call("check", *ASKED, "--impl", "./mine.py:Tutorial")
     assert status == 0, out
     assert "values differ where the batch comes before the positions" in " ".join(out.split())
+    assert call("check", *ASKED, "--impl", "./mine.py:unbatched")[0] == 0
     status, out, _ = call("check", *ASKED, "--impl", "./mine.py:OtherBase")
     assert (status, "cause: base: base is 1000" in out) == (1, True)
 
