@@ -324,7 +324,9 @@ def _of_rotation(
         where = Positions(consecutive_ranges(positions.tolist()))
         subject = rotated_subject(before, given, dtype, reference, where)
         return tuple((str(Cause.LAYOUT), note) for note in order_notes(subject))
-    return tuple((str(why.cause), why.message) for why in causes or ())
+    # What few positions show of odd frequencies looks like memory that nobody wrote.
+    named = [why for why in causes or () if why.cause != Cause.UNINITIALISED]
+    return tuple((str(why.cause), why.message) for why in named)
 
 
 def _values(

@@ -97,6 +97,8 @@ OF_PACKS = {
     "shifted": ("frequency-rule",),
     "slow_scaled": ("frequency-rule",),
     "tables_down": ("table-precision",),
+    "truncated_pi": ("inv-freq-precision",),  # which errs alike at these positions
+    "turned_around_single": ("direction",),  # beside the offset
 }
 """What a pack names of mutants, as a bug that vectors are detected by and tables are not."""
 
