@@ -184,7 +184,7 @@ def test_plain_rope_of_a_llama_is_the_same_everywhere(runtime):
         (
             "vllm-0.11",
             LayerReading("qwen2", "rope-yarn", YARN, rope={"type": "yarn"}),
-            "it fails where original_max_position_embeddings is missing",
+            "it fails where the rope object has no original_max_position_embeddings",
         ),
         (
             "vllm-0.11",

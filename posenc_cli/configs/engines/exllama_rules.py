@@ -19,9 +19,12 @@ from posenc_cli.configs.engines.runtime_rules import (
     Runtime,
     RuntimeDifference,
     check_share,
+    fails_on_null,
+    full_every,
     lacking,
     no_beta_of_zero,
     not_read,
+    original_length,
     plain,
     refused,
     refusing,
@@ -98,13 +101,6 @@ _BY_TYPE = ("gemma3_text", "olmo3")
 _SHARE = "partial_rotary_factor"
 
 
-def _of_another_class(reading: LayerReading) -> str | None:
-    named, own = reading.config.get("architectures"), CLASSES[reading.model_type]
-    if named is None or named == [own]:
-        return None
-    return f"architectures {named}: it goes by one class, which is {own} here"
-
-
 def _unknown_kinds(reading: LayerReading) -> str | None:
     """The first layer type that a class does not know."""
     kinds = () if reading.prefix else reading.config.get("layer_types") or ()
@@ -122,7 +118,14 @@ exllama_fields = refusing(
             and f"{r.model_type} as the text model of another"
         ),
     ),
-    (refused, _of_another_class),
+    (
+        refused,
+        lambda r: (
+            (named := r.config.get("architectures")) is not None
+            and named != [own := CLASSES[r.model_type]]
+            and f"architectures {named}: it goes by one class, which is {own} here"
+        ),
+    ),
     (
         refused,
         lambda r: (
@@ -171,6 +174,7 @@ exllama_fields = refusing(
         ),
     ),
     (refused, lambda r: r.scheme == "rope-dynamic" and "it knows no rope type dynamic"),
+    (refused, lambda r: r.scheme == "rope-yarn" and fails_on_null(r, "beta_fast", "beta_slow")),
 )
 """What it cannot read, and what was not read of it."""
 
@@ -215,7 +219,7 @@ def _base(reading: LayerReading, stated: Mapping[str, Any], otherwise: float) ->
 
 def _gemma(reading: LayerReading, stated: Mapping[str, Any]) -> Changes:
     """Gemma 3: sliding layers rotate plainly by 10,000, and no object by layer type is read."""
-    if reading.prefix and not _every_sixth(reading.config):
+    if reading.prefix and not full_every(reading, 6):
         raise not_read(NAME, "a Gemma 3 with images whose full layers are not every sixth")
     own = reading.top.number("rope_theta")
     base = float(own.value) if own else _GLOBAL_BASE
@@ -230,14 +234,6 @@ def _gemma(reading: LayerReading, stated: Mapping[str, Any]) -> Changes:
     if local == base:
         raise not_read(NAME, "bases that do not tell Gemma 3's layers apart")
     return {"base": _LOCAL_BASE} if reading.params["base"] == local else {}
-
-
-def _every_sixth(text: Mapping[str, Any]) -> bool:
-    """Whether a text model's layers are those that it takes where it looks for none of its keys."""
-    kinds = text.get("layer_types") or ()
-    return text.get("sliding_window_pattern") in (None, 6) and all(
-        (kind == _LAYER_TYPES[0]) == (number % 6 == 0) for number, kind in enumerate(kinds, 1)
-    )
 
 
 _LOCAL_BASE = 10_000.0
@@ -306,9 +302,6 @@ def exllama_yarn(reading: LayerReading) -> Changes:
     quotient = context / original if own else reading.factor
     if reading.model_type == "deepseek_v3" and all_dim and quotient != reading.factor:
         raise not_read(NAME, "DeepSeek's scores where factor is not the quotient of the lengths")
-    for name in ("beta_fast", "beta_slow"):
-        if name in reading.rope and reading.entry.number(name) is None:
-            raise refused(NAME, f"it fails where {name} is null")
     stated = reading.entry.number("attention_factor")
     temperature = 1.0 if reading.rope.get("llama_4_scaling_beta") else None
     changes: dict[str, Any] = {
@@ -320,21 +313,12 @@ def exllama_yarn(reading: LayerReading) -> Changes:
     return changes if ratio else {**changes, "mscale": None, "mscale_all_dim": None}
 
 
-def exllama_llama3(reading: LayerReading) -> Changes:
-    """8192 for an original length that the rope object does not hold."""
-    own = reading.entry.count(ORIGINAL)
-    return {ORIGINAL: own.value if own else 8192}
-
-
 def exllama_longrope(reading: LayerReading) -> Changes:
     """Phi-3's factors are chosen once, by the context, and s is of the two contexts."""
-    own = first(reading.entry.count(ORIGINAL), reading.top.count(ORIGINAL))
-    if own is None:
-        raise refused(NAME, f"it fails where {ORIGINAL} is missing")
     context = _context(reading)
     return {
         "factor": None,
-        ORIGINAL: own.value,
+        ORIGINAL: original_length(reading, NAME, "entry", "top"),
         "max_position_embeddings": context,
         "attention_factor": None,
         "seq_len": context,
@@ -416,7 +400,7 @@ DIFFERENCES = (
         frozenset({"rope-llama3"}),
         "takes 8192 where the rope object has no original length",
         f"{_EXLLAMA}/util/rope.py",
-        exllama_llama3,
+        lambda r: {ORIGINAL: original_length(r, NAME, "entry", 8192)},
     ),
     RuntimeDifference(
         NAME,

@@ -106,15 +106,6 @@ def llama_cpp_cohere2(reading: LayerReading) -> Changes:
     return share if reading.scheme == "rope" else {**plain(reading), **share}
 
 
-def llama_cpp_cohere2_layers(reading: LayerReading) -> Changes:
-    """Every fourth layer of Cohere 2 sees everything.
-
-    Raises: InvalidInput where the file has it otherwise.
-    """
-    _check_full_layers(reading, 4, "fourth")
-    return {}
-
-
 def llama_cpp_nemotron(reading: LayerReading) -> Changes:
     """Nemotron's class takes any factor for a linear one, and the share of the whole width.
 
@@ -215,7 +206,7 @@ llama_cpp_exaone4 = refusing(
 """An EXAONE 4 of 64 layers slides, and no other does."""
 
 
-_check_by_type = refusing(
+check_by_type = refusing(
     NAME,
     (
         not_read,
@@ -234,30 +225,6 @@ _check_by_type = refusing(
     ),
 )
 """Rope objects of all layers that transformers 5 takes otherwise, or leaves unread."""
-
-
-def llama_cpp_gemma3(reading: LayerReading) -> Changes:
-    """Every sixth layer sees everything.
-
-    Raises: InvalidInput where the file has it otherwise.
-    """
-    _check_by_type(reading)
-    _check_full_layers(reading, 6, "sixth")
-    return {}
-
-
-def _check_full_layers(reading: LayerReading, step: int, name: str) -> None:
-    """Refuse layers that slide otherwise than a graph has it.
-
-    Raises: InvalidInput.
-    """
-    kinds = reading.config.get("layer_types") or ()
-    every = reading.config.get("sliding_window_pattern")
-    usual = all((kind == "full_attention") == (n % step == 0) for n, kind in enumerate(kinds, 1))
-    if not usual or (not kinds and every not in (None, step)):
-        raise other_layers(
-            NAME, f"its graph has every {name} layer full, whatever layer_types says"
-        )
 
 
 def llama_cpp_qwen3_vl(reading: LayerReading) -> Changes:
@@ -304,7 +271,6 @@ def llama_cpp_olmo3(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput.
     """
-    _check_by_type(reading)
     stated = reading.top.number("rope_theta")
     if reading.container == "rope_parameters":
         parts = reading.top.section("rope_parameters")

@@ -7,7 +7,7 @@ with the settings that the rope object states: betas have no default.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from posenc_cli.configs.engines.runtime_rules import (
     HUB,
@@ -20,6 +20,8 @@ from posenc_cli.configs.engines.runtime_rules import (
     fails_on_null,
     not_read,
     of_types,
+    original_length,
+    other_class,
     plain,
     refused,
     refusing,
@@ -44,12 +46,6 @@ QWEN = frozenset(CLASSES) - {"llama"}
 _SHARE = "partial_rotary_factor"
 
 
-def _of_another_class(reading: LayerReading) -> str | None:
-    named = reading.config.get("architectures") or [CLASSES[reading.model_type]]
-    another = named[0] != CLASSES[reading.model_type]
-    return f"architectures {named[0]} of {reading.model_type}" if another else None
-
-
 def _without_beta(reading: LayerReading) -> str | None:
     """The words for a YaRN whose rope object does not state its betas."""
     if reading.scheme != "rope-yarn" or not reading.rope:
@@ -63,7 +59,10 @@ def _without_beta(reading: LayerReading) -> str | None:
 megatron_fields = refusing(
     NAME,
     (not_read, lambda r: r.prefix and f"{r.model_type} as the text model of another"),
-    (not_read, _of_another_class),
+    (
+        not_read,
+        lambda r: (other := other_class(r, CLASSES)) and f"architectures {other} of {r.model_type}",
+    ),
     (refused, _without_beta),
     (refused, lambda r: r.scheme == "rope-yarn" and fails_on_null(r, "factor", ORIGINAL)),
 )
@@ -86,10 +85,11 @@ def megatron_yarn(reading: LayerReading) -> Changes:
     """Whole pairs only where ``truncate`` is true; g(mscale)/g(mscale_all_dim), or g(1)."""
     weights = [yarn_weight(reading, name) for name in ("mscale", "mscale_all_dim")]
     weight, all_dim = (1.0, 0.0) if None in weights else weights
-    own = reading.entry.count(ORIGINAL)
-    changes: dict[str, Any] = {**yarn_amplitude(reading, weight or 0.0, all_dim or 0.0)}
-    changes[ORIGINAL] = own.value if own else reading.length
-    return {**changes, "truncate": None if reading.rope.get("truncate") else False}
+    return {
+        **yarn_amplitude(reading, weight or 0.0, all_dim or 0.0),
+        ORIGINAL: original_length(reading, NAME, "entry", "context"),
+        "truncate": None if reading.rope.get("truncate") else False,
+    }
 
 
 _BRIDGE = (

@@ -31,6 +31,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     magnitude_ratio,
     no_beta_of_zero,
     not_read,
+    original_length,
     other_layers,
     own_mimo,
     plain,
@@ -335,16 +336,9 @@ def mlx_yarn(reading: LayerReading) -> Changes:
     if reading.entry.number("factor") is None:
         raise refused(NAME, "it fails where factor is null")
     return {
-        ORIGINAL: _original(reading, 4096),
+        ORIGINAL: original_length(reading, NAME, "entry", 4096, null=False),
         **magnitude_ratio(reading, NAME),
     }
-
-
-def _original(reading: LayerReading, otherwise: int) -> int:
-    own = reading.entry.count(ORIGINAL)
-    if own is None and reading.entry.has(ORIGINAL):
-        raise refused(NAME, f"it fails where {ORIGINAL} is null")
-    return own.value if own else otherwise
 
 
 def mlx_longrope(reading: LayerReading) -> Changes:
@@ -354,10 +348,7 @@ def mlx_longrope(reading: LayerReading) -> Changes:
         raise refused(NAME, "its Phi-3 takes a rope_scaling with type alone, not with rope_type")
     if kind not in ("longrope", "su"):
         return plain(reading)
-    stated = reading.top.count(ORIGINAL)
-    if stated is None and reading.top.has(ORIGINAL):
-        raise refused(NAME, f"it fails where {ORIGINAL} is null")
-    original = stated.value if stated else 4096
+    original = original_length(reading, NAME, "top", 4096, null=False)
     context = reading.top.count("max_position_embeddings")
     return {
         "factor": None,
@@ -517,7 +508,7 @@ DIFFERENCES = (
         frozenset({"rope-llama3"}),
         "takes 8192 where the rope object has no original length",
         f"{_MLX}/rope_utils.py",
-        lambda r: {ORIGINAL: _original(r, 8192)},
+        lambda r: {ORIGINAL: original_length(r, NAME, "entry", 8192, null=False)},
     ),
     RuntimeDifference(
         NAME,

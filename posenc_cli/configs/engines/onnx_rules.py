@@ -20,6 +20,8 @@ from posenc_cli.configs.engines.runtime_rules import (
     RuntimeDifference,
     any_share,
     not_read,
+    original_length,
+    other_class,
     plain,
     refused,
     refusing,
@@ -67,20 +69,20 @@ _CLASSES = {
 _KNOWN = {"rope", "rope-linear", "rope-yarn"}
 
 
-def _of_another_class(reading: LayerReading) -> str | None:
-    named, own = reading.config.get("architectures"), _CLASSES.get(reading.model_type)
-    if not named or own is None or reading.prefix or named[0] == own:
-        return None
-    return f"architectures {named}: it goes by the class, {own}"
-
-
 onnx_fields = refusing(
     NAME,
     *(
         (not_read, lambda r, key=key: r.config.get(key) not in (None, 1) and key)
         for key in ("rope_position_scale", "compression_ratio", "seq_length")
     ),
-    (refused, _of_another_class),
+    (
+        refused,
+        lambda r: (
+            (other := other_class(r, _CLASSES))
+            and f"architectures names {other}, and its class of {r.model_type} is "
+            f"{_CLASSES[r.model_type]}"
+        ),
+    ),
     (
         refused,
         lambda r: (
@@ -166,8 +168,7 @@ def _check_ramp(reading: LayerReading) -> None:
 
 
 def _original(reading: LayerReading) -> int:
-    stated = reading.top.count(ORIGINAL)
-    return stated.value if stated else _PHI3_ORIGINAL
+    return original_length(reading, NAME, "top", _PHI3_ORIGINAL)
 
 
 _check_phi3 = refusing(

@@ -212,6 +212,56 @@ def lacking(reading: LayerReading, *keys: str) -> str | None:
     return next(missing, None)
 
 
+def other_class(reading: LayerReading, classes: Mapping[str, str]) -> str | None:
+    """The class that a file names first in place of its model type's, by which an engine goes."""
+    named, own = reading.config.get("architectures"), classes.get(reading.model_type)
+    return str(named[0]) if named and own and not reading.prefix and named[0] != own else None
+
+
+def original_length(
+    reading: LayerReading, runtime: str, *sources: str | int, null: bool = True
+) -> int:
+    """The original length that the first of some sources states.
+
+    ``entry`` is the rope object and ``top`` what is beside it, ``context`` the model's context; a
+    number is a default.
+
+    Raises: InvalidInput where none states it and, unless ``null`` is passed over, where it is null.
+    """
+    for source in sources:
+        if not isinstance(source, str):
+            return source
+        if source == "context":
+            return reading.length
+        keys = reading.entry if source == "entry" else reading.top
+        if (stated := keys.count(ORIGINAL)) is not None:
+            return int(stated.value)
+        if not null and keys.has(ORIGINAL):
+            raise refused(runtime, f"it fails where {ORIGINAL} is null")
+    where = f"{ORIGINAL} is missing" if "top" in sources else f"the rope object has no {ORIGINAL}"
+    raise refused(runtime, f"it fails where {where}")
+
+
+def full_every(reading: LayerReading, step: int) -> bool:
+    """Whether one of so many layers sees everything, by ``layer_types``, else by their pattern."""
+    kinds = reading.config.get("layer_types") or ()
+    if not kinds:
+        return reading.config.get("sliding_window_pattern") in (None, step)
+    return all((kind == "full_attention") == (n % step == 0) for n, kind in enumerate(kinds, 1))
+
+
+def check_full(reading: LayerReading, *, runtime: str, step: int, name: str) -> Changes:
+    """Every so many layers see everything, whatever the file says.
+
+    Raises: InvalidInput where it says otherwise.
+    """
+    if not full_every(reading, step):
+        raise other_layers(
+            runtime, f"its graph has every {name} layer full, whatever layer_types says"
+        )
+    return {}
+
+
 def fails_without(reading: LayerReading, *keys: str) -> str | None:
     """The words for a class that cannot be built without some keys of the model."""
     key = lacking(reading, *keys)
@@ -324,9 +374,9 @@ def check_interval(reading: LayerReading, *, runtime: str) -> Changes:
 
     Raises: InvalidInput where the two differ.
     """
-    kinds, stated = reading.config.get("layer_types") or (), reading.top.count(INTERVAL)
+    stated = reading.top.count(INTERVAL)
     step = stated.value if stated else 4
-    if any((kind == "full_attention") != (n % step == 0) for n, kind in enumerate(kinds, 1)):
+    if reading.config.get("layer_types") and not full_every(reading, step):
         raise other_layers(runtime, f"it goes by {INTERVAL} {step}, whatever layer_types says")
     return {}
 

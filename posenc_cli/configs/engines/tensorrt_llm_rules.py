@@ -29,6 +29,8 @@ from posenc_cli.configs.engines.runtime_rules import (
     no_beta_of_zero,
     not_read,
     of_types,
+    original_length,
+    other_class,
     other_layers,
     plain,
     refused,
@@ -92,13 +94,6 @@ _PATTERN = 4
 """Every how many layers an EXAONE 4 without ``sliding_window_pattern`` has a full one."""
 
 
-def _of_another_class(reading: LayerReading) -> str | None:
-    named = reading.config.get("architectures")
-    if not named or named[0] == CLASSES[reading.model_type]:
-        return None
-    return f"architectures {named[0]} of {reading.model_type}"
-
-
 def _counting(reading: LayerReading) -> str | None:
     """A key by which it counts columns of any model, where the model has it not of its own."""
     stated = (key for key in _BY_KEY if reading.config.get(key) is not None)
@@ -109,7 +104,10 @@ def _counting(reading: LayerReading) -> str | None:
 tensorrt_fields = refusing(
     NAME,
     (not_read, lambda r: r.prefix and f"{r.model_type} as the text model of another"),
-    (not_read, _of_another_class),
+    (
+        not_read,
+        lambda r: (other := other_class(r, CLASSES)) and f"architectures {other} of {r.model_type}",
+    ),
     (refused, _counting),
     (
         refused,
@@ -220,14 +218,6 @@ def tensorrt_columns(reading: LayerReading) -> Changes:
         return {}
     check_share(NAME, "rotary_dim", stated.value / head, head)
     return {"partial": stated.value / head}
-
-
-def tensorrt_original(reading: LayerReading) -> Changes:
-    """The original length of the rope object, else the context."""
-    own = reading.entry.count(ORIGINAL)
-    if own is None and not reading.rope:
-        return {}
-    return {ORIGINAL: own.value if own else reading.length}
 
 
 def tensorrt_gpt_oss(reading: LayerReading) -> Changes:
@@ -358,7 +348,7 @@ DIFFERENCES = (
         "takes the original length of the rope object, then max_position_embeddings, and none "
         "beside the object",
         f"{_SECOND}/attention_backend/interface.py",
-        tensorrt_original,
+        lambda r: {ORIGINAL: original_length(r, NAME, "entry", "context")} if r.rope else {},
     ),
     RuntimeDifference(
         NAME,

@@ -23,6 +23,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     always_truncated,
     nested_truncate,
     of_types,
+    original_length,
     plain,
     refused,
     refusing,
@@ -158,14 +159,6 @@ def span_container(reading: LayerReading, *, runtime: str) -> Changes:
     return refusing(runtime, *_SPAN)(reading)
 
 
-def span_llama3(reading: LayerReading, *, runtime: str) -> Changes:
-    """The original length in the rope object, which must be there."""
-    own = reading.entry.count(ORIGINAL)
-    if own is None:
-        raise refused(runtime, f"it fails where the rope object has no {ORIGINAL}")
-    return {ORIGINAL: own.value}
-
-
 def span_yarn(reading: LayerReading, *, runtime: str) -> Changes:
     """The original length in the rope object, else the context; before 4.56 the factor of the two.
 
@@ -244,7 +237,7 @@ def _of_span(runtime: str) -> Iterator[RuntimeDifference]:
         frozenset({"rope-llama3"}),
         "takes the original length of the rope object alone",
         "modeling_rope_utils.py",
-        span_llama3,
+        lambda r, runtime: {ORIGINAL: original_length(r, runtime, "entry")},
     )
     more = {
         "transformers-4.57": "",

@@ -36,6 +36,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     nested_truncate,
     no_beta_of_zero,
     of_types,
+    original_length,
     own_mimo,
     refused,
     refusing,
@@ -43,7 +44,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     stated_sections,
     stated_share,
 )
-from posenc_cli.configs.keys import first
 
 if TYPE_CHECKING:
     from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading
@@ -163,14 +163,11 @@ def vllm_gpt_oss(reading: LayerReading) -> Changes:
 
 def vllm_longrope(reading: LayerReading) -> Changes:
     """VLLM chooses the factors once, and takes s from the two contexts."""
-    stated = reading.top.count(ORIGINAL)
-    if stated is None and reading.top.has(ORIGINAL):
-        raise refused(NAME, f"it fails where {ORIGINAL} is null")
     kind = reading.model_type
     if kind == "phi3" and reading.rope.get("type") == "su" and not reading.entry.has(ORIGINAL):
         raise refused(NAME, f"it fails on type su where rope_scaling has no {ORIGINAL}")
-    own = _PHI3_ORIGINAL if kind == "phi3" and reading.config else reading.length
-    allocated = stated.value if stated else own
+    own = _PHI3_ORIGINAL if kind == "phi3" and reading.config else "context"
+    allocated = original_length(reading, NAME, "top", own, null=False)
     multiplier = reading.entry.number(
         "long_mscale" if allocated > reading.original else "short_mscale"
     )
@@ -198,13 +195,9 @@ def vllm11_yarn(reading: LayerReading) -> Changes:
     hands_on = reading.model_type != "gpt_oss"
     stated = reading.entry.number("attn_factor") if hands_on else None
     own = float(stated.value) if stated else 1.0
-    original = reading.entry.count(ORIGINAL)
-    if reading.model_type in ("llama", "mistral"):
-        original = first(reading.top.count(ORIGINAL), original)
-    if original is None:
-        raise refused(_OLD, f"it fails where {ORIGINAL} is missing")
+    beside = ("top",) if reading.model_type in ("llama", "mistral") else ()
     changes: dict[str, Any] = {
-        ORIGINAL: original.value,
+        ORIGINAL: original_length(reading, _OLD, *beside, "entry"),
         **always_truncated(reading),
         "mscale": None,
         "mscale_all_dim": None,
