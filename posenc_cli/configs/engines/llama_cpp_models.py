@@ -27,7 +27,6 @@ _ORIGINALS = {"phi3": 4096}
 """The original length that transformers 4.57.6 gives its converter where a config has none."""
 _LLAMA3 = 8192
 """The one that the converter itself takes for the rule of Llama 3."""
-_BASE_OF_QWEN3_VL = 5_000_000.0
 _SIZES_OF_NEMOTRON = (6144, 48)
 """The width and the heads that its config class has where a file does not say them."""
 _LAYERS_OF_EXAONE4, _WINDOWED_EXAONE4 = 32, 64
@@ -141,9 +140,8 @@ def llama_cpp_minimax(reading: LayerReading) -> Changes:
         if reading.config:
             raise refused(NAME, "its converter needs rotary_dim of minimax_m2 in the file")
         return {}
-    stated = first(top.number("rope_theta"), reading.entry.number("rope_theta"))
     share = _columns_share(columns.value, reading.params["dim"])
-    return share if stated else {**share, "base": BASE}
+    return {**share, **base_without(reading, BASE)}
 
 
 def _columns_share(columns: int, dim: int) -> Changes:
@@ -227,13 +225,13 @@ check_by_type = refusing(
 """Rope objects of all layers that transformers 5 takes otherwise, or leaves unread."""
 
 
-def llama_cpp_qwen3_vl(reading: LayerReading) -> Changes:
-    """The base of transformers 4.57's Qwen3-VL where a config has none."""
+def base_without(reading: LayerReading, base: float) -> Changes:
+    """The base of a file that states none."""
     found = first(reading.top.number("rope_theta"), reading.entry.number("rope_theta"))
-    return {} if found or not reading.config else {"base": _BASE_OF_QWEN3_VL}
+    return {} if found or not reading.config else {"base": base}
 
 
-_check_gemma4 = refusing(
+check_gemma4 = refusing(
     NAME,
     (
         not_read,
@@ -257,15 +255,6 @@ _check_gemma4 = refusing(
 )
 
 
-def llama_cpp_gemma4(reading: LayerReading) -> Changes:
-    """Gemma 4's class wants proportional full layers, and reads no factor of theirs.
-
-    Raises: InvalidInput.
-    """
-    _check_gemma4(reading)
-    return {"factor": None} if reading.scheme == "rope-proportional" else {}
-
-
 def llama_cpp_olmo3(reading: LayerReading) -> Changes:
     """OLMo 3's layers share the base of the top level, or of the full ones.
 
@@ -284,13 +273,6 @@ def llama_cpp_olmo3(reading: LayerReading) -> Changes:
     if not reading.config:
         return {}
     return {"base": float(stated.value) if stated else BASE}
-
-
-def llama_cpp_gpt_oss(reading: LayerReading) -> Changes:
-    """Of gpt-oss a rope_scaling of null is no scaling."""
-    if "rope_scaling" in reading.config and reading.config["rope_scaling"] is None:
-        return plain(reading)
-    return {}
 
 
 def _lacks(reading: LayerReading) -> str | None:

@@ -27,6 +27,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     check_interval,
     check_share,
     divided_head,
+    fails_on_null,
     fails_without,
     magnitude_ratio,
     no_beta_of_zero,
@@ -214,12 +215,12 @@ def _base(reading: LayerReading, known: MlxClass) -> float:
     stated = reading.top.number("rope_theta")
     if stated is None and reading.top.has("rope_theta"):
         raise refused(NAME, "it fails where rope_theta is null")
+    if reading.model_type in ("gemma3_text", "olmo3"):
+        _check_gemma(reading)
     if reading.model_type == "gemma3_text":
-        return _gemma_base(reading)
+        return float(reading.params["base"])
     if reading.model_type == "gpt_neox":
         stated = reading.top.number("rotary_emb_base")
-    if reading.model_type == "olmo3":
-        _check_type(reading, "OLMo 3")
     if known.reads_parameters and reading.container == "rope_parameters":
         nested = reading.entry.number("rope_theta")
         stated = first(stated, nested) if reading.model_type == "qwen3" else first(nested, stated)
@@ -236,21 +237,26 @@ def _base(reading: LayerReading, known: MlxClass) -> float:
     return known.base
 
 
-def _gemma_base(reading: LayerReading) -> float:
-    if reading.container == "rope_parameters":
-        raise refused(NAME, "its Gemma 3 does not read rope_parameters, and takes its own bases")
-    _check_type(reading, "Gemma 3")
-    return float(reading.params["base"])
-
-
-def _check_type(reading: LayerReading, model: str) -> None:
-    """Refuse a type that transformers does not go by.
-
-    Raises: InvalidInput.
-    """
-    scaling = reading.config.get("rope_scaling") or {}
-    if "type" in scaling and "rope_type" not in scaling:
-        raise refused(NAME, f"its {model} goes by the type of rope_scaling, transformers does not")
+_check_gemma = refusing(
+    NAME,
+    (
+        refused,
+        lambda r: (
+            r.container == "rope_parameters"
+            and r.model_type == "gemma3_text"
+            and "its Gemma 3 does not read rope_parameters, and takes its own bases"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            "type" in (scaling := r.config.get("rope_scaling") or {})
+            and "rope_type" not in scaling
+            and f"its {r.model_type} goes by the type of rope_scaling, transformers does not"
+        ),
+    ),
+)
+"""What classes with a rope for each layer type fail on, or take otherwise."""
 
 
 def mlx_seeing(reading: LayerReading) -> Changes:
@@ -333,8 +339,8 @@ def mlx_share(reading: LayerReading) -> Changes:
 
 def mlx_yarn(reading: LayerReading) -> Changes:
     """g(mscale)/g(mscale_all_dim), 1 and 0 by default; 4096 for a length that is missing."""
-    if reading.entry.number("factor") is None:
-        raise refused(NAME, "it fails where factor is null")
+    if why := fails_on_null(reading, "factor"):
+        raise refused(NAME, why)
     return {
         ORIGINAL: original_length(reading, NAME, "entry", 4096, null=False),
         **magnitude_ratio(reading, NAME),

@@ -283,6 +283,11 @@ def plain(reading: LayerReading) -> dict[str, Any]:
     return {"scheme": "rope", **dict.fromkeys(name for name in reading.params if name not in _KEPT)}
 
 
+def null_is_plain(reading: LayerReading) -> Changes:
+    """A rope_scaling of null, which transformers takes for one that is missing, is no scaling."""
+    return plain(reading) if reading.config.get("rope_scaling", 0) is None else {}
+
+
 def magnitude(factor: float, weight: float) -> float:
     """YaRN's g: what cosines and sines are multiplied by, of a factor and a weight."""
     from posenc_cli.formulas.context_extension.yarn import yarn_magnitude

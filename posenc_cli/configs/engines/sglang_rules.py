@@ -20,9 +20,11 @@ from posenc_cli.configs.engines.runtime_rules import (
     YARN,
     Runtime,
     RuntimeDifference,
+    always,
     check_fourth,
     check_interval,
     check_share,
+    fails_on_null,
     fails_without,
     half_share,
     magnitude_ratio,
@@ -30,6 +32,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     no_beta_of_zero,
     not_read,
     of_types,
+    original_length,
     plain,
     refused,
     refusing,
@@ -112,7 +115,6 @@ LENGTH_BESIDE = frozenset(
 )
 """Those that take the original length at the top level before the one in the rope object."""
 
-_BASE_OF_EXAONE = 1e6
 _BASE_OF_OWN_CLASS = 1e4
 _SHARE = "partial_rotary_factor"
 
@@ -144,13 +146,6 @@ sglang_keys = refusing(
     (refused, _columns),
 )
 """What a class cannot be built from, and keys of sglang's own."""
-
-
-def sglang_base(reading: LayerReading) -> Changes:
-    """EXAONE 4 looks for its base where transformers leaves none; others cut it."""
-    if reading.model_type == "exaone4":
-        return {"base": _BASE_OF_EXAONE}
-    return {"base": float(int(reading.params["base"]))}
 
 
 def sglang_llama4(reading: LayerReading) -> Changes:
@@ -242,17 +237,7 @@ def sglang_original(reading: LayerReading) -> Changes:
 
 _check_yarn = refusing(
     NAME,
-    *(
-        (
-            refused,
-            lambda r, name=name: (
-                r.entry.has(name)
-                and r.entry.number(name, minimum=0) is None
-                and f"it fails where {name} is null"
-            ),
-        )
-        for name in ("beta_fast", "beta_slow", "factor", "attn_factor")
-    ),
+    (refused, lambda r: fails_on_null(r, "beta_fast", "beta_slow", "factor", "attn_factor")),
     (
         refused,
         lambda r: (
@@ -284,11 +269,13 @@ def sglang_mla(reading: LayerReading) -> Changes:
     return magnitude_ratio(reading, NAME, _own_factor(reading))
 
 
-def sglang_dynamic(reading: LayerReading) -> Changes:
-    """It scales once, for L · s positions."""
-    if "alpha" in reading.rope:
-        raise refused(NAME, "what it makes of alpha has no counterpart in rope-dynamic")
-    return {"seq_len": int(reading.length * reading.factor)}
+_check_dynamic = refusing(
+    NAME,
+    (
+        refused,
+        lambda r: "alpha" in r.rope and "what it makes of alpha has no counterpart in rope-dynamic",
+    ),
+)
 
 
 def sglang_longrope(reading: LayerReading) -> Changes:
@@ -309,9 +296,9 @@ def sglang_longrope(reading: LayerReading) -> Changes:
 
 def _phimoe(reading: LayerReading) -> Changes:
     """PhiMoE, which takes its long factors too, past the original length in the rope object."""
-    own, factors = reading.entry.count(ORIGINAL), reading.entry.numbers("long_factor")
+    factors = reading.entry.numbers("long_factor")
     return {
-        ORIGINAL: own.value if own else reading.length,
+        ORIGINAL: original_length(reading, NAME, "entry", "context"),
         "long_factor": tuple(factors.value) if factors else None,
     }
 
@@ -344,12 +331,6 @@ sglang_step = refusing(
     ),
 )
 """What its class of Step 3.5 cannot be built from, and what was not read of it."""
-
-
-def sglang_step_types(reading: LayerReading) -> Changes:
-    """Step 3.5 scales the layers of the types in ``yarn_only_types`` alone, be the rule YaRN."""
-    named = reading.config.get("yarn_only_types") or not reading.config
-    return {} if named else plain(reading)
 
 
 _SGLANG = f"{HUB}/sgl-project/sglang/blob/v0.5.23/python/sglang/srt"
@@ -459,7 +440,7 @@ DIFFERENCES = (
         SCALED - {"rope"},
         "scales only the layer types that yarn_only_types names, whatever rope_scaling says",
         f"{_SGLANG}/models/step3p5.py",
-        sglang_step_types,
+        lambda r: {} if r.config.get("yarn_only_types") or not r.config else plain(r),
         frozenset({"step3p5"}),
     ),
     RuntimeDifference(
@@ -479,7 +460,7 @@ DIFFERENCES = (
         "takes base 1000000 whatever the file says: it looks for rope_theta where transformers 5 "
         "leaves none",
         f"{_SGLANG}/models/exaone4.py",
-        sglang_base,
+        always(base=1e6),
         frozenset({"exaone4"}),
     ),
     RuntimeDifference(
@@ -488,7 +469,7 @@ DIFFERENCES = (
         SCALED | LONGROPE,
         "cuts the base to a whole number",
         f"{_SGLANG}/models/{{model}}.py",
-        sglang_base,
+        lambda r: {"base": float(int(r.params["base"]))},
         WHOLE_BASE,
     ),
     RuntimeDifference(
@@ -580,7 +561,7 @@ DIFFERENCES = (
         DYNAMIC,
         "scales once, for max_position_embeddings · factor positions",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
-        sglang_dynamic,
+        lambda r: {**_check_dynamic(r), "seq_len": int(r.length * r.factor)},
         STRETCHED,
     ),
     RuntimeDifference(

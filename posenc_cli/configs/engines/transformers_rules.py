@@ -21,10 +21,11 @@ from posenc_cli.configs.engines.runtime_rules import (
     Runtime,
     RuntimeDifference,
     always_truncated,
+    fails_on_null,
     nested_truncate,
+    null_is_plain,
     of_types,
     original_length,
-    plain,
     refused,
     refusing,
     stated_share,
@@ -151,14 +152,6 @@ _SPAN: tuple[RuntimeRefusal, ...] = (
 )
 
 
-def span_container(reading: LayerReading, *, runtime: str) -> Changes:
-    """They know ``rope_theta`` and ``rope_scaling`` alone.
-
-    Raises: InvalidInput.
-    """
-    return refusing(runtime, *_SPAN)(reading)
-
-
 def span_yarn(reading: LayerReading, *, runtime: str) -> Changes:
     """The original length in the rope object, else the context; before 4.56 the factor of the two.
 
@@ -169,14 +162,10 @@ def span_yarn(reading: LayerReading, *, runtime: str) -> Changes:
     if kind == "gpt_oss" and implicit and "rope_scaling" not in reading.config:
         return {ORIGINAL: reading.length}  # the object of its own has no length there
     own = entry.count(ORIGINAL)
-    if implicit and own is None and entry.has(ORIGINAL):
-        raise refused(runtime, f"it fails where {ORIGINAL} is null")
-    nulls = ["factor"] if not implicit or own is None else []
-    if kind == "deepseek_v3":
-        nulls = ["factor", "beta_fast", "beta_slow"]
-    for name in nulls:
-        if entry.has(name) and entry.get(name) is None:
-            raise refused(runtime, f"it fails where {name} is null")
+    nulls = [ORIGINAL] * implicit + ["factor"] * (not implicit or own is None)
+    nulls += ["factor", "beta_fast", "beta_slow"] * (kind == "deepseek_v3")
+    if why := fails_on_null(reading, *nulls):
+        raise refused(runtime, why)
     changes: dict[str, Any] = {ORIGINAL: own.value if own else reading.length}
     if implicit and own:
         changes["factor"] = reading.length / own.value
@@ -220,7 +209,7 @@ def _of_span(runtime: str) -> Iterator[RuntimeDifference]:
         SCALED | LONGROPE,
         "reads rope_theta and rope_scaling only",
         "models/llama/configuration_llama.py",
-        span_container,
+        lambda r, runtime: refusing(runtime, *_SPAN)(r),
     )
     if runtime != "transformers-4.54":
         yield RuntimeDifference(
@@ -229,7 +218,7 @@ def _of_span(runtime: str) -> Iterator[RuntimeDifference]:
             YARN,
             "takes a rope_scaling of null as no scaling",
             f"{folder}/models/gpt_oss/configuration_gpt_oss.py",
-            lambda r: plain(r) if r.config.get("rope_scaling", 0) is None else {},
+            null_is_plain,
             frozenset({"gpt_oss"}),
         )
     yield difference(
