@@ -58,7 +58,9 @@ _BASE_ROUNDED = 10.0 ** (1 - _BASE_DIGITS)
 _PLAIN = ("rope", "mrope")
 _OWN_FACTORS = ("rope-ntk", "rope-longrope")
 """Rules that a model was trained with, whose base says nothing of the length."""
-_LONGROPE = "its factors are found by a search on the model's loss"
+_RECIPES = ("linear", "ntk", "dynamic", "yarn", "llama3", "base")
+_RAISED = {"rope-ntk": "ntk", "rope-linear": "linear", "rope-proportional": "linear"}
+"""The recipe that raises the factor of a rule that a model was trained with."""
 
 
 class PairShares(Record):
@@ -251,22 +253,22 @@ class Planner:
 
     def _recipes(self, bases: QualifyingBases | None) -> Iterator[Recipe]:
         """The recipes there are; why there is none of the others goes to ``left_out``."""
-        times = self.to / self.trained
-        params = self.layers.values()
-        if self.layers.scheme == "rope-longrope":
-            names = ("linear", "ntk", "dynamic", "yarn", "llama3", "base")
-            reason = "it would drop the factors of rope-longrope, which the model was trained with"
-            self.left_out |= dict.fromkeys(names, reason) | {"longrope": _LONGROPE}
+        times, pairs = self.to / self.trained, len(self.turning)
+        own = self.layers.scheme if self.layers.scheme == "rope-longrope" else self.plain.scheme
+        self.left_out["longrope"] = "its factors are found by a search on the model's loss"
+        if own not in _PLAIN:
+            reason = f"a config has one rule, and this model was trained with {own}"
+            self.left_out |= {name: reason for name in _RECIPES if name != _RAISED.get(own)}
+            if own in _RAISED:
+                factor = times * float(self.plain.values().get("factor") or 1.0)
+                yield from self._written(_RAISED[own], own, {"factor": factor}, None)
             return
         for name, scheme, more in self._stretches(times):
             yield from self._written(name, scheme, more, None)
-        pairs, base = len(self.turning), float(params["base"])
-        if self.plain.scheme not in _PLAIN:
-            for name in ("ntk", "base") if self.plain.scheme != "rope-ntk" else ():
-                self.left_out[name] = f"the pairs of {self.plain.scheme} are not those of a base"
-            return
+        base = float(self.layers.params["base"].value)
         if pairs < 2:
-            self.left_out["ntk"] = "one pair rotates, and its frequency is 1 whatever the base"
+            reason = "one pair rotates, and its frequency is 1 whatever the base"
+            self.left_out |= dict.fromkeys(("dynamic", "ntk"), reason)
         else:
             stretched = float(f"{base * times ** (pairs / (pairs - 1)):.{_BASE_DIGITS}g}")
             yield from self._written("ntk", "rope", {}, stretched)
@@ -280,35 +282,17 @@ class Planner:
             yield from self._written("base", "rope", {}, larger)
 
     def _stretches(self, times: float) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """The rules that scale by a factor, with their parameters."""
-        values, original = self.layers.values(), {"original_max_position_embeddings": self.trained}
-        own = self.plain.scheme not in _PLAIN
-        factor = times * float(self.plain.values().get("factor") or 1.0) if own else times
-        if self.plain.scheme == "rope-ntk":
-            yield "ntk", "rope-ntk", {"factor": factor}
-            reason = "a config has one rule, and was trained with its own, whose alpha ntk raises"
-            self.left_out |= dict.fromkeys(("linear", "dynamic", "yarn", "llama3", "base"), reason)
-        elif self.plain.scheme == "rope-proportional":
-            yield "linear", "rope-proportional", {"factor": factor}
-            reason = "a config has one rule, and that which lets pairs rest takes a factor alone"
-            self.left_out |= dict.fromkeys(("dynamic", "yarn", "llama3"), reason)
-        else:
-            yield "linear", "rope-linear", {"factor": factor}
-            if not own:
-                if len(self.turning) > 1:
-                    limit = {"max_position_embeddings": self.trained}
-                    yield "dynamic", "rope-dynamic", {"factor": times, **limit}
-                else:
-                    self.left_out["dynamic"] = "one pair rotates, which no base slows"
-                yield "yarn", "rope-yarn", {"factor": times, **original, **self._kept("rope-yarn")}
-                bend, grown = self._kept("rope-llama3") or _LLAMA3, times
-                if self.layers.scheme == "rope-llama3" and self.lengths.stated:
-                    grown = float(values["factor"]) * self.to / self.lengths.stated
-                yield "llama3", "rope-llama3", {"factor": grown, **bend, **original}
-            else:
-                reason = f"a config has one rule, and was trained with its own, {self.plain.scheme}"
-                self.left_out |= dict.fromkeys(("dynamic", "yarn", "llama3"), reason)
-        self.left_out["longrope"] = _LONGROPE
+        """The rules that scale plain rope by a factor, with their parameters."""
+        original = {"original_max_position_embeddings": self.trained}
+        yield "linear", "rope-linear", {"factor": times}
+        if len(self.turning) > 1:
+            limit = {"max_position_embeddings": self.trained}
+            yield "dynamic", "rope-dynamic", {"factor": times, **limit}
+        yield "yarn", "rope-yarn", {"factor": times, **original, **self._kept("rope-yarn")}
+        bend, grown = self._kept("rope-llama3") or _LLAMA3, times
+        if self.layers.scheme == "rope-llama3" and self.lengths.stated:
+            grown = float(self.layers.values()["factor"]) * self.to / self.lengths.stated
+        yield "llama3", "rope-llama3", {"factor": grown, **bend, **original}
 
     def _kept(self, scheme: str) -> dict[str, Any]:
         """What the config has of a rule already, but for lengths and factors."""
