@@ -1,4 +1,4 @@
-"""Where engines part: what each makes of one config, held against the others pair by pair.
+"""Which engines differ in how they read one config, compared pair by pair.
 
 Engines that agree share a view. They are said to agree only where their rotations were compared,
 at every length at which either changes, or are one rule with the same parameters; two that follow
@@ -60,7 +60,7 @@ class EngineView(Record):
     """What engines that agree make of some layers: ``layers`` as the first of them has these.
 
     ``apart`` is how they rotate beside the first view, None of that itself; where they cannot be
-    held against each other, ``why_not`` says why.
+    compared, ``why_not`` says why.
     """
 
     engines: tuple[str, ...]

@@ -1,6 +1,6 @@
 """What a model file has lost of what a config, or another file, says of positions: by name.
 
-Two readings are held against each other layer by layer. Frequencies and amplitude decide whether a
+Two readings are compared layer by layer. Frequencies and amplitude decide whether a
 rotation is the same, whatever its spelling; where they are not, the parameters that differ are
 named. GGUF keeps numbers in float32, which is why numbers agree within :data:`CLOSE`.
 Imports NumPy: import it only where something is computed.
@@ -214,8 +214,8 @@ class Comparing:
     def drafters(self, a: Model, b: Model) -> None:
         """Compare rotations alone: a drafter has layers, heads and weights of its own.
 
-        It turns alike where it turns as any of its verifier's layers do; where it does not, it is
-        held against those that see everything.
+        It rotates alike if it rotates as any of its verifier's layers do; else it is compared with
+        those that see everything.
         """
         first, second = ([group for group in m.reading.layers if group.is_rotary] for m in (a, b))
         if not first or not second:
@@ -257,7 +257,7 @@ class Comparing:
             self.losses.append(Loss("architecture", None, *values))
 
     def layer_sets(self, first: Sequence[Layers], second: Sequence[Layers]) -> None:
-        """Compare which layers there are, which slide and which do not turn."""
+        """Compare which layers there are, which slide and which do not rotate."""
         counts = [sum(len(group.layers) for group in groups) for groups in (first, second)]
         if not all(counts):
             return
@@ -371,7 +371,7 @@ class Comparing:
     def causes(self, one: Layers, other: Layers) -> None:
         """Name the parameters for which frequencies differ."""
         first, second = (group.params.get("base") for group in (one, other))
-        if first is not None and second is not None:  # what turns along axes may have several
+        if first is not None and second is not None:  # rotations along axes may have several
             self.value("sliding-base" if one.slides else "base", one.layer_type, first, second)
         if one.scheme == other.scheme:
             self.parameters(one, other, tuple(_PARAMETERS))
@@ -556,7 +556,7 @@ def _head(group: Layers) -> Sourced:
 
 
 def _width(group: Layers) -> Sourced:
-    """How many columns turn."""
+    """How many dimensions rotate."""
     dim = group.params["dim"]
     share = group.params.get("partial")
     if share is None:
@@ -565,7 +565,7 @@ def _width(group: Layers) -> Sourced:
 
 
 def turning_frequencies(group: Layers, seq_len: int | None) -> np.ndarray[Any, Any]:
-    """The frequencies of the turning pairs at a length, (pairs,)."""
+    """The frequencies of the pairs that rotate, at a length, (pairs,)."""
     bound = catalogue.find(group.scheme).bind(group.values(), seq_len=seq_len)
     frequencies: np.ndarray[Any, Any] = np.asarray(bound.rotation.waves.frequencies(np))
     turning: np.ndarray[Any, Any] = frequencies[frequencies != 0]

@@ -18,7 +18,7 @@ _PLACES = 1 << 20
 
 
 class Pair(Record):
-    """A pair of columns that two rotations turn at different speeds, in radians per position.
+    """A pair of dimensions that two rotations rotate at different speeds (radians per position).
 
     Frequencies are correctly rounded to float64. A pair that stands still has the frequency 0.
     """
@@ -48,7 +48,7 @@ class RotationDifference(Record):
     """How rotation b differs from a of as many pairs.
 
     ``pairs`` are those whose frequencies differ. ``scales`` multiply cosines and sines of a and b,
-    and so logits by their squares. ``layouts`` name the columns that turn together, ``alike`` says
+    and so logits by their squares. ``layouts`` name the dimensions of a pair, ``alike`` says
     whether these and the axes that pairs follow are the same.
     """
 

@@ -1,4 +1,4 @@
-"""Frequencies that a checkpoint stores, held against those of a config: by name what differs.
+"""Frequencies that a checkpoint stores, compared with those of a config: by name what differs.
 
 What a number format leaves is no difference, but it is said: float16 and bfloat16 move slow pairs
 by a percent. What is one is identified, so that its name is that of the parameter which made it.
@@ -139,8 +139,8 @@ class _ComparingStored:
         if apart.max() > self.tolerance:
             pair = int(np.flatnonzero(turning)[int(apart.argmax())])
             text = (
-                f"{stored.label}: {stored.loaded.dtype} keeps the frequencies, which moves that of "
-                f"pair {pair} by {100 * apart.max():.2g} %; code that loads them turns by that"
+                f"{stored.label}: {stored.loaded.dtype} stores the frequencies, and moves that of "
+                f"pair {pair} by {100 * apart.max():.2g} %; code that loads them rotates by those"
             )
             if text not in self.warnings:
                 self.warnings.append(text)

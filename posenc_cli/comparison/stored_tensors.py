@@ -1,7 +1,7 @@
 """Which tensors of a checkpoint are frequencies of its text model, by their names and shapes.
 
 Older code kept ``inv_freq`` with the weights; transformers and vLLM compute their own and leave
-such a tensor aside, and code that loads it turns by it.
+such a tensor aside, and code that loads it rotates by it.
 """
 
 from __future__ import annotations

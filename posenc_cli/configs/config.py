@@ -258,14 +258,14 @@ def _note_other_classes(
             alike = _encodings(other.layers) == _encodings(layers)
         if alike:
             notes.warn(
-                f"{class_.text()} is a class of {class_.model_type}, and not of model type "
-                f"{model_type}: what is read here is the same for both"
+                f"{class_.text()} is a class of {class_.model_type}, not of model type "
+                f"{model_type}: both are read the same here"
             )
         else:
             notes.headline(
-                f"{class_.text()} is a class of {class_.model_type}, and model type {model_type} "
-                "is read otherwise: transformers goes by the model type, as is done here, and "
-                "engines that go by the class run another model"
+                f"{class_.text()} is a class of {class_.model_type}, which differs from model type "
+                f"{model_type}: transformers and posenc go by the model type, and engines that go "
+                "by the class run another model"
             )
             notes.contradict(class_.source)
     known = model.family is None or model.family.known
@@ -273,9 +273,8 @@ def _note_other_classes(
     foreign = [each for part in parts for each in foreign_classes(part, own)]
     for source, name in foreign if known and not is_drafter(top.values) else ():
         notes.headline(
-            f"{source} {abbreviated(name)} is no class of {model_type} that posenc knows: what is "
-            f"read is transformers' {model_type}, and the code of {abbreviated(name)} may be "
-            "another model"
+            f"{source} {abbreviated(name)} is not a class of {model_type} that posenc knows: it "
+            f"is read as transformers' {model_type}, but {abbreviated(name)} may be another model"
         )
         notes.contradict(source)
 

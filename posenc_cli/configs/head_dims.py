@@ -56,8 +56,8 @@ def head_dim(keys: FamilyKeys, group: Group, rope_type: str) -> Sourced:
     hidden, heads = (keys.needed_count(key) for key in ("hidden_size", "num_attention_heads"))
     if hidden.value % heads.value:
         keys.notes.warn(
-            f"{hidden.source} {hidden.value} is no multiple of {heads.source} {heads.value}: heads "
-            f"are {head.value} wide, rounded down as in transformers"
+            f"{hidden.source} {hidden.value} is not a multiple of {heads.source} {heads.value}: "
+            f"heads are {head.value} wide, rounded down as in transformers"
         )
     return head
 

@@ -198,7 +198,7 @@ def _note_second_base(keys: FamilyKeys, base: Sourced, names: tuple[str, ...]) -
         else:
             keys.notes.warn(
                 f"{keys.text.path(name)} {json_text(second)} has no effect: {base.source} "
-                f"{base.value:g} goes before it"
+                f"{base.value:g} takes precedence"
             )
 
 

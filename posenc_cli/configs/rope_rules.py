@@ -264,15 +264,16 @@ def _original(keys: FamilyKeys, rope: RopeObject) -> Sourced:
     top = None if keys.family.nested else keys.count(ORIGINAL)
     if top is not None and own is not None and top.value != own.value:
         keys.notes.warn(
-            f"{top.source} {top.value} goes before {own.source} {own.value}, as in transformers"
+            f"{top.source} {top.value} takes precedence over {own.source} {own.value}, as in "
+            "transformers"
         )
         keys.notes.contradict(own.source)
     length = first(top, own)
     if length is None:
         length = _longest(keys)
         keys.notes.warn(
-            f"{rope.path(ORIGINAL)} is not given: {length.source} {length.value} is taken for it, "
-            "as in transformers"
+            f"{rope.path(ORIGINAL)} is not given: {length.source} {length.value} is used, as in "
+            "transformers"
         )
         keys.notes.default(ORIGINAL)
     elif length is top and length.source == keys.default_source:

@@ -267,7 +267,7 @@ def test_a_parameter_given_on_the_command_line_says_so(call):
     ("arguments", "status", "message"),
     [
         ("gemma-3-4b rope", 2, "the layers of gemma3_text differ"),
-        ("bloom-560m --as vllm", 2, "what vllm 0.33.0 makes of alibi in bloom was not read"),
+        ("bloom-560m --as vllm", 2, "posenc has not read how its code reads alibi in bloom"),
         ("rope+alibi rope", 2, "is several encodings"),
         ("a.npy", 2, "B is missing"),
         ("a.npy missing.npy", 3, "missing.npy"),

@@ -228,7 +228,9 @@ def test_engines_that_do_not_have_a_model_are_not_said_to_read_it():
     result = views({"model_type": "jamba", "num_hidden_layers": 8})
     assert [each.runtime.name for each in result.readings if each.resolved] == ["transformers"]
     assert result.agree is None
-    with pytest.raises(UnknownReading, match="candle 0.11.0 makes of nope in jamba was not read"):
+    with pytest.raises(
+        UnknownReading, match="posenc has not read how its code reads nope in jamba"
+    ):
         resolve({"model_type": "jamba", "num_hidden_layers": 8}, runtime="candle")
 
 

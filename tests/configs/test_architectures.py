@@ -108,7 +108,7 @@ def test_a_class_that_is_read_otherwise_than_the_type_is_said_first_and_counts(
     assert len(resolved.headlines) == len(contradicted)
     if contradicted:
         assert repr(changed["architectures"][0]) in resolved.headlines[0]
-        named = "as is done here", "is no class of llama that posenc knows"
+        named = "go by the model type", "is not a class of llama that posenc knows"
         assert any(words in resolved.headlines[0] for words in named)
 
 
@@ -153,7 +153,7 @@ GROK_2 = {
 def test_a_class_that_does_not_belong_to_the_model_type_is_told_by_name():
     """Grok 2 as published: git is an image-text model of transformers."""
     found = resolve(GROK_2)
-    assert "architectures.0 'Grok1ForCausalLM' is no class of git" in found.headlines[0]
+    assert "architectures.0 'Grok1ForCausalLM' is not a class of git" in found.headlines[0]
     assert found.contradicted == ("architectures.0",)
     own = resolve({**GROK_2, "architectures": ["GitForCausalLM"]})
     assert (own.headlines, own.contradicted) == ((), ())
@@ -165,8 +165,8 @@ def test_a_class_of_another_family_that_turns_alike_is_named_too():
     said = resolve({**LLAMA, "architectures": ["MistralForCausalLM"]}).warnings
     assert len(said) == 1
     assert said[0] == (
-        "architectures.0 'MistralForCausalLM' is a class of mistral, and not of model type llama: "
-        "what is read here is the same for both"
+        "architectures.0 'MistralForCausalLM' is a class of mistral, not of model type llama: "
+        "both are read the same here"
     )
     assert resolve({**LLAMA, "architectures": ["LlamaForCausalLM"]}).warnings == ()
 
@@ -174,7 +174,7 @@ def test_a_class_of_another_family_that_turns_alike_is_named_too():
 def test_a_class_whose_tables_of_biases_are_each_layers_own_is_another_model():
     """UMT5Stack builds each layer with has_relative_attention_bias, T5Stack the first alone."""
     found = resolve({"model_type": "t5", "architectures": ["UMT5ForConditionalGeneration"]})
-    assert "is a class of umt5, and model type t5 is read otherwise" in found.headlines[0]
+    assert "is a class of umt5, which differs from model type t5" in found.headlines[0]
     assert found.contradicted == ("architectures.0",)
 
 
@@ -182,7 +182,7 @@ def test_a_class_that_ends_in_the_name_of_its_model_type_is_another_model():
     """jinaai/jina-embeddings-v2: ALiBi, by code of its own, under BERT's model type."""
     stated = {"model_type": "bert", "position_embedding_type": "alibi"}
     found = resolve({**stated, "architectures": ["JinaBertForMaskedLM"]})
-    assert "architectures.0 'JinaBertForMaskedLM' is no class of bert" in found.headlines[0]
+    assert "architectures.0 'JinaBertForMaskedLM' is not a class of bert" in found.headlines[0]
     assert found.contradicted == ("position_embedding_type", "architectures.0")
 
 

@@ -95,7 +95,7 @@ def test_the_original_context_at_the_top_rules_unless_ropes_differ_by_layer_type
     key = "original_max_position_embeddings"
     flat = resolve({**LLAMA, key: 2048, "rope_scaling": YARN})
     assert flat.layer().values()[key] == 2048
-    assert f"{key} 2048 goes before rope_scaling.{key} 4096" in flat.warnings[0]
+    assert f"{key} 2048 takes precedence over rope_scaling.{key} 4096" in flat.warnings[0]
     bare = {"rope_type": "yarn", "factor": 4}
     assert values({**LLAMA, "rope_scaling": bare})[key] == 8192
     gemma = {
@@ -161,7 +161,7 @@ def test_rope_like_keys_that_nothing_reads_are_listed():
         ({"rope_parameters": {"full_attention": YARN}, "layer_types": ["full_attention"] * 4},
          ["one"]),
         ({"layer_types": ["full_attentio"] * 4},
-         ["layer_types.0 'full_attentio'", "no layer type"]),
+         ["layer_types.0 'full_attentio'", "not a layer type"]),
         ({"layer_types": ["full_attention"] * 3}, ["3 names for num_hidden_layers 4"]),
         ({"model_type": "my_model", "layer_types": ["a\x1b[2J"] * 4}, ["'a\\x1b[2J'", "printable"]),
         ({"model_type": 3}, ["model_type", "a text"]),
@@ -483,8 +483,8 @@ def written(tmp_path):
         (b"\xff\xfe{}", "not UTF-8"),
         (b"[1]", "must hold a JSON object"),
         (b"3", "must hold a JSON object"),
-        (b"", "is no JSON"),
-        (b'{"a": 1', "is no JSON"),
+        (b"", "is not JSON"),
+        (b'{"a": 1', "is not JSON"),
     ],
 )
 def test_hostile_files_are_refused_in_one_line(written, content, words):

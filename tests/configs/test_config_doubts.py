@@ -48,7 +48,7 @@ def test_a_base_beside_that_of_the_rope_object_is_warned_of_unless_they_agree():
     resolved = resolve({**LLAMA, "rope_parameters": inside})
     assert resolved.layer().params["base"].value == 1e6
     assert resolved.warnings[0] == (
-        "rope_theta 500000 has no effect: rope_parameters.rope_theta 1e+06 goes before it"
+        "rope_theta 500000 has no effect: rope_parameters.rope_theta 1e+06 takes precedence"
     )
     assert resolved.unread == ("rope_theta",)
     agreeing = resolve({**LLAMA, "rope_theta": 1e6, "rope_parameters": inside})
@@ -76,7 +76,7 @@ def test_a_size_that_the_model_type_gives_is_warned_of_and_counts_as_a_default(c
 def test_heads_that_do_not_divide_the_hidden_size_are_rounded_down_where_transformers_does():
     resolved = resolve({**LLAMA, "model_type": "mistral", "hidden_size": 64 * 32 + 7})
     assert resolved.layer().values()["dim"] == 64
-    assert "hidden_size 2055 is no multiple" in resolved.warnings[0]
+    assert "hidden_size 2055 is not a multiple" in resolved.warnings[0]
 
 
 def test_a_rope_key_that_nothing_reads_is_warned_of_once():
@@ -192,7 +192,7 @@ def test_a_stretch_without_an_original_length_is_warned_of_and_counts_as_a_defau
     assert resolved.warnings == (
         (
             "rope_scaling.original_max_position_embeddings is not given: max_position_embeddings "
-            "40960 is taken for it, as in transformers"
+            "40960 is used, as in transformers"
         ),
     )
     lists = {"short_factor": [1.0] * 48, "long_factor": [2.0] * 48}
@@ -229,7 +229,10 @@ def test_sections_that_fit_no_head_are_dealt_out_as_transformers_does(share, sta
     layers = resolve(config).layer("full_attention")
     bound = catalogue.find("mrope").bind({**layers.values(), "axes": "axes.npy"})
     assert list(bound.rotation.waves.coordinates.axes) == axes
-    with pytest.raises(InvalidInput, match="^--as sglang: what it makes of sections that do not"):
+    with pytest.raises(
+        InvalidInput,
+        match="^--as sglang: posenc has not read how its code reads sections that do not",
+    ):
         resolve({"model_type": "qwen3_5", "text_config": config}, runtime="sglang")
 
 

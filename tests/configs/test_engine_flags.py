@@ -80,7 +80,7 @@ def test_what_an_engine_reads_otherwise_has_no_flags_and_a_reason():
 
 
 def test_an_engine_that_was_not_read_is_said_to_be_so():
-    assert "was not read" in flags("falcon-7b", 4096, "linear")["sglang"].remark
+    assert "posenc has not read" in flags("falcon-7b", 4096, "linear")["sglang"].remark
 
 
 @pytest.mark.long
@@ -108,7 +108,7 @@ def test_a_rule_that_an_engine_was_not_read_for_is_named_as_explain_names_it():
     assert resolve(library.find("qwen2-vl-7b").config, runtime="vllm").layer().scheme == "mrope"
     found = flags("qwen2-vl-7b", 131072, "yarn")["vllm"]
     assert found.remark == (
-        "not checked: what vllm 0.33.0 makes of rope-yarn in qwen2_vl_text was not read in its code"
+        "not checked: posenc has not read how its code reads rope-yarn in qwen2_vl_text"
     )
 
 

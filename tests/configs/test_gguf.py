@@ -272,7 +272,9 @@ def test_what_llama_cpp_does_not_load_is_refused_by_its_key(more, tensors, messa
 
 
 def test_an_architecture_that_was_not_read_is_refused():
-    with pytest.raises(InvalidInput, match="'lama' was not read in its code") as refused:
+    with pytest.raises(
+        InvalidInput, match="has not read how llama.cpp rotates in the architecture 'lama'"
+    ) as refused:
         read({**llama(), "general.architecture": ("string", "lama")})
     assert refused.value.hint == "did you mean 'llama'?"
 

@@ -59,7 +59,7 @@ def test_a_file_of_another_program_is_named_and_its_like_too(name, content, word
 def test_other_yaml_and_objects_are_what_they_were_before(tmp_path, call):
     file = tmp_path / "other.yaml"
     file.write_text("num_layers: 32\nhidden_size: 4096\n")
-    assert "is no JSON" in call("explain", str(file))[2]
+    assert "is not JSON" in call("explain", str(file))[2]
     with pytest.raises(InvalidInput, match="model_type is missing"):
         resolve({"hidden_size": 4096, "num_attention_heads": 32})
     assert resolve({"model_type": "llama", **MISTRAL}).layers

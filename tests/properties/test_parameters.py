@@ -280,7 +280,7 @@ def check_run(words, folder):
         assert lines[0].startswith("posenc: error: "), (asked, err)
         assert len(lines) == 1 or (len(lines) == 2 and lines[1].startswith("hint: ")), (asked, err)
     elif "--json" in words:
-        json.loads(out, parse_constant=lambda name: pytest.fail(f"{asked}: {name} is no JSON"))
+        json.loads(out, parse_constant=lambda name: pytest.fail(f"{asked}: {name} is not JSON"))
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The sum of the cosines of turned pairs: where it is negative, and which bases keep it from that.
+"""The sum of the cosines of rotated pairs: where it is negative, and which bases keep it from that.
 
 Men et al. 2024 ("Base of RoPE Bounds Context Length", arXiv:2405.14591) show that a head tells a
 key like its query from a random one at distance m only where B(m) = Σ cos(m·θ_i) is not negative.
@@ -54,7 +54,7 @@ _DIGITS = 6
 class CosineSums(Record):
     """B(m) of some pairs, the sums of cos(m·θ), and how far float64 may have them off.
 
-    ``at_rest`` pairs do not turn, and add 1 each. ``errors`` bound the relative errors of
+    ``at_rest`` pairs do not rotate, and add 1 each. ``errors`` bound the relative errors of
     ``angles``, the frequencies in float64; ``exactly`` gives them in 60 digits.
 
     Shape: angles and errors (pairs,).
@@ -67,7 +67,7 @@ class CosineSums(Record):
 
     @classmethod
     def of(cls, frequencies: Sequence[Decimal | float]) -> CosineSums:
-        """The sums of the pairs that turn, of some frequencies in extended precision."""
+        """The sums of the pairs that rotate, of some frequencies in extended precision."""
         turning = [frequency for frequency in frequencies if frequency != 0]
         angles = np.array([float(frequency) for frequency in turning])
         return cls(angles, np.full(angles.size, _UNIT), lambda: exact.asarray(turning))

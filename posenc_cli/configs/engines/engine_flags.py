@@ -94,8 +94,7 @@ class Wanted(Record):
         try:
             read = resolve(config, runtime=engine)
         except UnknownReading as error:
-            text = error.message.removeprefix(f"--as {engine}: ")
-            return f"not checked: {text.removesuffix(', and is not guessed')}"
+            return f"not checked: {error.message.removeprefix(f'--as {engine}: ')}"
         if _same(read.layer(wanted.layer_type), wanted, self.length):
             return None
         if engine == "llama.cpp" and self._kept():

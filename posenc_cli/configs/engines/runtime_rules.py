@@ -173,10 +173,10 @@ def always(**changes: Any) -> Callable[[LayerReading], Changes]:
     return lambda _reading: changes
 
 
-def not_read(runtime: str, what: str) -> UnknownReading:
-    """The error that what a runtime makes of something was not read in its code."""
+def not_read(runtime: str, what: str, *, hint: str | None = None) -> UnknownReading:
+    """The error that posenc has not read how a runtime's code reads something."""
     return UnknownReading(
-        f"--as {runtime}: what it makes of {what} was not read in its code, and is not guessed"
+        f"--as {runtime}: posenc has not read how its code reads {what}", hint=hint
     )
 
 
@@ -500,7 +500,7 @@ def mscales(reading: LayerReading, runtime: str) -> tuple[float, float]:
     for name, fallback in (("mscale", 1.0), ("mscale_all_dim", 0.0)):
         stated = yarn_weight(reading, name)
         if stated is None and reading.entry.has(name):
-            raise refused(runtime, "null is no mscale to it")
+            raise refused(runtime, "it fails where an mscale is null")
         scales.append(fallback if stated is None else stated)
     return scales[0], scales[1]
 

@@ -95,11 +95,7 @@ def read_as(runtime: str, reading: LayerReading, *, converted: bool = True) -> A
     if runtime == TRANSFORMERS:
         return Adjusted(reading.scheme, reading.params, {})
     if reading.scheme not in known.model_types.get(reading.model_type, frozenset()):
-        raise UnknownReading(
-            f"--as {runtime}: what {runtime} {known.version} makes of {reading.scheme} in "
-            f"{reading.model_type} was not read in its code, and is not guessed",
-            hint=_known(known),
-        )
+        raise not_read(runtime, f"{reading.scheme} in {reading.model_type}", hint=_known(known))
     scheme, params = reading.scheme, dict(reading.params)
     reasons: dict[str, RuntimeDifference] = {}
     read: set[str] = set()
@@ -136,10 +132,7 @@ def adjust(
     known_schemes = known.model_types.get(model.model_type, frozenset())
     if rope is None and layers.scheme not in known_schemes:
         if layers.scheme != "nope" or not known_schemes:
-            raise UnknownReading(
-                f"--as {runtime}: what {runtime} {known.version} makes of {layers.scheme} in "
-                f"{model.model_type} was not read in its code, and is not guessed"
-            )
+            raise not_read(runtime, f"{layers.scheme} in {model.model_type}")
         return layers, (), frozenset()
     context, top = layers.derived.get("context"), model.keys
     _check_objects(top)

@@ -139,7 +139,7 @@ class GGUFKeys:
         """
         stated = self._of_kind(key, "string")
         if stated is not None and stated.value is None:
-            raise InvalidInput(f"{self.header.name}: {self.path(key)} is no short UTF-8 text")
+            raise InvalidInput(f"{self.header.name}: {self.path(key)} is not a short UTF-8 text")
         return stated
 
     def unread(self) -> Iterator[str]:

@@ -188,14 +188,14 @@ def _architecture(header: GGUFHeader) -> tuple[str, Architecture]:
     name = stated.value
     if name in WITHOUT_ATTENTION:
         raise InvalidInput(
-            f"{header.name}: {name} has no attention that is told positions: nothing is to be read"
+            f"{header.name}: {name} has no attention that uses positions: there is nothing to read"
         )
     if name in SPECIAL:
-        raise InvalidInput(f"{header.name}: {name} {SPECIAL[name]}, which is not read")
+        raise InvalidInput(f"{header.name}: {name} {SPECIAL[name]}, which posenc does not read")
     if name not in ARCHITECTURES:
         raise InvalidInput(
-            f"{header.name}: what llama.cpp does with positions in the architecture "
-            f"{abbreviated(name)} was not read in its code, and is not guessed",
+            f"{header.name}: posenc has not read how llama.cpp rotates in the architecture "
+            f"{abbreviated(name)}",
             hint=nearest(name, ARCHITECTURES),
         )
     return name, ARCHITECTURES[name]
