@@ -93,26 +93,21 @@ def resolve(
     check_companion(top, notes)
     check_format(top.name, top.values)
     model = text_model(top, notes)
-    ropes: Sequence[RopeObject | None]
+    ropes: Iterable[tuple[Layers, RopeObject | None]]
     if model.family is not None:
         own = runtime == TRANSFORMERS and model.family.model_type in families.names()
-        keys = FamilyKeys(model.keys, model.family, notes, by_own_class=own)
-        layers, ropes = zip(*rope_layers(keys), strict=True)
+        ropes = rope_layers(FamilyKeys(model.keys, model.family, notes, by_own_class=own))
     else:
-        layers = tuple(_not_rotary(model, notes))
-        ropes = [None] * len(layers)
-        for group in layers:
-            check_values(top.name, group.scheme, group.params)
-    both = list(zip(layers, ropes, strict=True))
-    layers = tuple(with_scores(group, model, rope) for group, rope in both)
+        ropes = [(group, None) for group in _checked(top.name, _not_rotary(model, notes))]
+    ropes = [(with_scores(group, model, rope), rope) for group, rope in ropes]
+    layers = tuple(group for group, _ in ropes)
     _note_other_classes(top, model, layers, notes)
     departures: list[Departure] = []
     if runtime != TRANSFORMERS:
-        both = list(zip(layers, ropes, strict=True))
         read: set[str] = set()
         outer = top.values.get("model_type")
         layers = tuple(
-            _layers_as(runtime, model, both, departures, read, outer=outer, converted=converted)
+            _layers_as(runtime, model, ropes, departures, read, outer=outer, converted=converted)
         )
         notes.of_transformers(read)
         for departure in departures:
@@ -139,8 +134,7 @@ def _diffusers(top: Keys, runtime: str, notes: Notes) -> Resolved:
     if runtime != TRANSFORMERS:
         raise InvalidInput(f"--as {runtime}: {top.name} is of diffusers, which {runtime} is not")
     class_name, layers = diffusion.layers(top, notes)
-    for group in layers:
-        check_values(top.name, group.scheme, group.params)
+    layers = _checked(top.name, layers)
     unread = tuple(top.unread())
     if unread:
         notes.warn(f"nothing read {', '.join(unread)}")
@@ -152,6 +146,17 @@ def _diffusers(top: Keys, runtime: str, notes: Notes) -> Resolved:
         defaulted=tuple(notes.defaulted),
         noun="class",
     )
+
+
+def _checked(name: str, layers: Iterable[Layers]) -> list[Layers]:
+    """Layers whose parameters their schemes take.
+
+    Raises: InvalidInput.
+    """
+    found = list(layers)
+    for group in found:
+        check_values(name, group.scheme, group.params)
+    return found
 
 
 def _layers_as(

@@ -113,8 +113,7 @@ class Holding:
 
 
 def _share(layers: Layers) -> Any:
-    partial = layers.params.get("partial")
-    return partial.value if partial else 1
+    return layers.values().get("partial", 1)
 
 
 def _width(layers: Layers) -> Any:
@@ -123,8 +122,7 @@ def _width(layers: Layers) -> Any:
 
 
 def _is_interleaved(layers: Layers) -> bool:
-    layout = layers.params.get("layout")
-    return layout is not None and bool(layout.value == "interleaved")
+    return bool(layers.values().get("layout") == "interleaved")
 
 
 def _same(value: Any, other: Any) -> bool:
@@ -147,15 +145,11 @@ def _stated_layers(value: Any, layers: range) -> Iterator[Iterable[Any]]:
     if isinstance(value, int) and value > 1:
         yield ((layer + 1) % value == 0 for layer in layers)
         yield (layer % value == 0 for layer in layers)
-    elif value and (isinstance(value, str) or _are_texts(value)):
+    elif value and isinstance(value, str | list) and all(isinstance(kind, str) for kind in value):
         yield (value[layer % len(value)] for layer in layers)
     elif isinstance(value, list):
         whole = len(value) >= len(layers)
         yield map(str, value[: len(layers)]) if whole else (layer in value for layer in layers)
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(kind, str) for kind in value)
 
 
 def _told_apart(kinds: Iterable[Any]) -> list[int]:
@@ -178,20 +172,6 @@ def _says_nothing_of_nope(holding: Holding, key: str, value: Any) -> bool:
     return plain or key in (*BASES, *_SHARES, *_WIDTHS) or tells_layers(key)
 
 
-def _is_mrope(holding: Holding, key: str, value: Any) -> bool:
-    uses = any(group.scheme == "mrope" for group in holding.layers)
-    return key == "use_mrope" and value is uses
-
-
-def _is_neutral(_holding: Holding, key: str, value: Any) -> bool:
-    """What no value of says anything, or what this one leaves as it is: an empty list of layers."""
-    return (
-        key in _IDLE
-        or value == []
-        or any(_same(value, neutral) for neutral in _NEUTRAL.get(key, ()))
-    )
-
-
 def _is_unstretched(holding: Holding, key: str, value: Any) -> bool:
     """A factor of 1 where nothing is scaled."""
     plain = all("factor" not in group.params for group in holding.layers)
@@ -206,13 +186,12 @@ def _is_original_length(holding: Holding, key: str, value: Any) -> bool:
     lengths = []
     for group in holding.rotating:
         context = group.derived.get("context")
-        own = group.params.get(_LENGTHS[0], context) if key == _LENGTHS[0] else context
-        factor = group.params.get("factor")
+        own = group.params.get(key, context) if key == _LENGTHS[0] else context
         if own is None:
             return False
         raised = group.scheme != "rope-dynamic" and _LENGTHS[0] not in group.params
-        stretched = factor.value if factor and raised else 1
-        lengths.append((own.value, own.value / stretched))
+        factor = group.values().get("factor") if raised else None
+        lengths.append((own.value, own.value / (factor or 1)))
     return bool(lengths) and all(value in pair for pair in lengths)
 
 
@@ -243,7 +222,14 @@ _QUANTITIES: tuple[tuple[tuple[str, ...], str, Callable[[Layers], Any]], ...] = 
 """The keys of what all rotating layers have, what that is called, and what gives it."""
 
 _RULES = (
-    *(_is_mrope, _is_neutral, _is_unstretched, _is_original_length, _is_parameter),
+    lambda holding, key, value: (
+        key == "use_mrope" and value is any(group.scheme == "mrope" for group in holding.layers)
+    ),
+    # what no value of says anything, or what this one leaves as it is: an empty list of layers
+    lambda _holding, key, value: (
+        key in _IDLE or value == [] or any(_same(value, each) for each in _NEUTRAL.get(key, ()))
+    ),
+    *(_is_unstretched, _is_original_length, _is_parameter),
     *(_is_layers, _is_of_scaled_layers),
     # a value of sliding layers that is that of all others, too
     lambda holding, key, value: key[:4] == "swa_" and holding.text.values.get(key[4:]) == value,
