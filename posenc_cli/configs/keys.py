@@ -72,6 +72,15 @@ def json_text(value: object) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[:half]} … {text[1 - half :]}"
 
 
+def broken_bound(number: float, above: float | None, minimum: float | None) -> str | None:
+    """The rule that a number breaks: to be finite, and at least ``minimum``, else ``above``."""
+    if not math.isfinite(number):
+        return "must be a finite number"
+    if minimum is not None:
+        return f"must be at least {minimum:g}" if number < minimum else None
+    return f"must be above {above:g}" if above is not None and number <= above else None
+
+
 OFF = ("alibi", "use_alibi", "use_dynamic_ntk", "use_logn_attn", "use_mem_rope", "rotary_value")
 """Keys of which false says nothing."""
 
@@ -130,12 +139,8 @@ class Keys:
             number = float(value)
         except OverflowError:
             number = math.inf
-        if not math.isfinite(number):
-            raise self.invalid(key, "must be a finite number")
-        if above is not None and minimum is None and number <= above:
-            raise self.invalid(key, f"must be above {above:g}")
-        if minimum is not None and number < minimum:
-            raise self.invalid(key, f"must be at least {minimum:g}")
+        if rule := broken_bound(number, above, minimum):
+            raise self.invalid(key, rule)
         return Sourced(number, stated.source)
 
     def count(self, key: str, *, minimum: int = 1) -> Sourced | None:

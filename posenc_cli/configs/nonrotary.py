@@ -202,15 +202,9 @@ class Reader:
             self.notes.warn("the side bias of longt5's global tokens is left out")
         encoder = self._indices()
         decoder = self.text.count("num_decoder_layers", minimum=0)
-        sides = {
-            "encoder": (encoder, True),
-            "decoder": (
-                tuple(range(min(decoder.value, LARGEST_LAYERS))) if decoder else encoder,
-                False,
-            ),
-        }
-        for side, (layers, both) in sides.items():
-            flag = {"bidirectional": Sourced(both, self.default_source)}
+        further = tuple(range(min(decoder.value, LARGEST_LAYERS))) if decoder else encoder
+        for side, layers in (("encoder", encoder), ("decoder", further)):
+            flag = {"bidirectional": Sourced(side == "encoder", self.default_source)}
             yield Layers(side, layers, "t5", params | flag, self._bias_tables())
 
     def _bias_tables(self) -> dict[str, Sourced]:
@@ -270,35 +264,32 @@ class Reader:
         """Rope of the first columns of a head."""
         head, rotated = self._head(), self.text.count("rotary_dim")
         if self.text.has("rotary_dim") and rotated is None:
-            raise InvalidInput(f"{self.text.name}: rotary_dim null: must be a number")
+            raise self.text.invalid("rotary_dim", "must be a number")
         rotated = rotated or Sourced(64, self.default_source)
         if rotated.value % 2 or not 2 <= rotated.value <= head.value:
             raise InvalidInput(
                 f"{self.text.name}: {rotated.source} {rotated.value}: must be even, from 2 to the "
                 f"{head.value} columns of a head"
             )
-        params = self._plain_rope(head)
-        if rotated.value != head.value:
-            share = Sourced(rotated.value / head.value, f"derived: {rotated.source} / head_dim")
-            params["partial"] = share
-        derived = {"head_dim": head, **self._context()}
-        yield Layers(None, self._indices(), "rope", params, derived)
+        share = Sourced(rotated.value / head.value, f"derived: {rotated.source} / head_dim")
+        yield self._plain_rope(head, {} if share.value == 1 else {"partial": share})
 
     def roformer(self) -> Iterator[Layers]:
         """The paper's rope."""
-        head = self._head()
-        derived = {"head_dim": head, **self._context()}
-        yield Layers(None, self._indices(), "rope", self._plain_rope(head), derived)
+        yield self._plain_rope(self._head(), {})
 
-    def _plain_rope(self, head: Sourced) -> dict[str, Sourced]:
-        """The parameters of the paper's rope, whose base no config of these families holds."""
+    def _plain_rope(self, head: Sourced, more: Mapping[str, Sourced]) -> Layers:
+        """The layers of the paper's rope, whose base no config of these families holds."""
         if head.value < 2 or head.value % 2:
             raise InvalidInput(f"{self.text.name}: head_dim {head.value}: must be even")
-        return {
+        params = {
             "dim": head,
             "base": Sourced(10_000.0, self.default_source),
             "layout": Sourced("interleaved", self.default_source),
+            **more,
         }
+        derived = {"head_dim": head, **self._context()}
+        return Layers(None, self._indices(), "rope", params, derived)
 
     def transformer_xl(self) -> Iterator[Layers]:
         """Sinusoids of offsets, which queries meet."""
@@ -325,8 +316,8 @@ class Reader:
     def unturned(self) -> Iterator[Layers]:
         """The same of other hybrids, each of which tells its layers in a way of its own."""
         count = len(self._indices())
-        if self.model_type == "glm5_next_text" and self.text.count("qk_rope_head_dim", minimum=0):
-            self._refuse_turned_columns()
+        if self.model_type == "glm5_next_text" and self.text.values.get("qk_rope_head_dim"):
+            raise self.text.invalid("qk_rope_head_dim", "transformers takes 0 alone here")
         if self.model_type == "jamba":
             layers = self._periodic(count, 8)
         else:
@@ -337,29 +328,16 @@ class Reader:
         name = label.get(self.model_type, "full_attention")
         yield Layers(name, layers, "nope", params, self._context())
 
-    def _refuse_turned_columns(self) -> None:
-        """GLM-5.3 has no columns that could rotate.
-
-        Raises: InvalidInput.
-        """
-        if self.text.values["qk_rope_head_dim"]:
-            raise self.text.invalid("qk_rope_head_dim", "transformers takes 0 alone here")
-
     def _unlisted(self, count: int) -> tuple[int, ...]:
         """The layers with attention where no key lists the types of layers."""
         if self.model_type == "zamba":
             later = self._periodic(max(count - 3, 0), 6)
             return (2, *(layer + 3 for layer in later))
+        kimi = self.model_type == "kimi_linear"
         own = self.text.section("linear_attn_config")
         numbers = own.counts("full_attn_layers") if own else None
-        if (
-            numbers is None
-            or self.model_type != "kimi_linear"
-            or not own
-            or not own.has("kda_layers")
-        ):
-            first_one, every = (4, 4) if self.model_type == "kimi_linear" else (3, 4)
-            return tuple(range(first_one, count, every))
+        if numbers is None or own is None or not (kimi and own.has("kda_layers")):
+            return tuple(range(4 if kimi else 3, count, 4))
         if any(not 1 <= number <= count for number in numbers.value):
             raise own.invalid("full_attn_layers", f"must be layers from 1 to {count}")
         return tuple(sorted(number - 1 for number in numbers.value))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.keys import printable
+from posenc_cli.configs.keys import broken_bound, printable
 from posenc_cli.configs.resolved import Sourced
 from posenc_cli.errors import InvalidInput
 
@@ -66,13 +65,8 @@ class GGUFKeys:
         if stated is None:
             return None
         value = float(stated.value)
-        if not math.isfinite(value):
-            raise self._invalid(key, value, "must be a finite number")
-        if minimum is not None:
-            if value < minimum:
-                raise self._invalid(key, value, f"must be at least {minimum:g}")
-        elif above is not None and value <= above:
-            raise self._invalid(key, value, f"must be above {above:g}")
+        if rule := broken_bound(value, above, minimum):
+            raise self._invalid(key, value, rule)
         return Sourced(value, self.path(key))
 
     def count(self, key: str, *, minimum: int = 1) -> Sourced | None:
