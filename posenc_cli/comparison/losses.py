@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
+from posenc_cli.configs.family_keys import ORIGINAL
 from posenc_cli.configs.gguf.gguf_architectures import FREQS, OF_MODEL_TYPES
 from posenc_cli.configs.gguf.gguf_model import NOUN
 from posenc_cli.configs.resolved import BIAS_TABLES, Sourced
@@ -80,7 +81,7 @@ NAMES = {
 
 _PARAMETERS = {
     "factor": "factor",
-    "original_max_position_embeddings": "original-length",
+    ORIGINAL: "original-length",
     "low_freq_factor": "low-freq-factor",
     "high_freq_factor": "high-freq-factor",
     "short_factor": "short-factors",
@@ -108,7 +109,7 @@ WITHOUT_ROTATION = {
 """The parameters of schemes that do not rotate; ALiBi's form is the same to every softmax."""
 
 _LATENT = (
-    *("short_factor", "long_factor", "original_max_position_embeddings"),
+    *("short_factor", "long_factor", ORIGINAL),
     *("sections", "interleaved"),
 )
 """Parameters that may wait for another length than was compared, or for images."""
@@ -116,7 +117,7 @@ _LATENT = (
 _OWN_OF_DRAFTERS = {"head-dim", "layout", "softmax-factor"}
 """What a drafter has of its own: its weights were trained with these."""
 
-_LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+_LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL)
 _ABSENT = Sourced(None, "not there")
 
 
@@ -389,30 +390,24 @@ class Comparing:
 
     def schemes(self, one: Layers, other: Layers) -> None:
         """Say what two schemes do not share."""
-        label = one.layer_type
-        a, b = _scheme(one), _scheme(other)
+        label, both = one.layer_type, (one, other)
+        a, b = map(_scheme, both)
         schemes = {one.scheme, other.scheme}
-        named: tuple[str, ...] = ()
-        if "rope-llama3" in schemes or any(value.source == FREQS for value in (a, b)):
-            named, a, b = ("llama3-factors",), _divisors(one), _divisors(other)
-        elif "rope-longrope" in schemes:
-            named = "short-factors", "long-factors"
         if "mrope" in schemes:
-            self.value("sections", label, _sections(one), _sections(other))
-        for name in named:
-            self.value(name, label, a, b)
-        if named:
+            self.value("sections", label, *map(_sections, both))
+        if "rope-llama3" in schemes or FREQS in (a.source, b.source):
+            self.value("llama3-factors", label, *map(_divisors, both))
+            return
+        if "rope-longrope" in schemes:
+            for name in ("short-factors", "long-factors"):
+                self.value(name, label, a, b)
             return
         self.value("scaling-type", label, a, b)
-        for parameter, name in _PARAMETERS.items():
-            if parameter in one.params and name in ("factor", "original-length"):
-                found = other.params.get(parameter) or (
-                    _unstretched(other) if name == "factor" else None
-                )
-                if found is not None:
-                    self.value(name, label, one.params[parameter], found)
-            elif parameter == "factor" and parameter in other.params:
-                self.value(name, label, _unstretched(one), other.params[parameter])
+        if any("factor" in group.params for group in both):
+            factors = (group.params.get("factor") or _unstretched(group) for group in both)
+            self.value("factor", label, *factors)
+        if all(ORIGINAL in group.params for group in both):
+            self.value("original-length", label, *(group.params[ORIGINAL] for group in both))
 
     def same_frequencies(self, one: Layers, other: Layers) -> bool:
         """Whether frequencies agree at every length at which either changes."""
@@ -491,7 +486,7 @@ def _chooses_once(group: Layers) -> bool:
 
 def _taken(group: Layers) -> Sourced:
     length = group.params["seq_len"]
-    longer = length.value > _settled(group, "original_max_position_embeddings").value
+    longer = length.value > _settled(group, ORIGINAL).value
     factors = _settled(group, "long_factor" if longer else "short_factor")
     return Sourced(factors.value, f"{factors.source} at {length.value} positions")
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc_cli.comparison.stored_tensors import stored_names
 from posenc_cli.configs.conclusions import Conclusion, ConclusionCode
+from posenc_cli.configs.config_file import read_config
 from posenc_cli.errors import PosencError
 from posenc_cli.files.checkpoint import INDEX, checkpoint_files
-from posenc_cli.transaction import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from posenc_cli.configs.resolved import Resolved
 
 GENERATION = "generation_config.json"
-_LARGEST_FILE = 1 << 20
 
 
 def folder_conclusions(path: str, resolved: Resolved) -> tuple[Conclusion, ...]:
@@ -38,18 +37,12 @@ def _generated(folder: Path, resolved: Resolved) -> Iterator[Conclusion]:
     if not place.is_file():
         return
     try:
-        with open_input(place) as file:
-            content = file.read(_LARGEST_FILE + 1)
-        if len(content) > _LARGEST_FILE:
-            reason = f"larger than {_LARGEST_FILE >> 20} MiB"
-            yield Conclusion(ConclusionCode.NOT_READ, f"not read: {GENERATION}, {reason}")
-            return
-        length = json.loads(content).get("max_length")
-    except (OSError, ValueError, AttributeError, RecursionError):
-        yield Conclusion(
-            ConclusionCode.NOT_READ, f"not read: {GENERATION}, which is not a JSON object"
-        )
+        config = read_config(str(place), flag=None)
+    except PosencError as error:
+        reason = error.message.partition(": ")[2]
+        yield Conclusion(ConclusionCode.NOT_READ, f"not read: {GENERATION} {reason}")
         return
+    length = config.get("max_length") if isinstance(config, Mapping) else None
     stated = [group.derived.get("context") for group in resolved.layers]
     contexts = [context.value for context in stated if context is not None]
     if type(length) is int and contexts and length > max(contexts):

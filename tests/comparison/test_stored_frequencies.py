@@ -198,5 +198,5 @@ def test_explain_of_a_folder_says_where_more_is_generated_than_the_model_takes(c
         assert (status, "generation_config.json" in out) == (0, told)
     beside.write_text("[]", "utf-8")
     assert "not read: generation_config.json" in call("explain", str(tmp_path))[1]
-    beside.write_text(json.dumps({"max_length": 8, "of": " " * (1 << 20)}), "utf-8")
-    assert "generation_config.json, larger than 1 MiB" in call("explain", str(tmp_path))[1]
+    beside.write_text(json.dumps({"max_length": 8, "of": " " * (8 << 20)}), "utf-8")
+    assert "generation_config.json is larger than 8 MiB" in call("explain", str(tmp_path))[1]
