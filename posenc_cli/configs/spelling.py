@@ -67,7 +67,7 @@ class Spelling(Record):
         """
         found: dict[str, Any] = {}
         if rope:
-            found = _nested((self.container,), self._container(self._object(rope)))
+            found = {self.container: self._container(rope)}
         if base is not None:
             top = self.base_key[0]
             stated = self.values.get(top)
@@ -95,11 +95,7 @@ class Spelling(Record):
         own = {BASE: layers.values()["base"]}
         if "partial" in layers.params:
             own[SHARE] = layers.params["partial"].value
-        current = self._current()
-        if rope and self.current_type() != rope["rope_type"]:
-            current = {key: value for key, value in current.items() if key not in _SCALING}
-        for key in (*_TYPES, *(_FOLLOWING if rope else ())):
-            current.pop(key, None)
+        current = self._kept(rope)
         rule = rope or {"rope_type": self.current_type() or "default"}
         whole: Any = {**current, **own, **rule}
         apart = [group for group in others if not group.same_encoding(layers)]
@@ -142,17 +138,17 @@ class Spelling(Record):
         current = self._current()
         return next((str(current[key]) for key in _TYPES if current.get(key)), None)
 
-    def _object(self, rope: Mapping[str, Any]) -> dict[str, Any]:
+    def _kept(self, rope: Mapping[str, Any]) -> dict[str, Any]:
+        """What stays of the rope object beside another rule, if one is given."""
         current = self._current()
-        rule = rope["rope_type"]
-        if self.current_type() != rule:
-            current = {key: value for key, value in current.items() if key not in _SCALING}
-        for key in (*_TYPES, *_FOLLOWING):
-            current.pop(key, None)
-        rest = {key: value for key, value in rope.items() if key != "rope_type"}
-        return {self.type_key: rule, **current, **rest}
+        another = rope and self.current_type() != rope["rope_type"]
+        dropped = _SCALING if another else {*_TYPES, *(_FOLLOWING if rope else ())}
+        return {key: value for key, value in current.items() if key not in dropped}
 
-    def _container(self, own: dict[str, Any]) -> dict[str, Any]:
+    def _container(self, rope: Mapping[str, Any]) -> dict[str, Any]:
+        """The whole rope object with another rule."""
+        rest = {key: value for key, value in rope.items() if key != "rope_type"}
+        own = {self.type_key: rope["rope_type"], **self._kept(rope), **rest}
         if self.label is None:
             return own
         return {**_copied(self.values.get(self.container)), self.label: own}
@@ -172,7 +168,9 @@ def spelling_of(config: Mapping[str, Any], layers: Layers, others: Sequence[Laye
     old = isinstance(values.get(OLD), Mapping) and bool(values[OLD])
     new = isinstance(values.get(NEW), Mapping)
     container = NEW if new and not old else OLD
-    if not old and not new and BASE not in values and not _local(values):
+    # Keys at the top gave some layers a base of their own before transformers 5.
+    local = any("base_freq" in key or key.endswith("_rope_theta") for key in values)
+    if not (old or new or local or BASE in values):
         container = NEW
         if layers.values().get("base") and layers.params["base"].source.startswith("default of"):
             values = {**values, NEW: _defaults(model, layers, others)}
@@ -211,16 +209,9 @@ def _defaults(model: TextModel, layers: Layers, others: Sequence[Layers]) -> dic
 
 def _default_object(layers: Layers) -> dict[str, Any]:
     values = layers.values()
-    rule = {"rope": "default", "mrope": "default", "rope-proportional": "proportional"}
-    found = {"rope_type": rule.get(layers.scheme, "default")}
-    found |= {key: values[name] for key, name in ((BASE, "base"), (SHARE, "partial"))
-              if name in values}  # fmt: skip
-    return found
-
-
-def _local(values: Mapping[str, Any]) -> bool:
-    """Whether keys at the top give some layers a base of their own, as before transformers 5."""
-    return any("base_freq" in key or key.endswith("_rope_theta") for key in values)
+    rule = "proportional" if layers.scheme == "rope-proportional" else "default"
+    names = ((BASE, "base"), (SHARE, "partial"))
+    return {"rope_type": rule, **{key: values[name] for key, name in names if name in values}}
 
 
 def _base_key(layers: Layers, prefix: str, container: str, label: str | None) -> tuple[str, ...]:
