@@ -56,10 +56,10 @@ class CheckOutput(ReportOptions):
         """
         super().prepare()
         if self.report_form == "github":
-            StepSummary.find()
+            _note_summary()
 
 
-class CheckReport(Record):
+class ReportForms(Record):
     """The report of a check: each form is made when it is asked for.
 
     ``passes`` is whether ``--quiet`` prints nothing of it, ``told`` its verdict, for stderr where
@@ -88,18 +88,15 @@ class CheckRun(Record):
     is_code: bool = False
     began: float = fresh(time.perf_counter)
 
-    def give(self, report: CheckReport) -> int:
+    def give(self, report: ReportForms) -> int:
         """Print a report in the form asked for; the exit status."""
         form, output, console = self.output.report_form, self.output, self.console
-        if not (console.quiet and form == "table" and report.passes and output.out is None):
-            if form == "table":
-                text = report.text()
-            elif form == "json":
-                text = console.json_text(self.command, report.fields())
-            else:
-                text = self._ci_text(report.ci(), form)
-            console.result(text, output)
-        self._summarize(report.ci, form)
+        if form == "json":
+            console.result(console.json_text(self.command, report.fields()), output)
+        elif form != "table":
+            self._print(report.ci(), form)
+        elif not (console.quiet and report.passes and output.out is None):
+            console.result(report.text(), output)
         if output.out is not None and not report.ok:
             console.summary(report.told())
         return 0 if report.ok else 1
@@ -116,17 +113,16 @@ class CheckRun(Record):
             raise error from None
         seconds = time.perf_counter() - self.began
         report = FailedSubject(self.command, self.subject, error, seconds).report
-        self.console.result(self._ci_text(report, form), self.output)
-        self._summarize(lambda: report, form)
+        self._print(report, form)
         return report_error(error, debug=self.console.debug)
 
-    def _ci_text(self, report: CiReport, form: str) -> str:
+    def _print(self, report: CiReport, form: str) -> None:
+        """Print a report for CI, and add it to the summary of a step of GitHub's."""
         place = ci_place(self.place) if form == "junit" or self.is_code else None
-        return report.junit(place) if form == "junit" else report.github(place)
-
-    def _summarize(self, report: Callable[[], CiReport], form: str) -> None:
-        if form == "github" and (summary := StepSummary.find()) is not None:
-            summary.add_at_end(report().markdown(), self.console)
+        text = report.junit(place) if form == "junit" else report.github(place)
+        self.console.result(text, self.output)
+        if form == "github":
+            _add_to_summary(report.markdown(), self.console)
 
 
 def ci_place(place: SourcePlace | None) -> SourcePlace | None:
@@ -140,38 +136,34 @@ def ci_place(place: SourcePlace | None) -> SourcePlace | None:
     return replace(place, file=inside.as_posix())
 
 
-class StepSummary(Record):
-    """The file to which a step of a GitHub workflow adds what its run is to show."""
+def _note_summary() -> str | None:
+    """The file to which a step of a GitHub workflow adds what its run is to show; None elsewhere.
 
-    path: str
-
-    @classmethod
-    def find(cls) -> StepSummary | None:
-        """The summary of this step, where there is one.
-
-        Raises: InvalidInput where the run reads that file.
-        """
-        path = os.environ.get(_STEP_SUMMARY)
-        if not path:
-            return None
+    Raises: InvalidInput where the run reads that file.
+    """
+    path = os.environ.get(_STEP_SUMMARY) or None
+    if path is not None:
         with contextlib.suppress(OSError), transaction() as files:
             files.note_replaced(
                 Path(path).stat(), f"{_STEP_SUMMARY} {quoted_name(path)}", hint="name another file"
             )
-        return cls(path)
+    return path
 
-    def add_at_end(self, markdown: str, console: Console) -> None:
-        """Add to it when the run has succeeded; a summary that fails is but a warning."""
-        data = markdown.encode(errors="backslashreplace")
 
-        def add() -> None:
-            try:
-                # A FIFO is not waited for: no signal is heeded now.
-                with open(self.path, "ab", opener=_open_at_once) as file:
-                    file.write(data)
-            except OSError as error:
-                console.warning(f"{_STEP_SUMMARY}: {error.strerror or error}")
+def _add_to_summary(markdown: str, console: Console) -> None:
+    """Add to the summary when the run has succeeded; one that fails is but a warning."""
+    path = _note_summary()
+    data = markdown.encode(errors="backslashreplace")
 
+    def add() -> None:
+        try:
+            # A FIFO is not waited for: no signal is heeded now.
+            with open(path or "", "ab", opener=_open_at_once) as file:
+                file.write(data)
+        except OSError as error:
+            console.warning(f"{_STEP_SUMMARY}: {error.strerror or error}")
+
+    if path is not None:
         with transaction() as files:
             files.claim_at_end(add)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli import catalogue
@@ -49,6 +48,8 @@ if TYPE_CHECKING:
     from posenc_cli.configs.resolved import Resolved
 
 LARGEST_THREADS = 256
+NO_CONFIG = "goes with --config or --model"
+"""Why what says how a config is read is refused where none is named."""
 
 
 def check_subject(choices: Sequence[Choice], source: str | None) -> None:
@@ -253,12 +254,36 @@ class ParameterOptions(OptionGroup):
 
     heading = PARAMETERS
 
-    dim: Annotated[str | None, option(*OWN_OPTIONS["dim"])] = None
-    heads: Annotated[str | None, option(*OWN_OPTIONS["heads"])] = None
-    base: Annotated[str | None, option(*OWN_OPTIONS["base"])] = None
-    layout: Annotated[str | None, option(*OWN_OPTIONS["layout"], autocompletion=layout_names)] = (
-        None
-    )
+    dim: Annotated[
+        str | None,
+        option(
+            *OWN_OPTIONS["dim"],
+            metavar="N",
+            help="dimensions of the encoding [default: 64, or the scheme's own]",
+        ),
+    ] = None
+    heads: Annotated[
+        str | None,
+        option(*OWN_OPTIONS["heads"], metavar="N", help="attention heads [default: 8]"),
+    ] = None
+    base: Annotated[
+        str | None,
+        option(
+            *OWN_OPTIONS["base"],
+            metavar="X",
+            help="base of the frequencies, RoPE's theta [default: 10000, or the scheme's own]",
+        ),
+    ] = None
+    layout: Annotated[
+        str | None,
+        option(
+            *OWN_OPTIONS["layout"],
+            metavar="NAME",
+            autocompletion=layout_names,
+            help="interleaved|concat (sinusoidal); interleaved|half (rotary schemes) [default: "
+            "interleaved, or the scheme's own]",
+        ),
+    ] = None
     settings: Annotated[
         list[Setting] | None,
         settings_option(
@@ -293,13 +318,6 @@ def device_name(flag: str, name: str) -> str | None:
     return name
 
 
-def _threads(flag: str, text: str) -> int:
-    count = whole_number(flag, text, minimum=1)
-    if count > LARGEST_THREADS:
-        raise InvalidInput(f"{flag} {count}: must be at most {LARGEST_THREADS}")
-    return count
-
-
 class ComputeOptions(OptionGroup):
     """What computes, where an option or else the environment says so."""
 
@@ -319,11 +337,11 @@ class ComputeOptions(OptionGroup):
     ] = None
     threads: Annotated[
         int | None,
-        option(
+        whole_option(
             "--threads",
-            metavar="N",
+            minimum=1,
+            most=LARGEST_THREADS,
             help="number of threads [default: depends on the size]",
-            parse=_threads,
         ),
     ] = None
 
@@ -334,7 +352,7 @@ class ComputeOptions(OptionGroup):
         """
         threads = self.threads
         if threads is None and (text := os.environ.get("POSENC_THREADS")):
-            threads = _threads("POSENC_THREADS", text)
+            threads = whole_number("POSENC_THREADS", text, minimum=1, most=LARGEST_THREADS)
         backend = self.backend or _environments_backend()
         return {"backend": backend, "device": self.device, "threads": threads}
 
@@ -375,7 +393,7 @@ def choice_of(
     fields = {"positions": where.resolve(), **computing.resolve()}
     ((flag, name),) = names.items()
     if flag in ("--scheme", "--like"):
-        check_no_reading(source)
+        refuse(source.reading, NO_CONFIG)
         make = choice_of_schemes if flag == "--scheme" else choice_like
         return make(name, given, **fields)
     resolved = resolved_config(source, flag, name)
@@ -408,14 +426,6 @@ def check_nothing_said(
     given = where.texts | source.reading | parameters.texts
     hint = "name an encoding by --scheme, --config or --model"
     refuse(given, "no encoding is named", hint=hint)
-
-
-def check_no_reading(source: SourceOptions) -> None:
-    """Refuse what says how a config is read where none is named.
-
-    Raises: InvalidInput.
-    """
-    refuse(source.reading, "goes with --config or --model")
 
 
 def required_choice(choice: Choice | None) -> Choice:
@@ -526,38 +536,3 @@ def choice_of_config(
         origin={key: text for key, text in origin.items() if text is not None},
         **fields,
     )
-
-
-def documented_option(name: str) -> Any:
-    """The declaration of an option of schemes' parameters, with what theirs say of it."""
-    declared = {
-        scheme.name: scheme.parameters[name]
-        for scheme in catalogue.BUILT_IN.values()
-        if name in scheme.parameters
-    }
-    first = next(iter(declared.values()))
-    schemes_of_choices: dict[tuple[str, ...], list[str]] = {}
-    for scheme, parameter in declared.items():
-        if parameter.choices:
-            schemes_of_choices.setdefault(parameter.choices, []).append(scheme)
-    choices = "; ".join(
-        f"{'|'.join(choices)} ({_called_together(schemes)})"
-        for choices, schemes in schemes_of_choices.items()
-    )
-    defaults = Counter(
-        parameter.default_text for parameter in declared.values() if parameter.default_text
-    )
-    usual = next((text for text, _ in defaults.most_common(1)), "")
-    others = ", or the scheme's own" if defaults[usual] < len(declared) else ""
-    default = f" [default: {usual}{others}]" if usual else ""
-    return option(
-        *OWN_OPTIONS[name],
-        help=f"{choices or first.rules.help}{default}",
-        metavar="NAME" if choices else {int: "N", float: "X"}[first.type],
-    )
-
-
-def _called_together(names: list[str]) -> str:
-    """Schemes by name, or by their kind where they are many."""
-    kinds = {catalogue.BUILT_IN[name].kind for name in names}
-    return f"{kinds.pop()} schemes" if len(names) > 3 and len(kinds) == 1 else ", ".join(names)

@@ -14,7 +14,7 @@ from posenc_cli.cli.sizes import terminal_size, text_width
 from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from posenc_cli.cli.options import OutputOptions
     from posenc_cli.render.terminal.blocks import Medium
@@ -99,23 +99,12 @@ class Console(OptionGroup):
             spelled=streams.ascii_spelling,
         )
 
-    def paragraph_text(self, text: str, *, indent: int = 0, hanging: int | None = None) -> str:
-        """A paragraph, wrapped to the width of the terminal, as `Typesetter.paragraph` does it."""
-        return self.typesetter.paragraph(text, indent=indent, hanging=hanging)
-
     def command_text(self, command: str, *, indent: int = 2) -> str:
         """A command that a shell reads as one, on lines that fit the terminal where that can be."""
         margin = " " * indent
         *first, last = continued_command(command, self.width - indent).split(" \\\n")
         pieces = [_broken(margin + line, self.width - 2) for line in first]
         return " \\\n".join([*pieces, _broken(margin + last, self.width)])
-
-    def table_text(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-        """A table, wrapped to the width of the terminal.
-
-        Raises: InvalidInput where it has more rows than are laid out.
-        """
-        return self.typesetter.table(columns, rows)
 
     @property
     def width(self) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 from posenc_cli import interrupts
 from posenc_cli.budget import ROOM_TO_START, check_room
 from posenc_cli.cli import streams
-from posenc_cli.errors import PosencError, Unavailable
+from posenc_cli.errors import PosencError, Unavailable, printable_text
 from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:
@@ -139,9 +139,9 @@ def report_error(error: Exception, *, debug: bool) -> int:
         import traceback
 
         traceback.print_exception(error, file=sys.stderr)
-    print(f"posenc: error: {_one_line(known.message)}", file=sys.stderr)
+    print(f"posenc: error: {printable_text(known.message)}", file=sys.stderr)
     if known.hint:
-        print(f"hint: {_one_line(known.hint)}", file=sys.stderr)
+        print(f"hint: {printable_text(known.hint)}", file=sys.stderr)
     return known.status
 
 
@@ -166,7 +166,3 @@ def _own_error(error: Exception) -> PosencError:
         f"a bug in posenc: {type(error).__name__}: {error}",
         hint=f"--debug shows where; please report it{f' at {place}' if place else ''}",
     )
-
-
-def _one_line(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -15,7 +15,6 @@ from posenc_cli.cli.options import (
     option,
     refuse,
     some_of,
-    whole_number,
     whole_option,
 )
 from posenc_cli.errors import InvalidInput, abbreviated
@@ -33,10 +32,6 @@ from posenc_cli.files.atomic import STANDARD_OUTPUT
 MOST_WORKERS = 256
 
 
-def _device(flag: str, text: str) -> str:
-    return device_name(flag, text) or "cpu"
-
-
 def _size(flag: str, text: str) -> ModelSize:
     numbers = re.fullmatch(r"([1-9][0-9]*)[x×]([1-9][0-9]*)[x×]([1-9][0-9]*)", text, re.ASCII)
     if numbers is None:
@@ -48,17 +43,6 @@ def _size(flag: str, text: str) -> ModelSize:
         )
     check_size(f"{flag} {size}", size.width, 4096, "columns")
     return size
-
-
-def _bounded(flag: str, most: int, unit: str, **settings: Any) -> Any:
-    """An option that is a whole number from 1 to the most that is taken."""
-
-    def parse(flag: str, text: str) -> int:
-        number = whole_number(flag, text, minimum=1)
-        check_size(f"{flag} {number}", number, most, unit)
-        return number
-
-    return option(flag, metavar="N", parse=parse, **settings)
 
 
 def _shard(flag: str, text: str) -> tuple[int, int]:
@@ -103,15 +87,19 @@ class TrainingOptions(OptionGroup):
     tests: TestLengths = None
     seeds: Annotated[
         int | None,
-        _bounded("--seeds", MOST_SEEDS, "seeds", help="number of models per encoding [default: 3]"),
+        whole_option(
+            "--seeds", minimum=1, most=MOST_SEEDS, help="number of models per encoding [default: 3]"
+        ),
     ] = None
     steps: Annotated[
         int | None,
-        _bounded("--steps", MOST_STEPS, "steps", help="training steps [default: 1000]"),
+        whole_option("--steps", minimum=1, most=MOST_STEPS, help="training steps [default: 1000]"),
     ] = None
     batch: Annotated[
         int | None,
-        _bounded("--batch", MOST_BATCH, "sequences", help="sequences per step [default: 16]"),
+        whole_option(
+            "--batch", minimum=1, most=MOST_BATCH, help="sequences per step [default: 16]"
+        ),
     ] = None
     size: Annotated[
         ModelSize | None,
@@ -176,10 +164,10 @@ class RunningOptions(OptionGroup):
     ] = None
     workers: Annotated[
         int | None,
-        _bounded(
+        whole_option(
             "--workers",
-            MOST_WORKERS,
-            "processes",
+            minimum=1,
+            most=MOST_WORKERS,
             help="number of local processes, one thread each [default: one per core]",
         ),
     ] = None
@@ -189,15 +177,15 @@ class RunningOptions(OptionGroup):
             "--device",
             metavar="NAME",
             help="cpu|cuda|mps… [default: cpu]",
-            parse=_device,
+            parse=lambda flag, text: device_name(flag, text) or "cpu",
         ),
     ] = None
     seeds_per_job: Annotated[
         int | None,
-        _bounded(
+        whole_option(
             "--seeds-per-job",
-            MOST_SEEDS,
-            "seeds",
+            minimum=1,
+            most=MOST_SEEDS,
             help="seeds to train together as one batched model [default: 5]",
         ),
     ] = None

@@ -132,6 +132,8 @@ def _checkpoint(name: str) -> Model:
 
 def _is_checkpoint(text: str) -> bool:
     """Whether a text names a .safetensors file, their index, or a folder of them with no config."""
+    from posenc_cli.comparison.stored_tensors import stored_names
+
     place = Path(text)
     if text.endswith(INDEX):
         return True
@@ -139,16 +141,9 @@ def _is_checkpoint(text: str) -> bool:
         if place.is_dir():
             return not (place / FILE).exists() and bool(list(place.glob("*.safetensors")))
         is_file = place.suffix.lower() == ".safetensors" and place.is_file()
-        return is_file and _stores_frequencies(text)
+        return is_file and bool(stored_names([text]))  # and no array of numbers
     except (OSError, ValueError):
         return False
-
-
-def _stores_frequencies(path: str) -> bool:
-    """Whether a .safetensors file is a checkpoint to be compared, and no array of numbers."""
-    from posenc_cli.comparison.stored_tensors import stored_names
-
-    return bool(stored_names([path]))
 
 
 def _is_gguf(text: str) -> bool:

@@ -85,7 +85,8 @@ def _side(text: str, runtime: str | None, layer_type: str | None) -> Side:
         if text in library.names():
             return _side_of_config(text, library.find(text).config, runtime, layer_type)
         if _is_scheme(text):
-            return _side_of_scheme(text, runtime)
+            _check_no_runtime(text, runtime)
+            return Side(text, scheme=catalogue.find(text))
         if not Path(text).exists():
             known = [*catalogue.BUILT_IN, *library.names()]
             raise InvalidInput(
@@ -107,19 +108,13 @@ def _is_array(text: str) -> bool:
 
 
 def _is_scheme(text: str) -> bool:
-    if text in catalogue.BUILT_IN or ":" in text or "+" in text or catalogue.is_own(text):
-        return True
-    return text in {plugin.name for plugin in catalogue.installed()}
+    named = text in catalogue.BUILT_IN or ":" in text or "+" in text or catalogue.is_own(text)
+    return named or text in {plugin.name for plugin in catalogue.installed()}
 
 
 def _check_no_runtime(name: str, runtime: str | None) -> None:
     if runtime is not None:
         raise InvalidInput(f"--as {runtime}: {abbreviated(name)} is no config and no model")
-
-
-def _side_of_scheme(name: str, runtime: str | None) -> Side:
-    _check_no_runtime(name, runtime)
-    return Side(name, scheme=catalogue.find(name))
 
 
 def _side_of_config(

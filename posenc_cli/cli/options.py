@@ -27,6 +27,8 @@ ENCODING, PARAMETERS, OWN, EVERY_COMMANDS = "Encoding", "Parameters", "Options",
 """Headings of help, under which several declarations put options."""
 
 
+LARGEST_SEED = 2**64 - 1
+
 ALIASES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
 """What people type for number formats."""
 
@@ -79,9 +81,11 @@ def form_option(forms: Mapping[str, str]) -> Any:
     )
 
 
-def whole_option(*flags: str, minimum: int | None = None, **settings: Any) -> Any:
+def whole_option(
+    *flags: str, minimum: int | None = None, most: int | None = None, **settings: Any
+) -> Any:
     """What ``Annotated`` says of an option that is a whole number."""
-    parse = partial(whole_number, minimum=minimum)
+    parse = partial(whole_number, minimum=minimum, most=most)
     return option(*flags, parse=parse, **{"metavar": "N", **settings})
 
 
@@ -139,7 +143,9 @@ def test_lengths(flag: str, text: str) -> tuple[str, ...]:
     )
 
 
-def whole_number(flag: str, text: str, *, minimum: int | None = None) -> int:
+def whole_number(
+    flag: str, text: str, *, minimum: int | None = None, most: int | None = None
+) -> int:
     """The integer that ``text`` writes: 131072, 131_072 or 1e6.
 
     Raises: InvalidInput naming the option.
@@ -151,6 +157,8 @@ def whole_number(flag: str, text: str, *, minimum: int | None = None) -> int:
         raise InvalidInput(f"{flag} {abbreviated(text)}: is past 2^53, the last exact position")
     if minimum is not None and number < minimum:
         raise InvalidInput(f"{flag} {number}: must be at least {minimum}")
+    if most is not None and number > most:
+        raise InvalidInput(f"{flag} {number}: must be at most {most}")
     return number
 
 

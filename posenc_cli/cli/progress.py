@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from numpy.typing import NDArray
-    from rich.progress import Progress, ProgressColumn, TaskID
+    from rich.progress import Progress, TaskID
 
     from posenc_cli.cli.console import Console
     from posenc_cli.files.matrix import Matrix
@@ -31,20 +31,18 @@ def with_progress(matrix: Matrix, stream: TextIO) -> Matrix:
     """``matrix``, with a bar on ``stream`` of how much of it has been drawn, after a second."""
 
     def blocks() -> Iterator[NDArray[Any]]:
-        began = time.monotonic()
         done = 0
-        pending = matrix.blocks()
-        for block in pending:
-            yield block
-            done += block.size
-            if time.monotonic() - began > PATIENCE:
-                yield from _with_bar(pending, done, matrix.size, stream)
+        with _bar_after_a_moment(stream, "") as show:
+            for block in matrix.blocks():
+                yield block
+                done += block.size
+                show(done, matrix.size)
 
     return replace(matrix, blocks=blocks)
 
 
 @contextlib.contextmanager
-def progress_bar(stream: TextIO, *columns: ProgressColumn) -> Iterator[Progress]:
+def progress_bar(stream: TextIO) -> Iterator[Progress]:
     """A bar that is gone at the end, also where a signal is the end, and the cursor is back."""
     from rich.console import Console as RichConsole
     from rich.progress import Progress
@@ -54,7 +52,7 @@ def progress_bar(stream: TextIO, *columns: ProgressColumn) -> Iterator[Progress]
     if console.is_terminal and not console.is_dumb_terminal:
         interrupts.clean_up_by(cleanup)
     try:
-        with Progress(*columns, console=console, transient=True) as progress:
+        with Progress(console=console, transient=True) as progress:
             yield progress
     finally:
         interrupts.clean_up_no_more_by(cleanup)
@@ -83,13 +81,20 @@ def steps_shown(console: Console, what: str) -> Iterator[Callable[[int, int], No
     if not console.shows_progress:
         yield None
         return
+    with _bar_after_a_moment(sys.stderr, what) as show:
+        yield show
+
+
+@contextlib.contextmanager
+def _bar_after_a_moment(stream: TextIO, what: str) -> Iterator[Callable[[int, int], None]]:
+    """What shows on a stream how much is done of how much, after a second."""
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
         bars: list[tuple[Progress, TaskID]] = []
 
         def show(done: int, total: int) -> None:
             if not bars and time.monotonic() - began > PATIENCE:
-                bar = stack.enter_context(progress_bar(sys.stderr))
+                bar = stack.enter_context(progress_bar(stream))
                 bars.append((bar, bar.add_task(what)))
             for bar, task in bars:
                 bar.update(task, completed=done, total=total)
@@ -109,15 +114,3 @@ def _clear_line(stream: TextIO) -> None:
         os.write(descriptor, b"\r\x1b[2K\x1b[?25h")
     finally:
         os.set_blocking(descriptor, blocking)
-
-
-def _with_bar(
-    pending: Iterator[NDArray[Any]], done: int, total: int, stream: TextIO
-) -> Iterator[NDArray[Any]]:
-    from rich.progress import BarColumn, TaskProgressColumn, TimeRemainingColumn
-
-    with progress_bar(stream, BarColumn(), TaskProgressColumn(), TimeRemainingColumn()) as progress:
-        task = progress.add_task("", total=total, completed=done)
-        for block in pending:
-            yield block
-            progress.advance(task, block.size)

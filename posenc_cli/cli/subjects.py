@@ -14,18 +14,18 @@ from posenc_cli.choice import (
     part_names,
 )
 from posenc_cli.cli.choosing import (
+    NO_CONFIG,
     ComputeOptions,
     ParameterOptions,
     PositionOptions,
     SchemesOptions,
-    check_no_reading,
     check_nothing_said,
     choice_of_config,
     resolved_config,
 )
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import READ
-from posenc_cli.cli.options import ModelNames, option, settings_of
+from posenc_cli.cli.options import ModelNames, option, refuse, settings_of
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
 
@@ -141,7 +141,7 @@ def _named(
     if not flags:
         check_nothing_said(source, where, parameters)
     if flags == {"--scheme"}:
-        check_no_reading(source)
+        refuse(source.reading, NO_CONFIG)
     given: dict[str, object] = {**parameters.own}
     given |= settings_of(parameters.settings, given)
     fields = {"positions": where.resolve(), **computing.resolve()}

@@ -6,13 +6,16 @@ import importlib.metadata
 import re
 import shlex
 import tomllib
+from collections import Counter
 from email.message import Message
 
 import pytest
 
+from posenc_cli import catalogue
 from posenc_cli.cli.app import COMMANDS, GROUPS
+from posenc_cli.cli.choosing import ParameterOptions
 from posenc_cli.cli.help import rendered_help
-from posenc_cli.cli.help.help_page import EXPLAINED
+from posenc_cli.cli.help.help_page import EXPLAINED, entry_of
 from posenc_cli.cli.help.home import PAGE, address
 from tools import man
 
@@ -239,3 +242,19 @@ def test_the_installed_metadata_have_the_addresses_of_the_project_file():
     project = tomllib.loads((man.FOLDER.parent / "pyproject.toml").read_text())["project"]
     stated = {label.lower(): url for label, url in project.get("urls", {}).items()}
     assert address(PAGE) == next((stated[label] for label in PAGE if label in stated), None)
+
+
+@pytest.mark.parametrize("name", ["dim", "heads", "base", "layout"])
+def test_help_says_the_usual_default_and_the_choices_that_schemes_declare(name):
+    declared = [
+        scheme.parameters[name]
+        for scheme in catalogue.BUILT_IN.values()
+        if name in scheme.parameters
+    ]
+    _, text = entry_of(ParameterOptions.parameters()[name])
+    usual = Counter(each.default_text for each in declared if each.default_text).most_common(1)
+    assert f"[default: {usual[0][0]}" in text
+    told, _, _ = text.partition("[")
+    assert {choice for each in declared for choice in each.choices} == {
+        word for word in re.findall(r"\w+", told) if name == "layout" and "|" in told
+    } - {"sinusoidal", "rotary", "schemes"}

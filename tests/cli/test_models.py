@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from posenc_cli.cli.commands.explain import parameters_text
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.listing import parameters_text
 from posenc_cli.configs import library
 
 

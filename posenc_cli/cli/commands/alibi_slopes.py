@@ -153,7 +153,7 @@ def alibi_slopes(
         told = value_text(report, console.typesetter)
     if plot:
         if told is None and len(asked) > 1:
-            told = console.table_text(_COMPARED, _rows_compared(asked))
+            told = console.typesetter.table(_COMPARED, _rows_compared(asked))
         look = picture
         if output.out is None and form != "json" and picture.height is None:
             below = 0 if told is None else told.count("\n") + 2  # the prompt takes one
@@ -212,10 +212,10 @@ def _text(asked: Sequence[Slopes], form: str, console: Console) -> str:
         return "\n".join(map(repr, first))
     if len(asked) == 1:
         rows = [[str(h), repr(m), f"2^{math.log2(m):g}"] for h, m in enumerate(first)]
-        return console.table_text(["head", "slope", "power"], rows)
+        return console.typesetter.table(["head", "slope", "power"], rows)
     columns = [list(map(repr, slopes.values)) for slopes in asked]
     rows = [[str(h), *row] for h, row in enumerate(zip_longest(*columns, fillvalue=""))]
-    return console.table_text(["head", *(slopes.label for slopes in asked)], rows)
+    return console.typesetter.table(["head", *(slopes.label for slopes in asked)], rows)
 
 
 def _form(output: SlopesOutput, *, plot: bool) -> str:

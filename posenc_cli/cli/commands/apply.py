@@ -19,7 +19,7 @@ from posenc_cli.cli.choosing import (
 from posenc_cli.cli.commands.generate import ARITHMETICS
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import READ, MatrixOutput
-from posenc_cli.cli.options import number_format_option, option, whole_option
+from posenc_cli.cli.options import LARGEST_SEED, number_format_option, option, whole_option
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.atomic import check_apart
 from posenc_cli.files.formats import format_of
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from posenc_cli.encoding.vectors import GivenVectors
     from posenc_cli.files.declare import Format
     from posenc_cli.files.save import Saved
-
-_LARGEST_SEED = 2**64 - 1
 
 
 class ApplyOutput(MatrixOutput):
@@ -102,6 +100,7 @@ def apply(
         whole_option(
             "--seed",
             minimum=0,
+            most=LARGEST_SEED,
             help="instead of --in: draw --len random vectors x (standard normal) from this seed",
         ),
     ] = None,
@@ -259,7 +258,5 @@ def _vectors(
     if positions is None:
         raise InvalidInput("--seed: needs --len or --positions, how many vectors to draw")
     assert seed is not None
-    if seed > _LARGEST_SEED:
-        raise InvalidInput(f"--seed {seed}: must be at most {_LARGEST_SEED}")
     columns = vector_columns(choice)
     return GivenVectors.drawn((positions.count, columns), seed, dtype or FLOAT32)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posenc_cli.cli.check_reports import CheckOutput, CheckReport, CheckRun
+from posenc_cli.cli.check_reports import CheckOutput, CheckRun, ReportForms
 from posenc_cli.cli.choosing import (
     ComputeOptions,
     ParameterOptions,
@@ -212,7 +212,7 @@ def _report_on(made: ValueCheck, console: Console, output: CheckOutput, *, verbo
     except SubjectError as failure:
         return run.fail(failure.error)
     return run.give(
-        CheckReport(
+        ReportForms(
             report.ok,
             report.ok,
             partial(value_text, report, console.typesetter, verbose=verbose),

@@ -358,7 +358,7 @@ def _words(
     )
 
     rows, told = verdict_rows(judged), compared_sentences(judged, bounded=bounded)
-    table = console.table_text(COLUMNS, rows).split("\n")
+    table = console.typesetter.table(COLUMNS, rows).split("\n")
     words = wrapped_lines(told, look, console)
     if sys.stdout.isatty() and look.height is None:
         room = page_of(look, console).height - _LEAST_CURVE
@@ -371,7 +371,7 @@ def _words(
         while len(table) + len(words) > room and shown > _FEWEST_ROWS:
             shown -= 1
             fewer = f"the table shows {shown} of {len(rows)} rows; --json has all"
-            table = console.table_text(COLUMNS, rows[:shown]).split("\n")
+            table = console.typesetter.table(COLUMNS, rows[:shown]).split("\n")
             words = wrapped_lines([fewer, *told, _no_room(left_out)], look, console)
     return [*table, *words]
 

@@ -10,7 +10,15 @@ from posenc_cli.choice import Choice
 from posenc_cli.cli.choosing import required_choice
 from posenc_cli.cli.commands.rope_check import TOLERANCE
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import Json, completed_from, one_of, option, refuse, whole_option
+from posenc_cli.cli.options import (
+    LARGEST_SEED,
+    Json,
+    completed_from,
+    one_of,
+    option,
+    refuse,
+    whole_option,
+)
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.render.reports.answer import Answer
@@ -23,7 +31,6 @@ if TYPE_CHECKING:
     from posenc_cli.vectors.pack_folder import PackComparison
 
 FORMATS = {dtype.name: dtype for dtype in (FLOAT32, BFLOAT16, FLOAT16)}
-_LARGEST_SEED = 2**64 - 1
 
 
 def _languages(flag: str, text: str) -> tuple[str, ...]:
@@ -74,7 +81,9 @@ def emit(
         ),
     ] = "float32",
     tol: TOLERANCE = "auto",
-    seed: Annotated[int, whole_option("--seed", minimum=0, help="seed of x")] = 0,
+    seed: Annotated[
+        int, whole_option("--seed", minimum=0, most=LARGEST_SEED, help="seed of x")
+    ] = 0,
     as_json: Json = False,
 ) -> int:
     """Write test vectors for a port, or check its results.
@@ -104,8 +113,6 @@ def emit(
     chosen = required_choice(choice)
     if out is None:
         raise InvalidInput("--out: is missing: the folder for the test vectors")
-    if seed > _LARGEST_SEED:
-        raise InvalidInput(f"--seed {seed}: must be at most {_LARGEST_SEED}")
     from posenc_cli.vectors.pack import GoldenPack
     from posenc_cli.vectors.pack_folder import write_pack
 

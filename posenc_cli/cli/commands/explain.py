@@ -13,7 +13,6 @@ from posenc_cli.catalogue import find as find_scheme
 from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
-from posenc_cli.cli.listing import parameters_text
 from posenc_cli.cli.options import Json, Setting, one_of, option, settings_of, settings_option
 from posenc_cli.comparison.model_folder import folder_conclusions
 from posenc_cli.configs import library
@@ -295,7 +294,7 @@ def _text(
     twice = next((text for text in resolved.warnings if text.startswith(unread)), None)
     rest = [text for text in resolved.warnings if text not in (*resolved.headlines, twice)]
     first, last = (
-        [console.paragraph_text(f"Warning: {warning}", hanging=2) for warning in warnings]
+        [console.typesetter.paragraph(f"Warning: {warning}", hanging=2) for warning in warnings]
         for warnings in (resolved.headlines, rest)
     )
     tables = [_group_text(console, group) for group in groups]
@@ -306,7 +305,7 @@ def _text(
     ]
     told = [*doubtful, *(line.text for line in summary if not line.doubtful)]
     head = [console.typesetter.line(f"{name}{_verdict(resolved, len(doubtful))}")]
-    head += [console.paragraph_text(text, indent=2, hanging=4) for text in told]
+    head += [console.typesetter.paragraph(text, indent=2, hanging=4) for text in told]
     if following is not None:
         next_line = f"  next: {following}"
         fits = len(next_line) <= console.width
@@ -340,11 +339,29 @@ def _group_text(console: Console, group: Sequence[Layers]) -> str:
         ]
         for name, param in first.params.items()
     ]
-    lines = [console.paragraph_text(title, hanging=2) for title in titles]
+    lines = [console.typesetter.paragraph(title, hanging=2) for title in titles]
     if rows:
         lines.append(parameters_text(console, rows))
     remarks = _remarks(first.derived)
-    lines += [console.paragraph_text(remark, indent=2, hanging=4) for remark in remarks]
+    lines += [console.typesetter.paragraph(remark, indent=2, hanging=4) for remark in remarks]
+    return "\n".join(lines)
+
+
+def parameters_text(console: Console, rows: Sequence[Sequence[str]]) -> str:
+    """Names, values and sources as a table; where that is too wide, each source on its own line.
+
+    Words are cut only where one alone is wider than the terminal.
+    """
+    spelled = console.typesetter.spelled
+    widest = [max(len(spelled(cell)) for cell in column) for column in zip(*rows, strict=True)]
+    if sum(widest) + 3 * (len(widest) - 1) <= console.width:
+        return console.typesetter.table(["parameter", "value", "source"], rows)
+    lines = []
+    for name, value, source in rows:
+        longest = max(map(len, spelled(source).split()), default=0)
+        indent = 4 if longest + 4 <= console.width else 0
+        lines.append(console.typesetter.paragraph(f"{name}: {value}", hanging=2))
+        lines.append(console.typesetter.paragraph(source, indent=indent))
     return "\n".join(lines)
 
 

@@ -257,12 +257,12 @@ def _answer(result: Identification, names: list[str]) -> Answer:
 def _text(
     console: Console, result: Identification, names: list[str], *, verbose: bool = False
 ) -> str:
-    text = console.paragraph_text
+    text = console.typesetter.paragraph
     best = result.match or result.nearest
     rows = [_row(candidate, best) for candidate in result.candidates]
     answer = _answer(result, names).text(console.typesetter)
     if best is None:
-        blocks = [[answer], [console.table_text(_RUNNERS_UP, rows)] if rows else []]
+        blocks = [[answer], [console.typesetter.table(_RUNNERS_UP, rows)] if rows else []]
         return "\n\n".join("\n".join(lines) for lines in blocks if lines)
     census = best.census
     assert census is not None
@@ -280,9 +280,12 @@ def _text(
     hidden = len(rows) - 1 - len(others)
     blocks = [
         [answer, *again],
-        [console.table_text(["detail", "value"], properties)],
+        [console.typesetter.table(["detail", "value"], properties)],
         [text(f"note: {note}", hanging=2) for note in notes],
-        ["Others that fit:" if not verbose else "Others:", console.table_text(_RUNNERS_UP, others)]
+        [
+            "Others that fit:" if not verbose else "Others:",
+            console.typesetter.table(_RUNNERS_UP, others),
+        ]
         if others
         else [],
         [f"{hidden} more that fit worse: --verbose lists them"] if hidden else [],
@@ -301,8 +304,8 @@ def _unknown(result: Identification) -> str:
     first = result.candidates[0]
     if first.census is None and first.fits_sample:
         return (
-            f"{first.scheme} fits the {first.compared} rows compared; the others, which "
-            "are not evenly spaced, were not"
+            f"{first.scheme} fits the {first.compared} rows that posenc compared; the others, not "
+            "evenly spaced, were not compared"
         )
     return (
         f"none of {_scheme_count()} schemes fits: the nearest is {nearest.scheme}, with a largest "

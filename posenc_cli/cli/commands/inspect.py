@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.checks.requirements import judgements, requirements_of
 from posenc_cli.choice import Choice
-from posenc_cli.cli.check_reports import CheckOutput, CheckReport, CheckRun
+from posenc_cli.cli.check_reports import CheckOutput, CheckRun, ReportForms
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Verbose, option, whole_option
 from posenc_cli.cli.progress import steps_shown
@@ -73,7 +73,7 @@ def inspect(
     ok = all(judgement.ok for judgement in judged)
     report = rendering.inspection_ci_report(found, judged, time.perf_counter() - run.began)
     return run.give(
-        CheckReport(
+        ReportForms(
             ok,
             bool(judged) and ok,
             partial(rendering.inspection_text, found, judged, console.typesetter, verbose=verbose),

@@ -47,7 +47,9 @@ def models(
         console.result(_text(console, presets[0], resolved[0]))
     else:
         rows = list(map(_row, presets, resolved))
-        console.result(console.table_text(["model", "schemes", "context", "what it is"], rows))
+        console.result(
+            console.typesetter.table(["model", "schemes", "context", "what it is"], rows)
+        )
 
 
 def _row(preset: Preset, resolved: Resolved) -> list[str]:
@@ -79,9 +81,9 @@ def _fields(preset: Preset, resolved: Resolved) -> dict[str, Any]:
 def _text(console: Console, preset: Preset, resolved: Resolved) -> str:
     """One model, for a reader."""
     texts = [
-        console.paragraph_text(f"{preset.name}: {preset.title}"),
-        console.paragraph_text(f"Source: {preset.source}"),
-        *(console.paragraph_text(f"Warning: {warning}") for warning in resolved.warnings),
+        console.typesetter.paragraph(f"{preset.name}: {preset.title}"),
+        console.typesetter.paragraph(f"Source: {preset.source}"),
+        *(console.typesetter.paragraph(f"Warning: {warning}") for warning in resolved.warnings),
         f"Of its config.json:\n{_config_text(preset)}",
         f"next: posenc explain {preset.name}",
     ]

@@ -207,9 +207,9 @@ def _text(console: Console, check: OrderCheck, findings: list[OrderFinding]) -> 
     if any(finding.sees_order and not finding.sees_direction for finding in findings):
         lines.append("distance only: cannot tell before from after")
     blocks = [
-        "\n".join(map(console.paragraph_text, [*answers, about])),
-        console.table_text(header, rows),
-        "\n".join(map(console.paragraph_text, lines)),
+        "\n".join(map(console.typesetter.paragraph, [*answers, about])),
+        console.typesetter.table(header, rows),
+        "\n".join(map(console.typesetter.paragraph, lines)),
     ]
     return "\n\n".join(filter(None, blocks))
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from posenc_cli.calls.roles import CALL_AXES, CALL_ROLES
-from posenc_cli.cli.check_reports import CheckOutput, CheckReport, CheckRun
+from posenc_cli.cli.check_reports import CheckOutput, CheckRun, ReportForms
 from posenc_cli.cli.choosing import SingleChoice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
@@ -287,7 +287,7 @@ def rope_check(
     if output.draws:
         _draw(report, output, console)
     return run.give(
-        CheckReport(
+        ReportForms(
             report.ok,
             report.ok and not report.unchecked,
             text,

@@ -47,7 +47,7 @@ def schemes(
         console.result(_text(console, scheme))
     else:
         rows = list(map(_row, listed))
-        console.result(console.table_text(["scheme", "kind", "what it is"], rows))
+        console.result(console.typesetter.table(["scheme", "kind", "what it is"], rows))
 
 
 def _row(scheme: Scheme | BrokenPlugin) -> list[str]:
@@ -97,7 +97,7 @@ def _text(console: Console, scheme: Scheme) -> str:
         f"Source: {scheme.source}",
         _weights_text(scheme.weights) if scheme.weights else "",
     ]
-    texts = [console.paragraph_text(paragraph) for paragraph in paragraphs if paragraph]
+    texts = [console.typesetter.paragraph(paragraph) for paragraph in paragraphs if paragraph]
     parameters = [_parameter_text(console, parameter) for parameter in scheme.parameters.values()]
     return "\n\n".join([*texts, "\n".join(parameters)] if parameters else texts)
 
@@ -117,5 +117,7 @@ def _parameter_text(console: Console, parameter: Parameter) -> str:
         "required" if parameter.required else f"default {default}" if default else "no default"
     )
     source = f" (default from {parameter.rules.source})" if parameter.rules.source else ""
-    head = console.paragraph_text(f"{parameter.flag}: {values}; {default}", indent=2, hanging=6)
-    return f"{head}\n{console.paragraph_text(parameter.rules.help + source, indent=6)}"
+    head = console.typesetter.paragraph(
+        f"{parameter.flag}: {values}; {default}", indent=2, hanging=6
+    )
+    return f"{head}\n{console.typesetter.paragraph(parameter.rules.help + source, indent=6)}"

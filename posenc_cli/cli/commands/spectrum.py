@@ -107,7 +107,7 @@ def _print(
     from posenc_cli.render.terminal.text_pictures import LOWEST
 
     rows, height = report.rows, _LINES
-    table = [console.table_text(report.columns, rows)]
+    table = [console.typesetter.table(report.columns, rows)]
     words = wrapped_lines(report.notes(len(rows)), look, console)
     if sys.stdout.isatty() and look.height is None:
         # Besides: the prompt, and the lines above the rows of a table.
@@ -120,7 +120,7 @@ def _print(
             shown = fitting - 1 if fitting > _FEWEST_ROWS else 0
             rows = [rows[i] for i in spread(len(rows), shown)] if shown else []
             words = wrapped_lines(report.notes(len(rows)), look, console)
-            table = [console.table_text(report.columns, rows)] if rows else []
+            table = [console.typesetter.table(report.columns, rows)] if rows else []
         height = max(LOWEST, room - sum(text.count("\n") + 1 for text in table))
     if report.picture is not None:
         show(report.picture, replace(look, height=look.height or height), output, console)

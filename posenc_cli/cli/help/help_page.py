@@ -7,10 +7,8 @@ import textwrap
 from inspect import Parameter, signature
 from typing import Any
 
-from posenc_cli.cli.choosing import documented_option
 from posenc_cli.cli.console import continued_command
 from posenc_cli.cli.options import ENCODING, EVERY_COMMANDS, OWN, PARAMETERS
-from posenc_cli.formulas.parameters import OWN_OPTIONS
 from posenc_cli.records import Record
 
 Entry = tuple[str, str]
@@ -148,8 +146,6 @@ def entry_of(option: Parameter) -> Entry:
     declared, default, extra = option.annotation.__metadata__[0], option.default, ""
     named = (declared.default, *(declared.param_decls or ()))  # an option's first flag comes first
     flags = sorted(filter(_is_flag, named), key=lambda flag: flag.startswith("--"))
-    if declared.help is None and option.name in OWN_OPTIONS:
-        declared = documented_option(option.name)
     if default is option.empty:
         extra = "[required]"
     elif declared.show_default and default is not False and default not in (None, ()):

@@ -35,5 +35,5 @@ def version_text(words: Sequence[str]) -> str:
         [name, status.version or "-", ", ".join(status.devices) or "-", status.reason]
         for name, status in found.items()
     ]
-    table = console.table_text(["backend", "version", "devices", "what it is"], rows)
+    table = console.typesetter.table(["backend", "version", "devices", "what it is"], rows)
     return f"posenc {__version__}, Python {python}, {platform()}\n\n{table}\n"
