@@ -16,6 +16,8 @@ MOST = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text("utf-8"))["to
 ]
 LONG = 40
 """Lines, docstring included, above which a function counts as long."""
+MOST_FILES = 25
+"""Files that a folder may have: a reader looks through so many names at once."""
 
 
 def _is_docstring(node: ast.stmt) -> bool:
@@ -50,6 +52,12 @@ def test_no_folder_is_larger_than_its_row_in_pyproject(folder):
         f"[tool.posenc.most] allows {MOST[folder]}. Delete something, or raise the row and say in "
         "CHANGELOG.md what users get for it."
     )
+
+
+def test_no_folder_has_more_files_than_a_reader_looks_through():
+    crowded = {folder: size_of(path)[1] for folder, path in FOLDERS.items()}
+    assert {folder: files for folder, files in crowded.items() if files > MOST_FILES} == {}
+    assert all(files <= MOST_FILES for _, files, _ in MOST.values())
 
 
 def test_the_rows_are_lowered_where_a_folder_has_shrunk():
