@@ -40,91 +40,91 @@ class Known(NamedTuple):
 KNOWN = (
     Known(
         "alammar",
-        "20 words, 512 dimensions, sines at the left and cosines at the right",
+        "20 words, 512 dimensions, sines on the left and cosines on the right",
         "J. Alammar, “The Illustrated Transformer”, 2018",
         "heatmap -s sinusoidal -l 20 -d 512 --set layout=concat --set spacing=tensor2tensor",
     ),
     Known(
         "kazemnejad-heatmap",
-        "128 dimensions at 50 positions, sines and cosines in turn",
+        "128 dimensions at 50 positions, alternating sines and cosines",
         "A. Kazemnejad, “Transformer Architecture: The Positional Encoding”, 2019",
         "heatmap -s sinusoidal -l 50 -d 128 --unsplit --cmap RdBu",
     ),
     Known(
         "kazemnejad-products",
-        "How alike two positions are, and that only their distance counts",
+        "The similarity of two positions depends only on their distance",
         "A. Kazemnejad, the same page: “dot product of position embeddings for all time-steps”",
         "dot-similarity -s sinusoidal -l 50 -d 128",
     ),
     Known(
         "annotated-transformer",
-        "Four dimensions as waves over the positions",
+        "Four dimensions plotted against position",
         "A. Rush and others, “The Annotated Transformer”, 2018",
         "curve -s sinusoidal -d 20 -l 100 --dims 4:8",
     ),
     Known(
         "roformer-rotation",
-        "RoPE turns each pair of columns, the later pairs more slowly",
+        "RoPE rotates each pair of dimensions, later pairs more slowly",
         "J. Su and others, “RoFormer”, arXiv:2104.09864, 2021, figure 1",
         "rotation -s rope -d 64",
     ),
     Known(
         "roformer-decay",
-        "How RoPE's products fall with distance: of like vectors, RoFormer's bound, and of "
-        "vectors drawn apart, which do not",
+        "RoPE's q·k by distance: equal vectors, RoFormer's bound, and independent vectors, "
+        "which show no decay",
         "J. Su and others, the same paper, figure 2",
         "dot-similarity -s rope -d 128 -l 256 --profile --content ones --content independent "
         "--bound",
     ),
     Known(
         "dog-bites-man",
-        "Without positions a score belongs to two words, wherever they stand; with RoPE it does "
-        "not",
-        "the question that courses begin with",
+        "Without positions, the score of two words does not depend on their order; "
+        "with RoPE it does",
+        "the first question of many courses",
         "order-check -s rope --plot",
     ),
     Known(
         "alibi-bias",
-        "What ALiBi adds to the scores, head by head",
+        "ALiBi's bias, head by head",
         "O. Press and others, “Train Short, Test Long”, arXiv:2108.12409, 2021, figure 3",
         "heatmap -s alibi --heads 8 -l 16",
     ),
     Known(
         "alibi-slopes",
-        "The slopes of 12 heads, as the authors have them and as they are often written",
+        "The slopes of 12 heads: the authors' rule and a common mistake",
         "O. Press and others, the same paper, section 3",
         "alibi-slopes --heads 12 --convention press --convention naive --plot",
     ),
     Known(
         "alibi-weights",
-        "What ALiBi alone makes of attention, where no query sees later keys",
+        "Attention weights of ALiBi alone, under a causal mask",
         "O. Press and others, the same paper",
         "heatmap -s alibi --softmax --causal -l 32",
     ),
     Known(
         "t5-buckets",
-        "T5 counts near positions one by one, and far ones in ever larger buckets",
+        "T5 has a bucket for each near distance, and larger buckets for far ones",
         "C. Raffel and others, “Exploring the Limits of Transfer Learning”, arXiv:1910.10683, "
         "2019, section 2.1",
         "curve -s t5 --table buckets --positions -150:151",
     ),
     Known(
         "yarn-ramp",
-        "Which wavelengths YaRN keeps, blends and stretches, 32 times Llama 2's context",
+        "Wavelengths that YaRN keeps, blends and interpolates for 32 times Llama 2's context",
         "B. Peng and others, “YaRN”, arXiv:2309.00071, 2023, section 3.2",
         "spectrum -s rope-yarn -d 128 --set factor=32 --set original_max_position_embeddings=4096",
     ),
     Known(
         "llama-3.1",
-        "Llama 3.1 stretches the long wavelengths of Llama 3 8 times",
+        "Llama 3.1 makes the long wavelengths of Llama 3 eight times longer",
         "A. Dubey and others, “The Llama 3 Herd of Models”, arXiv:2407.21783, 2024",
         "spectrum -m llama-3-8b -m llama-3.1-8b",
     ),
     Known(
         "vit-grid",
-        "How alike one place of an image is to all others",
+        "Similarity of one patch of an image to all others",
         "A. Dosovitskiy and others, “An Image is Worth 16x16 Words”, arXiv:2010.11929, 2020, "
-        "figure 7, which is of learned ones; these are MAE's sines",
+        "figure 7 (learned positions there, MAE's sines here)",
         "heatmap -s sinusoidal-nd -d 768 --set grid=14x14",
     ),
 )
@@ -190,7 +190,7 @@ def draw(folder: Path, pictures: Iterable[tuple[str, str, int]] | None = None) -
 
 def markdown() -> str:
     """The page below its first words."""
-    parts = ["## Figures of papers and blogs, made again"]
+    parts = ["## Figures of papers and blogs, reproduced"]
     for known in KNOWN:
         text = f"{known.title}. After {known.source}."
         command = f"```console\n$ posenc {known.command}\n```"
