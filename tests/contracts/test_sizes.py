@@ -17,7 +17,7 @@ MOST = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text("utf-8"))["to
 LONG = 40
 """Lines, docstring included, above which a function counts as long."""
 MOST_FILES = 25
-"""Files that a folder may have: a reader looks through so many names at once."""
+"""Modules that a folder may have beside ``__init__``: a reader looks through so many at once."""
 
 
 def _is_docstring(node: ast.stmt) -> bool:
@@ -54,10 +54,9 @@ def test_no_folder_is_larger_than_its_row_in_pyproject(folder):
     )
 
 
-def test_no_folder_has_more_files_than_a_reader_looks_through():
-    crowded = {folder: size_of(path)[1] for folder, path in FOLDERS.items()}
-    assert {folder: files for folder, files in crowded.items() if files > MOST_FILES} == {}
-    assert all(files <= MOST_FILES for _, files, _ in MOST.values())
+def test_no_folder_has_more_modules_than_a_reader_looks_through():
+    modules = {folder: size_of(path)[1] - 1 for folder, path in FOLDERS.items()}
+    assert {folder: count for folder, count in modules.items() if count > MOST_FILES} == {}
 
 
 def test_the_rows_are_lowered_where_a_folder_has_shrunk():
