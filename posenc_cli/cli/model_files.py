@@ -162,11 +162,11 @@ def _is_model(text: str) -> bool:
 def engines_of(names: Sequence[str], *, alone: bool) -> tuple[str | None, str | None]:
     """The engines of A and B; one name is for both, but of A alone for B."""
     if len(names) > 2:
-        raise InvalidInput(f"--as {names[2]}: is the third; there are but two sides")
+        raise InvalidInput(f"--as {names[2]}: is a third engine; give at most two")
     if alone and not names:
         raise InvalidInput(
-            "B is missing: what A is to be compared with",
-            hint="--as vllm compares what two engines make of one config",
+            "B is missing; give something to compare A with",
+            hint="--as vllm compares how two engines read one config",
         )
     if alone and len(names) == 1:
         return TRANSFORMERS, names[0]

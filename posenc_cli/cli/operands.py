@@ -52,7 +52,7 @@ def sides_of(
     sides = _with_parameters(sides, parameters)
     if layer_types and not any(side.layer_type for side in sides):
         raise InvalidInput(
-            f"--layer-type {abbreviated(layer_types[0])}: the layers of neither of the two differ"
+            f"--layer-type {abbreviated(layer_types[0])}: neither A nor B has several layer types"
         )
     return sides
 
@@ -114,7 +114,7 @@ def _is_scheme(text: str) -> bool:
 
 def _check_no_runtime(name: str, runtime: str | None) -> None:
     if runtime is not None:
-        raise InvalidInput(f"--as {runtime}: {abbreviated(name)} is no config and no model")
+        raise InvalidInput(f"--as {runtime}: {abbreviated(name)} is neither a config nor a model")
 
 
 def _side_of_config(
@@ -158,7 +158,7 @@ def _with_parameters(sides: Sequence[Side], parameters: ParameterOptions) -> lis
         if not taking:
             known = [name for side in sides if side.scheme for name in side.scheme.parameters]
             raise InvalidInput(
-                f"{option}: neither of the two has a parameter {name!r}", hint=nearest(name, known)
+                f"{option}: neither A nor B has a parameter {name!r}", hint=nearest(name, known)
             )
         for values in taking:
             if name in values:

@@ -123,9 +123,11 @@ class PictureOptions(OptionGroup):
         """
         for flag in ("--width", "--height", "--dpi"):
             if form == "html" and flag in self.given:
-                raise InvalidInput(f"{flag} {self.given[flag]}: a page fits the window it is in")
+                raise InvalidInput(f"{flag} {self.given[flag]}: a page has no fixed size")
         if self.graphics != "auto":
-            raise InvalidInput(f"--graphics {self.graphics}: is of the terminal, not of a file")
+            raise InvalidInput(
+                f"--graphics {self.graphics}: applies to the terminal, not to a file"
+            )
 
 
 def colour_map(flag: str, name: str) -> str:

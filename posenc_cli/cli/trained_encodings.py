@@ -88,8 +88,8 @@ def _requests(
     for place, request in enumerate(requests):
         if any(request.parts == other.parts for other in requests[:place]):
             raise InvalidInput(
-                f"--scheme {request.label}: is asked for twice",
-                hint="--set a.NAME=VALUE is of the first alone, b.NAME=VALUE of the second",
+                f"--scheme {request.label}: is given twice",
+                hint="--set a.NAME=VALUE applies only to the first, b.NAME=VALUE to the second",
             )
     labels = [request.label for request in requests]
     labelled = [

@@ -55,7 +55,7 @@ class RunFolder(Record):
             if any(path.iterdir()):
                 raise InvalidInput(
                     f"--out {quoted_name(path)}: exists and is not empty",
-                    hint="--resume goes on with a run; a new one needs a folder of its own",
+                    hint="--resume continues a run; a new run needs an empty folder",
                 )
         try:
             write_json(folder.request_path, request.fields())

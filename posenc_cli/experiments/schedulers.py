@@ -114,7 +114,7 @@ def _run_in_process(
             return
     raise Unavailable(
         f"the process of {job.key} ended {ATTEMPTS} times without a result ({_ending(status)})",
-        hint="--workers 1 needs the least memory; --resume goes on with what is kept",
+        hint="--workers 1 needs the least memory; --resume continues from the checkpoints",
     )
 
 
@@ -205,7 +205,7 @@ class DaskScheduler:
         except (OSError, TimeoutError, ValueError) as error:
             raise Unavailable(
                 f"{self._option}: no Dask scheduler answers there",
-                hint="dask scheduler starts one, dask worker its workers",
+                hint="start one with: dask scheduler; its workers with: dask worker",
             ) from error
         with client:
             if warn is not None and not client.scheduler_info()["workers"]:

@@ -54,7 +54,7 @@ class JobSetting(Record):
         if job.task == "text" and request.text is not None:
             corpus = Corpus.of_file(request.text)
             if request.digest not in (None, corpus.digest):
-                raise InvalidInput(f"{corpus.name}: is not the text that the run began with")
+                raise InvalidInput(f"{corpus.name}: has changed since the run began")
         task = task_of(job.task, corpus)
         trained = request.trained or task.trained
         lengths = request.lengths(trained)
@@ -111,7 +111,7 @@ def _check_positions(request: ExperimentRequest, longest: int) -> None:
     check_size(f"--randomize {drawn}", drawn, LONGEST, "positions")
     if drawn < longest:
         raise InvalidInput(
-            f"--randomize {drawn}: the longest test has {longest} positions, all different"
+            f"--randomize {drawn}: must be at least {longest}, the positions of the longest test"
         )
     stretched = [name for name in request.stretches if name != "none"]
     if stretched:

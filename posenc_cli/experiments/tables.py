@@ -29,7 +29,7 @@ from posenc_cli.formulas.context_extension.stretches import NONE, STRETCHES, UNS
 from posenc_cli.formulas.declare import Bias, BucketBias, Rows, Weights
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.numerics.dtypes import FLOAT64
-from posenc_cli.positions import Positions
+from posenc_cli.positions import Positions, range_texts
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class EncodingPart(Record):
         if not new:
             return None
         what = "bucket" if self.scheme.kind == "bias" else "row"
-        return f"{what}{'s' if new[1:] else ''} {_runs(new)} of {self.scheme.name}"
+        return f"{what}{'s' if new[1:] else ''} {', '.join(range_texts(new))} of {self.scheme.name}"
 
     def _rows_met(self, entry: EncodingEntry, length: int) -> set[int]:
         """The rows of the learned table that count at a length."""
@@ -424,18 +424,3 @@ def _coefficients(content: Content) -> RealRows | None:
             vectors = np.asarray(given if isinstance(given, tuple) else (given,), np.float64)
             return vectors if vectors.ndim == 2 and (vectors > 0).all() else None
     return None
-
-
-def _runs(rows: list[int]) -> str:
-    """Whole numbers in rising order, runs of them as first–last.
-
-    >>> _runs([1, 2, 3, 7])
-    '1–3, 7'
-    """
-    texts, start = [], 0
-    for place in range(len(rows)):
-        if place + 1 == len(rows) or rows[place + 1] != rows[place] + 1:
-            first, last = rows[start], rows[place]
-            texts.append(str(first) if first == last else f"{first}–{last}")
-            start = place + 1
-    return ", ".join(texts)

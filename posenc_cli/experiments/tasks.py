@@ -217,7 +217,7 @@ class Text(Task):
     def _check_characters(self, there: int, needed: int, purpose: str) -> None:
         if there < needed:
             raise InvalidInput(
-                f"{self.corpus.name}: has {there} characters {purpose}, and {needed} are needed",
+                f"{self.corpus.name}: has {there} characters {purpose}, but needs {needed}",
                 hint="give a longer text, shorter tests, or fewer last places",
             )
 

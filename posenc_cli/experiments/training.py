@@ -187,7 +187,7 @@ class ModelTraining:
             if {name: header[name] for name in self._identity()} != self._identity():
                 raise InvalidInput(
                     f"{quoted_name(path)}: is a checkpoint of another job, or of another version",
-                    hint="remove it to train anew",
+                    hint="remove it to start training again",
                 )
             self.step = int(header["step"])
             self.losses = [tuple(row) for row in json.loads(header["losses"])]
@@ -197,7 +197,7 @@ class ModelTraining:
         except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
             raise InvalidInput(
                 f"{quoted_name(path)}: is not a checkpoint of this job",
-                hint="remove it to train anew",
+                hint="remove it to start training again",
             ) from error
 
 

@@ -190,7 +190,11 @@ def test_a_subject_that_cannot_be_read_has_a_report_too(form, call, folder):
         ("--buckets row.npy -s deberta --set nonsense=1", 2, "no parameter 'nonsense'"),
         ("--inv-freq row.npy -s learned", 2, "learned has no frequencies"),
         ("--inv-freq row.npy -s sinusoidal", 2, "holds 16 frequencies"),
-        ("--tables right.npy right.npy -s sinusoidal", 2, "--tables: sinusoidal rotates nothing"),
+        (
+            "--tables right.npy right.npy -s sinusoidal",
+            2,
+            "--tables: sinusoidal does not rotate vectors",
+        ),
         ("--slopes row.npy -s rope", 2, "--slopes: rope rotates"),
         ("--rotated right.npy row.npy -s sinusoidal", 2, "other shapes"),
         ("right.npy -s sinusoidal --tol exact --strict --tol 1", 2, "--tol"),

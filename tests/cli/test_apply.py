@@ -106,7 +106,7 @@ def test_bfloat16_vectors_stand_in_an_archive_of_numpy_in_float32(call, x):
 def test_a_hybrid_applies_the_part_that_vectors_have(call, x):
     status, _, err = call("apply", "-s", "rope+alibi", "--in", "x.npy", "-o", "y.npy")
     assert status == 0
-    assert "alibi: is added to scores, and left out" in err
+    assert "alibi: left out, because it changes scores, not vectors" in err
     assert (np.load("y.npy") == posenc.apply(x, "rope")).all()
 
 
@@ -186,7 +186,7 @@ def test_what_cannot_be_applied_is_one_line(call, x, arguments, message):
 
 def test_the_time_that_is_told_is_from_reading_to_writing(call, x, monkeypatch):
     clock = SimpleNamespace(perf_counter=itertools.count(1000, 0.25).__next__)
-    monkeypatch.setattr("posenc_cli.cli.commands.apply.time", clock)
+    monkeypatch.setattr("posenc_cli.cli.commands.generate.time", clock)
     status, _, err = call("apply", "-s", "rope", "--in", "x.npy", "--out", "y.npy")
     assert status == 0
     assert " bytes in 0.25 s" in err

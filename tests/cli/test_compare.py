@@ -278,13 +278,13 @@ def test_a_parameter_given_on_the_command_line_says_so(call):
         ("a.npy garbage.npy", 2, "garbage.npy"),
         ("a.npy a.npy --tol -1", 2, "--tol -1: must be at least 0"),
         ("a.npy a.npy --tol nan", 2, "--tol 'nan': must be a number"),
-        ("rope rope --set facto=2", 2, "neither of the two has a parameter 'facto'"),
-        ("rope rope --set a.facto=2", 2, "neither of the two has a parameter 'facto'"),
+        ("rope rope --set facto=2", 2, "neither A nor B has a parameter 'facto'"),
+        ("rope rope --set a.facto=2", 2, "neither A nor B has a parameter 'facto'"),
         ("rope rope --set base=2 --base 3", 2, "base is given twice"),
         ("rope rope --set base", 2, "--set 'base': must be NAME=VALUE"),
-        ("rope rope --as vllm", 2, "--as vllm: 'rope' is no config and no model"),
+        ("rope rope --as vllm", 2, "--as vllm: 'rope' is neither a config nor a model"),
         ("rope --as vlm", 2, "--as 'vlm': must be one of transformers"),
-        ("rope rope --as vllm --as vllm --as vllm", 2, "is the third"),
+        ("rope rope --as vllm --as vllm --as vllm", 2, "is a third engine"),
         ("sinusoidal rope --len 0", 2, "--len 0: must be at least 1"),
         ("rope rope --table cosine --len 3", 2, "--table 'cosine': must be one of"),
         ("a.npy rope --dtype float8", 2, "--dtype 'float8': must be one of"),
@@ -310,7 +310,7 @@ def test_each_side_has_its_own_layer_type_and_errors_say_which_side(call):
     one = ("gemma-3-4b", "rope", "--layer-type", "full_attention", "--set", "b.dim=256")
     assert call("compare", *one)[0] == 1
     status, _, err = call("compare", "llama-2-7b", "rope", "--layer-type", "full_attention")
-    assert (status, "neither of the two differ" in err) == (2, True)
+    assert (status, "neither A nor B has several layer types" in err) == (2, True)
     status, _, err = call("compare", "gemma-3-4b", "gemma-3-4b", "--layer-type", "a.full_attention")
     assert status == 2
     assert err.startswith("posenc: error: B: the layers of gemma3_text differ")

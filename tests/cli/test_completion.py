@@ -246,7 +246,7 @@ def test_a_shell_of_the_environment_that_is_not_known_is_asked_for(
 ):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SHELL", "/bin/tcsh")
-    refused = (2, "", "posenc: error: SHELL: name it, one of bash, zsh, fish\n")
+    refused = (2, "", "posenc: error: SHELL: give one of bash, zsh, fish\n")
     assert call("completion", *words) == refused
     monkeypatch.delenv("SHELL")
     assert call("completion", *words) == refused

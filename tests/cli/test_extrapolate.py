@@ -156,14 +156,14 @@ def test_a_text_of_ones_own_is_known_by_its_bytes(call, made, tmp_path):
     assert request_of("run").text == str(text)
     text.write_text(text.read_text()[:-1])
     assert "--out run" not in refused(call, "--out", "run", "--resume")
-    assert "is not the text that" in refused(call, "--out", "run", "--resume")
+    assert "has changed since the run" in refused(call, "--out", "run", "--resume")
     assert "other digest" in refused(call, "--out", "run", "--resume", "--text", "mine.txt")
 
 
 def test_a_run_is_kept_where_out_says_and_nowhere_else(call, made, tmp_path):
     status, out, err = call("extrapolate", "-s", "rope", *SMALL)
     assert (status, [*tmp_path.iterdir()]) == (0, [])
-    assert err == "nothing of this run is kept; --out FOLDER keeps it, for --resume\n"
+    assert err == "this run is not saved; --out FOLDER saves it for --resume\n"
     assert call("extrapolate", "-s", "rope", *SMALL, "-q") == (0, out, "")
     assert call("extrapolate", "-s", "rope", *SMALL, "--out", "run") == (0, out, "")
     assert {path.name for path in (tmp_path / "run").iterdir()} >= {"request.json", "results"}
@@ -183,7 +183,7 @@ def test_a_run_goes_on_only_with_what_it_was_asked_for(call, made):
         ("--task copy", "other tasks"),
     ):
         assert said in refused(call, "--out", "run", "--resume", *option.split())
-    assert "--resume goes on" in refused(call, "-s", "rope", *SMALL, "--out", "run")
+    assert "--resume continues" in refused(call, "-s", "rope", *SMALL, "--out", "run")
 
 
 @pytest.mark.long
@@ -259,12 +259,12 @@ def test_a_file_that_could_not_be_written_is_refused_before_anything_runs(name, 
         ("--task text,foo", "must be one of text, copy"),
         ("--stretch foo", "must be one of none, linear"),
         ("--task needle --train 3", "it needs at least 12"),
-        ("--randomize 99", "800 positions, all different"),
+        ("--randomize 99", "must be at least 800, the positions"),
         ("--randomize 800 --stretch yarn", "no context extension applies to drawn positions"),
         ("--text - ", "must be a file"),
         ("--text x.txt --task copy", "goes with --task text"),
-        ("-s rope -s rope", "is asked for twice"),
-        ("-s rope -s rope --set base=10000", "is asked for twice"),
+        ("-s rope -s rope", "is given twice"),
+        ("-s rope -s rope --set base=10000", "is given twice"),
         ("-s rope+rope", "is in it twice"),
         ("-s rope --set max_bias=3", "none of rope has a parameter"),
         ("-s rope --base x", "must be a number"),
@@ -310,7 +310,7 @@ def test_without_torch_there_is_a_hint_and_nothing_is_made(call, tmp_path, monke
     monkeypatch.setattr("posenc_cli.backends.torch_device.installed", lambda _: False)
     err = refused(call, "-s", "rope", "--out", "run", status=3)
     assert err == (
-        "posenc: error: torch is not installed, by which extrapolate trains\n"
+        "posenc: error: extrapolate needs torch, which is not installed\n"
         "hint: pip install torch; posenc heads runs without it\n"
     )
     assert [*tmp_path.iterdir()] == []
@@ -323,7 +323,7 @@ def test_results_that_are_there_need_no_torch(call, made, monkeypatch):
     monkeypatch.setattr("posenc_cli.backends.torch_device.installed", lambda _: False)
     assert call("extrapolate", "--out", "run", "--resume")[0] == 0
     next(Path("run/results").iterdir()).unlink()
-    assert "torch is not installed" in refused(call, "--out", "run", "--resume", status=3)
+    assert "needs torch, which is not installed" in refused(call, "--out", "run", "--resume", status=3)
 
 
 @pytest.fixture

@@ -166,7 +166,7 @@ def test_what_cannot_be_checked_is_status_2(arguments, named, call):
         (["--len", "100000000"], "--len 100000000: 100000000 tokens; at most 512 are taken"),
         (["--start", "7", "--len", "513"], "--start 7 --len 513: 513 tokens; at most 512"),
         (["--positions", "0:2000:2"], "--positions 0:2000:2: 1000 tokens; at most 512"),
-        (["--len", "5", "--tokens", "a b c"], "--tokens: 3 of them cannot be at 5 positions"),
+        (["--len", "5", "--tokens", "a b c"], "--tokens: 3 tokens, but 5 positions"),
     ],
 )
 def test_a_size_is_named_as_it_was_typed(asked, named, call):

@@ -210,8 +210,8 @@ def test_equal_and_independent_contents_stand_side_by_side(call):
         ("spectrum --len 5", "no encoding is named"),
         ("spectrum -s rope --as vllm", "goes with --config or --model"),
         ("spectrum" + " -s rope" * 13, "13 encodings share one set of axes; 12 can be told apart"),
-        ("alibi-slopes --heads 4 --heads 5 --format csv", "--format csv: goes with one list"),
-        ("alibi-slopes --heads 4 --heads 5 --check t.npy", "--check: goes with one list"),
+        ("alibi-slopes --heads 4 --heads 5 --format csv", "--format csv: needs one list"),
+        ("alibi-slopes --heads 4 --heads 5 --check t.npy", "--check: needs one list"),
     ],
 )
 def test_what_cannot_be_is_one_line(arguments, told, call, tmp_path):

@@ -88,5 +88,5 @@ def test_a_check_that_holds_is_drawn_beside_its_tolerance(call, tmp_path):
 def test_where_no_course_of_deviations_is_known_that_is_said(call, tmp_path):
     status, _, err = call("rope-check", "-s", "sinusoidal", "-l", "8", "--out", "picture.png")
     assert status == 1
-    assert "--out 'picture.png': no file, for there is no course of deviations to draw" in err
+    assert "--out 'picture.png': not written, because there is no error by position to draw" in err
     assert not (tmp_path / "picture.png").exists()

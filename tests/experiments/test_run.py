@@ -265,7 +265,7 @@ def test_positions_drawn_at_random_reach_past_the_trained_length() -> None:
     (plain,) = request("sinusoidal", tasks=("text",), trained=12).jobs()
     assert run_job(job).runs[0].lengths != run_job(plain).runs[0].lengths
     (short,) = request("sinusoidal", tasks=("text",), trained=12, positions=20).jobs()
-    with pytest.raises(InvalidInput, match="--randomize 20: the longest test has 24 positions"):
+    with pytest.raises(InvalidInput, match="--randomize 20: must be at least 24"):
         run_job(short)
 
 

@@ -239,7 +239,7 @@ def test_pieces_tell_each_character_of_the_last_windows_once(length: int) -> Non
 
 def test_a_length_below_the_last_places_is_told_whole() -> None:
     assert marked(201).test(20, 50, 4).last.scored.all()
-    with pytest.raises(InvalidInput, match="has 200 characters held out, and 201 are needed"):
+    with pytest.raises(InvalidInput, match="has 200 characters held out, but needs 201"):
         marked(200).test(20, 50, 4)
 
 
@@ -280,12 +280,12 @@ def test_a_text_must_hold_the_longest_test() -> None:
     short = marked(needed - 1)
     for refused in (short.check, short.test):
         with pytest.raises(
-            InvalidInput, match=rf"\Aposenc's own text: has {needed - 1} .* {needed} are needed\Z"
+            InvalidInput, match=rf"\Aposenc's own text: has {needed - 1} .* needs {needed}\Z"
         ):
             refused(800, 50)
-    with pytest.raises(InvalidInput, match="to train on, and 9001 are needed"):
+    with pytest.raises(InvalidInput, match="to train on, but needs 9001"):
         short.training(generator(), 9000, 1)
-    with pytest.raises(InvalidInput, match="held out, and 4500 are needed"):
+    with pytest.raises(InvalidInput, match="held out, but needs 4500"):
         short.repeated(9000, 1)
 
 

@@ -253,7 +253,7 @@ def _check(
         raise InvalidInput("--check: its report is a table or json, not csv")
     if len(asked) > 1 and (checks or form == "csv"):
         flag = "--check" if checks else "--format csv"
-        raise InvalidInput(f"{flag}: goes with one list of slopes, and these are {len(asked)}")
+        raise InvalidInput(f"{flag}: needs one list of slopes, not {len(asked)}")
     if plot:
         from posenc_cli.render.overlays import check_looks
 

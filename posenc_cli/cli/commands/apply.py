@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from posenc_cli.backends.base import Arithmetic
 from posenc_cli.choice import Choice
@@ -16,7 +15,7 @@ from posenc_cli.cli.choosing import (
     choice_of,
     required_choice,
 )
-from posenc_cli.cli.commands.generate import ARITHMETICS
+from posenc_cli.cli.commands.generate import ARITHMETICS, write_matrix
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import READ, MatrixOutput
 from posenc_cli.cli.options import LARGEST_SEED, number_format_option, option, whole_option
@@ -31,10 +30,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from posenc_cli.analysis.application import AppliedEncoding
     from posenc_cli.encoding.vectors import GivenVectors
-    from posenc_cli.files.declare import Format
-    from posenc_cli.files.save import Saved
 
 
 class ApplyOutput(MatrixOutput):
@@ -152,77 +148,40 @@ def apply(
         chosen.at(vectors.shape[-2]), vectors.shape, name, dtype=stored, arithmetic=arithmetic
     )
     for part in applied.left_out:
-        console.warning(f"{part}: is added to scores, and left out")
+        console.warning(f"{part}: left out, because it changes scores, not vectors")
     y, x, positions = applied.matrices(vectors, wide=form.name != "safetensors")
     matrix = replace(y, others=(x, positions)) if form.holds_several else y
     matrix = output.watch(matrix, console, may_overflow=False)
-    began = time.perf_counter()
-    written = WrittenVectors(applied, vectors, form, source, seed, began)
-
-    def announce(saved: Saved) -> None:
-        if output.json:
-            console.json("apply", written.fields(saved, matrix.dtype))
-        else:
-            console.done(f"wrote {output.place}: {written.text(saved)}")
-
     if out_x is not None:
         form_x = format_of(out_x, None)
         ready(matrix, output.out, format=form, clobber=output.clobber)
         save(x, out_x, format=form_x, clobber=output.clobber)
-    save(
+    weights = applied.request.random_weights
+    after = ["" if seed is None else f"; x drawn, seed {seed}", f"; {weights}" if weights else ""]
+    shape = " × ".join(map(str, vectors.shape))
+    told = f"x {applied.verb} {applied.choice.scheme.name}, {shape} {stored.name}"
+    write_matrix(
+        "apply",
         matrix,
-        output.out,
-        format=form,
-        clobber=output.clobber,
-        digest=output.json,
-        announce=announce,
-    )
-
-
-class WrittenVectors(Record):
-    """What was written, and of what."""
-
-    applied: AppliedEncoding
-    vectors: GivenVectors
-    form: Format
-    source: str | None
-    seed: int | None
-    began: float
-
-    def text(self, saved: Saved) -> str:
-        """What a summary says of it."""
-        applied, shape = self.applied, " × ".join(map(str, self.vectors.shape))
-        weights = applied.request.random_weights
-        drawn = "" if self.seed is None else f"; x drawn, seed {self.seed}"
-        random = f"; {weights}" if weights else ""
-        seconds = time.perf_counter() - self.began
-        return (
-            f"x {applied.verb} {applied.choice.scheme.name}, {shape} "
-            f"{applied.application.dtype.name}, {saved.bytes} bytes in {seconds:.2f} s{drawn}"
-            f"{random}"
-        )
-
-    def fields(self, saved: Saved, dtype: DType) -> dict[str, Any]:
-        """It as JSON."""
-        return {
-            **self.applied.fields,
-            **self.applied.choice.origin,
-            "warnings": self.applied.choice.warnings,
+        form,
+        output,
+        console,
+        told=(told, "".join(after)),
+        fields=lambda: {
+            **applied.fields,
+            **applied.choice.origin,
+            "warnings": applied.choice.warnings,
             "source": {
-                "path": self.source,
-                "seed": self.seed,
-                "shape": self.vectors.shape,
-                "dtype": self.vectors.dtype.name,
+                "path": source,
+                "seed": seed,
+                "shape": vectors.shape,
+                "dtype": vectors.dtype.name,
             },
-            "arrays": ["x", "positions", "y"] if self.form.holds_several else ["y"],
-            "shape": self.vectors.shape,
-            "dtype": dtype.name,
-            "path": saved.path,
-            "format": self.form.name,
-            "bytes": saved.bytes,
-            "sha256": saved.sha256,
-            "seconds": round(time.perf_counter() - self.began, 6),
-        }
+            "arrays": ["x", "positions", "y"] if form.holds_several else ["y"],
+            "shape": vectors.shape,
+            "dtype": matrix.dtype.name,
+        },
+    )
 
 
 def _check(source: str | None, seed: int | None, out_x: str | None, output: ApplyOutput) -> None:
@@ -236,7 +195,7 @@ def _check(source: str | None, seed: int | None, out_x: str | None, output: Appl
     if out_x is not None and seed is None:
         raise InvalidInput("--out-x: goes with --seed, which draws x")
     if output.out is None:
-        raise InvalidInput("--out: is missing: the file that the vectors go to")
+        raise InvalidInput("--out: is missing; name the output file")
     if out_x is not None:
         check_apart("--out-x", out_x, "--out", output.out)
 
@@ -256,7 +215,7 @@ def _vectors(
 
     positions = at_first_positions(choice).positions
     if positions is None:
-        raise InvalidInput("--seed: needs --len or --positions, how many vectors to draw")
+        raise InvalidInput("--seed: needs --len or --positions, the number of vectors")
     assert seed is not None
     columns = vector_columns(choice)
     return GivenVectors.drawn((positions.count, columns), seed, dtype or FLOAT32)

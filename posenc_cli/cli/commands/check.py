@@ -139,7 +139,9 @@ def _of_choice(choice: Choice, subject: SubjectOptions, given: dict[str, Any]) -
     from posenc_cli.checks.any_encoding import ValueCheck
 
     if subject.tables is not None:
-        raise InvalidInput(f"--tables: {choice.name} rotates nothing", hint="posenc check FILE")
+        raise InvalidInput(
+            f"--tables: {choice.name} does not rotate vectors", hint="posenc check FILE"
+        )
     calling = subject.request(choice.config).calling
     if given["slopes"] is not None and choice.config is not None:
         from posenc_cli.configs.config import resolve

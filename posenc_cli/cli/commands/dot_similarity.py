@@ -178,7 +178,7 @@ def _parts(subjects: Subjects, aspect: SimilarityOptions) -> list[SimilarityPart
     choices = {place: item for place, item in places.items() if isinstance(item, Choice)}
     if not choices:
         for given in aspect.of_encodings:
-            raise InvalidInput(f"{given}: cannot go with --in, whose rows are as they are")
+            raise InvalidInput(f"{given}: cannot go with --in")
     contents = tuple(dict.fromkeys(aspect.contents or ()))
     parts = parts_of(
         choices,
@@ -230,7 +230,7 @@ def _save(
 
     if len(parts) > 1:
         raise InvalidInput(
-            f"--out {output.place}: holds one matrix, and these are {len(parts)}",
+            f"--out {output.place}: holds one matrix, but {len(parts)} encodings are given",
             hint="write them one by one, or draw them: --out similarity.png",
         )
     part, subject = parts[0], parts[0].similarity
@@ -362,23 +362,16 @@ def _words(
     words = wrapped_lines(told, look, console)
     if sys.stdout.isatty() and look.height is None:
         room = page_of(look, console).height - _LEAST_CURVE
-        left_out: list[str] = []
-        while len(table) + len(words) > room and len(told) > 1:
-            *told, last = told
-            left_out.insert(0, last.split(":")[0])
-            words = wrapped_lines([*told, _no_room(left_out)], look, console)
-        shown = len(rows)
-        while len(table) + len(words) > room and shown > _FEWEST_ROWS:
-            shown -= 1
+        kept, shown = len(told), len(rows)
+        while len(table) + len(words) > room and (kept > 1 or shown > _FEWEST_ROWS):
+            kept, shown = (kept - 1, shown) if kept > 1 else (kept, shown - 1)
             fewer = f"the table shows {shown} of {len(rows)} rows; --json has all"
+            names = dict.fromkeys(text.split(":")[0] for text in told[kept:])
+            left_out = f"left out for lack of room: {', '.join(names)}" if names else ""
+            lines = [fewer if shown < len(rows) else "", *told[:kept], left_out]
+            words = wrapped_lines([*filter(None, lines)], look, console)
             table = console.typesetter.table(COLUMNS, rows[:shown]).split("\n")
-            words = wrapped_lines([fewer, *told, _no_room(left_out)], look, console)
     return [*table, *words]
-
-
-def _no_room(left_out: Sequence[str]) -> str:
-    """What words are left out of a screen, by how they begin."""
-    return f"left out for lack of room: {', '.join(dict.fromkeys(left_out))}"
 
 
 def _draw(

@@ -112,13 +112,13 @@ def emit(
         )
     chosen = required_choice(choice)
     if out is None:
-        raise InvalidInput("--out: is missing: the folder for the test vectors")
+        raise InvalidInput("--out: is missing; name the folder for the test vectors")
     from posenc_cli.vectors.pack import GoldenPack
     from posenc_cli.vectors.pack_folder import write_pack
 
     pack = GoldenPack.of(chosen, seed=seed, dtype=FORMATS[dtype], rule=tol)
     for part in pack.content.left_out:
-        console.warning(f"{part}: is added to scores, and left out")
+        console.warning(f"{part}: left out, because it changes scores, not vectors")
     manifest = write_pack(pack, out, reader)
     if as_json:
         console.json("emit", {"path": out, **_fields(manifest)})

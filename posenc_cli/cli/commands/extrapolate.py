@@ -184,7 +184,7 @@ def _folder(where: FolderOptions, console: Console) -> Iterator[Path]:
     if where.folder is not None:
         yield Path(where.folder)
         return
-    console.summary("nothing of this run is kept; --out FOLDER keeps it, for --resume")
+    console.summary("this run is not saved; --out FOLDER saves it for --resume")
     path = Path(tempfile.mkdtemp(prefix="posenc-"))
 
     def remove() -> None:
@@ -215,7 +215,7 @@ def _check_torch(scheduler: LocalScheduler | DaskScheduler, device: str) -> None
         return
     if not torch_device.installed("torch"):
         raise Unavailable(
-            "torch is not installed, by which extrapolate trains",
+            "extrapolate needs torch, which is not installed",
             hint="pip install torch; posenc heads runs without it",
         )
     if device != "cpu":

@@ -16,10 +16,10 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.files.formats import DEFAULT_OF_SEVERAL, FORMATS, format_of
 from posenc_cli.files.save import save
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES, DType
-from posenc_cli.records import Record, replace
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from posenc_cli.encoding.request import Request
     from posenc_cli.files.declare import Format
@@ -121,25 +121,67 @@ def generate(
     matrix = _together(requests, parts)
     path = f"{_stem(choice, matrix)}{form.suffix}" if output.out is None else output.out
     output = replace(output, out=path)
+    shapes = " and ".join(" × ".join(map(str, part.shape)) for part in matrix.arrays)
+    after = [
+        f"; {request.scheme.name}: {weights}" if choice.parts else f"; {weights}"
+        for request in requests
+        if (weights := request.random_weights)
+    ]
+    after += [f"; values as {choice.as_given} gives them"] if choice.as_given else []
+    write_matrix(
+        "generate",
+        matrix,
+        form,
+        output,
+        console,
+        told=(f"{choice.name}, {shapes} {matrix.dtype.name}", "".join(after)),
+        fields=lambda: {
+            **_fields(choice, requests, matrix),
+            "arithmetic": "as-given" if choice.as_given else arithmetic,
+            "backend": engines[0].backend.name,
+        },
+        notes=lambda: {engine.lost for engine in engines} - {""},
+    )
+
+
+def write_matrix(
+    command: str,
+    matrix: Matrix,
+    form: Format,
+    output: MatrixOutput,
+    console: Console,
+    *,
+    told: tuple[str, str],
+    fields: Callable[[], Mapping[str, Any]],
+    notes: Callable[[], Iterable[str]] = tuple,
+) -> None:
+    """Save a matrix, and say what was written: as JSON, or in a line with its size.
+
+    ``told`` stands before and after the size. ``fields`` and ``notes`` are asked for once all is
+    computed.
+    """
     began = time.perf_counter()
 
     def announce(saved: Saved) -> None:
         seconds = time.perf_counter() - began
-        written = Written(choice, requests, matrix, saved, seconds)
         if output.json:
-            how = {
-                "arithmetic": "as-given" if choice.as_given else arithmetic,
-                "backend": engines[0].backend.name,
+            written = {
+                "path": saved.path,
+                "format": form.name,
+                "bytes": saved.bytes,
+                "sha256": saved.sha256,
+                "seconds": round(seconds, 6),
             }
-            console.json("generate", written.fields(form, how))
-        else:
-            console.done(f"wrote {output.place}: {written.text}")
-            for lost in {engine.lost for engine in engines} - {""}:
-                console.done(f"note: {lost}")
+            console.json(command, {**fields(), **written})
+            return
+        size = f"{saved.bytes} bytes in {seconds:.2f} s"
+        console.done(f"wrote {output.place}: {told[0]}, {size}{told[1]}")
+        for note in notes():
+            console.done(f"note: {note}")
 
     save(
         matrix,
-        path,
+        output.out or "",
         format=form,
         clobber=output.clobber,
         digest=output.json,
@@ -147,49 +189,19 @@ def generate(
     )
 
 
-class Written(Record):
-    """What was written, of each part of the choice as it was asked for."""
-
-    choice: Choice
-    requests: Sequence[Request]
-    matrix: Matrix
-    saved: Saved
-    seconds: float
-
-    @property
-    def text(self) -> str:
-        """What a summary says of it: shapes, size, and which tables were drawn at random."""
-        shapes = " and ".join(" × ".join(map(str, part.shape)) for part in self.matrix.arrays)
-        random = [
-            f"; {request.scheme.name}: {weights}" if self.choice.parts else f"; {weights}"
-            for request in self.requests
-            if (weights := request.random_weights)
-        ]
-        own = f"; values as {self.choice.as_given} gives them" if self.choice.as_given else ""
-        return (
-            f"{self.choice.name}, {shapes} {self.matrix.dtype.name}, {self.saved.bytes} bytes in "
-            f"{self.seconds:.2f} s{''.join(random)}{own}"
-        )
-
-    def fields(self, form: Format, how: dict[str, str]) -> dict[str, Any]:
-        """It as JSON, of a hybrid with what was asked of each part; ``how`` it was computed."""
-        parts = [
-            {**request.description(), "shape": part.shape}
-            for request, part in zip(self.requests, self.matrix.arrays, strict=True)
-        ]
-        hybrid = {"scheme": self.choice.name, "parts": parts}
-        return {
-            **(hybrid if self.choice.parts else parts[0]),
-            **self.choice.origin,
-            "warnings": self.choice.warnings,
-            "dtype": self.matrix.dtype.name,
-            **how,
-            "path": self.saved.path,
-            "format": form.name,
-            "bytes": self.saved.bytes,
-            "sha256": self.saved.sha256,
-            "seconds": round(self.seconds, 6),
-        }
+def _fields(choice: Choice, requests: Sequence[Request], matrix: Matrix) -> dict[str, Any]:
+    """What was written, as JSON has it: of a hybrid with what was asked of each part."""
+    parts = [
+        {**request.description(), "shape": part.shape}
+        for request, part in zip(requests, matrix.arrays, strict=True)
+    ]
+    hybrid = {"scheme": choice.name, "parts": parts}
+    return {
+        **(hybrid if choice.parts else parts[0]),
+        **choice.origin,
+        "warnings": choice.warnings,
+        "dtype": matrix.dtype.name,
+    }
 
 
 def _format(choice: Choice, output: GenerateOutput) -> Format:
@@ -200,7 +212,8 @@ def _format(choice: Choice, output: GenerateOutput) -> Format:
     if choice.parts and not form.holds_several:
         several = [known.name for known in FORMATS.values() if known.holds_several]
         raise InvalidInput(
-            f"--format {form.name}: holds one array, and {choice.name} is {len(choice.parts)}",
+            f"--format {form.name}: holds one array, but {choice.name} has {len(choice.parts)} "
+            "parts",
             hint=f"use --format {' or '.join(several)}, or write its parts one by one",
         )
     return form

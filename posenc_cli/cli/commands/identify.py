@@ -101,7 +101,7 @@ def _numbers(path: str, model: GGUFFrequencies | None) -> Loaded:
     loaded = model.loaded if model else read_array(path)
     values = loaded.values
     if values.size < 2 or values.ndim == 0:
-        raise InvalidInput(f"{quoted_name(path)}: holds one number, which could be anything")
+        raise InvalidInput(f"{quoted_name(path)}: holds one number, which is not enough")
     if values.dtype.kind not in "fc":
         raise InvalidInput(f"{quoted_name(path)}: holds no numbers")
     return loaded

@@ -116,8 +116,8 @@ def _words(
     words = words_of(str(positions.count) if tokens is None else tokens)
     if len(words) != positions.count:
         raise InvalidInput(
-            f"--tokens: {len(words)} of them cannot be at {positions.count} positions",
-            hint="without --tokens there are as many as positions",
+            f"--tokens: {len(words)} tokens, but {positions.count} positions",
+            hint="leave --tokens out to use one token per position",
         )
     return words, tuple(positions)
 

@@ -96,7 +96,7 @@ def plan(
       posenc plan --model llama-2-7b --to 8192 --require "yarn.unseen<=0,negative-from>=1024"
     """
     if to is None:
-        raise InvalidInput("--to: is missing: how many positions the model is to run at")
+        raise InvalidInput("--to: is missing; give the number of positions")
     from posenc_cli.analysis.planning.length_plans import plan_length
     from posenc_cli.analysis.planning.planner import LengthPlan
     from posenc_cli.checks.plan_requirements import plan_judgements

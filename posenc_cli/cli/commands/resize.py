@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import re
-import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from posenc_cli.cli.commands.generate import write_matrix
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import READ, MatrixOutput
 from posenc_cli.cli.options import number_format_option, option, whole_option
 from posenc_cli.encoding.methods import METHODS, RESIZE_ARITHMETICS, Method, ResizeArithmetic
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.formats import format_of
-from posenc_cli.files.save import save
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES, DType
-
-if TYPE_CHECKING:
-    from posenc_cli.files.save import Saved
 
 
 def _grids(flag: str, text: str) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -32,7 +28,7 @@ def _grids(flag: str, text: str) -> tuple[tuple[int, int], tuple[int, int]]:
         raise InvalidInput(
             f"{flag} {abbreviated(text)}: must be AxB:CxD, rows x columns as they are and as they "
             "become",
-            hint="14x14:16x12 makes 16 rows of 12 positions of 14 rows of 14",
+            hint="14x14:16x12 resizes 14 rows of 14 to 16 rows of 12",
         )
     a, b, c, d = sides
     return (a, b), (c, d)
@@ -152,7 +148,7 @@ def resize(
       posenc resize dinov2.npy --grid 37x37:16x16 --prefix 1 --interpolate-offset 0.1 --out d.npy
     """
     if output.out is None:
-        raise InvalidInput("--out: is missing: the file that the resized table goes to")
+        raise InvalidInput("--out: is missing; name the output file")
     output.check_stdout()
     form = format_of(output.out, output.form)
     output.prepare()
@@ -184,36 +180,19 @@ def resize(
         name=_tensor_name(loaded.member) or Matrix.name,
     )
     watched = output.watch(matrix, console, may_overflow=False)
-    began = time.perf_counter()
-
-    def announce(saved: Saved) -> None:
-        seconds = time.perf_counter() - began
-        shape = " × ".join(map(str, matrix.shape))
-        if output.json:
-            fields = {
-                "source": {"path": file, "shape": loaded.values.shape, "dtype": loaded.dtype},
-                **resizing.fields,
-                "arithmetic": arithmetic,
-                "shape": matrix.shape,
-                "dtype": stored.name,
-                "path": saved.path,
-                "format": form.name,
-                "bytes": saved.bytes,
-                "sha256": saved.sha256,
-                "seconds": round(seconds, 6),
-            }
-            console.json("resize", fields)
-        else:
-            console.done(
-                f"wrote {output.place}: {resizing.description}, {shape} {stored.name}, "
-                f"{saved.bytes} bytes in {seconds:.2f} s"
-            )
-
-    save(
+    shape = " × ".join(map(str, matrix.shape))
+    write_matrix(
+        "resize",
         watched,
-        output.out,
-        format=form,
-        clobber=output.clobber,
-        digest=output.json,
-        announce=announce,
+        form,
+        output,
+        console,
+        told=(f"{resizing.description}, {shape} {stored.name}", ""),
+        fields=lambda: {
+            "source": {"path": file, "shape": loaded.values.shape, "dtype": loaded.dtype},
+            **resizing.fields,
+            "arithmetic": arithmetic,
+            "shape": matrix.shape,
+            "dtype": stored.name,
+        },
     )

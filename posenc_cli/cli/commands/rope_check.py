@@ -152,7 +152,7 @@ class SubjectOptions(OptionGroup):
                 "--python": self.python,
             }
             given = {flag: value not in (None, False) for flag, value in given.items()}
-            refuse(given, "goes with --impl, which it says how to call")
+            refuse(given, "goes with --impl")
         roles, axes = self.call.names if self.call else (), self.axes.order if self.axes else None
         how = CallRequest(self.python, roles, self.in_place, axes, config)
         return CheckRequest(self.tables, self.inv_freq, self.rotated, self.impl, how)
@@ -305,7 +305,7 @@ def _draw(report: Report, output: RopeCheckOutput, console: Console) -> None:
     figure = check_figure(report)
     if figure is None:
         console.warning(
-            f"--out {output.place}: no file, for there is no course of deviations to draw"
+            f"--out {output.place}: not written, because there is no error by position to draw"
         )
     else:
         show(figure, PictureOptions(), output, console, usual=_SIDES)

@@ -111,7 +111,7 @@ def completion(
     if shell is not None:
         one_of("SHELL", shell, SHELLS)
     if name not in SHELLS:
-        raise InvalidInput(f"SHELL: name it, one of {', '.join(SHELLS)}")
+        raise InvalidInput(f"SHELL: give one of {', '.join(SHELLS)}")
     if install:
         _install(name, console)
     else:
@@ -141,7 +141,7 @@ def _install(name: str, console: Console) -> None:
         said = "is unchanged, and has" if known else "has a new last line"
         console.done(f"{quoted_name(startup)} {said}: {files.line}")
         undo += f", and that line out of {files.startup}"
-    console.done(f"{name} completes posenc from its next start on; to undo it: {undo}")
+    console.done(f"{name} completes posenc after a restart; to undo it: {undo}")
 
 
 def _write(path: Path, text: bytes) -> None:
