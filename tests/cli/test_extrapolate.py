@@ -323,7 +323,9 @@ def test_results_that_are_there_need_no_torch(call, made, monkeypatch):
     monkeypatch.setattr("posenc_cli.backends.torch_device.installed", lambda _: False)
     assert call("extrapolate", "--out", "run", "--resume")[0] == 0
     next(Path("run/results").iterdir()).unlink()
-    assert "needs torch, which is not installed" in refused(call, "--out", "run", "--resume", status=3)
+    assert "needs torch, which is not installed" in refused(
+        call, "--out", "run", "--resume", status=3
+    )
 
 
 @pytest.fixture
