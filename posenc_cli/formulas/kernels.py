@@ -253,21 +253,7 @@ def kerple_log(
     ] = (0.5,),
 ) -> Bias:
     """KERPLE with the logarithmic kernel: a penalty that grows ever more slowly with distance."""
-    strengths, scales = _one_a_head("r1", r1, heads), _one_a_head("r2", r2, heads)
-
-    def scores(xp: Any, coefficients: Any, offsets: Any) -> Any:
-        strength, scale = coefficients
-        return strength * (0 - xp.log(1 + scale * xp.abs(offsets)))
-
-    return Bias(
-        heads,
-        "offset",
-        lambda xp: (xp.asarray(strengths), xp.asarray(scales)),
-        scores,
-        trained=2 * heads,
-        limit=math.inf,
-        domain="real",
-    )
+    return _kerple(heads, r1, r2, lambda xp, scale, distances: xp.log(1 + scale * distances))
 
 
 @bias(
@@ -303,16 +289,21 @@ def kerple_power(
     ] = (1.0,),
 ) -> Bias:
     """KERPLE with the power kernel: a penalty that grows as a power of the distance."""
-    strengths, powers = _one_a_head("r1", r1, heads), _one_a_head("r2", r2, heads)
+    return _kerple(heads, r1, r2, lambda _xp, power, distances: distances**power)
+
+
+def _kerple(heads: int, r1: Scalars, r2: Scalars, penalty: Callable[[Any, Any, Any], Any]) -> Bias:
+    """Scores that a penalty, of a head's own r2 and the distance, takes off as often as its r1."""
+    strengths, others = _one_a_head("r1", r1, heads), _one_a_head("r2", r2, heads)
 
     def scores(xp: Any, coefficients: Any, offsets: Any) -> Any:
-        strength, power = coefficients
-        return strength * (0 - xp.abs(offsets) ** power)
+        strength, other = coefficients
+        return strength * (0 - penalty(xp, other, xp.abs(offsets)))
 
     return Bias(
         heads,
         "offset",
-        lambda xp: (xp.asarray(strengths), xp.asarray(powers)),
+        lambda xp: (xp.asarray(strengths), xp.asarray(others)),
         scores,
         trained=2 * heads,
         limit=math.inf,

@@ -28,7 +28,7 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         count = int(on_axis.sum())
         if count:
             own[on_axis] = plain_ladder(xp, params["base"], count)
-    yield Mistake("each axis has a ladder of its own", own)
+    yield Mistake("each axis has a ladder of its own", own, "huggingface/transformers#48671")
 
 
 @rotary(

@@ -104,7 +104,7 @@ def _constant_ratio(reference: Reference, rates: Reals) -> Iterator[Alternative]
     if not turning.any():
         return
     ratio = float(np.median(rates[turning] / right[turning]))
-    if 1e-9 < ratio < 1e9 and abs(ratio - 1) > 0.01:
+    if 1e-9 < ratio < 1e9 and abs(ratio - 1) > 1e-5:  # what six digits show
         message = f"all frequencies are {ratio:.6g} times the right ones"
         yield Alternative(Cause.FREQUENCY_RULE, message, right * ratio)
 
@@ -226,8 +226,8 @@ def _other_schemes(reference: Reference, rates: Reals) -> Iterator[Alternative]:
             own = scheme.build is reference.encoding.bound.scheme.build
             kept = {n: v for n, v in reference.params.items() if v is not None} if own else {}
             changed = [name for name, value in proposal.given.items() if kept.get(name) != value]
-            if own and len(changed) > _MOST_CHANGED:
-                continue
+            if own and (len(changed) > _MOST_CHANGED or proposal.notes):
+                continue  # notes say that the numbers are one choice of many
             alternative = difference(reference, scheme, {**kept, **proposal.given})
             if alternative is None or alternative.frequencies.shape != rates.shape:
                 continue

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
+import numpy as np
 import pytest
 
+from posenc_cli import catalogue
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Rows, absolute
 from posenc_cli.formulas.parameters import Dim, Param, SequenceLength
+from posenc_cli.inference.candidates import rotary_schemes
 
 
 @absolute(source="a test", formula="0")
@@ -101,3 +105,20 @@ def test_a_parameter_without_default_must_be_given():
 def test_the_docstring_documents_the_scheme_without_its_doctests():
     assert (sample.name, sample.summary) == ("sample", "Nothing at all.")
     assert sample.description == "Only to be bound."
+
+
+LISTS = {"short_factor": "1,1.5,2,3", "long_factor": "1,2,4,8"}
+WITNESS = re.compile(r"[\w.-]+/[\w.-]+#\d+|[\w-]+ \d+\.\d+\.\d+|.*arXiv:\d{4}\.\d{5}.*")
+"""An issue or a pull request on GitHub, a release of a library, or a paper."""
+
+
+@pytest.mark.parametrize("name", [one.name for one in rotary_schemes() if one.mistakes])
+def test_each_mistake_of_a_scheme_says_where_somebody_made_it(name):
+    scheme = catalogue.find(name)
+    given = {"dim": 8, **(LISTS if name == "rope-longrope" else {})}
+    if name == "mrope":
+        given["sections"] = "1,1,2"
+    mistakes = list(scheme.mistakes(np, scheme.bind(given, seq_len=1 << 14).params))
+    assert mistakes
+    assert all(WITNESS.fullmatch(mistake.seen) for mistake in mistakes)
+    assert len({mistake.message for mistake in mistakes}) == len(mistakes)

@@ -106,7 +106,10 @@ def test_frequencies_are_float32_and_angles_correctly_rounded():
             "1 and 1e-20 of pair 0 are too unlike: on 14 x 14 places",
         ),
         ({"dim": 4, "grid": "94906265x94906265"}, "--set grid 94906265x94906265: the angles on it"),
-        ({"dim": 4, "table": "inv-freq"}, "--table inv-freq: each pair of rope-mixed turns"),
+        (
+            {"dim": 4, "table": "inv-freq"},
+            "--table inv-freq: each pair of rope-mixed has two frequencies",
+        ),
     ],
 )
 def test_what_it_cannot_turn_is_refused(given, message):

@@ -6,20 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from posenc_cli.formulas.declare import Rotation, Waves, rotary
 from posenc_cli.formulas.inverse import Guess, fast_bases, plain_ladder
-from posenc_cli.formulas.mistakes import Mistake
 from posenc_cli.formulas.parameters import Base, Dim, Param
 from posenc_cli.formulas.rotary import (
     PairLayout,
     Partial,
     ladder,
-    pair_count,
-    plain_frequencies,
     rotated_dim,
 )
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from posenc_cli.formulas.inverse import Measured
 
@@ -42,15 +39,6 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
                 settled = max(clipped, _CLIPPED) if clipped == pairs else clipped
                 cost = 1.2 if settled == _CLIPPED else 1.5
                 yield Guess({**measured.given, "base": base, "clipped": settled}, cost)
-
-
-def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
-    plain = plain_frequencies(xp, params)
-    pairs = pair_count(params)
-    clipped = min(params["clipped"], pairs)
-    if params["clip"] == "soft" and clipped > 1:
-        line = xp.clip((pairs - 1 - xp.arange(pairs)) / (clipped - 1), 0, 1)
-        yield Mistake("the lowest frequencies fade out along a line, not a cosine", plain * line)
 
 
 def _taper(xp: Any, pairs: int, clipped: int) -> Any:
@@ -76,7 +64,6 @@ def _taper(xp: Any, pairs: int, clipped: int) -> Any:
         "2024), called CoPE too, is another: it depends on the content."
     ),
     inverse=_inverse,
-    mistakes=_mistakes,
 )
 def rope_clipped(
     *,

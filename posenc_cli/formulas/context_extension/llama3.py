@@ -94,92 +94,32 @@ def _line_ends(xp: Any, x: Any, y: Any) -> tuple[float, float]:
 
 
 def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
-    factor, original = params["factor"], params["original_max_position_embeddings"]
+    """What mlx-examples' first code did: periods blended, by wavelength, the other way round.
+
+    And each of these alone, as a reader of that code mends the others.
+    """
+    seen, factor = "ml-explore/mlx-examples#907", params["factor"]
+    original = params["original_max_position_embeddings"]
     low, high = params["low_freq_factor"], params["high_freq_factor"]
     kept = plain_frequencies(xp, params)
-    stretched = kept / factor
     turns = kept / (2 * math.pi)
     slowed = _slowed(xp, turns, low, high, original)
     between = (slowed > 0) & (slowed < 1)
-    wrong_way = slowed * kept + (1 - slowed) * stretched
-    without_turns = _slowed(xp, kept, low, high, original)
-    swapped = _slowed(xp, turns, high, low, original)
-    longer = _slowed(xp, turns, low, high, original * factor)
-    unblended = "there is no blend, as where the two factors are exchanged"
-    mixtures = [
-        ("the high-frequency pairs are interpolated, not the low-frequency ones", 1 - slowed),
-        (f"pairs between the two are kept: {unblended}", 1.0 * (slowed >= 1)),
-        (f"pairs between the two are slowed: {unblended}", 1.0 * (slowed > 0)),
-        ("wavelengths are taken as 1/frequency, without 2π", without_turns),
-        ("low_freq_factor and high_freq_factor are swapped", swapped),
-        (f"the blend is that of the extended context, {original * factor:g} positions", longer),
-        ("all pairs are slowed", xp.ones(kept.size)),
-    ]
-    for name, place in (("middle", (low + high) / 2), ("geometric middle", (low * high) ** 0.5)):
-        message = f"there is no blend: pairs are kept or slowed by the {name} of the two factors"
-        mixtures.append((message, 1.0 * (original * turns < place)))
-    mixtures += _other_blends(xp, original * turns, low, high)
-    for message, share in mixtures:
-        yield Mistake(message, share * stretched + (1 - share) * kept)
-    yield Mistake("the blend lacks its kept part", slowed * stretched)
-    yield Mistake("the blend lacks its slowed part", (1 - slowed) * kept)
-    yield Mistake(
-        "the blend is geometric: powers of kept and slowed frequencies are multiplied",
-        stretched**slowed * kept ** (1 - slowed),
-    )
-    yield Mistake(
-        "the blend between kept and slowed pairs runs the wrong way",
-        xp.where(between, wrong_way, slowed * stretched + (1 - slowed) * kept),
-    )
-    yield Mistake(
-        "the blend is one of wavelengths, not of frequencies",
-        1 / (slowed / stretched + (1 - slowed) / kept),
-    )
-    yield Mistake(
-        "the factor multiplies low frequencies in place of dividing them",
-        slowed * kept * factor + (1 - slowed) * kept,
-    )
-    turns_again = (slowed * stretched + (1 - slowed) * kept) / (2 * math.pi)
-    again = _slowed(xp, turns_again, low, high, original)
-    once = slowed * stretched + (1 - slowed) * kept
-    yield Mistake(
-        "the scaling is applied to frequencies that are scaled already",
-        again * once / factor + (1 - again) * once,
-    )
-
-
-def _other_blends(xp: Any, turns: Any, low: float, high: float) -> Iterator[tuple[str, Any]]:
-    """How far other blends slow pairs of so many turns in the original context."""
-    run = (turns - low) / (high - low)  # 0 where the blend slows wholly, 1 where not at all
-    in_wavelengths = (1 / turns - 1 / high) / (1 / low - 1 / high)
-    in_logarithms = xp.log(turns / high) / xp.log(low / high)
-    yield "the blend is linear in the wavelength, not in its inverse", xp.clip(in_wavelengths, 0, 1)
-    yield (
-        "the blend is linear in the logarithm of the wavelength, not in its inverse",
-        xp.clip(in_logarithms, 0, 1),
-    )
-    yield "the blend goes on past both thresholds: it is not clamped", 1 - run
-    yield "the blend goes on past low_freq_factor: it is not clamped at 0", 1 - xp.minimum(run, 1)
-    yield "the blend goes on past high_freq_factor: it is not clamped at 1", 1 - xp.maximum(run, 0)
-    between = xp.clip(run, 0, 1)
-    for text, curve in (
-        ("a smooth step, 3t² − 2t³", between**2 * (3 - 2 * between)),
-        ("half a cosine, (1 − cos πt)/2", (1 - xp.cos(math.pi * between)) / 2),
-        ("t²", between**2),
-        ("√t", between**0.5),
-        ("t³", between**3),
-    ):
-        yield f"the blend goes by {text}, not by t", 1 - curve
-    inside = (turns >= low) & (turns <= high)
-    for text, share in (
-        ("turns/high_freq_factor", turns / high),
-        ("(turns − low_freq_factor)/high_freq_factor", (turns - low) / high),
+    by_wavelength = xp.clip((1 / turns / original - 1 / high) / (1 / low - 1 / high), 0, 1)
+    reversed_share = xp.where(between, 1 - slowed, slowed)
+    all_three = xp.where(between, 1 - by_wavelength, slowed)
+    for message, share, of_wavelengths in (
+        ("the blend is linear in the wavelength, not in its inverse", by_wavelength, False),
+        ("the blend between kept and slowed pairs runs the wrong way", reversed_share, False),
+        ("the blend is one of wavelengths, not of frequencies", slowed, True),
         (
-            "(turns − low_freq_factor)/(high_freq_factor + low_freq_factor)",
-            (turns - low) / (high + low),
+            "the blend is one of wavelengths, linear in the wavelength, and runs the wrong way",
+            all_three,
+            True,
         ),
     ):
-        yield f"the blend divides otherwise: t is {text}", xp.where(inside, 1 - share, turns < low)
+        divided = 1 / (share * factor + 1 - share) if of_wavelengths else share / factor + 1 - share
+        yield Mistake(message, kept * divided, seen)
 
 
 @rotary(

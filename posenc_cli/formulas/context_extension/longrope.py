@@ -122,20 +122,11 @@ FactorList = Annotated[
 
 def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     kept = plain_frequencies(xp, params)
-    for name in ("short_factor", "long_factor"):
-        factors = xp.asarray(params[name])
-        yield Mistake(f"{name} is applied at this length", kept / factors)
-        yield Mistake(f"{name} multiplies frequencies, not divides", kept * factors)
-        yield Mistake(f"{name} is applied in reverse order", kept / factors[::-1])
-        for where, off in (("before", 1), ("after", -1)):
-            others = xp.roll(factors, off)
-            yield Mistake(
-                f"each pair has the number of {name} of the pair {where} it", kept / others
-            )
-        yield Mistake(f"frequencies are divided by the roots of {name}", kept / xp.sqrt(factors))
-    both = xp.asarray(params["short_factor"]), xp.asarray(params["long_factor"])
-    yield Mistake("frequencies are divided by both lists", kept / both[0] / both[1])
-    yield Mistake("the mean of both lists is applied", 2 * kept / (both[0] + both[1]))
+    for name, seen in (
+        ("short_factor", "lablup/mlxcel#1358"),
+        ("long_factor", "ml-explore/mlx-lm#660"),
+    ):
+        yield Mistake(f"{name} is applied at this length", kept / xp.asarray(params[name]), seen)
 
 
 @rotary(

@@ -19,13 +19,12 @@ from posenc_cli.formulas.context_extension.yarn import (
 )
 from posenc_cli.formulas.declare import Rotation, Waves, rotary
 from posenc_cli.formulas.inverse import KNOWN_BASES, STEEPEST, Guess, digit_count, snap
-from posenc_cli.formulas.mistakes import Mistake
 from posenc_cli.formulas.parameters import Base, Dim, Param
-from posenc_cli.formulas.rotary import PairLayout, Partial, plain_frequencies, rotated_dim
+from posenc_cli.formulas.rotary import PairLayout, Partial, rotated_dim
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from posenc_cli.formulas.inverse import Measured
 
@@ -70,16 +69,6 @@ def _bases(xp: Any, wavelengths: Any, uncertain: Any) -> Iterator[float]:
     yield snap(middle, reach)
 
 
-def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
-    if params["factor"] == 1:
-        wavelengths = 2 * math.pi / plain_frequencies(xp, params)
-        for how, whole in (("rounded down", xp.floor), ("rounded up", xp.ceil)):
-            yield Mistake(
-                f"the wavelengths are {how}, not to the nearest whole number",
-                2 * math.pi / whole(wavelengths),
-            )
-
-
 @rotary(
     source="Wang et al. 2024, arXiv:2403.00071 §4; the authors' code",
     formula=(
@@ -92,7 +81,6 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         "float32: one that lies within its error of a half may be rounded to the other side."
     ),
     inverse=_inverse,
-    mistakes=_mistakes,
 )
 def rope_resonance(
     *,

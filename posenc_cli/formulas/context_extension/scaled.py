@@ -193,38 +193,29 @@ def _proportional_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
 
 
 def _linear_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
-    base, factor = params["base"], params["factor"]
     yield Mistake(
-        "the factor multiplies frequencies, not divides", plain_frequencies(xp, params) * factor
+        "the factor multiplies frequencies, not divides",
+        plain_frequencies(xp, params) * params["factor"],
+        "ml-explore/mlx#356",
     )
-    for message, other in (
-        ("the factor multiplies the base; it must divide the frequencies", base * factor),
-        ("the factor divides the base; it must divide the frequencies", base / factor),
-    ):
-        yield Mistake(message, plain_frequencies(xp, params, other))
+    yield Mistake(
+        "the factor multiplies the base; it must divide the frequencies",
+        plain_frequencies(xp, params, params["base"] * params["factor"]),
+        "apache/tvm#18576",
+    )
 
 
 def _ntk_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
-    yield from _exponent_mistakes(xp, params, params["factor"])
+    yield _without_exponent(xp, params, params["factor"])
 
 
-def _exponent_mistakes(xp: Any, params: Mapping[str, Any], stretch: float) -> Iterator[Mistake]:
-    """The base stretched by another power than stretch^(d/(d − 2))."""
-    pairs, head = pair_count(params), params["dim"]
-    exponents = [
-        ("without its exponent d/(d − 2)", 1.0),
-        ("with the exponent (d − 2)/d, not d/(d − 2)", (pairs - 1) / pairs),
-        ("with the exponent 2, not d/(d − 2)", 2.0),
-    ]
-    if pairs > 2:
-        exponents.append(("with d/(d − 2) of the pairs, not of the columns", pairs / (pairs - 2)))
-    if head != 2 * pairs:
-        exponents.append((f"with the {head} columns of the head as d", head / (head - 2)))
-    for how, exponent in exponents:
-        yield Mistake(
-            f"the base is scaled by the factor {how}",
-            plain_frequencies(xp, params, params["base"] * stretch**exponent),
-        )
+def _without_exponent(xp: Any, params: Mapping[str, Any], stretch: float) -> Mistake:
+    """The base times a stretch itself, in place of a power of it."""
+    return Mistake(
+        "the base is scaled by the factor without its exponent d/(d − 2)",
+        plain_frequencies(xp, params, params["base"] * stretch),
+        "Eyeline-Labs/CineScale#7",
+    )
 
 
 def dynamic_base(params: Mapping[str, Any], length: Any) -> Any:
@@ -239,17 +230,13 @@ def _dynamic_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     limit, factor, pairs = params["max_position_embeddings"], params["factor"], pair_count(params)
     if pairs < 2:
         return
-    lengths = (int(min(limit * factor, LARGEST_POSITION)), limit + 1, *CONTEXTS)
-    for length in dict.fromkeys(length for length in lengths if length > limit):
+    fixed = int(min(limit * factor, LARGEST_POSITION))
+    for length in dict.fromkeys(length for length in (fixed, *CONTEXTS) if length > limit):
         yield Mistake(
             f"the base is scaled for a length of {length}",
             plain_frequencies(xp, params, dynamic_base(params, length)),
+            "vllm-project/vllm#41236",
         )
-    ratio = factor * max(params["seq_len"] or limit, limit) / limit
-    yield Mistake(
-        "the base is scaled by factor · n/L alone: − (factor − 1) is missing",
-        plain_frequencies(xp, params, params["base"] * ratio ** (pairs / (pairs - 1))),
-    )
     times = max(params["seq_len"] or limit, limit) / limit
     if times > 1:
         doubled = 2 ** (math.ceil(math.log2(times)) + 1) - 1
@@ -257,24 +244,24 @@ def _dynamic_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
             f"the base is scaled by 2^(⌈log2 n/L⌉ + 1) − 1 = {doubled} as Qwen's is, whatever "
             "the factor",
             plain_frequencies(xp, params, params["base"] * doubled ** (pairs / (pairs - 1))),
+            "InternLM/lmdeploy#536",
         )
-    if ratio > factor - 1:
-        yield from _exponent_mistakes(xp, params, ratio - (factor - 1))
+        yield _without_exponent(xp, params, factor * times - (factor - 1))
 
 
 def _proportional_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
-    head, factor = params["dim"], params["factor"]
-    pairs = head // 2
-    turning = max(int(params["partial"] * head // 2), 1)
-    own = plain_ladder(xp, params["base"], turning) / factor
-    still = xp.zeros(pairs - turning)
-    message = f"the exponents divide by the {2 * turning} rotated dimensions, not by all {head}"
-    yield Mistake(message, xp.concatenate([own, still]))
-    every = plain_ladder(xp, params["base"], pairs) / factor
-    yield Mistake("all pairs rotate: the share of rotated pairs is ignored", every)
+    pairs = params["dim"] // 2
+    turning = max(int(params["partial"] * params["dim"] // 2), 1)
+    own = plain_ladder(xp, params["base"], turning) / params["factor"]
     yield Mistake(
-        f"the {turning} lowest-frequency pairs rotate, not the highest",
-        xp.where(xp.arange(pairs) < pairs - turning, 0, every),
+        f"the exponents divide by the {2 * turning} rotated dimensions, not by all {2 * pairs}",
+        xp.concatenate([own, xp.zeros(pairs - turning)]),
+        "aws-neuron/neuronx-distributed-inference#106",
+    )
+    yield Mistake(
+        "all pairs rotate: the share of rotated pairs is ignored",
+        plain_ladder(xp, params["base"], pairs) / params["factor"],
+        "AI-Hypercomputer/maxtext#4615",
     )
 
 

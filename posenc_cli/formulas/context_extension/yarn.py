@@ -17,7 +17,6 @@ from posenc_cli.formulas.declare import Rotation, Waves, rotary
 from posenc_cli.formulas.inverse import (
     CONTEXTS,
     FACTORS,
-    KNOWN_BASES,
     Guess,
     scaled_bases,
     slowed_shares,
@@ -37,7 +36,7 @@ from posenc_cli.formulas.rotary import (
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from decimal import Decimal
 
     from posenc_cli.formulas.inverse import Measured
@@ -159,120 +158,55 @@ def _with_amplitude(given: dict[str, Any], measured: Measured, cost: float) -> I
 
 
 def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
-    factor, pairs = params["factor"], pair_count(params)
+    factor, original = params["factor"], params["original_max_position_embeddings"]
+    fast, slow, pairs = params["beta_fast"], params["beta_slow"], pair_count(params)
     kept = plain_frequencies(xp, params)
-    ramp = _ramp(xp, params)
-    low, high = _ends(params)
-    columns = xp.clip((2 * xp.arange(pairs) - low) / max(high - low, 1e-3), 0, 1)
-    swapped = {"beta_fast": params["beta_slow"], "beta_slow": params["beta_fast"]}
-    every = xp.ones(pairs)
+    longer, turns = original * factor, original * kept / (2 * math.pi)
+    ramp, (low, high) = _ramp(xp, params), _ends(params)
     shares = [
-        ("beta_fast and beta_slow are swapped", _ramp(xp, {**params, **swapped})),
+        (
+            "beta_fast and beta_slow are swapped",
+            _ramp(xp, {**params, "beta_fast": slow, "beta_slow": fast}),
+            "pytorch/torchtitan#3787",
+        ),
         (
             "the ramp of YaRN is reversed: high-frequency pairs are interpolated",
             1 - ramp,
+            "litgpt 0.5.13",
         ),
-        ("the ramp counts columns, not pairs", columns),
-        ("all pairs are interpolated: there is no ramp", every),
-        *_steps(xp, params),
-        *_other_ramps(xp, params),
+        (
+            "all pairs are interpolated: there is no ramp",
+            xp.ones(pairs),
+            "rasbt/LLMs-from-scratch#940",
+        ),
+        (
+            f"the ramp is that of {longer:g} positions, the extended context, not {original}",
+            _ramp(xp, {**params, "original_max_position_embeddings": longer}),
+            "NVIDIA/Megatron-LM#1418",
+        ),
+        (
+            f"the last end of the ramp is held within the {pairs} pairs, not the columns",
+            _ramp_between(xp, params, low, min(high, pairs - 1)),
+            "jingyaogong/minimind#602",
+        ),
+        (
+            "the ramp is linear in the turns in the context, as the paper's γ is, not in the pair",
+            xp.clip((fast - turns) / ((fast - slow) or 1e-3), 0, 1),
+            f"{_YARN} §3.2",
+        ),
     ]
-    for message, share in shares:
-        yield Mistake(message, kept / factor * share + kept * (1 - share))
-    for base in (b for b in KNOWN_BASES[:3] if b != params["base"]):
-        other = plain_frequencies(xp, params, base)
-        message = f"the frequencies are those of base {base:g}, the ramp that of {params['base']:g}"
-        yield Mistake(message, other / factor * ramp + other * (1 - ramp))
-    yield Mistake("the blend lacks its kept part", kept / factor * ramp)
-    yield Mistake("the blend lacks its interpolated part", kept * (1 - ramp))
+    for message, share, seen in shares:
+        yield Mistake(message, kept / factor * share + kept * (1 - share), seen)
     yield Mistake(
         "the ramp blends wavelengths, not frequencies",
         1 / (ramp * factor / kept + (1 - ramp) / kept),
+        "jquesnelle/yarn#24",
     )
     yield Mistake(
         "the factor multiplies the base, and does not divide low frequencies",
         plain_frequencies(xp, params, params["base"] * factor) * ramp + kept * (1 - ramp),
+        "apache/tvm#18576",
     )
-    yield Mistake(
-        "the factor multiplies low frequencies in place of dividing them",
-        kept * factor * ramp + kept * (1 - ramp),
-    )
-    yield Mistake(
-        "the ramp is geometric: kept frequencies are divided by powers of the factor",
-        kept / factor**ramp,
-    )
-
-
-def _steps(xp: Any, params: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Each pair kept or divided, and where between the ends that changes."""
-    low, high = _ends(params)
-    places = dict.fromkeys((math.ceil((low + high) / 2), math.ceil(low), math.ceil(high)))
-    for place in places:
-        step = 1.0 * (xp.arange(pair_count(params)) >= place)
-        yield f"there is no ramp: pairs below {place} are kept, those from it on divided", step
-
-
-def _other_ramps(xp: Any, params: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Ramps whose ends are computed from other numbers than the rest of the rule."""
-    base, original = params["base"], params["original_max_position_embeddings"]
-    rotated, head, factor = 2 * pair_count(params), params["dim"], params["factor"]
-    for other in (b for b in KNOWN_BASES[:3] if b != base):
-        yield (
-            f"the ramp is that of base {other:g}, not {base:g}",
-            _ramp(xp, {**params, "base": other}),
-        )
-    for width in dict.fromkeys((head, rotated // 2, 2 * rotated, 64, 128)):
-        if width != rotated:
-            message = f"the ramp is that of a width of {width} columns, not {rotated}"
-            yield message, _ramp(xp, params, width=width)
-    longer = original * factor
-    if longer != original:
-        message = f"the ramp is that of {longer:g} positions, the extended context, not {original}"
-        yield message, _ramp(xp, params, context=longer)
-    for logarithm, number in (("log10", 10), ("log2", 2)):
-        message = f"the ends of the ramp divide by {logarithm} of the base, not by ln"
-        yield message, _ramp(xp, params, width=rotated * math.log(number))
-    message = "the ends of the ramp leave out 2π"
-    yield message, _ramp(xp, params, context=original * 2 * math.pi)
-    roundings = (("rounded down", math.floor), ("rounded up", math.ceil), ("rounded", round))
-    for how, function in roundings:
-        yield f"both ends of the ramp are {how}", _ramp(xp, params, rounding=function)
-    exact_low, exact_high = _ends(params, rounding=lambda end: end)
-    message = "the ends of the ramp are rounded inward, not outward"
-    yield message, _ramp_between(xp, params, math.ceil(exact_low), math.floor(exact_high))
-    low, high = _ends(params)
-    unclipped = (xp.arange(rotated // 2) - low) / max(high - low, 1e-3)
-    yield "the ramp goes on past its ends", unclipped
-    yield "the ramp goes on past its first end", xp.minimum(unclipped, 1)
-    yield "the ramp goes on past its last end", xp.maximum(unclipped, 0)
-    within = min(high, rotated // 2 - 1)
-    message = f"the last end of the ramp is held within the {rotated // 2} pairs, not the columns"
-    yield message, _ramp_between(xp, params, low, within)
-    message = "the ends of the ramp are not held within 0 and d − 1"
-    yield message, _ramp_between(xp, params, *_ends(params, held=False))
-    yield from _other_curves(xp, params)
-
-
-def _other_curves(xp: Any, params: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Ramps that are no straight lines of the number of the pair."""
-    kept = plain_frequencies(xp, params)
-    turns = params["original_max_position_embeddings"] * kept / (2 * math.pi)
-    fast, slow = params["beta_fast"], params["beta_slow"]
-    if fast > slow:
-        for text, curve in (
-            ("wavelength", (1 / turns - 1 / fast) / (1 / slow - 1 / fast)),
-            ("turns in the context, as the paper's γ is,", (fast - turns) / (fast - slow)),
-        ):
-            message = f"the ramp is linear in the {text} between beta_fast and beta_slow, not in "
-            yield f"{message}the pair", xp.clip(curve, 0, 1)
-    ramp = _ramp(xp, params)
-    for text, curve in (
-        ("a smooth step, 3r² − 2r³", ramp**2 * (3 - 2 * ramp)),
-        ("half a cosine, (1 − cos πr)/2", (1 - xp.cos(math.pi * ramp)) / 2),
-        ("r²", ramp**2),
-        ("√r", ramp**0.5),
-    ):
-        yield f"the ramp goes by {text}, not by r", curve
 
 
 def _ramp_between(xp: Any, params: Mapping[str, Any], low: float, high: float) -> Any:
@@ -280,44 +214,24 @@ def _ramp_between(xp: Any, params: Mapping[str, Any], low: float, high: float) -
     return xp.clip((xp.arange(pair_count(params)) - low) / (high - low or 1e-3), 0, 1)
 
 
-def _ramp(
-    xp: Any,
-    params: Mapping[str, Any],
-    *,
-    width: float | None = None,
-    context: float | None = None,
-    rounding: Callable[[float], float] | None = None,
-) -> Any:
+def _ramp(xp: Any, params: Mapping[str, Any]) -> Any:
     """How far each pair is interpolated, from 0 to 1, in float64. Shape: (pairs,)."""
-    low, high = _ends(params, width=width, context=context, rounding=rounding)
-    return _ramp_between(xp, params, low, high)
+    return _ramp_between(xp, params, *_ends(params))
 
 
-def _ends(
-    params: Mapping[str, Any],
-    *,
-    width: float | None = None,
-    context: float | None = None,
-    rounding: Callable[[float], float] | None = None,
-    held: bool = True,
-) -> tuple[float, float]:
-    """The ends of the ramp, as :func:`yarn_ramp` has them, in float64.
-
-    ``held`` says whether they are held within the columns.
-    """
+def _ends(params: Mapping[str, Any]) -> tuple[float, float]:
+    """The ends of the ramp, as :func:`yarn_ramp` has them, in float64."""
     rotated = 2 * pair_count(params)
     # Of each part: their quotient may be too small or too large for a number.
-    logarithm = math.log(context or params["original_max_position_embeddings"])
+    logarithm = math.log(params["original_max_position_embeddings"])
     low, high = (
-        (width or rotated) / 2 * (logarithm - math.log(2 * math.pi) - math.log(params[name]))
+        rotated / 2 * (logarithm - math.log(2 * math.pi) - math.log(params[name]))
         / math.log(params["base"])
         for name in ("beta_fast", "beta_slow")
     )  # fmt: skip
-    if rounding is not None:
-        low, high = rounding(low), rounding(high)
-    elif params["truncate"]:
+    if params["truncate"]:
         low, high = math.floor(low), math.ceil(high)
-    return (max(low, 0), min(high, rotated - 1)) if held else (low, high)
+    return max(low, 0), min(high, rotated - 1)
 
 
 @rotary(
