@@ -171,11 +171,8 @@ def _turns_by(rates: bytes, engine: Engine) -> Turns:
     return Turns.of(np.frombuffer(rates), engine)
 
 
-def _every_second(factors: ComplexRows) -> RealRows:
-    """−1 for every second pair, from pair 1 on. Shape: (1, pairs)."""
-    return np.where(np.arange(factors.shape[1]) % 2, -1.0, 1.0)[None]
-
-
+# karpathy/nanochat#489 and trymirai/lalamo#268; GPT-J's tables are (sin, cos), others' (cos, sin);
+# vllm-project/vllm#30413.
 TURNS: dict[str, tuple[Callable[[Any], Any], Cause, str]] = {
     "right": (lambda z: z, Cause.UNKNOWN, ""),
     "backward": (
@@ -184,44 +181,6 @@ TURNS: dict[str, tuple[Callable[[Any], Any], Cause, str]] = {
         "the rotation runs backward: the sine has the wrong sign",
     ),
     "swapped": (lambda z: 1j * z.conj(), Cause.COS_SIN_MISPAIRED, "cosines and sines are swapped"),
-    "swapped-sign": (
-        lambda z: -1j * z,
-        Cause.COS_SIN_MISPAIRED,
-        "cosines and sines are swapped, and the sign of one",
-    ),
-    "negated": (lambda z: -z, Cause.COS_SIN_MISPAIRED, "cosines and sines have the wrong sign"),
-    "negated-cosine": (
-        lambda z: -z.conj(),
-        Cause.COS_SIN_MISPAIRED,
-        "cosines have the wrong sign",
-    ),
-    "alternating": (
-        lambda z: z.real + 1j * z.imag * _every_second(z),
-        Cause.DIRECTION,
-        "sines have the wrong sign in every second pair, from pair 1 on",
-    ),
-    "alternating-from-0": (
-        lambda z: z.real - 1j * z.imag * _every_second(z),
-        Cause.DIRECTION,
-        "sines have the wrong sign in every second pair, from pair 0 on",
-    ),
-    "alternating-cosine": (
-        lambda z: z.real * _every_second(z) + 1j * z.imag,
-        Cause.COS_SIN_MISPAIRED,
-        "cosines have the wrong sign in every second pair, from pair 1 on",
-    ),
-    "alternating-cosine-from-0": (
-        lambda z: -z.real * _every_second(z) + 1j * z.imag,
-        Cause.COS_SIN_MISPAIRED,
-        "cosines have the wrong sign in every second pair, from pair 0 on",
-    ),
-    "unsigned-sine": (
-        lambda z: z.real + 1j * np.abs(z.imag),
-        Cause.COS_SIN_MISPAIRED,
-        "sines have lost their sign: none is negative",
-    ),
-    "no-sine": (lambda z: z.real + 0j, Cause.COS_SIN_MISPAIRED, "the sines are 0"),
-    "no-cosine": (lambda z: 1j * z.imag, Cause.COS_SIN_MISPAIRED, "the cosines are 0"),
     "still": (
         lambda z: np.abs(z).max() + 0 * z,
         Cause.NO_ROTATION,
@@ -349,7 +308,7 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
         yield from _with_rules(replace(plain, rates=half), likely, fewest)
         yield from _with_rules(replace(plain, positions=half), rules, fewest)
     restart = -int(sample.positions[0])  # of a part of a subject, whose rows count from 0 again
-    for offset in [*offsets[:4], *([restart] if restart else [])]:
+    for offset in [*_SMALL[:4], *([restart] if restart else [])]:
         yield from _with_rules(replace(plain, offset=offset), rules, fewest)
 
 
@@ -368,9 +327,13 @@ def _rounded(stages: str, kind: str) -> Defect:
     return replace(Defect(), **dict.fromkeys(stages.split(), kind))
 
 
+_SMALL = (1, -1, 2, -2, 3, 4)
+"""Offsets of the position that are common, the commonest first."""
+
+
 def _offsets(sample: Sample) -> list[float]:
-    """Offsets of the position that are likely: small ones, and what slow pairs say."""
-    likely: list[float] = [1, -1, 2, -2, 3, 4]
+    """Offsets of the position that are likely: what slow pairs say, and small ones."""
+    likely: list[float] = []
     right = sample.reference.frequencies
     slow = np.flatnonzero(right > 0)[-8:]
     if slow.size:
@@ -382,5 +345,5 @@ def _offsets(sample: Sample) -> list[float]:
             known = missed[np.isfinite(missed)]
             middle = float(np.median(known)) if known.size else 0.0
             if abs(middle) < 2**53:
-                likely += [round(middle), round(middle) + 1, round(middle) - 1, round(middle, 2)]
-    return [offset for offset in dict.fromkeys(likely) if offset]
+                likely += [round(middle), round(middle, 2), round(middle) + 1, round(middle) - 1]
+    return [offset for offset in dict.fromkeys((*likely, *_SMALL)) if offset]

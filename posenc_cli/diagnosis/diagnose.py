@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.bug_search import named
+from posenc_cli.diagnosis.bug_search import RotaryBug, named
 from posenc_cli.diagnosis.claims import (
     ALIKE,
     Claim,
@@ -28,13 +28,11 @@ from posenc_cli.diagnosis.defects import ENOUGH, Defect, nearly_holds
 from posenc_cli.diagnosis.misplaced_values import mirror_cause
 from posenc_cli.diagnosis.missing import missing_cause, missing_values
 from posenc_cli.diagnosis.rounding import (
-    common_error_causes,
     half_of,
     held_to_roundings,
     lack_of_precision,
-    nearly_right_bugs,
     other_frequencies_bugs,
-    rounded_powers_cause,
+    rounded_powers_bugs,
     stored_wider,
     unexplained_drift,
 )
@@ -42,7 +40,7 @@ from posenc_cli.diagnosis.row_ranges import regime_causes
 from posenc_cli.diagnosis.rows_and_pairs import (
     own_length_bugs,
     position_cause,
-    standstill_cause,
+    standstill_bugs,
     unknown_cause,
 )
 from posenc_cli.diagnosis.uninitialised import (
@@ -253,11 +251,8 @@ def _causes_within_tolerance(suspect: Suspect) -> list[Explanation]:
     if fault is None:
         return lack_of_precision(suspect)
     strict = held_to_roundings(suspect)
-    return (
-        (common_error_causes(strict) if fault.offset is not None else [])
-        or [why for why in _explanations(strict) if why.cause != Cause.UNKNOWN]
-        or [unexplained_drift(fault)]
-    )
+    known = [why for why in _explanations(strict) if why.cause != Cause.UNKNOWN]
+    return known or [unexplained_drift(fault)]
 
 
 def _suspect(examination: Examination, *, of_pairs: bool = False) -> Suspect:
@@ -368,11 +363,11 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     explanations = (
         _one_of(_inverse_cause(suspect))
         or _one_of(_transposed_cause(examination.subject, examination.reference))
-        or _one_of(_outrageous_cause(suspect))
-        or _one_of(standstill_cause(suspect))
+        or _outrageous_causes(suspect)
+        or named(suspect, standstill_bugs(suspect))
         or named(suspect, axis_bugs(suspect))
         or named(suspect, grid_bugs(suspect), alike=MOST)
-        or _one_of(rounded_powers_cause(suspect))
+        or named(suspect, rounded_powers_bugs(suspect))
         or _causes_of_whole(suspect)
     )
     if explanations:
@@ -382,7 +377,6 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         named(suspect, own_length_bugs(suspect))
         or _causes_of_rows(suspect)
         or named(suspect, stretched_bugs(suspect))
-        or named(suspect, nearly_right_bugs(suspect))
         or _one_of(unwritten_cause(examination, garbage_of))
         or _one_of(unwritten_rates_cause(suspect))
         or named(suspect, other_frequencies_bugs(suspect))
@@ -394,17 +388,13 @@ def _zeros_cause(reference: Reference) -> Explanation:
     return Explanation(Cause.UNKNOWN, message, "nothing is left to compare")
 
 
-def _outrageous_cause(suspect: Suspect) -> Explanation | None:
-    """The cause of frequencies that no rule may seem to give: one that does, or memory."""
-    garbage = unwritten_cause(suspect.examination, outrageous_of)
-    if garbage is None:
-        return None
-    rules = likely_alternatives(suspect.sample.reference)
-    for claim in claims_that_hold(suspect.sample, (Defect(frequencies=rule) for rule in rules)):
-        residual = suspect.whole.residual(claim)
-        if residual.whole:
-            return next(words_of(claim, suspect, residual))
-    return garbage
+def _outrageous_causes(suspect: Suspect) -> list[Explanation]:
+    """The causes of frequencies that no rule may seem to give: one that does, or memory."""
+    garbage = _one_of(unwritten_cause(suspect.examination, outrageous_of))
+    rules = likely_alternatives(suspect.sample.reference) if garbage else ()
+    amplitude = suspect.sample.amplitude
+    bugs = (RotaryBug(Claim(Defect(frequencies=rule), amplitude)) for rule in rules)
+    return named(suspect, bugs) or garbage
 
 
 def _causes_of_rows(suspect: Suspect) -> list[Explanation]:

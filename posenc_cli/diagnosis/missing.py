@@ -16,6 +16,8 @@ from posenc_cli.rotary.verdict import Explanation, Where
 if TYPE_CHECKING:
     from posenc_cli.diagnosis.claims import Whole
     from posenc_cli.diagnosis.wording import Suspect
+    from posenc_cli.inference.sample import Sample
+    from posenc_cli.numerics.arrays import Flags
     from posenc_cli.rotary.findings import Survey
     from posenc_cli.rotary.subject import Subject
 
@@ -25,10 +27,11 @@ _FLOAT16_OVERFLOW = 65520.0
 
 def missing_cause(suspect: Suspect) -> Explanation | None:
     """Why values are no numbers, where all that are none, and no others, follow from it."""
+    cells = _MissingCells.of(suspect.whole)
     return (
-        _float16_cause(suspect.whole)
+        _float16_cause(suspect.whole, cells)
         or unwritten_cause(suspect.examination, outrageous_of)
-        or (None if _infinite_text(suspect) else _missing_pairs_cause(suspect.whole))
+        or (None if _infinite_text(suspect) else _missing_pairs_cause(suspect.whole, cells))
     )
 
 
@@ -122,9 +125,8 @@ def _returned_infinite(subject: Subject) -> bool:
     return any(bool(np.isinf(part).any()) for part in after)
 
 
-def _missing_pairs_cause(whole: Whole) -> Explanation | None:
+def _missing_pairs_cause(whole: Whole, cells: _MissingCells) -> Explanation | None:
     """The cause where some pairs are no numbers from position 2 on, and all others are."""
-    cells = _MissingCells.of(whole)
     extent = cells.extent
     near = np.concatenate(
         [piece.positions[np.abs(piece.positions) <= 1] for _, piece in whole.pieces()]
@@ -147,24 +149,23 @@ def _missing_pairs_cause(whole: Whole) -> Explanation | None:
     )
 
 
-def _float16_cause(whole: Whole) -> Explanation | None:
+def _float16_cause(whole: Whole, cells: _MissingCells) -> Explanation | None:
     """Values that are missing just where a float16 overflows."""
-    for what in ("positions", "angles"):
-        first: int | None = None
-        for _, piece in whole.pieces():
-            missing = ~np.isfinite(piece.factors)
-            values = np.broadcast_to(np.abs(piece.positions)[:, None], missing.shape)
-            if what == "angles":
-                values = values * piece.reference.frequencies
-            if not np.array_equal(missing, values >= _FLOAT16_OVERFLOW):
-                break
-            if first is None and missing.any():
-                first = int(piece.positions[int(np.argmax(missing.any(axis=1)))])
-        else:
-            if first is not None:
-                return Explanation(
-                    Cause.POSITION_PRECISION,
-                    f"{what} were float16, whose largest number is 65504",
-                    f"values are missing where {what} reach 65520, as at position {first}",
-                )
+
+    def overflows(piece: Sample, power: int) -> Flags:
+        """Where positions times frequencies to a power are too large: 0 leaves these out."""
+        angles = np.multiply.outer(piece.positions, piece.reference.frequencies**power)
+        return np.asarray(np.abs(angles) >= _FLOAT16_OVERFLOW, bool)
+
+    for power, what in enumerate(("positions", "angles")):
+        if cells.extent.first and all(
+            np.array_equal(~np.isfinite(piece.factors), overflows(piece, power))
+            for _, piece in whole.pieces()
+        ):
+            return Explanation(
+                Cause.POSITION_PRECISION,
+                f"{what} were float16, whose largest number is 65504",
+                f"values are missing where {what} reach 65520, as at position "
+                f"{cells.extent.first[0]}",
+            )
     return None

@@ -7,48 +7,25 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from posenc_cli.diagnosis.bug_search import RotaryBug, named
-from posenc_cli.diagnosis.claims import ALIKE, Claim
+from posenc_cli.diagnosis.claims import Claim
 from posenc_cli.diagnosis.defects import Defect
-from posenc_cli.diagnosis.wording import (
-    either,
-    pairs_text,
-    ratio_text,
-    spec,
-    with_residual,
-    words_of,
-)
+from posenc_cli.diagnosis.wording import pairs_text, ratio_text, spec
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import round_to_half
 from posenc_cli.inference.rules import Alternative
 from posenc_cli.inference.tolerance import HALF_RULES, SINGLE_FUNCTIONS, Tolerance, unit
 from posenc_cli.records import replace
-from posenc_cli.rotary.drift import (
-    SCATTER,
-    frequency_ratio,
-    offset_text,
-    position_offset,
-    relative_errors,
-)
+from posenc_cli.rotary.drift import SCATTER, relative_errors
 from posenc_cli.rotary.verdict import Explanation, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.diagnosis.wording import Suspect
-    from posenc_cli.numerics.arrays import Reals
     from posenc_cli.rotary.drift import Fault
     from posenc_cli.rotary.residual import Residual
     from posenc_cli.rotary.subject import Subject
     from posenc_cli.rotary.verdict import Examination
-
-_NEARLY = 0.01
-"""Of a frequency: powers computed in a half precision are right to this."""
-
-_FEW = 0.5
-"""Of the pairs: where as many are right, no rounding of all frequencies is the reason."""
-
-_ONE_RATIO = 0.02
-"""Of what frequencies are off by: where pairs differ by less, all are off by one number."""
 
 _POWERS = 8 * unit("float32")
 """Of a frequency: powers computed in float32 were measured to be right to this."""
@@ -101,8 +78,8 @@ def lack_of_precision(suspect: Suspect) -> list[Explanation]:
         if causes:
             return causes
     asked_for = with_tolerance(suspect, examination.tolerance)
-    cause = rounded_powers_cause(asked_for) or _unexplained_lack(examination, residual)
-    return common_error_causes(asked_for)[:1] or [cause]
+    powers = named(asked_for, rounded_powers_bugs(asked_for))
+    return powers or [_unexplained_lack(examination, residual)]
 
 
 def _unexplained_lack(examination: Examination, residual: Residual) -> Explanation:
@@ -122,24 +99,6 @@ def _unexplained_lack(examination: Examination, residual: Residual) -> Explanati
     )
 
 
-def common_error_causes(strict: Suspect) -> list[Explanation]:
-    """The causes of errors that the tolerance of each cell grants, and roundings do not make.
-
-    An offset of the positions is the same at all of them, a ratio of frequencies adds up. Where
-    positions lie so close together that both fit alike, both are named.
-    """
-    residuals = [(defect, strict.residual(defect)) for defect in common_errors(strict)]
-    held = [(defect, residual) for defect, residual in residuals if residual.whole]
-    least = min((residual.largest for _, residual in held), default=0.0)
-    alike = [
-        explanation
-        for defect, residual in held
-        if residual.largest <= ALIKE * least
-        for explanation in words_of(Claim(defect, strict.sample.amplitude), strict, residual)
-    ]
-    return either(alike[:1], alike[1:]) if alike else []
-
-
 def unexplained_drift(fault: Fault) -> Explanation:
     """What is said of such errors where nothing makes them."""
     return Explanation(
@@ -148,27 +107,6 @@ def unexplained_drift(fault: Fault) -> Explanation:
         f"no one error of the frequency of pair {fault.pair} explains all its positions, "
         f"as at position {fault.position}",
     )
-
-
-def common_errors(suspect: Suspect) -> Iterator[Defect]:
-    """The offset of positions and the ratio of frequencies that the sample comes nearest to."""
-    sample = suspect.sample
-    right = sample.reference.frequencies
-    if suspect.examination.subject.frequencies is None:
-        offset = position_offset(sample)
-        whole = float(offset_text(offset))
-        near = round(offset, 3) or float(f"{offset:.3g}")
-        yield Defect(offset=whole if whole == round(whole) else near)
-    ratio = frequency_ratio(sample)
-    if ratio != 1:
-        yield Defect(frequencies=times(ratio, right))
-
-
-def times(ratio: float, right: Reals) -> Alternative:
-    """All frequencies times one number near 1, and not 1."""
-    more = f"1 {'+' if ratio > 1 else '−'} {abs(ratio - 1):.2g}"
-    message = f"all frequencies are {more} times the right ones"
-    return Alternative(Cause.FREQUENCY_RULE, message, right * ratio)
 
 
 def half_of(subject: Subject) -> Literal["float16", "bfloat16"] | None:
@@ -210,7 +148,7 @@ def stored_wider(half: str, subject: Subject, *, others: bool) -> Explanation:
     )
 
 
-def rounded_powers_cause(suspect: Suspect) -> Explanation | None:
+def rounded_powers_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Frequencies that err by no more than powers computed in float32 may.
 
     An error that most pairs share has a cause in common, and is not told so.
@@ -218,51 +156,27 @@ def rounded_powers_cause(suspect: Suspect) -> Explanation | None:
     sample, right = suspect.sample, suspect.sample.reference.frequencies
     wrong = ~Defect().explained(sample).all(axis=0)  # (pairs,)
     if not wrong.any() or sample.amplitude == 0 or sample.reference.coordinates is not None:
-        return None
+        return
     if np.unique(sample.positions).size < _FEWEST_POSITIONS:
-        return None
+        return
     errors = np.where(wrong, relative_errors(sample), 0.0)
-    off = np.abs(errors[wrong])
+    off, pairs = np.abs(errors[wrong]), np.flatnonzero(wrong)
     most = 2 * off.size > np.count_nonzero(right)
     if off.max() > _POWERS or (most and np.ptp(errors[wrong]) < _SHARED * off.max()):
-        return None
+        return
     rule = Alternative(Cause.INV_FREQ_PRECISION, "", right * (1 + errors))
-    residual = suspect.residual(Defect(frequencies=rule))
-    if not residual.whole:
-        return None
     few = "one rounding to" if off.max() <= unit("float32") else "powers computed in"
     whose, itself = "frequencies are off by up to", "themselves"
     if off.size == 1:
         whose, itself = "its frequency is off by", "itself"
-    cause = Explanation(
+    words = Explanation(
         Cause.INV_FREQ_PRECISION,
-        f"{pairs_text(np.flatnonzero(wrong).tolist(), right.size)}: {whose} {off.max():.1g} of "
-        f"{itself}, no more than {few} float32 may be",
+        f"{pairs_text(pairs.tolist(), right.size)}: {whose} {off.max():.1g} of {itself}, no more "
+        f"than {few} float32 may be",
         ratio_text(rule.frequencies, sample),
-        where=Where(None, spec(np.flatnonzero(wrong))),
+        where=Where(None, spec(pairs)),
     )
-    return with_residual(cause, residual)
-
-
-def nearly_right_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
-    """Frequencies that are nearly right in every pair."""
-    nearest, right = suspect.examination.consistency, suspect.sample.reference.frequencies
-    if nearest is None or nearest.worst.ratio > 1:
-        return
-    frequencies, turning = nearest.rotations.frequencies, right > 0
-    off = np.abs(frequencies - right) / np.where(turning, right, 1)
-    if Defect().explained(suspect.sample).all(axis=0).mean() >= _FEW:
-        return  # a few pairs that are wrong were rounded by nothing
-    if off.max() > _NEARLY or np.abs(np.angle(nearest.rotations.amplitudes)).max() > _NEARLY:
-        return
-    ratios = frequencies[turning] / right[turning]
-    ratio = float(np.median(ratios))
-    if turning.sum() > 1 and np.abs(ratios - ratio).max() <= _ONE_RATIO * abs(ratio - 1) > 0:
-        shared = Defect(frequencies=times(ratio, right))
-        yield RotaryBug(Claim(shared, suspect.sample.amplitude))
-    message = f"frequencies are off by up to about {off.max():.1g} of themselves"
-    rule = Alternative(Cause.INV_FREQ_PRECISION, message, frequencies)
-    yield RotaryBug(Claim(Defect(frequencies=rule), suspect.sample.amplitude))
+    yield RotaryBug(Claim(Defect(frequencies=rule), sample.amplitude), words)
 
 
 def other_frequencies_bugs(suspect: Suspect) -> Iterator[RotaryBug]:

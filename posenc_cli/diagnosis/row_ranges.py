@@ -1,4 +1,4 @@
-"""Rows that are wrong in a way of their own: from some position on, every so many, or a few.
+"""Rows that are wrong in a way of their own: from some position on, or a few.
 
 A regime is a run of rows that one claim explains. Regimes are found one after another: a claim is
 found on a few rows from the first wrong one on, and held against all rows until one that it does
@@ -26,7 +26,6 @@ from posenc_cli.diagnosis.claims import (
 from posenc_cli.diagnosis.defects import Defect
 from posenc_cli.diagnosis.wording import either, together, words_of
 from posenc_cli.inference.causes import Cause
-from posenc_cli.positions import ordinal
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.residual import Residual, joined_residual
 from posenc_cli.rotary.verdict import MOST, Explanation, Where
@@ -67,16 +66,15 @@ _NEAR = 16
 
 
 class RowRun(Record):
-    """Every ``step``-th row from ``start`` to before ``stop``."""
+    """The rows from ``start`` to before ``stop``."""
 
     start: int
     stop: int
-    step: int = 1
 
     @property
     def count(self) -> int:
         """How many rows there are."""
-        return len(range(self.start, self.stop, self.step))
+        return self.stop - self.start
 
     def sample(self, most: int) -> Integers:
         """Some of the first so many rows: the first ones, some farther off, and the last."""
@@ -85,7 +83,7 @@ class RowRun(Record):
         if count > 96:
             far = np.geomspace(40, count - 1, 56).astype(int)
             chosen = np.unique(np.concatenate([np.arange(40), far]))
-        return np.asarray(self.start + self.step * chosen, np.int64)
+        return np.asarray(self.start + chosen, np.int64)
 
     def of(self, whole: Whole) -> Whole:
         """These rows, as all there are."""
@@ -93,7 +91,7 @@ class RowRun(Record):
         def read(chosen: slice | Integers) -> Sample:
             if isinstance(chosen, slice):
                 chosen = np.arange(*chosen.indices(self.count))
-            return whole.read(self.start + self.step * chosen)
+            return whole.read(self.start + chosen)
 
         return replace(whole, count=self.count, read=read)
 
@@ -179,7 +177,7 @@ def _words(regimes: list[Regime], suspect: Suspect, right: Flags) -> Iterator[Ex
     several = first.last > first.first  # as of one row any rule of positions may be said
     alike = [together(other, here, residual, in_part=True) for other in first.alike if several]
     others = ""
-    if first.begins and first.rows.step == 1 and right[: first.rows.start].all():
+    if first.begins and right[: first.rows.start].all():
         before = suspect.whole.read(np.array([first.rows.start - 1], np.int64)).positions[0]
         others = f"; all is right up to position {before}"
     for word in either(own, alike):
@@ -196,7 +194,9 @@ def _words(regimes: list[Regime], suspect: Suspect, right: Flags) -> Iterator[Ex
             ),
             evidence=f"{word.evidence}{others}",
             detail=word.detail or place or None,
-            where=Where(_positions_spec(regimes), None) if place else None,
+            where=Where(",".join(f"{one.first}:{one.last + 1}" for one in regimes), None)
+            if place
+            else None,
         )
 
 
@@ -209,9 +209,7 @@ def _rows_text(regimes: list[Regime]) -> str:
     texts = []
     for regime in regimes:
         span = f"{regime.first}–{regime.last}" if regime.last > regime.first else str(regime.first)
-        if regime.rows.step > 1:
-            texts.append(f"every {ordinal(regime.rows.step)} position from {regime.first} on")
-        elif regime.begins and regime.ends:
+        if regime.begins and regime.ends:
             texts.append(f"position{'s' * (regime.first != regime.last)} {span}")
         elif regime.begins:
             texts.append(f"from position {regime.first} on")
@@ -220,37 +218,20 @@ def _rows_text(regimes: list[Regime]) -> str:
     return " and ".join(texts)
 
 
-def _positions_spec(regimes: list[Regime]) -> str:
-    """Where regimes lie, as --positions takes it."""
-    return ",".join(
-        f"{regime.first}:{regime.last + 1}" + (f":{regime.rows.step}" * (regime.rows.step > 1))
-        for regime in regimes
-    )
-
-
 def _regimes(whole: Whole, right: Flags) -> tuple[list[Regime], bool]:
     """The regimes of a subject, and whether they and right rows are all there is."""
     wrong = np.flatnonzero(~right)
-    step, regimes = _stride(wrong), list[Regime]()
+    regimes: list[Regime] = []
     while wrong.size:
         if len(regimes) == _MOST_REGIMES:
             return regimes, False
-        rows = RowRun(int(wrong[0]), int(wrong[-1]) + 1, step)
+        rows = RowRun(int(wrong[0]), int(wrong[-1]) + 1)
         regime = _regime_from(whole, right, rows, regimes)
         if regime is None:
             return regimes, False
         regimes.append(regime)
         wrong = wrong[wrong >= regime.rows.stop]
     return regimes, True
-
-
-def _stride(wrong: Integers) -> int:
-    """The step of wrong rows that all stand at multiples of one, 1 where they do not."""
-    if wrong.size < 3:
-        return 1
-    step = int(np.gcd.reduce(np.diff(wrong)))
-    # Of all at that step most are wrong: a few here and there are no pattern.
-    return step if wrong.size >= 0.75 * ((wrong[-1] - wrong[0]) // step + 1) else 1
 
 
 def _regime_from(whole: Whole, right: Flags, rows: RowRun, earlier: list[Regime]) -> Regime | None:
@@ -267,9 +248,9 @@ def _regime_from(whole: Whole, right: Flags, rows: RowRun, earlier: list[Regime]
     if begins and not _jumps(whole, right, rows):
         return None
     if not begins:
-        rows = replace(rows, start=rows.start % rows.step)
+        rows = replace(rows, start=0)
         residual = _extended(whole, [best.claim], rows)[0].residual
-    ends = np.array([rows.start, rows.start + rows.step * (rows.count - 1)], np.int64)
+    ends = np.array([rows.start, rows.stop - 1], np.int64)
     first, last = whole.read(ends).positions.tolist()
     ends_before = best.stop < whole.count
     return Regime(rows, best.claim, residual, best.alike, first, last, begins, ends_before)
@@ -322,20 +303,18 @@ def _extended(whole: Whole, claims: list[Claim], rows: RowRun) -> list[_Reach]:
     reached: dict[int, _Reach] = {}
     running, before = [list[Residual]() for _ in claims], [0.0] * len(claims)
     for first, piece in whole.pieces(rows.start) if claims else ():
-        chosen = np.arange((rows.start - first) % rows.step, piece.positions.size, rows.step)
-        part = piece.rows(chosen)
         for index, claim in enumerate(claims):
-            if index in reached or not chosen.size:
+            if index in reached:
                 continue
-            missed, explained = claim.missed(part)
-            good, shares = _good_rows(part, claim, missed, explained)
+            missed, explained = claim.missed(piece)
+            good, shares = _good_rows(piece, claim, missed, explained)
             end = int(np.argmin(good)) if not good.all() else good.size
-            running[index].append(Residual.of(part.positions[:end], missed[:end], explained[:end]))
+            running[index].append(Residual.of(piece.positions[:end], missed[:end], explained[:end]))
             if end:
                 before[index] = float(shares[max(0, end - _NEAR) : end].max())
             if end < good.size:
                 jumps = claim.defect.rounds or shares[end] > _JUMP * max(before[index], 1.0)
-                stop = first + int(chosen[end])
+                stop = first + end
                 reached[index] = _Reach(claim, stop, joined_residual(running[index]), bool(jumps))
         if len(reached) == len(claims):
             break
@@ -357,7 +336,7 @@ def _good_rows(part: Sample, claim: Claim, missed: Reals, explained: Flags) -> t
 def _jumps(whole: Whole, right: Flags, rows: RowRun) -> bool:
     """Whether the rows before are right, or another regime, and not nearly wrong already."""
     near = whole.read(np.arange(max(0, rows.start - _NEAR), rows.start + 1, dtype=np.int64))
-    if not right[max(0, rows.start - 1)] or rows.step > 1:
+    if not right[max(0, rows.start - 1)]:
         return True  # what came before has ended at once
     _, shares = _good_rows(near, _plain(near), *_plain(near).missed(near))
     return bool(shares[-1] > _JUMP * max(1.0, float(shares[:-1].max(initial=0.0))))
@@ -366,7 +345,7 @@ def _jumps(whole: Whole, right: Flags, rows: RowRun) -> bool:
 def _begins(whole: Whole, claim: Claim, rows: RowRun) -> bool:
     """Whether any row before is otherwise; those just before are looked at first."""
     for size in (_NEAR, rows.start):
-        before = np.arange(rows.start - rows.step, -1, -rows.step, dtype=np.int64)[:size]
+        before = np.arange(rows.start - 1, -1, -1, dtype=np.int64)[:size]
         for begin in range(0, before.size, whole.block):
             part = whole.read(before[begin : begin + whole.block])
             if not _good_rows(part, claim, *claim.missed(part))[0].all():

@@ -63,27 +63,25 @@ def own_length_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     yield RotaryBug(Claim(defect, sample.amplitude), words)
 
 
-def standstill_cause(suspect: Suspect) -> Explanation | None:
+def standstill_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Pairs that do not rotate though they should, the others being right."""
     sample, right = suspect.sample, suspect.sample.reference.frequencies
     sound = Defect().explained(sample).all(axis=0)  # (pairs,)
-    rule = Alternative(Cause.ROTARY_DIM, "", np.where(sound, right, 0.0))
     if not sound.any() or sound.all() or not sample.positions.any() or not right[~sound].any():
-        return None
+        return
     still = Alternative(Cause.NO_ROTATION, "", np.zeros(right.shape))
     if Defect(frequencies=still).explained(sample).all():
-        return None  # the others are right because they would not show a rotation
-    if not Defect(frequencies=rule).explained(sample).all():
-        return None
-    residual = suspect.residual(Defect(frequencies=rule))
+        return  # the others are right because they would not show a rotation
     pairs = np.flatnonzero(~sound)
-    if not residual.pairs[pairs].all():
-        return None
-    others = f"the other {right.size - pairs.size} pairs are right" if residual.whole else ""
     do = "does" if pairs.size == 1 else "do"
-    message = f"{pairs_text(pairs.tolist(), right.size)} {do} not rotate"
-    where = Where(None, spec(pairs))
-    return with_residual(Explanation(Cause.ROTARY_DIM, message, others, where=where), residual)
+    words = Explanation(
+        Cause.ROTARY_DIM,
+        f"{pairs_text(pairs.tolist(), right.size)} {do} not rotate",
+        f"the other {right.size - pairs.size} pairs are right",
+        where=Where(None, spec(pairs)),
+    )
+    rule = Alternative(Cause.ROTARY_DIM, "", np.where(sound, right, 0.0))
+    yield RotaryBug(Claim(Defect(frequencies=rule), sample.amplitude), words)
 
 
 def position_cause(suspect: Suspect) -> Explanation | None:

@@ -38,6 +38,10 @@ _HUGE = 1e12
 _FEWEST = 2
 """Frequencies out of range before they are called garbage: one may be a slip."""
 
+_BENT = 0.3
+"""Of the largest: second differences of a blend that goes on past its ends stay below half of it,
+those of numbers that have nothing to do with each other are larger."""
+
 _EVEN = 1e-3
 """Radians a position, or a share: what rates that were read off a table may be uneven by."""
 
@@ -80,20 +84,29 @@ def zeros_of(given: Reals, right: Reals) -> Garbage | None:
 
 def garbage_of(given: Reals, right: Reals) -> Garbage | None:
     """What no rule gives among frequencies that were given, None where nothing is."""
-    if _regular(given):
+    if _regular(given, right):
         return None
     impossible = _impossible(given, right)
     pairs = np.logical_or.reduce([flags for _, flags in impossible])
     return Garbage(pairs, counts_text(impossible)) if pairs.sum() >= _FEWEST else None
 
 
-def _regular(values: Reals) -> bool:
+def _bends_little(values: Reals) -> bool:
+    return bool(np.abs(np.diff(values, 2)).max(initial=0) <= _BENT * np.abs(values).max(initial=0))
+
+
+def _regular(values: Reals, right: Reals) -> bool:
     """Whether some rule gave frequencies, which are known modulo 2π.
 
-    Then they rise, fall, are evenly spaced, or grow by one factor from the first on.
+    Then they rise, fall, bend nowhere much (or slow ones do, which are wrong), are evenly spaced,
+    or grow by one factor from the first on.
     """
     steps = np.diff(values)
     if (steps >= 0).all() or (steps <= 0).all():
+        return True
+    slow = slice(-max(4, values.size // 4), None)  # which no whole turns hide
+    otherwise = not np.isclose(values, right, rtol=_EVEN, atol=0)[slow].any()
+    if _bends_little(values) or (otherwise and _bends_little(values[slow])):
         return True
     turns = np.exp(1j * np.diff(steps))
     return bool(np.abs(turns - 1).max(initial=0) < _EVEN) or _grows(values)

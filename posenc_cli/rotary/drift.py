@@ -49,17 +49,12 @@ _FEWEST = 4
 
 
 class Fault(Record):
-    """What rounding cannot explain: the place, the deviation there, and what was allowed.
-
-    ``offset`` is that of the positions, where one is the reason; ``pairs`` agree on it.
-    """
+    """What rounding cannot explain: the place, the deviation there, and what was allowed."""
 
     position: int
     pair: int
     value: float
     allowed: float
-    offset: float | None = None
-    pairs: int = 0
 
 
 def frequency_slack(frequencies: Reals) -> Reals:
@@ -225,57 +220,14 @@ class Drift:
             pair,
             scale * value,
             scale * min(allowed, value / ALIKE),
-            offset=common * self.farthest,
-            pairs=int(telling.sum()),
         )
-
-
-def position_offset(sample: Sample) -> float:
-    """The one offset of all positions that the phases of far rows come nearest to."""
-    phases, weights = _far_phases(sample)
-    rates = sample.reference.frequencies
-    power = float((weights * rates**2).sum())
-    return float((weights * phases * rates).sum()) / power if power else 0.0
-
-
-def frequency_ratio(sample: Sample) -> float:
-    """The one ratio of all frequencies to the right ones that far rows come nearest to."""
-    phases, weights = _far_phases(sample)
-    angles = np.multiply.outer(sample.positions.astype(np.float64), sample.reference.frequencies)
-    power = float((weights * angles**2).sum())
-    return 1 + float((weights * phases * angles).sum()) / power if power else 1.0
 
 
 def relative_errors(sample: Sample) -> Reals:
     """The relative error of each frequency that the phases come nearest to. Shape: (pairs,)."""
-    angles, phases = _angles_and_phases(sample)
+    angles = np.multiply.outer(sample.positions.astype(np.float64), sample.reference.frequencies)
+    phases = np.angle(sample.factors * np.exp(-1j * angles))
     known = sample.seen & np.isfinite(phases)
     power = np.where(known, angles**2, 0.0).sum(axis=0)
     errors = np.where(known, phases * angles, 0.0).sum(axis=0)
     return np.asarray(errors / np.where(power > 0, power, 1.0), np.float64)
-
-
-def _far_phases(sample: Sample) -> tuple[RealRows, RealRows]:
-    """By how much the phases of a sample err, and what each counts. Shape: both (n, pairs)."""
-    angles, phases = _angles_and_phases(sample)
-    known = sample.seen & np.isfinite(phases) & (np.abs(sample.positions) >= FROM)[:, None]
-    scatter = SCATTER * np.abs(angles) + sample.tolerance.floor / sample.reference.scale
-    return np.where(known, phases, 0.0), np.where(known, scatter**-2.0, 0.0)
-
-
-def _angles_and_phases(sample: Sample) -> tuple[RealRows, RealRows]:
-    """The angles that are right, and by how much a sample errs. Shape: both (n, pairs)."""
-    angles = np.multiply.outer(sample.positions.astype(np.float64), sample.reference.frequencies)
-    return angles, np.angle(sample.factors * np.exp(-1j * angles))
-
-
-def offset_text(offset: float) -> str:
-    """An offset as messages show it: whole where it nearly is.
-
-    >>> offset_text(1.0004), offset_text(-0.481)
-    ('+1', '-0.48')
-    """
-    whole = round(offset)
-    if whole and math.isclose(offset, whole, rel_tol=0.02, abs_tol=0.02):
-        return f"{whole:+d}"
-    return f"{offset:+.2g}"

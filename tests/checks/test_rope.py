@@ -549,10 +549,10 @@ def of_rates(rates, positions="0:2048", **given):
         (yarn(128, 1e4, 4.0), {}, "frequency-rule", "rope-yarn is applied, factor 4"),
         (llama3(128, 5e5), {"base": 5e5}, "frequency-rule", "rope-llama3 is applied, factor 8"),
         (
-            ladder(128, 1e4 * 4.0 ** (126 / 128)),
+            ladder(128, 4e4),
             {"scheme": "rope-ntk", "factor": 4.0},
             "frequency-rule",
-            "scaled by the factor with the exponent (d − 2)/d, not d/(d − 2)",
+            "scaled by the factor without its exponent d/(d − 2)",
         ),
     ],
 )
@@ -566,7 +566,6 @@ KEPT = ladder(128, 1e4)
 SLOWED = KEPT / 4
 RAMP = np.clip((np.arange(64) - 20) / (46 - 20), 0, 1)
 """YaRN's of 64 pairs and 4096 positions: c(32) = 20.95 and c(1) = 45.03, rounded outward."""
-BY_COLUMNS = np.clip((2 * np.arange(64) - 20) / (46 - 20), 0, 1)
 
 
 @pytest.mark.long
@@ -576,7 +575,6 @@ BY_COLUMNS = np.clip((2 * np.arange(64) - 20) / (46 - 20), 0, 1)
     [
         (1 / (RAMP / SLOWED + (1 - RAMP) / KEPT), "the ramp blends wavelengths, not frequencies"),
         (KEPT * RAMP + SLOWED * (1 - RAMP), "the ramp of YaRN is reversed"),
-        (SLOWED * BY_COLUMNS + KEPT * (1 - BY_COLUMNS), "the ramp counts columns, not pairs"),
     ],
 )
 def test_what_is_wrong_with_a_ramp_is_named(rates, words):

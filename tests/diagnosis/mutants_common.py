@@ -34,7 +34,7 @@ mutant("sine_shifted", "plain", "unknown", "sines of the pair before",
     mend=lambda c, s: (c, np.roll(s, 1, 1)), relative=False)
 mutant("no_minus", "plain", "cos-sin-mispaired", "rotate_half without its minus", subjects=APPLIED,
     relative=False, apply=lambda x, c, s, r: x * c + np.roll(x, r.rotated // 2, 1) * s)
-mutant("mirrored", "plain", "cos-sin-mispaired", "a cosine with the wrong sign", subjects=APPLIED,
+mutant("mirrored", "plain", "unknown", "a cosine with the wrong sign", subjects=APPLIED,
     relative=None,
     apply=lambda x, c, s, _: np.concatenate([
         x[:, :32] * c[:, :32] + x[:, 32:] * s[:, :32],
@@ -62,9 +62,9 @@ mutant("llama3_factor", "llama3", "frequency-rule", "factor 32 for 8",
 mutant("llama3_swapped", "llama3", "frequency-rule", "the blend runs the wrong way",
     inv_freq=np.where(np.isin(llama3(128, 5e5) / ladder(128, 5e5), [1, 1 / 8]),
         llama3(128, 5e5), ladder(128, 5e5) * (1 + 1 / 8) - llama3(128, 5e5)))
-mutant("llama3_kept_alone", "llama3", "frequency-rule", "Llama 3's blend without its slowed part",
+mutant("llama3_kept_alone", "llama3", "unknown", "Llama 3's blend without its slowed part",
     inv_freq=(llama3(128, 5e5) - ladder(128, 5e5) / 8) * 8 / 7)
-mutant("llama3_slowed_alone", "llama3", "frequency-rule", "Llama 3's blend without its kept part",
+mutant("llama3_slowed_alone", "llama3", "unknown", "Llama 3's blend without its kept part",
     inv_freq=(ladder(128, 5e5) - llama3(128, 5e5)) / 7)
 mutant("llama3_original", "llama3", "frequency-rule", "original context 4096 for 8192",
     inv_freq=llama3(128, 5e5, original=4096))

@@ -76,31 +76,31 @@ mutant("yarn_interleaved", "deepseek", "layout",
     "an indexer that pairs otherwise than its attention", layout="interleaved")
 mutant("backward_slow", "plain", "unknown",
     "sine negated in the slow half of the pairs", mend=lambda c, s: (c, s * np.where(FAST, 1, -1)))
-mutant("backward_odd", "plain", "direction|cos-sin-mispaired", "sine negated in every second pair",
+mutant("backward_odd", "plain", "unknown", "sine negated in every second pair",
     mend=lambda c, s: (c, s * np.where(np.arange(32) % 2, -1, 1)))
-mutant("cosine_negated", "plain", "cos-sin-mispaired", "cosine negated", mend=lambda c, s: (-c, s))
-mutant("both_negated", "plain", "cos-sin-mispaired", "cosine and sine negated",
+mutant("cosine_negated", "plain", "unknown", "cosine negated", mend=lambda c, s: (-c, s))
+mutant("both_negated", "plain", "unknown", "cosine and sine negated",
     mend=lambda c, s: (-c, -s))
 mutant("swapped_half", "plain", "unknown",
     "cosines and sines swapped in the slow half of the pairs",
     mend=lambda c, s: (np.where(FAST, c, s), np.where(FAST, s, c)))
-mutant("cosine_twice", "plain", "cos-sin-mispaired", "cosines where sines belong", relative=False,
+mutant("cosine_twice", "plain", "unknown", "cosines where sines belong", relative=False,
     mend=lambda c, _: (c, c))
-mutant("sine_half_zero", "plain", "cos-sin-mispaired", "zeros in the second half of the sines",
+mutant("sine_half_zero", "plain", "unknown", "zeros in the second half of the sines",
     relative=False, wide=lambda c, s: (np.tile(c, (1, 2)), np.concatenate([s, 0 * s], 1)))
 mutant("minus_twice", "plain", "cos-sin-mispaired", "the minus of rotate_half in the sines too",
     relative=False, wide=lambda c, s: (np.tile(c, (1, 2)), np.concatenate([-s, s], 1)))
 mutant("pairs_reversed_apply", "plain", "cos-sin-mispaired|frequency-rule",
     "tables applied to the pairs in reverse order", subjects=APPLIED,
     apply=lambda x, c, s, _: turned(x, c[:, ::-1], s[:, ::-1]))
-mutant("one_of_two", "plain", "cos-sin-mispaired", "only the first column of a pair is replaced",
+mutant("one_of_two", "plain", "unknown", "only the first column of a pair is replaced",
     relative=False, subjects=APPLIED,
     apply=lambda x, c, s, _: np.concatenate([turned(x, c, s)[:, :32], x[:, 32:]], 1))
 mutant("rotated_twice", "plain", "frequency-rule", "q and k rotated twice", subjects=APPLIED,
     apply=lambda x, c, s, _: turned(turned(x, c, s), c, s))
 mutant("added", "plain", "unknown", "the sinusoid is added", relative=False, subjects=("impl",),
     apply=lambda x, c, s, _: x + np.concatenate([s[:, :32], c[:, :32]], 1))
-mutant("only_cosine", "plain", "cos-sin-mispaired", "the term of the sines is missing",
+mutant("only_cosine", "plain", "unknown", "the term of the sines is missing",
     relative=False, subjects=APPLIED, apply=lambda x, c, *_: x * c)
 
 # Tensor parallelism.
@@ -125,9 +125,9 @@ mutant("parallel_narrow", "wide", "frequency-rule|base",
     "the width of one of 2 ranks in the exponents", inv_freq=5e5 ** -(np.arange(64) * 2 / 64))
 
 # Scalings.
-mutant("llama3_blend_kept", "llama3", "frequency-rule",
+mutant("llama3_blend_kept", "llama3", "unknown",
     "Llama 3 without its blend: between, pairs are kept", inv_freq=llama3(128, 5e5, blend=False))
-mutant("llama3_blend_divided", "llama3", "frequency-rule",
+mutant("llama3_blend_divided", "llama3", "unknown",
     "Llama 3 without its blend: between, pairs are divided",
     inv_freq=np.where(2 * math.pi / ladder(128, 5e5) < 2048, ladder(128, 5e5), ladder(128,
         5e5) / 8))
@@ -135,7 +135,7 @@ mutant("llama3_low", "llama3", "frequency-rule", "low_freq_factor 2 for 1",
     inv_freq=llama3(128, 5e5, low=2))
 mutant("llama3_high", "llama3", "frequency-rule", "high_freq_factor 8 for 4",
     inv_freq=llama3(128, 5e5, high=8))
-mutant("llama3_turn", "llama3", "frequency-rule", "wavelengths without their 2π",
+mutant("llama3_turn", "llama3", "unknown", "wavelengths without their 2π",
     inv_freq=llama3(128, 5e5, turn=1))
 mutant("llama3_linear", "llama3", "frequency-rule", "all of Llama 3's pairs divided",
     inv_freq=ladder(128, 5e5) / 8)
@@ -143,9 +143,9 @@ mutant("llama3_multiplied", "llama3", "frequency-rule", "Llama 3's factor multip
     inv_freq=llama3(128, 5e5, 1 / 8))
 mutant("llama3_twice", "llama3", "frequency-rule", "Llama 3's rule applied twice",
     inv_freq=llama3(128, 5e5) ** 2 / ladder(128, 5e5))
-mutant("yarn_ramp_base", "yarn", "frequency-rule", "YaRN's ramp from base 500000",
+mutant("yarn_ramp_base", "yarn", "unknown", "YaRN's ramp from base 500000",
     inv_freq=yarn(128, 1e4, 16, ramp_base=5e5))
-mutant("yarn_ramp_width", "yarn", "frequency-rule", "YaRN's ramp from width 64",
+mutant("yarn_ramp_width", "yarn", "unknown", "YaRN's ramp from width 64",
     inv_freq=yarn(128, 1e4, 16, ramp_width=64))
 mutant("yarn_length", "yarn", "frequency-rule", "YaRN's ramp from 2048 positions",
     inv_freq=yarn(128, 1e4, 16, original=2048))
@@ -155,9 +155,9 @@ mutant("yarn_slow", "yarn", "frequency-rule", "beta_slow 2 for 1",
     inv_freq=yarn(128, 1e4, 16, slow=2))
 mutant("yarn_ramp_turned", "yarn", "frequency-rule", "YaRN's ramp the wrong way round",
     inv_freq=ladder(128, 1e4) * (1 + 1 / 16) - yarn(128, 1e4, 16))
-mutant("yarn_kept_alone", "yarn", "frequency-rule", "the interpolated part of the blend left out",
+mutant("yarn_kept_alone", "yarn", "unknown", "the interpolated part of the blend left out",
     inv_freq=ladder(128, 1e4) * (1 - np.clip(YARN_RUN, 0, 1)))
-mutant("yarn_interpolated_alone", "yarn", "frequency-rule", "the kept part of the blend left out",
+mutant("yarn_interpolated_alone", "yarn", "unknown", "the kept part of the blend left out",
     inv_freq=ladder(128, 1e4) / 16 * np.clip(YARN_RUN, 0, 1))
 mutant("yarn_factor", "yarn", "frequency-rule",
     "YaRN's factor 8 for 16, the attention factor as it was", inv_freq=yarn(128, 1e4, 8))
@@ -165,7 +165,7 @@ mutant("yarn_base_times_factor", "yarn", "frequency-rule",
     "the factor inside the power of slow pairs",
     inv_freq=yarn(128, 1e4, 16) - (ladder(128, 1e4) / 16 - ladder(128, 16e4))
     * np.clip(YARN_RUN, 0, 1))
-mutant("yarn_step", "yarn", "frequency-rule", "YaRN without its ramp: pairs kept or divided",
+mutant("yarn_step", "yarn", "unknown", "YaRN without its ramp: pairs kept or divided",
     inv_freq=np.where(np.arange(64) < 33, ladder(128, 1e4), ladder(128, 1e4) / 16))
 mutant("ntk_factor", "ntk", "frequency-rule|base", "NTK's factor 8 for 4", inv_freq=ntk(64, 1e4, 8))
 mutant("ntk_dropped", "ntk", "scaling-missing", "NTK dropped", inv_freq=ladder(64, 1e4))
@@ -192,7 +192,7 @@ mutant("longrope_short", "longrope", "frequency-rule", "short_factor for long_fa
     inv_freq=ladder(64, 1e4) / SHORT)
 mutant("longrope_dropped", "longrope", "scaling-missing", "LongRoPE's lists dropped",
     inv_freq=ladder(64, 1e4))
-mutant("longrope_multiplied", "longrope", "frequency-rule", "LongRoPE's list multiplies",
+mutant("longrope_multiplied", "longrope", "unknown", "LongRoPE's list multiplies",
     inv_freq=ladder(64, 1e4) * LONG)
 
 # Ladders.
@@ -217,7 +217,7 @@ mutant("two_exchanged", "plain", "unknown", "two frequencies exchanged",
     inv_freq=ladder(64, 1e4)[[*range(9), 10, 9, *range(11, 32)]])
 mutant("shifted", "plain", "unknown", "frequencies of the pair after, the last twice",
     inv_freq=ladder(64, 1e4)[np.minimum(np.arange(32) + 1, 31)])
-mutant("nearly", "plain", "frequency-rule|inv-freq-precision", "all frequencies times 1 + 9e-7",
+mutant("nearly", "plain", "unknown", "all frequencies times 1 + 9e-7",
     inv_freq=ladder(64, 1e4) * (1 + 9e-7),
     positions="0:256,1000:1064,32768:32832,65500:65564,131008:131072")
 mutant("three_digits", "plain", "inv-freq-precision", "frequencies of four digits",
@@ -299,18 +299,18 @@ mutant("softmax_scale", "plain", "attention-factor", "1/√d multiplied into the
 
 # Scalings.
 for _name, _number in (("log10", 10), ("log2", 2)):
-    mutant(f"yarn_{_name}", "yarn", "frequency-rule", f"YaRN's ramp by {_name} of the base",
+    mutant(f"yarn_{_name}", "yarn", "unknown", f"YaRN's ramp by {_name} of the base",
         inv_freq=yarn(128, 1e4, 16, ramp_width=128 * math.log(_number)))
-mutant("yarn_ladder_base", "yarn", "frequency-rule|base",
+mutant("yarn_ladder_base", "yarn", "unknown",
     "a ladder of base 500000 with the ramp of base 10000",
     inv_freq=yarn(128, 5e5, 16, ramp_base=1e4))
-mutant("longrope_neighbour", "longrope", "frequency-rule", "LongRoPE's numbers of the pair before",
+mutant("longrope_neighbour", "longrope", "unknown", "LongRoPE's numbers of the pair before",
     inv_freq=ladder(64, 1e4) / np.roll(LONG, 1))
-mutant("longrope_roots", "longrope", "frequency-rule", "the roots of LongRoPE's numbers",
+mutant("longrope_roots", "longrope", "unknown", "the roots of LongRoPE's numbers",
     inv_freq=ladder(64, 1e4) / np.sqrt(LONG))
-mutant("longrope_both", "longrope", "frequency-rule", "both lists of LongRoPE at once",
+mutant("longrope_both", "longrope", "unknown", "both lists of LongRoPE at once",
     inv_freq=ladder(64, 1e4) / LONG / SHORT)
-mutant("longrope_mean", "longrope", "frequency-rule", "the mean of LongRoPE's lists",
+mutant("longrope_mean", "longrope", "unknown", "the mean of LongRoPE's lists",
     inv_freq=2 * ladder(64, 1e4) / (LONG + SHORT))
 mutant("divisors", "llama3", "unknown", "what frequencies are divided by, for frequencies",
     subjects=(), inv_freq=ladder(128, 5e5) / llama3(128, 5e5))
@@ -333,7 +333,7 @@ mutant("proportional_more", "proportional", "rotary-dim", "32 pairs turn, not 16
     inv_freq=proportional(128, 1e6, 32))
 mutant("proportional_one_more", "proportional", "rotary-dim", "17 pairs turn, not 16",
     inv_freq=proportional(128, 1e6, 17))
-mutant("proportional_slowest", "proportional", "frequency-rule", "the 16 slowest pairs turn",
+mutant("proportional_slowest", "proportional", "unknown", "the 16 slowest pairs turn",
     inv_freq=np.where(np.arange(64) < 48, 0, ladder(128, 1e6)))
 mutant("proportional_ones", "proportional", "unknown", "pairs that should stand turn by 1",
     inv_freq=np.where(np.arange(64) < 16, ladder(128, 1e6), 1))
@@ -354,7 +354,7 @@ mutant("rungs_ntk", "ntk", "unknown", "NTK's ladder of products in bfloat16",
 mutant("logarithms_bfloat16", "plain", "unknown", "exp of logarithms in bfloat16",
     inv_freq=np.exp(np.asarray(HALF["bfloat16"](
         -np.log(1e4) * np.arange(32) / 32), np.float64)))
-mutant("powers_bfloat16", "wide", "inv-freq-precision", "1 / base^exponent, in bfloat16 throughout",
+mutant("powers_bfloat16", "wide", "unknown", "1 / base^exponent, in bfloat16 throughout",
     inv_freq=np.asarray(HALF["bfloat16"](1) / HALF["bfloat16"](
         5e5 ** (np.arange(64) / 64).astype(HALF["bfloat16"]).astype(float)), np.float64))
 
@@ -381,22 +381,22 @@ mutant("llama3_of_logarithms", "llama3", "frequency-rule", "a blend linear in ln
     inv_freq=blended(np.log(np.maximum(1 + 3 * RUN, 1e-9)) / np.log(4)))
 mutant("llama3_of_wavelengths", "llama3", "frequency-rule", "a blend linear in the wavelength",
     inv_freq=blended((1 - 1 / (1 + 3 * RUN)) / (1 - 1 / 4)))
-mutant("llama3_smooth", "llama3", "frequency-rule", "a blend by a smooth step",
+mutant("llama3_smooth", "llama3", "unknown", "a blend by a smooth step",
     inv_freq=blended(RUN**2 * (3 - 2 * RUN)))
-mutant("llama3_unclamped", "llama3", "frequency-rule", "a blend that goes on past both thresholds",
+mutant("llama3_unclamped", "llama3", "unknown", "a blend that goes on past both thresholds",
     relative=None, subjects=("tables",), inv_freq=RUN * LLAMA + (1 - RUN) * LLAMA / 8)
-mutant("llama3_unclamped_below", "llama3", "frequency-rule", "a blend that goes on past 0",
+mutant("llama3_unclamped_below", "llama3", "unknown", "a blend that goes on past 0",
     inv_freq=np.minimum(RUN, 1) * LLAMA + (1 - np.minimum(RUN, 1)) * LLAMA / 8)
-mutant("llama3_over_high", "llama3", "frequency-rule", "a blend that divides by high_freq_factor",
+mutant("llama3_over_high", "llama3", "unknown", "a blend that divides by high_freq_factor",
     inv_freq=blended(RUN * 3 / 4))
 mutant("yarn_gamma", "yarn", "frequency-rule", "the paper's ramp, linear in turns",
     inv_freq=ramped(1 - np.clip((YARN_TURNS - 1) / 31, 0, 1)))
-mutant("yarn_of_wavelengths", "yarn", "frequency-rule", "a ramp linear in the wavelength",
+mutant("yarn_of_wavelengths", "yarn", "unknown", "a ramp linear in the wavelength",
     inv_freq=ramped(np.clip((1 / YARN_TURNS - 1 / 32) / (1 - 1 / 32), 0, 1)))
-mutant("yarn_past_end", "yarn", "frequency-rule", "a ramp that goes on past its last end",
+mutant("yarn_past_end", "yarn", "unknown", "a ramp that goes on past its last end",
     relative=None, inv_freq=ramped(np.maximum(YARN_RUN, 0)))
-mutant("yarn_inward", "yarn", "frequency-rule", "the ends of the ramp rounded inward",
+mutant("yarn_inward", "yarn", "unknown", "the ends of the ramp rounded inward",
     inv_freq=ramped(np.clip((np.arange(64) - 21) / (45 - 21), 0, 1)))
-mutant("yarn_geometric", "yarn", "frequency-rule", "frequencies divided by powers of the factor",
+mutant("yarn_geometric", "yarn", "unknown", "frequencies divided by powers of the factor",
     inv_freq=ladder(128, 1e4) / 16 ** np.clip(YARN_RUN, 0, 1))
 # fmt: on

@@ -232,16 +232,16 @@ mutant("factor_and_frequencies", "yarn", "inv-freq-precision|attention-factor",
 mutant("rows_exchanged", "plain", "position-offset", "rows 100 and 200 exchanged", relative=False,
     remap=lambda p: np.select([p == 100, p == 200], [200, 100], p))
 # One column of a pair.
-mutant("other_of_two", "plain", "cos-sin-mispaired", "only the second column of a pair is replaced",
+mutant("other_of_two", "plain", "unknown", "only the second column of a pair is replaced",
     relative=False, subjects=APPLIED,
     apply=lambda x, c, s, _: np.concatenate([x[:, :32], turned(x, c, s)[:, 32:]], 1))
-mutant("cosine_first_half", "plain", "cos-sin-mispaired", "cosines for the first columns alone",
+mutant("cosine_first_half", "plain", "unknown", "cosines for the first columns alone",
     relative=False, subjects=APPLIED,
     apply=lambda x, c, s, _: turned(x, np.concatenate([c[:, :32], 0 * c[:, 32:] + 1], 1), s))
-mutant("first_copied", "plain", "cos-sin-mispaired", "the turned first column in both",
+mutant("first_copied", "plain", "unknown", "the turned first column in both",
     relative=False, subjects=APPLIED,
     apply=lambda x, c, s, _: np.tile(turned(x, c, s)[:, :32], (1, 2)))
-mutant("second_lost", "yarn", "cos-sin-mispaired", "the second column of a pair set to zero",
+mutant("second_lost", "yarn", "unknown", "the second column of a pair set to zero",
     relative=False, subjects=APPLIED,
     apply=lambda x, c, s, _: turned(x, c, s) * (np.arange(128) < 64))
 
@@ -267,7 +267,7 @@ mutant("grown_empty_wide", "wide", "uninitialised", "from row 1023 on never writ
 mutant("grown_noise", "wide", "unknown", "from row 3000 on never written: normal noise",
     relative=False, subjects=("tables", "half"), **since(3000, "wide",
         mend=lambda *both: tuple(np.random.default_rng(2).standard_normal((2, *both[0].shape)))))
-mutant("grown_sine_empty", "plain", "cos-sin-mispaired|uninitialised",
+mutant("grown_sine_empty", "plain", "unknown",
     "from row 1500 on the sines are zeros", relative=False,
     **since(1500, "plain", mend=lambda c, s: (c, 0 * s)))
 
@@ -299,24 +299,24 @@ mutant("tables_int4", "plain", "unknown", "cosines and sines in int4", relative=
 mutant("tables_uint4", "wide", "unknown", "cosines and sines in 16 steps from −1 to 1",
     relative=False,
     mend=lambda c, s: (np.rint((c + 1) * 7.5) / 7.5 - 1, np.rint((s + 1) * 7.5) / 7.5 - 1))
-mutant("cosine_in_second", "plain", "cos-sin-mispaired", "the second column has cosines for sines",
+mutant("cosine_in_second", "plain", "unknown", "the second column has cosines for sines",
     relative=False, subjects=APPLIED, apply=lambda x, c, s, _: turned(x, c,
         np.concatenate([s[:, :32], c[:, 32:]], 1)))
 
 mutant("column_passed", "plain", "cos-sin-mispaired", "column 5 stays as it is",
     relative=False, subjects=APPLIED,
     apply=lambda x, c, s, _: np.where(np.arange(64) == 5, x, turned(x, c, s)))
-mutant("signs_of_two", "plain", "cos-sin-mispaired", "rotate_half without its minus in two pairs",
+mutant("signs_of_two", "plain", "unknown", "rotate_half without its minus in two pairs",
     relative=False, subjects=APPLIED, apply=lambda x, c, s, _: turned(x, c,
         np.where(np.isin(np.arange(64), (3, 9)), -s, s)))
 
 mutant("tables_printed", "plain", "unknown", "cosines and sines as %.4f prints them",
     relative=False, mend=lambda c, s: (np.round(c, 4), np.round(s, 4)))
-mutant("sines_from_cosines", "plain", "cos-sin-mispaired", "sines as √(1 − cos²)", relative=False,
+mutant("sines_from_cosines", "plain", "unknown", "sines as √(1 − cos²)", relative=False,
     mend=lambda c, s: (c, np.abs(s)))
-mutant("never_rotated", "plain", "cos-sin-mispaired", "x·cos + x·sin", relative=False,
+mutant("never_rotated", "plain", "unknown", "x·cos + x·sin", relative=False,
     subjects=APPLIED, apply=lambda x, c, s, _: x * c + x * s)
-mutant("parts_exchanged", "plain", "cos-sin-mispaired|layout", "imaginary parts before real ones",
+mutant("parts_exchanged", "plain", "unknown", "imaginary parts before real ones",
     relative=None, subjects=APPLIED, apply=lambda x, c, s, _: np.roll(turned(x, c, s), 32, 1))
 mutant("timescales_cut", "wide", "unknown", "1 / int(base^(2i/d))",
     inv_freq=1 / np.floor(1 / ladder(128, 5e5)))
@@ -364,7 +364,7 @@ mutant("sine_factor_twice", "yarn", "unknown", "the sine carries the factor twic
     relative=False, mend=lambda c, s: (c, s * yarn_scale(16)))
 mutant("cosine_factor_twice", "yarn", "unknown", "the cosine carries the factor twice",
     relative=False, mend=lambda c, s: (c * yarn_scale(16), s))
-mutant("cosine_unsigned", "plain", "cos-sin-mispaired", "|cos|", relative=False,
+mutant("cosine_unsigned", "plain", "unknown", "|cos|", relative=False,
     mend=lambda c, s: (np.abs(c), s))
 mutant("cosine_shifted", "wide", "unknown", "cosines of the pair after", relative=False,
     mend=lambda c, s: (np.roll(c, -1, 1), s))

@@ -165,10 +165,8 @@ def test_pairs_that_stand_still_are_said_to_be_right_but_for_what_is_not():
     cos, sin = tables(angles)
     cos[1201, 3] = -1
     _, (cause, *_) = told(cos, sin)
-    assert cause.message.startswith(("pair 1 of 4 does not rotate", "pairs 1, 3 of 4 differ"))
+    assert cause.message == "values differ in pairs 1, 3 of 4 from position 1 on"
     assert "are right; " not in cause.evidence
-    if cause.cause == "rotary-dim":
-        assert cause.evidence.endswith("one of the 1500 positions differs: 1201")
 
 
 @pytest.mark.long

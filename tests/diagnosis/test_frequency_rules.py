@@ -34,18 +34,27 @@ GEMMA_LOCAL = {"dim": 256}
 GEMMA_GLOBAL = {"scheme": "rope-linear", "dim": 256, "base": 1e6, "factor": 8.0}
 
 
-def with_ramp(low, high):
+RAMP = (PLAIN - YARN) / (PLAIN * 15 / 16)
+SMOOTH = SHARE**2 * (3 - 2 * SHARE)
+WAVELENGTHS = np.clip((1 / TURNS - 1 / 4) / (1 - 1 / 4), 0, 1)
+BY_PERIODS = np.where(
+    (SHARE > 0) & (SHARE < 1), KEPT / ((1 - WAVELENGTHS) * 8 + WAVELENGTHS), LLAMA
+)
+"""ml-explore/mlx-examples#907: periods times (1 − s)·factor + s, s linear in the wavelength."""
+
+
+def with_ramp(low, high, plain=PLAIN):
     ramp = np.clip((PAIRS - low) / (high - low), 0, 1)
-    return PLAIN / 16 * ramp + PLAIN * (1 - ramp)
+    return plain / 16 * ramp + plain * (1 - ramp)
 
 
 def end(beta, *, base=1e4, width=128, context=4096):
     return width * math.log(context / (2 * math.pi * beta)) / (2 * math.log(base))
 
 
-YARN_OF_BASE, YARN_OF_WIDTH, YARN_OF_LENGTH = (
+YARN_OF_BASE, YARN_OF_LENGTH = (
     with_ramp(math.floor(end(32, **other)), math.ceil(end(1, **other)))
-    for other in ({"base": 5e5}, {"width": 256}, {"context": 65536})
+    for other in ({"base": 5e5}, {"context": 65536})
 )
 
 
@@ -60,36 +69,51 @@ def changed(values, pair, number):
 @pytest.mark.parametrize(
     ("given", "rates", "cause", "words"),
     [
-        # Llama 3 without its blend, at any threshold.
-        (LLAMA_GIVEN, np.where(TURNS < 4, KEPT / 8, KEPT), RULE, "are slowed: there is no blend"),
-        (LLAMA_GIVEN, np.where(TURNS <= 1, KEPT / 8, KEPT), RULE, "are kept: there is no blend"),
-        (LLAMA_GIVEN, np.where(TURNS < 2.5, KEPT / 8, KEPT), RULE, "by the middle of the two"),
-        (LLAMA_GIVEN, np.where(TURNS < 2, KEPT / 8, KEPT), RULE, "by the geometric middle"),
-        (LLAMA_GIVEN, llama3(128, 5e5, 1 / 8), RULE, "multiplies low frequencies"),
+        # What mlx-examples' first code for Llama 3.1 did, and each part of it.
+        (LLAMA_GIVEN, BY_PERIODS, RULE, "linear in the wavelength, and runs the wrong way"),
         (
             LLAMA_GIVEN,
             1 / (SHARE / KEPT + (1 - SHARE) * 8 / KEPT),
             RULE,
             "blend is one of wavelengths",
         ),
+        (
+            LLAMA_GIVEN,
+            np.where((SHARE > 0) & (SHARE < 1), KEPT * 9 / 8 - LLAMA, LLAMA),
+            RULE,
+            "runs the wrong way",
+        ),
         (LLAMA_GIVEN, llama3(128, 5e5, original=65536), RULE, "65536"),
         (LLAMA_GIVEN, LLAMA**2 / KEPT, RULE, "the scaling is applied twice"),
-        # YaRN's ramp, from other numbers than the rest.
-        (YARN_GIVEN, YARN_OF_BASE, RULE, "the ramp is that of base 500000, not 10000"),
-        (YARN_GIVEN, YARN_OF_WIDTH, RULE, "of a width of 256 columns, not 128"),
+        # YaRN's ramp, from other numbers than the rest, and as others have written it.
         (YARN_GIVEN, YARN_OF_LENGTH, RULE, "65536"),
+        (YARN_GIVEN, PLAIN * 17 / 16 - YARN, RULE, "the ramp of YaRN is reversed"),
+        (YARN_GIVEN, PLAIN / 16, RULE, "all pairs are interpolated"),
+        (YARN_GIVEN, yarn(128, 1e4, 16, fast=1, slow=32), RULE, "beta_slow are swapped"),
         (
             YARN_GIVEN,
-            with_ramp(math.floor(end(32)), math.floor(end(1))),
+            PLAIN / (RAMP * 16 + 1 - RAMP),
             RULE,
-            "both ends of the ramp are rounded down",
+            "the ramp blends wavelengths, not frequencies",
         ),
         (
             YARN_GIVEN,
-            np.where(PAIRS < 33, PLAIN, PLAIN / 16),
+            (16 * 1e4) ** -(PAIRS / 64) * RAMP + PLAIN * (1 - RAMP),
             RULE,
-            "there is no ramp: pairs below 33 are kept",
+            "the factor multiplies the base, and does not divide",
         ),
+        (
+            {**YARN_GIVEN, "base": 1e3, "original_max_position_embeddings": 8192},
+            with_ramp(math.floor(end(32, base=1e3, context=8192)), 63, ladder(128, 1e3)),
+            RULE,
+            "held within the 64 pairs, not the columns",
+        ),
+        # Nobody was seen to do these: they fail, and nothing false is said.
+        (LLAMA_GIVEN, np.where(TURNS < 4, KEPT / 8, KEPT), "unknown", "have other frequencies"),
+        (LLAMA_GIVEN, SMOOTH * KEPT + (1 - SMOOTH) * KEPT / 8, "unknown", "have other"),
+        (YARN_GIVEN, PLAIN / 16**RAMP, "unknown", "have other frequencies"),
+        (YARN_GIVEN, YARN_OF_BASE, "unknown", "have other frequencies"),
+        (YARN_GIVEN, np.where(PAIRS < 33, PLAIN, PLAIN / 16), "unknown", "have other"),
         # Exponents.
         ({}, np.ones(64), RULE, "2i // d is 0"),
         ({}, np.where(PAIRS > 0, 1e-4, 1.0), RULE, "−2i // d is −1"),
@@ -108,15 +132,9 @@ def changed(values, pair, number):
         ),
         (
             {"scheme": "rope-ntk", "factor": 4.0},
-            ladder(128, 1e4 * 4 ** (126 / 128)),
+            ladder(128, 4e4),
             RULE,
-            "with the exponent (d − 2)/d",
-        ),
-        (
-            {"scheme": "rope-ntk", "factor": 4.0},
-            ladder(128, 1e4 * 4 ** (64 / 62)),
-            RULE,
-            "of the pairs, not of the columns",
+            "without its exponent d/(d − 2)",
         ),
         (
             {"scheme": "rope-ntk", "factor": 4.0},

@@ -15,17 +15,8 @@ __all__ = ["reference"]
 
 SAID = {
     # Blends and ramps.
-    "llama3_of_logarithms": "the blend is linear in the logarithm of the wavelength",
     "llama3_of_wavelengths": "the blend is linear in the wavelength, not in its inverse",
-    "llama3_smooth": "the blend goes by a smooth step",
-    "llama3_unclamped": "the blend goes on past both thresholds: it is not clamped",
-    "llama3_unclamped_below": "the blend goes on past low_freq_factor: it is not clamped at 0",
-    "llama3_over_high": "t is (turns − low_freq_factor)/high_freq_factor",
     "yarn_gamma": "the ramp is linear in the turns in the context, as the paper's γ is",
-    "yarn_of_wavelengths": "the ramp is linear in the wavelength between beta_fast and beta_slow",
-    "yarn_past_end": "the ramp goes on past its last end",
-    "yarn_inward": "the ends of the ramp are rounded inward",
-    "yarn_geometric": "kept frequencies are divided by powers of the factor",
     # Positions.
     "grouped": "p is rotated as 600 + (p − 600)//4, which is p//4 + 450",
     "grouped_distant": "p is rotated as p//6 + 703 − 703//6, as Self-Extend's distant keys are",

@@ -200,7 +200,10 @@ def test_what_changes_no_position_that_there_is_is_no_mistake():
 def test_mistakes_that_give_the_same_values_count_once():
     pack = pack_of("rope", dim=16)
     messages = [one.message for one in pack.known]
-    assert "the sines are 0, or only cosines are used" in messages
+    assert (
+        "the rotation runs backward: the sine has the wrong sign, or the first and the second "
+        "columns of pairs are taken for each other" in messages
+    )
     assert len({*messages}) == len(messages)
 
 
