@@ -72,13 +72,10 @@ WRONG = {
         ("rope-dynamic", DYNAMIC),
         ("frequency-rule", "past position 511 each row has the base of its own length, m + 1"),
     ),
-    "dynamic without its last term": (
+    "dynamic without its last term, as which factor 7 gives": (
         tables(ladder(64, 1e4 * (4 * 2) ** (64 / 62))),
         ("rope-dynamic", DYNAMIC),
-        (
-            "frequency-rule",
-            "the base is scaled by factor · n/L alone: − (factor − 1) is missing",
-        ),
+        ("frequency-rule", "the factor is 7, not 4"),
     ),
     "dynamic of another length": (
         tables(ladder(64, 1e4 * (4 * 700 / 512 - 3) ** (64 / 62))),
