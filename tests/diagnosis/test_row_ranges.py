@@ -111,7 +111,7 @@ def test_every_second_row_of_another_table_is_unknown_with_its_place():
     odd = (AT % 2 == 1)[:, None]
     (first,) = causes_of(np.where(odd, MISTAKES["base"][0], EXACT))
     assert first.cause == "unknown"
-    assert first.message == "values differ at every 2nd position from 1 on"
+    assert first.message == "values differ in pairs 1–15 of 16 at every 2nd position from 1 on"
 
 
 @pytest.mark.long
@@ -144,9 +144,8 @@ def test_frequencies_that_are_all_off_by_one_ratio_are_no_offset_of_positions():
     ):
         assert not examined.ok
         (first, *others) = diagnose(examined)
-        assert (first.cause, others) == ("frequency-rule", [])
-        assert first.message == "all frequencies are 1 + 9e-07 times the right ones"
-        assert first.residual.largest < 1e-9
+        assert (first.cause, others) == ("unknown", [])
+        assert first.message.startswith("no rounding of a frequency and its product")
 
 
 def test_a_value_that_is_no_number_hides_no_other_cause():

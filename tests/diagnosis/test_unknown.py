@@ -195,3 +195,14 @@ def test_one_wrong_value_is_named_by_row_and_column(layout):
             f"one {'sine' if of_sine else 'cosine'} is wrong: row 77, column {place} is "
             f"{value:.6g}, not {value - 0.25:.6g}"
         )
+
+
+def test_exchanged_ladders_of_two_axes_are_no_coordinates_of_odd_sizes():
+    """Each axis fits as well if all its coordinates are 0.75 or 1.33 times as large."""
+    rungs = 1e4 ** -(np.arange(PAIRS) / PAIRS)
+    rows, columns = np.divmod(np.arange(ROWS), 30)
+    angles = np.hstack([np.outer(rows, rungs[1::2]), np.outer(columns, rungs[::2])])
+    tables = [part.astype(np.float32) for part in (np.cos(angles), np.sin(angles))]
+    assert [cause.cause for cause in diagnose(rope.of_tables(*tables, GRID, f"0:{ROWS}"))] == [
+        "unknown"
+    ]
