@@ -22,6 +22,16 @@ _LARGEST = 1e15
 Scalars = tuple[float, ...]
 """One number for all heads, or one a head."""
 
+Strengths = Annotated[
+    Scalars,
+    Param(
+        "strength: one for all heads, or one per head",
+        above=0,
+        maximum=_LARGEST,
+        source="mean of the authors' initial values",
+    ),
+]
+
 _FALLING = 1.6
 """What KERPLE costs, whose every number is fitted."""
 _RARER = 1.7
@@ -233,15 +243,7 @@ def _sandwich_bases(xp: Any, similarity: Any, where: Any, dim: int, first: int) 
 def kerple_log(
     *,
     heads: Heads = 8,
-    r1: Annotated[
-        Scalars,
-        Param(
-            "strength: one for all heads, or one per head",
-            above=0,
-            maximum=_LARGEST,
-            source="mean of the authors' initial values",
-        ),
-    ] = (1.0,),
+    r1: Strengths = (1.0,),
     r2: Annotated[
         Scalars,
         Param(
@@ -269,15 +271,7 @@ def kerple_log(
 def kerple_power(
     *,
     heads: Heads = 8,
-    r1: Annotated[
-        Scalars,
-        Param(
-            "strength: one for all heads, or one per head",
-            above=0,
-            maximum=_LARGEST,
-            source="mean of the authors' initial values",
-        ),
-    ] = (0.5,),
+    r1: Strengths = (0.5,),
     r2: Annotated[
         Scalars,
         Param(

@@ -12,6 +12,9 @@ from posenc_cli.formulas.context_extension.scaled import (
 )
 from posenc_cli.formulas.context_extension.yarn import (
     BETAS,
+    BetaFast,
+    BetaSlow,
+    Truncate,
     yarn_attention_factor,
     yarn_guesses,
     yarn_ladder,
@@ -97,26 +100,10 @@ def rope_resonance(
         ),
     ] = 1.0,
     original_max_position_embeddings: OriginalContext = 4096,
-    beta_fast: Annotated[
-        float,
-        Param(
-            "YaRN keeps pairs with at least this many full turns in the original context",
-            above=0,
-            source="YaRN",
-        ),
-    ] = BETAS[0][0],
-    beta_slow: Annotated[
-        float,
-        Param(
-            "YaRN interpolates pairs with at most this many full turns in the original context",
-            above=0,
-            source="YaRN",
-        ),
-    ] = BETAS[0][1],
+    beta_fast: BetaFast = BETAS[0][0],
+    beta_slow: BetaSlow = BETAS[0][1],
     attention_factor: AttentionFactor = None,
-    truncate: Annotated[
-        bool, Param("round the ends of YaRN's ramp to whole pairs", source="YaRN")
-    ] = True,
+    truncate: Truncate = True,
 ) -> Rotation:
     """RoPE whose wavelengths are whole numbers of positions, so that each pair's angles repeat.
 

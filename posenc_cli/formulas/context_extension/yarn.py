@@ -46,6 +46,24 @@ _YARN = "Peng et al. 2023, arXiv:2309.00071"
 BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (32.0, 4.0), (8.0, 1.0), (16.0, 2.0))
 """beta_fast and beta_slow of models, the paper's first."""
 
+BetaFast = Annotated[
+    float,
+    Param(
+        "pairs with at least this many full turns in the original context are kept",
+        above=0,
+        source=f"{_YARN} §3.2",
+    ),
+]
+BetaSlow = Annotated[
+    float,
+    Param(
+        "pairs with at most this many full turns in the original context are interpolated",
+        above=0,
+        source=f"{_YARN} §3.2",
+    ),
+]
+Truncate = Annotated[bool, Param("round the ends of the ramp to whole pairs", source="YaRN's code")]
+
 _CONTEXT = 4096
 """The context that is stated where ratios alone show: that of Llama 2, which YaRN stretched."""
 
@@ -258,22 +276,8 @@ def rope_yarn(
     partial: Partial = 1.0,
     factor: Factor = 4.0,
     original_max_position_embeddings: OriginalContext = 4096,
-    beta_fast: Annotated[
-        float,
-        Param(
-            "pairs with at least this many full turns in the original context are kept",
-            above=0,
-            source=f"{_YARN} §3.2",
-        ),
-    ] = 32.0,
-    beta_slow: Annotated[
-        float,
-        Param(
-            "pairs with at most this many full turns in the original context are interpolated",
-            above=0,
-            source=f"{_YARN} §3.2",
-        ),
-    ] = 1.0,
+    beta_fast: BetaFast = BETAS[0][0],
+    beta_slow: BetaSlow = BETAS[0][1],
     mscale: Annotated[
         float | None,
         Param("numerator of the attention factor, see the convention", minimum=0, maximum=1e6),
@@ -283,9 +287,7 @@ def rope_yarn(
         Param("denominator of the attention factor, see the convention", minimum=0, maximum=1e6),
     ] = None,
     attention_factor: AttentionFactor = None,
-    truncate: Annotated[
-        bool, Param("round the ends of the ramp to whole pairs", source="YaRN's code")
-    ] = True,
+    truncate: Truncate = True,
 ) -> Rotation:
     """YaRN: keeps high-frequency pairs, interpolates low-frequency ones, blends between.
 
