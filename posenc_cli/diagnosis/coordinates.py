@@ -296,7 +296,8 @@ def _line_text(line: tuple[float, float], along: Coordinates, axis: int) -> str:
 def _lines(wrong: Sample, axes: Integers) -> dict[int, tuple[float, float]]:
     """By what the coordinates of each axis are multiplied, and are off.
 
-    Empty if that is unseen, or no quotient of sizes of images: other numbers fit exchanged ladders.
+    Empty if that is unseen, or multiplied by no quotient of sizes and not off: frequencies that are
+    so many times too large, as of another ladder, give the same.
     """
     own = wrong.reference.angle_positions(wrong.positions)  # (n, pairs)
     lines = {}
@@ -311,18 +312,17 @@ def _lines(wrong: Sample, axes: Integers) -> dict[int, tuple[float, float]]:
         times, off = 1.0, float(np.median(read - right))
         if np.unique(right).size > 1:
             times, off = (float(number) for number in np.polyfit(right, read, 1))
-        scale, shift = _short(times, _TIMES), _short(off, _OFF)
-        if scale is None or shift is None:
+        lines[axis] = scale, shift = _short(times, _TIMES), _short(off, _OFF)
+        if shift == 0 and scale == times != 1:
             return {}
-        lines[axis] = scale, shift
     return lines
 
 
-def _short(value: float, error: float) -> float | None:
-    """The quotient of small whole numbers, as images have, that a value is within an error.
+def _short(value: float, error: float) -> float:
+    """The quotient of small whole numbers that a value is within an error, else the value.
 
-    >>> _short(0.58333333, 1e-6) == 7 / 12, _short(-1e-7, 1e-4), _short(0.7498942, 1e-6)
-    (True, 0.0, None)
+    >>> _short(0.58333333, 1e-6) == 7 / 12, _short(-1e-7, 1e-4)
+    (True, 0.0)
     """
     near = float(Fraction(value).limit_denominator(_LARGEST))
-    return near if abs(near - value) <= error else None
+    return near if abs(near - value) <= error else value

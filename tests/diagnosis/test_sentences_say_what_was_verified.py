@@ -245,3 +245,15 @@ def test_offsets_of_coordinates_from_a_file_are_in_the_numbers_of_the_file(tmp_p
     # What nothing explains is said to depend on the axes, not on m − n.
     (cause, *_) = causes(*dino_tables(y * 0.9 + 0.03, x * 1.1 - 0.07), right)
     assert "m alone" not in cause.evidence
+
+
+@pytest.mark.long
+def test_counted_rows_and_columns_for_centred_ones_are_coordinates_that_are_otherwise():
+    """huggingface/pytorch-image-models#2692: places 0, 1, … where DINOv3 has −1 to 1, times 2π."""
+    right = rope.reference("rope-axial", dim=64, convention="dinov3", grid="6x10")
+    places = np.meshgrid(np.arange(6), np.arange(10), indexing="ij")
+    y, x = (place.ravel() / (2 * np.pi) for place in places)
+    (cause,) = causes(*dino_tables(y, x), right)
+    assert cause.cause == "position-offset"
+    assert "coordinates are 0.4774648 times the right ones" in cause.message  # 3/2π of them
+    assert "on axis 1" in cause.message
