@@ -39,11 +39,11 @@ MOST_ALIKE = 2
 
 _MOST_RANGES = 6  # of pairs, which a sentence can hold
 
+# vllm-project/vllm#48621; llama.cpp multiplies by a factor of its own, which code around it has to
+# divide out first (ggml-org/llama.cpp#17945).
 FACTORS: dict[str, Callable[[float], float]] = {
     "is not applied": lambda _: 1.0,
     "is applied twice": lambda right: right * right,
-    "is applied without its 1": lambda right: right - 1,
-    "is applied by its square root": lambda right: right**0.5,
     "divides, not multiplies": lambda right: 1 / right,
 }
 """What is done with an attention factor in place of multiplying by it, and what that comes to."""
