@@ -232,8 +232,8 @@ class Heatmap(Record):
     up to the next, of as many drawn ones as ``drawn(rows, columns)`` says, or of all where it gives
     None; ``farthest`` that they are those farthest from 0; ``row_means`` gives means of rows alone.
     ``waves`` gives the wavelengths of columns that are sines and cosines of the rows. Where maps
-    that are ``graded`` differ much in size and not in sign, they have a log scale of colours; all
-    with a ``unit`` have one of that unit.
+    that are ``graded`` differ much in size, they have a log scale of colours; all with a ``unit``
+    have one of that unit.
     """
 
     values: Cells | CellValues
@@ -639,7 +639,7 @@ def scale_of(shown: Sequence[Shown]) -> Scale:
         low, high = min(limits[0] for limits in given), max(limits[1] for limits in given)
     kind: ScaleKind = first.scale or ("diverging" if low < 0 < high else "sequential")
     unit = min(part.heatmap.unit for part in shown)
-    if not unit and all(part.heatmap.graded for part in shown) and not low < 0 < high:
+    if not unit and all(part.heatmap.graded for part in shown):
         unit = _unit_of(finite)
     scale = Scale(low, high, "sequential" if kind == "diverging" else kind, unit, only)
     return _around_zero(scale) if kind == "diverging" else scale

@@ -6,17 +6,14 @@ import io
 import itertools
 import math
 import re
-import subprocess
-import sys
 from html import unescape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib.image
 import numpy as np
 import pytest
 
-import posenc_cli as posenc
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
 from posenc_cli.render.colors import color_map
@@ -33,9 +30,6 @@ from posenc_cli.render.figure import (
     scale_of,
 )
 from posenc_cli.render.style import Style
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SMALL = Style(width=480, height=320, dpi=100)
 
@@ -514,7 +508,11 @@ def test_maps_of_sizes_far_apart_share_a_scale_by_ratio_and_others_do_not() -> N
     plain = [replace(part, heatmap=replace(part.heatmap, graded=False)) for part in shown]
     assert scale_of(plain).unit == 0
     signs = [faint(100.0).sample(1, 2), heatmap([[-1.0, 2.0]], graded=True).sample(1, 2)]
-    assert scale_of(signs).unit == 0  # colours around 0 would show nothing but signs
+    around = scale_of(signs)  # in units of half of 1: the smaller map is seen, not only signs
+    assert (around.low, around.high, around.kind) == (-100, 100, "diverging")
+    found = around.places(np.array([[-100.0, -1.0, 0.0, 2.0]]))
+    half = np.log1p(np.array([200, 2, 0, 4])) / np.log1p(200) / 2
+    np.testing.assert_allclose(found, [0.5 + half * [-1, -1, 0, 1]], rtol=1e-12)
     assert scale_of([faint(4, unit=0.5).sample(1, 2)]).unit == 0.5
     tiny = scale_of([faint(1e300).sample(1, 2), faint(5e-324).sample(1, 2)])
     assert np.isfinite(tiny.places(np.array([[-1e300, -5e-324, 0.0]]))).all()
@@ -596,25 +594,6 @@ def test_many_heads_are_drawn_in_one_axes() -> None:
     extents = {tuple(image.get_extent()) for image in sheet.images}
     assert len(extents) == 64
     assert len({(right - left, low - top) for left, right, low, top in extents}) == 1
-
-
-@pytest.mark.long
-def test_the_command_loads_no_axes_of_three_dimensions_and_the_library_keeps_them(
-    tmp_path: Path,
-) -> None:
-    """matplotlib imports them with every figure, which takes a sixth of the time of a small one."""
-    command = ["-m", "posenc_cli", "heatmap", "-s", "rope", "-l", "8", "--out", "a.png"]
-    run = subprocess.run(
-        [sys.executable, "-X", "importtime", *command],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "matplotlib.projections" in run.stderr
-    assert "axes3d" not in run.stderr
-    page = posenc.heatmap("rope", 8)
-    page.add_subplot(projection="3d")
 
 
 @pytest.mark.long

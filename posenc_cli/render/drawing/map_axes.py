@@ -95,12 +95,15 @@ def name_scale(bar: Colorbar, label: str, scale: Scale, colors: Srgb, style: Sty
     values = np.array(
         [scale.low, *_round_values(scale, max(2, int(lines / _APART_ON_SCALE))), scale.high]
     )
-    places = scale.places(values)
     apart = 1.2 / max(lines, 1)  # of labels, a line and a little
-    kept = (places > apart) & (places < 1 - apart)
-    kept[0] = kept[-1] = True
-    names = [minus(number(value)) for value in values[kept].tolist()]
-    bar.set_ticks(places[kept].tolist(), labels=names)
+    kept: dict[float, str] = {}
+    for place, value in sorted(
+        zip(scale.places(values).tolist(), values.tolist(), strict=True),
+        key=lambda pair: (0 < pair[0] < 1, pair[1] != 0, -abs(pair[1])),
+    ):  # the ends first, then 0, then the largest
+        if all(abs(place - other) > apart for other in kept):
+            kept[place] = minus(number(value))
+    bar.set_ticks(sorted(kept), labels=[kept[place] for place in sorted(kept)])
 
 
 def _round_values(scale: Scale, most: int) -> Sequence[float]:

@@ -299,6 +299,7 @@ def _rows(
         wavelengths=wavelengths,
         row_means=means,
         waves=of_waves,
+        graded=True,
     )
 
 

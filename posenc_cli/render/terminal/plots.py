@@ -39,8 +39,10 @@ _NO_ROOM = "some names have no room here"
 _UNBROKEN = "\x1f"
 """What stands for a space at which a legend is not wrapped: one of ASCII, that is none of text."""
 _TITLE_LINES = 2
-_LOWEST = 3
-"""Lines of cells, at least."""
+_LOWEST = 7
+"""Lines of cells that names and notes leave, of half a page at most."""
+_FEWEST = 3
+"""Lines of a grid."""
 _APART = 3
 """Lines from one label to the next where no line has a round value."""
 _LEAST_DECADES = 1.5
@@ -178,14 +180,14 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     legend = [
         line.replace(_UNBROKEN, " ") for line in page.wrapped_lines("   ".join([*axes, *whole]))
     ]
-    room = max(0, page.height - len(title) - _FRAME - _LOWEST)
+    room = max(0, page.height - len(title) - _FRAME - min(_LOWEST, page.height // 2))
     legend, notes = _lines_that_fit(legend, curves.notes, page, room)
     below = [
         *_colored_keys(legend, [(medium.spelled(key), color) for key, _, color in keys]),
         *notes,
     ][:room]
     heights = [*y, *(height for height, _ in levels)]
-    most = max(_LOWEST, page.height - len(below) - len(title) - _FRAME)
+    most = max(_FEWEST, page.height - len(below) - len(title) - _FRAME)
     while True:
         rows = grid(min(heights), max(heights), most, logarithmic=curves.y_scale == "log")
         labels = {
@@ -197,7 +199,7 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
         if not curves.square:
             break
         needed = 1 + round(_COLUMNS_A_LINE * (max(x) - min(x)) / rows.step)
-        if needed <= width or most == _LOWEST:
+        if needed <= width or most == _FEWEST:
             width = min(width, needed)
             break
         most -= 1
