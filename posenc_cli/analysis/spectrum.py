@@ -1,8 +1,7 @@
 """What an encoding is made of: the wavelength of each of its waves, or the power of each column.
 
-Owns the wavelengths and turns of waves, what a stretched rotary scheme did to each, and from which
-position on neighbours are the same row in a number format. Columns that are no waves have a power
-spectrum along the positions instead.
+Owns the wavelengths and rotations of waves, and what a stretched rotary scheme did to each. Columns
+that are no waves have a power spectrum along the positions instead.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -15,40 +14,30 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from posenc_cli.analysis.encoded import wavelengths
-from posenc_cli.analysis.profile import wave_weights
 from posenc_cli.analysis.similarity import finite_or_none
 from posenc_cli.budget import HELD_VALUES, check_size
-from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
-from posenc_cli.numerics.rounding import widen
 from posenc_cli.positions import Positions
-from posenc_cli.records import Record, replace
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from decimal import Decimal
 
     from posenc_cli.analysis.products import MatrixRows
-    from posenc_cli.encoding.engine import Engine
-    from posenc_cli.encoding.request import Encoding, Request
+    from posenc_cli.encoding.request import Encoding
     from posenc_cli.formulas.declare import Bound, Waves
     from posenc_cli.numerics.arrays import RealRows, Reals
-    from posenc_cli.numerics.dtypes import DType
 
 Along = Literal["positions", "offsets"]
 Zone = Literal["kept", "blended", "interpolated", "quickened", "still"]
 
 DEFAULT_CONTEXT = 4096
 
-NARROW = FLOAT16, BFLOAT16, FLOAT32
-"""The formats in which neighbours are compared."""
 
 _SAME = 1e-12
 """Relative: ratios of 60-digit frequencies to floats that users gave."""
-_SEARCHED_VALUES = 1 << 26
-_SEARCHED_GROWING = 1 << 22  # of waves with an amplitude of their own at each position
 _TRANSFORMED_ROWS = 1 << 20
 _TRANSFORMED_VALUES = 1 << 20  # at a time, in whole columns
 
@@ -216,110 +205,6 @@ def _zone(ratio: float, factor: float) -> Zone:
     if ratio < 1:
         return "quickened"
     return "interpolated" if ratio >= factor * (1 - _SAME) else "blended"
-
-
-class Neighbours(Record):
-    """From where on neighbouring positions cannot be told apart in a number format.
-
-    ``rows`` is the first p whose row is that of p + 1, None where of the first ``searched`` pairs
-    of neighbours none is; ``never`` says that no position at all is one. ``number`` is the first
-    position that is the same number as the next, in this format.
-    """
-
-    dtype: str
-    rows: int | None
-    searched: int
-    never: bool
-    number: int
-
-
-def neighbours(request: Request, positions: Positions, engine: Engine) -> tuple[Neighbours, ...]:
-    """Where neighbours become equal in each of the narrow formats, among some positions.
-
-    Of a relative scheme these are offsets: those between the positions.
-    """
-    return tuple(_neighbours(request, positions, engine, dtype) for dtype in NARROW)
-
-
-def _neighbours(request: Request, positions: Positions, engine: Engine, dtype: DType) -> Neighbours:
-    number = 2**dtype.precision  # the next is a tie, and goes to the even
-    runs = _runs(positions)
-    if _always_apart(request.encoding.bound, dtype):
-        return Neighbours(dtype.name, None, positions.count, never=True, number=number)
-    request = replace(request, precision=Precision.of(dtype, None))
-    offsets = request.scheme.kind == "relative"
-    if offsets and positions.count != sum(map(len, runs[:1])):
-        runs = []  # no declaration has rows for the offsets between these
-    waves = request.encoding.bound.content.waves
-    assert waves is not None
-    values = _SEARCHED_VALUES if waves.growth is None else _SEARCHED_GROWING
-    searched = 0
-    for run in runs:
-        asked = replace(request, positions=Positions((run[:2],)))
-        most = (values // max(1, asked.plan().shape[-1]) - searched) // (1 + offsets)
-        if most < 2:
-            break
-        part = Positions((run[:most],))
-        origin = part.offsets().first if offsets else run.start
-        first, done = _first_equal(replace(request, positions=part), engine, dtype)
-        searched += done - 1
-        if first is not None:
-            return Neighbours(dtype.name, origin + first, searched, never=False, number=number)
-    return Neighbours(dtype.name, None, searched, never=False, number=number)
-
-
-def _runs(positions: Positions) -> list[range]:
-    """The positions that follow one another, two or more at a time.
-
-    >>> _runs(Positions.parse("5,6,9,0:20:2,30:40,40"))
-    [range(5, 7), range(30, 41)]
-    """
-    runs: list[range] = []
-    for stretch in positions.ranges:
-        if stretch.step != 1 and len(stretch) > 1:
-            continue
-        if runs and runs[-1].stop == stretch.start:
-            runs[-1] = range(runs[-1].start, stretch.start + len(stretch))
-        else:
-            runs.append(range(stretch.start, stretch.start + len(stretch)))
-    return [run for run in runs if len(run) > 1]
-
-
-def _first_equal(request: Request, engine: Engine, dtype: DType) -> tuple[int | None, int]:
-    """The first row of a request that is the one after it, and how many rows were looked at."""
-    matrix = request.plan().matrix(engine)
-    width = matrix.shape[-1]
-    done, last = 0, np.empty((0, width))  # the last row of the block before
-    for block in matrix.blocks():
-        rows = np.concatenate([last, widen(block.reshape(-1, width), dtype)])
-        equal = np.flatnonzero((rows[1:] == rows[:-1]).all(axis=1))
-        if equal.size:
-            first = done - len(last) + int(equal[0])
-            return first, first + 2
-        done, last = done + len(block.reshape(-1, width)), rows[-1:]
-    return None, done
-
-
-def _always_apart(bound: Bound, dtype: DType) -> bool:
-    """Whether neighbours differ at every position, by proof.
-
-    Numbers that round to the same one are at most 2^(1 − precision) of the largest apart, so equal
-    rows have both parts of each wave that near; but from one position to the next a wave moves by
-    the chord 2 · |sin(ω/2)|.
-    """
-    waves = bound.content.waves
-    assert waves is not None
-    if waves.coordinates is not None or waves.growth is not None:
-        return False
-    counted = wave_weights(waves.count, bound.content.columns().placements)
-    if counted is None:
-        return False
-    frequencies = _floats(list(waves.frequencies(exact)))
-    if not np.isfinite(frequencies).all():
-        return False
-    chords = 2 * np.abs(np.sin(frequencies[counted > 0] / 2))
-    # A thousandth more than the bound: the sine above is a float, too.
-    return bool((chords > 1.001 * math.sqrt(2) * 2.0 ** (1 - dtype.precision)).any())
 
 
 class PowerSpectrum(Record):

@@ -15,30 +15,22 @@ from posenc_cli.analysis.products import MatrixRows
 from posenc_cli.analysis.similarity import rows_of_array
 from posenc_cli.analysis.spectrum import (
     context_of,
-    neighbours,
     power_spectrum,
     spectrum_fields,
     wave_spectrum,
 )
-from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Rotation, Waves, rotary
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from posenc_cli.render.figures.spectra import SpectrumSubject, power_figure
-from tests.matrices import matrix, request
+from tests.matrices import matrix
 
 
 def waves_of(scheme, context=None, **given):
     encoding = Encoding.of(catalogue.find(scheme), given, seq_len=given.get("seq_len"))
     return wave_spectrum(encoding.bound, context or context_of(encoding, None)[0])
-
-
-def neighbours_of(scheme, positions, **given):
-    asked = request(scheme, "0:2", dtype="float64", **given)
-    found = neighbours(asked, Positions.parse(positions), Engine())
-    return {each.dtype: each for each in found}
 
 
 def test_waves_past_what_floats_hold_have_no_number_in_json():
@@ -158,66 +150,7 @@ def test_the_context_is_the_scheme_s_own(scheme, given, expected):
     assert context_of(encoding, Positions.parse("10:100:3"))[0] == 88
 
 
-def test_neighbours_are_apart_where_the_fastest_wave_moves_far_enough():
-    found = neighbours_of("rope", "0:500")
-    for dtype, number in (("float16", 2048), ("bfloat16", 256), ("float32", 2**24)):
-        assert (found[dtype].rows, found[dtype].never, found[dtype].number) == (None, True, number)
-        if dtype != "bfloat16":
-            rounded = np.arange(number, number + 2).astype(dtype)
-            assert rounded[0] == rounded[1]
-            before = np.arange(number - 1, number + 1).astype(dtype)
-            assert before[0] != before[1]
-
-
-def test_the_first_equal_neighbours_are_those_of_the_rounded_table():
-    given = {"dim": 4, "factor": 1e4}
-    found = neighbours_of("rope-linear", "0:30000", **given)
-    for dtype in ("bfloat16", "float16", "float32"):
-        table = matrix("rope-linear", "0:30000", dtype=dtype, **given)
-        equal = np.flatnonzero((table[1:] == table[:-1]).all(axis=1))
-        assert found[dtype].rows == (int(equal[0]) if equal.size else None)
-    assert found["bfloat16"].rows > 100
-    assert not found["bfloat16"].never
-
-
-def test_equal_neighbours_are_found_across_blocks(monkeypatch):
-    given = {"dim": 2, "factor": 1e4}
-    expected = neighbours_of("rope-linear", "0:30000", **given)["bfloat16"].rows
-    monkeypatch.setattr("posenc_cli.encoding.arrays.BLOCK_VALUES", 2 * (expected + 1))
-    assert neighbours_of("rope-linear", "0:30000", **given)["bfloat16"].rows == expected
-
-
-def test_the_search_for_equal_neighbours_ends(monkeypatch):
-    monkeypatch.setattr(spectrum, "_SEARCHED_VALUES", 400)
-    found = neighbours_of("rope-linear", "0:1000000000", dim=4, factor=1e4)["bfloat16"]
-    assert (found.rows, found.searched) == (None, 99)
-
-
-def test_neighbours_are_looked_for_among_the_positions_asked_for():
-    given = {"dim": 2, "factor": 1e4}
-    table = matrix("rope-linear", "0:30000", dtype="bfloat16", **given)
-    equal = np.flatnonzero((table[1:] == table[:-1]).all(axis=1)).tolist()
-    apart = next(p for p in range(equal[0], 30_000) if p not in equal)
-    later = next(p for p in equal if p > apart)
-    for positions, expected, searched in (
-        (f"{apart}:30000", later, later - apart + 1),
-        (f"{apart},{apart + 1}", None, 1),
-        (f"7,{apart},{apart + 1},0:30000:2,{later},{later + 1}", later, 2),
-        (f"{equal[0]},{equal[0] + 2}", None, 0),
-        (f"0:30000:{equal[0]}", None, 0),
-        (f"{equal[0]}", None, 0),
-    ):
-        found = neighbours_of("rope-linear", positions, **given)["bfloat16"]
-        assert (found.rows, found.searched) == (expected, searched)
-
-
-def test_neighbours_of_a_relative_scheme_are_offsets(monkeypatch):
-    found = neighbours_of("transformer-xl", "3:43", dim=2)["float32"]
-    assert (found.rows, found.searched) == (None, 78)
-    monkeypatch.setattr(spectrum, "_first_equal", lambda *_: (5, 7))
-    found = neighbours_of("transformer-xl", "3:43", dim=2)["float32"]
-    assert (found.rows, found.searched) == (-34, 6)
-    assert neighbours_of("transformer-xl", "3,7", dim=2)["float32"].searched == 0
+def test_waves_of_a_relative_scheme_run_along_offsets():
     assert waves_of("transformer-xl", dim=2).along == "offsets"
     assert waves_of("rope", dim=2).along == "positions"
 

@@ -18,7 +18,6 @@ from posenc_cli.analysis.spectrum import (
     WaveSpectrum,
     along,
     context_of,
-    neighbours,
     power_spectrum,
     spectrum_fields,
     wave_spectrum,
@@ -33,10 +32,10 @@ from posenc_cli.render.figure import Curve, Curves, Panels
 from posenc_cli.render.figures.encoded import label_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from posenc_cli.analysis.encoded import EngineFor
-    from posenc_cli.analysis.spectrum import Neighbours, Stretch
+    from posenc_cli.analysis.spectrum import Stretch
     from posenc_cli.choice import Choice
     from posenc_cli.encoding.request import Request
     from posenc_cli.files.reading import Loaded
@@ -124,14 +123,12 @@ def choice_report(choice: Choice) -> SpectrumReport:
             # Where frequencies depend on the length, those at the length that turns are counted in.
             context, _ = context_of(request.encoding, None, choice.context)
             request = replace(request, encoding=choice.encoding(context))
-        return wave_report(
-            request, choice.engine, stated_context=choice.context, source=choice.source
-        )
+        return wave_report(request, stated_context=choice.context, source=choice.source)
     return row_report(request, choice.engine, source=choice.source)
 
 
 def wave_report(
-    request: Request, engine_for: EngineFor, *, stated_context: tuple[int, str] | None, source: str
+    request: Request, *, stated_context: tuple[int, str] | None, source: str
 ) -> SpectrumReport:
     """The waves of a request, whose positions may be None.
 
@@ -141,14 +138,11 @@ def wave_report(
     """
     bound, positions = request.encoding.bound, request.positions
     one_row = replace(request, positions=Positions.contiguous(0, 1))
-    plan = one_row.plan()
-    width = plan.shape[-1]
+    width = one_row.plan().shape[-1]
     check_size(f"dim={width} of {request.scheme.name}", width, REPEATED_COLUMNS, "columns of waves")
     context, origin = context_of(request.encoding, positions, stated_context)
     spectrum = wave_spectrum(bound, context, positions)
-    searched = positions or Positions.contiguous(0, context)
-    equal_rows = neighbours(one_row, searched, engine_for(plan))
-    sentences = wave_sentences(spectrum, equal_rows, origin=origin)
+    sentences = wave_sentences(spectrum, origin=origin)
     original = bound.params.get("original_max_position_embeddings") or None
     if original not in (None, context):
         sentences.append(f"the original context is {original} positions")
@@ -169,7 +163,6 @@ def wave_report(
             "context_from": origin,
             "original_context": original,
             **spectrum_fields(spectrum),
-            "neighbours": neighbour_fields(equal_rows),
         },
         subjects=(subject,),
     )
@@ -363,9 +356,7 @@ def wave_table(spectrum: WaveSpectrum) -> tuple[list[str], list[list[str]]]:
     return names, _some(rows)
 
 
-def wave_sentences(
-    spectrum: WaveSpectrum, neighbours: Sequence[Neighbours], *, origin: str
-) -> list[str]:
+def wave_sentences(spectrum: WaveSpectrum, *, origin: str) -> list[str]:
     """What there is to say of the waves of an encoding."""
     pairs = len(spectrum.wavelengths)
     where = (
@@ -384,7 +375,7 @@ def wave_sentences(
             zones.setdefault(zone, []).append(pair)
         named = (f"{zone} {', '.join(range_texts(pairs))}" for zone, pairs in zones.items())
         lines.append(f"zones by pair: {'; '.join(named)}")
-    return [*lines, *_on_neighbours(neighbours, spectrum.along)]
+    return lines
 
 
 def power_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,)) -> Curves:
@@ -478,19 +469,6 @@ def power_fields(spectrum: PowerSpectrum) -> Mapping[str, Any]:
     }
 
 
-def neighbour_fields(neighbours: Iterable[Neighbours]) -> Mapping[str, Any]:
-    """Where neighbours become equal, by format, as JSON has it."""
-    return {
-        neighbour.dtype: {
-            "rows": neighbour.rows,
-            "searched": None if neighbour.never else neighbour.searched,
-            "never": neighbour.never,
-            "position_number": neighbour.number,
-        }
-        for neighbour in neighbours
-    }
-
-
 def rounded(value: float) -> str:
     """A wavelength or a number of rotations: six digits, no exponent where they do without."""
     if not math.isfinite(value):
@@ -504,23 +482,3 @@ def _some(rows: list[list[str]]) -> list[list[str]]:
         return rows
     chosen = np.unique(np.linspace(0, len(rows) - 1, MOST_ROWS).round().astype(int))
     return [rows[row] for row in chosen]
-
-
-def _on_neighbours(neighbours: Sequence[Neighbours], along: str) -> list[str]:
-    """What is to be said of neighbours: formats that share a sentence in one."""
-    formats: dict[str, list[str]] = {}
-    for neighbour in neighbours:
-        if neighbour.never:
-            rows = f"no two neighbouring {along} have the same row, however far"
-        elif neighbour.rows is not None:
-            both = f"{along} {neighbour.rows} and {neighbour.rows + 1}"
-            rows = f"{both} have the same row, the first such neighbours"
-        elif not neighbour.searched:
-            rows = f"not looked at, for lack of neighbouring {along}"
-        else:
-            pairs = "the one pair" if neighbour.searched == 1 else f"all {neighbour.searched} pairs"
-            rows = f"{pairs} of neighbouring {along} looked at differ in their rows"
-        formats.setdefault(rows, []).append(neighbour.dtype)
-    lines = [f"in {', '.join(dtypes)}: {rows}" for rows, dtypes in formats.items()]
-    numbers = ", ".join(f"{neighbour.number} in {neighbour.dtype}" for neighbour in neighbours)
-    return [*lines, f"as plain numbers, neighbouring {along} differ up to {numbers}"]
