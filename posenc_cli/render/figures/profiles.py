@@ -76,12 +76,12 @@ def _profiles(group: Sequence[Judged], most: int) -> Curves:
     curves: list[Curve] = []
     notes: dict[str, None] = {}
     for item in group:
-        label = "" if len(group) == 1 else item.label
-        if label and len(details) > 1:
-            detail = "content random" if item.similarity.is_drawn else item.similarity.detail
-            label = f"{label}, {detail}"
-        drawn, more = _curves_of(item, most, label, mirrored=mirrored)
+        drawn, more = _curves_of(item, most, item.short if group[1:] else "", mirrored=mirrored)
         curves += drawn
+        if group[1:]:
+            detail = "content random" if item.similarity.is_drawn else item.similarity.detail
+            told = (item.label, detail if len(details) > 1 else "")
+            notes[", ".join(filter(None, told))] = None
         notes |= dict.fromkeys(more)
     first = group[0]
     quantity = first.similarity.quantity if len(details) == 1 else first.similarity.measure

@@ -39,8 +39,8 @@ _NO_ROOM = "some names have no room here"
 _UNBROKEN = "\x1f"
 """What stands for a space at which a legend is not wrapped: one of ASCII, that is none of text."""
 _TITLE_LINES = 2
-_LOWEST = 7
-"""Lines of cells that names and notes leave, of half a page at most."""
+_LOWEST = 6
+"""Lines of cells that names and notes leave, of a third of a page at most."""
 _FEWEST = 3
 """Lines of a grid."""
 _APART = 3
@@ -180,7 +180,7 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     legend = [
         line.replace(_UNBROKEN, " ") for line in page.wrapped_lines("   ".join([*axes, *whole]))
     ]
-    room = max(0, page.height - len(title) - _FRAME - min(_LOWEST, page.height // 2))
+    room = max(0, page.height - len(title) - _FRAME - max(_FEWEST, min(_LOWEST, page.height // 3)))
     legend, notes = _lines_that_fit(legend, curves.notes, page, room)
     below = [
         *_colored_keys(legend, [(medium.spelled(key), color) for key, _, color in keys]),
