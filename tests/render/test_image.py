@@ -526,6 +526,15 @@ def test_powers_of_ten_are_named_on_a_scale_by_ratio() -> None:
 
 
 @pytest.mark.long
+def test_a_single_curve_that_its_title_names_has_no_name_beside_it() -> None:
+    titles = "scores: rope", "amplitudes"
+    curves = [Curves((Curve((0.0, 1.0), (0.0, 1.0), "rope"),), title, "x", "y") for title in titles]
+    found = texts(Panels(tuple(curves), "two", shared=False))
+    assert found.count("rope") == 1
+    assert "scores: rope" in found
+
+
+@pytest.mark.long
 def test_many_circles_are_small_and_a_page_stays_bounded() -> None:
     circle = Curves((Curve((0.0, 1.0), (0.0, 0.0)),), "pair 0", "column 0", "column 1", square=True)
     found = texts(Panels((circle,) * 64, "sixty-four", shared=False), Style(1760, 1900))

@@ -24,6 +24,7 @@ import numpy as np
 
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.errors import printable_text
+from posenc_cli.records import replace
 from posenc_cli.render.colors import color_map, default_map
 from posenc_cli.render.descriptions import figure_sentences
 from posenc_cli.render.drawing.curve_axes import (
@@ -316,7 +317,7 @@ class Drawing:
         """
         style, line = self.style, self.style.line
         least = _LEAST_PANEL * line
-        chosen, grid = self._grid(figures, (least, least))
+        chosen, grid = self._grid([*map(_named_once, figures)], (least, least))
         spec = self.page.add_gridspec(*grid)
         all_axes = self._axes_of(spec, len(chosen))
         maps, curves, shared = [], [], one_quantity(chosen)
@@ -573,6 +574,15 @@ def _room(axes: Axes) -> tuple[float, float]:
     """What axes of one of several panels keep when all has its name."""
     width, height = axes.bbox.size
     return _KEPT * width, _KEPT * height
+
+
+def _named_once(figure: Heatmap | Curves) -> Heatmap | Curves:
+    """The figure; a single curve that its title names has no name beside it."""
+    if not isinstance(figure, Curves) or len(figure.curves) != 1 or figure.levels:
+        return figure
+    (curve,) = figure.curves
+    named = curve.envelope is None and figure.title.endswith(f": {curve.name}")
+    return replace(figure, curves=(replace(curve, name=""),)) if named else figure
 
 
 def _is_named(curves: Curves) -> bool:

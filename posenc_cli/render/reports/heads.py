@@ -377,10 +377,11 @@ def _amplitude_figure(results: Sequence[HeadResult], places: Sequence[int]) -> C
             curves.append(Curve(own, heights, name, color=place))
     if not curves:
         return None
+    of = f": {curves[0].name}" if len(curves) == 1 < len(_distinct_heads(results)) else ""
     turning = min(wavelengths), min(float(results[0].head.trained), max(wavelengths))
     return Curves(
         tuple(curves),
-        "amplitude of each pair",
+        f"amplitude of each pair{of}",
         x_label="wavelength, in positions",
         y_label="amplitude",
         x_scale="log",
