@@ -526,6 +526,20 @@ def test_powers_of_ten_are_named_on_a_scale_by_ratio() -> None:
 
 
 @pytest.mark.long
+def test_a_page_of_maps_of_words_is_so_high_that_all_words_have_room() -> None:
+    words = Axis("key", ["dog", "bites", "man"])
+    maps = tuple(
+        Heatmap(np.eye(3), words, words, f"map {i}", value_label="score", square=True)
+        for i in range(12)
+    )
+    found = texts(Panels(maps, "twelve", across=3), Style.of(None, None, None))
+    assert [found.count(word) for word in ("dog", "bites", "man")] == [7, 7, 7]  # 3 and 4 sides
+    assert [text for text in found if text.startswith("map ")] == [
+        f"map {i}: 0 to 1" for i in range(12)
+    ]
+
+
+@pytest.mark.long
 def test_a_single_curve_that_its_title_names_has_no_name_beside_it() -> None:
     titles = "scores: rope", "amplitudes"
     curves = [Curves((Curve((0.0, 1.0), (0.0, 1.0), "rope"),), title, "x", "y") for title in titles]

@@ -45,6 +45,7 @@ from posenc_cli.render.drawing.map_axes import (
     name_places,
     name_scale,
     scale_beside,
+    words_side,
 )
 from posenc_cli.render.drawing.plotting import load_matplotlib
 from posenc_cli.render.figure import (
@@ -251,6 +252,10 @@ class Drawing:
         widest = max(style.text_width(heatmap.title, HEAD_SIZE) for heatmap in heatmaps)
         least = max(_LEAST_MAP * line, min(widest, 3 * _LEAST_MAP * line))
         size = (least + _GAP * line, (_LEAST_MAP + _HEAD) * line)
+        if panels and self.style.growing[1]:  # so high that all words have room
+            side = words_side(heatmaps[0], style) + (_HEAD + _GAP) * line
+            higher = math.ceil(_MARGINS[1] * line + -(-len(heatmaps) // panels.across) * side)
+            self._set_size(self.width, max(self.height, min(_MOST_GROWTH * self.height, higher)))
         chosen, grid = self._grid(heatmaps, size, panels.across if panels else 1)
         head = line * (bool(panels) + bool(chosen[0].columns.bands))
         sheet = _Sheet(*grid, head + _GAP * line * bool(panels), round(_GAP * line))

@@ -250,6 +250,15 @@ def name_places(
     axes.set_yticks([y for y, _ in rows], [minus(name) for _, name in rows])
 
 
+def words_side(heatmap: Heatmap, style: Style) -> float:
+    """How wide a heatmap must be, so that the words of all columns have room; 0 of numbers."""
+    words = heatmap.columns.points
+    if not isinstance(words[0], str):
+        return 0.0
+    longest = max(style.text_width(word, TICK_SIZE) for word in words)
+    return len(words) * (longest + _APART_ACROSS * style.line)
+
+
 def _gap(style: Style) -> int:
     """Pixels between two bands."""
     return max(2, round(0.35 * style.line))
