@@ -42,7 +42,7 @@ def rotation(
     """Draw how RoPE rotates a vector, pair by pair.
 
     Draws one circle per dimension pair, as the layout pairs dimensions. It shows the rotated vector
-    (1, 0) at the first position, at the last and between, and counts the full turns at the last. At
+    (1, 0) at the first position, at the last and between, and counts the rotations up to it. At
     most 64 positions are shown; without --len, the first 16.
 
     Examples:

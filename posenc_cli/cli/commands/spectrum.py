@@ -35,7 +35,7 @@ def spectrum(
 ) -> None:
     """Show an encoding's wavelengths and its RoPE scaling.
 
-    Lists wavelengths and full turns. Turns are counted within --len positions, else the context of
+    Lists wavelengths and rotations. They are counted within --len positions, else the context of
     the model or config, else the trained length of the scheme, else 4096. RoPE scaling keeps,
     blends or interpolates each frequency pair. For files, and for encodings that are not made of
     waves, the spectrum is the power of the columns along the positions. Several encodings share one
