@@ -324,7 +324,7 @@ class Drawing:
         least = _LEAST_PANEL * line
         chosen, grid = self._grid([*map(_named_once, figures)], (least, least))
         spec = self.page.add_gridspec(*grid)
-        all_axes = self._axes_of(spec, len(chosen))
+        all_axes = [self.page.add_subplot(spec[divmod(i, spec.ncols)]) for i in range(len(chosen))]
         maps, curves, shared = [], [], one_quantity(chosen)
         boxed = any(isinstance(figure, Heatmap) and figure.square for figure in chosen)
         for axes, figure in zip(all_axes, chosen, strict=True):
@@ -445,10 +445,6 @@ class Drawing:
             self._set_size(self.width, higher)
         chosen = [figures[i] for i in spread(len(figures), rows * columns)]
         return chosen, (rows, columns)
-
-    def _axes_of(self, spec: GridSpec, count: int) -> list[Axes]:
-        """As many axes of a grid, row by row."""
-        return [self.page.add_subplot(spec[divmod(i, spec.ncols)]) for i in range(count)]
 
     def _arrange(
         self,
@@ -598,8 +594,7 @@ def _is_named(curves: Curves) -> bool:
 def _small_circles(panels: Panels) -> list[Curves]:
     """The panels where all are circles, so many that each is small."""
     circles = [each for each in panels.panels if isinstance(each, Curves) and each.square]
-    every = len(circles) == len(panels.panels) > _MOST_LARGE
-    return circles if every else []
+    return circles if len(circles) == len(panels.panels) > _MOST_LARGE else []
 
 
 def _title_with_range(shown: Shown, width: float, style: Style) -> str:

@@ -111,7 +111,8 @@ def _round_values(scale: Scale, most: int) -> Sequence[float]:
     from matplotlib.ticker import MaxNLocator
 
     if scale.unit:
-        powers = range(math.floor(math.log10(scale.unit)), math.ceil(math.log10(_size(scale))))
+        ends = scale.unit, max(abs(scale.low), abs(scale.high))
+        powers = range(math.floor(math.log10(ends[0])), math.ceil(math.log10(ends[1])))
         sizes = [10.0**power for power in powers[:: -(-2 * len(powers) // most) or 1]]
         signed = sorted([*(-size for size in sizes), 0.0, *sizes])
         return [value for value in signed if scale.low < value < scale.high]
@@ -120,10 +121,6 @@ def _round_values(scale: Scale, most: int) -> Sequence[float]:
         return []
     values = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(scale.low, scale.high)
     return [float(value) for value in values if scale.low < value < scale.high]
-
-
-def _size(scale: Scale) -> float:
-    return max(abs(scale.low), abs(scale.high))
 
 
 def cells_that_fit(
@@ -255,8 +252,8 @@ def words_side(heatmap: Heatmap, style: Style) -> float:
     words = heatmap.columns.points
     if not isinstance(words[0], str):
         return 0.0
-    longest = max(style.text_width(word, TICK_SIZE) for word in words)
-    return len(words) * (longest + _APART_ACROSS * style.line)
+    widths = [style.text_width(word, TICK_SIZE) for word in words]
+    return len(words) * (max(widths) + _APART_ACROSS * style.line)
 
 
 def _gap(style: Style) -> int:
