@@ -30,11 +30,11 @@ SIZES = ((5, 6, 3), (7, 10, 5), (9, 14, 7))
 STARTS = (9, 2, 5, 11, 0, 7, 13, 3, 8, *(number * 5 % 17 for number in range(24)))
 """The first position of each sequence, also of a larger batch."""
 
-_MANY_SEQUENCES, _MANY_HEADS = 9, (40, 44)
+_MANY_SEQUENCES, MANY_HEADS = 9, (40, 44)
 """Of the larger batch: more than kernels take in one block of 8, 16 or 32. Of these heads of q, and
 half as many of k, the first that are no other axis' length."""
 
-_MOST_HEADS = (130, 134)
+MOST_HEADS = (130, 134)
 """The same of more heads than kernels take in one block of 64 or 128: some models have 128."""
 
 _SQUARES = (6, 4, 8)
@@ -81,16 +81,6 @@ class Arrangement(Record):
         return prod((self.sequences, self.rows, self.heads, self.form.columns))
 
     @property
-    def larger(self) -> Arrangement:
-        """The same with as many sequences and heads as show what is done in blocks of them."""
-        return self._of_heads(_MANY_HEADS)
-
-    @property
-    def largest(self) -> Arrangement:
-        """The same with more heads than most models have."""
-        return self._of_heads(_MOST_HEADS)
-
-    @property
     def others(self) -> list[Arrangement]:
         """Those of other sizes: with most heads, as many of all, one row, other heads of k.
 
@@ -98,7 +88,8 @@ class Arrangement(Record):
         of one row have four and eight, which kernels take at once, and more than buffers for 32.
         """
         many = _apart(_SQUARES, self.form)
-        others = [self.largest, self._of(many, many, many)]
+        largest = self.of_heads(MOST_HEADS)
+        others = [largest, self._of(many, many, many)]
         if self.sequences == 1:
             others.append(replace(self, rows=1))
         else:
@@ -111,11 +102,11 @@ class Arrangement(Record):
         if len(self.form.vectors) > 1 and not self.form.one_head_count:
             others.append(replace(self, key_heads=1))
         if self.key_heads != self.heads:
-            others.append(replace(self.largest, key_heads=self.largest.heads))
+            others.append(replace(largest, key_heads=largest.heads))
         return others
 
-    def _of_heads(self, counts: Sequence[int]) -> Arrangement:
-        """The same with many sequences, and so many heads."""
+    def of_heads(self, counts: Sequence[int]) -> Arrangement:
+        """The same with many sequences, and so many heads: what is done in blocks of them shows."""
         rows = self.rows - (self.rows == _MANY_SEQUENCES)
         return self._of(_MANY_SEQUENCES, _apart(counts, self.form), rows)
 

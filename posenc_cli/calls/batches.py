@@ -16,6 +16,8 @@ import numpy as np
 
 from posenc_cli.calls.arrangements import (
     FEWER_KEYS,
+    MANY_HEADS,
+    MOST_HEADS,
     SEQUENCES,
     SIZES,
     STARTS,
@@ -422,9 +424,9 @@ def _other_sizes_fault(
         surely = not other.apart and other.key_heads != 1
         together = calls.attempt(other.text, call, surely=surely)
         if together is None:
-            if other == arrangement.largest:
+            if other == arrangement.of_heads(MOST_HEADS):
                 # Some code is for a known number of heads, in blocks of fewer.
-                others.append(arrangement.larger)
+                others.append(arrangement.of_heads(MANY_HEADS))
         elif other.apart and not together.some_right:
             calls.skip(calls.tried.pop(), _UNSUPPORTED)
         elif other.key_heads == 1 < arrangement.key_heads == arrangement.heads and together.wrong:

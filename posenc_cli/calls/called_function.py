@@ -47,7 +47,8 @@ class CalledFunction(ABC):
 
     ``context`` is how many positions it may be asked for, which an object of a class is made with;
     ``default_length`` is what such an object has by itself where that is less, as the parameter and
-    its value, and with ``by_default`` it is made so. ``returns`` is the framework of what the last
+    its value, and with ``by_default`` it is made so. With ``renews`` a new :meth:`start` gives a
+    function that was never called. ``returns`` is the framework of what the last
     call returned.
     """
 
@@ -59,9 +60,10 @@ class CalledFunction(ABC):
         *,
         python: str,
         context: int,
+        renews: bool = True,
     ) -> None:
         self.target, self.reference, self.asked = target, reference, asked
-        self.python = python
+        self.python, self.renews = python, renews
         self.made = ""
         self.default_length: tuple[str, int] | None = None
         self.by_default = False
@@ -87,11 +89,6 @@ class CalledFunction(ABC):
         """
         self.end()
         self.start()
-
-    @property
-    @abstractmethod
-    def renews(self) -> bool:
-        """Whether a new :meth:`start` gives a function that was never called."""
 
     @abstractmethod
     def end(self) -> None:

@@ -35,7 +35,8 @@ class FunctionHere(CalledFunction):
         context: int,
     ) -> None:
         name = name_of_function(function)
-        super().__init__(name, reference, asked, python=sys.executable, context=context)
+        python, renews = sys.executable, isinstance(function, type)
+        super().__init__(name, reference, asked, python=python, context=context, renews=renews)
         self._given = self._function = function
 
     @property
@@ -47,11 +48,6 @@ class FunctionHere(CalledFunction):
         """Read what is known of the function, and make an object of a class anew."""
         self._function = self._given
         self._describe()
-
-    @property
-    def renews(self) -> bool:
-        """Whether it is a class, of which objects are made."""
-        return isinstance(self._given, type)
 
     def end(self) -> None:
         """Nothing is to be ended."""

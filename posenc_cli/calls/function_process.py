@@ -118,11 +118,6 @@ class FunctionProcess(CalledFunction):
         else:
             super().renew()
 
-    @property
-    def renews(self) -> bool:
-        """Whether a new start gives a function that was never called: always, a new process."""
-        return True
-
     def end(self) -> None:
         """End the process, if there is one."""
         if self._exchange is not None:

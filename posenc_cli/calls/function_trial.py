@@ -7,7 +7,7 @@ changes another of these results.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -59,22 +59,6 @@ class Irregularity(Record):
         return f"{self.message}: {self.evidence}" if self.evidence else self.message
 
 
-class Told(Protocol):
-    """A cause that is named, and what shows it."""
-
-    @property
-    def cause(self) -> Cause:
-        """Its word."""
-
-    @property
-    def message(self) -> str:
-        """What is wrong."""
-
-    @property
-    def evidence(self) -> str:
-        """What shows it."""
-
-
 class RowCauses(Protocol):
     """What names the causes of rows (n, columns) at ascending positions (n,)."""
 
@@ -85,8 +69,11 @@ class RowCauses(Protocol):
         dtype: str,
         reference: Reference,
         positions: Integers,
-    ) -> Sequence[Told] | None:
-        """None where they are not known, or leave rows over; nothing where the rows are right."""
+    ) -> Sequence[Any] | None:
+        """Causes, with their word, message and evidence; none where the rows are right.
+
+        None where they are not known, or leave rows over.
+        """
 
 
 class FunctionTrial(Record):
