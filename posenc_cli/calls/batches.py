@@ -483,13 +483,10 @@ def try_shorter_queries(
         return PatternReport((), ())
     positions = (0 if form.from_zero else _FIRST) + np.arange(_KEYS)[None]
     places = [positions[:, -_QUERIES:] if role == "q" else positions for role in roles]
-    text, name, calls = _SHORTER, "q shorter than k", PlannedCalls(function)
+    name, calls = "q shorter than k", PlannedCalls(function)
     call = partial(_at_places, function, positions, places, differs)
-    together = calls.attempt(text, call, surely=False)
-    if together is None:
-        untried = tuple(one.replace(text, name, 1) for one in calls.untried)
-        return PatternReport((), (), untried)
-    if not together.wrong:
+    together = calls.attempt(name, call, surely=False)
+    if together is None or not together.wrong:
         return calls.report()
     part = together.parts[roles.index("q")]
     if len(together.wrong) > 1 or not part.wrong.any():
@@ -504,7 +501,7 @@ def try_shorter_queries(
         return PatternReport((), (), (f"{name} (q comes out {how})",), silent)
     first, last = places[0].max() + 1 - _QUERIES, places[0].max()
     fault = PatternFault(
-        f"called with {text} it rotates q, which is of positions {first} to {last}, "
+        f"called with {_SHORTER} it rotates q, which is of positions {first} to {last}, "
         f"as at {first + shift} to {last + shift}; all rows are reproduced so",
         f"{name}, as in decoding with a cache, is rotated {abs(shift)} position"
         f"{'s' * (abs(shift) > 1)} {'before' if shift < 0 else 'after'} its own, the last of k",
