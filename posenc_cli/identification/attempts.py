@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,9 +18,8 @@ from posenc_cli.identification.exhaustive_check import census, row_positions
 from posenc_cli.identification.grids import MOST_PLACES, grid_hypotheses
 from posenc_cli.identification.matrix_forms import (
     certain_forms,
-    frequencies_in_other_words,
+    frequencies_as_periods,
     possible_forms,
-    repeated_frequencies,
 )
 from posenc_cli.identification.other_matrices import row_hypotheses
 from posenc_cli.identification.score_profiles import BiasProfile, profiles_of
@@ -31,7 +31,6 @@ from posenc_cli.identification.waves import (
     fallback_hypotheses,
     frequency_hypotheses,
     function_hypotheses,
-    hypotheses_of_most_pairs,
     is_usual,
     placed_hypotheses,
     wave_hypotheses,
@@ -60,6 +59,8 @@ _PLAIN = 4.0
 than any rule with numbers that people use, and as much as the plainest with a mistake."""
 _NOTHING = (True, True, sys.maxsize, 0.0, math.inf, math.inf)
 """The rank of no trial, behind all others."""
+_DAMAGE = 0.02
+"""What no row is farther off by, none is damaged by: noise in all of them is."""
 _LEAST_NUMBERS = 3
 """In a row: any two are a ladder of some base, and slopes of some largest bias."""
 _AXES_OF_IMAGES = 3
@@ -135,7 +136,7 @@ def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
 
 
 def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
-    """One row of numbers: frequencies, slopes, frequencies in other words, or a row of a table."""
+    """One row of numbers: frequencies, slopes, periods, or a row of a table."""
     if evidence.count < _LEAST_NUMBERS:
         usual = [slopes for slopes in slope_hypotheses(evidence) if slopes.cost < 1]
         if not usual:
@@ -147,14 +148,10 @@ def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     attempts = _attempt_all(hypotheses, evidence, None)
     if attempts and attempts[0].trial.fits:
         if attempts[0].trial.hypothesis.uncertainty:
-            return _attempts_in_other_words(evidence, attempts)
+            return _attempts_of_periods(evidence, attempts)
         return attempts
-    for repeated in repeated_frequencies(evidence):
-        of_half = _attempt_all(frequency_hypotheses(repeated), repeated, None)
-        if of_half and of_half[0].trial.fits:
-            return of_half
     placed = _placed_row_attempts(evidence, notes)
-    return _attempts_in_other_words(evidence, attempts) if placed is None else placed
+    return _attempts_of_periods(evidence, attempts) if placed is None else placed
 
 
 def _placed_row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt] | None:
@@ -171,13 +168,13 @@ def _placed_row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt] 
     return []
 
 
-def _attempts_in_other_words(evidence: Evidence, attempts: list[Attempt]) -> list[Attempt]:
-    """Usual frequencies as periods or logarithms; other attempts where they are none."""
-    for inner in frequencies_in_other_words(evidence):
+def _attempts_of_periods(evidence: Evidence, attempts: list[Attempt]) -> list[Attempt]:
+    """Usual frequencies as periods; other attempts where they are none."""
+    for inner in frequencies_as_periods(evidence):
         hypotheses = [each for each in frequency_hypotheses(inner) if is_usual(each)]
-        of_words = _attempt_all(hypotheses, inner, None)
-        if of_words and of_words[0].trial.fits:
-            return of_words
+        of_periods = _attempt_all(hypotheses, inner, None)
+        if of_periods and of_periods[0].trial.fits:
+            return of_periods
     return attempts
 
 
@@ -208,14 +205,15 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
         attempts += _attempt_all(fallback_hypotheses(evidence), evidence, None)
     # Columns that fit may be those in which two rules hardly differ, and a grid of one axis a line.
     if not any(
-        each.trial.fits_most_rows
-        and not each.trial.strained
-        and (each.trial.fits or each.trial.hypothesis.cost < _MUCH_DEARER)
+        (
+            each.trial.fits_most
+            and not each.trial.strained
+            and (each.trial.fits or each.trial.hypothesis.cost < _MUCH_DEARER)
+        )
+        or (not each.trial.fits_most and each.trial.residual < _DAMAGE)
         for each in attempts
     ):
         attempts += _attempts_of_parts(evidence)
-    if not any(attempt.trial.fits_most for attempt in attempts):
-        attempts += _attempt_all(hypotheses_of_most_pairs(evidence), evidence, None)
     if not _is_plain(attempts):
         attempts += _attempt_all(placed_hypotheses(evidence), evidence, None)
     return sorted(attempts, key=_rank)
@@ -345,10 +343,12 @@ def _attempt_all(
         left -= best is not None
         if trial.fits and (best is None or trial.rank < best.rank):
             best, left = trial, more
-    nearest = min(trials, key=lambda trial: trial.rank, default=None)
+    # By its ratio, and by its residual: digits that a parameter lacks may be all that is wrong.
+    near = (min(trials, key=attrgetter(name), default=None) for name in ("rank", "residual"))
+    nearest = [id(trial) for trial in near]
     for index, trial in enumerate(trials):
         uncertain = trial.fits and trial.hypothesis.uncertainty
-        if trial.bound.content.waves is not None and (trial is nearest or uncertain):
+        if trial.bound.content.waves is not None and (id(trial) in nearest or uncertain):
             trials[index] = sharpened(trial, evidence)
     return [
         Attempt(trial, evidence, profile) for trial in sorted(trials, key=lambda trial: trial.rank)

@@ -117,8 +117,7 @@ def _solve_positions(trial: Trial, arrays: tuple[NumberArray, ...]) -> Integers:
     known = np.isfinite(pairs).any(axis=0)
     points = np.where(np.isfinite(pairs[:, known]), pairs[:, known], 1.0)
     frequencies = np.asarray(waves.frequencies(np), np.float64)[known]
-    signed = trial.bound.scheme.kind != "rotary"
-    return positions_at(points, frequencies, signed=signed)[0]
+    return positions_at(points, frequencies, signed=True)[0]
 
 
 def positions_of_angles(angles: RealRows, hypothesis: Hypothesis, waves: Waves) -> Integers:

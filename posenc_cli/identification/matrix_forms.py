@@ -1,7 +1,7 @@
 """Forms in which programs keep what posenc writes as matrices, and the matrices in them.
 
 An array may hold a table transposed, several times over, with cosines and sines on an axis of
-their own, or between rows and columns that hold nothing. Each form is a view of the array, so that
+their own, or between rows that hold nothing. Each form is a view of the array, so that
 no cell is copied and none goes uncompared: what a form says of the others it has looked at.
 Forms that cells themselves show are ``certain``; ``possible`` ones are tried where nothing fits.
 Imports NumPy: import it only where something is computed.
@@ -21,7 +21,7 @@ from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import Flags, NumberArray, Reals
@@ -40,15 +40,6 @@ _WIDEST = 1 << 16
 """Columns that an encoding has at most."""
 _FEWEST_ROWS = 2
 """Rows, of a form's matrix, that a form is worth trying for."""
-
-_WORDS: tuple[tuple[str, Callable[[Reals], Reals]], ...] = (
-    ("periods, 1/frequency", lambda values: 1 / values),
-    ("wavelengths, 2π/frequency", lambda values: 2 * np.pi / values),
-    ("turns a position, frequency/2π", lambda values: 2 * np.pi * values),
-    ("natural logarithms of frequencies", np.exp),
-    ("natural logarithms of periods", lambda values: np.exp(-values)),
-)
-"""What code keeps in place of frequencies, and the frequencies that it means."""
 
 TRANSPOSED = "transposed: positions run along its columns"
 
@@ -76,7 +67,6 @@ def possible_forms(evidence: Evidence) -> Iterator[Evidence]:
     shape = evidence.shape
     if len(shape) != 2:
         return
-    yield from _without_empty_columns(evidence)
     wide = shape[0] > _WIDEST
     if not evidence.forms and min(shape) >= _FEWEST_ROWS and not wide:
         turned = tuple(array.T for array in evidence.arrays)
@@ -103,28 +93,14 @@ def _may_be_waves(arrays: tuple[NumberArray, ...]) -> bool:
     return any(signal_of(near, function, 1e-3) is not None for function in ("cos", "sin"))
 
 
-def repeated_frequencies(evidence: Evidence) -> Iterator[Evidence]:
-    """The frequencies of one row of numbers that holds each of them twice."""
-    (array,) = evidence.arrays
-    pairs = array.size // 2
-    if array.size % 2 or pairs < _FEWEST_ROWS:
-        return
-    if np.array_equal(array[:pairs], array[pairs:]):
-        yield _form(evidence, (array[:pairs],), "each twice, in two halves")
-    if np.array_equal(array[0::2], array[1::2]):
-        yield _form(evidence, (array[0::2],), "each twice, side by side")
-
-
-def frequencies_in_other_words(evidence: Evidence) -> Iterator[Evidence]:
-    """The frequencies that one row of real numbers may say as periods or logarithms."""
+def frequencies_as_periods(evidence: Evidence) -> Iterator[Evidence]:
+    """The frequencies that one row of real numbers may say as periods, as MLX's RoPE takes them."""
     if evidence.arrays[0].dtype.kind == "c":
         return
-    values, stored = np.asarray(evidence.sample[0], np.float64), real_format(evidence.stored)
-    for text, frequencies_of in _WORDS:
-        frequencies = frequencies_of(values)
-        if np.isfinite(frequencies).all() and (frequencies > 0).all():
-            rounded = widen(narrow(frequencies, None, stored), stored)
-            yield _form(evidence, (rounded,), text)
+    frequencies, stored = 1 / evidence.sample[0], real_format(evidence.stored)
+    if np.isfinite(frequencies).all() and (frequencies > 0).all():
+        rounded = widen(narrow(frequencies, None, stored), stored)
+        yield _form(evidence, (rounded,), "periods, 1/frequency")
 
 
 def _form(
@@ -235,15 +211,11 @@ def _turning_matrices(evidence: Evidence) -> Iterator[Evidence]:
 
 
 def _joined(evidence: Evidence) -> Iterator[Evidence]:
-    """Cosines and sines one below the other, or full tables of both side by side."""
+    """Full tables of cosines and of sines side by side."""
     (array,) = evidence.arrays
     if array.dtype.kind == "c":
         return
-    (rows, columns), rounding = array.shape, evidence.rounding
-    if rows % 2 == 0 and rows >= 2 * _FEWEST_ROWS:
-        halves = array[: rows // 2], array[rows // 2 :]
-        if _turn(*halves, rounding):
-            yield _form(evidence, halves, "cosines above sines")
+    columns, rounding = array.shape[1], evidence.rounding
     if columns % 4 == 0:
         halves = array[:, : columns // 2], array[:, columns // 2 :]
         few = _some_rows(halves[0][:_FIRST_ROWS])
@@ -333,15 +305,3 @@ def _empty_rows(array: NumberArray) -> int:
             return start + int(np.argmin(empty))
         release(part)
     return int(count)
-
-
-def _without_empty_columns(evidence: Evidence) -> Iterator[Evidence]:
-    """The columns before those at the end that hold zeros alone."""
-    if any(sample[:, -1].any() for sample in evidence.sample):
-        return
-    width = evidence.shape[1]
-    kept = width - min(_empty_rows(array.T[::-1]) for array in evidence.arrays)
-    if _FEWEST_ROWS <= kept < width:
-        columns = f"column {kept} holds" if kept == width - 1 else f"columns {kept} on hold"
-        arrays = tuple(array[:, :kept] for array in evidence.arrays)
-        yield _form(evidence, arrays, f"beside empty columns: {columns} zeros")

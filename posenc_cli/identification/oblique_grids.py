@@ -74,9 +74,13 @@ def oblique_hypotheses(view: View, evidence: Evidence, rounding: float) -> Itera
 
 
 def _is_line(found: _AxisFrequencies, width: int) -> bool:
-    """Whether one row of the grid goes on where the one before it ends: any width would do."""
+    """Whether one row of the grid goes on where the one before it ends: any width would do.
+
+    Or whether all pairs turn by one angle from row to row, as from cosines to sines.
+    """
+    alike = np.ptp(np.abs(found.y)) <= 8 * found.errors.max()
     apart = np.abs(np.exp(1j * (found.y - width * found.x)) - 1)
-    return bool((apart <= width * (_LIMIT + 8 * found.errors)).all())
+    return bool(alike or (apart <= width * (_LIMIT + 8 * found.errors)).all())
 
 
 def _parameters(found: _AxisFrequencies) -> Iterator[tuple[dict[str, Any], float]]:

@@ -127,6 +127,14 @@ def bare_views(evidence: Evidence) -> Iterator[View]:
             )
 
 
+def are_multiples(rows: RealRows, rounding: float) -> bool:
+    """Whether rows are multiples of the longest, as position × frequency is, but for rounding."""
+    longest = rows[int(np.argmax(np.abs(rows).max(axis=1)))]
+    products = np.multiply.outer(rows @ longest / (longest @ longest), longest)
+    error = 4 * rounding + 2e-6
+    return bool((np.abs(rows - products) <= error * np.abs(products)).all())
+
+
 def unreduced_views(evidence: Evidence) -> Iterator[View]:
     """The ways to read a matrix as angles that were not reduced to a turn."""
     values = evidence.sample[0]
@@ -186,8 +194,7 @@ def repetitions(table: NumberArray, evidence: Evidence) -> Iterator[tuple[str, i
         columns = paired_columns(layout, width // 2, parts)  # type: ignore[arg-type]
         first, second = (table[:, list(half)] for half in columns)
         apart = first != second
-        along, share = (0, evidence.wrong_pairs) if evidence.wrong_pairs else (1, evidence.damaged)
-        if apart.any(axis=along).mean() <= share:
+        if apart.any(axis=1).mean() <= evidence.damaged:
             yield layout, parts, first
 
 
@@ -208,7 +215,8 @@ def _one_matrix(values: RealRows, evidence: Evidence) -> Iterator[View]:
             yield from _wave_views(
                 sin + 1j * cos, evidence, kind="rotary", tables=(table,), swapped=True
             )
-    if largest <= _LARGEST_ANGLE:
+    # Small angles are position × frequency, whatever the positions are.
+    if largest <= _LARGEST_ANGLE and (largest >= 1 or are_multiples(values, evidence.rounding)):
         yield View("rotary", np.exp(1j * values), tables=("angles",))
 
 
@@ -310,9 +318,6 @@ def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator
     if evidence.damaged:
         yield from _mostly_wave_views(pairs, np.abs(pairs), evidence.damaged, **rest)
         return
-    if evidence.wrong_pairs:
-        yield from _views_of_most_pairs(pairs, np.abs(pairs), evidence.wrong_pairs, **rest)
-        return
     rounding = 4 * evidence.rounding
     every = np.arange(pairs.shape[0])
     for rows in (every[:: max(1, every.size // _FEW_ROWS)], every):
@@ -352,13 +357,3 @@ def _mostly_wave_views(
         yield View(
             pairs=np.where(even.reshape(-1, 1), pairs / sizes, np.nan), amplitude=middle, **rest
         )
-
-
-def _views_of_most_pairs(
-    pairs: ComplexRows, sizes: RealRows, wrong: float, **rest: Any
-) -> Iterator[View]:
-    """A view of pairs most of which are waves; the others stand still in it."""
-    middle = float(np.median(sizes))
-    even = np.all(np.abs(sizes / middle - 1) <= _UNEVEN, axis=0)  # (pairs,)
-    if middle > 0 and 1 - even.mean() <= wrong:
-        yield View(pairs=np.where(even, pairs / middle, 1.0), amplitude=middle, **rest)

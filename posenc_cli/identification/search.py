@@ -25,8 +25,7 @@ from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.identification.attempts import attempts_of_forms, best_of
 from posenc_cli.identification.commands import commands_of
 from posenc_cli.identification.exhaustive_check import position_rounding
-from posenc_cli.inference.candidates import wider_ladders
-from posenc_cli.inference.differences import MOST_BITS, MOST_COLUMNS
+from posenc_cli.inference.differences import MOST_BITS
 from posenc_cli.inference.evidence import Evidence
 from posenc_cli.inference.presets import models_of, same_cells
 from posenc_cli.inference.trial import (
@@ -69,8 +68,7 @@ class Candidate(Record):
     leaves far more of them than another that fits, or does but for some rows, is ``outdone``.
     ``commands`` write what the cells were compared with, one for each file; empty where posenc
     has no command for it. Where the file holds it in other ``forms``, or ``multiplied`` by a
-    number, they write what stands behind these. ``wrong_pairs`` of its ``pairs`` of columns hold
-    the cells that do not fit, where those of all others fit.
+    number, they write what stands behind these.
     """
 
     scheme: str
@@ -98,8 +96,6 @@ class Candidate(Record):
     forms: tuple[str, ...] = ()
     multiplied: float = 1.0
     outdone: bool = False
-    wrong_pairs: tuple[int, ...] = ()
-    pairs: int = 0
 
     @property
     def as_written(self) -> bool:
@@ -129,11 +125,6 @@ class Candidate(Record):
         tally = self.census
         return tally is not None and not self.fits and tally.fits_many
 
-    @property
-    def fits_pairs(self) -> bool:
-        """Whether it fits in every row but for some pairs of columns."""
-        return not self.fits and not self.fits_rows and bool(self.wrong_pairs)
-
 
 class Identification(Record):
     """What an array is, as far as hypotheses go.
@@ -154,9 +145,9 @@ class Identification(Record):
 
     @property
     def nearest(self) -> Candidate | None:
-        """What the array would be but for some rows or pairs; None where nothing is."""
+        """What the array would be but for some rows; None where nothing is."""
         best = self.candidates[0] if self.candidates else None
-        return best if best and (best.fits_rows or best.fits_pairs) else None
+        return best if best and best.fits_rows else None
 
     @property
     def settings(self) -> dict[str, str]:
@@ -188,8 +179,6 @@ class Identification(Record):
         multiplied = [] if best.multiplied == 1 else [f"multiplied by {best.multiplied:.9g}"]
         misfits = best.census.misfits
         but = "" if best.fits else f", {misfits} of which do not fit"
-        if best.fits_pairs:
-            but = f", {len(best.wrong_pairs)} of {best.pairs} frequency pairs do not fit"
         said = self.settings.items()
         texts = [f"{name} {value}" for name, value in said if name != "scheme" and value]
         name = ", ".join([best.scheme, *texts, *best.forms, *multiplied, *best.wrong])
@@ -281,8 +270,7 @@ def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
     believed = [
         c.bits
         for c in candidates
-        if (c.fits or c.fits_rows or c.fits_pairs)
-        and not _is_fitted_roughly(c.uncertainty, c.equal)
+        if (c.fits or c.fits_rows) and not _is_fitted_roughly(c.uncertainty, c.equal)
     ]
     judged = [
         replace(candidate, outdone=_is_outdone(candidate.bits, believed))
@@ -327,7 +315,7 @@ def _standing(candidate: Candidate) -> tuple[bool, bool, bool, bool, int, bool]:
     every cell.
     """
     misfits = candidate.census.misfits if candidate.census and candidate.fits_rows else 0
-    believed = candidate.fits or candidate.fits_rows or candidate.fits_pairs
+    believed = candidate.fits or candidate.fits_rows
     nearly = not candidate.fits or candidate.bits > 0
     doubted, wrong = not believed or candidate.outdone, bool(candidate.wrong)
     return doubted, not believed, not candidate.fits, wrong, misfits, nearly
@@ -372,7 +360,6 @@ def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
     if content.waves is not None and rotary and hypothesis.tables != ("inv-freq",):
         scale = float(content.waves.scale)
     equal_models, fitting_models = _models(attempt, tally)
-    wrong_pairs = _wrong_pairs(attempt, tally)
     return Candidate(
         scheme=bound.scheme.name,
         params=params,
@@ -389,7 +376,6 @@ def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
         uncertainty={k: float(v) for k, v in hypothesis.uncertainty.items() if v},
         notes=(
             *hypothesis.notes,
-            *wider_ladders(bound),
             *_irregularity_notes(hypothesis, evidence, positions),
             *_progression_notes(bound.scheme.kind, positions),
             *_omissions(attempt, tally),
@@ -404,8 +390,6 @@ def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
         bits=trial.bits if tally is None else tally.bits,
         forms=(*evidence.forms, *_rounded_to(evidence)),
         multiplied=hypothesis.multiplier,
-        wrong_pairs=wrong_pairs,
-        pairs=content.waves.count if content.waves is not None else 0,
     )
 
 
@@ -415,17 +399,6 @@ def _rounded_to(evidence: Evidence) -> Iterator[str]:
         yield "rounded to whole numbers"
     elif evidence.quantum:
         yield f"rounded to {round(-math.log10(evidence.quantum))} decimal places"
-
-
-def _wrong_pairs(attempt: Attempt, tally: Census | None) -> tuple[int, ...]:
-    """The pairs that hold all cells that do not fit, where most pairs hold none."""
-    content, tables = attempt.trial.bound.content, attempt.trial.hypothesis.tables
-    if tally is None or tally.fits or content.waves is None:
-        return ()
-    if not content.columns(tables[0]).placements:
-        return ()
-    wrong = tally.wrong_pairs(content, tables)
-    return wrong if len(wrong) <= (1 - MOST_COLUMNS) * content.waves.count else ()
 
 
 def _models(attempt: Attempt, tally: Census | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

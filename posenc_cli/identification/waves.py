@@ -24,11 +24,15 @@ from posenc_cli.formulas.relative import transformer_xl
 from posenc_cli.formulas.rotary import rope
 from posenc_cli.formulas.sinusoids import sinusoidal
 from posenc_cli.identification.exhaustive_check import position_rounding
-from posenc_cli.identification.readings import function_views, reads_columns, unreduced_views, views
+from posenc_cli.identification.readings import (
+    are_multiples,
+    function_views,
+    reads_columns,
+    unreduced_views,
+    views,
+)
 from posenc_cli.inference.candidates import (
-    FEW_OF,
     Proposal,
-    ladders_of_most,
     presets,
     proposal_of,
     proposals_at_length,
@@ -39,7 +43,6 @@ from posenc_cli.inference.differences import distances
 from posenc_cli.inference.rates import Rates, continued, positions_at, progression_of, rates_of
 from posenc_cli.inference.tolerance import FUNCTIONS, PER_ANGLE
 from posenc_cli.inference.trial import (
-    BACKWARD,
     SWAPPED,
     UNREDUCED_TABLES,
     Hypothesis,
@@ -92,8 +95,6 @@ _SLOWEST, _FASTEST = 1e-6, 64.0
 """Radians a position of the fastest pair, which is 1 but for factors that people divide it by."""
 _USUAL = 3.0
 """The most that a rule with numbers that people use costs."""
-_STILL = 1e-300
-"""Radians a position, in place of a pair's that does not turn: a number with a logarithm."""
 _SLIGHT = 1e-5
 """Of an amplitude: what number formats of 24 bits leave uncertain."""
 _NEAR = 0.1
@@ -114,7 +115,7 @@ def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         )
     errors = (2e-6 + 3 * evidence.rounding) * values + 1e-12
     rates = Rates(values, errors, 1, complete=True)
-    for proposal in (*rotary_proposals(rates, None), *ladders_of_most(rates)):
+    for proposal in rotary_proposals(rates, None):
         yield Hypothesis(
             proposal.scheme,
             proposal.given,
@@ -181,7 +182,7 @@ def _of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
     elif view.growth is not None:
         yield from _growing_hypotheses(view, evidence, rates)
     else:
-        yield from _rotary(view, evidence, rates, backward=backward)
+        yield from _rotary(view, evidence, rates)
 
 
 def angle_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
@@ -192,44 +193,11 @@ def angle_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     values = evidence.sample[0]
     if values.ndim != 2 or len(evidence.arrays) != 1 or values.dtype.kind == "c":
         return
-    longest = values[int(np.argmax(np.abs(values).max(axis=1)))]
-    products = np.multiply.outer(values @ longest / (longest @ longest), longest)
-    rounding = 4 * evidence.rounding + 2e-6
-    if evidence.rows.size > 1 and (np.abs(values - products) <= rounding * np.abs(products)).all():
+    if np.ptp(values, axis=1).max() == 0:
+        return  # any numbers are the angles of one pair
+    if evidence.rows.size > 1 and are_multiples(values, evidence.rounding):
         for view in unreduced_views(evidence):
             yield from _of_view(view, evidence)
-
-
-def hypotheses_of_most_pairs(evidence: Evidence) -> Iterator[Hypothesis]:
-    """Ladders that most pairs of columns turn by; others have rates, or values, of their own."""
-    for view in views(replace(evidence, wrong_pairs=1 / FEW_OF)):
-        rates = rates_of(view.pairs, evidence.rows, 2 * evidence.rounding)
-        if rates is None or view.axes > 1 or view.tables == ("angles",):
-            continue
-        if FEW_OF * np.count_nonzero(rates.values <= 0) > rates.values.size:
-            continue
-        turning = np.where(rates.values > 0, rates.values, _STILL)
-        for ladder in ladders_of_most(replace(rates, values=turning)):
-            right = np.abs(rates.values - ladder.frequencies) <= rates.errors  # (pairs,)
-            of_right = replace(ladder, frequencies=ladder.frequencies[right])
-            for places in _row_positions(view.pairs[:, right], evidence, rates, of_right):
-                multiplier = _multiplier(view, evidence)
-                if view.kind == "rotary":
-                    wrong = (SWAPPED,) if view.swapped else ()
-                    yield _rotary_hypothesis(view, ladder, places, wrong, multiplier)
-                elif view.odd == "error" and ladder.scheme == rope.name:
-                    given = {"dim": evidence.shape[1], "base": ladder.given["base"]}
-                    given |= {"layout": view.columns, "order": view.order}
-                    yield Hypothesis(
-                        sinusoidal.name,
-                        given,
-                        (None,),
-                        places.positions,
-                        cost=ladder.cost,
-                        hidden=("odd",),
-                        multiplier=multiplier,
-                        denominator=places.denominator,
-                    )
 
 
 def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
@@ -399,35 +367,29 @@ def _known_encodings(pairs: int) -> Iterator[tuple[str, dict[str, Any], float]]:
             yield preset.proposal.scheme, dict(preset.proposal.given), 5.5
 
 
-def _rotary(
-    view: View, evidence: Evidence, rates: Rates, *, backward: bool
-) -> Iterator[Hypothesis]:
+def _rotary(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesis]:
     precise = 3e-6 + 2 * evidence.rounding
     unseen = view.tables[0] in ("angles", *UNREDUCED_TABLES)
     amplitude = None if unseen else view.amplitude
     if view.tables[0] in ("cos", "sin", "cos-full", "sin-full") and len(view.tables) == 1:
         precise = 1e-3
     swapped: tuple[str, ...] = (SWAPPED,) if view.swapped else ()
-    ways = [(view.pairs, swapped)]
-    if backward:  # or the rows run down
-        ways.append((view.pairs.conj(), (BACKWARD, *swapped)))
     lengths: set[int | None] = {None}
     missed = 0
     for proposal, multiplier in _multiplied_proposals(view, evidence, rates, amplitude, precise):
         if missed >= _MOST_MISSED:
             return
         missed += 1
-        for pairs, wrong in ways:
-            for places in _row_positions(pairs, evidence, rates, proposal):
-                missed = 0
-                hypothesis = _rotary_hypothesis(view, proposal, places, wrong, multiplier)
-                yield hypothesis
-                length = hypothesis.seq_len
-                if length is None or length in lengths:
-                    continue
-                lengths.add(length)
-                for at_length in proposals_at_length(rates, amplitude, length, precise=precise):
-                    yield _rotary_hypothesis(view, at_length, places, wrong)
+        for places in _row_positions(view.pairs, evidence, rates, proposal):
+            missed = 0
+            hypothesis = _rotary_hypothesis(view, proposal, places, swapped, multiplier)
+            yield hypothesis
+            length = hypothesis.seq_len
+            if length is None or length in lengths:
+                continue
+            lengths.add(length)
+            for at_length in proposals_at_length(rates, amplitude, length, precise=precise):
+                yield _rotary_hypothesis(view, at_length, places, swapped)
 
 
 def _in_positions(rates: Rates) -> Rates | None:
@@ -531,34 +493,18 @@ class PlacesOfRows(Record):
 def _row_positions(
     pairs: ComplexRows, evidence: Evidence, rates: Rates, proposal: Proposal
 ) -> list[PlacesOfRows]:
-    """Where the rows of the sample may stand: evenly spaced, or each where its phases say.
-
-    Rotations that count down from 0 are read as backward, but those that pass 0 stand on both
-    sides of it.
-    """
-    rotary = catalogue.find(proposal.scheme).kind == "rotary"
-    places = _signed_positions(pairs, evidence, rates, proposal, signed=not rotary)
-    if places or not rotary:
-        return places
-    places = _signed_positions(pairs, evidence, rates, proposal, signed=True)
-    return [p for p in places if p.positions[0] and p.positions.min() < 0]
-
-
-def _signed_positions(
-    pairs: ComplexRows, evidence: Evidence, rates: Rates, proposal: Proposal, *, signed: bool
-) -> list[PlacesOfRows]:
-    """The same, where ``signed`` on either side of 0."""
+    """Where the rows of the sample may stand: evenly spaced, or each where its phases say."""
     frequencies = proposal.frequencies[: pairs.shape[1]]
     rows = evidence.rows
     known = pairs.shape[0]
     few = np.unique(np.r_[0 : min(8, known), np.linspace(0, known - 1, _SOLVED).astype(int)])
     early = few[: min(8, known)]
-    misfit = float(positions_at(pairs[early], frequencies, signed=signed)[1].mean())
+    misfit = float(positions_at(pairs[early], frequencies, signed=True)[1].mean())
     whole = misfit <= _BETWEEN + 4 * evidence.rounding
     places = [] if whole else _places_between(pairs, few, evidence, frequencies)
     if places or misfit > _MISFIT:
         return places
-    solved, apart = positions_at(pairs[few], frequencies, signed=signed)
+    solved, apart = positions_at(pairs[few], frequencies, signed=True)
     # Several steps measure one better: half precision leaves a row's place uncertain.
     spans = rows[few][1:8] - rows[few][0]
     steps = np.round((solved[1:8] - solved[0]) / np.maximum(spans, 1)).astype(np.int64)
@@ -568,13 +514,13 @@ def _signed_positions(
         # Of rows that were damaged, or stand elsewhere, the first may be one.
         starts, times = np.unique(solved - step * (rows[few] - rows[0]), return_counts=True)
         even = int(starts[np.argmax(times)]) + step * (rows - rows[0])
-        if (signed or even.min() >= 0) and not _is_vacuous(even, frequencies):
+        if not _is_vacuous(even, frequencies):
             places.append(PlacesOfRows(even))
         if times.max() == few.size:
             return places
         most = 2 * int(times.max()) > few.size
     if known == rows.size and rates.rows >= 1 and np.median(apart) <= _MISFIT:
-        every, misfits = positions_at(pairs, frequencies, signed=signed)
+        every, misfits = positions_at(pairs, frequencies, signed=True)
         # Rows off the line of most are damaged, unless a rounding of positions explains them all.
         told = np.median(misfits) <= _MISFIT and _is_told(every, frequencies, evidence.rounding)
         if told and (not most or position_rounding(every, rows)):

@@ -19,7 +19,6 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
-from posenc_cli.formulas.context_extension.scaled import rope_linear
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.formulas.inverse import (
     ALIKE_NUMBERS,
@@ -33,36 +32,25 @@ from posenc_cli.formulas.inverse import (
     NEAR,
     ROUNDED,
     SPARE,
-    STEEPEST,
     SURE,
-    WIDTHS,
     Guess,
     Measured,
     snap,
     written_numbers,
 )
-from posenc_cli.formulas.rotary import rope
 from posenc_cli.inference.presets import layers_of_models
 from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from posenc_cli.formulas.declare import Bound, Kind
+    from posenc_cli.formulas.declare import Kind
     from posenc_cli.formulas.parameters import Parameter
     from posenc_cli.inference.rates import Rates
     from posenc_cli.numerics.arrays import Reals
 
 _PLAIN = 5
 """Parameters of a scheme that is plain: a ladder and a number, whose inverse takes no time."""
-_MANY_FREQUENCIES = 12
-"""Of fewer the median of slopes shows no ladder, whatever some of them are."""
-FEW_OF = 4
-"""One in so many: as many numbers that are wrong are as simple as a rule with as many factors."""
-_SAME_LADDER = 1e-12
-"""Of a frequency: what float64 leaves of two powers that are equal."""
-_NAMED = 2
-"""Wider ladders in a note."""
 _BESIDE = 1e-6
 """Of a parameter: how far the next value is tried, and the last step of Newton's method."""
 _ROUGH = (NEAR, 1e-3, 1e-3, 1e-3)
@@ -557,58 +545,6 @@ def _bracket(
                 return min(start, end), max(start, end)
         reach = reach**1.6
     return None
-
-
-def ladders_of_most(rates: Rates) -> Iterator[Proposal]:
-    """RoPE, divided by a factor or not, and models, where all but a few frequencies agree.
-
-    The median of many slopes shows the ladder, whatever the few are.
-    """
-    values = rates.values
-    pairs = values.size
-    if pairs < _MANY_FREQUENCIES or (values <= 0).any():
-        return
-    index, reach = np.arange(pairs), pairs // 2
-    logarithms = np.log(values)
-    slope = float(np.median(logarithms[reach:] - logarithms[:-reach])) / reach
-    error = 4 * float(np.median(rates.errors / values))
-    factor = math.exp(-float(np.median(logarithms - slope * index)))
-    candidates: list[Proposal | None] = [preset.proposal for preset in presets()]
-    if 0 < -slope * pairs < STEEPEST:
-        base = math.exp(-slope * pairs)
-        near = [known for known in KNOWN_BASES if abs(known / base - 1) <= error * pairs]
-        extra = {"dim": 2 * pairs, "base": near[0] if near else snap(base, base * error)}
-        candidates.append(proposal_of(rope, Guess(extra)))
-        if factor > 1 + error:
-            extra["factor"] = snap(factor, factor * error * pairs)
-            candidates.append(proposal_of(rope_linear, Guess(extra, cost=2.0)))
-    for candidate in filter(None, candidates):
-        rotary = catalogue.BUILT_IN[candidate.scheme].kind == "rotary"
-        if candidate.frequencies.size == pairs and rotary:
-            wrong = np.abs(values - candidate.frequencies) > rates.errors
-            if 0 < FEW_OF * wrong.sum() <= pairs:
-                yield candidate
-
-
-def wider_ladders(bound: Bound) -> Iterator[str]:
-    """What else a ladder of an unusual base may be: the first pairs of a wider one, in words."""
-    params, waves = bound.params, bound.content.waves
-    base, dim = params.get("base"), params.get("dim")
-    if waves is None or not isinstance(base, float) or not isinstance(dim, int):
-        return
-    frequencies = np.asarray(waves.frequencies(np), np.float64)
-    commoner = KNOWN_BASES[: KNOWN_BASES.index(base)] if base in KNOWN_BASES else KNOWN_BASES
-    texts = []
-    for known, width in itertools.product(commoner, WIDTHS):
-        if width <= dim or abs(math.log(known) * dim / width - math.log(base)) > _SAME_LADDER:
-            continue
-        wider = proposal_of(bound.scheme, Guess({**params, "base": known, "dim": width}))
-        first = None if wider is None else wider.frequencies[: frequencies.size]
-        if first is not None and np.allclose(first, frequencies, rtol=_SAME_LADDER, atol=0):
-            texts.append(f"base {known:g} of dim {width}")
-    if texts:
-        wider_texts = " and of ".join(texts[:_NAMED])
-        yield f"the first {frequencies.size} frequencies of {wider_texts} are these, too"
 
 
 def sinusoidal_proposals(

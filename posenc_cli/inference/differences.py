@@ -15,8 +15,7 @@ from posenc_cli.records import Record, fresh
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from posenc_cli.formulas.declare import Content
-    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, RealRows, Reals
+    from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
 
 NAMED_ROWS = 1 << 12
@@ -27,8 +26,6 @@ _MANY = 8
 
 _WORST_SHARE = 64
 """One row in so many may be damaged without making others look noisy."""
-MOST_COLUMNS = 0.75
-"""Of the columns: where so many fit in every row, the others are wrong."""
 
 _TIES = 0.502
 """Of a quantum: what rounding to its multiples leaves, near ties too."""
@@ -60,10 +57,8 @@ class Census(Record):
     cell is a number of the format that the sample's are. ``hidden`` cells are behind a mask.
     ``loose`` counts the cells of rows that fit which are not the same number, and ``bits`` are what
     all cells are off by together. Rows of a bias of several heads are those of each head's
-    ``queries``, one head after another. ``wrong_columns`` are those with a cell that does not fit:
-    a file and a column each, of complex numbers the columns of their parts. ``noise`` is the
-    largest ratio of each column of a sample, rows that do not fit and the very worst left out: an
-    array for each file.
+    ``queries``, one head after another. ``noise`` is the largest ratio of each column of a sample,
+    rows that do not fit and the very worst left out: an array for each file.
     """
 
     rows: int = 0
@@ -79,7 +74,6 @@ class Census(Record):
     loose: int = 0
     bits: float = 0.0
     queries: int | None = None
-    wrong_columns: frozenset[tuple[int, int]] = frozenset()
     noise: tuple[Reals, ...] = ()
 
     @property
@@ -92,18 +86,6 @@ class Census(Record):
         """Whether at least a quarter of the rows fit, and more than a few."""
         fitting = self.rows - self.misfits
         return self.fits or (fitting >= _MANY and 4 * fitting >= self.rows)
-
-    def wrong_pairs(self, content: Content, tables: Sequence[str | None]) -> tuple[int, ...]:
-        """The pairs of columns with a cell that does not fit, in order."""
-        assert content.waves is not None
-        wrong: set[int] = set()
-        for file, table in enumerate(tables):
-            for placement in content.columns(table).placements:
-                columns = range(content.columns(table).width)[placement.columns]
-                waves = range(content.waves.count)[placement.waves]
-                pairs = zip(columns, waves, strict=False)
-                wrong |= {wave for column, wave in pairs if (file, column) in self.wrong_columns}
-        return tuple(sorted(wrong))
 
     @property
     def residual(self) -> float:
@@ -134,7 +116,6 @@ class Census(Record):
             self.hidden + rows.hidden,
             self.loose + rows.loose,
             self.bits + rows.bits,
-            wrong_columns=self.wrong_columns | rows.wrong_columns,
         )
 
 
@@ -167,8 +148,7 @@ def part_of(
     place = (int(rows[at[0]]), *map(int, at[1:]))
     largest = Largest(float(difference[at]), file, place, cells[at].item(), float(predicted[at]))
     by_column = ratios.reshape(rows.size, -1)
-    misfits = by_column > 1  # (rows, columns)
-    misfit = misfits.any(axis=1)
+    misfit = (by_column > 1).any(axis=1)  # (rows,)
     return Census(
         rows.size,
         array.size,
@@ -179,17 +159,12 @@ def part_of(
         rows[misfit],
         loose=int((~same[~misfit]).sum()),
         bits=bits_of_difference(difference, predicted, rounded),
-        wrong_columns=frozenset((file, int(at)) for at in np.flatnonzero(misfits.any(axis=0))),
-        noise=(_noise(by_column, misfits),) if sampled else (),
+        noise=(_noise(by_column[~misfit]),) if sampled else (),
     )
 
 
-def _noise(ratios: RealRows, misfits: Flags) -> Reals:
+def _noise(fitting: RealRows) -> Reals:
     """The largest ratio of each column in rows that fit, the very worst left out."""
-    misfit, right = misfits.any(axis=1), ~misfits.any(axis=0)
-    fitting = ratios[~misfit]
-    if 2 * misfit.sum() >= misfit.size and right.mean() >= MOST_COLUMNS:
-        fitting = np.where(right, ratios, 0)
     usual = np.sort(fitting, axis=0)[: fitting.shape[0] - fitting.shape[0] // _WORST_SHARE]
     return np.asarray(usual.max(axis=0, initial=0.0))
 
@@ -212,7 +187,6 @@ def merged(
         on_grid,
         loose=sum(part.loose for part in parts),
         bits=sum(part.bits for part in parts),
-        wrong_columns=frozenset().union(*(part.wrong_columns for part in parts)),
         noise=sum((part.noise for part in parts), ()),
     )
 

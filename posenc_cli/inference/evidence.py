@@ -73,8 +73,8 @@ class Evidence(Record):
     values of the sample.
     ``skipped`` rows of the file come before those of the arrays, and ``forms`` say how else the
     file holds them than posenc writes them. Where ``only`` is given it is
-    the sample, of which a share of rows that are ``damaged`` must not hide what the others show,
-    nor must a share of ``wrong_pairs`` of columns. ``stated`` is what the file says of itself.
+    the sample, of which a share of rows that are ``damaged`` must not hide what the others show.
+    ``stated`` is what the file says of itself.
     ``quantum`` is what all values are whole multiples of, 0 where they are of none.
     """
 
@@ -84,7 +84,6 @@ class Evidence(Record):
     skipped: int = 0
     only: Integers | None = None
     damaged: float = 0.0
-    wrong_pairs: float = 0.0
     forms: tuple[str, ...] = ()
     stated: tuple[StatedEncoding, ...] = ()
     quantum: float = 0.0

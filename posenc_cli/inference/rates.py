@@ -451,7 +451,9 @@ def _places(
     wavelength = 2 * np.pi / rates[0]
     most = max(_MOST_TURNS, _TURNS_AT_ONCE // max(pairs.shape[0], 1))
     last = int(np.clip(farthest / wavelength, 1, most))
-    turns = np.arange((-1 if whole else -last) if signed else 0, last + 1)
+    turns = np.arange(0, last + 1)
+    if signed:
+        turns = np.append(turns, np.arange(-1, (-2 if whole else -last - 1), -1))
     places = phases[:, :1] / rates[0] + wavelength * turns[None, :]
     for index in range(1, order.size):
         rate = rates[index]

@@ -21,7 +21,7 @@ from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.formulas.alibi import exact_slopes
-from posenc_cli.inference.differences import MOST_COLUMNS, distances, merged, part_of
+from posenc_cli.inference.differences import distances, merged, part_of
 from posenc_cli.inference.tolerance import (
     FUNCTIONS,
     PER_ANGLE,
@@ -58,7 +58,6 @@ _FEW = 48
 DOUBLE_FUNCTIONS = 16 * 2.0**-53
 """Absolute, for each radian of a place: float64 cosines, sines and coordinates of any library."""
 
-BACKWARD = "the rotation runs backward: the sine has the wrong sign"
 SWAPPED = "sines stand where cosines belong, and cosines where sines do"
 
 UNREDUCED_TABLES = (UNREDUCED, UNREDUCED_FULL)
@@ -114,7 +113,7 @@ class Trial(Record):
     ``misfits`` of the ``rows`` hold a cell that is farther off, and ``noise`` is the ratio on the
     others, the very worst left out: an array of columns for each table. ``bits`` are what all
     cells are off by together; see :func:`bits_of_difference`. A learned table has no rule; its
-    values were ``read_off``. ``fitting_columns`` is the share of columns without a misfit.
+    values were ``read_off``.
     """
 
     hypothesis: Hypothesis
@@ -126,7 +125,6 @@ class Trial(Record):
     rounded: DType
     misfits: int = 0
     rows: int = 1
-    fitting_columns: float = 0.0
     noise: tuple[Reals, ...] = ()
     bits: float = 0.0
     read_off: RealRows | None = None
@@ -142,7 +140,6 @@ class Trial(Record):
     ) -> Trial:
         """The trial that the differences of each table make."""
         total = merged(parts)
-        columns = sum(noise.size for noise in total.noise)
         return cls(
             hypothesis,
             bound,
@@ -153,7 +150,6 @@ class Trial(Record):
             rounded,
             misfits=total.misfits,
             rows=total.rows,
-            fitting_columns=1 - len(total.wrong_columns) / columns if columns else 0.0,
             noise=total.noise,
             bits=total.bits,
         )
@@ -164,14 +160,9 @@ class Trial(Record):
         return self.ratio <= 1
 
     @property
-    def fits_most_rows(self) -> bool:
+    def fits_most(self) -> bool:
         """Whether most rows of the sample fit: others may have been damaged."""
         return self.fits or 2 * self.misfits < self.rows
-
-    @property
-    def fits_most(self) -> bool:
-        """Whether most rows of the sample fit, or columns: others may have been damaged."""
-        return self.fits_most_rows or self.fitting_columns >= MOST_COLUMNS
 
     @property
     def strained(self) -> bool:
@@ -329,34 +320,17 @@ def bfloat16_limits(
 
 def put_right(hypothesis: Hypothesis, arrays: tuple[NumberArray, ...]) -> tuple[NumberArray, ...]:
     """Rows of the arrays, with what the hypothesis holds to be wrong put right."""
-    swapped, backward = SWAPPED in hypothesis.wrong, BACKWARD in hypothesis.wrong
-    if not (swapped or backward):
+    if SWAPPED not in hypothesis.wrong:
         return arrays
     if len(arrays) == 2:
-        return _put_pair_right(*arrays, swapped=swapped, backward=backward)
-    (values,), table = arrays, hypothesis.tables[0]
-    if values.dtype.kind == "c":
-        cos, sin = _put_pair_right(values.real, values.imag, swapped=swapped, backward=backward)
-        return (cos + 1j * sin,)
-    if table == "angles":
-        return (-values,)
+        return arrays[::-1]
+    (values,), out = arrays, arrays[0].copy()
     half = values.shape[1] // 2
     first, second = slice(0, half), slice(half, 2 * half)
-    if table == "interleaved":
+    if hypothesis.tables[0] == "interleaved":
         first, second = slice(0, None, 2), slice(1, None, 2)
-    out = values.copy()
-    out[:, first], out[:, second] = _put_pair_right(
-        values[:, first], values[:, second], swapped=swapped, backward=backward
-    )
+    out[:, first], out[:, second] = values[:, second], values[:, first]
     return (out,)
-
-
-def _put_pair_right(
-    cos: NumberArray, sin: NumberArray, *, swapped: bool, backward: bool
-) -> tuple[NumberArray, NumberArray]:
-    if swapped:
-        cos, sin = sin, cos
-    return cos, -sin if backward else sin
 
 
 def compute(

@@ -105,7 +105,6 @@ KEPT = {
         *_ROPE,
         "2×2",
     ),
-    "cosines above sines": (np.concatenate([_COS, _SIN]), *_ROPE, "above"),
     "full tables side by side": (
         np.concatenate([each_twice(_COS), each_twice(_SIN)], 1),
         *_ROPE,
@@ -142,20 +141,12 @@ KEPT = {
     "× √dim": (vaswani() * np.float32(math.sqrt(DIM)), *_SINUSOIDAL, "× 5.65685425"),
     "tables × 8": (_TABLE * np.float32(8), *_ROPE, "× 8"),
     "× 0.02": (vaswani() * np.float32(0.02), *_SINUSOIDAL, "× 0.02"),
-    # between rows and columns that hold nothing
+    # between rows that hold nothing
     "zeros below": (np.concatenate([_TABLE, _NOTHING]), *_ROPE, "rows 96 to 115"),
     "zeros above": (np.concatenate([_NOTHING, _TABLE]), *_ROPE, "rows 0 to 19"),
     "no numbers below": (np.concatenate([_TABLE, np.nan * _NOTHING]), *_ROPE, "rows 96 to 115"),
-    "zeros beside": (np.concatenate([_TABLE, _TABLE[:, :8] * 0], 1), *_ROPE, "columns 32 on"),
-    # frequencies in other words
+    # periods, as MLX keeps them
     "periods": (1 / _FLOAT32, *_ROPE, "periods"),
-    "wavelengths": ((2 * np.pi / ladder()).astype(np.float32), *_ROPE, "wavelengths"),
-    "turns": ((ladder() / (2 * np.pi)).astype(np.float32), *_ROPE, "turns"),
-    "logarithms": (np.log(_FLOAT32), *_ROPE, "logarithms of frequencies"),
-    "logarithms of periods": (-np.log(_FLOAT32), *_ROPE, "logarithms of periods"),
-    "frequencies, halves": (halves(_FLOAT32), *_ROPE, "two halves"),
-    "frequencies, each twice": (each_twice(_FLOAT32), *_ROPE, "side by side"),
-    "wavelengths of Llama 3.1": ((2 * np.pi / llama3()).astype(np.float32), *_LLAMA3, "wave"),
 }  # fmt: skip
 
 
@@ -191,6 +182,13 @@ def _unlike_cases():
         "two encodings": np.concatenate([_TABLE[:, :16], vaswani()[:, 16:]], axis=1),
         "a sum with a learned table": vaswani() + noise * np.float32(0.02),
         "squares": _TABLE * _TABLE,
+        "cosines above sines": np.concatenate([_COS, _SIN]),
+        "zeros beside": np.concatenate([_TABLE, _TABLE[:, :8] * 0], 1),
+        "wavelengths": (2 * np.pi / ladder()).astype(np.float32),
+        "logarithms": np.log(_FLOAT32),
+        "logarithms of periods": -np.log(_FLOAT32),
+        "frequencies, halves": halves(_FLOAT32),
+        "frequencies, each twice": each_twice(_FLOAT32),
         "sorted frequencies": np.sort(random.uniform(0, 1, 16))[::-1].astype(np.float32),
         "sorted logarithms": np.sort(random.uniform(-9, 0, 16))[::-1].astype(np.float32),
         "numbers in a line": np.linspace(1, 0, 16).astype(np.float32),

@@ -143,7 +143,6 @@ def _candidate_fields(candidate: Candidate) -> dict[str, Any]:
         "compared": candidate.compared,
         "all_compared": candidate.census is not None,
         "rows_differing": _misfits(candidate.census),
-        "pairs_differing": list(candidate.wrong_pairs),
         "tables": _tables(candidate),
         "positions": None if candidate.positions is None else str(candidate.positions),
         "progression": _progression(candidate),
@@ -236,10 +235,6 @@ def _answer(result: Identification, names: list[str]) -> Answer:
         return Answer(False, told, _unknown(result), next=None if result.notes else step)
     census = best.census
     assert census is not None  # what matches was compared with every value
-    if best.fits_pairs:
-        right = best.pairs - len(best.wrong_pairs)
-        told = f"identified in part: {what} is {best.scheme} in {right} of {best.pairs} pairs"
-        return Answer(result.match is not None, told, _damaged_pairs(best, census, names))
     if not best.fits:
         share = f"{census.rows - census.misfits} of {census.rows} {_rows_named(best)[1]}"
         told = f"identified in part: {what} is {best.scheme} in {share}"
@@ -336,18 +331,6 @@ def _damage(best: Candidate, census: Census, names: list[str]) -> str:
     )
 
 
-def _damaged_pairs(best: Candidate, census: Census, names: list[str]) -> str:
-    """Which pairs do not fit, and the largest difference."""
-    from posenc_cli.positions import Positions, consecutive_ranges
-
-    do = "1 pair does" if len(best.wrong_pairs) == 1 else f"{len(best.wrong_pairs)} pairs do"
-    pairs = _shortened(str(Positions(consecutive_ranges(best.wrong_pairs))), 200)
-    return (
-        f"{do} not fit: {pairs}; the others fit in every value. The largest difference is "
-        f"{_number_text(best.residual)}, at {_place(census, names)}"
-    )
-
-
 def _rows_named(best: Candidate) -> tuple[str, str]:
     """What the file holds in each place of its first axis: one, and several."""
     one = {"inv-freq": "frequency", "slopes": "slope"}.get(best.tables[0] or "", "row")
@@ -383,12 +366,8 @@ def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:
         return "write the other values again:"
     if 2 * differing <= census.cells:
         return f"write the same but for {differing} of {census.cells} values:"
-    others = "pairs" if best.fits_pairs else "rows"
-    return (
-        f"write the same within {best.residual:.2g}:"
-        if best.fits
-        else f"write approximately the other {others}:"
-    )
+    same = f"write the same within {best.residual:.2g}:"
+    return same if best.fits else "write the other rows, nearly:"
 
 
 def _properties(
@@ -474,6 +453,4 @@ def _verdict(candidate: Candidate) -> str:
         return "fits loosely" if candidate.outdone else "fits"
     if census is None:
         return f"fits {candidate.compared} rows" if candidate.fits_sample else "no"
-    if candidate.fits_pairs:
-        return f"fits {candidate.pairs - len(candidate.wrong_pairs)} pairs"
     return f"fits {census.rows - census.misfits} rows" if candidate.fits_rows else "no"
