@@ -13,7 +13,7 @@ import pytest
 from posenc_cli import catalogue
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.engines.runtimes import RUNTIMES, UnknownReading
-from posenc_cli.configs.gguf.gguf_architectures import FACTOR_TENSORS
+from posenc_cli.configs.gguf.gguf_architectures import FACTOR_TENSORS, WITHOUT_BASE
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.gguf import read_gguf
 
@@ -115,3 +115,18 @@ def types_of(case):
 def test_every_model_type_of_llama_cpp_was_converted():
     tried = {model_type for case in [*CASES, *CONVERTED] for model_type in types_of(case)}
     assert RUNTIMES["llama.cpp"].model_types.keys() <= tried
+
+
+@pytest.mark.long
+def test_a_file_without_a_base_is_no_doubt_where_the_converter_never_writes_one(files):
+    stated, doubted = {}, set()
+    for content in files.values():
+        header = read_gguf(
+            io.BytesIO(content), name="m.gguf", size=len(content), asked=FACTOR_TENSORS
+        )
+        kind = header.metadata["general.architecture"].value
+        stated.setdefault(kind, set()).add(f"{kind}.rope.freq_base" in header.metadata)
+        if f"{kind}.rope.freq_base" in resolve(header).defaulted:
+            doubted.add(kind)
+    assert {kind for kind, states in stated.items() if states == {False}} >= {*WITHOUT_BASE}
+    assert doubted == {kind for kind, states in stated.items() if states == {False, True}}

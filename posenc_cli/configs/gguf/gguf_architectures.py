@@ -26,6 +26,10 @@ FACTOR_TENSORS = (FREQS, LONG, SHORT)
 OWN_BASE = 10_000.0
 """The base of sliding layers that share none with the others, where no key says it."""
 
+WITHOUT_BASE = ("falcon", "gemma", "gemma2", "gptneox", "phi2", "stablelm")
+"""Architectures whose files never state a base, as conversion/*.py has it: that of their published
+models is this one, and a file without it is as it should be."""
+
 
 class Sliding(Record):
     """Which layers see a window only, and how those rotate.

@@ -20,6 +20,7 @@ from posenc_cli.configs.gguf.gguf_architectures import (
     LONG,
     OWN_BASE,
     SHORT,
+    WITHOUT_BASE,
 )
 from posenc_cli.configs.gguf.gguf_keys import PLAIN
 from posenc_cli.configs.gguf.gguf_layers import MOST_LAYERS, AlikeLayers
@@ -343,7 +344,8 @@ class _GGUFModel(GGUFStretches):
             return self._fixed_base(base)
         if base is None:
             base = self.keys.default("rope.freq_base", OWN_BASE)
-            if not slides or (self.architecture.sliding and self.architecture.sliding.shared):
+            shared = self.architecture.sliding and self.architecture.sliding.shared
+            if self.architecture_name not in WITHOUT_BASE and (shared or not slides):
                 self._note_default("rope.freq_base", base)
         sliding = self.architecture.sliding
         if slides and sliding is not None:
