@@ -183,7 +183,7 @@ class _VisionReader:
 
     def swin(self) -> Iterator[Layers]:
         """A bias of windows, whose heads are more from stage to stage."""
-        window = self._window()
+        window = self._count("window_size")
         for name, numbers, heads, grid in self._stages():
             if min(grid.value) < window.value:
                 self.notes.warn(
@@ -195,7 +195,7 @@ class _VisionReader:
 
     def swinv2(self) -> Iterator[Layers]:
         """The same by a network, on windows no larger than the stage."""
-        window = self._window()
+        window = self._count("window_size")
         trained = self.keys.counts("pretrained_window_sizes")
         for stage, (name, numbers, heads, grid) in enumerate(self._stages()):
             side, source = min(grid.value[0], window.value), window.source
@@ -238,9 +238,6 @@ class _VisionReader:
             numbers = tuple(range(first, first + depth))
             first += depth
             yield f"stage{stage + 1}", numbers, Sourced(count, source), Sourced(places, grid.source)
-
-    def _window(self) -> Sourced:
-        return self.keys.count("window_size") or Sourced(self.family.window_size, self.default)
 
     def _table(self, layer_type: str | None, dim: Sourced) -> Layers:
         rows = self._rows(self._grid())

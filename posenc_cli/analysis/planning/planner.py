@@ -149,12 +149,12 @@ class Planner:
         per_decade: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        self.config = config
+        self.given = None if isinstance(config, GGUFHeader) else config
         self.resolved = resolved
         self.layers = layers
         self.to = to
         self.lengths = lengths_of(layers)
-        self.written = not changed and not isinstance(config, GGUFHeader)
+        self.written = not changed and self.given is not None
         self.left_out: dict[str, str] = {}
         self.per_decade = per_decade
         self.progress = progress
@@ -168,9 +168,9 @@ class Planner:
             self.seen = np.maximum(self.seen, scaled * context)
         self.at_rest = self._at_rest()
         self.spelling: Spelling | None = None
-        if self.written and not isinstance(config, GGUFHeader):
+        if self.written and self.given is not None:
             others = [g for g in resolved.layers if g.layer_type != layers.layer_type]
-            self.spelling = spelling_of(config, layers, others)
+            self.spelling = spelling_of(self.given, layers, others)
 
     def _training(self) -> tuple[int, str, Layers]:
         """The trained length, where it is said, and the layers as they were then.
@@ -339,8 +339,7 @@ class Planner:
 
         Raises: InvalidInput where the config cannot have them.
         """
-        assert self.spelling is not None
-        assert not isinstance(self.config, GGUFHeader)
+        assert self.spelling is not None and self.given is not None
         rule = {"rope-linear": "linear", "rope-dynamic": "dynamic", "rope-yarn": "yarn"}
         rule |= {"rope-llama3": "llama3", "rope-proportional": "proportional"}
         rope: dict[str, Any] = {}
@@ -353,11 +352,11 @@ class Planner:
             rope = {"rope_type": "default"}
         context = self.trained if wanted.scheme == "rope-dynamic" else self.to
         snippet = self.spelling.snippet(rope, base=base, context=context)
-        layers, others = self._checked(merged(self.config, snippet), wanted)
+        layers, others = self._checked(merged(self.given, snippet), wanted)
         overrides = self.spelling.override(layers, others, rope, context)
         if overrides is not None:
             try:
-                self._checked(self.spelling.loaded(self.config, overrides), wanted)
+                self._checked(self.spelling.loaded(self.given, overrides), wanted)
             except InvalidInput:
                 overrides = None
         return snippet, overrides, layers
@@ -437,15 +436,13 @@ class Planner:
         self, layers: Layers, overrides: Mapping[str, Any] | None
     ) -> tuple[EngineFlags, ...]:
         """The flags for engines, where a file says what the model is."""
-        if not self.written and not isinstance(self.config, GGUFHeader):
+        unwritten = self.given is not None and not self.written
+        if unwritten or layers is self.layers:  # as is, nothing is to be set
             return ()
-        if layers is self.layers:
-            return ()  # nothing is to be set
-        config: Mapping[str, Any] | None = None
-        given = None if isinstance(self.config, GGUFHeader) else self.config
-        if self.spelling is not None and not isinstance(self.config, GGUFHeader):
-            config = self.spelling.loaded(self.config, overrides) if overrides else None
-        return Wanted(self.layers, layers, self.to, config, overrides, given).flags()
+        config = None
+        if self.spelling is not None and self.given is not None and overrides:
+            config = self.spelling.loaded(self.given, overrides)
+        return Wanted(self.layers, layers, self.to, config, overrides, self.given).flags()
 
     def _ends(self, angles: Reals) -> dict[int, int]:
         """The first position at which each pair that completed no period shows an unseen angle."""
