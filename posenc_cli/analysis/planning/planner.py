@@ -339,7 +339,8 @@ class Planner:
 
         Raises: InvalidInput where the config cannot have them.
         """
-        assert self.spelling is not None and self.given is not None
+        assert self.spelling is not None
+        assert self.given is not None
         rule = {"rope-linear": "linear", "rope-dynamic": "dynamic", "rope-yarn": "yarn"}
         rule |= {"rope-llama3": "llama3", "rope-proportional": "proportional"}
         rope: dict[str, Any] = {}

@@ -128,15 +128,8 @@ class _DiffusionReader:
         """Patches that rotate by row and column, beside an axis that is 0 in images."""
         usual = self.family.defaults
         axes = self._axes("axes_dims_rope", usual.get("axes_dims_rope", (16, 56, 56)))
-        base = Sourced(10_000.0, self.default)
-        if "rope_theta" in usual:
-            base = self.keys.number("rope_theta", above=1) or base
-        params = {
-            **self._turning("wan", axes),
-            "base": base,
-            "grid": self._pipeline_grid((1, 1, 1)),
-        }
-        yield self._turned(params, ("num_layers", "num_single_layers"))
+        base = self._base(10_000.0) if "rope_theta" in usual else Sourced(10_000.0, self.default)
+        yield self._by_three_axes("wan", axes, base, (1, 1, 1))
         width = Sourced(256, self.default)
         if "approximator_num_channels" in usual:
             channels = self._count("approximator_num_channels", minimum=8)
@@ -177,15 +170,12 @@ class _DiffusionReader:
         """Video that rotates by frame, row and column, in shares that a key holds."""
         axes = self._axes("rope_axes_dim", (16, 56, 56))
         side, frames = self._count("patch_size").value, self._count("patch_size_t").value
-        base = self.keys.number("rope_theta", above=1) or Sourced(256.0, self.default)
-        params = {
-            **self._turning("hunyuan-video", axes),
-            "base": base,
-            "grid": self._pipeline_grid((frames, side, side)),
-        }
-        counts = [key for key in ("num_layers", "num_single_layers") if key in self.family.defaults]
-        yield self._turned(params, counts)
+        patch = (frames, side, side)
+        yield self._by_three_axes("hunyuan-video", axes, self._base(256.0), patch)
         yield self._timesteps("timestep", Sourced(256, self.default))
+
+    def _base(self, usual: float) -> Sourced:
+        return self.keys.number("rope_theta", above=1) or Sourced(usual, self.default)
 
     def cogvideox(self) -> Iterator[Layers]:
         """Video that rotates by frame, row and column, where it does."""
@@ -341,14 +331,20 @@ class _DiffusionReader:
             found["base_size"] = Sourced(grid[1:], text)
         return found
 
-    def _turning(self, convention: str, axes: Sourced) -> dict[str, Sourced]:
-        """The rotated dimensions, and how many pairs of them with each axis."""
+    def _by_three_axes(
+        self, convention: str, axes: Sourced, base: Sourced, patch: tuple[int, ...]
+    ) -> Layers:
+        """The layers whose pairs are shared out to three axes, each with some dimensions."""
         pairs = tuple(columns // 2 for columns in axes.value)
-        return {
+        params = {
             "dim": Sourced(sum(axes.value), f"derived: the sum of {axes.source}"),
             "convention": Sourced(convention, self.default),
             "sections": Sourced(pairs, f"derived: {axes.source} / 2"),
+            "base": base,
+            "grid": self._pipeline_grid(patch),
         }
+        counts = ("num_layers", "num_single_layers")
+        return self._turned(params, [key for key in counts if key in self.family.defaults])
 
     def _axes(self, key: str, usual: tuple[int, ...]) -> Sourced:
         """The rotated dimensions with each of three axes.
