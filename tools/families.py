@@ -171,10 +171,13 @@ def text_of(table: dict[str, Any]) -> str:
         )
         for part in ("families", "containers")
     )
-    others = textwrap.fill(", ".join(map(json.dumps, table["others"])), 160, break_on_hyphens=False)
+    fixed, others = (
+        textwrap.fill(", ".join(map(json.dumps, table[part])), 160, break_on_hyphens=False)
+        for part in ("fixed", "others")
+    )
     return (
         f'{{\n"families": {{\n{families}\n}},\n"containers": {{\n{containers}\n}},\n'
-        f'"others": [\n{others}\n]\n}}\n'
+        f'"fixed": [\n{fixed}\n],\n"others": [\n{others}\n]\n}}\n'
     )
 
 
