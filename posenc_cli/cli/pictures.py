@@ -121,13 +121,12 @@ class PictureOptions(OptionGroup):
 
         Raises: InvalidInput.
         """
-        for flag in ("--width", "--height", "--dpi"):
-            if form == "html" and flag in self.given:
-                raise InvalidInput(f"{flag} {self.given[flag]}: a page has no fixed size")
-        if self.graphics != "auto":
-            raise InvalidInput(
-                f"--graphics {self.graphics}: applies to the terminal, not to a file"
-            )
+        if form == "html":
+            sides = {flag: self.given.get(flag) for flag in ("--width", "--height", "--dpi")}
+            refuse(sides, "a page has no fixed size")
+        refuse(
+            {"--graphics": self.given.get("--graphics")}, "applies to the terminal, not to a file"
+        )
 
 
 def colour_map(flag: str, name: str) -> str:

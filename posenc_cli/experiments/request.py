@@ -14,7 +14,7 @@ from posenc_cli.formulas.context_extension.stretches import NONE, STRETCHES
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 WINDOW, CLIP, LOG_N, LINEAR = "window", "clip", "log-n", "linear"
 OF_THE_MODEL = (WINDOW, LOG_N)
@@ -91,14 +91,12 @@ class ExperimentRequest(Record):
 
     def jobs(self) -> tuple[Job, ...]:
         """Every job, in one order: by task, then by encoding, then by block of seeds."""
-        return tuple(self._jobs())
-
-    def _jobs(self) -> Iterator[Job]:
-        for task in self.tasks:
-            for place in range(len(self.encodings)):
-                for first in range(0, self.seeds, self.seeds_per_job):
-                    stop = min(first + self.seeds_per_job, self.seeds)
-                    yield Job(self, task, place, range(first, stop))
+        return tuple(
+            Job(self, task, place, range(first, min(first + self.seeds_per_job, self.seeds)))
+            for task in self.tasks
+            for place in range(len(self.encodings))
+            for first in range(0, self.seeds, self.seeds_per_job)
+        )
 
     def lengths(self, trained: int) -> tuple[int, ...]:
         """The trained length and those of the tests, each once, the shortest first."""

@@ -15,7 +15,7 @@ from posenc_cli.experiments.tasks import TASKS
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from posenc_cli.experiments.request import ExperimentRequest
     from posenc_cli.experiments.results import JobResult, RunResult
@@ -173,24 +173,21 @@ def summaries(
     request: ExperimentRequest, results: Sequence[JobResult]
 ) -> tuple[EncodingSummary, ...]:
     """What results come to: by task, encoding and stretch, in the order of the request."""
-    return tuple(_summaries(request, results))
-
-
-def _summaries(
-    request: ExperimentRequest, results: Sequence[JobResult]
-) -> Iterator[EncodingSummary]:
-    every = [run for result in results for run in result.runs]
-    for task in request.tasks:
-        for encoding in request.encodings:
-            for stretch in request.stretches:
-                asked = (task, encoding.label, stretch)
-                runs = [run for run in every if (run.task, run.encoding, run.stretch) == asked]
-                if runs:
-                    yield _summary(sorted(runs, key=_seed), trained_length(request, task))
-
-
-def _seed(run: RunResult) -> int:
-    return run.seed
+    found: dict[tuple[str, str, str], list[RunResult]] = {
+        (task, encoding.label, stretch): []
+        for task in request.tasks
+        for encoding in request.encodings
+        for stretch in request.stretches
+    }
+    for result in results:
+        for run in result.runs:
+            if (asked := (run.task, run.encoding, run.stretch)) in found:
+                found[asked].append(run)
+    return tuple(
+        _summary(sorted(runs, key=lambda run: run.seed), trained_length(request, task))
+        for (task, _, _), runs in found.items()
+        if runs
+    )
 
 
 def _summary(runs: Sequence[RunResult], trained: int) -> EncodingSummary:

@@ -241,7 +241,7 @@ class EncodingPart(Record):
             )
 
     def _added_rows(self, length: int, stretch: str, trained: int) -> AddedRows:
-        encoding = self._encoding(self.longest if self._has_table else length)
+        encoding = self._encoding(length if self.scheme.weights is None else self.longest)
         content = encoding.bound.content
         every = Positions.contiguous(0, length)
         if stretch == LINEAR and self._is_interpolated:
@@ -255,10 +255,6 @@ class EncodingPart(Record):
             _checked(encoding, every)
             return AddedRows(mixing=_mixing(encoding, np.arange(length)))
         return AddedRows(fixed=_rows(encoding, every))
-
-    @property
-    def _has_table(self) -> bool:
-        return self.scheme.weights is not None
 
     def _turns(self, length: int, stretch: str, trained: int) -> PairTurns:
         scheme, given = self.scheme, self.given

@@ -75,14 +75,11 @@ class Transformer(Record):
             name: torch.stack([_drawn(name, rows, columns, std, seed) for seed in seeds])
             for name, (rows, columns, std) in shapes.items()
         }
-        for learnable in self._learnables():
-            parameters[learnable.name] = torch.stack(
-                [_first_values(learnable, seed) for seed in seeds]
-            )
+        for part in self.parts:
+            if (learnable := part.learnable) is not None:
+                first = [_first_values(learnable, seed) for seed in seeds]
+                parameters[learnable.name] = torch.stack(first)
         return parameters
-
-    def _learnables(self) -> list[Learnable]:
-        return [part.learnable for part in self.parts if part.learnable is not None]
 
     def at(self, length: int, stretch: str, trained: int, device: torch.device) -> LengthModel:
         """The model for sequences of a length, as a stretch changes it after training."""

@@ -135,7 +135,7 @@ def test_none_is_words_without_a_picture(arguments, call):
     ("more", "message"),
     [
         (["--graphics", "pixels"], "--graphics 'pixels'"),
-        (["--graphics", "kitty", "--out", "a.png"], "--graphics kitty: applies to the terminal"),
+        (["--graphics", "kitty", "--out", "a.png"], "--graphics 'kitty': applies to the terminal"),
         (["--graphics", "blocks", "--theme", "dark"], "--theme 'dark': needs --out"),
         (["--graphics", "none", "--dpi", "100"], "--dpi '100': needs --out"),
     ],

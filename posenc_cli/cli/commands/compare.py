@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,7 +29,7 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.comparison.compare import Identities, Side
+    from posenc_cli.comparison.compare import Side
     from posenc_cli.comparison.losses import Model
 
 _TOLERANCE = parameter("tol", Annotated[float, Param("tolerance", minimum=0)], default=0.0)
@@ -57,14 +57,6 @@ def _compare_models(
     else:
         output.report(losses_text(result, console.typesetter))
     return 0 if result.ok else 1
-
-
-def _identity_fields(known: Identities) -> dict[str, Any]:
-    """What files are, as JSON has it."""
-    return {
-        "differing_parameters": {name: list(texts) for name, texts in known.differing.items()},
-        "identities": {key.lower(): what for key, what in known.summaries.items()},
-    }
 
 
 def _first_positions(sides: Sequence[Side]) -> Positions | None:
@@ -193,7 +185,11 @@ def compare(
         identities = result.identities
     fields = comparison_fields(result, identities)
     if identify:
-        fields |= _identity_fields(identities or Identities({}, {}))
+        known = identities or Identities({}, {})
+        fields |= {
+            "differing_parameters": {name: list(texts) for name, texts in known.differing.items()},
+            "identities": {key.lower(): what for key, what in known.summaries.items()},
+        }
     text = comparison_text(result, console.typesetter, identities)
     from posenc_cli.render.reports.differences import difference_figure
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,9 +15,9 @@ from posenc_cli.cli.options import (
     LARGEST_SEED,
     Json,
     completed_from,
-    one_of,
     option,
     refuse,
+    some_of,
     whole_option,
 )
 from posenc_cli.errors import InvalidInput, quoted_name
@@ -31,15 +32,6 @@ if TYPE_CHECKING:
     from posenc_cli.vectors.pack_folder import PackComparison
 
 FORMATS = {dtype.name: dtype for dtype in (FLOAT32, BFLOAT16, FLOAT16)}
-
-
-def _languages(flag: str, text: str) -> tuple[str, ...]:
-    """The languages that a text lists.
-
-    Raises: InvalidInput for one that there is no reader for.
-    """
-    names = (one_of(flag, name.strip(), READERS) for name in text.split(","))
-    return tuple(dict.fromkeys(names))
 
 
 def emit(
@@ -68,7 +60,7 @@ def emit(
             "--reader",
             metavar="NAME",
             help=f"add source of readers to compile with your code: {','.join(READERS)}",
-            parse=_languages,
+            parse=partial(some_of, known=READERS),
             autocompletion=completed_from(READERS),
         ),
     ] = (),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,15 @@ from posenc_cli.catalogue import find as find_scheme
 from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
-from posenc_cli.cli.options import Json, Setting, one_of, option, settings_of, settings_option
+from posenc_cli.cli.options import (
+    Json,
+    Setting,
+    one_of,
+    option,
+    settings_of,
+    settings_option,
+    some_of,
+)
 from posenc_cli.comparison.model_folder import folder_conclusions
 from posenc_cli.configs import library
 from posenc_cli.configs.conclusions import JUDGED, ConclusionCode, conclusions
@@ -30,12 +39,6 @@ if TYPE_CHECKING:
     from posenc_cli.configs.conclusions import Conclusion
     from posenc_cli.configs.config import Layers, Resolved, Sourced
     from posenc_cli.files.gguf import GGUFHeader
-
-
-def _codes(flag: str, text: str) -> tuple[ConclusionCode, ...]:
-    return tuple(
-        ConclusionCode(one_of(flag, part.strip(), [*ConclusionCode])) for part in text.split(",")
-    )
 
 
 def explain(
@@ -79,7 +82,7 @@ def explain(
             metavar="CODES",
             help="status 1 if the summary has one of these, comma-separated (context and stored "
             f"only if doubtful): {'|'.join(ConclusionCode)}",
-            parse=_codes,
+            parse=partial(some_of, known=[*ConclusionCode]),
         ),
     ] = None,
     as_json: Json = False,

@@ -295,7 +295,8 @@ def _unknown(result: Identification) -> str:
             f"none of posenc's {_scheme_count()} schemes gives these values: they look trained or "
             "random, or are vectors that were rotated"
         )
-    nearest = min(result.candidates, key=_by_residual)
+    finite = [each for each in result.candidates if math.isfinite(each.residual)]
+    nearest = min(finite or result.candidates, key=lambda each: each.residual)
     first = result.candidates[0]
     if first.census is None and first.fits_sample:
         return (
@@ -307,10 +308,6 @@ def _unknown(result: Identification) -> str:
         f"error of {nearest.residual:.2g} in the {_compared(nearest)} compared, more than the "
         "number format and right code explain; a trained or random table has no formula"
     )
-
-
-def _by_residual(candidate: Candidate) -> float:
-    return candidate.residual if math.isfinite(candidate.residual) else math.inf
 
 
 def _scheme_count() -> int:
