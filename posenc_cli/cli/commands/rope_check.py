@@ -284,9 +284,7 @@ def rope_check(
         told = report_text(report, console.typesetter, verbose=verbose)
         return told + _curve_below(told, report, console, plot=plot, file=shown.out)
 
-    if output.draws:
-        _draw(report, output, console)
-    return run.give(
+    status = run.give(
         ReportForms(
             report.ok,
             report.ok and not report.unchecked,
@@ -296,6 +294,9 @@ def rope_check(
             lambda: "\n".join(rendering.answer(report).lines()),
         )
     )
+    if output.draws:
+        _draw(report, output, console)
+    return status
 
 
 def _draw(report: Report, output: RopeCheckOutput, console: Console) -> None:
