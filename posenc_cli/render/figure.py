@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 from posenc_cli.analysis.sampling import spread, steps
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
+from posenc_cli.render.ticks import finite_or_null
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -182,11 +183,7 @@ class Shown(Record):
 
     def fields(self) -> Mapping[str, Any]:
         """The same as JSON has it: plain values, null for gaps."""
-        import numpy as np
-
         bands = {"rows": self.row_bands, "columns": self.column_bands}
-        table = self.values.astype(object)
-        table[np.isnan(self.values)] = None
         return {
             "title": self.heatmap.title,
             "shape": [len(self.heatmap.rows.points), len(self.heatmap.columns.points)],
@@ -203,7 +200,7 @@ class Shown(Record):
             "undersampled": [self.columns[i] for i in self.undersampled],
             "gaps": self.gaps,
             "notes": list(self.notes),
-            "values": table.tolist(),
+            "values": finite_or_null(self.values.tolist()),
         }
 
 
@@ -504,8 +501,8 @@ def _curves_data(curves: Curves) -> dict[str, Any]:
         "curves": [
             {
                 "name": curve.name,
-                "x": _finite_or_null(curve.x),
-                "y": _finite_or_null(curve.y),
+                "x": finite_or_null(curve.x),
+                "y": finite_or_null(curve.y),
                 "joined": curves.joined and curve.joined,
                 **_envelope_data(curve.envelope),
             }
@@ -519,14 +516,7 @@ def _curves_data(curves: Curves) -> dict[str, Any]:
 
 
 def _envelope_data(envelope: Envelope | None) -> dict[str, Any]:
-    if envelope is None:
-        return {}
-    low, high = _finite_or_null(envelope.low), _finite_or_null(envelope.high)
-    return {"envelope": {"name": envelope.name, "low": low, "high": high}}
-
-
-def _finite_or_null(values: Sequence[float]) -> list[float | None]:
-    return [value if math.isfinite(value) else None for value in values]
+    return {} if envelope is None else {"envelope": finite_or_null(envelope.as_dict())}
 
 
 class Picture(Record, Generic[TextOrBytes]):

@@ -83,6 +83,24 @@ def label(value: float, digits: int = 4) -> str:
     return number(int(value) if whole else value, digits)
 
 
+def finite_or_null(value: Any) -> Any:
+    """A value as JSON has it: null where a number is not finite, two parts of a complex one.
+
+    >>> finite_or_null({"a": [1, math.inf], "b": (2j,)})
+    {'a': [1, None], 'b': [[0.0, 2.0]]}
+    """
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case complex():
+            return finite_or_null([value.real, value.imag])
+        case list() | tuple():
+            return [*map(finite_or_null, value)]
+        case dict():
+            return {key: finite_or_null(item) for key, item in value.items()}
+    return value
+
+
 def minus(text: str) -> str:
     """A number as a figure has it: with a minus sign, as wide as a plus.
 

@@ -21,7 +21,7 @@ from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record, replace
 from posenc_cli.render.figure import Curve, Curves, Panels
 from posenc_cli.render.figures.encoded import title_of
-from posenc_cli.render.ticks import number
+from posenc_cli.render.ticks import finite_or_null, number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,7 +81,7 @@ class TurnedPairs(Record):
                 {
                     "pair": pair,
                     "columns": list(self.columns[index]),
-                    "wavelength": _finite_or_none(float(self.wavelengths[index])),
+                    "wavelength": finite_or_null(float(self.wavelengths[index])),
                     "turns": self.turns[:, index].tolist(),
                 }
                 for index, pair in enumerate(self.pairs)
@@ -196,7 +196,3 @@ def _curve(points: Complexes, *, start: complex | None = None) -> Curve:
     """Points of a plane as a curve, from a ``start`` where there is one."""
     points = points if start is None else np.insert(points, 0, start)
     return Curve(tuple(points.real.tolist()), tuple(points.imag.tolist()))
-
-
-def _finite_or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None

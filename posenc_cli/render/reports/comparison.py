@@ -10,6 +10,7 @@ from posenc_cli.comparison.difference import shape_text
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.records import replace
 from posenc_cli.render.reports.answer import Answer
+from posenc_cli.render.ticks import finite_or_null
 from posenc_cli.rotary.verdict import distinct_digits
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def comparison_fields(
 
 def _array_fields(result: ArrayComparison) -> dict[str, Any]:
     difference = result.difference
-    values = [_plain(difference.a), _plain(difference.b)]
+    values = [finite_or_null(difference.a), finite_or_null(difference.b)]
     return {
         "max_abs": difference.max_abs,
         "max_ulp": difference.max_ulp if difference.counts_units else None,
@@ -184,8 +185,8 @@ def _rotation_fields(result: RotationComparison) -> dict[str, Any]:
             {
                 "pair": pair.index,
                 "frequencies": [pair.a, pair.b],
-                "wavelengths": list(map(_plain, pair.wavelengths)),
-                "ratio": _plain(pair.ratio),
+                "wavelengths": list(map(finite_or_null, pair.wavelengths)),
+                "ratio": finite_or_null(pair.ratio),
             }
             for pair in shown.pairs
         ],
@@ -359,10 +360,3 @@ def _encoding_text(side: Side) -> str:
     """What is computed of a side, before its number format; nothing of an array."""
     scheme = "" if side.scheme is None or side.scheme.name == side.name else side.scheme.name
     return "".join(f"{text}, " for text in (scheme, side.random_weights) if text)
-
-
-def _plain(value: Any) -> Any:
-    """A number as JSON takes it: null where it is not finite, [real, imaginary] if complex."""
-    if isinstance(value, complex):
-        return [_plain(value.real), _plain(value.imag)]
-    return None if value is None or not math.isfinite(value) else value

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.inspection.property_names import PROPERTIES
 from posenc_cli.render.reports.answer import Answer
 from posenc_cli.render.reports.ci_forms import Case, CiReport
+from posenc_cli.render.ticks import finite_or_null
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,25 +61,13 @@ def _property_fields(known: Property) -> dict[str, Any]:
     return {
         "name": known.name,
         "holds": known.holds,
-        "value": _finite(known.value),
+        "value": finite_or_null(known.value),
         "at": None if known.at is None else list(known.at),
         "evidence": known.evidence,
         "sample": known.sample,
         "reason": known.reason,
-        **{name: _finite(value) for name, value in known.details.items()},
+        **finite_or_null(dict(known.details)),
     }
-
-
-def _finite(value: Any) -> Any:
-    """A value, or those of a list or a dict, as JSON has them: what is not finite is null."""
-    match value:
-        case float():
-            return value if math.isfinite(value) else None
-        case list():
-            return [_finite(item) for item in value]
-        case dict():
-            return {key: _finite(item) for key, item in value.items()}
-    return value
 
 
 def inspection_text(

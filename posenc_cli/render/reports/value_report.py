@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.render.reports.ci_forms import Case, CiReport
+from posenc_cli.render.ticks import finite_or_null
 
 if TYPE_CHECKING:
     from posenc_cli.checks.values import ValueReport
@@ -19,7 +19,7 @@ def value_fields(report: ValueReport) -> dict[str, Any]:
     """A report as JSON fields, finite numbers only."""
     worst = None
     if report.worst is not None:
-        worst = {name: _finite(value) for name, value in report.worst.as_dict().items()}
+        worst = finite_or_null(report.worst.as_dict())
     return {
         "ok": report.ok,
         "verdict": report.verdict,
@@ -38,10 +38,6 @@ def value_fields(report: ValueReport) -> dict[str, Any]:
         "notes": list(report.notes),
         "tolerance": report.tolerance,
     }
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def value_text(report: ValueReport, typesetter: Typesetter, *, verbose: bool = False) -> str:
