@@ -51,9 +51,19 @@ def test_pairs_are_those_of_the_layout(scheme, columns, call):
     assert labels == [[f"column {a}", f"column {b}"] for a, b in columns]
 
 
-def test_by_default_three_pairs_and_of_many_positions_a_sample_that_is_called_one(call):
-    document = asked(call, "-s", "rope", "-l", "1000")
+@pytest.mark.parametrize("last", [15, 999])
+def test_by_default_three_pairs_from_the_fastest_to_the_slowest_that_is_seen_to_rotate(last, call):
+    document = asked(call, "-s", "rope", "-l", str(last + 1))
+    first, middle, slowest = (pair["pair"] for pair in document["pairs"])
+    rotations = [last * 10000 ** (-pair / 32) / (2 * math.pi) for pair in range(32)]
+    assert rotations[slowest] >= 1 / 16 > rotations[slowest + 1]
+    assert (first, 0 <= middle - slowest / 2 < 1) == (0, True)
+    document = asked(call, "-s", "rope", "-l", "1")  # where none is
     assert [pair["pair"] for pair in document["pairs"]] == [0, 16, 31]
+
+
+def test_of_many_positions_a_sample_is_shown_that_is_called_one(call):
+    document = asked(call, "-s", "rope", "-l", "1000")
     assert "shows 64 of 1000 positions" in document["notes"]
     assert len(document["shown"]) == 64
     assert (document["shown"][0], document["shown"][-1]) == (0, 999)

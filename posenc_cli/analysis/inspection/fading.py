@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.analysis.similarity import similarity
+from posenc_cli.analysis.similarity import finite_or_none, similarity
 from posenc_cli.encoding.scores import score_rule
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from posenc_cli.analysis.verdict import Verdict
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.encoding.request import Request
-    from posenc_cli.numerics.arrays import Flags, Integers, Reals
+    from posenc_cli.numerics.arrays import Flags, Integers
 
 
 def decay(
@@ -85,15 +85,11 @@ def _contents(request: Request, engine: Engine, alike: Similarity, last: int) ->
     details: dict[str, Any] = {"distances": offsets.tolist()}
     deviation = apart.deviation(offsets)
     assert deviation is not None
-    details["independent"] = {"mean": 0.0, "deviation": _listed(deviation)}
+    details["independent"] = {"mean": 0.0, "deviation": finite_or_none(deviation)}
     bound = alike.bound
     if bound is not None and bound.constant is not None:
-        details["bound"] = _listed(bound.constant * bound.average(offsets))
+        details["bound"] = finite_or_none(bound.constant * bound.average(offsets))
     return details
-
-
-def _listed(values: Reals) -> list[float | None]:
-    return [value if math.isfinite(value) else None for value in values.tolist()]
 
 
 def _of_heads(

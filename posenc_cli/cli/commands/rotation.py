@@ -31,8 +31,8 @@ def rotation(
         option(
             "--pairs",
             metavar="SPEC",
-            help="dimension pairs to draw: 0,1,8 or 0:4 [default: the first, the last, and one "
-            "between]",
+            help="dimension pairs to draw: 0,1,8 or 0:4 [default: three, from the fastest to the "
+            "slowest that is seen to rotate]",
             parse=_pairs,
         ),
     ] = None,

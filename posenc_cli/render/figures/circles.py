@@ -36,8 +36,9 @@ _FIRST = 16
 """Positions that are shown where nobody says how many."""
 _MOST_POSITIONS = 64
 """Positions on a circle: more are a ring."""
-_PAIRS = 3
-"""Pairs that are shown where nobody says which."""
+_PAIRS, _SEEN = 3, 1 / 16
+"""Pairs that are shown where nobody says which, and the least rotation of one at the last position
+that is seen."""
 _MOST_PAIRS = 64
 _TURN: Reals = np.linspace(0, 2 * np.pi, 97, dtype=np.float64)
 _CIRCLE: Complexes = np.cos(_TURN) + 1j * np.sin(_TURN)
@@ -167,7 +168,7 @@ def rotated_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs
     waves = rotation.waves
     if pairs is not None:
         check_size(f"--pairs {pairs}", pairs.count, _MOST_PAIRS, "pairs in one picture")
-    chosen = spread(waves.count, _PAIRS) if pairs is None else [*pairs]
+    chosen = _seen_to_rotate(request) if pairs is None else [*pairs]
     if max(chosen) >= waves.count:
         raise InvalidInput(f"--pairs {max(chosen)}: there are {waves.count}, from 0")
     points = Points(request.row_positions())
@@ -190,6 +191,16 @@ def rotated_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs
         angles / (2 * math.pi),
         reach,
     )
+
+
+def _seen_to_rotate(request: Request) -> list[int]:
+    """A few pairs, from the fastest to the slowest that is seen to rotate; of axes, of all."""
+    waves = request.encoding.bound.rotation.waves
+    last = abs(PositionAxis(request.row_positions())[-1])
+    moving = np.flatnonzero(wavelengths_of(waves) <= last / _SEEN).tolist()
+    if waves.coordinates is not None or len(moving) < _PAIRS:
+        return spread(waves.count, _PAIRS)
+    return [moving[i] for i in spread(len(moving), _PAIRS)]
 
 
 def _curve(points: Complexes, *, start: complex | None = None) -> Curve:
