@@ -17,7 +17,7 @@ import pytest
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
 from posenc_cli.render.colors import color_map
-from posenc_cli.render.drawing.image import Drawing, _settings, image_bytes
+from posenc_cli.render.drawing.image import Drawing, _settings, drawn_page, image_bytes
 from posenc_cli.render.figure import (
     Axis,
     Band,
@@ -516,6 +516,16 @@ def test_maps_of_sizes_far_apart_share_a_scale_by_ratio_and_others_do_not() -> N
     assert scale_of([faint(4, unit=0.5).sample(1, 2)]).unit == 0.5
     tiny = scale_of([faint(1e300).sample(1, 2), faint(5e-324).sample(1, 2)])
     assert np.isfinite(tiny.places(np.array([[-1e300, -5e-324, 0.0]]))).all()
+
+
+@pytest.mark.long
+def test_no_two_names_of_a_colour_scale_stand_over_each_other() -> None:
+    around = heatmap([[-1e-3, 2e-3]], value_label="score", graded=True)
+    page = drawn_page(Panels((faint(100.0), around), "two"), Style())
+    (bar,) = (axes for axes in page.axes if "log scale" in axes.get_ylabel())
+    heights = np.array(bar.get_yticks()) * bar.bbox.height
+    assert np.diff(heights).min() >= Style().line
+    assert {"0", "−100", "100"} <= {label.get_text() for label in bar.get_yticklabels()}
 
 
 @pytest.mark.long

@@ -264,3 +264,13 @@ def test_names_of_rows_take_at_most_half_of_the_width_of_one_of_several_maps() -
         assert (plate.frame.margin, title) == (width // 2, ["t"])
     short = replace(heatmap, rows=Axis("row", range(3)))
     assert _plate_with_title(short, Page(40, 12, Medium()))[0].frame.margin == 1
+
+
+def test_names_of_curves_leave_a_third_of_the_page_to_the_curves():
+    names = [f"a long name of curve {number} with its parameters" for number in range(12)]
+    curves = tuple(Curve((0.0, 1.0), (0.0, float(place)), name) for place, name in enumerate(names))
+    lines = lines_of(Curves(curves, "twelve", "x", "y"))
+    cells = [line for line in lines if "│" in line or "┤" in line]
+    assert len(cells) >= 6
+    assert len(lines) <= 20
+    assert "some names have no room here" in lines[-1]
