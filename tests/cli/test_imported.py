@@ -27,7 +27,7 @@ TYPER = {"typer"} | ({"rich"} if version("typer") < "0.17" else set())
 """What Typer imports of them: pydantic, too, from 0.29 on, if it is to make values of texts."""
 
 NUMPY = {"numpy"}
-TERMINAL = {"numpy"}
+TERMINAL = {"numpy", "plotext", "PIL"}
 FILE = {"numpy", "matplotlib", "PIL"}
 
 RUNS = [

@@ -1,7 +1,7 @@
 """Lines and points drawn into cells of text, one over the other, each in its colour.
 
-A line is drawn in dots of Braille, eight to a cell, or in characters, one to a cell, where those
-dots cannot be shown or do not tell curves apart.
+Dots of Braille, eight to a cell, are drawn here; where those cannot be shown, or tell no curves
+apart, plotext draws in characters. To import it takes longer than all else that a command does.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 BRAILLE = "braille"
 """The marker that draws dots, two across and four down a cell."""
 _FIRST_BRAILLE, _BRAILLE = 0x2800, range(0x2800, 0x2900)
-_CELL = {True: (2, 4), False: (1, 1)}
-"""Dots of a cell, across and down: of Braille, or one character."""
+_ACROSS, _DOWN = 2, 4
 _BITS = np.array([[64, 128], [4, 32], [2, 16], [1, 8]])  # (down, across), the lowest dots first
 
 _HALF = 0.5 + 1e-9
@@ -50,8 +49,9 @@ def stroke_lines(strokes: Iterable[Stroke], width: int, height: int) -> list[str
     """Strokes as lines of text, the lowest first; later ones are above earlier ones."""
     marks = [[(" ", "")] * width for _ in range(height)]
     for stroke in strokes:
-        for line, text in enumerate(_lines_of(stroke, width, height)):
-            for column, mark in enumerate(text):
+        draw = _dotted_lines if stroke.marker == BRAILLE else _marked_lines
+        for line, text in enumerate(draw(stroke, width, height)):
+            for column, mark in enumerate(text[:width]):
                 if mark not in (" ", "⠀"):
                     under = marks[line][column][0]
                     marks[line][column] = _together(under, mark), stroke.color
@@ -73,21 +73,17 @@ def _colored(line: Sequence[tuple[str, str]]) -> str:
     return "".join(parts).rstrip()
 
 
-def _lines_of(stroke: Stroke, width: int, height: int) -> list[str]:
-    """One stroke in dots or in characters, the lowest line first."""
-    dotted = stroke.marker == BRAILLE
-    across, down = _CELL[dotted]
-    inked = np.zeros((height * down, width * across), np.bool_)
+def _dotted_lines(stroke: Stroke, width: int, height: int) -> list[str]:
+    """One stroke in dots, the lowest line first."""
+    inked = np.zeros((height * _DOWN, width * _ACROSS), np.bool_)
     for run in stroke.runs:
-        places = (np.array(run) + 0.5) * (across, down) - 0.5  # (points, 2), in dots
+        places = (np.array(run) + 0.5) * (_ACROSS, _DOWN) - 0.5  # (points, 2), in dots
         dots = np.floor((_joined(places) if stroke.joined else places) + _HALF).astype(np.int64)
         dots = np.clip(dots, 0, (inked.shape[1] - 1, len(inked) - 1))
         if stroke.dash:
             dots = dots[_drawn_dots(len(dots), stroke.dash)]
         inked[dots[:, 1], dots[:, 0]] = True
-    if not dotted:
-        return ["".join(line) for line in np.where(inked, stroke.marker, " ").tolist()]
-    cells = inked.reshape(height, down, width, across).transpose(0, 2, 1, 3)
+    cells = inked.reshape(height, _DOWN, width, _ACROSS).transpose(0, 2, 1, 3)
     codes = _FIRST_BRAILLE + (cells * _BITS).sum(axis=(2, 3))  # (height, width)
     return ["".join(map(chr, line)) for line in codes.tolist()]
 
@@ -116,3 +112,23 @@ def _drawn_dots(count: int, dash: Sequence[int]) -> NDArray[np.bool_]:
     """
     drawn = np.repeat(np.arange(len(dash)) % 2 == 0, dash)
     return np.resize(drawn, count)
+
+
+def _marked_lines(stroke: Stroke, width: int, height: int) -> list[str]:
+    """One stroke in characters, the lowest line first."""
+    import plotext
+
+    plotext.terminal.limit(width=False, height=False)
+    figure = plotext.figure
+    figure.clear()
+    figure.theme("colorless")
+    figure.plot_size(width, height)
+    figure.axes(active=False)
+    for axis, count in (("x", width), ("y", height)):
+        figure.ruler(axis).lim(0, count - 1)
+        figure.ruler(axis).ticks([], [])
+    for run in stroke.runs:
+        signal = figure.signal(*map(list, zip(*run, strict=True)), marker=stroke.marker)
+        figure.draw(signal.lines() if stroke.joined and len(run) > 1 else signal)
+    text: str = figure.build().string(colorless=True)
+    return [*reversed(text.split("\n")[:height])]
