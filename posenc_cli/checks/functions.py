@@ -365,12 +365,15 @@ def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[Arguments]:
     """What each parameter may be given, the likeliest first."""
     parameters = [given for given in called.signature.parameters or () if not given.variable]
     begins = any("offset" in roles_of(given.name) for given in parameters)
+    placed = any(_by_name(given.name, task) is task.places for given in parameters)
     options: list[list[tuple[NamedParameter, Make]]] = []
     for given in parameters:
         make, required = partial(_by_name, given.name), given in called.signature.required
         if "mask" in roles_of(given.name):
             if required:
                 options.append([(given, partial(_mask, begins))])
+        elif placed and "offset" in roles_of(given.name) and given.name not in task.settings:
+            options.append([(given, lambda _: 0)])  # positions are given as they are
         elif (known := make(task)) is not None:
             options.append([(given, make)])
             if task.form == "rows" and _is_carried(known):  # batches come second, or are none

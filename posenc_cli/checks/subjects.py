@@ -156,9 +156,12 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
             return told
     if values.shape[1] != width and values.shape[0] == width:
         values, transposed = values.T, True
-    where = asked.positions or _natural(probe, values.shape[0] // batch)
-    capacity = probe.content.capacity
-    relative = probe.is_offset
+    capacity, relative = probe.content.capacity, probe.is_offset
+    queries = loaded.values.shape[0]
+    by_pair = relative and loaded.values.shape[:-1] == (queries, queries)
+    where = asked.positions or _natural(
+        probe, 2 * queries - 1 if by_pair else values.shape[0] // batch
+    )
     if asked.positions is None and capacity is not None and not relative:
         count = capacity.positions
         if values.shape[0] == count + 1 and probe.params.get("grid") and not np.any(values[0]):
@@ -169,6 +172,9 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
     at = _offsets(probe, where, values) if relative else where
     parts = at.denominator
     places = position_array(at)
+    if by_pair and where.count == queries:
+        each, at = position_array(where), where
+        places = (each - each[:, None]).reshape(-1)
     if batch > 1:
         notes.append(f"{batch} sequences of {places.size} rows: each is compared with {at}")
         places = np.tile(places, batch)

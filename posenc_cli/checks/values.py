@@ -29,6 +29,7 @@ _AXES = {
     "buckets": ("entries",),
 }
 """The axes of the values of each form."""
+_SINGULAR = {"queries": "query", "entries": "entry"}
 _WRONG = 6
 """Rows that differ, at which each bug is tried first."""
 _RUNS = 6
@@ -223,7 +224,7 @@ def _nearest(e: Expected, wrong: Integers) -> list[Explained]:
 def _singular(axis: str, places: str) -> str:
     """An axis and the places on it that differ, in words."""
     one = places.split(" of ", maxsplit=1)[0].isdecimal() and ", from " not in places
-    return f"{axis.removesuffix('s').replace('querie', 'query') if one else axis} {places}"
+    return f"{_SINGULAR.get(axis, axis.removesuffix('s')) if one else axis} {places}"
 
 
 def _title(e: Expected, params: dict[str, Any]) -> str:

@@ -61,6 +61,15 @@ class Tutorial:  # PyTorch's: x is (positions, batch, columns)
     __call__ = forward
 
 
+def from_offset(x, offset=0):
+    return x + table(x.shape[1] + offset, x.shape[2])[offset:]
+
+
+def at_positions(positions, offset=0):
+    angles = (np.asarray(positions) + offset)[:, None] * 1e4 ** (-np.arange(0, 16, 2) / 16)
+    return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(-1, 16)
+
+
 def unbatched(x):
     return x + table(*x.shape)
 
@@ -370,3 +379,22 @@ def test_a_batch_says_which_sequence_is_wrong_and_why():
     batch[2, 5, 7] = 3
     report = posenc.check("sinusoidal", batch, dim=16)
     assert report.where == {"sequences": "2 of 3", "rows": "5 of 20", "columns": "7 of 16"}
+
+
+@pytest.mark.parametrize("name", ["from_offset", "at_positions"])
+def test_a_function_is_told_where_positions_begin_once(name, call, folder):
+    status, out, _ = call("check", *ASKED, "-l", "7", "--start", "5", "--impl", f"./mine.py:{name}")
+    assert status == 0, out
+    assert "calls of other lengths or batches not tested" in " ".join(out.split())
+
+
+def test_rows_of_offsets_may_have_a_row_for_each_query_and_key(call, tmp_path):
+    weights = np.random.default_rng(0).normal(size=(33, 8)).astype(np.float32)
+    np.save(tmp_path / "w.npy", weights)
+    at = np.arange(24)
+    rows = np.clip(at - at[:, None], -16, 16) + 16
+    asked = ("check", "r.npy", "-s", "shaw", "-d", "8", "--set", "weights=w.npy")
+    np.save(tmp_path / "r.npy", weights[rows])
+    assert call(*asked)[0] == 0
+    np.save(tmp_path / "r.npy", weights[rows.T])
+    assert (call(*asked)[0], "key-query" in call(*asked)[1]) == (1, True)
