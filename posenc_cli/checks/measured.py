@@ -155,6 +155,8 @@ def _repeated(e: Expected, found: Reals, expected: Reals) -> Iterator[RowMap]:
     last, shift = found.max(), found[0] - expected[0]
     firsts = np.flatnonzero(np.diff(found) <= 0) + 1
     starts = np.concatenate([[0.0], expected[firsts] - found[firsts]])
+    late = expected[int(np.argmax(found - expected != shift))]
+    by = found[-1] - expected[-1]
     off = f"positions are shifted by {shift:+g} and " if shift else "positions are "
     rules: dict[str, Callable[[NumberArray], NumberArray]] = {
         f"every row is that of position {last:g}": lambda at: 0 * at + last,
@@ -164,6 +166,9 @@ def _repeated(e: Expected, found: Reals, expected: Reals) -> Iterator[RowMap]:
         f"positions start again at 0 after {last:g}": lambda at: at % (last + 1),
         f"positions start again at 0 at {_listed(starts[1:])}": (
             lambda at: at - starts[np.searchsorted(starts[1:], at, side="right")]
+        ),
+        f"{off if shift else ''}positions from {late:g} on are shifted by {by:+g}": (
+            lambda at: at + np.where(at < late, shift, by)
         ),
     }
     for text, rule in rules.items():

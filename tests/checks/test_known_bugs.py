@@ -108,6 +108,11 @@ ROWS = {
         alternating(np.where(AT < 20, AT, AT - 20)),
         FLAT,
     ),
+    "one position skipped": (
+        *("position-offset", r"positions from 32 on are shifted by \+1$"),
+        alternating(AT + (AT >= 32)),
+        FLAT,
+    ),
     "packed sequences": (
         *("position-offset", "start again at 0 at positions 7, 30, 31$"),
         alternating(np.concatenate([np.arange(n) for n in (7, 23, 1, 29)])),
