@@ -152,14 +152,10 @@ def write_matrix(
     console: Console,
     *,
     told: tuple[str, str],
-    fields: Callable[[], Mapping[str, Any]],
+    fields: Callable[[], Mapping[str, Any]],  # both are called once all is computed
     notes: Callable[[], Iterable[str]] = tuple,
 ) -> None:
-    """Save a matrix, and say what was written: as JSON, or in a line with its size.
-
-    ``told`` stands before and after the size. ``fields`` and ``notes`` are asked for once all is
-    computed.
-    """
+    """Save a matrix, and say what was written: as JSON, or its size between what is ``told``."""
     began = time.perf_counter()
 
     def announce(saved: Saved) -> None:
