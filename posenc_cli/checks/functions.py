@@ -157,6 +157,8 @@ def function_values(
     try:
         called.start()
         for arguments in islice(_calls(called, task), _MOST_TRIES):
+            if accepted and _unbatched(arguments, task):  # what takes batches is judged by them
+                continue
             try:
                 subject, text = _judged(called, arguments, task, accepts)
             except InvalidInput as error:
@@ -290,6 +292,8 @@ def _called_further(
     notes += [f"not tried: {', '.join(refused)}"] * bool(refused)
     if any("mask" in roles_of(own.name) for own, _ in arguments):
         untested.append("masks with padding")
+    if not tried:
+        untested.append("calls of other lengths or batches")
     told = ", ".join(dict.fromkeys(untested))
     return replace(subject, notes=(*subject.notes, *notes), untested=told)
 
@@ -338,6 +342,11 @@ def _alike(one: Given, other: Given) -> bool:
 def _carried(arguments: Arguments, task: FunctionTask) -> bool:
     """Whether vectors or scores are given, to which values are added."""
     return any(_is_carried(value) for _, value in _given(arguments, task))
+
+
+def _unbatched(arguments: Arguments, task: FunctionTask) -> bool:
+    """Whether vectors come without an axis of sequences."""
+    return any(_is_carried(value) and value.ndim == 2 for _, value in _given(arguments, task))
 
 
 def _given(arguments: Arguments, task: FunctionTask) -> Given:

@@ -84,8 +84,11 @@ class Asked(Record):
         least = {"scores": 3, "rows": 2}.get(form, 1)
         while values.ndim > least and values.shape[0] == 1:
             values = values[0]
+        loaded = replace(loaded, values=values)
+        if kind == "relative" and values.ndim == 3 and values.shape[0] == values.shape[1]:
+            return _of_pairs(self, loaded)
         read = {"rows": _rows, "scores": _scores, "slopes": _slopes, "buckets": _buckets}[form]
-        return read(self, replace(loaded, values=values))
+        return read(self, loaded)
 
     def expected(
         self, form: Form, loaded: Loaded, where: Positions | None, **fields: Any
@@ -145,8 +148,6 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
     probe = asked.expected(
         "rows", loaded, asked.positions, places=ValuePlaces(np.arange(1)), found=values
     )
-    if probe.is_offset and values.ndim == 3 and values.shape[0] == values.shape[1]:
-        return _of_pairs(asked, loaded)
     batch = _sequences(probe, values, asked.positions)
     values = values.reshape(-1, values.shape[-1])
     width = probe.content.width
@@ -157,11 +158,7 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
     if values.shape[1] != width and values.shape[0] == width:
         values, transposed = values.T, True
     capacity, relative = probe.content.capacity, probe.is_offset
-    queries = loaded.values.shape[0]
-    by_pair = relative and loaded.values.shape[:-1] == (queries, queries)
-    where = asked.positions or _natural(
-        probe, 2 * queries - 1 if by_pair else values.shape[0] // batch
-    )
+    where = asked.positions or _natural(probe, values.shape[0] // batch)
     if asked.positions is None and capacity is not None and not relative:
         count = capacity.positions
         if values.shape[0] == count + 1 and probe.params.get("grid") and not np.any(values[0]):
@@ -172,9 +169,6 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
     at = _offsets(probe, where, values) if relative else where
     parts = at.denominator
     places = position_array(at)
-    if by_pair and where.count == queries:
-        each, at = position_array(where), where
-        places = (each - each[:, None]).reshape(-1)
     if batch > 1:
         notes.append(f"{batch} sequences of {places.size} rows: each is compared with {at}")
         places = np.tile(places, batch)

@@ -385,7 +385,7 @@ def test_a_batch_says_which_sequence_is_wrong_and_why():
 def test_a_function_is_told_where_positions_begin_once(name, call, folder):
     status, out, _ = call("check", *ASKED, "-l", "7", "--start", "5", "--impl", f"./mine.py:{name}")
     assert status == 0, out
-    assert "calls of other lengths or batches not tested" in " ".join(out.split())
+    assert "not tested: calls of other lengths or batches" in " ".join(out.split())
 
 
 def test_rows_of_offsets_may_have_a_row_for_each_query_and_key(call, tmp_path):

@@ -185,6 +185,16 @@ def test_a_mask_is_given_for_each_position_and_padding_is_not_tested():
     assert "not tested: masks with padding" in report.verdict
 
 
+def test_what_takes_batches_is_not_right_by_one_sequence_alone():
+    """The rows of a batch (batch, n, d) are counted along the batch, as in goodfire-ai/spd#88."""
+
+    def along_the_first(x):
+        return x + sinusoid(np.arange(x.shape[0]))[None]
+
+    report = posenc.check("sinusoidal", impl=along_the_first, positions=N, dim=D)
+    assert not report.ok, str(report)
+
+
 @pytest.mark.parametrize(("transposed", "ok"), [(False, True), (True, False)])
 def test_rows_of_pairs_are_compared_by_their_offset(transposed, ok, tmp_path):
     """(n, n, d), as tensor2tensor and fairseq make Shaw's."""
