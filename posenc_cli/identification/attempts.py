@@ -214,7 +214,7 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
         for each in attempts
     ):
         attempts += _attempts_of_parts(evidence)
-    if not _is_plain(attempts):
+    if not any(attempt.trial.fits_most for attempt in attempts):
         attempts += _attempt_all(placed_hypotheses(evidence), evidence, None)
     return sorted(attempts, key=_rank)
 

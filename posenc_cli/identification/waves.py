@@ -91,10 +91,10 @@ _MULTIPLIED = 1.0
 """What a number that all cells were multiplied by costs: judgement, as three of its digits."""
 _ONE = 0.01
 """How far from 1 the size of sinusoids may be that nobody multiplied: bfloat16 angles shift it."""
-_SLOWEST, _FASTEST = 1e-6, 64.0
-"""Radians a position of the fastest pair, which is 1 but for factors that people divide it by."""
 _USUAL = 3.0
 """The most that a rule with numbers that people use costs."""
+_DAMAGED = 0.3
+"""Of the rows, among which pairs of columns still show as such."""
 _SLIGHT = 1e-5
 """Of an amplitude: what number formats of 24 bits leave uncertain."""
 _NEAR = 0.1
@@ -114,7 +114,7 @@ def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
             stated.scheme, stated.given, ("inv-freq",), hidden=hidden, notes=(stated.note,)
         )
     errors = (2e-6 + 3 * evidence.rounding) * values + 1e-12
-    rates = Rates(values, errors, 1, complete=True)
+    rates = Rates(values, errors, 1)
     for proposal in rotary_proposals(rates, None):
         yield Hypothesis(
             proposal.scheme,
@@ -162,7 +162,9 @@ def wave_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
 
 
 def function_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
-    """What a matrix may be as the cosines, or the sines, of waves alone."""
+    """What a matrix may be as cosines, or sines, of waves alone, where no pairs of columns are."""
+    if any(view.tables != ("angles",) for view in views(replace(evidence, damaged=_DAMAGED))):
+        return
     for view in function_views(evidence):
         yield _of_view(view, evidence)
 

@@ -217,7 +217,7 @@ def _other_schemes(reference: Reference, rates: Reals) -> Iterator[Alternative]:
     if reference.coordinates is not None:
         return
     for share, least in _ERRORS:
-        measured = Rates(rates, share * rates + least, rates.size, complete=True)
+        measured = Rates(rates, share * rates + least, rates.size)
         for proposal in itertools.islice(rotary_proposals(measured, None), _MOST_PROPOSALS):
             try:
                 scheme = catalogue.find(proposal.scheme)

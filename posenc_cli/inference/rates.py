@@ -57,14 +57,12 @@ _FIRST_COLUMNS = 6
 class Rates(Record):
     """Radians a row of each pair, what they may be off by, and the rows they were found on.
 
-    These are ``rows`` of the sample from ``begin`` on; ``complete`` says that these are all that
-    follow one another.
+    These are ``rows`` of the sample from ``begin`` on.
     """
 
     values: Reals
     errors: Reals
     rows: int
-    complete: bool
     begin: int = 0
 
 
@@ -90,7 +88,7 @@ def rates_of(pairs: ComplexRows, rows: Integers, rounding: float) -> Rates | Non
     noise = np.maximum(np.sqrt(np.mean(left**2, axis=0)), rounding)
     span = max(even - 1, 1)
     errors = 4 * noise / (span * np.sqrt(max(even, 6) / 6)) + 1.5e-6 * np.abs(rotations.frequencies)
-    rates = Rates(rotations.frequencies, errors, even, even == count, begin)
+    rates = Rates(rotations.frequencies, errors, even, begin)
     return rates if even == rows.size else _extend(rates, pairs, rounding)
 
 
@@ -120,7 +118,7 @@ def _extend(rates: Rates, pairs: ComplexRows, rounding: float) -> Rates:
         reach = int(at[-1] - at[0])
         noise = np.maximum(np.std(np.angle(points * rotations.at(at).conj()), axis=0), rounding)
         errors = 6 * noise / max(reach, 1) + 1.5e-6 * np.abs(rotations.frequencies)
-        rates = Rates(rotations.frequencies, errors, rates.rows, rates.complete, rates.begin)
+        rates = Rates(rotations.frequencies, errors, rates.rows, rates.begin)
 
 
 class Signal(Record):
