@@ -350,9 +350,7 @@ def _attempt_all(
         uncertain = trial.fits and trial.hypothesis.uncertainty
         if trial.bound.content.waves is not None and (id(trial) in nearest or uncertain):
             trials[index] = sharpened(trial, evidence)
-    return [
-        Attempt(trial, evidence, profile) for trial in sorted(trials, key=lambda trial: trial.rank)
-    ]
+    return [Attempt(each, evidence, profile) for each in sorted(trials, key=attrgetter("rank"))]
 
 
 def _rank(attempt: Attempt) -> tuple[object, ...]:
