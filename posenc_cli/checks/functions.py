@@ -82,14 +82,13 @@ class FurtherCall(Record):
     """A call that models make beside the first: what it is called, and what ``accepts`` it.
 
     Of several ``tasks`` the rows are put together. A call tells nothing if a function is given the
-    same as for the task ``unlike``. One that is ``optional`` may return another shape.
+    same as for the task ``unlike``.
     """
 
     text: str
     tasks: tuple[FunctionTask, ...]
     accepts: Callable[[Loaded], Any]
     unlike: FunctionTask
-    optional: bool = False
 
 
 class _ToldReference(Record):
@@ -280,8 +279,8 @@ def _called_further(
         except InvalidInput as error:
             refused.append(f"{call.text} ({error.message.partition(': ')[2] or error.message})")
             continue
-        if call.optional and found.misfit:
-            refused.append(f"{call.text} ({found.misfit})")
+        if found.misfit:  # as of a table of one length, added to vectors of another
+            untested.append(call.text)
         elif is_right(found):
             tried.append(call.text)
         elif call.tasks[0].queries and _are_first(found, subject):

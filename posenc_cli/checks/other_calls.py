@@ -67,9 +67,9 @@ def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
     if task.sides or count <= _LATER + _ROWS or _follow_the_length(task, asked):
         return
 
-    def call(text: str, places: NumberArray, unlike: NumberArray, **own: Any) -> FurtherCall:
+    def call(text: str, places: NumberArray, unlike: NumberArray) -> FurtherCall:
         accepts = _accepting(asked, *(places if places.ndim > 1 else [places]))
-        return FurtherCall(text, (_at(task, places),), accepts, _at(task, unlike), **own)
+        return FurtherCall(text, (_at(task, places),), accepts, _at(task, unlike))
 
     whole = task.places
     single = tuple(_at(task, whole[[at]]) for at in (_LATER, count // 2, count - 1))
@@ -80,10 +80,10 @@ def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
     yield call(f"{later.size} rows from position {later[0]:g} on", later, whole[: later.size])
     yield call(f"{count // 2} rows", whole[: count // 2], whole)
     pair = np.stack([whole[:_ROWS], whole[-_ROWS:]])
-    yield call("two sequences at other positions", pair, pair[[0, 0]], optional=True)
-    yield call("two sequences", pair[[0, 0]], pair[0], optional=True)
+    yield call("two sequences at other positions", pair, pair[[0, 0]])
+    yield call("two sequences", pair[[0, 0]], pair[0])
     half = (replace(task, dtype="float16"),)
-    yield FurtherCall("vectors in float16", half, _accepting(asked, whole), task, optional=True)
+    yield FurtherCall("vectors in float16", half, _accepting(asked, whole), task)
     if task.settings.get("max_period") is not None:
         between = whole[:_ROWS] + 0.5
         yield call("timesteps between whole ones", between, whole[:_ROWS])

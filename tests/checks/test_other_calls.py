@@ -185,6 +185,18 @@ def test_a_mask_is_given_for_each_position_and_padding_is_not_tested():
     assert "not tested: masks with padding" in report.verdict
 
 
+def test_a_table_of_one_length_that_is_added_as_a_whole_is_right():
+    """As vision transformers add theirs: rows of another number are broadcast, and mean nothing."""
+    table = sinusoid(np.arange(N))
+
+    def vit(x):
+        return x + table
+
+    report = posenc.check("sinusoidal", impl=vit, positions=N, dim=D)
+    assert report.ok, str(report)
+    assert "not tested: the first row alone" in report.verdict
+
+
 def test_what_takes_batches_is_not_right_by_one_sequence_alone():
     """The rows of a batch (batch, n, d) are counted along the batch, as in goodfire-ai/spd#88."""
 
