@@ -103,13 +103,13 @@ def test_the_report_says_the_form_and_offers_no_command_as_the_same(call, tmp_pa
     status, out, _ = call("identify", "freqs.npy")
     assert status == 0
     assert "unreduced-angles" in out
-    assert "write the same encoding in a form of posenc:" in out
+    assert "write the same encoding as posenc stores it:" in out
     status, out, _ = call("identify", "scaled.npy")
     assert status == 0
     assert "multiplied by" in out
     assert "5.65685425" in out
     assert "equals model" not in out
-    assert "write the same encoding but for the factor in a form of posenc" in out
+    assert "write the same encoding without the factor, as posenc stores it" in out
 
 
 def test_an_array_of_no_rows_is_nothing():

@@ -351,7 +351,7 @@ def _place(census: Census, names: list[str]) -> str:
 def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:
     """What the commands write, beside the file."""
     if not best.as_written:
-        apart = "" if best.multiplied == 1 else " but for the factor"
+        apart = "" if best.multiplied == 1 else " without the factor,"
         return f"write the same encoding{apart} as posenc stores it:"
     if best.arithmetic is None:
         return "write such a table from weights in a FILE (this table does not show all of them):"
