@@ -338,7 +338,7 @@ CALL_RULES = (
     ),
     CallRule(
         "positions wrap at the number of rows of the first call",
-        lambda call: call.positions % call.first,
+        lambda call: call.positions % call.first if call.first else call.positions,
     ),
     CallRule(
         "calls of one length all have the positions of the first of that length: something is kept "

@@ -153,6 +153,7 @@ def function_values(
         called = _Here(target, reference, asked, context=context)
     refused: list[InvalidInput] = []
     accepted: list[tuple[Any, str]] = []
+    usual_refused = False
     try:
         called.start()
         for arguments in islice(_calls(called, task), _MOST_TRIES):
@@ -161,6 +162,7 @@ def function_values(
             try:
                 subject, text = _judged(called, arguments, task, accepts)
             except InvalidInput as error:
+                usual_refused = usual_refused or not accepted
                 refused.append(error)
                 continue
             if is_right(subject):
@@ -173,10 +175,10 @@ def function_values(
             accepted.append((subject, text))
     finally:
         called.end()
+    if refused and (usual_refused or not accepted) and all(own.misfit for own, _ in accepted):
+        raise refused[0]
     if accepted:
         return min(accepted, key=_doubt)
-    if refused:
-        raise refused[0]
     raise called.invalid("takes no parameter that posenc knows", hint=_HINT)
 
 
@@ -279,11 +281,12 @@ def _called_further(
         except InvalidInput as error:
             refused.append(f"{call.text} ({error.message.partition(': ')[2] or error.message})")
             continue
-        if found.misfit:  # as of a table of one length, added to vectors of another
-            untested.append(call.text)
+        queries = call.tasks[0].queries
+        if found.misfit or (queries and queries != found.expected.found.shape[-2]):
+            untested.append(call.text)  # as of a table of one length, added to another
         elif is_right(found):
             tried.append(call.text)
-        elif call.tasks[0].queries and _are_first(found, subject):
+        elif queries and _are_first(found, subject):
             untested.append(_FIRST_QUERIES)
         else:
             return replace(found, call=call.text)
@@ -372,7 +375,7 @@ _HINT = "a dump always works: numpy.save its values, and check the file"
 def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[Arguments]:
     """What each parameter may be given, the likeliest first."""
     parameters = [given for given in called.signature.parameters or () if not given.variable]
-    begins = any("offset" in roles_of(given.name) for given in parameters)
+    begins = any(_is_offset(given.name) for given in parameters)
     placed = any(_by_name(given.name, task) is task.places for given in parameters)
     options: list[list[tuple[NamedParameter, Make]]] = []
     for given in parameters:
@@ -380,14 +383,10 @@ def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[Arguments]:
         if "mask" in roles_of(given.name):
             if required:
                 options.append([(given, partial(_mask, begins))])
-        elif placed and "offset" in roles_of(given.name) and given.name not in task.settings:
+        elif placed and _is_offset(given.name) and given.name not in task.settings:
             options.append([(given, lambda _: 0)])  # positions are given as they are
-        elif (known := make(task)) is not None:
-            options.append([(given, make)])
-            if task.form == "rows" and _is_carried(known):  # batches come second, or are none
-                options[-1] += [
-                    (given, partial(_by_name, given.name, batch=at)) for at in (1, None)
-                ]
+        elif make(task) is not None:
+            options.append([(given, each) for each in (make, *_others(given.name, task, required))])
         elif required:
             options.append([(given, guess) for guess in _guesses(task.form)])
     for chosen in product(*options):
@@ -395,6 +394,16 @@ def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[Arguments]:
         gap = next((at for at, each in enumerate(parameters) if each.name not in names), None)
         late = {each.name for each in parameters[gap:] if each.kind == "POSITIONAL_ONLY"}
         yield [(given, make) for given, make in chosen if gap is None or given.name not in late]
+
+
+def _others(name: str, task: FunctionTask, required: bool) -> list[Make]:
+    """What a parameter of a known name may be given as well."""
+    known = _by_name(name, task)
+    if task.form == "rows" and _is_carried(known):  # batches come second, or are none
+        return [partial(_by_name, name, batch=at) for at in (1, None)]
+    if known is task.sides and len({*task.sides}) == 1:  # the side of a square
+        return [lambda task: task.sides[0]]
+    return [lambda task: task.length] if required and known is task.places else []
 
 
 def _mask(begins: bool, task: FunctionTask) -> NumberArray:
@@ -427,7 +436,7 @@ def _by_name(name: str, task: FunctionTask, *, batch: int | None = 0) -> Any:
         named |= dict.fromkeys(_LENGTHS, task.queries)
     if named.get(key) is not None:
         return named[key]
-    if "offset" in roles_of(name):
+    if _is_offset(name):
         return _first_position(task)
     x = np.zeros((task.sequences, task.length, task.width), task.dtype)
     of_roles = {
@@ -439,6 +448,11 @@ def _by_name(name: str, task: FunctionTask, *, batch: int | None = 0) -> Any:
         "base": task.settings.get("base"),
     }
     return next((of_roles[role] for role in roles_of(name) if role in of_roles), None)
+
+
+def _is_offset(name: str) -> bool:
+    """Whether a parameter says where positions begin, rather than which they are."""
+    return roles_of(name)[:1] == ("offset",)
 
 
 def _first_position(task: FunctionTask) -> int | None:

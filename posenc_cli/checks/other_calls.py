@@ -36,7 +36,8 @@ _OTHER: Mapping[str, Callable[[Any], Any]] = {
     "flip_sin_to_cos": lambda flipped: not flipped,
     "downscale_freq_shift": lambda shift: 1 - shift,
     **dict.fromkeys(
-        ("grid", "window_size"), lambda sides: tuple(side + 1 for side in reversed(sides))
+        ("grid", "window_size"),
+        lambda sides: tuple(max(sides) + more for more in (2, 1, 3)[: len(sides)]),
     ),
 }
 """Another value of each setting that a function may be given, by its own."""

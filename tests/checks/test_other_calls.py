@@ -43,6 +43,10 @@ def of_ids(position_ids):
     return sinusoid(position_ids)
 
 
+def of_pos(pos):
+    return sinusoid(pos)
+
+
 def of_cache(num_heads, query_length, key_length):
     return bias(num_heads, query_length, key_length, key_length - query_length)
 
@@ -73,6 +77,8 @@ RIGHT = {
     "scores": ("alibi", to_scores, {"heads": HEADS}),
     "timesteps": ("timestep", timesteps, {"dim": D}),
     "grid": ("sinusoidal-nd", grid, {"dim": D, "grid": (4, 6)}),
+    "pos": ("sinusoidal", of_pos, {"dim": D}),  # x-transformers
+    "count": ("sinusoidal", lambda position: sinusoid(np.arange(position)), {"dim": D}),  # Keras
 }
 
 
@@ -146,7 +152,7 @@ WRONG = {
     ),
     "high grid": (
         *("sinusoidal-nd", swapped_if_high, {"dim": D, "grid": (4, 6)}),
-        *("grid=7×5", "axis"),
+        *("grid=8×7", "axis"),
     ),
 }
 
@@ -183,6 +189,26 @@ def test_a_mask_is_given_for_each_position_and_padding_is_not_tested():
     report = posenc.check("alibi", impl=build_alibi_tensor, positions=N, heads=HEADS, form="bloom")
     assert report.ok, str(report)
     assert "not tested: masks with padding" in report.verdict
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_side_of_a_square_is_given_and_another_grid_is_not_tested(swapped):
+    """MAE's get_2d_sincos_pos_embed takes one number."""
+
+    def of_square(embed_dim, grid_size):
+        halves = np.split(grid(grid_size, grid_size), 2, axis=-1)
+        return np.concatenate(halves[::-1] if swapped else halves, -1)
+
+    report = posenc.check("sinusoidal-nd", impl=of_square, dim=D, grid=(5, 5))
+    assert report.ok is not swapped, str(report)
+    assert swapped or "not tested: grid=7×6" in report.verdict
+
+
+def test_sides_that_are_exchanged_are_found_on_a_square():
+    report = posenc.check(
+        "sinusoidal-nd", impl=lambda height, width: grid(width, height), dim=D, grid=(5, 5)
+    )
+    assert (report.ok, report.call) == (False, "grid=7×6")
 
 
 def test_a_table_of_one_length_that_is_added_as_a_whole_is_right():

@@ -117,7 +117,7 @@ def test_what_is_not_a_matrix_is_not_written_as_one(call, tmp_path):
 def test_the_mean_of_draws_and_the_row_of_one_are_told_apart(call):
     line = ("dot-similarity", "-s", "rope", "-d", "8", "-l", "16", "--profile")
     said = " ".join(call(*line, "--content", "random", "--content", "ones")[1].split())
-    assert "rope (dim=8, base=10000), content random, mean of 200 draws" in said
+    assert "its curve is the mean of 200 draws" in said
     assert "(one draw" not in said
     assert re.search(r"rope random, one .*one draw: the row is of seed 0; its curve is", said)
 
