@@ -59,7 +59,7 @@ class Arrangement(Record):
     @property
     def text(self) -> str:
         """What it is, for a reader."""
-        heads = f"{self.heads} heads"
+        heads = f"{self.heads} head{'s' * (self.heads > 1)}"
         if self.key_heads != self.heads:
             heads += f" of q and {self.key_heads} of k"
         heads += f" and {self.rows} rows" if self.is_square else ""
@@ -135,14 +135,18 @@ class Arrangement(Record):
 
 
 def of_fewer_axes(form: CallForm) -> Iterator[Arrangement]:
-    """Calls without an axis of sequences that a function of such an axis may take."""
-    if form.has(*TABLES) or not form.has("positions") or form.places_each:
+    """Calls without an axis of sequences, or of heads, that a function of both may take."""
+    fewer = _FEWER_AXES.get(form.axes, ())
+    if form.has(*TABLES) or not (fewer and form.has("positions")):
         return
-    for fuller in arrangements(form):
-        for axes in _FEWER_AXES.get(form.axes, ()):
-            own = replace(form, axes=axes)
-            yield replace(fuller, form=own, sequences=1, places=1, apart=True)
+    fuller = next(arrangements(form))
+    if form.places_each:
+        own = replace(form, axes="bnf")
+        yield replace(fuller, form=own, heads=1, key_heads=1, apart=True)
         return
+    for axes in fewer:
+        own = replace(form, axes=axes)
+        yield replace(fuller, form=own, sequences=1, places=1, apart=True)
 
 
 def must_hold(arrangement: Arrangement, form: CallForm) -> bool:

@@ -325,7 +325,7 @@ def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> 
     grid = function.form.has("grid")  # whose calls have all of its rows
     calls, failed = PlannedCalls(function), list[tuple[Arrangement, str]]()
     if not grid and (function.follows_length or context < BATCH_CONTEXT):
-        return PatternReport((), (), (_BATCH,), (_BATCH,) * function.follows_length)
+        return PatternReport((), (), (_BATCH,), (_BATCH,))
     for own in arrangements(function.form):
         arrangement = replace(own, rows=context) if grid else own
         if arrangement.values > _MOST_VALUES:
@@ -427,8 +427,9 @@ def _other_sizes_fault(
             if other == arrangement.of_heads(MOST_HEADS):
                 # Some code is for a known number of heads, in blocks of fewer.
                 others.append(arrangement.of_heads(MANY_HEADS))
-        elif other.apart and not together.some_right:
+        elif other.apart and together.wrong and (other.sequences > 1 or not together.some_right):
             calls.skip(calls.tried.pop(), _UNSUPPORTED)
+            calls.untested += ["vectors (b, n, d)"] * (other.sequences > 1)
         elif other.key_heads == 1 < arrangement.key_heads == arrangement.heads and together.wrong:
             calls.skip(calls.tried.pop(), "it is for as many heads of k as of q")
         elif together.wrong:
@@ -574,7 +575,8 @@ def try_table_batches(function: ServedFunction, *, context: int) -> PatternRepor
         return PatternReport((), ())
     if function.follows_length or context < BATCH_CONTEXT or "b" not in form.position_axes:
         several = ("positions of several sequences in one call",)
-        return PatternReport((), (), several, several * function.follows_length)
+        silent = several * (function.follows_length or context < BATCH_CONTEXT)
+        return PatternReport((), (), several, silent)
     calls, faults = PlannedCalls(function), list[PatternFault]()
     with calls.planned(_TABLES):
         faults += [*islice(_table_faults(function), 1)]

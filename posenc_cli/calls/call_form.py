@@ -117,9 +117,9 @@ class CallForm(Record):
     the call, of which positions or an offset choose; ``exact`` that they have as many. ``blank``
     is which of the two columns of a value that stands twice holds 0. ``dtype`` is the number format
     of vectors. ``counted`` says that a length is that of the call's rows, wherever they begin,
-    ``real`` that whole coordinates are given as real numbers, ``boxed`` that an offset is an array,
-    ``added_mask`` that a mask is one to add to scores, with their four axes, ``by_head`` that q, k
-    and v stand beside each other in each head.
+    ``real`` that whole coordinates are given as real numbers, ``boxed`` that an offset is an array
+    and positions are of int32, ``added_mask`` that a mask is one to add to scores, with their four
+    axes, ``by_head`` that q, k and v stand beside each other in each head.
     """
 
     arguments: tuple[Argument, ...]

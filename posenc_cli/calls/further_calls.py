@@ -2,7 +2,7 @@
 
 A short call beside a long one, and again after longer ones and after vectors in a half precision,
 positions in another order beside tables, vectors that are not contiguous, an offset in an array,
-and vectors in a half precision: each must give what the calls before it gave.
+positions of int32, and vectors in a half precision: each must give what the calls before it gave.
 """
 
 from __future__ import annotations
@@ -376,22 +376,31 @@ def _values_beside(tried: Tried) -> Iterator[PatternFault]:
             return
 
 
-def _boxed(tried: Tried) -> Iterator[PatternFault]:
-    """The offset as an array, as callers have it that keep it on a device."""
-    form, text = tried.form, _boxed_text(tried)
+def _other_type(role: str, tried: Tried) -> Iterator[PatternFault]:
+    """What places rows in another type: an offset in an array, as on a device, narrow positions."""
+    form, text = tried.form, _type_text(role, tried)
+    where = _FIRST + np.arange(_ROWS)
+    if role == "positions":
+        where[1:] = np.linspace(_FIRST, max(_FIRST, tried.last), _ROWS)[1:]
     vectors = [Vectors(_drawn(_ROWS, form.columns)[None, :, None], _ROWS)] * len(form.vectors)
-    boxed, plain = (
-        tried.together(own, _FIRST + np.arange(_ROWS), vectors)
-        for own in (replace(form, boxed=True), form)
+    other, plain = (
+        tried.together(own, where, vectors) for own in (replace(form, boxed=True), form)
     )
-    if tried.differs(boxed, plain):
-        known = f"{text} gives other positions than as a number"
-        yield PatternFault(f"called with {text} it differs", known)
+    if tried.differs(other, plain):
+        _, known, cause = _TYPES[role]
+        yield PatternFault(f"called with {text} it differs", f"{text} {known}", cause)
 
 
-def _boxed_text(tried: Tried) -> str:
-    name = next(own.parameter for own in tried.form.arguments if own.role == "offset")
-    return f"{name} as an array"
+def _type_text(role: str, tried: Tried) -> str:
+    name = next(own.parameter for own in tried.form.arguments if own.role == role)
+    return f"{name} {_TYPES[role][0]}"
+
+
+_TYPES = {
+    "offset": ("as an array", "gives other positions than as a number", Cause.POSITION_OFFSET),
+    "positions": ("of int32", "give other values than of int64", Cause.UNKNOWN),
+}
+"""What else may hold what places rows, and what is wrong where that changes the result."""
 
 
 def _in_half(which: int, called: str, tried: Tried) -> Iterator[PatternFault]:
@@ -513,7 +522,19 @@ _FURTHER = (
             _values_beside,
             lambda tried: tried.rotates and tried.form.has("v", "qkv"),
         ),
-        Pattern(_boxed_text, _boxed, lambda tried: tried.rotates and tried.form.has("offset")),
+        *(
+            Pattern(
+                partial(_type_text, role),
+                partial(_other_type, role),
+                partial(
+                    lambda role, tried: (
+                        tried.rotates and tried.form.has(role) and not tried.form.follows_axes
+                    ),
+                    role,
+                ),
+            )
+            for role in _TYPES
+        ),
     ),
     tuple(
         Pattern(

@@ -317,7 +317,7 @@ def _positions(
     shape = positions.shape[-2:] if "b" in form.position_axes else (-1,)
     ids = positions.astype(np.int64).reshape(*lead, *shape)
     if not form.follows_axes:
-        return ids
+        return ids.astype(np.int32) if form.boxed else ids
     along = ids if lead else reference.coordinates_at(ids)  # (axes, p, n) or (axes, p · n)
     along = along.astype(np.float32) if form.real else along
     if argument.axis is None:

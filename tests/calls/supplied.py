@@ -510,6 +510,20 @@ def buffers_for_32(x, position_ids):
     return y
 
 
+@untested("vectors (b, n, d)")
+def one_head_at_the_last_positions(x, position_ids):
+    """Without an axis of heads it takes all vectors for those of one sequence."""
+    position_ids = np.asarray(position_ids)
+    return ids(x, position_ids[-1] if x.ndim == 3 else position_ids)
+
+
+@wrong("unknown", "position_ids of int32 give other values than of int64")
+def rows_of_int32(x, position_ids):
+    """A table of 128 rows for them."""
+    position_ids = np.asarray(position_ids)
+    return ids(x, position_ids % (128 if position_ids.dtype == np.int32 else 1 << 32))
+
+
 @untested("batches (raised ValueError: one sequence)")
 def one_sequence(x, positions):
     if x.ndim == 4 and len(x) > 1:

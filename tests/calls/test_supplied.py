@@ -100,6 +100,30 @@ def test_few_positions_leave_out_calls_and_end_in_a_verdict(count, name, call):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ("supplied.ids(x, position_ids)", "several sequences or heads in one call"),
+        ("np.cos(angles), np.sin(angles)", "positions of several sequences in one call"),
+    ],
+    ids=["vectors", "tables"],
+)
+def test_line_one_says_that_no_batch_is_tried_of_few_positions(result, said, call, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\n"
+        "from tests.calls import supplied\n"
+        f"def f({'x, ' * ('ids' in result)}position_ids):\n"
+        "    places = np.asarray(position_ids, float)\n"
+        "    angles = np.multiply.outer(places, 1e4 ** -(np.arange(0, 32, 2) / 32))\n"
+        f"    return {result}\n"
+    )
+    asked = ["16" if given == "256" else given for given in ASKED]
+    status, out, err = call(*asked, "--impl", "mine.py:f")
+    assert (status, err) == (0, ""), out
+    assert json.loads(out)["verdict"].partition("; not tested: ")[2] == said
+
+
+@pytest.mark.long
 def test_line_one_says_that_no_batch_is_tried_where_frequencies_follow_the_length(call, tmp_path):
     (tmp_path / "mine.py").write_text(
         "import numpy as np\n"
