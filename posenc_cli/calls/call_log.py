@@ -33,6 +33,7 @@ from posenc_cli.calls.places import (
     CALL_LIMITS,
     CALL_RULES,
     OFFS,
+    RULES_OF_TABLES,
     CallRule,
     MadeCall,
     moved_by,
@@ -335,6 +336,7 @@ class _Calls:
 
     def __init__(self, log: CallLog, made: Sequence[MadeCall], dtype: str) -> None:
         self._reference, self._dtype, self._causes = log.reference, dtype, log.causes
+        self._of_tables = RULES_OF_TABLES * log.function.form.chosen
         self._tolerance = Tolerance.of(
             "auto", dtype=dtype, roundings=_ROUNDINGS, amplitude=log.reference.scale
         )
@@ -399,7 +401,7 @@ class _Calls:
 
         Of what is off by a number, the first wrong call of several rows shows it.
         """
-        yield from CALL_RULES
+        yield from (*self._of_tables, *CALL_RULES)
         later = any(call.start for call in self._made)
         for block in sorted({*BLOCKS, self.first_wrong_row} - {0}):
             sizes = (block, 2 * block, max(1, block // 2))

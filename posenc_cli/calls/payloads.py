@@ -156,7 +156,9 @@ class _RowPlaces:
             )
             self.ids, self.key_ids = (np.searchsorted(near, own) for own in (positions, keys))
             # A cache is longer than a sequence: what counts rows finds some, wherever it begins.
-            self.held = np.resize(near, near.size + min(_SHOWN, positions.shape[-1]))[None]
+            # Of a single row the last is that of position 1, which no other rule leads to.
+            more = np.resize(np.roll(near, -1), min(_SHOWN, positions.shape[-1]))
+            self.held = np.append(near, more)[None]
         elif form.chosen and len(positions) > 1:
             self.held = np.arange(int(positions.max()) + 1)[None]
         elif form.chosen:

@@ -352,6 +352,16 @@ CALL_RULES = (
 )
 """Rules without a number, the plainest first."""
 
+RULES_OF_TABLES = (
+    CallRule(
+        "a single row is rotated by the last row of the tables, not by that of its position",
+        lambda call: (
+            np.minimum(call.positions, 1) if call.rows == 1 else np.full(call.rows, np.nan)
+        ),
+    ),
+)
+"""The same of tables that are longer than the call, and end with another position than its own."""
+
 
 BLOCKS = tuple(2**power for power in range(1, 12))
 """Rows that a kernel takes at once."""

@@ -531,6 +531,14 @@ def one_sequence(x, positions):
     return ids(x, positions)
 
 
+@wrong("position-offset", "a single row is rotated by the last row of the tables")
+def last_row_of_tables(x, cos, sin, position_ids):
+    """Megatron-LM#412: a decoding step takes the end of what was computed."""
+    row = np.s_[-1:] if x.shape[-2] == 1 else np.asarray(position_ids)
+    chosen = (cos[row], sin[row])
+    return turned_by(x, *(own[:, None] if own.ndim == 3 < x.ndim else own for own in chosen))
+
+
 # q and k.
 @wrong("unknown", "returns q twice")
 def queries_twice(q, k, positions):
