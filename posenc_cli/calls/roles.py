@@ -60,7 +60,22 @@ _COMPLEX = (
 _PAIR = ("position_embeddings", "rotary_emb", "rotary_pos_emb", "pos_emb", "cos_sin")
 
 ROLES = (
-    Role("x", "vectors", ("x", "t_in", "hidden_states", "inputs", "input", "tensor", "vectors")),
+    Role(
+        "x",
+        "vectors",
+        (
+            "x",
+            "t_in",
+            "hidden_states",
+            "inputs",
+            "input",
+            "tensor",
+            "vectors",
+            "inputs_embeds",
+            "embeddings",
+            "src",
+        ),
+    ),
     Role("q", "vectors", ("q", "xq", "query", "queries", "query_states", "query_layer")),
     Role("k", "vectors", ("k", "xk", "key", "keys", "key_states", "key_layer")),
     Role("qkv", "vectors", ("qkv", "mixed_qkv", "qkv_states", "query_key_value")),

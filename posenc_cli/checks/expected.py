@@ -358,9 +358,7 @@ class Expected(Record):
 
     def judged(self, right: NumberArray) -> NumberArray:
         """What right values may be off by, also by the arithmetic of float32 code."""
-        allowed = self.allowed(right)
-        if self.form == "rows":
-            allowed = allowed + self.slack
+        allowed = self.allowed(right) + self.slack
         if self.form == "scores" and self.rule == "auto":
             allowed = allowed + _ARITHMETIC * np.abs(self._scores("float32") - right)
         return allowed

@@ -79,7 +79,7 @@ class FunctionTask(Record):
 
 
 class FurtherCall(Record):
-    """A call that models make beside the first: what it is called, and what ``accepts`` it.
+    """A call that models make beside the first: its name, and what makes subjects of its result.
 
     Of several ``tasks`` the rows are put together. A call tells nothing if a function is given the
     same as for the task ``unlike``.
@@ -87,7 +87,7 @@ class FurtherCall(Record):
 
     text: str
     tasks: tuple[FunctionTask, ...]
-    accepts: Callable[[Loaded], Any]
+    accepts: Callable[[Loaded], list[Any]]
     unlike: FunctionTask
 
 
@@ -151,30 +151,42 @@ def function_values(
         called = _InProcess(target, reference, asked, context=context)
     else:
         called = _Here(target, reference, asked, context=context)
+    try:
+        called.start()
+        return _likeliest(called, task, accepts, further)
+    finally:
+        called.end()
+
+
+def _likeliest(
+    called: _NamedCalls,
+    task: FunctionTask,
+    accepts: Callable[[Loaded], Any],
+    further: Callable[[], Iterator[FurtherCall]],
+) -> tuple[Any, str]:
+    """The subject of the first call that is right, else of the likeliest, and its text."""
     refused: list[InvalidInput] = []
     accepted: list[tuple[Any, str]] = []
     usual_refused = False
-    try:
-        called.start()
-        for arguments in islice(_calls(called, task), _MOST_TRIES):
-            if accepted and _unbatched(arguments, task):  # what takes batches is judged by them
-                continue
-            try:
-                subject, text = _judged(called, arguments, task, accepts)
-            except InvalidInput as error:
-                usual_refused = usual_refused or not accepted
-                refused.append(error)
-                continue
-            if is_right(subject):
-                subject = _called_further(called, arguments, subject, further())
-            if not _carried(arguments, task):
-                return subject, text
-            if is_right(subject) or subject.call:
-                notes = (*subject.notes, *([_OTHER_ORDER] if accepted else []))
-                return replace(subject, notes=notes), text
-            accepted.append((subject, text))
-    finally:
-        called.end()
+    for arguments in islice(_calls(called, task), _MOST_TRIES):
+        if accepted and _unbatched(arguments, task):  # what takes batches is judged by them
+            continue
+        try:
+            subject, text = _judged(called, arguments, task, accepts)
+        except InvalidInput as error:
+            if UNSTEADY in error.message:  # whatever it is called with
+                raise
+            usual_refused = usual_refused or not accepted
+            refused.append(error)
+            continue
+        if is_right(subject):
+            subject = _called_further(called, arguments, subject, further())
+        if not _carried(arguments, task):
+            return subject, text
+        if is_right(subject) or subject.call:
+            notes = (*subject.notes, *([_OTHER_ORDER] if accepted else []))
+            return replace(subject, notes=notes), text
+        accepted.append((subject, text))
     if refused and (usual_refused or not accepted) and all(own.misfit for own, _ in accepted):
         raise refused[0]
     if accepted:
@@ -214,6 +226,8 @@ def _values(called: _NamedCalls, arguments: Given, task: FunctionTask) -> tuple[
     results = called.result(payload, task.places)
     if len(results) != 1:
         raise called.invalid(f"returned {len(results)} arrays, and one is compared")
+    if not results[0].values.size:
+        raise called.invalid(f"returned no values: an array of {results[0].values.shape}")
     return Loaded(results[0].values, results[0].dtype, called.target), text
 
 
@@ -286,7 +300,7 @@ def _called_further(
             untested.append(call.text)  # as of a table of one length, added to another
         elif is_right(found):
             tried.append(call.text)
-        elif queries and _are_first(found, subject):
+        elif queries and not tried and _are_first(found, subject):
             untested.append(_FIRST_QUERIES)
         else:
             return replace(found, call=call.text)
@@ -294,7 +308,8 @@ def _called_further(
     notes += [f"not tried: {', '.join(refused)}"] * bool(refused)
     if any("mask" in roles_of(own.name) for own, _ in arguments):
         untested.append("masks with padding")
-    if not tried:
+    of_length = [text for text in tried if "=" not in text or text.startswith(("grid", "window"))]
+    if not of_length and subject.expected.form in ("rows", "scores"):
         untested.append("calls of other lengths or batches")
     told = ", ".join(dict.fromkeys(untested))
     return replace(subject, notes=(*subject.notes, *notes), untested=told)
@@ -308,19 +323,22 @@ def _of_call(called: _NamedCalls, arguments: Arguments, subject: Any, call: Furt
     results = [_with_noise(called, arguments, task, 1.0) for task in call.tasks]
     loaded = results[0][0]
     added = results[0][1].size == results[0][2].size and _SHAPE_ONLY not in subject.notes
-    values = [y - x if added else y for _, y, x in results]
+    with np.errstate(invalid="ignore"):
+        values = [y - x if added else y for _, y, x in results]
+    if len(values) > 1 and len({each.shape[-1] for each in values}) > 1:
+        raise InvalidInput("returned arrays of other widths")
     if len(values) > 1:
         values = [np.concatenate([each.reshape(-1, each.shape[-1]) for each in values])]
-    found = call.accepts(replace(loaded, values=values[0]))
-    if not added:
-        return found
-    largest = max(float(np.abs(x).max()) for _, _, x in results)
-    slack = 4 * unit(max(loaded.dtype, "float32", key=unit)) * largest
-    e = replace(found.expected, slack=slack)
+    every = call.accepts(replace(loaded, values=values[0]))
+    if added:
+        largest = max(float(np.abs(x).max()) for _, _, x in results)
+        slack = 4 * unit(max(loaded.dtype, "float32", key=unit)) * largest
+        every = [replace(each, expected=replace(each.expected, slack=slack)) for each in every]
+    found = next((each for each in every if each.misfit or not is_right(each)), every[-1])
     x = np.concatenate([x.reshape(-1, x.shape[-1]) for _, _, x in results])
-    if e.form == "rows" and e.found.shape == x.shape:
-        e = replace(e, vectors=x)
-    return replace(found, expected=e)
+    if added and found.expected.form == "rows" and found.expected.found.shape == x.shape:
+        found = replace(found, expected=replace(found.expected, vectors=x))
+    return found
 
 
 def _are_first(found: Any, subject: Any) -> bool:
@@ -379,14 +397,16 @@ def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[Arguments]:
     placed = any(_by_name(given.name, task) is task.places for given in parameters)
     options: list[list[tuple[NamedParameter, Make]]] = []
     for given in parameters:
-        make, required = partial(_by_name, given.name), given in called.signature.required
+        make: Make = partial(_by_name, given.name)
+        required = given in called.signature.required
         if "mask" in roles_of(given.name):
             if required:
                 options.append([(given, partial(_mask, begins))])
         elif placed and _is_offset(given.name) and given.name not in task.settings:
             options.append([(given, lambda _: 0)])  # positions are given as they are
         elif make(task) is not None:
-            options.append([(given, each) for each in (make, *_others(given.name, task, required))])
+            makes = [make, *_others(given.name, task, required)]
+            options.append([(given, each) for each in makes])
         elif required:
             options.append([(given, guess) for guess in _guesses(task.form)])
     for chosen in product(*options):
@@ -421,7 +441,7 @@ def _by_name(name: str, task: FunctionTask, *, batch: int | None = 0) -> Any:
     heads = task.settings.get("heads")
     queries = task.length if task.queries is None else task.queries
     if task.form == "scores" and key in _SCORES:
-        return np.zeros((1, heads, queries, task.length), np.float32)
+        return np.zeros((task.sequences, heads, queries, task.length), np.float32)
     named: dict[str, Any] = {
         **dict.fromkeys(_LENGTHS, heads if task.form == "slopes" else task.length),
         **dict.fromkeys(_PLACES, task.places),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.checks.functions import FurtherCall
-from posenc_cli.checks.values import is_right
 from posenc_cli.encoding.arrays import positions_from
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import Loaded
@@ -30,8 +29,9 @@ _ROWS = 5
 """Rows of each of two sequences: no width of an encoding."""
 _OTHER: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("base", "max_period"), lambda base: 3 * base),
+    **dict.fromkeys(("dim", "max_distance"), lambda number: 2 * number),
+    "num_buckets": lambda buckets: buckets // 2,
     "heads": lambda heads: heads + 4,
-    "max_distance": lambda distance: 2 * distance,
     "bidirectional": lambda both: not both,
     "flip_sin_to_cos": lambda flipped: not flipped,
     "downscale_freq_shift": lambda shift: 1 - shift,
@@ -59,7 +59,7 @@ def calls_with_settings(
         except InvalidInput:  # as for a learned table of another size
             continue
         text = "×".join(map(str, value)) if isinstance(value, tuple) else brief_text(value)
-        yield FurtherCall(f"{name}={text}", (changed,), asked.subject, task)
+        yield FurtherCall(f"{name}={text}", (changed,), _accepting(asked), task)
 
 
 def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
@@ -80,6 +80,8 @@ def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
     later = whole[_LATER:]
     yield call(f"{later.size} rows from position {later[0]:g} on", later, whole[: later.size])
     yield call(f"{count // 2} rows", whole[: count // 2], whole)
+    mixed = whole[np.argsort(np.arange(count) * 5 % 7, kind="stable")]
+    yield call("rows in another order", mixed, whole)
     pair = np.stack([whole[:_ROWS], whole[-_ROWS:]])
     yield call("two sequences at other positions", pair, pair[[0, 0]])
     yield call("two sequences", pair[[0, 0]], pair[0])
@@ -94,9 +96,9 @@ def _follow_the_length(task: FunctionTask, asked: Asked) -> bool:
     """Whether the reference's rows depend on how many there are."""
     few = task.places[: task.places.size // 2]
     shorter, longer = (
-        _accepting(asked, places)(
-            Loaded(np.zeros((places.size, task.width)), "float64", "")
-        ).expected.right()
+        _accepting(asked, places)(Loaded(np.zeros((places.size, task.width)), "float64", ""))[
+            0
+        ].expected.right()
         for places in (few, task.places)
     )
     return not np.array_equal(shorter, longer[: few.size])
@@ -106,8 +108,13 @@ def calls_of_scores(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
     """The calls for the scores of the last queries alone, as in decoding with a cache."""
     for queries in (1, task.length // 2):
         what = "the last query" if queries == 1 else f"the last {queries} queries"
-        text = f"{what} of {task.length}"
-        yield FurtherCall(text, (replace(task, queries=queries),), asked.subject, task)
+        own = replace(task, queries=queries)
+        yield FurtherCall(f"{what} of {task.length}", (own,), _accepting(asked), task)
+    half = _at(task, task.places[: task.places.size // 2])
+    accepts = _accepting(asked, half.places)
+    yield FurtherCall(f"{half.length} positions", (half,), accepts, task)
+    both = replace(task, sequences=2)
+    yield FurtherCall("two sequences", (both,), _accepting(asked, *[task.places] * 2), task)
 
 
 def _at(task: FunctionTask, places: NumberArray) -> FunctionTask:
@@ -116,18 +123,19 @@ def _at(task: FunctionTask, places: NumberArray) -> FunctionTask:
     return replace(task, places=places, length=places.shape[-1], sequences=sequences)
 
 
-def _accepting(asked: Asked, *sequences: NumberArray) -> Callable[[Loaded], ValueSubject]:
-    """What reads the rows of sequences at these places: the first that is wrong, or the last."""
+def _accepting(asked: Asked, *sequences: NumberArray) -> Callable[[Loaded], list[ValueSubject]]:
+    """What reads the values of sequences at these places; of none at those that are asked for."""
 
-    def subject(loaded: Loaded) -> ValueSubject:
+    def subjects(loaded: Loaded) -> list[ValueSubject]:
+        if not sequences:
+            return [asked.subject(loaded)]
         values = loaded.values
-        if len(sequences) > 1 and values.shape[:-1] != (len(sequences), _ROWS):
+        several = len(sequences) > 1
+        if several and (values.shape[0] != len(sequences) or values.ndim < 3):
             raise InvalidInput(f"returned an array of {values.shape}")
-        parts = values if len(sequences) > 1 else [values]
-        found = [
+        return [
             replace(asked, positions=positions_from(places)).subject(replace(loaded, values=part))
-            for part, places in zip(parts, sequences, strict=True)
+            for part, places in zip(values if several else [values], sequences, strict=True)
         ]
-        return next((each for each in found if not is_right(each)), found[-1])
 
-    return subject
+    return subjects

@@ -96,8 +96,9 @@ def grid(h, w, embed_dim):
 
 def buckets(relative_position, num_buckets=32, max_distance=128):
     side, away = num_buckets // 2, np.abs(relative_position)
-    far = np.log(np.maximum(away, 8) / 8) / np.log(max_distance / 8) * 8 + 1e-9
-    near = np.where(away < 8, away, np.minimum(8 + far.astype(int), 15))
+    exact = side // 2
+    far = np.log(np.maximum(away, exact) / exact) / np.log(max_distance / exact) * exact + 1e-9
+    near = np.where(away < exact, away, np.minimum(exact + far.astype(int), side - 1))
     return np.where(relative_position > 0, side, 0) + near
 
 

@@ -201,7 +201,7 @@ def test_the_side_of_a_square_is_given_and_another_grid_is_not_tested(swapped):
 
     report = posenc.check("sinusoidal-nd", impl=of_square, dim=D, grid=(5, 5))
     assert report.ok is not swapped, str(report)
-    assert swapped or "not tested: grid=7×6" in report.verdict
+    assert swapped or "grid=7×6" in report.verdict.partition("not tested: ")[2]
 
 
 def test_sides_that_are_exchanged_are_found_on_a_square():
@@ -221,6 +221,59 @@ def test_a_table_of_one_length_that_is_added_as_a_whole_is_right():
     report = posenc.check("sinusoidal", impl=vit, positions=N, dim=D)
     assert report.ok, str(report)
     assert "not tested: the first row alone" in report.verdict
+
+
+def sorted_ids(positions):
+    return sinusoid(np.sort(positions))
+
+
+def adds_to_one(x):
+    return x + np.concatenate([sinusoid(np.arange(x.shape[1]))[None], 0 * x[1:]])
+
+
+def of_64(num_heads, seq_len):
+    return bias(num_heads, 64, 64, 0)
+
+
+def of_one_width(positions, dim=D):
+    return sinusoid(positions, dim, base=1e4 ** (dim / D))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "function", "call"),
+    [
+        ("sinusoidal", sorted_ids, "rows in another order"),
+        ("sinusoidal", adds_to_one, "two sequences"),
+        ("sinusoidal", of_one_width, "dim=32"),
+    ],
+)
+def test_orders_sequences_and_widths_that_are_wrong_are_named(scheme, function, call):
+    report = posenc.check(scheme, impl=function, positions=N, dim=D)
+    assert (report.ok, report.call) == (False, call), str(report)
+
+
+def test_scores_of_one_length_alone_are_told_on_the_first_line():
+    report = posenc.check("alibi", impl=of_64, positions=N, heads=HEADS)
+    assert "not tested: calls of other lengths" in report.verdict, str(report)
+
+
+@pytest.mark.parametrize("scheme", ["alibi", "t5"])
+def test_float32_sums_of_scores_and_a_bias_pass(scheme):
+    right = posenc.bias(scheme, N, heads=HEADS, **({"seed": 1} if scheme == "t5" else {}))
+
+    def to_scores(scores):
+        queries, keys = scores.shape[-2:]
+        return (scores + right[:, keys - queries : keys, :keys]).astype(np.float32)
+
+    given = {"seed": 1} if scheme == "t5" else {}
+    report = posenc.check(scheme, impl=to_scores, positions=N, heads=HEADS, **given)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("empty", [lambda x: x[:0], lambda x: x[:, :0]])
+def test_a_function_that_returns_no_values_is_refused_in_one_line(empty):
+    with pytest.raises(ValueError, match="returned no values"):
+        posenc.check("sinusoidal", impl=empty, positions=N, dim=D)
 
 
 def test_what_takes_batches_is_not_right_by_one_sequence_alone():

@@ -112,7 +112,7 @@ def test_what_nothing_fits_is_status_1_and_said_so(call, tmp_path):
     status, out, _ = call("identify", "learned.npy")
     assert status == 1
     assert out.startswith("not identified: 'learned.npy'")
-    assert "look trained or random" in " ".join(out.split())
+    assert "schemes gives all these values" in " ".join(out.split())
     assert "next: compare it with the checkpoint's own table" in " ".join(out.split())
 
 
@@ -227,7 +227,7 @@ def test_exact_is_said_only_where_every_cell_is(call, tables, tmp_path):
     assert (status, found["exact"], found["models"]) == (0, False, [])
     assert found["rows_differing"]["count"] == 0
     _, out, _ = call("identify", *tables)
-    assert "76799 of 76800 cells correctly rounded" in out
+    assert "76799 of 76800 values are correctly rounded" in out
     assert "largest error" in out
 
 
@@ -416,5 +416,5 @@ def test_an_error_without_a_number_is_not_told(call, tmp_path):
     np.save(tmp_path / "scores.npy", scores)
     status, out, _ = call("identify", "scores.npy")
     assert status == 1
-    assert "schemes gives these values" in " ".join(out.split())
+    assert "schemes gives all these values" in " ".join(out.split())
     assert "inf" not in out

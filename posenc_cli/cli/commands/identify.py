@@ -292,8 +292,8 @@ def _unknown(result: Identification) -> str:
     """Why nothing was identified."""
     if not any(math.isfinite(candidate.residual) for candidate in result.candidates):
         return "; ".join(result.notes) or (
-            f"none of posenc's {_scheme_count()} schemes gives these values: they look trained or "
-            "random, or are vectors that were rotated"
+            f"none of posenc's {_scheme_count()} schemes gives all these values; posenc check "
+            "names what differs from a scheme that you expect"
         )
     finite = [each for each in result.candidates if math.isfinite(each.residual)]
     nearest = min(finite or result.candidates, key=lambda each: each.residual)
