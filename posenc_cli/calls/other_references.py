@@ -132,6 +132,8 @@ def try_parameters(tried: Tried) -> PatternReport:
     for name in _other_offsets(tried):
         with calls.planned(f"rows placed by {name}", tests=[name]):
             faults += filter(None, [_placed_otherwise(tried, name)])
+        with calls.planned(f"{name} beside {tried.form.placed_by}", surely=False):
+            calls.untested += _unjudged_beside(tried, name)
     for own in tried.form.arguments:
         if own.role == "length":
             with calls.planned(f"a longer {own.parameter}", tests=[own.parameter]):
@@ -188,6 +190,24 @@ def _placed_otherwise(tried: Tried, name: str) -> PatternFault | None:
     how = "is ignored" if not tried.differs(values, first) else "places rows at other positions"
     text = f"called with {name}={_OFFSET} it gives other values than with {form.placed_by}"
     return PatternFault(text, f"{name} {how}")
+
+
+def _unjudged_beside(tried: Tried, name: str) -> list[str]:
+    """A parameter that places rows, given beside positions; nothing where one wins, or both add up.
+
+    Raises: InvalidInput where a call fails.
+    """
+    function, (x, where) = tried.function, _drawn(tried, max(0, tried.last - _OFFSET))
+    x, where = x[_OFFSET:], where[_OFFSET:]
+    if not where.size:
+        raise InvalidInput("there are too few positions")
+    given = _with_value(function, name, "offset", None)
+    both, *rules = (
+        np.concatenate(own.all_values(x, at), axis=1)
+        for own, at in ((given, where), (function, where), (function, where + _OFFSET))
+    )
+    judged = any(not tried.differs(both, values) for values in rules)
+    return [] if judged else [f"{name} beside {tried.form.placed_by}"]
 
 
 def _parameters(function: ServedFunction) -> Iterator[tuple[NamedParameter, Role]]:

@@ -510,6 +510,20 @@ def buffers_for_32(x, position_ids):
     return y
 
 
+def positions_or_offset(x, positions=None, offset=0):
+    """keras-hub's: positions that are given stand for an offset too."""
+    return ids(x, offset + rows(x) if positions is None else positions)
+
+
+def positions_and_offset(x, positions=None, offset=0):
+    return ids(x, offset + (rows(x) if positions is None else np.asarray(positions)))
+
+
+@untested("offset beside positions")
+def one_late_beside_an_offset(x, positions=None, offset=0):
+    return ids(x, offset + rows(x) if positions is None else np.asarray(positions) + bool(offset))
+
+
 @untested("vectors (b, n, d)")
 def one_head_at_the_last_positions(x, position_ids):
     """Without an axis of heads it takes all vectors for those of one sequence."""

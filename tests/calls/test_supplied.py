@@ -93,7 +93,10 @@ def test_rows_that_begin_late_are_compared_with_the_reference(first, made, call,
 
 @pytest.mark.long
 @pytest.mark.parametrize("count", ["2", "6"])
-@pytest.mark.parametrize("name", ["places_by_mask", "bounded", "TablesOfLength", "in_asked_format"])
+@pytest.mark.parametrize(
+    "name",
+    ["places_by_mask", "bounded", "positions_or_offset", "TablesOfLength", "in_asked_format"],
+)
 def test_few_positions_leave_out_calls_and_end_in_a_verdict(count, name, call):
     asked = [count if given == "256" else given for given in ASKED]
     assert call(*asked, "--impl", f"{FILE}:{name}")[0] == 0
