@@ -96,7 +96,7 @@ def status(name: str) -> Status:
 def _when_auto(name: str, devices: tuple[str, ...]) -> str:
     """When ``auto`` takes a backend that works here with these devices, and why not otherwise."""
     if name == "numpy":
-        return "auto takes it unless another repays its start"
+        return "auto uses it unless another backend is faster for the size"
     if name == "fast":
         return f"auto takes it from {FAST_FROM} values of waves"
     if name != "torch":

@@ -103,7 +103,7 @@ class ValueCheck(GivenSubject, Record):
         if not flags:
             raise InvalidInput(
                 "FILE, --slopes, --buckets or --impl: give what is to be checked",
-                hint="posenc order-check says what an encoding itself is like",
+                hint="posenc inspect reports properties of an encoding itself",
             )
         if len(flags) > 1:
             raise InvalidInput(f"{flags[1]}: cannot go with {flags[0]}; one subject is checked")

@@ -224,8 +224,9 @@ class Check(Record):
         if bound.scheme.kind != "rotary":
             if flags:
                 raise InvalidInput(
-                    f"{flags[0]}: {bound.scheme.name} is {bound.scheme.kind}, and turns nothing "
-                    "that could be compared"
+                    f"{flags[0]}: {bound.scheme.name} is {bound.scheme.kind}; it does not rotate "
+                    "vectors",
+                    hint="posenc check compares the values of any encoding",
                 )
             where = positions or _suitable_positions(encoding)
             request = _request(encoding, where)

@@ -211,7 +211,7 @@ def test_every_command_that_takes_an_absolute_scheme_takes_it(call):
     ("words", "refusal"),
     [
         (("rotation",), "is absolute; it does not rotate vectors"),
-        (("rope-check", "--impl", "./mine.py:waves"), "waves is absolute, and turns nothing that"),
+        (("rope-check", "--impl", "./mine.py:waves"), "waves is absolute; it does not rotate"),
         (("generate", "-l", "4", "--table", "cos"), "is absolute, not rotary"),
         (("generate", "-l", "4", "--head", "0"), "is absolute and has no heads"),
         (

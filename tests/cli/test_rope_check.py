@@ -239,7 +239,7 @@ def test_a_function_that_ends_its_process_is_neither_a_pass_nor_a_failure(end, c
         ("rope-check -s rope --tol 1e-3 --strict", 2, "--strict"),
         ("rope-check -s rope --format xml", 2, "--format"),
         ("rope-check -s rope --json --format junit", 2, "--json"),
-        ("rope-check -s alibi --inv-freq inv.npy", 2, "turns nothing"),
+        ("rope-check -s alibi --inv-freq inv.npy", 2, "does not rotate"),
     ],
 )
 def test_wrong_usage_is_one_line(arguments, status, words, files, call):
