@@ -73,7 +73,7 @@ def additive_report(
         findings=(finding,),
         diagnosis=(),
         notes=(
-            f"{bound.scheme.name} does not rotate vectors: norm, identity and reference do not apply",
+            f"{bound.scheme.name} does not rotate: norm, identity and reference do not apply",
             *filter(None, [request.random_weights]),
         ),
         tolerance="float32 code",
