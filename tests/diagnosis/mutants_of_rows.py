@@ -303,7 +303,7 @@ mutant("cosine_in_second", "plain", "unknown", "the second column has cosines fo
     relative=False, subjects=APPLIED, apply=lambda x, c, s, _: turned(x, c,
         np.concatenate([s[:, :32], c[:, 32:]], 1)))
 
-mutant("column_passed", "plain", "cos-sin-mispaired", "column 5 stays as it is",
+mutant("column_passed", "plain", "unknown", "column 5 stays as it is",
     relative=False, subjects=APPLIED,
     apply=lambda x, c, s, _: np.where(np.arange(64) == 5, x, turned(x, c, s)))
 mutant("signs_of_two", "plain", "unknown", "rotate_half without its minus in two pairs",
