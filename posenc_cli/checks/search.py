@@ -221,6 +221,8 @@ def _undone(e: Expected, first: Change) -> Expected | None:
     gaps = e.gaps
     if first.values is not None:
         factors, nothing = (first.values(make(found.shape), e) for make in (np.ones, np.zeros))
+        if factors.shape != found.shape:  # of all heads, where some slopes are missing
+            return None
         if nothing[np.isfinite(nothing)].any():  # it adds something
             raise _Contradicted
         kept = np.isfinite(factors) & (factors != 0)

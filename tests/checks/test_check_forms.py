@@ -399,3 +399,10 @@ def test_rows_of_offsets_may_have_a_row_for_each_query_and_key(call, tmp_path):
     assert call(*asked)[0] == 0
     np.save(tmp_path / "r.npy", weights[rows.T])
     assert (call(*asked)[0], "key-query" in call(*asked)[1]) == (1, True)
+
+
+@pytest.mark.parametrize("count", [1, 3, 12])
+def test_another_number_of_slopes_is_a_shape_of_its_own(count):
+    """One negative slope for eight heads ended in an IndexError."""
+    report = posenc.check("alibi", slopes=np.full(count, -13.210486, np.float32), heads=8)
+    assert (report.ok, report.cause) == (False, "shape"), str(report)
