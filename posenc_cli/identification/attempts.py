@@ -18,8 +18,9 @@ from posenc_cli.identification.exhaustive_check import census, row_positions
 from posenc_cli.identification.grids import MOST_PLACES, grid_hypotheses
 from posenc_cli.identification.matrix_forms import (
     certain_forms,
-    frequencies_as_periods,
+    frequencies_in_other_words,
     possible_forms,
+    repeated_frequencies,
 )
 from posenc_cli.identification.other_matrices import row_hypotheses
 from posenc_cli.identification.score_profiles import BiasProfile, profiles_of
@@ -136,7 +137,7 @@ def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
 
 
 def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
-    """One row of numbers: frequencies, slopes, periods, or a row of a table."""
+    """One row of numbers: frequencies, slopes, frequencies in other words, or a row of a table."""
     if evidence.count < _LEAST_NUMBERS:
         usual = [slopes for slopes in slope_hypotheses(evidence) if slopes.cost < 1]
         if not usual:
@@ -148,10 +149,14 @@ def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     attempts = _attempt_all(hypotheses, evidence, None)
     if attempts and attempts[0].trial.fits:
         if attempts[0].trial.hypothesis.uncertainty:
-            return _attempts_of_periods(evidence, attempts)
+            return _attempts_in_other_words(evidence, attempts)
         return attempts
+    for repeated in repeated_frequencies(evidence):
+        of_half = _attempt_all(frequency_hypotheses(repeated), repeated, None)
+        if of_half and of_half[0].trial.fits:
+            return of_half
     placed = _placed_row_attempts(evidence, notes)
-    return _attempts_of_periods(evidence, attempts) if placed is None else placed
+    return _attempts_in_other_words(evidence, attempts) if placed is None else placed
 
 
 def _placed_row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt] | None:
@@ -168,13 +173,13 @@ def _placed_row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt] 
     return []
 
 
-def _attempts_of_periods(evidence: Evidence, attempts: list[Attempt]) -> list[Attempt]:
-    """Usual frequencies as periods; other attempts where they are none."""
-    for inner in frequencies_as_periods(evidence):
+def _attempts_in_other_words(evidence: Evidence, attempts: list[Attempt]) -> list[Attempt]:
+    """Usual frequencies as periods or logarithms; other attempts where they are none."""
+    for inner in frequencies_in_other_words(evidence):
         hypotheses = [each for each in frequency_hypotheses(inner) if is_usual(each)]
-        of_periods = _attempt_all(hypotheses, inner, None)
-        if of_periods and of_periods[0].trial.fits:
-            return of_periods
+        of_words = _attempt_all(hypotheses, inner, None)
+        if of_words and of_words[0].trial.fits:
+            return of_words
     return attempts
 
 

@@ -21,7 +21,7 @@ from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import Flags, NumberArray, Reals
@@ -40,6 +40,14 @@ _WIDEST = 1 << 16
 """Columns that an encoding has at most."""
 _FEWEST_ROWS = 2
 """Rows, of a form's matrix, that a form is worth trying for."""
+
+_WORDS: tuple[tuple[str, Callable[[Reals], Reals]], ...] = (
+    ("periods, 1/frequency", lambda values: 1 / values),
+    ("wavelengths, 2π/frequency", lambda values: 2 * np.pi / values),
+    ("rotations per position, frequency/2π", lambda values: 2 * np.pi * values),
+    ("natural logarithms of frequencies", np.exp),
+)
+"""What code keeps in place of frequencies, and the frequencies that it means."""
 
 TRANSPOSED = "transposed: positions run along its columns"
 
@@ -93,14 +101,28 @@ def _may_be_waves(arrays: tuple[NumberArray, ...]) -> bool:
     return any(signal_of(near, function, 1e-3) is not None for function in ("cos", "sin"))
 
 
-def frequencies_as_periods(evidence: Evidence) -> Iterator[Evidence]:
-    """The frequencies that one row of real numbers may say as periods, as MLX's RoPE takes them."""
+def repeated_frequencies(evidence: Evidence) -> Iterator[Evidence]:
+    """The frequencies of one row of numbers that holds each of them twice."""
+    (array,) = evidence.arrays
+    pairs = array.size // 2
+    if array.size % 2 or pairs < _FEWEST_ROWS:
+        return
+    if np.array_equal(array[:pairs], array[pairs:]):
+        yield _form(evidence, (array[:pairs],), "each twice, in two halves")
+    if np.array_equal(array[0::2], array[1::2]):
+        yield _form(evidence, (array[0::2],), "each twice, side by side")
+
+
+def frequencies_in_other_words(evidence: Evidence) -> Iterator[Evidence]:
+    """The frequencies that one row of real numbers may say as periods or logarithms."""
     if evidence.arrays[0].dtype.kind == "c":
         return
-    frequencies, stored = 1 / evidence.sample[0], real_format(evidence.stored)
-    if np.isfinite(frequencies).all() and (frequencies > 0).all():
-        rounded = widen(narrow(frequencies, None, stored), stored)
-        yield _form(evidence, (rounded,), "periods, 1/frequency")
+    values, stored = np.asarray(evidence.sample[0], np.float64), real_format(evidence.stored)
+    for text, frequencies_of in _WORDS:
+        frequencies = frequencies_of(values)
+        if np.isfinite(frequencies).all() and (frequencies > 0).all():
+            rounded = widen(narrow(frequencies, None, stored), stored)
+            yield _form(evidence, (rounded,), text)
 
 
 def _form(

@@ -145,8 +145,13 @@ KEPT = {
     "zeros below": (np.concatenate([_TABLE, _NOTHING]), *_ROPE, "rows 96 to 115"),
     "zeros above": (np.concatenate([_NOTHING, _TABLE]), *_ROPE, "rows 0 to 19"),
     "no numbers below": (np.concatenate([_TABLE, np.nan * _NOTHING]), *_ROPE, "rows 96 to 115"),
-    # periods, as MLX keeps them
+    # frequencies in other words: MLX keeps periods
     "periods": (1 / _FLOAT32, *_ROPE, "periods"),
+    "wavelengths": ((2 * np.pi / ladder()).astype(np.float32), *_ROPE, "wavelengths"),
+    "rotations": ((ladder() / (2 * np.pi)).astype(np.float32), *_ROPE, "rotations per position"),
+    "logarithms": (np.log(_FLOAT32), *_ROPE, "logarithms of frequencies"),
+    "frequencies, halves": (halves(_FLOAT32), *_ROPE, "two halves"),
+    "frequencies, each twice": (each_twice(_FLOAT32), *_ROPE, "side by side"),
 }  # fmt: skip
 
 
@@ -184,11 +189,7 @@ def _unlike_cases():
         "squares": _TABLE * _TABLE,
         "cosines above sines": np.concatenate([_COS, _SIN]),
         "zeros beside": np.concatenate([_TABLE, _TABLE[:, :8] * 0], 1),
-        "wavelengths": (2 * np.pi / ladder()).astype(np.float32),
-        "logarithms": np.log(_FLOAT32),
         "logarithms of periods": -np.log(_FLOAT32),
-        "frequencies, halves": halves(_FLOAT32),
-        "frequencies, each twice": each_twice(_FLOAT32),
         "sorted frequencies": np.sort(random.uniform(0, 1, 16))[::-1].astype(np.float32),
         "sorted logarithms": np.sort(random.uniform(-9, 0, 16))[::-1].astype(np.float32),
         "numbers in a line": np.linspace(1, 0, 16).astype(np.float32),
