@@ -420,13 +420,14 @@ class _Calls:
     def _factors(self, call: MadeCall) -> tuple[ComplexRows, ComplexRows]:
         """The pairs of columns before and after, as complex numbers. Shape: (n, pairs) each."""
         pairing = self._reference.pairing
-        before, after = (
-            vectors[:, list(first)] + 1j * vectors[:, list(second)].astype(np.float64)
-            for vectors, first, second in (
-                (call.x, pairing.first, pairing.second),
-                (call.values, pairing.out_first, pairing.out_second),
+        with np.errstate(invalid="ignore"):
+            before, after = (
+                vectors[:, list(first)] + 1j * vectors[:, list(second)].astype(np.float64)
+                for vectors, first, second in (
+                    (call.x, pairing.first, pairing.second),
+                    (call.values, pairing.out_first, pairing.out_second),
+                )
             )
-        )
         return before, after
 
     def _reproduces(self, at: Callable[[MadeCall], Integers | Reals], some: _SomeCalls) -> bool:

@@ -352,12 +352,12 @@ def test_a_function_whose_base_follows_the_length_is_said_to(body, check):
         return np.stack([turned.real, turned.imag], 2).reshape(x.shape)
     """
     found = check(textwrap.dedent(dynamic) + body)
-    assert not found.subject.notes
-    told = [one.text for one in found.subject.other_calls]
-    assert len(told) == ("other" in body)
-    for text in told:
-        assert text.startswith("the rotation depends on the length of the call, and the reference")
-        assert "in a call of their own give other values than beside position 258" in text
+    assert found.ok is ("other" not in body)
+    for why in diagnose(found):
+        assert (why.cause, why.message) == (
+            "base",
+            "from position 256 on: the base is 30000, not 10000",
+        )
 
 
 @pytest.mark.slow
