@@ -51,6 +51,8 @@ _SHORT = 3
 _MOST_PROPOSALS = 12
 """Of all schemes together, at each precision: the dearest fit by chance."""
 
+_LARGEST_FACTOR = 1e6
+"""No context is extended so far: such a factor stands for a term that is missing."""
 _MOST_CHANGED = 3
 """Numbers of the reference's own scheme that are off at once, as a ramp's context and betas are:
 with one more a ramp may be made of any frequencies."""
@@ -208,6 +210,8 @@ def _other_values(reference: Reference, rates: Reals, *, short: bool) -> Iterato
             value = solved(scheme, given, parameter, measured)
             if value is None or abs(value / (given[name] or 1) - 1) <= _NEARLY:
                 continue
+            if name == "factor" and value > _LARGEST_FACTOR:
+                continue
             if short == (digit_count(float(value)) <= _SHORT):
                 yield from _one_or_none(difference(reference, scheme, {**given, name: value}))
 
@@ -226,12 +230,19 @@ def _other_schemes(reference: Reference, rates: Reals) -> Iterator[Alternative]:
             own = scheme.build is reference.encoding.bound.scheme.build
             kept = {n: v for n, v in reference.params.items() if v is not None} if own else {}
             changed = [name for name, value in proposal.given.items() if kept.get(name) != value]
-            if own and (len(changed) > _MOST_CHANGED or proposal.notes):
-                continue  # notes say that the numbers are one choice of many
-            alternative = difference(reference, scheme, {**kept, **proposal.given})
-            if alternative is None or alternative.frequencies.shape != rates.shape:
+            if own and len(changed) > _MOST_CHANGED:
                 continue
-            if not np.allclose(
-                alternative.frequencies, reference.frequencies, rtol=_NEARLY, atol=0
-            ):
-                yield alternative
+            # Notes say that the numbers are one choice of many: then each by itself.
+            choices = [[name] for name in changed] if own and proposal.notes else [changed]
+            for names in choices:
+                given = {name: proposal.given[name] for name in names} if own else proposal.given
+                alternative = difference(reference, scheme, {**kept, **given})
+                if alternative is not None and _is_other(alternative, reference):
+                    yield alternative
+
+
+def _is_other(alternative: Alternative, reference: Reference) -> bool:
+    """Whether an alternative has other frequencies than the reference, and as many."""
+    right = reference.frequencies
+    found = alternative.frequencies
+    return found.shape == right.shape and not np.allclose(found, right, rtol=_NEARLY, atol=0)
