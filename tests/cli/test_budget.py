@@ -106,9 +106,9 @@ TABLE = [
             "curve -s alibi --heads 4",
             "rotation -s rope -d 16",
             "dot-similarity -s rope -d 2",
-            "spectrum -s transformer-xl -d 2",
         )
     ),
+    *((f"spectrum -s transformer-xl -d 2 --len {size}", WHOLE) for size in (MILLION, LAST)),
     (f"spectrum -s mrope -d 128 --len {LAST}", WHOLE),
     (f"spectrum -s integer -d 64 --len {BILLION}", SAMPLE),
     ("heatmap -s t5 --json --len 1000000", SAMPLE),

@@ -103,7 +103,7 @@ WRITING = {
     "alibi-slopes": {"txt", "csv", "json"},
     "alibi-slopes --format csv": {"txt", "md", "csv"},
     "alibi-slopes --json": {"txt", "md", "json"},
-    "alibi-slopes --plot": {"txt", "png", "svg", "pdf"},
+    "alibi-slopes --plot": {"png", "svg", "pdf"},
     "generate -s rope -l 4": {*FORMATS},
     "generate -s rope -l 4 --format csv": {"txt", "md", "csv"},
     "generate -s rope -l 4 --format npy": {"npy"},

@@ -162,10 +162,17 @@ def distinct_rows(blocks: Iterable[StoredRows], count: int) -> DistinctRows:
     >>> distinct_rows([np.array([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0]])], 3)
     DistinctRows(count=2, first=(0, 2))
     """
-    held = np.concatenate([_bits(block) for block in blocks])  # (rows, width)
-    whole = held.view(np.dtype((np.void, held.itemsize * held.shape[1])))[:, 0]
-    order = np.argsort(whole, kind="stable")  # equal rows follow one another, each group ascending
-    same = whole[order[1:]] == whole[order[:-1]]
+    held: StoredRows | None = None
+    done = 0
+    for block in blocks:
+        bits = _bits(block)
+        if held is None:
+            held = np.empty((count, bits.shape[1]), bits.dtype)
+        held[done : done + len(bits)] = bits
+        done += len(bits)
+    assert held is not None
+    order = _grouping(held)
+    same = _equal_to_next(held, order)
     if not same.any():
         return DistinctRows(count, None)
     # In a group rows ascend, so the second of one is its first that was there before.
@@ -181,3 +188,33 @@ def _bits(block: StoredRows) -> StoredRows:
     bits = np.ascontiguousarray(block).view(unsigned)
     negative_zero = unsigned.type(1 << (8 * unsigned.itemsize - 1))
     return np.where(bits == negative_zero, unsigned.type(0), bits)
+
+
+def _grouping(held: StoredRows) -> Integers:
+    """An order in which equal rows follow one another, each group in ascending order."""
+    hashes = np.zeros(len(held), np.uint64)
+    factors = np.random.default_rng(0).integers(0, 2**63, held.shape[1], np.uint64)
+    factors = factors * np.uint64(2) + np.uint64(1)
+    step = max(1, _BLOCK_VALUES // max(1, held.shape[1]))
+    with np.errstate(over="ignore"):
+        for begin in range(0, len(held), step):
+            cells = held[begin : begin + step].astype(np.uint64)
+            cells = (cells + np.uint64(1)) * factors
+            hashes[begin : begin + step] = (cells ^ (cells >> np.uint64(29))).sum(axis=1)
+    order: Integers = np.argsort(hashes, kind="stable")
+    alike = hashes[order[1:]] == hashes[order[:-1]]
+    if np.array_equal(alike, _equal_to_next(held, order)):
+        return order
+    # Rows that differ share a hash: the order of all their cells then, which takes longer.
+    return np.lexsort(held.T[::-1])
+
+
+def _equal_to_next(held: StoredRows, order: Integers) -> Any:
+    """Whether each row but the last equals the next in an order. Shape: (rows − 1,)."""
+    same = np.empty(max(0, len(order) - 1), np.bool_)
+    step = max(1, _BLOCK_VALUES // max(1, held.shape[1]))
+    for begin in range(0, same.size, step):
+        end = min(begin + step, same.size)
+        here, following = held[order[begin:end]], held[order[begin + 1 : end + 1]]
+        same[begin:end] = (here == following).all(axis=1)
+    return same
