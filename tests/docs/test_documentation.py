@@ -264,6 +264,8 @@ def test_the_readme_is_short_and_its_pages_name_every_command():
 def test_every_link_and_picture_of_a_page_is_there(page):
     places = re.findall(r"\]\((?!https://)([^)#\s]+)\)", PAGES[page])
     assert [place for place in places if not (page.parent / place).exists()] == []
+    if page.is_relative_to(docs := ROOT / "docs"):  # the site has nothing else
+        assert [p for p in places if not (page.parent / p).resolve().is_relative_to(docs)] == []
 
 
 def test_every_page_is_linked_in_the_readme():
