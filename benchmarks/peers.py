@@ -61,6 +61,22 @@ def textbook_torch(positions: NDArray[np.int64], stored: str) -> Any:
     return torch.cat([angles.cos(), angles.sin()], dim=-1).to(getattr(torch, stored))
 
 
+def reusing_torch(rows: int) -> Callable[[], Any]:
+    """The same steps in float32, each into memory that was touched before."""
+    torch = import_module("torch")
+    inv_freq = 1.0 / (BASE ** (torch.arange(0, DIM, 2, dtype=torch.float32) / DIM))
+    positions, angles = torch.arange(rows, dtype=torch.float32), torch.ones(rows, DIM // 2)
+    table = torch.ones(rows, DIM)
+
+    def compute_again() -> Any:
+        torch.outer(positions, inv_freq, out=angles)
+        torch.cos(angles, out=table[:, : DIM // 2])
+        torch.sin(angles, out=table[:, DIM // 2 :])
+        return table
+
+    return compute_again
+
+
 def transformers_llama(positions: NDArray[np.int64], *, cast: str = "float32") -> Any:
     """The rotary module of Llama in transformers, cast to a dtype: cosines and sines, each twice.
 

@@ -178,7 +178,7 @@ def performance_markdown(results: Results) -> str:
     return "\n\n".join(parts)
 
 
-def truths(results: Results) -> tuple[list[str], list[str]]:
+def truths(results: Results) -> tuple[list[str], ...]:
     """What the README says of errors and of speed: what, posenc, and what people use."""
     sections, near = results["sections"], 131071
     errors = {
@@ -192,20 +192,28 @@ def truths(results: Results) -> tuple[list[str], list[str]]:
         if (each["against"], each["threads"]) == ("posenc fast", 1) and each["spread"]
     }
     rows = results["sizes"]["rows"]
+    size = f"a float32 table of {rows} × 128, one thread"
     return (
         [
             f"largest error of a float32 table near position {near}",
             f"{_power(errors['posenc numpy'])}, the rounding of float32 alone",
             ", ".join(f"{short} {_power(errors[name])}" for name, short in _USED.items()),
         ],
-        [
-            f"time for a float32 table of {rows} × 128, one thread",
-            "1",
-            ", ".join(f"{short} {_short(times[name])}" for name, short in _USED.items()),
-        ],
+        *(
+            [
+                f"time for {size}, in {memory}",
+                "1",
+                ", ".join(f"{short} {_short(times[name])}" for name, short in used.items()),
+            ]
+            for memory, used in (("memory used before", _REUSING), ("new memory", _USED))
+        ),
     )
 
 
+_REUSING = {
+    "textbook torch, reusing memory": "textbook torch",
+    "textbook NumPy float32, reusing memory": "textbook NumPy",
+}
 _USED = {
     "transformers LlamaRotaryEmbedding": "transformers",
     "rotary-embedding-torch": "rotary-embedding-torch",

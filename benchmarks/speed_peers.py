@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.machine import installed
 from benchmarks.measuring import Goal, Measurement, Section, paired
-from benchmarks.peers import LIBRARIES, reusing_numpy, textbook_numpy, textbook_torch
+from benchmarks.peers import LIBRARIES, reusing_numpy, reusing_torch, textbook_numpy, textbook_torch
 from benchmarks.posenc_tables import DIM, Work, engine, torch_threads
 
 if TYPE_CHECKING:
@@ -76,6 +76,9 @@ def _torch(work: Work, sizes: Sizes) -> Iterator[Rival]:
     for threads in sizes.threads:
         textbook = partial(textbook_torch, positions, DTYPE)
         yield Rival("textbook torch", threads, textbook, missing=missing)
+        name = "textbook torch, reusing memory"
+        again = textbook if missing else reusing_torch(work.rows)
+        yield Rival(name, threads, again, reuses=True, missing=missing)
         for library in LIBRARIES:
             if library.speed:
                 yield Rival(

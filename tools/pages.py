@@ -199,8 +199,8 @@ def performance() -> str:
 
 def truth() -> str:
     """The claims of posenc beside what people use."""
-    error, speed = truths(json.loads(RESULT.read_text()))
-    return _table("what | posenc | what people use", [error, caught(), speed])
+    error, *speeds = truths(json.loads(RESULT.read_text()))
+    return _table("what | posenc | what people use", [error, caught(), *speeds])
 
 
 def pictures() -> str:

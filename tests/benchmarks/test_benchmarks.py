@@ -269,6 +269,13 @@ def test_the_textbook_is_the_same_with_memory_reused(compute, stored):
         assert reusing().tobytes() == expected.tobytes()
 
 
+def test_torch_is_the_same_with_memory_reused():
+    pytest.importorskip("torch")
+    reusing, expected = peers.reusing_torch(300), peers.textbook_torch(np.arange(300), "float32")
+    for _ in range(2):
+        assert reusing().numpy().tobytes() == expected.numpy().tobytes()
+
+
 def test_the_truth_rounds_as_ml_dtypes_and_numpy_do():
     truth = accuracy._truth((3, 1000), BASE)
     for name, kind in (
