@@ -267,10 +267,11 @@ def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[
     if bent:
         yield unmeasured("is not linear in x", bent)
     elif not mixing:
-        other_sum = (
-            "gives other values for vectors in one call than for their unit vectors in calls"
+        where = trial.positions
+        yield unmeasured(
+            "gives other values for vectors in one call than for their unit vectors in calls",
+            f"the call has {where.size} rows, of positions {where.min()} to {where.max()}",
         )
-        yield unmeasured(other_sum)
 
 
 def _dependences(trial: FunctionTrial) -> Iterator[Irregularity]:

@@ -26,6 +26,7 @@ from posenc_cli.calls.patterns import (
     compared,
 )
 from posenc_cli.calls.roles import (
+    ADDED,
     HALF,
     LEFT_PADDED,
     NUMBERS,
@@ -117,10 +118,13 @@ def try_parameters(tried: Tried) -> PatternReport:
     calls, faults, batch = PlannedCalls(tried.function), list[PatternFault](), _batch(tried)
     for given, role in _parameters(tried.function):
         for value in role.varied:
+            if value == ADDED and (tried.form.added_mask or tried.form.from_zero):
+                continue  # it is given one, or places rows by one for each row
             text = f"{given.name}={value}"
             if role.name in NUMBERS and not isinstance(value, int | float):
                 text = f"{given.name} {NUMBERS[role.name] if value is None else value}"
-            with calls.planned(text, surely=role.response == "same", tests=[given.name]):
+            surely = role.response == "same" and value != ADDED
+            with calls.planned(text, surely=surely, tests=[given.name]):
                 other = _with_value(tried.function, given.name, role.name, value)
                 called = f"called with {text} it gives"
                 fault = _response(tried, other, role, (given.name, value), called)
@@ -372,6 +376,9 @@ def _response(
     may_place = value == LEFT_PADDED and not tried.form.has("positions")
     if same or (may_place and _counted_behind_padding(tried, values, x[late], where[late])):
         return None
+    lengths = [np.linalg.norm(np.concatenate(own), axis=1) for own in (values, plain)]
+    if value == ADDED and tried.differs(*lengths):
+        raise InvalidInput("it takes a mask of rows")
     how = "changes the result, which must not depend on it"
     known = f"{name} {'names another axis' if role.name == 'axis' else how}"
     return PatternFault(f"{called} other values", known, Cause.UNKNOWN)
@@ -421,7 +428,7 @@ def _compared_parts(
     pairs = list(zip(values, plain, strict=True))
     if tried.function.outcome == "tables":  # of which the cosine may stay
         pairs = [(np.concatenate(values, axis=1), np.concatenate(plain, axis=1))]
-    rows = slice(value == LEFT_PADDED, -1 if value == PADDED else None)
+    rows = slice(value in (LEFT_PADDED, ADDED), -1 if value == PADDED else None)
     return [(own[rows], other[rows]) for own, other in pairs]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.calls.roles import LEFT_PADDED, PADDED, TABLES
+from posenc_cli.calls.roles import ADDED, LEFT_PADDED, PADDED, TABLES
 from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.numerics.rounding import bits_of_bfloat16
 from posenc_cli.records import Record
@@ -205,8 +205,9 @@ class _CallArguments:
         The last row is not, or the first, where there is such ``padding``.
         """
         rows = self.positions.shape[1]
-        kept = np.arange(rows) != {PADDED: rows - 1, LEFT_PADDED: 0}.get(str(padding), rows)
-        if not self.form.added_mask:
+        hidden = {PADDED: rows - 1, LEFT_PADDED: 0, ADDED: 0}.get(str(padding), rows)
+        kept = np.arange(rows) != hidden
+        if not (self.form.added_mask or padding == ADDED):
             return self.payload.array(kept, broadcast=(self.batch, rows))
         queries = rows if rows**2 <= _MASKED else 1
         added = np.where(kept, 0, np.finfo(np.float32).min).astype(np.float32)

@@ -26,6 +26,9 @@ side by side."""
 PADDED, LEFT_PADDED = "false for the last row", "false for the first row"
 """The masks of a sequence that ends, and of one that begins, with padding."""
 
+ADDED = "(batch, 1, rows, rows), to add to scores, that hides the first row"
+"""The same as models give it to attention: 0, and the lowest number for padding."""
+
 HALF = "in half precision"
 """The number format that a framework has for it."""
 
@@ -205,7 +208,7 @@ ROLES = (
         "bystander",
         ("mask", "attention_mask", "attn_mask"),
         says="true for each row",
-        varied=(None, PADDED, LEFT_PADDED),
+        varied=(None, PADDED, LEFT_PADDED, ADDED),
     ),
     Role(
         "layer",

@@ -346,8 +346,8 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
     return replace(
         subject,
         kind=SubjectKind.IMPL,
-        irregular=_explained(with_faults(report.faults, ()), log, positions, cos.dtype)
-        or of_far_rows(log, cos.dtype, positions.last + 1),
+        irregular=_explained(with_faults(report.faults, ()), log, positions, cos.dtype),
+        other_calls=of_far_rows(log, cos.dtype, positions.last + 1),
         call={"patterns": list(report.tried), "untried": list(report.untried)},
         returned_tables=True,
     )
@@ -397,13 +397,15 @@ def _of_vectors(
     few = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
     few = few[:: -(-few.size * dim**2 // (2 * _MOST_CELLS))]
     samples = function.matrices(few)
-    readers = []
+    readers: list[ResultReader] = []
+    far: list[Irregularity] = []
     for which, report in zip(results, reports, strict=True):
         matrices = samples[which].values
         trial = FunctionTrial.of(function, which, few, matrices)
         irregular = with_faults(report.faults, irregularities(trial))
         irregular = _explained(irregular, logs[which], positions, samples[which].dtype, which=which)
-        irregular = irregular or of_far_rows(logs[which], samples[which].dtype, positions.last + 1)
+        if not irregular:
+            far += of_far_rows(logs[which], samples[which].dtype, positions.last + 1)
         more = min(context, LONG)
         if more > positions.last + 1 and not irregular and logs[which].tells:
             irregular = in_a_long_call(logs[which], samples[which].dtype, more, calls) or ()
@@ -430,7 +432,7 @@ def _of_vectors(
     subjects = [reader.subject(function.process.target, both=len(readers) > 1) for reader in kept]
     if any(one.irregular for one in subjects):  # which says more
         return subjects
-    return [replace(subjects[0], other_calls=unlike), *subjects[1:]]
+    return [replace(subjects[0], other_calls=(*unlike, *far)), *subjects[1:]]
 
 
 def _read_all(

@@ -254,6 +254,16 @@ def rotated_behind_no_padding(x, positions, mask=None):
     return ids(x, positions) if mask is None or np.all(np.asarray(mask)[..., 0]) else x
 
 
+@wrong("unknown", "attention_mask changes the result")
+def padding_taken_off_twice(q, k, position_ids, attention_mask=None):
+    """By the mask that is added to scores: (b, 1, n, n)."""
+    padding = 0
+    if np.ndim(attention_mask) == 4:
+        padding = (attention_mask[:, 0, -1] < -1).sum(-1, keepdims=True)
+    places = np.maximum(position_ids - padding, 0)
+    return ids(q, places), ids(k, places)
+
+
 def places_by_mask_of_its_own(q, k, attention_mask):
     if attention_mask.ndim != 2:
         raise ValueError("a mask of rows")

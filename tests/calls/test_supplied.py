@@ -88,7 +88,8 @@ def test_rows_that_begin_late_are_compared_with_the_reference(first, made, call,
     asked = (*ASKED[:-3], "--len", "512", "--json", "--impl", f"mine.py:{name}")
     status, out, _ = call(*asked)
     why = json.loads(out)["diagnosis"][0]
-    assert (status, why["cause"]) == (1, "no-rotation"), why
+    known = ("no-rotation", "position-offset")  # at position 0, so not at all
+    assert (status, why["cause"] in known) == (1, True), why
 
 
 @pytest.mark.long

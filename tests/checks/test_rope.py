@@ -650,8 +650,7 @@ def test_a_function_whose_positions_overflow_float16_fails(tmp_path):
     right = rope.reference("rope", dim=64, layout="half")
     found = rope.of_function("turned", right, "0:64,65503:65540", file=file)
     assert not found.ok
-    # Single rows far out are compared first, and no rule of places gives numbers that are NaN.
-    assert diagnose(found)[0].cause == "unknown"
+    assert diagnose(found)[0].cause == "position-precision"
 
 
 @pytest.mark.parametrize("dtype", [rope.ml_dtypes.bfloat16, np.float16])
