@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 SEQUENCES = 3
 """Of a batch that is no larger one."""
 
+BATCH_CONTEXT = 24
+"""Positions from which on a context has room for sequences at different ones."""
+
 FEWER_KEYS = "fewer heads of k than of q"
 
 _MORE_AXES = {"nd": ("bhnd", "bnhd", "nhd"), "hnd": ("bhnd", "hnd"), "nhd": ("bnhd", "nhd")}

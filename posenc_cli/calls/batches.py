@@ -28,7 +28,7 @@ from posenc_cli.calls.arrangements import (
     sizes_apart,
 )
 from posenc_cli.calls.called_function import Crash
-from posenc_cli.calls.patterns import PatternFault, PatternReport, PlannedCalls
+from posenc_cli.calls.patterns import PatternFault, PlannedCalls
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.places import BATCH_RULES, PartOfCall
 from posenc_cli.calls.roles import TABLES
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.calls.answers import Differs
     from posenc_cli.calls.call_form import CallForm
+    from posenc_cli.calls.further_calls import Tried
     from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
 
@@ -64,9 +65,6 @@ _LISTED = 3
 _BATCH = "several sequences or heads in one call"
 
 _UNSUPPORTED = "results differ from single calls: this axis order is not supported"
-
-BATCH_CONTEXT = 24
-"""Positions from which on a context has room for sequences at different ones."""
 
 _MOST_VALUES = 1 << 24
 """Of one batch: a grid of 4096 patches with heads of 128 values has 9 million of them."""
@@ -317,74 +315,69 @@ def _numbers_text(noun: str, some: Flags) -> str:
     return f"{noun}{'s' * (len(numbers) > 1)} {', '.join(texts)}"
 
 
-def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> PatternReport:
-    """Call a function that rotates vectors with several sequences and heads.
-
-    ``context`` is how many positions it may be asked for.
-    """
-    grid = function.form.has("grid")  # whose calls have all of its rows
-    calls, failed = PlannedCalls(function), list[tuple[Arrangement, str]]()
-    if not grid and (function.follows_length or context < BATCH_CONTEXT):
-        return PatternReport((), (), (_BATCH,), (_BATCH,))
+def try_batches(tried: Tried) -> None:
+    """Call a function that rotates vectors with several sequences and heads."""
+    function, calls, context = tried.function, tried.calls, tried.last + 1
+    grid, failed = function.form.has("grid"), list[tuple[Arrangement, str]]()
+    if not (grid or tried.takes_batches):
+        calls.skip(_BATCH, untested=[_BATCH])
+        return
     for own in arrangements(function.form):
-        arrangement = replace(own, rows=context) if grid else own
+        arrangement = replace(own, rows=context) if grid else own  # all rows of a grid
         if arrangement.values > _MOST_VALUES:
             calls.skip(_BATCH, f"the grid has {context} rows")
-            return calls.report()
+            return
         try:
-            together = called_together(function, arrangement, differs)
+            together = called_together(function, arrangement, tried.differs)
         except InvalidInput as error:
             function.revive()
             failed.append((arrangement, function.process.reason(error)))
-            if isinstance(error, Crash) and _takes_one(function, arrangement, differs):
+            if isinstance(error, Crash) and _takes_one(tried, arrangement):
                 calls.crash(arrangement.text, error)
             continue
         if together.tells or must_hold(arrangement, function.form):
             calls.tried.append(arrangement.text)
             calls.untried += [_with_reason(text, failed) for text in arrangement.untried]
-            calls.untested += _untested(function, arrangement, failed, differs)
+            calls.untested += _untested(tried, arrangement, failed)
             fault = together.fault(arrangement.text)
             if fault and fault.known and arrangement.form.boxed:
                 known = f"{fault.known}, with {function.form.placed_by} as an array"
                 fault = replace(fault, known=known)
+            calls.fault(fault)
             if fault is None and not grid:
-                fault = _other_sizes_fault(calls, function, arrangement, differs)
-            return calls.report(fault)
+                _try_other_sizes(tried, arrangement)
+            return
         failed.append((arrangement, _UNSUPPORTED))
     calls.untried.append(_with_reason(_BATCH, failed))
-    calls.untested += _untested(function, None, failed, differs)
-    return calls.report()
+    calls.untested += _untested(tried, None, failed)
 
 
 def _untested(
-    function: ServedFunction,
-    tried: Arrangement | None,
-    failed: Sequence[tuple[Arrangement, str]],
-    differs: Differs,
+    tried: Tried, taken: Arrangement | None, failed: Sequence[tuple[Arrangement, str]]
 ) -> Iterator[str]:
     """What line 1 says is untested where a call was the fullest that was taken.
 
     Batches are, where several sequences are refused in axes in which one is right, and fewer heads
     of k where they come back in another shape and without an error.
     """
-    placed_by = function.form.placed_by
-    if any(why.startswith(_SHAPED) and own.form.axes == function.form.axes for own, why in failed):
+    form = tried.form
+    if any(why.startswith(_SHAPED) and own.form.axes == form.axes for own, why in failed):
         yield FEWER_KEYS
-    if tried is not None and tried.sequences > tried.places and placed_by:
-        yield f"{placed_by} of each sequence"
-    refused = () if tried is not None and tried.sequences > 1 else failed
+    if taken is not None and taken.sequences > taken.places and form.placed_by:
+        yield f"{form.placed_by} of each sequence"
+    refused = () if taken is not None and taken.sequences > 1 else failed
     for own, why in refused:
         several = own.sequences > 1 == own.places and why != _UNSUPPORTED
-        if several and _takes_one(function, own, differs):
+        if several and _takes_one(tried, own):
             yield f"batches ({why})"
             return
 
 
-def _takes_one(function: ServedFunction, arrangement: Arrangement, differs: Differs) -> bool:
+def _takes_one(tried: Tried, arrangement: Arrangement) -> bool:
     """Whether one sequence is right in the axes of an arrangement."""
     one = replace(arrangement, sequences=1, places=1, key_heads=arrangement.heads)
-    call = partial(called_together, function, one, differs)
-    together = PlannedCalls(function).attempt("", call)
+    call = partial(called_together, tried.function, one, tried.differs)
+    together = PlannedCalls(tried.function).attempt("", call)
     return together is not None and not together.wrong
 
 
@@ -414,13 +407,11 @@ def _with_reason(untried: str, failed: Sequence[tuple[Arrangement, str]]) -> str
     return f"{untried} ({why})" if why else untried
 
 
-def _other_sizes_fault(
-    calls: PlannedCalls, function: ServedFunction, arrangement: Arrangement, differs: Differs
-) -> PatternFault | None:
-    """What is wrong in batches of other sizes, where one came out right."""
-    others = [*arrangement.others, *of_fewer_axes(arrangement.form)]
+def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
+    """Call it in batches of other sizes, where one came out right."""
+    calls, others = tried.calls, [*arrangement.others, *of_fewer_axes(arrangement.form)]
     for other in others:
-        call = partial(called_together, function, other, differs)
+        call = partial(called_together, tried.function, other, tried.differs)
         surely = not other.apart and other.key_heads != 1
         together = calls.attempt(other.text, call, surely=surely)
         if together is None:
@@ -433,32 +424,31 @@ def _other_sizes_fault(
         elif other.key_heads == 1 < arrangement.key_heads == arrangement.heads and together.wrong:
             calls.skip(calls.tried.pop(), "it is for as many heads of k as of q")
         elif together.wrong:
-            return together.fault(other.text)
-    return None
+            calls.fault(together.fault(other.text))
+            return
 
 
-def try_rows_of_heads(function: ServedFunction, differs: Differs, *, context: int) -> PatternReport:
+def try_rows_of_heads(tried: Tried) -> None:
     """Call a function of positions, q and k, in this order, with all heads of a row side by side.
 
     So vLLM calls its own. Where one head alone comes out right it may be that it rotates the first
     dimensions of any row, and is not for these.
     """
-    form = function.form
+    form, calls = tried.form, tried.calls
     roles = [argument.role for argument in form.arguments[:2]]
-    if roles != ["positions", "q"] or context < BATCH_CONTEXT or function.follows_length:
-        return PatternReport((), ())
+    if roles != ["positions", "q"] or not tried.takes_batches:
+        return
     own = replace(form, axes="nf", position_axes=form.position_axes.replace("b", ""))
     rows, heads, fewer = sizes_apart(own)
     key_heads = heads if form.one_head_count else fewer
     arrangement = Arrangement(own, SEQUENCES, SEQUENCES, rows, heads, key_heads)
-    text, calls = f"{arrangement.text} side by side in rows", PlannedCalls(function)
-    call = partial(called_together, function, arrangement, differs)
+    text = f"{arrangement.text} side by side in rows"
+    call = partial(called_together, tried.function, arrangement, tried.differs)
     together = calls.attempt(text, call, surely=False)
-    if together is None:
-        return calls.report()
-    if not together.wrong or together.several_right:
-        return calls.report(together.fault(arrangement.text))
-    return PatternReport((), (), (f"{text}, which it does not take",))
+    if together is not None and together.wrong and not together.several_right:
+        calls.skip(f"{calls.tried.pop()}, which it does not take")
+    elif together is not None:
+        calls.fault(together.fault(arrangement.text))
 
 
 _KEYS, _QUERIES, _FIRST, _FURTHEST = 7, 3, 9, 9
@@ -468,38 +458,35 @@ q may be off."""
 _SHORTER = f"{_QUERIES} rows of q with {_KEYS} of k"
 
 
-def try_shorter_queries(
-    function: ServedFunction, differs: Differs, *, context: int
-) -> PatternReport:
+def try_shorter_queries(tried: Tried) -> None:
     """Call a function of q and k with the last rows of q alone, as in decoding with a cache.
 
     Most functions refuse such a call, and none is wrong for it. What takes it must rotate q as the
     last rows. One that counts the rows of tables from their first may be right, for who calls it
     chooses them: that is said.
     """
-    form = function.form
+    form, calls, name = tried.form, tried.calls, "q shorter than k"
     roles = [form.arguments[place].role for place in form.vectors]
-    own_places = form.has("k_positions") or function.follows_length or context < BATCH_CONTEXT
-    if sorted(roles) != ["k", "q"] or own_places:
-        return PatternReport((), ())
+    if sorted(roles) != ["k", "q"] or form.has("k_positions") or not tried.takes_batches:
+        return
     positions = (0 if form.from_zero else _FIRST) + np.arange(_KEYS)[None]
     places = [positions[:, -_QUERIES:] if role == "q" else positions for role in roles]
-    name, calls = "q shorter than k", PlannedCalls(function)
-    call = partial(_at_places, function, positions, places, differs)
+    call = partial(_at_places, tried.function, positions, places, tried.differs)
     together = calls.attempt(name, call, surely=False)
     if together is None or not together.wrong:
-        return calls.report()
+        return
     part = together.parts[roles.index("q")]
     if len(together.wrong) > 1 or not part.wrong.any():
-        why = f"{name} (k comes out otherwise than alone)"
-        return PatternReport((), (), (why,), (name,))
+        calls.skip(calls.tried.pop(), "k comes out otherwise than alone", untested=[name])
+        return
     shifts = sorted(range(-int(part.places.min()), _FURTHEST + 1), key=abs)
     guesses = {shift: RowsGuess("", partial(PartOfCall.shifted, shift=shift)) for shift in shifts}
     shift = next((shift for shift, guess in guesses.items() if together.holds(guess)), 0)
     if not shift or (shift == _QUERIES - _KEYS and not form.has("positions")):
         how = "as the first rows of k" if shift else "otherwise than alone"
-        silent = (name,) * form.has(*TABLES)  # an offset is that of the first row of each
-        return PatternReport((), (), (f"{name} (q comes out {how})",), silent)
+        silent = [name] * form.has(*TABLES)  # an offset is that of the first row of each
+        calls.skip(calls.tried.pop(), f"q comes out {how}", untested=silent)
+        return
     first, last = places[0].max() + 1 - _QUERIES, places[0].max()
     fault = PatternFault(
         f"called with {_SHORTER} it rotates q, which is of positions {first} to {last}, "
@@ -507,7 +494,7 @@ def try_shorter_queries(
         f"{name}, as in decoding with a cache, is rotated {abs(shift)} position"
         f"{'s' * (abs(shift) > 1)} {'before' if shift < 0 else 'after'} its own, the last of k",
     )
-    return calls.report(fault)
+    calls.fault(fault)
 
 
 def _at_places(
@@ -537,14 +524,13 @@ _EXCHANGED = {
 """What is said where so many results, the first of them named, have the other's positions."""
 
 
-def try_keys(function: ServedFunction, differs: Differs, *, context: int) -> PatternReport:
+def try_keys(tried: Tried) -> None:
     """Call a function that is given positions of k with others than those of q, and more."""
-    form = function.form
+    form, calls, positions = tried.form, tried.calls, _FIRST + np.arange(_KEYS)[None]
     name = next((own.parameter for own in form.arguments if own.role == "k_positions"), "")
-    if not name or function.follows_length or context < BATCH_CONTEXT:
-        return PatternReport((), ())
+    if not name or not tried.takes_batches:
+        return
     roles = [form.arguments[place].role for place in form.vectors]
-    positions, calls = _FIRST + np.arange(_KEYS)[None], PlannedCalls(function)
     _, heads, key_heads = sizes_apart(form)
     text, each = f"{name} other than the positions of q", {"q": heads, "k": key_heads}
     grouped = [each[role] for role in roles]
@@ -554,33 +540,28 @@ def try_keys(function: ServedFunction, differs: Differs, *, context: int) -> Pat
         ways.append((few, positions[:, ::-1], grouped))
     for text, own, counts in ways:
         places = [own if role == "q" else positions for role in roles]
-        call = partial(_at_places, function, own, places, differs, counts)
+        call = partial(_at_places, tried.function, own, places, tried.differs, counts)
         together = calls.attempt(text, call, surely=counts != grouped, tests=[name])
         if together is not None and together.wrong:
             wrong = [roles[part.which] for part in together.wrong]
             likely = RowsGuess(
                 _EXCHANGED[len(wrong), wrong[0]].format(name), partial(_of_other, places)
             )
-            return calls.report(together.fault(text, *[likely] * (own.size == positions.size)))
-    return calls.report()
+            calls.fault(together.fault(text, *[likely] * (own.size == positions.size)))
+            return
 
 
-def try_table_batches(function: ServedFunction, *, context: int) -> PatternReport:
-    """Call a function that makes tables with the positions of several sequences.
-
-    ``context`` is how many positions it may be asked for.
-    """
-    form = function.form
+def try_table_batches(tried: Tried) -> None:
+    """Call a function that makes tables with the positions of several sequences."""
+    form, calls = tried.form, tried.calls
     if not form.has("positions"):
-        return PatternReport((), ())
-    if function.follows_length or context < BATCH_CONTEXT or "b" not in form.position_axes:
-        several = ("positions of several sequences in one call",)
-        silent = several * (function.follows_length or context < BATCH_CONTEXT)
-        return PatternReport((), (), several, silent)
-    calls, faults = PlannedCalls(function), list[PatternFault]()
+        return
+    if not tried.takes_batches or "b" not in form.position_axes:
+        several = "positions of several sequences in one call"
+        calls.skip(several, untested=[several] * (not tried.takes_batches))
+        return
     with calls.planned(_TABLES):
-        faults += [*islice(_table_faults(function), 1)]
-    return calls.report(*faults)
+        calls.faults += islice(_table_faults(tried.function), 1)
 
 
 _TABLES = f"the positions of {SEQUENCES} sequences in one call"

@@ -23,7 +23,6 @@ from posenc_cli.calls.patterns import (
     SLOW,
     SLOW_SECONDS,
     PatternFault,
-    PatternReport,
     PlannedCalls,
     rows_text,
 )
@@ -137,8 +136,6 @@ class CallLog:
         """Whether its rows can be compared: not where the largest position is part of each call."""
         return self.reference.symmetric and not self.function.follows_length
 
-    tells = compares
-
     def rows(self, indices: Integers, where: Integers) -> NumberArray:
         """What becomes of some rows in one call, which is kept."""
         values = self._rows(indices, where)
@@ -177,12 +174,6 @@ class CallLog:
         after[:, first], after[:, second] = cos, sin
         return after
 
-    def from_zero(self, indices: Integers) -> NumberArray:
-        """What becomes of vectors in a call from position 0 on, which is not kept."""
-        values = self._as_vectors(self._rows(indices, np.arange(indices.size)))
-        assert values is not None
-        return values
-
     def extend(self, context: int) -> None:
         """Make calls of more lengths and beginnings, none past the context."""
         starts = (0,) if self.function.form.from_zero else _BEGINNINGS
@@ -203,8 +194,7 @@ def by_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     first positions and those of the call: among the first ones any rule shows.
     """
     near = [call for call in log.made if call.end <= SEQUENCE or not log.function.form.chosen]
-    ways = (partial(_Calls, log, near), partial(_Calls, log, log.made), partial(_ByItself, log))
-    return next(filter(None, (way(dtype).causes() for way in ways)), ())
+    return _Calls(log, near, dtype).causes() or _Calls(log, log.made, dtype).causes()
 
 
 def of_far_rows(log: CallLog, dtype: str, context: int) -> tuple[Irregularity, ...]:
@@ -215,7 +205,7 @@ def of_far_rows(log: CallLog, dtype: str, context: int) -> tuple[Irregularity, .
     few = [call for call in log.made if call.rows <= 2]
     near = [call for call in log.made if call.end <= SEQUENCE]
     calls = _Calls(log, few, dtype)
-    if not log.tells or calls.right or not _Calls(log, near, dtype).right:
+    if not log.compares or calls.right or not _Calls(log, near, dtype).right:
         return ()
     message = "rows that come alone are rotated differently far from position 0"
     text = f"called with {calls.first_wrong} it gives other values than it should"
@@ -225,10 +215,10 @@ def of_far_rows(log: CallLog, dtype: str, context: int) -> tuple[Irregularity, .
 
 def in_a_long_call(
     log: CallLog, dtype: str, rows: int, planned: PlannedCalls
-) -> tuple[Irregularity, ...] | None:
-    """What becomes of so many rows of one call, where those of a short one are right.
+) -> tuple[Irregularity, ...]:
+    """What becomes of so many rows of one call, which is ``planned``.
 
-    The call is ``planned``. None where those of a short one are wrong, or none can be compared.
+    Nothing where those of a short one are wrong, or none can be compared.
     """
     before, text = len(log.made), f"{rows} rows in one call"
     with planned.planned(text):
@@ -240,11 +230,9 @@ def in_a_long_call(
             raise InvalidInput("a short call is another too")
         log.sequence(rows)
     calls = _Calls(log, log.made[before:], dtype)
-    for crash in planned.crashes[:1]:
+    for crash in planned.faults[:1]:
         return (_irregular(crash.cause, crash.known, crash.text),)
-    if text not in planned.tried:
-        return None
-    if calls.right:
+    if text not in planned.tried or calls.right:
         return ()
     row = calls.first_wrong_row
     text = f"called with {rows} rows it gives other values from row {row} on than it should"
@@ -253,41 +241,45 @@ def in_a_long_call(
 
 
 def past_default_length(
-    log: CallLog, dtype: str, last: int, *, of: str = "", half: str = ""
-) -> PatternReport:
+    logs: Sequence[CallLog], planned: PlannedCalls, dtype: str, last: int, *, half: str = ""
+) -> PatternFault | None:
     """What becomes of rows past the length that an object has by default, up to position ``last``.
 
-    ``of`` says of which of the results, where that is not the first. The object is made anew; with
-    ``half`` its first calls, which grow it, are of vectors in that half precision. One
-    whose first, short call is wrong too is told its length by who makes it, and one that fails past
-    it is none for these.
+    The object is made anew; with ``half`` its first calls, which grow it, are of vectors in that
+    half precision. One whose first, short call is wrong too is told its length by who makes it, and
+    one that fails past it is none for these.
     """
-    function, rules = log.function, log.function.process.default_length
-    assert rules is not None
-    name, length = rules
-    of_default = f"{of}an object that is made with its default {name}={length}"
-    before, planned = len(log.made), PlannedCalls(function)
+    function = logs[0].function
+    assert function.process.default_length is not None
+    name, length = function.process.default_length
+    of_default = f"an object that is made with its default {name}={length}"
     past = f"past that length in {half}" if half else "past that length"
+    if not logs[0].compares:
+        planned.skip(f"{of_default}, {past}")
+        return None
+    parts: list[tuple[_Calls, _Calls]] = []
     with planned.planned(f"{of_default}, {past}", surely=False):
         function.remake_by_default()
         if half:
             coarse = function.varied(last=function.last, dtype=half)
             for where in _around(function, length, last):
-                coarse.all_values(log.vectors(where.size), where)
-        for where in _around(function, length, last):
+                coarse.all_values(logs[0].vectors(where.size), where)
+        for where, log in product(_around(function, length, last), logs):
             log.rows(np.arange(where.size), where)
-        first = _Calls(log, log.made[before : before + 1], dtype)
-        if not (first.right or half):
+        parts += [(_Calls(o, o.made[:1], dtype), _Calls(o, o.made[1:], dtype)) for o in logs]
+        if not (half or all(first.right for first, _ in parts)):
+            parts.clear()
             raise InvalidInput("its first, short call is another too")
-    grown = _Calls(log, log.made[before + 1 :], dtype)
-    if not planned.tried or (first.right and grown.right):
-        return planned.report()
-    text = f"called {past}, it gives other values than one of length {last + 1}"
-    for cause in grown.causes()[:1] if log.tells else ():
-        known = f"{cause.message}, in {of_default}"
-        return planned.report(PatternFault(f"{text}; {cause.evidence}", known, cause.cause))
-    known = f"rows are wrong once it has been called {past}, in {of_default}"
-    return planned.report(PatternFault(text, known, Cause.UNKNOWN))
+    for of, (first, grown) in zip(("", "k of "), parts, strict=False):
+        if first.right and grown.right:
+            continue
+        text = f"called {past}, it gives other values than one of length {last + 1}"
+        for cause in grown.causes()[:1]:
+            known = f"{cause.message}, in {of}{of_default}"
+            return PatternFault(f"{text}; {cause.evidence}", known, cause.cause)
+        known = f"rows are wrong once it has been called {past}, in {of}{of_default}"
+        return PatternFault(text, known, Cause.UNKNOWN)
+    return None
 
 
 def _around(function: ServedFunction, length: int, last: int) -> Iterator[Integers]:
@@ -308,20 +300,6 @@ def _around(function: ServedFunction, length: int, last: int) -> Iterator[Intege
             if 0 <= start <= last + 1 - _FIRST_ROWS:
                 yield np.arange(start, start + _FIRST_ROWS)
     yield first
-
-
-def of_short_and_long(
-    log: CallLog, dtype: str, lengths: Sequence[Integers], context: int
-) -> Irregularity | None:
-    """What is wrong in calls of some positions (n,), or others, and in which; None: not known."""
-    try:
-        for where in lengths:
-            log.rows(np.arange(where.size), where)
-    except InvalidInput:
-        log.function.revive()
-        return None
-    log.extend(context)
-    return next(iter(by_call(log, dtype)), None)
 
 
 class _SomeCalls(Record):
@@ -546,46 +524,6 @@ class _Calls:
         others = len(self._made) - len(some.calls)
         return text + (f"; the other {others} calls are right" if others else "")
 
-
-class _ByItself(_Calls):
-    """The same, where a call from position 0 on says what becomes of a row, right or wrong.
-
-    So positions that get lost are named also of a function that differs from the reference
-    otherwise. Only rules without numbers are looked for, in calls near position 0.
-    """
-
-    def __init__(self, log: CallLog, dtype: str) -> None:
-        self._log = log
-        near = [call for call in log.made if max(call.end, call.rows) <= _NEAR]
-        super().__init__(log, near, dtype)
-
-    def _rules(self) -> Iterator[CallRule]:
-        for rule in CALL_RULES:  # one that the next positions follow as well shows nothing
-            yield replace(rule, rivals=(partial(lambda rule, call: rule.at(call) + 1, rule),))
-
-    def _rows_turned_at(self, call: MadeCall, used: Integers | Reals, step: int = 1) -> Flags:
-        known = step and used.dtype.kind == "i" and used.min() >= 0 and used.max() < _NEAR
-        if not known or call.indices is None or np.unique(used).size < used.size:
-            return np.zeros(call.rows, bool)
-        given = np.zeros(int(used.max()) + 1, np.int64)
-        given[used] = call.indices
-        try:
-            values = self._log.from_zero(given)[used].astype(np.float64)
-        except InvalidInput:  # of a function that has a last position
-            self._log.function.revive()
-            return np.zeros(call.rows, bool)
-        off = np.abs(values - call.values).max(axis=1)
-        return np.asarray(off <= ALIKE * np.abs(call.values).max())
-
-    def _diagnosed(self, _: _SomeCalls, /) -> tuple[Irregularity, ...]:
-        return ()
-
-    def _moved(self) -> tuple[Irregularity, ...]:
-        return ()
-
-
-_NEAR = 2 * SEQUENCE
-"""Positions and rows of the calls that are compared with others of the function itself."""
 
 _SEEN = 0.02
 """Of the largest value of a row: pairs that are smaller show their turn too coarsely."""

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.calls.arrangements import BATCH_CONTEXT
 from posenc_cli.calls.function_trial import UNSTEADY
 from posenc_cli.calls.patterns import (
     EqualRows,
     Pattern,
     PatternFault,
-    PatternReport,
     PlannedCalls,
     compared,
 )
@@ -66,8 +66,9 @@ _LEFT = "a longer call leaves its rotation behind: shorter ones after it are rot
 class Tried(Record):
     """A function that further calls are made of; ``pairing`` is how it pairs dimensions.
 
-    ``last`` is the last position that is asked for, ``early`` its first short call, and ``faulty``
-    says that something is wrong with it already.
+    ``last`` is the last position that is asked for, ``early`` its first short call, and ``calls``
+    are those that it is made. ``by_length`` says that the reference itself may depend on the length
+    of a call.
     """
 
     function: ServedFunction
@@ -75,8 +76,9 @@ class Tried(Record):
     differs: Differs
     pairing: ColumnPairing | None
     last: int
+    calls: PlannedCalls
     early: EarlyCall | None = None
-    faulty: bool = False
+    by_length: bool = False
 
     @property
     def form(self) -> CallForm:
@@ -92,6 +94,11 @@ class Tried(Record):
     def takes_half(self, which: int) -> bool:
         """Whether it may be given vectors in so many half precisions more."""
         return self.last > 0 and len(halves_of(self.function)) > which
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether sequences may be at positions of their own: these do not follow the length."""
+        return not self.function.follows_length and self.last + 1 >= BATCH_CONTEXT
 
     @property
     def takes_single_rows(self) -> bool:
@@ -127,13 +134,20 @@ class Tried(Record):
         return np.concatenate([result.values for result in results], axis=2)
 
 
-def try_further(tried: Tried) -> list[PatternReport]:
-    """Make the further calls that a function takes: a report for each kind."""
-    reports = []
+def try_further(tried: Tried) -> None:
+    """Make the further calls that a function takes."""
     for kind in _FURTHER:
-        reports.append(compared(kind, tried, tried.function, tried.differs))
-        tried = replace(tried, faulty=tried.faulty or bool(reports[-1].faults))
-    return reports
+        compared(kind, tried, tried.calls, tried.differs)
+
+
+def try_early(tried: Tried) -> None:
+    """Make the early call again, and whether it gave what its rows get in a long one.
+
+    Where a call has no position of its own for each row, far rows show it where they are read.
+
+    Raises: InvalidInput where the function does not give it again.
+    """
+    compared(_EARLY, tried, tried.calls, tried.differs)
 
 
 class EarlyCall:
@@ -145,19 +159,17 @@ class EarlyCall:
 
     text = "a short call again after longer ones"
 
-    def __init__(self, function: ServedFunction, last: int) -> None:
-        self.positions = np.arange(min(_SHORT, last))
+    def __init__(self, function: ServedFunction, last: int, calls: PlannedCalls) -> None:
+        self.positions, self.calls = np.arange(min(_SHORT, last)), calls
         self._short = function.varied(
             last=self.positions.size - 1 if function.follows_length else None
         )
         self._long = function.varied(last=last)
         self._x = _drawn(self.positions.size, function.form.columns)
         self.first: list[NumberArray] = []
-        calls = PlannedCalls(function)
-        if self.positions.size > 1 and function.outcome != "frequencies":
-            with calls.planned(self.text):
-                self.first = self.again()
-        self.failed = calls.report()
+        wanted = self.positions.size > 1 and not function.form.has("grid")
+        if wanted and function.outcome != "frequencies":
+            self.first = calls.attempt(self.text, self.again) or []
 
     def again(self, *, half: str | None = None, in_long: bool = False) -> list[NumberArray]:
         """The results of the call; or with vectors in a half precision, or up to the last position.
@@ -205,14 +217,11 @@ def _again(tried: Tried) -> Iterator[PatternFault]:
     yield PatternFault(text, _LEFT, Cause.FREQUENCY_RULE if by_rates else Cause.UNKNOWN)
 
 
-def try_steady(tried: Tried, reports: Sequence[PatternReport]) -> PatternReport:
+def try_steady(tried: Tried) -> None:
     """Whether the early call still gives what it gave, where other calls differ unexplained."""
-    early = tried.early
-    unexplained = any(not fault.known for report in reports for fault in report.faults)
-    if not unexplained or early is None or not early.first or not early.changed(tried.differs):
-        return PatternReport((), ())
-    fault = _unsteady(tried, early.again)
-    return PatternReport((), () if fault is None else (fault,))
+    early, unexplained = tried.early, any(not fault.known for fault in tried.calls.faults)
+    if unexplained and early is not None and early.first and early.changed(tried.differs):
+        tried.calls.fault(_unsteady(tried, early.again))
 
 
 def _unsteady(tried: Tried, suspect: Callable[[], object]) -> PatternFault | None:
@@ -231,29 +240,6 @@ def _unsteady(tried: Tried, suspect: Callable[[], object]) -> PatternFault | Non
     return PatternFault(f"{text} after others", f"the function {UNSTEADY}", Cause.UNKNOWN)
 
 
-def try_early(tried: Tried) -> PatternReport:
-    """Make the early call again.
-
-    Raises: InvalidInput where the function does not give it.
-    """
-    early = tried.early
-    assert early is not None
-    if not early.first:
-        return early.failed
-    return compared((_EARLY,), tried, tried.function, tried.differs)
-
-
-_EARLY = Pattern(lambda _: EarlyCall.text, _again, lambda _: True, surely=True)
-
-
-def try_beside_long(tried: Tried) -> PatternReport:
-    """Whether the early call gave what its rows get in a call up to the last position.
-
-    Where a call has no position of its own for each row, far rows show it where they are read.
-    """
-    return compared((_BESIDE,), tried, tried.function, tried.differs)
-
-
 def _beside_long(tried: Tried) -> Iterator[PatternFault]:
     early = tried.early
     assert early is not None
@@ -267,15 +253,20 @@ def _beside_long(tried: Tried) -> Iterator[PatternFault]:
         yield PatternFault(text, LENGTH, Cause.UNKNOWN)
 
 
-_BESIDE = Pattern(
-    lambda tried: f"a short call beside one up to position {tried.last}",
-    _beside_long,
-    lambda tried: (
-        tried.early.first
-        and (tried.form.from_zero or tried.form.has("positions"))
-        and not (tried.function.follows_length or tried.last < tried.early.positions.size)
+_EARLY = (
+    Pattern(lambda _: EarlyCall.text, _again, lambda tried: tried.early.first, surely=True),
+    Pattern(
+        lambda tried: f"a short call beside one up to position {tried.last}",
+        _beside_long,
+        lambda tried: (
+            tried.early.first
+            and (tried.form.from_zero or tried.form.has("positions"))
+            and not (tried.by_length or tried.function.follows_length)
+            and tried.last >= tried.early.positions.size
+        ),
     ),
 )
+"""The calls that have the early one's positions."""
 
 
 def _after_half(tried: Tried, *, renewed: bool) -> Iterator[PatternFault]:
@@ -570,7 +561,7 @@ _FURTHER = (
             partial(_after_text, renewed=renewed),
             partial(_after_half, renewed=renewed),
             lambda tried: (
-                tried.early and tried.early.first and tried.takes_half(0) and not tried.faulty
+                tried.early and tried.early.first and tried.takes_half(0) and not tried.calls.faults
             ),
             last=True,
         )

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.calls.arrangements import Arrangement, arrangements
-from posenc_cli.calls.batches import BATCH_CONTEXT, called_together
+from posenc_cli.calls.batches import called_together
 from posenc_cli.calls.call_form import Argument
 from posenc_cli.calls.further_calls import rounded_to
 from posenc_cli.calls.patterns import (
     Pattern,
     PatternFault,
-    PatternReport,
     PlannedCalls,
     compared,
 )
@@ -105,17 +104,17 @@ _VARIED = (
 )
 
 
-def try_other_references(tried: Tried) -> PatternReport:
+def try_other_references(tried: Tried) -> None:
     """Call a function with what follows from other references."""
-    return compared(_PATTERNS, tried, tried.function, tried.differs)
+    compared(_PATTERNS, tried, tried.calls, tried.differs)
 
 
-def try_parameters(tried: Tried) -> PatternReport:
+def try_parameters(tried: Tried) -> None:
     """Call a function with other values of each parameter that its role has some for, one by one.
 
     A mask may also say where rows are, in place of positions.
     """
-    calls, faults, batch = PlannedCalls(tried.function), list[PatternFault](), _batch(tried)
+    calls, batch = tried.calls, _batch(tried)
     for given, role in _parameters(tried.function):
         for value in role.varied:
             if value == ADDED and (tried.form.added_mask or tried.form.from_zero):
@@ -130,25 +129,24 @@ def try_parameters(tried: Tried) -> PatternReport:
                 fault = _response(tried, other, role, (given.name, value), called)
                 if fault is None and batch is not None and value == role.varied[0]:
                     fault = _batch_fault(tried, other, batch, text)
-                faults += filter(None, [fault])
+                calls.fault(fault)
             if value == LEFT_PADDED and (how := _unjudged_mask(tried, given.name)):
                 calls.untested.append(f"{given.name} {how}")
     for name in _other_offsets(tried):
         with calls.planned(f"rows placed by {name}", tests=[name]):
-            faults += filter(None, [_placed_otherwise(tried, name)])
+            calls.fault(_placed_otherwise(tried, name))
         with calls.planned(f"{name} beside {tried.form.placed_by}", surely=False):
             calls.untested += _unjudged_beside(tried, name)
     for own in tried.form.arguments:
         if own.role == "length":
             with calls.planned(f"a longer {own.parameter}", tests=[own.parameter]):
-                faults += filter(None, [_longer(tried, own.parameter)])
-    return calls.report(*faults)
+                calls.fault(_longer(tried, own.parameter))
 
 
-def untested_parameters(function: ServedFunction, reports: Sequence[PatternReport]) -> list[str]:
+def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[str]:
     """The parameters of a function that may matter, and that no call varied and judged."""
     form = function.form
-    tested = {*function.found.chosen_by, *(name for report in reports for name in report.tested)}
+    tested = {*function.found.chosen_by, *calls.tested}
     made = not form.vectors and form.from_zero  # what it returns is as long as it is told
     for own in form.arguments:
         fixed = form.has("qkv") and own.role == "key_heads"
@@ -318,7 +316,7 @@ def _longer(tried: Tried, name: str) -> PatternFault | None:
 def _batch(tried: Tried) -> Arrangement | None:
     """The fullest batch of several sequences that a function is right in; None where none is."""
     function = tried.function
-    if not tried.rotates or function.follows_length or tried.last + 1 < BATCH_CONTEXT:
+    if not tried.rotates or not tried.takes_batches:
         return None
     for arrangement in arrangements(tried.form):
         call = partial(called_together, function, arrangement, tried.differs)

@@ -76,20 +76,6 @@ class PatternFault(Record):
         return self.cause if self.known else Cause.UNKNOWN
 
 
-class PatternReport(Record):
-    """Which ways were tried, in words, in which the results differ, and which were not tried.
-
-    ``untested`` says what line 1 says is not tested; ``tested`` are the parameters that a call
-    varied by themselves, and whose results were judged.
-    """
-
-    tried: tuple[str, ...]
-    faults: tuple[PatternFault, ...]
-    untried: tuple[str, ...] = ()
-    untested: tuple[str, ...] = ()
-    tested: tuple[str, ...] = ()
-
-
 _Compared = TypeVar("_Compared")
 
 
@@ -97,7 +83,8 @@ class PlannedCalls:
     """Calls that are planned: each was compared, or is said not to be tried, and why.
 
     Who takes no such call raises an error; what ends its process, or returns another shape, is at
-    fault.
+    fault. ``untested`` says what line 1 says is not tested; ``tested`` are the parameters that a
+    call varied by themselves, and whose results were judged.
     """
 
     def __init__(self, function: ServedFunction) -> None:
@@ -106,7 +93,7 @@ class PlannedCalls:
         self.untried: list[str] = []
         self.untested: list[str] = []
         self.tested: list[str] = []
-        self.crashes: list[PatternFault] = []
+        self.faults: list[PatternFault] = []
 
     @contextlib.contextmanager
     def planned(
@@ -133,7 +120,7 @@ class PlannedCalls:
             what, _, how = self._function.process.reason(error).partition(", called as ")
             known = f"the function {what} in a call that callers make"
             text = f"called with {text}" + f": {how}" * bool(how)
-            self.crashes.append(PatternFault(text, known, Cause.UNKNOWN))
+            self.faults.append(PatternFault(text, known, Cause.UNKNOWN))
 
     def attempt(
         self,
@@ -149,15 +136,14 @@ class PlannedCalls:
             results.append(call())
         return results[0] if results else None
 
-    def skip(self, text: str, why: str) -> None:
-        """Leave out a call."""
-        self.untried.append(f"{text} ({why})")
+    def skip(self, text: str, why: str = "", *, untested: Sequence[str] = ()) -> None:
+        """Leave out a call, and what line 1 says of it."""
+        self.untried.append(f"{text} ({why})" if why else text)
+        self.untested += untested
 
-    def report(self, *faults: PatternFault | None) -> PatternReport:
-        """The report on all of them; the first crash is a fault where there is no other."""
-        found = tuple(fault for fault in faults if fault) or tuple(self.crashes[:1])
-        lists = (self.untried, dict.fromkeys(self.untested), self.tested)
-        return PatternReport(tuple(self.tried), found, *map(tuple, lists))
+    def fault(self, fault: PatternFault | None) -> None:
+        """Keep what is wrong, if anything is."""
+        self.faults += filter(None, [fault])
 
 
 class EqualRows(Record):
@@ -196,15 +182,15 @@ class Pattern(Record):
 
 
 def compared(
-    patterns: Sequence[Pattern], tried: Any, function: ServedFunction, differs: Differs
-) -> PatternReport:
+    patterns: Sequence[Pattern], tried: Any, calls: PlannedCalls, differs: Differs
+) -> None:
     """Make the calls of all patterns that apply to what is tried.
 
     Raises: InvalidInput where one fails that is surely taken.
     """
-    calls, faults = PlannedCalls(function), list[PatternFault]()
+    wrong = False
     for pattern in patterns:
-        if (pattern.last and faults) or not pattern.when(tried):
+        if (pattern.last and wrong) or not pattern.when(tried):
             continue
         text = pattern.text(tried)
         if pattern.long and tried.slow:
@@ -215,11 +201,11 @@ def compared(
             for pair in pattern.pairs(tried):
                 fault = pair.fault(differs) if isinstance(pair, EqualRows) else pair
                 if fault is not None:
-                    faults.append(fault)
+                    calls.faults.append(fault)
+                    wrong = True
                     break
         if pattern.surely:
             calls.tried.append(text)
-    return calls.report(*faults)
 
 
 class _Sequence:
@@ -255,8 +241,8 @@ class _Sequence:
 
 
 def try_patterns(
-    function: ServedFunction, rows: Rows, differs: Differs, *, context: int
-) -> PatternReport:
+    calls: PlannedCalls, function: ServedFunction, rows: Rows, differs: Differs, *, context: int
+) -> None:
     """Call a function on one sequence in every way that its form has.
 
     ``rows(indices, positions)`` are its results for some rows of one input.
@@ -264,11 +250,11 @@ def try_patterns(
     Raises: InvalidInput where a call fails that is no longer than the context.
     """
     if context < 2 * _STEPS:
-        return PatternReport((), ())
+        return
     tried = _Sequence(function, rows, context)
     if function.form.from_zero:
         _ = tried.whole  # which must not fail
-    return compared(_PATTERNS, tried, function, differs)
+    compared(_PATTERNS, tried, calls, differs)
 
 
 def rows_text(sizes: set[int]) -> str:

@@ -28,7 +28,6 @@ from posenc_cli.calls.call_log import (
     by_call,
     in_a_long_call,
     of_far_rows,
-    of_short_and_long,
     past_default_length,
     unlike_heads,
 )
@@ -46,11 +45,9 @@ from posenc_cli.calls.function_trial import (
     with_faults,
 )
 from posenc_cli.calls.further_calls import (
-    LENGTH,
     EarlyCall,
     Tried,
     halves_of,
-    try_beside_long,
     try_early,
     try_further,
     try_steady,
@@ -64,7 +61,6 @@ from posenc_cli.calls.patterns import (
     LONG,
     SEQUENCE,
     PatternFault,
-    PatternReport,
     PlannedCalls,
     try_patterns,
 )
@@ -82,7 +78,6 @@ from posenc_cli.rotary.subject import Subject, frequency_subject, table_subject
 from posenc_cli.rotary.unit_pairings import PairProbes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
 
     from posenc_cli.calls.answers import Differs, Rows
     from posenc_cli.calls.call_form import CallForm
@@ -133,7 +128,7 @@ def implementation(
             function.last = positions.last  # a row's amplitude follows the length of its call
         if function.form.from_zero:
             positions = _from_zero_positions(function, positions, sampled=sampled)
-        early = EarlyCall(function, positions.last)
+        early = EarlyCall(function, positions.last, PlannedCalls(function))
         if function.outcome == "vectors":
             subjects = _of_vectors(function, reference, positions, progress, context=context)
         else:
@@ -151,7 +146,8 @@ def implementation(
             "usual_axes": function.usual_axes,
         }
         if not any(one.broken or one.irregular for one in subjects):
-            subjects[0] = _with_further_calls(function, subjects[0], reference, positions, early)
+            last = positions.last
+            subjects[0] = _with_further_calls(function, subjects[0], reference, early, last)
         else:
             measured = subjects[0].call or {"untried": []}
             untried = [*function.found.untried, *measured["untried"]]
@@ -173,63 +169,59 @@ def _other_axes(function: ServedFunction, asked: str, why: str) -> Irregularity:
 
 
 def _with_further_calls(
-    function: ServedFunction,
-    subject: Subject,
-    reference: Reference,
-    positions: Positions,
-    early: EarlyCall,
+    function: ServedFunction, subject: Subject, reference: Reference, early: EarlyCall, last: int
 ) -> Subject:
     """A subject, with what becomes of several sequences and heads in one call, and of others."""
-    vectors, last = function.outcome == "vectors", positions.last
-    differs = _vectors_differ if vectors else _tables_differ
-    tried = Tried(function, reference, differs, subject.own.pairing, last, early)
-    if function.form.has("grid"):  # every call is of all rows
-        last = prod(reference.grid or ()) - 1
-        tried = replace(tried, last=last, early=None)
-        reports = [try_other_references(tried), try_parameters(tried)]
-        if vectors:
-            reports.append(try_batches(function, differs, context=last + 1))
-        return _with_reports(function, subject, [*reports, *try_further(tried)])
-    reports = [try_early(tried)]
-    if not _by_its_length(reference):
-        reports.append(_named(try_beside_long(tried), function, subject, reference, positions))
-    if vectors:
-        reports += [
-            ways(function, differs, context=last + 1)
-            for ways in (try_batches, try_rows_of_heads, try_shorter_queries, try_keys)
-        ]
+    vectors, grid, calls = function.outcome == "vectors", function.form.has("grid"), early.calls
+    tried = Tried(
+        function,
+        reference,
+        _vectors_differ if vectors else _tables_differ,
+        subject.own.pairing,
+        prod(reference.grid or ()) - 1 if grid else last,  # every call is of all rows
+        calls,
+        early,
+        _by_its_length(reference),
+    )
+    if grid:
+        ways = [try_other_references, try_parameters, *[try_batches] * vectors, try_further]
     else:
-        reports.append(try_table_batches(function, context=last + 1))
-    reports += try_further(replace(tried, faulty=any(report.faults for report in reports)))
-    reports.append(PatternReport((), (), () if tried.has_order else function.found.untried))
-    if function.form.has("dtype") and subject.dtype != "float32":
-        known = f"dtype is ignored: {subject.dtype} comes back, not float32"
-        fault = PatternFault(f"called with {function.text}", known, Cause.TABLE_PRECISION)
-        reports.append(PatternReport((), (fault,)))
-    if not any(report.faults for report in reports):
-        reports += [try_other_references(tried), try_parameters(tried)]
-    if not any(report.faults for report in reports):
-        reports.append(_past_default_length(function, subject, reference, positions))
-    reports.append(try_steady(tried, reports))
-    return _with_reports(function, subject, reports)
-
-
-def _with_reports(
-    function: ServedFunction, subject: Subject, reports: Sequence[PatternReport]
-) -> Subject:
-    """A subject, with what further calls showed, and which parameters none of them tested."""
+        batches = (try_batches, try_rows_of_heads, try_shorter_queries, try_keys)
+        ways = [try_early, *(batches if vectors else [try_table_batches]), try_further]
+    for way in ways:
+        way(tried)
+    if not grid:
+        calls.untried += () if tried.has_order else function.found.untried
+        if function.form.has("dtype") and subject.dtype != "float32":
+            known = f"dtype is ignored: {subject.dtype} comes back, not float32"
+            text = f"called with {function.text}"
+            calls.fault(PatternFault(text, known, Cause.TABLE_PRECISION))
+        past = partial(_try_past_default_length, subject.dtype)
+        for way in (try_other_references, try_parameters, past):
+            if not calls.faults:
+                way(tried)
+        try_steady(tried)
     own = subject.call or {"patterns": [], "untried": []}
+    untested = [*untested_parameters(function, calls), *calls.untested]
     call = {
-        "patterns": [*own["patterns"], *(text for report in reports for text in report.tried)],
-        "untried": [*own["untried"], *(text for report in reports for text in report.untried)],
-        "untested": [
-            *untested_parameters(function, reports),
-            *(text for report in reports for text in report.untested),
-        ],
+        "patterns": [*dict.fromkeys((*own["patterns"], *calls.tried))],
+        "untried": [*own["untried"], *calls.untried],
+        "untested": [*dict.fromkeys(untested)],
     }
-    faults = [fault for report in reports for fault in report.faults]
-    others = (*subject.other_calls, *with_faults(faults, ()))
+    others = (*subject.other_calls, *with_faults(calls.faults, ()))
     return replace(subject, other_calls=others, call=call)
+
+
+def _try_past_default_length(dtype: str, tried: Tried) -> None:
+    """Call an object that is made with its default length past that."""
+    function, count = tried.function, len(tried.calls.tried)
+    if function.process.default_length is None or function.outcome == "frequencies":
+        return
+    for half in ("", *halves_of(function)[:1]):
+        logs = _logs(function, tried.reference)
+        tried.calls.fault(past_default_length(logs, tried.calls, dtype, tried.last, half=half))
+        if tried.calls.faults or len(tried.calls.tried) == count:
+            return
 
 
 def _by_its_length(reference: Reference) -> bool:
@@ -240,30 +232,6 @@ def _by_its_length(reference: Reference) -> bool:
     return depends_on_length(reference.encoding.bound.scheme, {})
 
 
-def _named(
-    report: PatternReport,
-    function: ServedFunction,
-    subject: Subject,
-    reference: Reference,
-    positions: Positions,
-) -> PatternReport:
-    """A report on short calls beside long ones, with the cause where one gives all rows."""
-    if not report.faults:
-        return report
-    log = _logs(function, reference)[0]
-    cause = None
-    if log.tells:
-        last = positions.last
-        some = np.arange(min(64, last))
-        lengths = [some, np.arange(last + 1) if function.form.from_zero else np.append(some, last)]
-        cause = of_short_and_long(log, subject.dtype, lengths, last + 1)
-    if cause is None:
-        return report
-    (fault,) = report.faults
-    own = replace(fault, known=f"{LENGTH}: {cause.message}", cause=cause.cause)
-    return replace(report, faults=(replace(own, text=f"{fault.text}; {cause.evidence}"),))
-
-
 def _logs(function: ServedFunction, reference: Reference) -> list[CallLog]:
     """The calls of each result, none made as yet."""
     if function.outcome != "vectors":
@@ -272,36 +240,6 @@ def _logs(function: ServedFunction, reference: Reference) -> list[CallLog]:
     shape, generator = (SEQUENCE, function.form.columns), np.random.default_rng(20)
     drawn = [generator.standard_normal(shape, np.float32) for _ in range(function.results)]
     return CallLog.of_vectors(function, reference, drawn, row_causes)
-
-
-def _past_default_length(
-    function: ServedFunction, subject: Subject, reference: Reference, positions: Positions
-) -> PatternReport:
-    """What an object that is made with its default length does past that."""
-    if function.process.default_length is None or function.outcome == "frequencies":
-        return PatternReport((), ())
-    logs = _logs(function, reference)
-    if not logs[0].compares:
-        name, length = function.process.default_length
-        past = f"an object that is made with its default {name}={length}, past that length"
-        return PatternReport((), (), (past,))
-    found: list[PatternReport] = []
-    for half in ("", *halves_of(function)[:1]):
-        reports = [
-            past_default_length(log, subject.dtype, positions.last, of=of, half=half)
-            for log, of in zip(logs, ("", "k of "), strict=False)
-        ]
-        wrong = [report for report in reports if report.faults]
-        if wrong:
-            return wrong[0]
-        found.append(reports[0])
-        if not all(report.tried for report in reports):
-            break
-    return PatternReport(
-        tuple(text for report in found for text in report.tried),
-        (),
-        tuple(text for report in found for text in report.untried),
-    )
 
 
 def _returned_rows(function: ServedFunction, _: Integers, where: Integers) -> NumberArray:
@@ -338,7 +276,7 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
         return replace(subject, kind=SubjectKind.IMPL, call={"patterns": [], "untried": []})
 
     (log,) = _logs(function, reference)
-    report = _patterns(function, log.rows, _tables_differ, positions)
+    calls = _patterns(function, log.rows, _tables_differ, positions)
     cos, sin = function.returned(places.at(slice(0, places.count)))
     subject = table_subject(
         cos.values, sin.values, cos.dtype, reference, positions, name=function.process.target
@@ -346,9 +284,9 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
     return replace(
         subject,
         kind=SubjectKind.IMPL,
-        irregular=_explained(with_faults(report.faults, ()), log, positions, cos.dtype),
+        irregular=_explained(with_faults(calls.faults, ()), log, positions, cos.dtype),
         other_calls=of_far_rows(log, cos.dtype, positions.last + 1),
-        call={"patterns": list(report.tried), "untried": list(report.untried)},
+        call={"patterns": calls.tried, "untried": calls.untried},
         returned_tables=True,
     )
 
@@ -361,13 +299,15 @@ def _tables_differ(values: NumberArray, wanted: NumberArray) -> bool:
 
 def _patterns(
     function: ServedFunction, rows: Rows, differs: Differs, positions: Positions
-) -> PatternReport:
+) -> PlannedCalls:
     """What the ways to call a function change, none of one whose values follow the length."""
+    calls = PlannedCalls(function)
     if function.follows_length:
-        return PatternReport((), (), () if function.form.from_zero else (_IN_PIECES,))
-    report = try_patterns(function, rows, differs, context=positions.last + 1)
+        calls.untried += () if function.form.from_zero else (_IN_PIECES,)
+        return calls
+    try_patterns(calls, function, rows, differs, context=positions.last + 1)
     function.revive()  # the longest call may have ended it
-    return report
+    return calls
 
 
 _IN_PIECES = "chunks of a sequence, or single rows after others"
@@ -388,27 +328,26 @@ def _of_vectors(
     places, dim = PositionRows.of(positions), function.form.columns
     results = range(function.results)
     logs = _logs(function, reference)
-    reports = [_patterns(function, log.rows, _vectors_differ, positions) for log in logs]
+    planned = [_patterns(function, log.rows, _vectors_differ, positions) for log in logs]
     # A slow machine may have left out one of a single result.
-    tried = tuple(text for text in reports[0].tried if all(text in own.tried for own in reports))
     calls = PlannedCalls(function)
-    calls.tried += tried
-    calls.untried += dict.fromkeys(text for own in reports for text in own.untried)
+    calls.tried += [text for text in planned[0].tried if all(text in own.tried for own in planned)]
+    calls.untried += dict.fromkeys(text for own in planned for text in own.untried)
     few = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
     few = few[:: -(-few.size * dim**2 // (2 * _MOST_CELLS))]
     samples = function.matrices(few)
     readers: list[ResultReader] = []
     far: list[Irregularity] = []
-    for which, report in zip(results, reports, strict=True):
+    for which, own_calls in zip(results, planned, strict=True):
         matrices = samples[which].values
         trial = FunctionTrial.of(function, which, few, matrices)
-        irregular = with_faults(report.faults, irregularities(trial))
+        irregular = with_faults(own_calls.faults, irregularities(trial))
         irregular = _explained(irregular, logs[which], positions, samples[which].dtype, which=which)
         if not irregular:
             far += of_far_rows(logs[which], samples[which].dtype, positions.last + 1)
         more = min(context, LONG)
-        if more > positions.last + 1 and not irregular and logs[which].tells:
-            irregular = in_a_long_call(logs[which], samples[which].dtype, more, calls) or ()
+        if more > positions.last + 1 and not irregular and logs[which].compares:
+            irregular = in_a_long_call(logs[which], samples[which].dtype, more, calls)
         readers.append(
             ResultReader(
                 reference,
@@ -523,7 +462,7 @@ def _explained(
 ) -> tuple[Irregularity, ...]:
     """What is irregular; where nothing known explains it, what becomes of heads, or of calls."""
     known = all(one.cause != Cause.UNKNOWN for one in irregular)
-    if known or not log.tells or any(UNSTEADY in one.message for one in irregular):
+    if known or not log.compares or any(UNSTEADY in one.message for one in irregular):
         return irregular
     context = positions.last + 1
     if heads := unlike_heads(log, which, dtype, context):
