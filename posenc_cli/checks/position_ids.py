@@ -76,14 +76,15 @@ class Habits(Record):
 class PositionCheck(Record):
     """How given ids compare with a model's: ``causes`` are words and texts, each gives all ids.
 
-    ``first`` is the axis and the token where they first differ, ``count`` how many ids do;
-    ``several`` says that tokens have an id on each of three axes.
+    ``first`` is the axis and the token where they first differ, in a ``sequence`` of a batch,
+    ``count`` how many ids do; ``several`` says that tokens have an id on each of three axes.
     """
 
     ok: bool
     count: int = 0
     compared: int = 0
     first: tuple[int, int] = (0, 0)
+    sequence: int | None = None
     expected: int = 0
     found: int = 0
     causes: tuple[tuple[str, str], ...] = ()
@@ -202,15 +203,20 @@ def _step(rule: PositionRule, grid: PatchGrid) -> float:
     return float(np.float32(rule.per_second) * np.float32(grid.seconds))
 
 
-def read_ids(path: str, tokens: int) -> Ids:
-    """The ids in a file, (1, tokens) or (3, tokens).
+def read_ids(path: str, rule: PositionRule, tokens: int) -> Ids:
+    """The ids in a file, (tokens,) or (batch, tokens), with axes also (3, [batch,] tokens).
+
+    Returns: (axes, batch, tokens).
 
     Raises: InvalidInput, Unavailable: it cannot be read, or holds something else.
     """
     values = read_array(path).values
-    ids = np.atleast_2d(values.squeeze())
+    ids = values.squeeze()
+    if tokens == 1:
+        ids = ids[..., None]
     where = f"--check {quoted_name(path)}"
-    if ids.ndim != 2 or ids.shape[0] not in (1, 3) or ids.shape[1] != tokens:
+    axes = 3 if rule.frames and ids.ndim > 1 and len(ids) == 3 else 1
+    if ids.shape[-1:] != (tokens,) or ids.ndim > (3 if axes > 1 else 2):
         shape = "×".join(map(str, values.shape))
         raise InvalidInput(f"{where}: holds a {shape} array; the prompt has {tokens} tokens")
     if values.dtype.kind not in "iuf" or not np.all(np.abs(ids.astype(np.float64)) < 2**53):
@@ -218,29 +224,33 @@ def read_ids(path: str, tokens: int) -> Ids:
     whole: Ids = ids.astype(np.int64)
     if not np.array_equal(whole, ids):
         raise InvalidInput(f"{where}: ids are whole numbers")
-    return whole
+    return whole.reshape(axes, -1, tokens)
 
 
 def check_ids(rule: PositionRule, prompt: Prompt, given: Ids) -> PositionCheck:
-    """How given ids compare with those of the model; padding is not compared."""
-    expected = position_ids(rule, prompt)
-    kept = slice(prompt.left, expected.shape[1] - prompt.right)
-    expected, found = expected[:, kept], given[:, kept]
-    if not prompt.grids:  # one row stands for three
-        expected = np.broadcast_to(expected[:1], found.shape)
-    found = np.broadcast_to(found, expected.shape)
-    wrong = np.argwhere(expected != found)
-    if not len(wrong):
+    """How given ids, (axes, tokens) or (axes, batch, tokens), compare with those of the model.
+
+    Padding is not compared.
+    """
+    own = position_ids(rule, prompt)
+    kept = slice(prompt.left, own.shape[1] - prompt.right)
+    found = given.reshape(len(given), -1, own.shape[1])[..., kept]  # (axes, batch, tokens)
+    expected = own[:, None, kept] if prompt.grids else own[:1, None, kept]  # of text one for three
+    expected, found = np.broadcast_arrays(expected, found)
+    differing = expected != found
+    if not differing.any():
         return PositionCheck(ok=True, compared=expected.size)
-    axis, token = map(int, wrong[0])
+    axis, sequence, token = map(int, np.argwhere(differing)[0])
+    wrong = found[:, differing.any(axis=(0, 2))]
     return PositionCheck(
         ok=False,
-        count=len(wrong),
+        count=int(differing.sum()),
         compared=expected.size,
         first=(axis, token + prompt.left),
-        expected=int(expected[axis, token]),
-        found=int(found[axis, token]),
-        causes=_causes(rule, prompt, found, kept),
+        sequence=sequence if found.shape[1] > 1 else None,
+        expected=int(expected[axis, sequence, token]),
+        found=int(found[axis, sequence, token]),
+        causes=_causes(rule, prompt, wrong, kept),
         several=len(expected) > 1,
     )
 
@@ -248,13 +258,13 @@ def check_ids(rule: PositionRule, prompt: Prompt, given: Ids) -> PositionCheck:
 def _causes(
     rule: PositionRule, prompt: Prompt, found: Ids, kept: slice
 ) -> tuple[tuple[str, str], ...]:
-    """The causes that give all ids: those without a measured number before others."""
+    """The causes that give all ids of wrong sequences: those without a measured number first."""
     candidates = [*_mistakes(rule, prompt)]
-    for tier in (candidates, _measured(rule, prompt, found, candidates)):
+    for tier in (candidates, _measured(rule, prompt, found[:, 0], candidates)):
         causes = {
             cause: text
             for cause, text, habits in reversed([*tier])
-            if np.all(position_ids(rule, prompt, habits)[:, kept] == found)
+            if np.all(position_ids(rule, prompt, habits)[:, None, kept] == found)
         }
         if causes:
             return tuple(reversed(causes.items()))

@@ -63,7 +63,9 @@ def test_a_file_is_compared_and_its_cause_named(call, tmp_path, ids, status, sai
     assert call(*asked)[0] == status
     assert said in call(*asked)[1]
     shown = json.loads(call(*asked, "--json")[1])
+    assert [*shown][:5] == ["schema", "ok", "verdict", "cause", "next"]
     assert shown["ok"] is (status == 0)
+    assert shown["verdict"].startswith("ok: " if status == 0 else "FAILED: ")
     assert ("expected" in shown) is (status == 1)
 
 
@@ -102,10 +104,39 @@ def test_what_cannot_be_asked_is_one_line_of_status_2(call, asked, said):
         (np.arange(4), "the prompt has 3 tokens"),
         (np.array([0, 1, 1.5]), "ids are whole numbers"),
         (np.array([0, 1, np.nan]), "ids are whole numbers below 2^53"),
-        (np.arange(6).reshape(2, 3), "holds a 2×3 array"),
+        (np.arange(12).reshape(2, 2, 3), "holds a 2×2×3 array"),
     ],
 )
 def test_a_file_of_something_else_is_refused(call, tmp_path, values, said):
     np.save(tmp_path / "ids.npy", values)
     status, _, err = call(*LLAMA, "--text", "3", "--check", str(tmp_path / "ids.npy"))
     assert (status, said in err) == (2, True)
+
+
+def test_every_sequence_of_a_batch_is_compared(call, tmp_path):
+    asked = (*LLAMA, "--text", "3", "--pad-left", "2", "--check", str(tmp_path / "ids.npy"))
+    right, counted = [7, 7, 0, 1, 2], [0, 1, 2, 3, 4]
+    np.save(tmp_path / "ids.npy", np.array([right, right]))
+    assert call(*asked)[:2] == (0, "ok: all 6 ids are the model's\n")
+    np.save(tmp_path / "ids.npy", np.array([right, counted, right, counted]))
+    status, out, _ = call(*asked)
+    assert (status, "FAILED: 6 of 12 ids differ" in out) == (1, True)
+    assert "cause: padding: " in out
+    assert "sequence 1, token 2: expected 0, found 2" in out
+    assert json.loads(call(*asked, "--json")[1])["sequence"] == 1
+    np.save(tmp_path / "ids.npy", np.array([right, counted, [0, 0, 9, 9, 9]]))
+    assert "cause: unknown" in call(*asked)[1]  # no cause gives both of the wrong ones
+
+
+@pytest.mark.parametrize("sequences", [2, 3])
+def test_a_batch_of_ids_on_three_axes_has_its_axes_first(sequences, call, tmp_path):
+    asked = (*QWEN, "--text", "2,1", "--grid", "1,4,4", "--check", str(tmp_path / "ids.npy"))
+    rows = ["0,1,2,2,2,2,4", "0,1,2,2,3,3,4", "0,1,2,3,2,3,4"]
+    right = np.array([[*map(int, row.split(","))] for row in rows])
+    batch = np.stack([right] * sequences, 1)
+    np.save(tmp_path / "ids.npy", batch)
+    assert call(*asked)[0] == 0
+    batch[2, 1, 3] = 9
+    np.save(tmp_path / "ids.npy", batch)
+    status, out, _ = call(*asked)
+    assert (status, "sequence 1, token 3, columns: expected 3, found 9" in out) == (1, True)

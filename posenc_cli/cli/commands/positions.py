@@ -10,6 +10,7 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json, ModelChoice, option, whole_option
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.positions import whole_number
+from posenc_cli.render.reports.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,8 +92,8 @@ def positions(
     from 0 in each packed sequence; RoBERTa and models like it start after the padding row. Decoders
     skip padding, as in generation; encoders such as BERT count it, whatever the mask. In M-RoPE,
     each token of an image or a video has three ids: frame, row and column. Text after it continues
-    past the longer side. --check reads (tokens,) or (3, tokens), with any ids at the padding, and
-    names the causes that reproduce every id.
+    past the longer side. --check reads (tokens,) or (batch, tokens), of M-RoPE also (3, tokens) or
+    (3, batch, tokens), with any ids at the padding, and names the causes that reproduce every id.
 
     Examples:
       posenc positions -m qwen2-vl-7b --text 5,3 --grid 1,34,46
@@ -127,8 +128,12 @@ def positions(
     for warning in warnings:
         console.warning(warning)
     if check is not None:
-        found = check_ids(rule, prompt, read_ids(check, tokens))
-        return _report(found, warnings, console, as_json=as_json)
+        found = check_ids(rule, prompt, read_ids(check, rule, tokens))
+        if as_json:
+            console.json("positions-check", _fields(found, warnings))
+        else:
+            console.result(_answer(found).text(console.typesetter))
+        return 0 if found.ok else 1
     several = bool(grids)
     rows = own if several else own[:1]
     following = int(own[:, left : tokens - right].max()) + 1
@@ -142,40 +147,37 @@ def positions(
     return 0
 
 
-def _report(
-    found: PositionCheck, warnings: Sequence[str], console: Console, *, as_json: bool
-) -> int:
-    """Say how ids compare: the verdict, the cause, the first that differs."""
-    if as_json:
-        console.json(
-            "positions-check",
-            {
-                "ok": found.ok,
-                "causes": [{"cause": cause, "text": text} for cause, text in found.causes],
-                "differing": found.count,
-                "compared": found.compared,
-                "warnings": list(warnings),
-            }
-            | (
-                {}
-                if found.ok
-                else {
-                    "axis": found.first[0],
-                    "token": found.first[1],
-                    "expected": found.expected,
-                    "found": found.found,
-                }
-            ),
-        )
-    elif found.ok:
-        console.result(f"ok: all {found.compared} ids are the model's")
-    else:
-        axis, token = found.first
-        named = f", {('frames', 'rows', 'columns')[axis]}" if found.several else ""
-        lines = [f"FAILED: {found.count} of {found.compared} ids differ"]
-        lines += [f"cause: {cause}: {text}" for cause, text in found.causes] or ["cause: unknown"]
-        lines += [f"token {token}{named}: expected {found.expected}, found {found.found}"]
-        if len(found.causes) > 1:
-            lines.append("this prompt does not tell these causes apart")
-        console.result("\n".join(lines))
-    return 0 if found.ok else 1
+def _answer(found: PositionCheck) -> Answer:
+    """How ids compare: the verdict, the cause, the first that differs, the next step."""
+    if found.ok:
+        return Answer(True, f"ok: all {found.compared} ids are the model's")
+    axis, token = found.first
+    sequence = "" if found.sequence is None else f"sequence {found.sequence}, "
+    named = f", {('frames', 'rows', 'columns')[axis]}" if found.several else ""
+    several = "check a longer prompt: this one does not tell these causes apart"
+    return Answer(
+        False,
+        f"FAILED: {found.count} of {found.compared} ids differ",
+        "; or ".join(f"{cause}: {text}" for cause, text in found.causes) or "unknown",
+        f"{sequence}token {token}{named}: expected {found.expected}, found {found.found}",
+        several if len(found.causes) > 1 else "leave out --check to print the model's ids",
+    )
+
+
+def _fields(found: PositionCheck, warnings: Sequence[str]) -> dict[str, Any]:
+    """How ids compare, as JSON."""
+    place = {
+        "axis": found.first[0],
+        "sequence": found.sequence,
+        "token": found.first[1],
+        "expected": found.expected,
+        "found": found.found,
+    }
+    return {
+        **_answer(found).fields(),
+        "causes": [{"cause": cause, "text": text} for cause, text in found.causes],
+        "differing": found.count,
+        "compared": found.compared,
+        "warnings": list(warnings),
+        **({} if found.ok else place),
+    }
