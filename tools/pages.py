@@ -23,6 +23,7 @@ from PIL import Image
 from benchmarks.report import performance_markdown, truths
 from posenc_cli.backends import native, registry
 from posenc_cli.catalogue import BUILT_IN
+from posenc_cli.checks.known_bugs import rotations
 from posenc_cli.checks.known_bugs.bug import BugCode
 from posenc_cli.checks.search import KNOWN_BUGS
 from posenc_cli.cli.app import GROUPS, function_of
@@ -188,7 +189,10 @@ def codes() -> str:
 def bugs() -> str:
     """The known bugs that `posenc check` names, and where each was seen."""
     codes = _table("cause | what it means", [[f"`{code}`", code.meaning] for code in BugCode])
-    rows = [[f"`{bug.code}`", ", ".join(bug.forms), bug.remedy, bug.seen] for bug in KNOWN_BUGS]
+    rows = [
+        [f"`{bug.code}`", ", ".join(bug.forms), bug.remedy, bug.seen]
+        for bug in (*KNOWN_BUGS, *rotations.BUGS)
+    ]
     return f"{codes}\n\n{_table('cause | in | what to do | seen in', rows)}"
 
 

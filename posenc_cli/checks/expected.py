@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, RealRows, Reals
 
-Form = Literal["rows", "scores", "slopes", "buckets"]
+Form = Literal["rows", "scores", "slopes", "buckets", "rotations"]
 
 _FORMULA = 3e-6
 """Of a score: what float32 code may show that computes it in some steps."""
@@ -76,17 +76,18 @@ class Change(Record):
 
     ``params`` are other parameters, ``rates`` makes other frequencies of the right ones, and
     ``places`` are the places that values are those of. ``make`` computes values in place of the
-    formula, and ``values`` changes those that were computed, each by itself. ``order`` says which
-    column of rows, or head of scores, stands at each place; ``rounding`` is a format that values
-    were rounded to. ``code`` and ``remedy`` take the place of those of the row of the table. A
-    ``general`` one is said only where no other explains the values.
+    formula, of rotations a `PairMap`, and ``values`` changes those that were computed, each by
+    itself. ``order`` says which column of rows, or head of scores, stands at each place;
+    ``rounding`` is a format that values were rounded to. ``code`` and ``remedy`` take the place of
+    those of the row of the table. A ``general`` one is said only where no other explains the
+    values.
     """
 
     text: str
     params: Mapping[str, Any] = fresh(dict)
     rates: Callable[[Reals], Reals] | None = None
     places: Callable[[ValuePlaces, Expected], ValuePlaces] | None = None
-    make: Callable[[Expected], NumberArray] | None = None
+    make: Callable[[Any], Any] | None = None
     values: Callable[[NumberArray, Expected], NumberArray] | None = None
     order: Integers | None = None
     rounding: str = ""

@@ -21,12 +21,12 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.checks.expected import Change, Expected
+    from posenc_cli.checks.expected import Change, Expected, Form
     from posenc_cli.checks.known_bugs.bug import KnownBug
     from posenc_cli.numerics.arrays import Flags, Integers
 
 KNOWN_BUGS = (*arrangement.BUGS, *parameters.BUGS, *values.BUGS, *positions.BUGS)
-"""The known bugs: of two that give the same values, the first is named first."""
+"""Those of what does not rotate: of two that give the same values, the first is named first."""
 
 BLOCK = 1 << 20
 """Values that are compared at a time."""
@@ -75,9 +75,19 @@ def explanations(e: Expected, wrong: Integers, *, context: int | None = None) ->
                 continue
             if _share(part, change) == 1 and fits_everywhere(e, change):
                 (general if change.general else kept).setdefault(codes, (_named(bug, change),))
-        for bugs, rare in () if kept else islice(_pairs(e, part), _MOST):
+        pairs = () if kept or e.form == "rotations" else _pairs(e, part)
+        for bugs, rare in islice(pairs, _MOST):
             (general if rare else kept).setdefault(tuple(sorted(bug.code for bug in bugs)), bugs)
     return list((kept or general).values())[:_MOST]
+
+
+def bugs_of(form: Form) -> tuple[KnownBug, ...]:
+    """The part of the table that has the bugs of a form."""
+    if form != "rotations":
+        return KNOWN_BUGS
+    from posenc_cli.checks.known_bugs import rotations  # slow to import: the diagnosis, and schemes
+
+    return rotations.BUGS
 
 
 def changes_of(
@@ -87,7 +97,7 @@ def changes_of(
 
     In a model of ``context`` positions those of usual size, as examples of what is measured.
     """
-    for bug in KNOWN_BUGS:
+    for bug in bugs_of(e.form):
         with contextlib.suppress(PosencError):
             if e.form not in bug.forms:
                 continue

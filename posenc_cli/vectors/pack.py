@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.records import Record, replace
-from posenc_cli.vectors.known_mistakes import WrongValues
-from posenc_cli.vectors.pack_content import pack_content, single
+from posenc_cli.vectors.pack_content import WrongValues, pack_content, single
 
 if TYPE_CHECKING:
     from posenc_cli.choice import Choice
     from posenc_cli.inference.tolerance import ToleranceRule
-    from posenc_cli.numerics.arrays import Integers, RealRows
+    from posenc_cli.numerics.arrays import RealRows
     from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.vectors.known_mistakes import KnownMistake
-    from posenc_cli.vectors.pack_content import PackContent
+    from posenc_cli.vectors.pack_content import KnownMistake, PackContent
 
 _SAME = 1e-3
 """Of the tolerance: what the values of one mistake may differ by that is made in two ways."""
@@ -87,51 +85,31 @@ class GoldenPack(Record):
 
 
 def _outcomes(content: PackContent) -> tuple[Outcome, ...]:
-    """What becomes of each mistake."""
+    """What becomes of each mistake; those that give the same values count once."""
     y, allowed, complete = content.y, content.tolerance, content.complete
     rows = np.unique(np.linspace(0, y.shape[0] - 1, max(1, _COMPARED // y.shape[1])).astype(int))
     outcomes: list[Outcome] = []
-    killed: dict[int, _Killed] = {}
+    killed: dict[int, RealRows] = {}
     for mistake in content.mistakes():
         outcome, wrong = _outcome(mistake, y, allowed, complete=complete)
         if wrong is not None:
-            kept = _Killed.of(wrong, outcome, rows)
-            same = next((n for n, other in killed.items() if kept.is_like(other)), None)
+            some, near = wrong.values[rows], _SAME * wrong.tolerance[rows]
+            margins = ((n, outcomes[n].margin) for n in killed)
+            alike = (n for n, margin in margins if _is_near(margin, outcome.margin))
+            with np.errstate(invalid="ignore", over="ignore"):
+                same = next((n for n in alike if (np.abs(some - killed[n]) <= near).all()), None)
             if same is not None:  # one thing, by another name
                 message = f"{outcomes[same].message}, or {outcome.message}"
                 outcomes[same] = replace(outcomes[same], message=message)
                 continue
-            killed[len(outcomes)] = kept
+            killed[len(outcomes)] = some
         outcomes.append(outcome)
     return tuple(outcomes)
 
 
-class _Killed(Record):
-    """Some rows of what a mistake makes, and of all of them the margin and the sum."""
-
-    wrong: WrongValues
-    margin: float
-    total: float
-    allowed: float
-
-    @classmethod
-    def of(cls, wrong: WrongValues, outcome: Outcome, rows: Integers) -> _Killed:
-        assert outcome.margin is not None
-        some = WrongValues(wrong.values[rows], wrong.tolerance[rows])
-        with np.errstate(invalid="ignore", over="ignore"):
-            total, allowed = float(wrong.values.sum()), float(wrong.tolerance.mean())
-        return cls(some, outcome.margin, total, allowed)
-
-    def is_like(self, other: _Killed) -> bool:
-        """Whether another mistake gives the same values, but for the rounding of float64."""
-        mine, others = self.wrong, other.wrong
-        if abs(self.margin - other.margin) > _SAME * self.margin:
-            return False
-        if abs(self.total - other.total) > _SAME * self.allowed * mine.values.size:
-            return False
-        with np.errstate(invalid="ignore"):
-            missed = np.abs(mine.values - others.values)
-        return bool((missed <= _SAME * mine.tolerance).all())
+def _is_near(margin: float | None, other: float | None) -> bool:
+    """Whether two margins are the same but for roundings."""
+    return margin == other or abs((margin or 0) - (other or 0)) <= _SAME * (other or 0)
 
 
 def _outcome(

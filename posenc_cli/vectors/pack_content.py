@@ -14,28 +14,27 @@ from posenc_cli.analysis.application import AppliedEncoding, applicable_part, ve
 from posenc_cli.analysis.spectrum import context_of
 from posenc_cli.budget import check_size
 from posenc_cli.checks.expected import Expected, ValuePlaces
+from posenc_cli.checks.known_bugs.rotations import ROUNDINGS, Rotated, rotated_vectors
+from posenc_cli.checks.search import changes_of
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.weights import DrawnTable
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, PosencError
 from posenc_cli.inference.reference import Reference, encoding_text
-from posenc_cli.inference.tolerance import FUNCTIONS, PER_ANGLE, Tolerance
+from posenc_cli.inference.tolerance import FUNCTIONS, PER_ANGLE, smallest, unit
 from posenc_cli.numerics.dtypes import FLOAT32
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.positions import Positions, consecutive_ranges
 from posenc_cli.records import Record, replace
-from posenc_cli.vectors.known_mistakes import ROUNDINGS, added_mistakes, added_values
-from posenc_cli.vectors.rotary_mistakes import TurnedVectors, turned_mistakes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from posenc_cli.checks.expected import Form
+    from posenc_cli.checks.expected import Change, Form
     from posenc_cli.choice import Choice
     from posenc_cli.encoding.request import Request
     from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.numerics.arrays import Integers, RealRows
     from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.vectors.known_mistakes import KnownMistake
 
 _MOST_VALUES, _MOST_SCORES = 1 << 18, 1 << 19
 """Of y: a pack is a file of tests, and every mistake is made of all of it, in some ten seconds."""
@@ -47,18 +46,41 @@ _FARTHEST = 2**17
 """What packs reach by default: past it uint16 wraps, and the longest contexts of most models."""
 _FEW = 256
 """Positions of an encoding that has no more: all of them are taken."""
-_ROUNDINGS = 4
-"""Of what turns a vector: a table, two products, a sum; as rope-check counts them."""
+_SAME = 1e-3
+"""Of the tolerance: what a change of nothing may show, computed in another way."""
 _FEW_SCORES = 64
 """The same of a bias, whose scores are of each two of them."""
+
+
+class WrongValues(Record):
+    """What a known bug makes of values, and what code in float32 may err by that makes it.
+
+    Both are (rows, columns).
+    """
+
+    values: RealRows
+    tolerance: RealRows
+
+
+class KnownMistake(Record):
+    """A known bug: its cause, what it is, and what it makes of the values.
+
+    ``wrong`` is None where it cannot be made of this encoding; ``reason`` says why.
+    """
+
+    cause: str
+    message: str
+    wrong: WrongValues | None
+    reason: str = ""
 
 
 class PackContent(Record):
     """What an encoding makes of things at positions (n,), and what code may err by.
 
     ``y`` and ``tolerance`` are (rows, columns), each a number of float32, ``y`` rounded to
-    ``dtype``; in a file they have the ``shape``. ``arrays`` are further ones, by name. ``complete``
-    says that there are no other positions.
+    ``dtype``; in a file they have the ``shape``. ``arrays`` are further ones, by name. ``expected``
+    is the reference that known bugs change. ``usual`` says that the positions are those that show
+    most.
     """
 
     choice: Choice
@@ -73,7 +95,8 @@ class PackContent(Record):
     tolerance: RealRows
     arrays: Mapping[str, RealRows]
     conventions: Mapping[str, Any]
-    mistakes: Callable[[], Iterator[KnownMistake]]
+    expected: Expected
+    usual: bool
     left_out: tuple[str, ...] = ()
 
     @property
@@ -87,11 +110,58 @@ class PackContent(Record):
         """The encoding, on one line."""
         return encoding_text(self.request.encoding)
 
+    def mistakes(self) -> Iterator[KnownMistake]:
+        """The known bugs of the encoding, in a model of so many positions.
+
+        What changes nothing at the positions that show most cannot be made.
+        """
+        e, seen = self.expected, set[str]()
+        rotates = e.form == "rotations"
+        right = _values(e)
+        for bug, change in changes_of(e, solved=False, context=self.context[0]):
+            if change.text in seen and not rotates:
+                continue
+            seen.add(change.text)
+            cause = str(change.code or bug.code)
+            try:
+                with np.errstate(all="ignore"):
+                    wrong = _values(e, change)
+            except PosencError as error:
+                yield KnownMistake(cause, change.text, None, error.message)
+                continue
+            if wrong.values.shape != right.values.shape:
+                continue
+            apart, reason = np.abs(wrong.values - right.values), ""
+            if not (rotates or np.isfinite(apart).all()):
+                reason = "it reads what is not in the table"
+            elif self.usual and (apart <= _SAME * wrong.tolerance).all():
+                reason = "it changes no value at the positions that show most"
+            yield KnownMistake(cause, change.text, None if reason else wrong, reason)
+
+
+def _values(e: Expected, change: Change | None = None) -> WrongValues:
+    """Vectors rotated or with rows added (n, columns), or scores as rows (heads · n, n).
+
+    Beside them what they may be off by. Right ones where nothing is changed.
+    """
+    added = e.right() if change is None else e.changed(change)
+    if e.vectors is None or e.form == "rotations":
+        allowed = e.judged(added) if change is None else np.abs(e.allowed(added, drawn=change))
+        return WrongValues(*(each.reshape(-1, added.shape[-1]) for each in (added, allowed)))
+    values = e.vectors + added
+    if isinstance(e.rule, float):
+        return WrongValues(values, np.full_like(values, max(e.rule, smallest("float32"))))
+    rounding = max(unit(e.dtype), unit("float32"))
+    allowed = ROUNDINGS * rounding * (np.abs(e.vectors) + np.abs(added)) + smallest("float32")
+    if e.is_waves:
+        allowed = allowed + e.allowed(added, drawn=change)
+    return WrongValues(values, allowed)
+
 
 def pack_content(choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule) -> PackContent:
-    """The content of a choice's pack, at its positions or those that show most.
+    """What a pack of a choice holds, at its positions or those that show most.
 
-    Raises: InvalidInput where there is none of it, or it would be too large.
+    Raises: InvalidInput where there are none of it, or it would be too large.
     """
     if not choice.parts and choice.scheme.kind == "bias":
         return _of_scores(choice, dtype, rule)
@@ -109,69 +179,26 @@ def pack_content(choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule
     x = _drawn_vectors(count, columns, seed)
     applied = AppliedEncoding.of(part, x.shape, "x", dtype=dtype)
     y = widen(np.concatenate(list(applied.blocks(x))), dtype).reshape(x.shape)
-    positions = np.array(list(applied.request.row_positions()), np.int64)
+    request, rotary = applied.request, part.scheme.kind == "rotary"
+    positions = np.array(list(request.row_positions()), np.int64)
     _check_finite(y, positions, dtype)
-    others = tuple(o.scheme.name for o in choice.parts if o.scheme != part.scheme)
-    if part.scheme.kind == "rotary":
-        content = _of_turned(applied, context, x, positions, rule)
+    if rotary:
+        reference = Reference.of(request.encoding)
+        e: Expected = rotated_vectors(reference, positions, x, x, dtype.name, rule=rule)
+        arrays = _tables(applied.choice, dtype)
+        conventions = _conventions_of_turns(reference, columns)
     else:
-        usual = choice.positions is None
-        content = _of_added(applied, context, x, positions, rule, usual=usual)
-    return replace(content, y=y, arrays={"x": x, **content.arrays}, left_out=others)
-
-
-def _of_turned(
-    applied: AppliedEncoding,
-    context: tuple[int, str],
-    x: RealRows,
-    positions: Integers,
-    rule: ToleranceRule,
-) -> PackContent:
-    """What a rotary encoding makes of vectors."""
-    dtype = applied.application.dtype
-    reference = Reference.of(applied.request.encoding)
-    tolerance = Tolerance.of(
-        rule, dtype=dtype.name, roundings=_ROUNDINGS, amplitude=reference.scale
-    )
-    vectors = TurnedVectors(reference, x, positions, tolerance)
-    fixed = tolerance.fixed
-    return PackContent(
-        applied.choice,
-        applied.request,
-        context,
-        dtype,
-        rule,
-        tolerance.reason if fixed is None else f"given: {fixed:g}",
-        positions,
-        x.shape,
-        x,
-        single(vectors.right().tolerance),
-        _tables(applied.choice, dtype),
-        _conventions_of_turns(reference, x.shape[1]),
-        lambda: turned_mistakes(vectors, context[0]),
-    )
-
-
-def _of_added(
-    applied: AppliedEncoding,
-    context: tuple[int, str],
-    x: RealRows,
-    positions: Integers,
-    rule: ToleranceRule,
-    *,
-    usual: bool,
-) -> PackContent:
-    """What vectors become to which rows are added."""
-    dtype = applied.application.dtype
-    request = applied.request
-    e = _expected("rows", request, ValuePlaces(positions), dtype, rule)
-    e = replace(e, found=e.right(), vectors=x)
-    if not e.found.any():
-        raise InvalidInput(
-            f"{applied.choice.asked}: adds nothing at these positions, and no test of it can fail"
-        )
-    matrix = applied.choice.requests(Precision.of(FLOAT32, dtype))[0].plan().matrix()
-    table = np.concatenate([widen(block, FLOAT32) for block in matrix.blocks()])
+        e = _expected("rows", request, ValuePlaces(positions), dtype, rule)
+        e = replace(e, found=e.right(), vectors=x)
+        if not e.found.any():
+            raise InvalidInput(
+                f"{applied.choice.asked}: adds nothing at these positions, and no test of it can "
+                "fail"
+            )
+        matrix = applied.choice.requests(Precision.of(FLOAT32, dtype))[0].plan().matrix()
+        arrays = {"rows": np.concatenate([widen(block, FLOAT32) for block in matrix.blocks()])}
+        formula = f"y = x + row; {request.scheme.formula}"
+        conventions = {"does": "adds a row to each vector", "formula": formula}
     return PackContent(
         applied.choice,
         request,
@@ -181,11 +208,13 @@ def _of_added(
         _reason(e),
         positions,
         x.shape,
-        x,
-        single(added_values(e, e.found).tolerance),
-        {"rows": table},
-        {"does": "adds a row to each vector", "formula": f"y = x + row; {request.scheme.formula}"},
-        lambda: added_mistakes(e, context[0], usual=usual),
+        y,
+        single(_values(e).tolerance),
+        {"x": x, **arrays},
+        conventions,
+        e,
+        not rotary and choice.positions is None,
+        tuple(other.scheme.name for other in choice.parts if other.scheme != part.scheme),
     )
 
 
@@ -212,6 +241,10 @@ def _reason(e: Expected) -> str:
     """What values may be off by, in words."""
     if isinstance(e.rule, float):
         return f"given: {e.rule:g}"
+    if isinstance(e, Rotated):
+        return e.tolerance.reason
+    if e.form == "scores":
+        return "3e-06 of a score + 2 roundings + 4 times the error of posenc's float32 arithmetic"
     rounded = f"{ROUNDINGS} roundings of x and of the row"
     if e.is_waves:
         return f"{PER_ANGLE:g} of the angle + {FUNCTIONS:g} (cos and sin) + {rounded}"
@@ -231,29 +264,28 @@ def _of_scores(choice: Choice, dtype: DType, rule: ToleranceRule) -> PackContent
     y = np.concatenate([widen(block, FLOAT32).reshape(-1, count) for block in matrix.blocks()])
     positions = np.array(list(request.row_positions()), np.int64)
     _check_finite(y, positions, dtype)
-    fixed = rule if isinstance(rule, float) else None
-    places, usual = ValuePlaces(positions, positions), choice.positions is None
-    e = _expected("scores", request, places, dtype, "auto" if fixed is None else fixed)
+    own: ToleranceRule = rule if isinstance(rule, float) else "auto"
+    e = _expected("scores", request, ValuePlaces(positions, positions), dtype, own)
     e = replace(e, found=e.right())
-    reason = "3e-06 of a score + 2 roundings + 4 times what posenc's float32 arithmetic errs there"
     return PackContent(
         part,
         request,
         context,
         dtype,
         rule,
-        reason if fixed is None else f"given: {fixed:g}",
+        _reason(e),
         positions,
         (heads, count, count),
         y,
-        single(added_values(e, e.found).tolerance),
+        single(_values(e).tolerance),
         {},
         {
             "does": "adds a score to each query and key of a head",
             "formula": request.scheme.formula,
             "axes": "heads, queries, keys; row of mistakes.json: head times queries, plus query",
         },
-        lambda: added_mistakes(e, context[0], usual=usual),
+        e,
+        choice.positions is None,
     )
 
 

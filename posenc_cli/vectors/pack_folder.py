@@ -17,6 +17,7 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.checks.expected import Expected, ValuePlaces
+from posenc_cli.checks.known_bugs.rotations import rotated_vectors
 from posenc_cli.checks.row_causes import row_causes
 from posenc_cli.checks.search import explanations
 from posenc_cli.encoding.request import Encoding
@@ -305,8 +306,12 @@ def _causes(
         encoding = Encoding.of(scheme, given_params, seq_len=int(positions.max()) + 1)
         with np.errstate(all="ignore"):
             if scheme.kind == "rotary":
-                return _of_rotation(encoding, positions, x[0], given, dtype)
-            e = _values(encoding, positions, x, given, dtype)
+                reference, before = Reference.of(encoding), np.asarray(x[0], np.float64)
+                if causes := _of_rotation(reference, positions, before, given, dtype):
+                    return causes
+                e: Expected = rotated_vectors(reference, positions, before, given, dtype)
+            else:
+                e = _values(encoding, positions, x, given, dtype)
         wrong = np.linspace(0, positions.size - 1, min(_FEW, positions.size)).astype(np.int64)
         told = explanations(e, wrong, context=int(named["context"]))
         return tuple((bugs[0].code, " and ".join(bug.message for bug in bugs)) for bugs in told)
@@ -315,10 +320,9 @@ def _causes(
 
 
 def _of_rotation(
-    encoding: Encoding, positions: Integers, x: NumberArray, given: RealRows, dtype: str
+    reference: Reference, positions: Integers, before: RealRows, given: RealRows, dtype: str
 ) -> Causes:
-    reference = Reference.of(encoding)
-    before = np.asarray(x, np.float64)
+    """What the diagnosis of `rope-check` finds: two bugs at once, too."""
     causes = row_causes(before, given, dtype, reference, positions)
     if causes == ():  # right but for what no score of q and k can tell
         where = Positions(consecutive_ranges(positions.tolist()))

@@ -9,6 +9,7 @@ import pytest
 
 import posenc_cli as posenc
 from posenc_cli import catalogue
+from posenc_cli.checks.known_bugs import rotations
 from posenc_cli.choice import choice_of_schemes
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.numerics.rounding import narrow, widen
@@ -140,7 +141,8 @@ def test_a_mutant_written_apart_from_posenc_fails_and_no_wrong_cause_is_named(
 @pytest.mark.long
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize(
-    "scheme", ["rope", "rope-yarn", "rope-axial", "sinusoidal", "learned", "alibi", "t5", "fire"]
+    "scheme",
+    ["xpos", "rope", "rope-yarn", "rope-axial", "sinusoidal", "learned", "alibi", "t5", "fire"],
 )
 def test_each_known_bug_that_test_vectors_are_made_with_is_named_by_the_search(scheme, tmp_path):
     pack = pack_of(scheme)
@@ -156,6 +158,16 @@ def test_each_known_bug_that_test_vectors_are_made_with_is_named_by_the_search(s
         assert comparison.ok or {mistake.cause, *alike} & {*causes}, mistake.message
     assert len(kept) == pack.killed
     assert all(len(one["cells"]) == 8 for one in kept)
+
+
+@pytest.mark.long
+def test_every_row_of_rotations_is_applied_by_a_pack_and_says_where_it_was_seen():
+    packs = [pack_of("rope", dim=16), pack_of("rope-axial", dim=16, grid="4x6")]
+    applied = {outcome.cause for pack in packs for outcome in pack.known}
+    for bug in rotations.BUGS:
+        assert bug.code in applied
+        assert bug.seen.startswith("https://github.com/")
+        assert bug.remedy
 
 
 @pytest.mark.long

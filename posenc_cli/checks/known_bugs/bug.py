@@ -60,7 +60,7 @@ class KnownBug(Record):
     changes of usual size, where ``changes`` measures the size.
     """
 
-    code: BugCode
+    code: Code
     changes: Callable[[Expected], Iterable[Change]]
     remedy: str
     seen: str

@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc_cli.checks.expected import Change, ValuePlaces
 from posenc_cli.checks.known_bugs.bug import GITHUB, BugCode, KnownBug
-from posenc_cli.checks.measured import first_row_of, row_maps
+from posenc_cli.checks.measured import row_maps
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.formats import HALVES, round_to_half
 
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 
 def _moved_rows(e: Expected) -> Iterator[Change]:
     """Rows of other positions, as the rows themselves tell."""
-    if e.lookup is not None and not e.is_offset:
-        first = first_row_of(e)
-        if first is not None and "offset" in e.params:
-            yield Change(
-                f"the first row is row {first} of the table, not row {e.params['offset']}: "
-                f"every position reads the row of another",
-                {"offset": first},
-            )
     for found in row_maps(e):
         yield Change(
             found.text,

@@ -1,0 +1,372 @@
+"""Bugs of rotations: other pairs, signs, positions, frequencies, roundings, amplitudes and axes.
+
+The causes are those of `rope-check`, and the changes those that its diagnosis looks for, each made
+of given vectors in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.checks.expected import Change, Expected, ValuePlaces
+from posenc_cli.checks.known_bugs.bug import GITHUB, KnownBug
+from posenc_cli.diagnosis.coordinates import following
+from posenc_cli.diagnosis.defects import TURNS, Defect
+from posenc_cli.diagnosis.misplaced_values import wrong_places
+from posenc_cli.diagnosis.wording import FACTORS, offsets_text
+from posenc_cli.errors import InvalidInput
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.formats import HALF_CELLS, HALVES, round_to_half
+from posenc_cli.inference.frequency_rules import alternatives
+from posenc_cli.inference.position_maps import usual_maps
+from posenc_cli.inference.rules import changed_frequencies
+from posenc_cli.inference.sample import Sample
+from posenc_cli.inference.tolerance import PER_ANGLE, Tolerance, smallest
+from posenc_cli.inference.turning import ColumnPairing
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.tolerance import ToleranceRule
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
+
+ROUNDINGS = 4
+"""Of what rotates a vector (a table, two products, a sum), or adds a row to it."""
+_OFFSETS = (1.0, -1.0, 2.0, 0.5)
+"""Positions that all rows are off by."""
+_YARN_16 = 0.1 * math.log(16) + 1
+"""YaRN's attention factor of a context that is extended by 16."""
+
+
+class PairMap(Record):
+    """Pairs z that become factors · z + mirrored · z̄, by angles of these frequencies.
+
+    Shapes: factors and mirrored (n, pairs), frequencies (pairs,).
+    """
+
+    factors: ComplexRows
+    frequencies: Reals
+    mirrored: ComplexRows | float = 0.0
+    pairing: ColumnPairing | None = None
+
+
+class Rotated(Expected):
+    """Vectors x (n, columns), in ``vectors``, that a ``reference`` rotates at positions (n,)."""
+
+    reference: Any = None
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """What factors may be off by."""
+        scale = self.reference.scale
+        return Tolerance.of(self.rule, dtype=self.dtype, roundings=ROUNDINGS, amplitude=scale)
+
+    @property
+    def pairs(self) -> Sample:
+        """The pairs of the reference at these positions, as the diagnosis takes a subject's."""
+        at, reference = self.places.at, self.reference
+        ones = np.ones((at.size, reference.pairs), np.complex128)
+        seen, stray = ones == 1, np.zeros((at.size, 1))
+        return Sample(at, ones, seen, stray, self.tolerance, reference.scale, reference)
+
+    def by(self, defect: Defect) -> PairMap:
+        """What a defect makes of pairs."""
+        return PairMap(*defect.prediction(self.pairs)[:2])
+
+    def right(self) -> NumberArray:
+        """The rotated vectors."""
+        return self.rotated(self.by(Defect()))[0]
+
+    def changed(self, change: Change) -> NumberArray:
+        """The vectors that a changed reference gives."""
+        return self.altered(self.rotated(self._map_of(change))[0], change)
+
+    def allowed(self, right: NumberArray, *, drawn: Change | None = None) -> NumberArray:
+        """What vectors may be off by: (n, columns)."""
+        if self.tolerance.fixed is not None:
+            return np.full(right.shape, max(self.tolerance.fixed, smallest("float32")))
+        return self.rotated(self._map_of(drawn))[1]
+
+    def _map_of(self, change: Change | None) -> PairMap:
+        own: PairMap = self.by(Defect()) if change is None or not change.make else change.make(self)
+        return own
+
+    def rotated(self, by: PairMap) -> tuple[RealRows, RealRows]:
+        """Vectors whose pairs become others, and what code in float32 may err by: (n, columns)."""
+        x, reference, at = self.vectors, self.reference, self.places.at
+        assert x is not None
+        pairing = by.pairing or reference.pairing
+        growth = reference.growth_at(at)
+        growth = np.ones(by.factors.shape) if growth is None else growth
+        pairs = x[:, list(pairing.first)] + 1j * x[:, list(pairing.second)]
+        become = growth * (by.factors * pairs + by.mirrored * pairs.conj())
+        values, allowed = x.copy(), np.abs(x) * self.tolerance.floor
+        first, second = list(pairing.out_first), list(pairing.out_second)
+        values[:, first], values[:, second] = become.real, become.imag
+        count = by.frequencies.size
+        followed = reference.angle_positions(at) if count == reference.pairs else at
+        with np.errstate(invalid="ignore"):  # 0 · a frequency that no half precision holds
+            shares = self.tolerance.cells(followed, by.frequencies)
+        # The exponent of a growing amplitude errs as an angle does.
+        shares = shares + PER_ANGLE * np.abs(np.log(growth))
+        allowed[:, first] = allowed[:, second] = growth * np.abs(pairs) * shares
+        return values, allowed + smallest("float32")
+
+
+def rotated_vectors(
+    reference: Reference,
+    positions: Integers,
+    x: RealRows,
+    found: RealRows,
+    dtype: str,
+    *,
+    rule: ToleranceRule = "auto",
+) -> Rotated:
+    """Vectors x, and those ``found`` in their place, (n, columns), of positions (n,)."""
+    bound, places = reference.encoding.bound, ValuePlaces(positions)
+    fields = bound.scheme, bound.params, places, found, dtype, rule
+    return Rotated("rotations", *fields, vectors=x, reference=reference)
+
+
+def _of(text: str, code: str, defect: Defect) -> Change:
+    """A change of the factors of pairs."""
+    return Change(text, make=lambda e: e.by(defect), code=code)
+
+
+def _is_oblique(e: Rotated) -> bool:
+    """Whether places have angles, and neither positions nor frequencies."""
+    return e.reference.coordinates is not None and e.reference.coordinates.oblique
+
+
+def _signs(_: Rotated) -> Iterator[Change]:
+    for turn, (_apply, cause, message) in TURNS.items():
+        if turn != "right":
+            yield _of(message, cause, Defect(turn=turn))
+
+
+def _offsets(e: Rotated) -> Iterator[Change]:
+    along = e.reference.coordinates
+    for offset in () if _is_oblique(e) else _OFFSETS:
+        text = f"positions are off by {offset:+g}"
+        if along is not None:
+            text = f"coordinates are {offsets_text(along, offset, np.array(along.axes))}"
+        yield _of(text, "", Defect(offset=offset))
+
+
+def _moved(e: Rotated, context: int) -> Iterator[Change]:
+    yield from _offsets(e)
+    if e.reference.coordinates is None:
+        for moved in usual_maps(context):
+            yield _of(moved.message, "", Defect(moved=moved))
+
+
+def _coarse_angles(e: Rotated) -> Iterator[Change]:
+    for half in () if _is_oblique(e) else HALVES:
+        yield _of(f"positions were {half}", "", Defect(positions=half))
+        yield _of(f"angles were rounded to {half}", "", Defect(angles=half))
+        everything = Defect(positions=half, rates=half, angles=half, cells=HALF_CELLS[half])
+        yield _of(f"everything is computed in {half}", "", everything)
+
+
+def _coarse_tables(_: Rotated) -> Iterator[Change]:
+    for form in HALF_CELLS.values():
+        text = f"cosines and sines were {form.done}, and stored wider"
+        yield _of(text, "", Defect(cells=form))
+    for half in HALVES:
+        text = f"the rotated vectors were rounded to {half}"
+        yield Change(text, values=partial(_rounded, half=half))
+
+
+def _rounded(values: NumberArray, _: Expected, *, half: str) -> NumberArray:
+    return round_to_half(values, half)
+
+
+def _rules(e: Rotated) -> Iterator[Change]:
+    for rule in () if _is_oblique(e) else alternatives(e.reference, None):
+        yield _of(rule.message, rule.cause, Defect(frequencies=rule))
+
+
+def _pairings(e: Rotated) -> Iterator[Change]:
+    """Columns that are paired otherwise, or come out at other places."""
+    reference, right = e.reference, e.reference.pairing
+    for pairing in reference.likely_pairings(e.found.shape[1])[1:]:
+        if pairing.pairs != reference.pairs:
+            continue
+        text = f"the code pairs dimensions {pairing.text}; the reference pairs {right.text}"
+        if (pairing.first, pairing.second) == (right.first, right.second):
+            text = f"columns come out in the layout {pairing.out_layout}"
+        elif (pairing.first, pairing.second) != (pairing.out_first, pairing.out_second):
+            text += ", and come out as they should"
+        yield _paired(text, "", pairing)
+    second = replace(right, out_first=right.out_second, out_second=right.out_first)
+    text = "the first and the second columns of pairs are taken for each other"
+    yield _paired(text, Cause.DIRECTION, replace(second, first=right.second, second=right.first))
+
+
+def _paired(text: str, code: str, pairing: ColumnPairing) -> Change:
+    return Change(text, make=lambda e: replace(e.by(Defect()), pairing=pairing), code=code)
+
+
+def _widths(e: Rotated) -> Iterator[Change]:
+    """More columns that rotate, or fewer."""
+    own, few = 2 * e.reference.pairs, 2 * (e.reference.pairs // 2)
+    yield Change("all columns rotate", make=partial(_of_width, width=e.found.shape[1]))
+    if few:
+        text = f"{few} columns rotate, {own} of the reference"
+        yield Change(text, make=partial(_of_width, width=few))
+
+
+def _of_width(e: Rotated, width: int) -> PairMap:
+    """The first columns rotated as a head of such a width, where the scheme has one."""
+    reference = e.reference
+    if width == 2 * reference.pairs:
+        raise InvalidInput(f"all {width} columns do")
+    rates = changed_frequencies(reference, dim=width, partial=1.0)
+    plain = reference.symmetric and reference.coordinates is None and reference.content.blocks == 1
+    if not plain or rates is None or 2 * rates.size != width:
+        raise InvalidInput("the scheme has no head of that width")
+    angles = np.multiply.outer(e.places.at.astype(np.float64), rates)
+    pairing = ColumnPairing.named(reference.content.layout, rates.size)
+    return PairMap(reference.scale * np.exp(1j * angles), rates, pairing=pairing)
+
+
+def _misplaced(e: Rotated) -> Iterator[Change]:
+    """Cosines and sines that stand at the wrong places."""
+    size = e.reference.scale
+    unit = e.by(Defect()).factors / size
+    for message, (a, b, c, d), fastest in wrong_places(e.reference, unit.real, unit.imag):
+        turned = size * ((a + d) + 1j * (c - b)) / 2
+        mirrored = size * ((a - d) + 1j * (c + b)) / 2
+        yield Change(message, make=partial(_as_made, own=PairMap(turned, fastest, mirrored)))
+
+
+def _as_made(_: Rotated, own: PairMap) -> PairMap:
+    return own
+
+
+def _sizes(e: Rotated) -> Iterator[Change]:
+    """Attention factors."""
+    scale, head = e.reference.scale, e.found.shape[1]
+    plain = scale == 1
+    for how, change in FACTORS.items():
+        text = f"the attention factor{'' if plain else f' {scale:.6g}'} {how}"
+        yield Change(text, make=partial(_of_size, size=None if plain else change(scale)))
+    if plain:
+        text = f"the attention factor is {_YARN_16:.4g}, not 1"
+        yield Change(text, make=partial(_of_size, size=_YARN_16))
+        text = "1/√d, which belongs to scores, is multiplied into the vectors"
+        yield Change(text, make=partial(_of_size, size=head**-0.5))
+
+
+def _of_size(e: Rotated, size: float | None) -> PairMap:
+    if size is None:
+        raise InvalidInput("it is 1")
+    own = e.by(Defect())
+    return replace(own, factors=own.factors * (size / e.reference.scale))
+
+
+def _axes(e: Rotated) -> Iterator[Change]:
+    """Pairs that follow the coordinate of another axis, or the number of the token."""
+    coordinates, tokens = e.reference.coordinates, e.reference.axes
+    if not tokens:
+        return
+    own = np.array(coordinates.axes)
+    followed = {
+        f"all pairs follow {'token numbers' if axis == tokens else f'axis {axis}'}": 0 * own + axis
+        for axis in range(tokens + 1)
+    }
+    followed["axes stand in reverse order"] = own.max() - own
+    if tokens > 2:
+        followed["the last two axes are exchanged"] = np.select(
+            [own == tokens - 1, own == tokens - 2], [tokens - 2, tokens - 1], own
+        )
+    for text, axes in followed.items():
+        yield Change(text, make=partial(_along, axes=axes))
+
+
+def _along(e: Rotated, axes: NumberArray) -> PairMap:
+    moved = following(e.reference, axes)
+    if (moved.where(e.pairs) == e.reference.angle_positions(e.places.at)).all():
+        raise InvalidInput(
+            "at the positions of this pack the coordinates that are exchanged are equal"
+        )
+    return e.by(Defect(moved=moved))
+
+
+def _row(code: Cause, changes: Any, remedy: str, seen: str, examples: Any = None) -> KnownBug:
+    reports = ", ".join(f"{GITHUB}{each}" for each in seen.split())
+    return KnownBug(code, changes, remedy, reports, ("rotations",), examples=examples)
+
+
+BUGS = (
+    _row(
+        Cause.DIRECTION,
+        _signs,
+        "Rotate (a, b) to (a·cos − b·sin, b·cos + a·sin).",
+        "trymirai/lalamo/pull/268 karpathy/nanochat/pull/489 vllm-project/vllm/pull/30413",
+    ),
+    _row(
+        Cause.POSITION_OFFSET,
+        _offsets,
+        "Count positions as the reference does.",
+        "rajveer43/VeloxQuant-MLX/issues/389 lucidrains/rotary-embedding-torch/issues/11",
+        _moved,
+    ),
+    _row(
+        Cause.POSITION_PRECISION,
+        _coarse_angles,
+        "Keep positions and angles in float32.",
+        "huggingface/transformers/pull/29285 huggingface/candle/pull/3520 "
+        "cactus-compute/cactus/pull/688",
+    ),
+    _row(
+        Cause.FREQUENCY_RULE,
+        _rules,
+        "Use the reference's frequencies, in float32.",
+        "Blaizzy/mlx-vlm/pull/1710 sgl-project/SpecForge/pull/265 vllm-project/vllm/pull/28244 "
+        "NVIDIA-NeMo/Automodel/pull/2549",
+    ),
+    _row(
+        Cause.TABLE_PRECISION,
+        _coarse_tables,
+        "Keep cosines, sines and rotated vectors in float32.",
+        "huggingface/transformers/issues/25681",
+    ),
+    _row(
+        Cause.LAYOUT,
+        _pairings,
+        "Pair the dimensions that the reference pairs, or permute the weights of q and k.",
+        "huggingface/nanotron/pull/427 ml-explore/mlx-lm/pull/512",
+    ),
+    _row(
+        Cause.ROTARY_DIM,
+        _widths,
+        "Rotate as many dimensions as the reference does.",
+        "AI-Hypercomputer/maxtext/pull/4615 vllm-project/vllm/pull/41185",
+    ),
+    _row(
+        Cause.COS_SIN_MISPAIRED,
+        _misplaced,
+        "Give the tables the layout of the rotation.",
+        "huggingface/transformers/issues/47328 raiyanyahya/how-to-train-your-gpt/issues/6",
+    ),
+    _row(
+        Cause.ATTENTION_FACTOR,
+        _sizes,
+        "Multiply cos and sin by the attention factor, once.",
+        "vllm-project/vllm/issues/48621 ml-explore/mlx-lm/pull/1507",
+    ),
+    _row(
+        Cause.AXIS,
+        _axes,
+        "Give each pair the coordinate of its own axis.",
+        "huggingface/pytorch-image-models/pull/2541 alibaba/MNN/pull/4133",
+    ),
+)
+"""What goes wrong with a rotation of given vectors."""
