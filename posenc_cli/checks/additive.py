@@ -13,8 +13,8 @@ finds the worst change up to a factor of two, and finds 0 only where it is 0.
 **Added to scores.** A bias that is a function of the offset j − i depends on m − n by its form. One
 of the key alone, c·j = c·(j − i) + c·i, differs from such a function by a number that all keys of
 a query share, which the softmax takes out again. Of one by pairs the declaration says whether what
-these share is an offset on a grid; where it is not, the scores of one offset are compared: of far
-queries and of the first ones where the offset is enough up to a position, else of some positions.
+these share is an offset on a grid; where it is not, or not past a position, the scores of one
+offset are compared, of the first positions and of the last.
 
 **Met by queries.** The row of an offset depends on the offset.
 """
@@ -28,7 +28,7 @@ import numpy as np
 
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.encoding.scores import score_indices, score_rule, scores_of_heads
+from posenc_cli.encoding.scores import score_rule, scores_of_heads
 from posenc_cli.formulas.declare import BucketBias, PairRule
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.rotary.codes import FindingName, SubjectKind
@@ -40,12 +40,11 @@ if TYPE_CHECKING:
     from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.inference.turning import Progress
 
-_LOOKED = 64
-"""Distances at which scores are compared where they do not go by the distance alone."""
+_LOOKED = 128
+"""Positions at each end of which all pairs are compared where an offset may not be enough."""
 
 FLOOR = 1e-6
 """Of scores of unit vectors: what float32 code may show."""
-_FIRST = 256  # positions, of which all pairs are looked at
 
 
 def additive_report(
@@ -92,64 +91,40 @@ def _offset_finding(request: Request) -> Finding:
     match content:
         case BucketBias(pairs=PairRule() as pairs):
             message = f"the scheme is a function of {pairs.text}"
-            if pairs.offsets_until is not None:
-                return _query_finding(request, pairs.offsets_until, message)
-            if not pairs.offset:
+            if not pairs.offset or pairs.offsets_until is not None:
                 return _pair_finding(request, message)
     return Finding(FindingName.RELATIVE, True, 0.0, 0.0, None, message)
 
 
 def _pair_finding(request: Request, message: str) -> Finding:
-    """How far scores of one offset differ, of the first positions."""
+    """How far scores of one offset differ, of the first positions asked for and the last ones."""
     encoding, positions = request.encoding, request.positions
     assert positions is not None
     content = encoding.bound.content
-    rule = score_rule(content, encoding.lookup, precision=request.precision, engine=Engine())
-    first = np.array(list(islice(positions, _FIRST)), np.int64)
-    offsets, where = np.unique(first[None, :] - first[:, None], return_inverse=True)
-    where = where.reshape(-1)
-    spread = np.zeros(offsets.size)
+    precision = Precision.of(FLOAT64, None)
+    rule = score_rule(content, encoding.lookup, precision=precision, engine=Engine())
+    last = np.maximum(positions.last - np.arange(_LOOKED), 0)
+    at = np.union1d(np.array(list(islice(positions, _LOOKED)), np.int64), last)
+    offsets, where = np.unique(at[None, :] - at[:, None], return_inverse=True)
+    where, worst, places = where.reshape(-1), 0.0, [(0, 0), (0, 0)]
     with encoding.bound.scheme.answerable():
-        for of_head in scores_of_heads(content, rule, range(content.heads or 0), first, first):
+        for of_head in scores_of_heads(content, rule, range(content.heads or 0), at, at):
             scores = of_head.astype(np.float64).ravel()
             least, most = np.full(offsets.size, np.inf), np.full(offsets.size, -np.inf)
             np.minimum.at(least, where, scores)
             np.maximum.at(most, where, scores)
-            spread = np.maximum(spread, most - least)
-    worst = float(spread.max())
-    at = int(offsets[np.argmax(spread)])
-    looked = (
-        f"the first {first.size} positions" if first.size < positions.count else "all positions"
-    )
-    if worst > 0:
-        message += f"; at the offset {at} scores differ by up to {worst:.3g} ({looked})"
-    return Finding(FindingName.RELATIVE, worst == 0, worst, 0.0, None, message)
-
-
-def _query_finding(request: Request, until: int, message: str) -> Finding:
-    """Whether scores go by the offset alone, of a bias whose queries count past a position."""
-    content, lookup = request.encoding.bound.content, request.encoding.lookup
-    assert request.positions is not None
-    assert content.heads is not None
-    last = request.positions.last
-    if last <= until:
-        message = f"up to position {until} the scheme is a function of the offset alone"
-        return Finding(FindingName.RELATIVE, True, 0.0, 0.0, None, message)
-    rule = score_rule(content, lookup, precision=Precision.of(FLOAT64, None), engine=Engine())
-    distances = np.unique(np.geomspace(1, last, min(last, _LOOKED)).astype(np.int64)) - 1
-    far = score_indices(content, np.full_like(distances, last), last - distances)
-    near = score_indices(content, distances, np.zeros_like(distances))
-    pairs = np.concatenate([far, near])
-    scores = np.array([rule(head, pairs) for head in range(content.heads)], np.float64)
-    changes = np.abs(scores[:, : far.size] - scores[:, far.size :])  # (heads, distances)
-    head, place = np.unravel_index(np.argmax(changes), changes.shape)
-    worst, distance = float(changes[head, place]), int(distances[place])
-    message = (
-        f"{message}: scores at ({last}, {last - distance}) and ({distance}, 0), the same distance, "
-        f"differ by {worst:.3g} in head {head}, the most at {distances.size} distances looked at"
-    )
-    at = {"m": last, "n": last - distance}
-    return Finding(FindingName.RELATIVE, worst <= FLOOR, worst, FLOOR, at, message)
+            alike = np.flatnonzero(where == np.argmax(most - least))
+            ends = alike[[int(np.argmax(scores[alike])), int(np.argmin(scores[alike]))]]
+            if (apart := float(np.ptp(scores[ends]))) > worst:
+                worst = apart
+                places = [(int(at[end // at.size]), int(at[end % at.size])) for end in ends]
+    if worst > FLOOR:
+        message += (
+            f"; scores at {places[0]} and {places[1]}, the same distance, differ by {worst:.3g}, "
+            f"the most of {at.size} positions looked at"
+        )
+    where_worst = dict(zip("mn", places[0], strict=True))
+    return Finding(FindingName.RELATIVE, worst <= FLOOR, worst, FLOOR, where_worst, message)
 
 
 def _row_finding(request: Request, rule: ToleranceRule, progress: Progress | None) -> Finding:

@@ -13,8 +13,7 @@ import numpy as np
 from posenc_cli.budget import COMPUTED_CELLS, check_size
 from posenc_cli.calls.roles import TABLES
 from posenc_cli.calls.signature import CallRequest
-from posenc_cli.checks.heads import matrices_of_heads, report_of_heads
-from posenc_cli.checks.keys import report_of_both
+from posenc_cli.checks.several import matrices_of_heads, report_of_both, report_of_heads
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name

@@ -236,33 +236,24 @@ def _looked_up(e: Expected, found: Reals, text: str) -> RowMap:
 
 def _matched_rows(e: Expected) -> Reals | None:
     """The position of the right row that each row equals, of tables that are looked up."""
+    content: Any = e.content
     if e.form != "rows" or waves_of(e) is not None:
         return None
-    right = e.right()
+    at, right = np.asarray(e.positions, np.float64), e.right()
+    if e.lookup is not None and not e.is_offset:  # all rows that there are
+        at = np.arange(min(content.weights.rows, _ROWS)) - float(e.params.get("offset") or 0)
+        right = np.asarray(e.lookup(np.arange(at.size)), np.float64)
     keys = {row.tobytes(): place for place, row in enumerate(_coarse(right, right))}
     places = [keys.get(row.tobytes()) for row in _coarse(np.asarray(e.found, np.float64), right)]
     if len(keys) < len(right) or any(place is None for place in places):
         return None
-    return np.asarray(e.positions, np.float64)[np.array(places, np.int64)]
+    return at[np.array(places, np.int64)]
 
 
 def _coarse(rows: NumberArray, right: NumberArray) -> NumberArray:
     """Rows in steps far above any rounding of them."""
     step = 0.05 * float(np.abs(right).max() or 1)
     return np.rint(rows / step).astype(np.int32)
-
-
-def first_row_of(e: Expected) -> int | None:
-    """The row of a learned table that the first row equals, where it is another than it should."""
-    content: Any = e.content
-    if e.lookup is None or e.form != "rows" or not e.found.size:
-        return None
-    rows = min(content.weights.rows, _ROWS)
-    table = np.asarray(e.lookup(np.arange(rows)), np.float64)
-    apart = np.abs(table - e.found[0]).max(axis=1)
-    first = int(np.argmin(apart)) - int(e.positions[0])
-    near = apart.min() <= 1e-2 * float(np.abs(table).max() or 1)
-    return first if near and 0 <= first != e.params.get("offset") else None
 
 
 def common_factors(e: Expected) -> Iterator[tuple[float, str]]:

@@ -4,8 +4,7 @@ One attention layer in float64, its projections drawn from a seed, is given toke
 Without positions it is equivariant to permutations: each token's output stays what it was, wherever
 the token went. An encoding is applied where its paper applies it: absolute rows are added to the
 embeddings, rotary tables turn queries and keys, biases are added to the scores, and the rows of
-offsets meet the queries (Shaw et al. 2018), for Transformer-XL in its four terms
-q·k + q·r + u·k + v·r.
+offsets meet the queries (Shaw et al. 2018); so do Transformer-XL's, without its learned u and v.
 
 **Deviations.** Order: the largest change of an output over some permutations, as a share of the
 largest output. Direction: the same for the tokens read backward alone. Shift: the largest change of
@@ -41,13 +40,13 @@ from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import compute
 from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.positions import whole_number
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.encoding.request import Encoding
-    from posenc_cli.encoding.scores import ScoreRule
     from posenc_cli.formulas.declare import Content, Scheme, Waves
     from posenc_cli.numerics.arrays import HeadMatrices, Integers, RealRows
 
@@ -68,9 +67,6 @@ MOST_WORDS = 512
 
 MOST_HEADS = 1 << 10
 """Heads of a bias: more than any model's, and each is computed by itself a dozen times."""
-
-_LONGEST_NUMBER = 40
-"""Digits of a number of tokens that are read: past them only that it is too large."""
 
 _UNIT = unit("float64")
 
@@ -181,9 +177,8 @@ def words_of(text: str) -> tuple[str, ...]:
     Raises: InvalidInput for fewer than two different words, or too many.
     """
     words = tuple(text.split())
-    if len(words) == 1 and words[0].isdecimal():
-        digits = words[0].lstrip("0") or "0"
-        count = int(digits) if len(digits) <= _LONGEST_NUMBER else 10**_LONGEST_NUMBER
+    count = whole_number(words[0]) if len(words) == 1 else None
+    if count is not None:
         check_size(f"--tokens {abbreviated(words[0])}", count, MOST_WORDS, "tokens")
         words = tuple(f"token{i}" for i in range(1, count + 1))
     if len(set(words)) < 2:
@@ -262,26 +257,9 @@ class Layer(Record):
         return tuple(generator.standard_normal(shape) / math.sqrt(self.width) for _ in range(3))
 
     @cached_property
-    def relative_weights(self) -> tuple[HeadMatrices, ...]:
-        """Transformer-XL's W of r, and its u and v for each head."""
-        generator = np.random.Generator(np.random.Philox(key=SEED + 2))
-        width = self.head_width
-        project = generator.standard_normal((self.heads, width, width)) / math.sqrt(width)
-        return project, *(generator.standard_normal((self.heads, width)) for _ in range(2))
-
-    @cached_property
-    def score_rules(self) -> Mapping[str, ScoreRule]:
-        """What computes the scores of each bias, by its scheme; it keeps what heads share."""
-        return {
-            part.bound.scheme.name: score_rule(
-                part.bound.content,
-                part.lookup,
-                precision=Precision.of(FLOAT64, None),
-                engine=Engine(),
-            )
-            for part in self.parts
-            if part.bound.scheme.kind == "bias"
-        }
+    def sizes(self) -> list[float]:
+        """The largest norm of each of these projections in a head."""
+        return [float(np.linalg.norm(matrix, axis=(1, 2)).max()) for matrix in self.weights]
 
     def inputs(self, x: RealRows, positions: Integers) -> RealRows:
         """The embeddings with the rows of absolute encodings added."""
@@ -314,7 +292,6 @@ class Layer(Record):
     def _scores(self, x: RealRows, positions: Integers) -> tuple[HeadMatrices, float]:
         queries, keys = (x @ weights for weights in self.weights[:2])  # (heads, tokens, head width)
         longest = float(np.linalg.norm(x, axis=1).max())
-        sizes = [float(np.linalg.norm(matrix, axis=(1, 2)).max()) for matrix in self.weights]
         most, added = 1.0, 0.0
         for part, key_part in zip(self.parts, self.keys, strict=True):
             if part.bound.scheme.kind == "rotary":
@@ -327,37 +304,32 @@ class Layer(Record):
             if part.bound.scheme.kind == "bias":
                 extra = self._biases(part, positions)
             elif part.bound.scheme.kind == "relative":
-                extra = self._relative_scores(part, queries, keys, positions)
+                extra = self._relative_scores(part, queries, positions)
             else:
                 continue
             scores = scores + extra
             added = max(added, float(np.abs(extra).max()))
         terms = self.width + self.head_width + x.shape[0] + 16
-        error = terms * _UNIT * longest**2 * sizes[0] * sizes[1] * most * scale
+        error = terms * _UNIT * longest**2 * self.sizes[0] * self.sizes[1] * most * scale
         return scores, error + (4 + terms) * _UNIT * added
 
     def _biases(self, part: Encoding, positions: Integers) -> HeadMatrices:
         """What a bias adds to the scores. Shape: (heads, tokens, tokens)."""
-        content, rule = part.bound.content, self.score_rules[part.bound.scheme.name]
+        content, precision = part.bound.content, Precision.of(FLOAT64, None)
+        rule = score_rule(content, part.lookup, precision=precision, engine=Engine())
         heads = range(content.heads or 0)
         with part.bound.scheme.answerable():
             return np.stack([*scores_of_heads(content, rule, heads, positions, positions)])
 
     def _relative_scores(
-        self, part: Encoding, queries: HeadMatrices, keys: HeadMatrices, positions: Integers
+        self, part: Encoding, queries: HeadMatrices, positions: Integers
     ) -> HeadMatrices:
         """What the rows of offsets add to the scores. Shape: (heads, tokens, tokens)."""
         offsets = positions[None, :] - positions[:, None]
         distinct, where = np.unique(offsets, return_inverse=True)
         rows = compute(part, None, distinct, FLOAT64, "exact")  # (offsets, columns)
         columns = np.broadcast_to(where.reshape(offsets.shape), (self.heads, *offsets.shape))
-        if part.bound.content.waves is None:
-            scores = np.take_along_axis(queries @ rows.T, columns, 2)
-        else:
-            project, u, v = self.relative_weights
-            projected = rows @ project  # (heads, offsets, columns)
-            met = (queries + v[:, None, :]) @ projected.swapaxes(1, 2)
-            scores = np.take_along_axis(met, columns, 2) + u[:, None, :] @ keys.swapaxes(1, 2)
+        scores = np.take_along_axis(queries @ rows.T, columns, 2)
         return np.asarray(scores / math.sqrt(self.head_width))
 
     def outputs(self, embedded: RealRows, positions: Integers) -> tuple[HeadMatrices, float]:
@@ -370,9 +342,8 @@ class Layer(Record):
         if self.causal:
             scores = np.where(np.tri(positions.size, dtype=bool), scores, -np.inf)
         weights = softmax(scores)
-        size = float(np.linalg.norm(self.weights[2], axis=(1, 2)).max())
         longest = float(np.linalg.norm(x, axis=1).max())
-        allowed = (4 * error + (positions.size + self.width) * _UNIT) * longest * size
+        allowed = (4 * error + (positions.size + self.width) * _UNIT) * longest * self.sizes[2]
         return weights @ (x @ self.weights[2]), allowed
 
 
@@ -383,7 +354,6 @@ def _check_size(layer: Layer, tokens: int) -> None:
     columns = max(widest, *summed)
     check_size(f"dim={columns}", columns, REPEATED_COLUMNS, "columns")
     check_size(f"heads={layer.heads}", layer.heads, MOST_HEADS, "heads")
-    # Transformer-XL projects its rows too, from the width of a head.
     weights = layer.heads * widest * layer.head_width
     check_size("the layer", weights, HELD_VALUES, "weights of a projection", hint="a smaller dim")
     scores = layer.heads * tokens**2

@@ -142,7 +142,7 @@ def _slopes_of_json(path: str) -> list[float]:
 
 def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
     """Rows (n, d), of a grid also (rows, columns, d); rows and columns may be exchanged."""
-    values, notes, transposed = loaded.values, list[str](), False
+    values = loaded.values
     if values.ndim < 2:
         raise InvalidInput(f"{quoted_name(loaded.path)}: holds one row; a table has n rows")
     probe = asked.expected(
@@ -155,19 +155,10 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
         told = _of_own_width(asked, loaded, width)
         if told is not None:
             return told
-    if values.shape[1] != width and values.shape[0] == width:
-        values, transposed = values.T, True
-    capacity, relative = probe.content.capacity, probe.is_offset
-    where = asked.positions or _natural(probe, values.shape[0] // batch)
-    if asked.positions is None and capacity is not None and not relative:
-        count = capacity.positions
-        if values.shape[0] == count + 1 and probe.params.get("grid") and not np.any(values[0]):
-            values = values[1:]
-            notes.append("row 0 is zeros: taken for a class token, which has no place on the grid")
-        held = probe.params.get("grid") or probe.params.get("weights")
-        where = Positions.contiguous(0, count if held else min(count, values.shape[0]))
-    at = _offsets(probe, where, values) if relative else where
-    parts = at.denominator
+    transposed = values.shape[1] != width == values.shape[0]
+    values = values.T if transposed else values
+    values, where, notes = _table_positions(asked, probe, values, batch)
+    at = _offsets(probe, where, values) if probe.is_offset else where
     places = position_array(at)
     if batch > 1:
         notes.append(f"{batch} sequences of {places.size} rows: each is compared with {at}")
@@ -180,7 +171,7 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
         where,
         places=ValuePlaces(places[:rows]),
         found=values[:rows, :width],
-        parts=parts,
+        parts=at.denominator,
         transposed=transposed,
     )
     if columns < width:  # the columns that are missing are not compared
@@ -190,6 +181,26 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
     misfit = _misfit(*sides)
     batch = 1 if misfit else batch
     return ValueSubject(loaded.path, expected, str(at), tuple(notes), misfit, rows * columns, batch)
+
+
+def _table_positions(
+    asked: Asked, probe: Expected, values: NumberArray, batch: int
+) -> tuple[NumberArray, Positions, list[str]]:
+    """Rows without that of a class token, the positions that they are of, and what to note.
+
+    Without positions a table with a grid or weights has all its rows, others as many as there are.
+    """
+    capacity, rows, notes = probe.content.capacity, values.shape[0] // batch, list[str]()
+    if asked.positions is not None:
+        return values, asked.positions, notes
+    if probe.is_offset or capacity is None:
+        return values, Positions.contiguous(0, (rows + 1) // 2 if probe.is_offset else rows), notes
+    count = capacity.positions
+    if rows == count + 1 and probe.params.get("grid") and not np.any(values[0]):
+        values = values[1:]
+        notes.append("row 0 is zeros: taken for a class token, which has no place on the grid")
+    held = probe.params.get("grid") or probe.params.get("weights")
+    return values, Positions.contiguous(0, count if held else min(count, rows)), notes
 
 
 def _of_pairs(asked: Asked, loaded: Loaded) -> ValueSubject:
@@ -245,11 +256,6 @@ def _misfit(rows: tuple[int, int], columns: tuple[int, int]) -> str:
         if found != right
     ]
     return f"the subject has {' and '.join(told)}" if told else ""
-
-
-def _natural(e: Expected, rows: int) -> Positions:
-    """As many positions as a table has rows; of offsets those that give so many."""
-    return Positions.contiguous(0, (rows + 1) // 2 if e.is_offset else rows)
 
 
 def _offsets(e: Expected, where: Positions, values: NumberArray) -> Positions:

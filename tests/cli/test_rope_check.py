@@ -643,7 +643,7 @@ def test_heads_that_are_wrong_are_named_with_their_causes(axes, call, tmp_path):
 
 @pytest.mark.slow
 def test_heads_that_are_as_many_as_positions_are_not_all_looked_into(call, tmp_path, monkeypatch):
-    monkeypatch.setattr("posenc_cli.checks.heads._MOST_EXPLAINED", 2)
+    monkeypatch.setattr("posenc_cli.checks.several._MOST_EXPLAINED", 2)
     x = np.random.default_rng(3).standard_normal((12, 3, 64)).astype(np.float32)
     y = np.stack([RIGHT(head, np.arange(12)) for head in x.swapaxes(0, 1)], axis=1)
     files = [str(tmp_path / f"{name}.npy") for name in "xy"]

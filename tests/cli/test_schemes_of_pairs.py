@@ -54,8 +54,8 @@ def test_a_scheme_of_ones_own_goes_by_pairs_or_says_what_its_code_raised(command
     [
         ("swin", 0, "how many rows and columns lie between two places"),
         ("swin-v2", 0, "how many rows and columns lie between two places"),
-        ("swin --set class_token=true", 1, "is the class token; at the offset"),
-        ("./of_pairs.py:products", 1, "products of positions; at the offset"),
+        ("swin --set class_token=true", 1, "the same distance, differ by"),
+        ("./of_pairs.py:products", 1, "products of positions; scores at"),
     ],
 )
 def test_rope_check_says_what_scores_of_pairs_go_by(scheme, status, said, own, call):
@@ -69,7 +69,7 @@ def test_of_many_positions_the_first_are_compared_and_called_so(own, call):
     status, out, _ = call("rope-check", "-s", f"{own}:products", "-l", "300", "--json")
     (finding,) = json.loads(out)["findings"]
     assert (status, finding["ok"]) == (1, False)
-    assert "(the first 256 positions)" in finding["message"]
+    assert "the most of 256 positions looked at" in finding["message"]
     assert finding["worst"] > 0
     assert call("rope-check", "-s", f"{own}:products", "-l", "1")[0] == 0
 
