@@ -25,7 +25,7 @@ from posenc_cli.inference.reference import (
     video_encoding,
 )
 from posenc_cli.numerics.dtypes import FLOAT64
-from posenc_cli.positions import Positions
+from posenc_cli.positions import Positions, consecutive_ranges
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary import subject as subjects
 from posenc_cli.rotary.codes import FindingName
@@ -625,20 +625,11 @@ def probing_positions(context: int) -> Positions:
     >>> str(probing_positions(300))
     '0:64,127:130,255:259,298:300'
     """
-    ranges = [range(min(64, context))]
-    power = 128
-    while power < context + 1:
+    numbers = {*range(64), context - 2, context - 1}
+    for power in (1 << k for k in range(7, context.bit_length() + 1)):
         # 257 and 2049 are the first whole numbers that bfloat16 and float16 lack.
-        more = 3 if power in (256, 2048) else 2
-        ranges.append(range(power - 1, min(power + more, context)))
-        power *= 2
-    ranges.append(range(max(context - 2, 0), context))
-    kept: list[range] = []
-    for indices in ranges:
-        start = max(indices.start, kept[-1].stop if kept else 0)
-        if start < indices.stop:
-            kept.append(range(start, indices.stop))
-    return Positions(tuple(kept))
+        numbers |= {*range(power - 1, power + (3 if power in (256, 2048) else 2))}
+    return Positions(consecutive_ranges(sorted(n for n in numbers if 0 <= n < context)))
 
 
 def context_of(params: Mapping[str, Any]) -> int:

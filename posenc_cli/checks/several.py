@@ -25,7 +25,7 @@ from posenc_cli.rotary.verdict import MOST, Explanation, Report, Where, merge_re
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from posenc_cli.inference.turning import ColumnPairing, SubjectBlock, Turning
+    from posenc_cli.inference.turning import SubjectBlock, Turning
     from posenc_cli.numerics.arrays import ComplexRows, Integers
     from posenc_cli.positions import Positions
     from posenc_cli.rotary.subject import GivenArray, Matrices, Subject
@@ -294,48 +294,18 @@ def _constant_text(ratios: ComplexRows) -> str:
     return "turned on from q in each pair by an angle of its own, or multiplied"
 
 
-def _ends(pairing: ColumnPairing) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """The two columns of each pair, each with the one that it comes out as."""
-    first = zip(pairing.first, pairing.out_first, strict=True)
-    return list(zip(first, zip(pairing.second, pairing.out_second, strict=True), strict=True))
-
-
-def _same_pairs(
-    q: ColumnPairing | None, k: ColumnPairing | None
-) -> tuple[list[int], list[bool]] | None:
-    """Where those of q are among k's pairs, and which k has the other way round.
-
-    None where k has not all of them.
-    """
-    if q is None or k is None or q.pairs != k.pairs:
-        return None
-    places = {pair: (index, False) for index, pair in enumerate(_ends(k))}
-    places |= {pair[::-1]: (index, True) for pair, (index, _) in places.items()}
-    of_q = [places.get(pair) for pair in _ends(q)]
-    known = [place for place in of_q if place is not None]
-    if len(known) < len(of_q):
-        return None
-    return [index for index, _ in known], [flipped for _, flipped in known]
-
-
-def _factors_of_both(
-    q: Turning, k: Turning, in_order: tuple[list[int], list[bool]] | None
-) -> Iterator[tuple[Integers, list[ComplexRows], bool]]:
-    """Positions, the factors of q and of k (n, pairs) in one order, and whether all are turns."""
+def _factors_of_both(q: Turning, k: Turning) -> Iterator[tuple[Integers, list[ComplexRows], bool]]:
+    """Positions, the factors of q and of k (n, pairs), and whether all are turns."""
     for rows in q.places.row_blocks():
         blocks = [turning.read(rows) for turning in (q, k)]
-        factors = [block.turned for block in blocks]
-        if in_order is not None:
-            order, flipped = in_order
-            factors[1] = np.where(flipped, factors[1][:, order].conj(), factors[1][:, order])
-        yield q.places.at(rows), factors, not any(_strays(block) for block in blocks)
+        turns_alone = not any(_strays(block) for block in blocks)
+        yield q.places.at(rows), [block.turned for block in blocks], turns_alone
 
 
 def _difference(queries: Subject, keys: Subject) -> str | None:
     """How keys are rotated otherwise than queries, None where they are rotated alike."""
     q, k = queries.own, keys.own
-    in_order = _same_pairs(q.pairing, k.pairing)
-    if q.pairs != k.pairs or (q.pairing != k.pairing and in_order is None):
+    if q.pairs != k.pairs or q.pairing != k.pairing:
         going_in = [one.pairing and (one.pairing.first, one.pairing.second) for one in (q, k)]
         if going_in[0] == going_in[1]:
             return _REORDERED
@@ -343,7 +313,7 @@ def _difference(queries: Subject, keys: Subject) -> str | None:
         return f"q pairs columns {texts[0]}, k {texts[1]}"
     first: tuple[ComplexRows, ComplexRows, ComplexRows] | None = None
     differ, still, constant = "", [True, True], True
-    for positions, factors, turns_alone in _factors_of_both(q, k, in_order):
+    for positions, factors, turns_alone in _factors_of_both(q, k):
         apart = np.abs(factors[0] - factors[1])
         allowed = _ALIKE + _DRIFT * np.abs(positions)[:, None]
         with np.errstate(all="ignore"):
