@@ -128,20 +128,17 @@ def _pair_finding(request: Request, message: str) -> Finding:
 
 
 def _row_finding(request: Request, rule: ToleranceRule, progress: Progress | None) -> Finding:
-    first: np.ndarray | None = None
-    positions = iter(request.positions or ())
-    worst, size, at = 0.0, 0.0, 0
-    done, count = 0, 0 if request.positions is None else request.positions.count
-    origin = next(iter(request.positions or (0,)))
+    assert request.positions is not None
+    positions, count, done = iter(request.positions), request.positions.count, 0
+    worst, size, at, origin = 0.0, 0.0, 0, next(iter(request.positions))
+    first = None
     for block in request.plan().matrix().blocks():
         rows = block.astype(np.float64)
-        if first is None:
-            first = rows[0].copy()
-        changes = 2 * np.linalg.norm(rows - first, axis=1)  # (rows,)
+        here = [*islice(positions, len(rows))]
+        first = rows[0].copy() if first is None else first
         squares = np.einsum("ij,ij->i", rows, rows)
-        changes += np.abs(squares - first @ first)
+        changes = 2 * np.linalg.norm(rows - first, axis=1) + np.abs(squares - first @ first)
         size = max(size, float(np.sqrt(squares.max())))
-        here = [next(positions) for _ in range(rows.shape[0])]
         row = int(np.argmax(changes))
         if changes[row] > worst:
             worst, at = float(changes[row]), here[row]

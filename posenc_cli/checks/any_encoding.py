@@ -22,15 +22,13 @@ from posenc_cli.formulas.declare import Scheme
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
-from posenc_cli.records import Record, replace
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from posenc_cli.checks.expected import Form
     from posenc_cli.checks.functions import FunctionTask, FurtherCall
-    from posenc_cli.formulas.buckets import BucketRule
-    from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.numerics.arrays import NumberArray
     from posenc_cli.rotary.subject import GivenArray
 
@@ -44,18 +42,13 @@ _RELATIVE = Positions.contiguous(-600, 1201)
 """Relative positions past the last that usual rules for buckets tell apart."""
 
 
-class ValueCheck(GivenSubject, Record):
+class ValueCheck(GivenSubject, Asked):
     """A check to be made: the reference, and exactly one of the subjects.
 
     ``file`` holds rows or scores, ``vectors`` are x and x + rows; ``inv_freq`` are frequencies of
-    waves. ``source`` is a scheme or a rule for buckets, with its ``given`` parameters.
-    ``rounding`` is the format that right slopes are rounded to.
+    waves. ``rounding`` is the format that right slopes are rounded to.
     """
 
-    source: Scheme | BucketRule
-    given: Mapping[str, Any]
-    positions: Positions | None = None
-    rule: ToleranceRule = "auto"
     file: GivenArray | None = None
     vectors: tuple[GivenArray, GivenArray] | None = None
     inv_freq: GivenArray | None = None
@@ -63,8 +56,6 @@ class ValueCheck(GivenSubject, Record):
     buckets: GivenArray | None = None
     impl: str | Callable[..., Any] | None = None
     calling: CallRequest = CallRequest()
-    head: int | None = None
-    causal: bool = False
     rounding: str = ""
 
     @property
@@ -118,11 +109,6 @@ class ValueCheck(GivenSubject, Record):
         drawn = encoding.bound.content.weights is not None
         return drawn and not {"seed", "weights"} & {*self.given}
 
-    def _asked(self, form: Form | None) -> Asked:
-        return Asked(
-            self.source, self.given, self.positions, form, self.rule, self.head, self.causal
-        )
-
     def _subject(self) -> tuple[ValueSubject, str]:
         if self.vectors is not None:
             return self._of_vectors(*map(_loaded, self.vectors)), "vectors"
@@ -131,13 +117,13 @@ class ValueCheck(GivenSubject, Record):
         if self.impl is not None:
             return self._of_function(self.impl), "function"
         if self.slopes is not None:
-            subject = self._asked("slopes").subject(_loaded(self.slopes))
+            subject = replace(self, form="slopes").subject(_loaded(self.slopes))
             expected = replace(subject.expected, rounding=self.rounding)
             return replace(subject, expected=expected), "slopes"
         if self.buckets is not None:
-            return self._asked("buckets").subject(_loaded(self.buckets)), "buckets"
+            return replace(self, form="buckets").subject(_loaded(self.buckets)), "buckets"
         assert self.file is not None
-        return self._asked(None).subject(_loaded(self.file)), "file"
+        return self.subject(_loaded(self.file)), "file"
 
     def _of_vectors(self, x: Loaded, y: Loaded) -> ValueSubject:
         """What was added to vectors."""
@@ -145,7 +131,7 @@ class ValueCheck(GivenSubject, Record):
             raise InvalidInput("--rotated: x and its result have other shapes")
         added = np.asarray(y.values, np.float64) - np.asarray(x.values, np.float64)
         dtype = max(x.dtype, y.dtype, "float32", key=unit)
-        subject = self._asked("rows").subject(Loaded(added, dtype, y.path))
+        subject = replace(self, form="rows").subject(Loaded(added, dtype, y.path))
         size = float(np.abs(x.values).max())
         vectors = np.asarray(x.values, np.float64).reshape(-1, x.values.shape[-1])
         e = subject.expected
@@ -156,7 +142,7 @@ class ValueCheck(GivenSubject, Record):
         """The rows of waves that have these frequencies, at the first positions."""
         found = np.asarray(loaded.values, np.float64).reshape(-1)
         where = self.positions or Positions.contiguous(0, _TRIED)
-        asked = replace(self._asked("rows"), positions=where)
+        asked = replace(self, form="rows", positions=where)
         empty = np.zeros((1, 1))
         probe = asked.expected(
             "rows", loaded, where, places=ValuePlaces(position_array(where)), found=empty
@@ -203,8 +189,7 @@ class ValueCheck(GivenSubject, Record):
             places = position_array(where.offsets())
         for own in forms:
             given = {**self.given, "heads": params["heads"]} if own == "slopes" else self.given
-            asked = replace(self._asked(own), given=given, positions=where)
-            at = places
+            asked, at = replace(self, form=own, given=given, positions=where), places
             if own in ("slopes", "buckets"):
                 asked = replace(asked, positions=self.positions)
                 at = at if self.positions or sides else position_array(_RELATIVE)

@@ -84,13 +84,9 @@ def _site_folders(environment: Path) -> list[str]:
 def _line(path: Path, names: list[str]) -> int | None:
     """The line of a file that binds a name, or a name in the body of a class."""
     try:
-        with open_input(path) as file:
-            text = file.read(_LARGEST + 1)
-        if len(text) > _LARGEST:
-            return None
-        with warnings.catch_warnings():
+        with open_input(path) as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            within: Any = ast.parse(text)
+            within: Any = ast.parse(file.read(_LARGEST))
     except SyntaxError as error:
         return error.lineno
     except (OSError, ValueError, RecursionError, MemoryError):

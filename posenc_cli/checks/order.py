@@ -273,23 +273,13 @@ class Layer(Record):
         queries, keys = (embedded @ weights for weights in self.weights[:2])
         return queries @ keys.swapaxes(1, 2) * (1 / math.sqrt(self.head_width))
 
+    @np.errstate(over="ignore", invalid="ignore")
     def scores(self, x: RealRows, positions: Integers) -> tuple[HeadMatrices, float]:
         """The scores of inputs at positions, and the most that rounding makes them off by.
 
         Shape: (heads, tokens, tokens).
         Raises: InvalidInput where they are past what float64 holds.
         """
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores, error = self._scores(x, positions)
-        if not (np.isfinite(scores).all() and math.isfinite(error)):
-            name = "+".join(part.bound.scheme.name for part in self.parts)
-            raise InvalidInput(
-                f"{name}: with these parameters scores are past what float64 holds, so they show "
-                "nothing of order"
-            )
-        return scores, error
-
-    def _scores(self, x: RealRows, positions: Integers) -> tuple[HeadMatrices, float]:
         queries, keys = (x @ weights for weights in self.weights[:2])  # (heads, tokens, head width)
         longest = float(np.linalg.norm(x, axis=1).max())
         most, added = 1.0, 0.0
@@ -311,7 +301,14 @@ class Layer(Record):
             added = max(added, float(np.abs(extra).max()))
         terms = self.width + self.head_width + x.shape[0] + 16
         error = terms * _UNIT * longest**2 * self.sizes[0] * self.sizes[1] * most * scale
-        return scores, error + (4 + terms) * _UNIT * added
+        error += (4 + terms) * _UNIT * added
+        if not (np.isfinite(scores).all() and math.isfinite(error)):
+            name = "+".join(part.bound.scheme.name for part in self.parts)
+            raise InvalidInput(
+                f"{name}: with these parameters scores are past what float64 holds, so they show "
+                "nothing of order"
+            )
+        return scores, error
 
     def _biases(self, part: Encoding, positions: Integers) -> HeadMatrices:
         """What a bias adds to the scores. Shape: (heads, tokens, tokens)."""
@@ -603,16 +600,15 @@ def _shift(
     """The change of scores when all positions move on; the worst of some moves."""
     if not shifts:
         return None
-    before, allowed = layer.scores(layer.inputs(embedded, where), where)
-    before = before - before.mean(axis=2, keepdims=True)
+
+    def centred(shift: int) -> tuple[HeadMatrices, float]:
+        scores, error = layer.scores(layer.inputs(embedded, where + shift), where + shift)
+        return scores - scores.mean(axis=2, keepdims=True), error
+
+    before, allowed = centred(0)
     largest = max(float(np.abs(before).max()), 1e-300)
-    worst = Deviation(0.0, allowed / largest)
-    for shift in shifts:
-        after, of_after = layer.scores(layer.inputs(embedded, where + shift), where + shift)
-        after = after - after.mean(axis=2, keepdims=True)
-        deviation = Deviation(
-            float(np.abs(after - before).max()) / largest, 2 * (allowed + of_after) / largest
-        )
-        if deviation.ratio > worst.ratio:
-            worst = deviation
-    return worst
+    deviations = [
+        Deviation(float(np.abs(after - before).max()) / largest, 2 * (allowed + error) / largest)
+        for after, error in map(centred, shifts)
+    ]
+    return max(deviations, key=lambda deviation: deviation.ratio)

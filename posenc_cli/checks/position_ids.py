@@ -219,12 +219,10 @@ def read_ids(path: str, rule: PositionRule, tokens: int) -> Ids:
     if ids.shape[-1:] != (tokens,) or ids.ndim > (3 if axes > 1 else 2):
         shape = "×".join(map(str, values.shape))
         raise InvalidInput(f"{where}: holds a {shape} array; the prompt has {tokens} tokens")
-    if values.dtype.kind not in "iuf" or not np.all(np.abs(ids.astype(np.float64)) < 2**53):
+    real = values.dtype.kind in "iuf" and np.all(np.abs(ids.astype(np.float64)) < 2**53)
+    if not real or np.any(ids != np.rint(ids)):
         raise InvalidInput(f"{where}: ids are whole numbers below 2^53")
-    whole: Ids = ids.astype(np.int64)
-    if not np.array_equal(whole, ids):
-        raise InvalidInput(f"{where}: ids are whole numbers")
-    return whole.reshape(axes, -1, tokens)
+    return ids.astype(np.int64).reshape(axes, -1, tokens)
 
 
 def check_ids(rule: PositionRule, prompt: Prompt, given: Ids) -> PositionCheck:

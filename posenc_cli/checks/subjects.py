@@ -63,9 +63,9 @@ class Asked(Record):
 
     source: Scheme | BucketRule
     given: Mapping[str, Any]
-    positions: Positions | None
-    form: Form | None
-    rule: ToleranceRule
+    positions: Positions | None = None
+    rule: ToleranceRule = "auto"
+    form: Form | None = None
     head: int | None = None
     causal: bool = False
 

@@ -273,9 +273,8 @@ def compare_with_pack(pack: str, path: str) -> PackComparison:
             f"{quoted_name(path)}: has the shape {given.shape}, and y of the pack {y.shape}"
         )
     kinds = {positions.dtype.kind, y.dtype.kind, tolerance.dtype.kind}
-    if y.shape != tolerance.shape or not (y.ndim and y.size and positions.size) or "c" in kinds:
-        raise _no_pack(folder)
-    if not np.isfinite(positions).all():
+    whole = y.shape == tolerance.shape and y.ndim and y.size and positions.size
+    if not whole or "c" in kinds or not np.isfinite(positions).all():
         raise _no_pack(folder)
     y, tolerance = y.reshape(-1, y.shape[-1]), tolerance.reshape(-1, y.shape[-1])
     given = given.reshape(y.shape).astype(np.float64)
