@@ -331,34 +331,6 @@ def heads_of(e: Expected) -> tuple[str, Integers, NumberArray] | None:
     return f"{text} ({moved.size} of {own.size} heads differ)", order, factors
 
 
-def column_order(e: Expected) -> tuple[str, Integers] | None:
-    """The right column that each column equals; None where each stands at its place."""
-    part = e.sample()
-    right, found = part.right(), np.asarray(part.found, np.float64)
-    width = right.shape[1]
-    if found.shape != right.shape or width > 4096:
-        return None
-    near = 1e-4 * float(np.abs(right).max() or 1)
-    taken, order = np.zeros(width, bool), np.full(width, -1)
-    for column in range(width):
-        if (np.abs(right[:, column] - found[:, column]) <= near).all():
-            order[column], taken[column] = column, True
-    for column in np.flatnonzero(order < 0).tolist():
-        apart = np.abs(right - found[:, column : column + 1]).max(axis=0)
-        apart[taken] = np.inf
-        best = int(np.argmin(apart))
-        if apart[best] > near:
-            return None
-        order[column], taken[best] = best, True
-    moved = np.flatnonzero(order != np.arange(width))
-    if not moved.size:
-        return None
-    if np.array_equal(order, np.arange(width)[::-1]):
-        return "the columns stand in reverse order", order
-    text = f"column {moved[0]} holds what belongs in column {order[moved[0]]}"
-    return f"{text} ({moved.size} columns are permuted)", order
-
-
 def nonfinite(e: Expected) -> int:
     """How many values that are compared are NaN or infinite."""
     return int(np.count_nonzero(~(np.isfinite(e.found) | e.absent)))

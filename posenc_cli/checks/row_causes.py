@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import Positions
 from posenc_cli.rotary.rotated import rotated_subject
@@ -26,10 +25,7 @@ def row_causes(
     from posenc_cli.diagnosis.diagnose import diagnose  # late: a right function needs none of it
 
     where = Positions(tuple(range(int(p), int(p) + 1) for p in positions))
-    try:
-        subject = rotated_subject(x, values, dtype, reference, where, name="calls")
-    except InvalidInput:
-        return None
+    subject = rotated_subject(x, values, dtype, reference, where, name="calls")
     causes = diagnose(examine(subject, reference, "auto"))
     known = all(
         why.cause != Cause.UNKNOWN and (why.residual is None or why.residual.whole)

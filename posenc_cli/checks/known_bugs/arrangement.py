@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.expected import Change, ValuePlaces
-from posenc_cli.checks.known_bugs.bug import GITHUB, BugCode, KnownBug, taken, wave_columns
-from posenc_cli.checks.measured import column_order, heads_of
+from posenc_cli.checks.known_bugs.bug import GITHUB, BugCode, KnownBug, wave_columns
+from posenc_cli.checks.measured import heads_of
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.records import replace
 
@@ -41,7 +41,8 @@ def _layouts(e: Expected) -> Iterator[Change]:
     own = [name for name, order in orders.items() if np.array_equal(order, straight)]
     for name, order in orders.items():
         if not np.array_equal(order, straight):
-            yield taken(f"the columns are {name}" + (f", not {own[0]}" if own else ""), order)
+            told = f"the columns are {name}" + (f", not {own[0]}" if own else "")
+            yield Change(told, order=order)
 
 
 def _exchanged_functions(e: Expected) -> Iterator[Change]:
@@ -50,9 +51,7 @@ def _exchanged_functions(e: Expected) -> Iterator[Change]:
     if columns is not None:
         order = np.arange(e.content.width)
         order[columns[0]], order[columns[1]] = columns[1], columns[0]
-        yield taken(text, order)
-    elif e.is_waves:
-        yield Change(text, make=lambda s: s.placed(np.sin(s.angles()), np.cos(s.angles())))
+        yield Change(text, order=order)
 
 
 def _exchanged_pairs(e: Expected) -> Iterator[Change]:
@@ -208,7 +207,7 @@ def _usual_heads(e: Expected, _: int) -> Iterator[Change]:
                 make=lambda s: np.tile(replace(half, places=s.places).right(), (2, 1, 1)),
             )
     for text, order in orders.items():
-        yield taken(text, order)
+        yield Change(text, order=order)
 
 
 def _other_layers(e: Expected) -> Iterator[Change]:
@@ -219,12 +218,6 @@ def _other_layers(e: Expected) -> Iterator[Change]:
 
 def _of_table(e: Expected, table: NumberArray) -> NumberArray:
     return replace(e, lookup=lambda rows: np.asarray(table[rows], np.float64)).right()
-
-
-def _permuted_columns(e: Expected) -> Iterator[Change]:
-    found = column_order(e)
-    if found is not None:
-        yield taken(*found, general=True)
 
 
 def _transposed(e: Expected) -> Iterator[Change]:
@@ -295,13 +288,6 @@ BUGS = (
         _transposed,
         "Transpose the table.",
         f"{GITHUB}huggingface/transformers (modeling_tf_pytorch_utils: TensorFlow's tables)",
-        solves=True,
-    ),
-    KnownBug(
-        BugCode.ORDER,
-        _permuted_columns,
-        "Put the columns back in order.",
-        f"{GITHUB}huggingface/nanotron/pull/427",
         solves=True,
     ),
 )

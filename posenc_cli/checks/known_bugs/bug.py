@@ -42,7 +42,7 @@ class BugCode(Code):
     LAYER = "layer", "the table is that of another layer"
     SCALE = "scale", "all values are multiplied by a number"
     NOT_ADDED = "not-added", "rows are added to the vectors in another way, or not at all"
-    ORDER = "order", "rows or columns are permuted"
+    ORDER = "order", "rows are permuted"
     TRANSPOSED = "transposed", "rows and columns are exchanged"
     PARAMETER = "parameter", "another parameter of the scheme"
     UNINITIALISED = "uninitialised", "nothing was written to some or all rows: they are zeros"
@@ -67,11 +67,6 @@ class KnownBug(Record):
     forms: tuple[Form, ...] = ("rows",)
     solves: bool = False
     examples: Callable[[Expected, int], Iterable[Change]] | None = None
-
-
-def taken(text: str, order: Integers, *, general: bool = False) -> Change:
-    """Columns of rows, or heads, in another order."""
-    return Change(text, order=order, general=general)
 
 
 def multiplied(text: str, factor: NumberArray | float, **more: Any) -> Change:

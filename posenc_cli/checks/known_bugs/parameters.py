@@ -188,12 +188,19 @@ def _t5(e: Expected, relative: Integers, *, rounding: Any = None, clamp: bool = 
     return np.asarray(right + np.where(away < single, away, widened), np.int64)
 
 
+def _slopes_of(e: Expected) -> tuple[int, float, SlopesRule, Reals] | None:
+    """ALiBi's heads, largest bias, rule and slopes; None of one head, of which many rules hold."""
+    if "max_bias" not in e.params or e.head is not None:
+        return None
+    heads, bias, rule = (e.params[name] for name in ("heads", "max_bias", "slopes"))
+    return heads, bias, rule, np.asarray(exact_slopes(heads, max_bias=bias, rule=rule))
+
+
 def _slope_rules(e: Expected) -> Iterator[Change]:
     """ALiBi's slopes by other rules, of other heads, or in another order."""
-    if "max_bias" not in e.params or e.head is not None:  # one slope is that of many rules
+    if (known := _slopes_of(e)) is None:
         return
-    heads, bias, rule = (e.params[name] for name in ("heads", "max_bias", "slopes"))
-    right = np.asarray(exact_slopes(heads, max_bias=bias, rule=rule))
+    heads, bias, rule, right = known
     power = 1 << (heads.bit_length() - 1)
     other: SlopesRule = "naive" if rule == "press" else "press"
     wrong: list[tuple[str, Any]] = [
@@ -218,10 +225,9 @@ def _slope_rules(e: Expected) -> Iterator[Change]:
 
 def _solved_slopes(e: Expected) -> Iterator[Change]:
     """Slopes of another largest bias, and some of more heads."""
-    if "max_bias" not in e.params or e.head is not None:  # one slope is that of many rules
+    if (known := _slopes_of(e)) is None:
         return
-    heads, bias, rule = (e.params[name] for name in ("heads", "max_bias", "slopes"))
-    right = np.asarray(exact_slopes(heads, max_bias=bias, rule=rule))
+    heads, bias, rule, right = known
     if e.form == "slopes":
         allowed = float(e.allowed(right)[0] / abs(right[0]))
         for number, own, expected in rules_of(e.found.tolist(), allowed):

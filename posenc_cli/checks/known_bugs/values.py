@@ -45,8 +45,6 @@ def _wrong_signs(e: Expected) -> Iterator[Change]:
         signs = np.ones(e.content.width)
         signs[columns[0]] = -1
         yield multiplied(text, signs, remedy=remedy)
-    elif e.is_waves:
-        yield Change(text, make=lambda s: s.waves(-s.angles()), remedy=remedy)
     if e.vectors is not None:
         text = "the rows are subtracted, not added"
         yield multiplied(text, -1.0, code=BugCode.NOT_ADDED, remedy="Add the rows.")
