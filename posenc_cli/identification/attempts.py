@@ -13,15 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.errors import InvalidInput
-from posenc_cli.formulas.parameters import as_text
 from posenc_cli.identification.exhaustive_check import census, row_positions
 from posenc_cli.identification.grids import MOST_PLACES, grid_hypotheses
-from posenc_cli.identification.matrix_forms import (
-    certain_forms,
-    frequencies_in_other_words,
-    possible_forms,
-    repeated_frequencies,
-)
+from posenc_cli.identification.matrix_forms import certain_forms, possible_forms
 from posenc_cli.identification.other_matrices import row_hypotheses
 from posenc_cli.identification.score_profiles import BiasProfile, profiles_of
 from posenc_cli.identification.score_trials import score_census, try_scores
@@ -32,7 +26,6 @@ from posenc_cli.identification.waves import (
     fallback_hypotheses,
     frequency_hypotheses,
     function_hypotheses,
-    is_usual,
     placed_hypotheses,
     wave_hypotheses,
 )
@@ -60,12 +53,16 @@ _PLAIN = 4.0
 than any rule with numbers that people use, and as much as the plainest with a mistake."""
 _NOTHING = (True, True, sys.maxsize, 0.0, math.inf, math.inf)
 """The rank of no trial, behind all others."""
+_DAMAGED = 0.02
+"""Of the rows in no regular order, that may be wrong."""
 _DAMAGE = 0.02
 """What no row is farther off by, none is damaged by: noise in all of them is."""
 _LEAST_NUMBERS = 3
 """In a row: any two are a ladder of some base, and slopes of some largest bias."""
 _AXES_OF_IMAGES = 3
 """Rows, columns and channels."""
+_WHOLE = 1 << 13
+"""Rows in no regular order that are all looked at, each of which says where it stands."""
 _LEAST_ROWS = 12
 """Rows of which a half still shows the rates of waves."""
 
@@ -137,7 +134,7 @@ def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
 
 
 def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
-    """One row of numbers: frequencies, slopes, frequencies in other words, or a row of a table."""
+    """One row of numbers: frequencies, slopes, or a row of a table."""
     if evidence.count < _LEAST_NUMBERS:
         usual = [slopes for slopes in slope_hypotheses(evidence) if slopes.cost < 1]
         if not usual:
@@ -148,15 +145,9 @@ def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     hypotheses = [*frequency_hypotheses(evidence), *slope_hypotheses(evidence)]
     attempts = _attempt_all(hypotheses, evidence, None)
     if attempts and attempts[0].trial.fits:
-        if attempts[0].trial.hypothesis.uncertainty:
-            return _attempts_in_other_words(evidence, attempts)
         return attempts
-    for repeated in repeated_frequencies(evidence):
-        of_half = _attempt_all(frequency_hypotheses(repeated), repeated, None)
-        if of_half and of_half[0].trial.fits:
-            return of_half
     placed = _placed_row_attempts(evidence, notes)
-    return _attempts_in_other_words(evidence, attempts) if placed is None else placed
+    return attempts if placed is None else placed
 
 
 def _placed_row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt] | None:
@@ -168,19 +159,8 @@ def _placed_row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt] 
         return None
     if all(_same_rates(fitting[0], trial) for trial in fitting[1:]):
         return placed
-    texts = list(dict.fromkeys(_row_text(trial) for trial in fitting))
-    notes.append(f"one row shows too little to choose: {' and '.join(texts[:2])} fit it")
+    notes.append("one row shows too little to choose: several encodings fit it")
     return []
-
-
-def _attempts_in_other_words(evidence: Evidence, attempts: list[Attempt]) -> list[Attempt]:
-    """Usual frequencies as periods or logarithms; other attempts where they are none."""
-    for inner in frequencies_in_other_words(evidence):
-        hypotheses = [each for each in frequency_hypotheses(inner) if is_usual(each)]
-        of_words = _attempt_all(hypotheses, inner, None)
-        if of_words and of_words[0].trial.fits:
-            return of_words
-    return attempts
 
 
 def _same_rates(a: Trial, b: Trial) -> bool:
@@ -191,14 +171,6 @@ def _same_rates(a: Trial, b: Trial) -> bool:
         return False
     same = np.array_equal(np.asarray(first.frequencies(np)), np.asarray(second.frequencies(np)))
     return same and np.array_equal(where, there)
-
-
-def _row_text(trial: Trial) -> str:
-    """A trial of one row, as a note names it."""
-    assert trial.hypothesis.positions is not None
-    base = trial.bound.params.get("base")
-    of_base = "" if base is None else f" of base {as_text(base)}"
-    return f"{trial.bound.scheme.name}{of_base} at position {trial.hypothesis.positions[0]}"
 
 
 def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
@@ -221,7 +193,13 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
         attempts += _attempts_of_parts(evidence)
     if not any(attempt.trial.fits_most for attempt in attempts):
         attempts += _attempt_all(placed_hypotheses(evidence), evidence, None)
-    return sorted(attempts, key=_rank)
+    attempts.sort(key=_rank)
+    if attempts and attempts[0].trial.fits_most and not attempts[0].profile:
+        regular = row_positions(attempts[0].trial.hypothesis, evidence) is not None
+        if not regular and evidence.every.size < evidence.count <= _WHOLE:
+            whole = replace(evidence, only=np.arange(evidence.count), damaged=_DAMAGED)
+            return _matrix_attempts(whole)
+    return attempts
 
 
 def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
@@ -378,7 +356,6 @@ def _distinct_hypotheses(hypotheses: Iterable[Hypothesis]) -> Iterator[Hypothesi
             repr(sorted(hypothesis.given.items())),
             hypothesis.tables,
             where,
-            hypothesis.wrong,
             hypothesis.denominator,
             hypothesis.multiplier,
         )

@@ -22,7 +22,7 @@ _LISTED = 64
 def commands_of(trial: Trial, evidence: Evidence, positions: Positions | None) -> tuple[str, ...]:
     """Commands that write the array again, one for each file, ready to paste."""
     hypothesis, bound = trial.hypothesis, trial.bound
-    if hypothesis.wrong or (positions is None and hypothesis.positions is not None):
+    if positions is None and hypothesis.positions is not None:
         return ()
     if hypothesis.tables == ("slopes",):
         return (_slopes_command(trial),)

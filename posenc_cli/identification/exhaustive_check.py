@@ -16,9 +16,8 @@ import numpy as np
 
 from posenc_cli.encoding.engine import Engine, threads_for
 from posenc_cli.files.source import release
-from posenc_cli.inference.differences import Census, as_columns, merged, part_of
-from posenc_cli.inference.rates import positions_at
-from posenc_cli.inference.tolerance import UNREDUCED_FULL, unit
+from posenc_cli.inference.differences import Census, merged, part_of
+from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import (
     DOUBLE_FUNCTIONS,
     UNREDUCED_TABLES,
@@ -26,30 +25,23 @@ from posenc_cli.inference.trial import (
     bfloat16_limits,
     computation_of,
     limits_of,
-    put_right,
-    repeated_columns,
 )
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16
-from posenc_cli.numerics.rounding import narrow, widen
+from posenc_cli.numerics.dtypes import BFLOAT16
+from posenc_cli.numerics.rounding import widen
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.formulas.declare import Waves
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.inference.trial import Computation, Hypothesis, Trial
-    from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
-    from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows, Reals
 
     RowPositions = Callable[[Integers], Integers]
     """The positions of some rows."""
 
 BLOCK_CELLS = 1 << 17
 """Cells compared at a time: few enough that what is made of them stays in the cache."""
-
-SOLVED_ROWS = 1 << 13
-"""Rows that are asked where they stand, one by one: a tenth of a millisecond each."""
 
 _MARGIN = 16
 """How many times more of the tolerance a cell may take than the sample: few rows show not all."""
@@ -65,7 +57,7 @@ def census(trial: Trial, evidence: Evidence) -> Census | None:
     where: RowPositions | None = None
     if hypothesis.tables[0] not in ("inv-freq", "slopes"):
         where = row_positions(hypothesis, evidence)
-        if where is None and not _is_solvable(trial, evidence):
+        if where is None:
             return None
     width = max(1, int(np.prod(evidence.shape[1:])))
     rows = count if len(evidence.shape) == 1 else max(1, BLOCK_CELLS // width)
@@ -90,81 +82,6 @@ def row_positions(hypothesis: Hypothesis, evidence: Evidence) -> RowPositions | 
         every = np.zeros(evidence.count, np.int64)
         every[rows] = where
         return lambda asked_rows: every[asked_rows]
-    named = position_rounding(where, evidence.rows)
-    return None if named is None else named.at
-
-
-def _is_solvable(trial: Trial, evidence: Evidence) -> bool:
-    """Whether each row says where it stands, and there are not too many."""
-    hypothesis, waves = trial.hypothesis, trial.bound.content.waves
-    if waves is None or evidence.count > SOLVED_ROWS:
-        return False
-    if waves.coordinates is not None or waves.growth is not None or hypothesis.positions is None:
-        return False
-    if hypothesis.tables[0] in UNREDUCED_TABLES:
-        return True
-    few = put_right(hypothesis, evidence.sample)
-    return bool(np.isfinite(_pairs(trial, few)).all(axis=0).any())
-
-
-def _solve_positions(trial: Trial, arrays: tuple[NumberArray, ...]) -> Integers:
-    """Where rows stand by their phases, if they are what a trial says."""
-    waves = trial.bound.content.waves
-    assert waves is not None
-    if trial.hypothesis.tables[0] in UNREDUCED_TABLES:
-        return positions_of_angles(np.asarray(arrays[0], np.float64), trial.hypothesis, waves)
-    pairs = _pairs(trial, arrays)  # (rows, waves)
-    known = np.isfinite(pairs).any(axis=0)
-    points = np.where(np.isfinite(pairs[:, known]), pairs[:, known], 1.0)
-    frequencies = np.asarray(waves.frequencies(np), np.float64)[known]
-    return positions_at(points, frequencies, signed=True)[0]
-
-
-def positions_of_angles(angles: RealRows, hypothesis: Hypothesis, waves: Waves) -> Integers:
-    """Where rows stand whose cells are position × frequency: nearest to all of a row's cells."""
-    frequencies = np.asarray(waves.frequencies(np), np.float64)[None, :]
-    layout = str(hypothesis.given["layout"]) if hypothesis.tables == (UNREDUCED_FULL,) else None
-    columns = repeated_columns(frequencies, layout)[0]
-    places = np.round(np.nan_to_num(angles @ columns / (columns @ columns)))
-    return np.asarray(np.clip(places, 0, 2.0**53), np.int64)
-
-
-def _pairs(trial: Trial, arrays: tuple[NumberArray, ...]) -> ComplexRows:
-    """The cosine and the sine of each wave, as one number; NaN where one of them is not there."""
-    content = trial.bound.content
-    assert content.waves is not None
-    count = content.waves.count
-    parts = {name: np.full((arrays[0].shape[0], count), np.nan) for name in ("cos", "sin")}
-    for table, array in zip(trial.hypothesis.tables, arrays, strict=True):
-        if table == "angles":
-            return np.asarray(np.exp(1j * np.asarray(array, np.float64)))
-        cells = as_columns(array)
-        for placement in content.columns(table).placements:
-            if placement.function != "zero":
-                columns = cells[:, placement.columns]
-                waves = np.arange(count)[placement.waves][: columns.shape[1]]
-                parts[placement.function][:, waves] = columns
-    return np.asarray(parts["cos"] + 1j * parts["sin"])
-
-
-class RoundedPositions(Record):
-    """Positions that follow one another, each rounded to a number format."""
-
-    first: int
-    dtype: DType
-
-    def at(self, rows: Integers) -> Integers:
-        """The positions of rows."""
-        counted = (rows + self.first).astype(np.float64)
-        return widen(narrow(counted, None, self.dtype), self.dtype).astype(np.int64)
-
-
-def position_rounding(where: Integers, rows: Integers) -> RoundedPositions | None:
-    """The rounding that puts rows which follow one another there, if one does."""
-    for dtype in (BFLOAT16, FLOAT16):
-        rounded = RoundedPositions(int(where[0]) - int(rows[0]), dtype)
-        if np.array_equal(where, rounded.at(rows)):
-            return rounded
     return None
 
 
@@ -212,13 +129,7 @@ class _Comparison(Record):
         if padding:
             kept = ~np.isin(rows, padding)
             rows, arrays = rows[kept], tuple(array[kept] for array in arrays)
-        arrays = put_right(self.trial.hypothesis, arrays)
-        if self.where is not None:
-            positions = self.where(rows)
-        elif self.trial.hypothesis.positions is not None:
-            positions = _solve_positions(self.trial, arrays)
-        else:
-            positions = None
+        positions = None if self.where is None else self.where(rows)
         parts = [
             self._of_array(index, rows, positions, array) for index, array in enumerate(arrays)
         ]

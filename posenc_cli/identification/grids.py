@@ -112,7 +112,7 @@ def grid_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     bare = bare_views(whole) if _are_functions(few) else unreduced_views(whole)
     paired = views(whole) if any(True for _ in views(few)) else ()
     for view in (*bare, *paired):
-        if view.pairs.shape[0] == evidence.count and view.growth is None and not view.swapped:
+        if view.pairs.shape[0] == evidence.count and view.growth is None:
             seen = list(_grids(view, 3e-5 + 4 * rounding))
             for places in seen:
                 found = _on_grid(view, evidence, places, rounding)

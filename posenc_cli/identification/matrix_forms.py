@@ -16,12 +16,10 @@ import numpy as np
 from posenc_cli.files.source import release
 from posenc_cli.inference.evidence import without_ones
 from posenc_cli.inference.rates import signal_of
-from posenc_cli.inference.tolerance import real_format
-from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import Flags, NumberArray, Reals
@@ -41,15 +39,8 @@ _WIDEST = 1 << 16
 _FEWEST_ROWS = 2
 """Rows, of a form's matrix, that a form is worth trying for."""
 
-_WORDS: tuple[tuple[str, Callable[[Reals], Reals]], ...] = (
-    ("periods, 1/frequency", lambda values: 1 / values),
-    ("wavelengths, 2π/frequency", lambda values: 2 * np.pi / values),
-    ("rotations per position, frequency/2π", lambda values: 2 * np.pi * values),
-    ("natural logarithms of frequencies", np.exp),
-)
-"""What code keeps in place of frequencies, and the frequencies that it means."""
-
 TRANSPOSED = "transposed: positions run along its columns"
+SINES_FIRST = "sines first, then cosines"
 
 
 def certain_forms(evidence: Evidence) -> Iterator[Evidence]:
@@ -73,6 +64,8 @@ def certain_forms(evidence: Evidence) -> Iterator[Evidence]:
 def possible_forms(evidence: Evidence) -> Iterator[Evidence]:
     """The matrices that may be in an array of which nothing else was made out."""
     shape = evidence.shape
+    if len(evidence.arrays) == 2 and SINES_FIRST not in evidence.forms:
+        yield _form(evidence, evidence.arrays[::-1], SINES_FIRST)
     if len(shape) != 2:
         return
     wide = shape[0] > _WIDEST
@@ -99,30 +92,6 @@ def _may_be_waves(arrays: tuple[NumberArray, ...]) -> bool:
         return True
     near = np.asarray(first[: 4 * _SOME_ROWS], np.float64)
     return any(signal_of(near, function, 1e-3) is not None for function in ("cos", "sin"))
-
-
-def repeated_frequencies(evidence: Evidence) -> Iterator[Evidence]:
-    """The frequencies of one row of numbers that holds each of them twice."""
-    (array,) = evidence.arrays
-    pairs = array.size // 2
-    if array.size % 2 or pairs < _FEWEST_ROWS:
-        return
-    if np.array_equal(array[:pairs], array[pairs:]):
-        yield _form(evidence, (array[:pairs],), "each twice, in two halves")
-    if np.array_equal(array[0::2], array[1::2]):
-        yield _form(evidence, (array[0::2],), "each twice, side by side")
-
-
-def frequencies_in_other_words(evidence: Evidence) -> Iterator[Evidence]:
-    """The frequencies that one row of real numbers may say as periods or logarithms."""
-    if evidence.arrays[0].dtype.kind == "c":
-        return
-    values, stored = np.asarray(evidence.sample[0], np.float64), real_format(evidence.stored)
-    for text, frequencies_of in _WORDS:
-        frequencies = frequencies_of(values)
-        if np.isfinite(frequencies).all() and (frequencies > 0).all():
-            rounded = widen(narrow(frequencies, None, stored), stored)
-            yield _form(evidence, (rounded,), text)
 
 
 def _form(
@@ -246,11 +215,7 @@ def _joined(evidence: Evidence) -> Iterator[Evidence]:
             few[:, 0::2] == few[:, 1::2]
         ).all()
         if repeats and few.any() and _turn(*halves, rounding):
-            for names, tables in (
-                ("cosines and of sines", halves),
-                ("sines and of cosines", halves[::-1]),
-            ):
-                yield _form(evidence, tables, f"full tables of {names} side by side")
+            yield _form(evidence, halves, "full tables of cosines and of sines side by side")
 
 
 def _some_rows(array: NumberArray) -> Reals:

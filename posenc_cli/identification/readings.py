@@ -40,7 +40,7 @@ class View(Record):
     ``kind`` says whether the columns are those of a rotary table or of a sinusoidal matrix, and
     ``tables`` or ``columns`` which; ``layout`` and ``parts`` are how full tables repeat their
     values. ``growth`` is d ln|z|/d row of each pair, where sizes change, and ``start`` ln|z| at
-    row 0. ``swapped`` says that sines stand where cosines belong.
+    row 0.
     ``errors`` are those of the rates, in radians a row, where one function alone shows the waves;
     where that ``function`` is named, pairs are its bare values.
     """
@@ -57,7 +57,6 @@ class View(Record):
     amplitude: float = 1.0
     growth: Reals | None = None
     start: Reals | None = None
-    swapped: bool = False
     errors: Reals | None = None
     function: str = ""
 
@@ -165,23 +164,19 @@ def views(evidence: Evidence) -> Iterator[View]:
 
 def _two_tables(evidence: Evidence) -> Iterator[View]:
     cos, sin = evidence.sample
-    for swapped in (False, True):
-        both = sin + 1j * cos if swapped else cos + 1j * sin
-        repeated = list(repetitions(both, evidence))
-        for layout, parts, pairs in repeated:
-            yield from _wave_views(
-                pairs,
-                evidence,
-                kind="rotary",
-                tables=("cos-full", "sin-full"),
-                layout=layout,
-                parts=parts,
-                swapped=swapped,
-            )
-        if not repeated:
-            yield from _wave_views(
-                both, evidence, kind="rotary", tables=("cos", "sin"), swapped=swapped
-            )
+    both = cos + 1j * sin
+    repeated = list(repetitions(both, evidence))
+    for layout, parts, pairs in repeated:
+        yield from _wave_views(
+            pairs,
+            evidence,
+            kind="rotary",
+            tables=("cos-full", "sin-full"),
+            layout=layout,
+            parts=parts,
+        )
+    if not repeated:
+        yield from _wave_views(both, evidence, kind="rotary", tables=("cos", "sin"))
 
 
 def repetitions(table: NumberArray, evidence: Evidence) -> Iterator[tuple[str, int, NumberArray]]:
@@ -210,11 +205,6 @@ def _one_matrix(values: RealRows, evidence: Evidence) -> Iterator[View]:
         for table, (cos, sin) in ways.items():
             yield from _wave_views(cos + 1j * sin, evidence, kind="rotary", tables=(table,))
     yield from _sinusoidal(values, evidence)
-    if width % 2 == 0:
-        for table, (cos, sin) in ways.items():
-            yield from _wave_views(
-                sin + 1j * cos, evidence, kind="rotary", tables=(table,), swapped=True
-            )
     # Small angles are position × frequency, whatever the positions are.
     if largest <= _LARGEST_ANGLE and (largest >= 1 or are_multiples(values, evidence.rounding)):
         yield View("rotary", np.exp(1j * values), tables=("angles",))

@@ -24,7 +24,6 @@ from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.identification.attempts import attempts_of_forms, best_of
 from posenc_cli.identification.commands import commands_of
-from posenc_cli.identification.exhaustive_check import position_rounding
 from posenc_cli.inference.differences import MOST_BITS
 from posenc_cli.inference.evidence import Evidence
 from posenc_cli.inference.presets import models_of, same_cells
@@ -49,8 +48,6 @@ _OUTDONE, _ALLOWED_BITS = 2.0, MOST_BITS
 """Times the least bits, and bits besides: noise differs less, and a number more is a fitted one."""
 _GIVEN = 0.97
 """Of the cells: a fitted number gives so many of a table that is correctly rounded."""
-_ROWS_AT_ONCE = 1 << 16
-"""Rows whose rounded positions are looked at together: half a mebibyte."""
 _MOST_CELLS = 1 << 26
 """Cells that are read again for candidates but the first, which is always held against all."""
 
@@ -85,7 +82,6 @@ class Candidate(Record):
     attention_factor: float | None
     uncertainty: dict[str, float]
     notes: tuple[str, ...]
-    wrong: tuple[str, ...]
     models: tuple[str, ...]
     fitting_models: tuple[str, ...]
     commands: tuple[str, ...]
@@ -114,7 +110,6 @@ class Candidate(Record):
             self.fits
             and self.arithmetic == "exact"
             and self.as_written
-            and not self.wrong
             and self.census is not None
             and self.census.all_equal
         )
@@ -181,7 +176,7 @@ class Identification(Record):
         but = "" if best.fits else f", {misfits} of which do not fit"
         said = self.settings.items()
         texts = [f"{name} {value}" for name, value in said if name != "scheme" and value]
-        name = ", ".join([best.scheme, *texts, *best.forms, *multiplied, *best.wrong])
+        name = ", ".join([best.scheme, *texts, *best.forms, *multiplied])
         compared = f"all {best.compared} rows compared{but}"
         as_well = [c.scheme for c in self.candidates if c.fits and c.bits == best.bits]
         others = [other for other in dict.fromkeys(as_well) if other != best.scheme]
@@ -276,9 +271,7 @@ def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
         replace(candidate, outdone=_is_outdone(candidate.bits, believed))
         for candidate in candidates
     ]
-    judged.sort(key=_standing)
-    plain = bool(judged) and judged[0].fits and not judged[0].wrong
-    return [each for each in judged if not (plain and each.fits and each.wrong)]
+    return sorted(judged, key=_standing)
 
 
 def _is_outdone(bits: float, others: Sequence[float]) -> bool:
@@ -308,17 +301,16 @@ def _sort_by_evidence(attempts: Sequence[Attempt]) -> list[Attempt]:
     return sorted(attempts, key=standing)
 
 
-def _standing(candidate: Candidate) -> tuple[bool, bool, bool, bool, int, bool]:
+def _standing(candidate: Candidate) -> tuple[bool, bool, bool, int, bool]:
     """What sorts candidates: those not outdone, those that fit, those but for the fewest rows.
 
-    Of those that fit come first the ones that call no values misplaced, then those that give
-    every cell.
+    Of those that fit come first those that give every cell.
     """
     misfits = candidate.census.misfits if candidate.census and candidate.fits_rows else 0
     believed = candidate.fits or candidate.fits_rows
     nearly = not candidate.fits or candidate.bits > 0
-    doubted, wrong = not believed or candidate.outdone, bool(candidate.wrong)
-    return doubted, not believed, not candidate.fits, wrong, misfits, nearly
+    doubted = not believed or candidate.outdone
+    return doubted, not believed, not candidate.fits, misfits, nearly
 
 
 def _is_constant(evidence: Evidence) -> bool:
@@ -336,12 +328,9 @@ def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
         shown = {k: v for k, v in bound.params.items() if k not in hypothesis.hidden}
         where = None if hypothesis.positions is None else hypothesis.positions.tobytes()
         key = (
-            *(bound.scheme.name, repr(shown), hypothesis.tables, hypothesis.wrong),
-            *(
-                hypothesis.denominator,
-                hypothesis.multiplier,
-                where if attempt.evidence.count == 1 else None,
-            ),
+            *(bound.scheme.name, repr(shown), hypothesis.tables),
+            *(hypothesis.denominator, hypothesis.multiplier),
+            where if attempt.evidence.count == 1 else None,
         )
         if key not in seen:
             seen.add(key)
@@ -376,11 +365,9 @@ def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
         uncertainty={k: float(v) for k, v in hypothesis.uncertainty.items() if v},
         notes=(
             *hypothesis.notes,
-            *_irregularity_notes(hypothesis, evidence, positions),
             *_progression_notes(bound.scheme.kind, positions),
             *_omissions(attempt, tally),
         ),
-        wrong=hypothesis.wrong,
         models=equal_models,
         fitting_models=fitting_models,
         commands=commands_of(trial, evidence, positions),
@@ -404,7 +391,7 @@ def _rounded_to(evidence: Evidence) -> Iterator[str]:
 def _models(attempt: Attempt, tally: Census | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The models whose own table all rows that fit equal, and those whose table these fit."""
     trial = attempt.trial
-    if tally is None or trial.hypothesis.wrong or not tally.fits_many:
+    if tally is None or not tally.fits_many:
         return (), ()
     names = models_of(trial)
     if tally.loose == 0 and trial.read_off is None:
@@ -470,23 +457,3 @@ def _progression_notes(kind: str, positions: Positions | None) -> Iterator[str]:
         return
     sign, size = ("-" if step < 0 else "+"), positions.name(abs(step))
     yield f"row r is at position {positions.name(first)} {sign} {size}·r"
-
-
-def _irregularity_notes(
-    hypothesis: Hypothesis, evidence: Evidence, positions: Positions | None
-) -> tuple[str, ...]:
-    """What to know of rows that are not evenly spaced, and cannot be asked for again."""
-    where = hypothesis.positions
-    if where is None or positions is not None or where.size != evidence.rows.size:
-        return ()
-    named = position_rounding(where, evidence.rows)
-    if named is None:
-        return ("rows are at positions that are not evenly spaced",)
-    first = int(where[0]) - int(evidence.rows[0])
-    for start in range(0, evidence.count, _ROWS_AT_ONCE):
-        rows = np.arange(start, min(start + _ROWS_AT_ONCE, evidence.count))
-        moved = np.flatnonzero(named.at(rows) != rows + first)
-        if moved.size:
-            missing = int(rows[moved[0]]) + first
-            return (f"positions were rounded to {named.dtype.name}, which has no {missing}",)
-    return ()

@@ -16,7 +16,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.inverse import DOUBLE, SPARE, snap, written_numbers
 from posenc_cli.inference.differences import as_columns
 from posenc_cli.inference.tolerance import FUNCTIONS, smallest, unit
-from posenc_cli.inference.trial import compute, put_right, try_hypothesis
+from posenc_cli.inference.trial import compute, try_hypothesis
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import replace
 
@@ -159,8 +159,7 @@ def _cells(
     """The exact cells of a hypothesis with other numbers, and those of the sample."""
     other = _with_numbers(hypothesis, names, values.tolist(), [0.0] * len(names))
     encoding, own, cells = other.encoding(), [], []
-    samples = put_right(hypothesis, evidence.sample)
-    for table, sample in zip(hypothesis.tables, samples, strict=True):
+    for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
         own.append(compute(encoding, table, other.positions, FLOAT64, "exact").reshape(-1))
         cells.append(as_columns(sample).astype(np.float64).reshape(-1))
     return np.concatenate(own), np.concatenate(cells)

@@ -23,7 +23,6 @@ from posenc_cli.formulas.inverse import KNOWN_BASES, Guess, snap
 from posenc_cli.formulas.relative import transformer_xl
 from posenc_cli.formulas.rotary import rope
 from posenc_cli.formulas.sinusoids import sinusoidal
-from posenc_cli.identification.exhaustive_check import position_rounding
 from posenc_cli.identification.readings import (
     are_multiples,
     function_views,
@@ -43,7 +42,6 @@ from posenc_cli.inference.differences import distances
 from posenc_cli.inference.rates import Rates, continued, positions_at, progression_of, rates_of
 from posenc_cli.inference.tolerance import FUNCTIONS, PER_ANGLE
 from posenc_cli.inference.trial import (
-    SWAPPED,
     UNREDUCED_TABLES,
     Hypothesis,
     compute,
@@ -91,8 +89,6 @@ _MULTIPLIED = 1.0
 """What a number that all cells were multiplied by costs: judgement, as three of its digits."""
 _ONE = 0.01
 """How far from 1 the size of sinusoids may be that nobody multiplied: bfloat16 angles shift it."""
-_USUAL = 3.0
-"""The most that a rule with numbers that people use costs."""
 _DAMAGED = 0.3
 """Of the rows, among which pairs of columns still show as such."""
 _SLIGHT = 1e-5
@@ -129,11 +125,6 @@ def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
             notes=proposal.notes,
             uncertainty=proposal.uncertainty,
         )
-
-
-def is_usual(hypothesis: Hypothesis) -> bool:
-    """Whether it has numbers that people use: no others are believed of what could be anything."""
-    return hypothesis.cost <= _USUAL and hypothesis.given.get("base") in KNOWN_BASES
 
 
 def _unseen_amplitudes(given: Mapping[str, object]) -> tuple[str, ...]:
@@ -233,9 +224,8 @@ def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
                 given if view.layout is None else {**given, "layout": view.layout},
                 (None,) if view.kind == "sinusoidal" else view.tables,
                 positions,
-                cost=cost + 3 * view.swapped,
+                cost=cost,
                 hidden=_hidden(view, evidence.shape[1]),
-                wrong=(SWAPPED,) if view.swapped else (),
                 multiplier=multiplier,
             )
 
@@ -375,7 +365,6 @@ def _rotary(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesis
     amplitude = None if unseen else view.amplitude
     if view.tables[0] in ("cos", "sin", "cos-full", "sin-full") and len(view.tables) == 1:
         precise = 1e-3
-    swapped: tuple[str, ...] = (SWAPPED,) if view.swapped else ()
     lengths: set[int | None] = {None}
     missed = 0
     for proposal, multiplier in _multiplied_proposals(view, evidence, rates, amplitude, precise):
@@ -384,14 +373,14 @@ def _rotary(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesis
         missed += 1
         for places in _row_positions(view.pairs, evidence, rates, proposal):
             missed = 0
-            hypothesis = _rotary_hypothesis(view, proposal, places, swapped, multiplier)
+            hypothesis = _rotary_hypothesis(view, proposal, places, multiplier)
             yield hypothesis
             length = hypothesis.seq_len
             if length is None or length in lengths:
                 continue
             lengths.add(length)
             for at_length in proposals_at_length(rates, amplitude, length, precise=precise):
-                yield _rotary_hypothesis(view, at_length, places, swapped)
+                yield _rotary_hypothesis(view, at_length, places)
 
 
 def _in_positions(rates: Rates) -> Rates | None:
@@ -431,11 +420,7 @@ def _multiplied_proposals(
 
 
 def _rotary_hypothesis(
-    view: View,
-    proposal: Proposal,
-    places: PlacesOfRows,
-    wrong: tuple[str, ...],
-    multiplier: float = 1.0,
+    view: View, proposal: Proposal, places: PlacesOfRows, multiplier: float = 1.0
 ) -> Hypothesis:
     given = dict(proposal.given)
     if view.layout is not None and "layout" in catalogue.find(proposal.scheme).parameters:
@@ -446,7 +431,6 @@ def _rotary_hypothesis(
         view.tables,
         places.positions,
         cost=proposal.cost
-        + 3 * len(wrong)
         + _MULTIPLIED * (multiplier != 1)
         + _UNUSUAL * places.unusual
         + _UNWRITTEN * places.unwritten,
@@ -456,7 +440,6 @@ def _rotary_hypothesis(
             *_other_factors(proposal.given, places.length),
         ),
         notes=proposal.notes,
-        wrong=wrong,
         uncertainty=proposal.uncertainty,
         multiplier=multiplier,
         denominator=places.denominator,
@@ -523,9 +506,8 @@ def _row_positions(
         most = 2 * int(times.max()) > few.size
     if known == rows.size and rates.rows >= 1 and np.median(apart) <= _MISFIT:
         every, misfits = positions_at(pairs, frequencies, signed=True)
-        # Rows off the line of most are damaged, unless a rounding of positions explains them all.
         told = np.median(misfits) <= _MISFIT and _is_told(every, frequencies, evidence.rounding)
-        if told and (not most or position_rounding(every, rows)):
+        if told and not most:  # rows off the line of most are damaged
             places.append(PlacesOfRows(every))
     return places
 
@@ -667,7 +649,6 @@ def _growing_hypotheses(view: View, evidence: Evidence, rates: Rates) -> Iterato
                 positions,
                 cost=plain.cost + 1,
                 hidden=() if view.layout is not None else ("layout",),
-                wrong=(SWAPPED,) if view.swapped else (),
                 uncertainty=plain.uncertainty,
             )
 

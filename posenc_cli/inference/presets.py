@@ -48,8 +48,8 @@ def same_cells(a: Trial, b: Trial) -> bool:
     """Whether two trials compare the same cells with the same numbers."""
     first, second = a.hypothesis, b.hypothesis
     alike = (
-        (a.arithmetic, a.rounded, first.wrong, first.multiplier, first.denominator)
-        == (b.arithmetic, b.rounded, second.wrong, second.multiplier, second.denominator)
+        (a.arithmetic, a.rounded, first.multiplier, first.denominator)
+        == (b.arithmetic, b.rounded, second.multiplier, second.denominator)
         and len(first.tables) == len(second.tables)
         and "slopes" not in (first.tables[0], second.tables[0])
         and np.array_equal(_or_none(first.positions), _or_none(second.positions))

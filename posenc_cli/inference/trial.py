@@ -58,8 +58,6 @@ _FEW = 48
 DOUBLE_FUNCTIONS = 16 * 2.0**-53
 """Absolute, for each radian of a place: float64 cosines, sines and coordinates of any library."""
 
-SWAPPED = "sines stand where cosines belong, and cosines where sines do"
-
 UNREDUCED_TABLES = (UNREDUCED, UNREDUCED_FULL)
 
 
@@ -70,10 +68,10 @@ class Hypothesis(Record):
     says the size, None where the array has none.
     ``cost`` says how special the hypothesis is: of two that fit, the plainer is taken. Costs are
     judgements of how much is to be believed: 1 for one rule with numbers that people use, 0.3 more
-    for each digit of a number that was fitted, 2 to 3.5 for rules with many numbers, 3 more for a
-    mistake, 5 and more for what is tried since nothing else fits; hundredths order equals.
-    ``hidden`` names parameters that such an array cannot show; ``wrong`` says what of it no
-    command of posenc would write. ``multiplier`` is what every cell was multiplied by afterwards.
+    for each digit of a number that was fitted, 2 to 3.5 for rules with many numbers, 5 and more
+    for what is tried since nothing else fits; hundredths order equals.
+    ``hidden`` names parameters that such an array cannot show. ``multiplier`` is what every cell
+    was multiplied by afterwards.
     """
 
     scheme: str
@@ -83,7 +81,6 @@ class Hypothesis(Record):
     cost: float = 1.0
     hidden: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    wrong: tuple[str, ...] = ()
     uncertainty: Mapping[str, float] = fresh(dict)
     head: int | None = None
     multiplier: float = 1.0
@@ -248,8 +245,7 @@ def _beside(
     rows: Integers | None = None,
 ) -> Iterator[tuple[str | None, NumberArray, RealRows]]:
     """The sample, or some of its rows, beside what an arithmetic gives: each table with both."""
-    right = put_right(hypothesis, evidence.sample)
-    for table, sample in zip(hypothesis.tables, right, strict=True):
+    for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
         computed = computation_of(hypothesis, table, rounded, arithmetic, encoding=encoding)
         where = hypothesis.positions
         if rows is None or where is None or table == "inv-freq":
@@ -316,21 +312,6 @@ def bfloat16_limits(
     size = max(1.0, float(np.abs(predicted).max()))
     nearly = 2 * unit("bfloat16") * size
     return nearly, nearly + np.minimum(limit * (2 * unit("bfloat16") / PER_ANGLE), 2 * size)
-
-
-def put_right(hypothesis: Hypothesis, arrays: tuple[NumberArray, ...]) -> tuple[NumberArray, ...]:
-    """Rows of the arrays, with what the hypothesis holds to be wrong put right."""
-    if SWAPPED not in hypothesis.wrong:
-        return arrays
-    if len(arrays) == 2:
-        return arrays[::-1]
-    (values,), out = arrays, arrays[0].copy()
-    half = values.shape[1] // 2
-    first, second = slice(0, half), slice(half, 2 * half)
-    if hypothesis.tables[0] == "interleaved":
-        first, second = slice(0, None, 2), slice(1, None, 2)
-    out[:, first], out[:, second] = values[:, second], values[:, first]
-    return (out,)
 
 
 def compute(

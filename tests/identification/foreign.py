@@ -98,7 +98,7 @@ KEPT = {
     "stacked first": (np.stack([_COS, _SIN]), *_ROPE, "axis 0"),
     "stacked first, full": (np.stack([halves(_COS), halves(_SIN)]), *_ROPE, "axis 0"),
     "stacked between": (np.stack([_COS, _SIN], 1), *_ROPE, "axis 1"),
-    "stacked, sines first": (np.stack([_SIN, _COS]), *_ROPE, "axis 0"),
+    "stacked, sines first": (np.stack([_SIN, _COS]), *_ROPE, "axis 0; sines first"),
     "stacked in bfloat16": (bfloat16(np.stack([_COS, _SIN], -1)), *_ROPE, "axis 2"),
     "2×2 matrices": (
         np.stack([_COS, -_SIN, _SIN, _COS], -1).reshape(ROWS, -1, 2, 2),
@@ -145,13 +145,6 @@ KEPT = {
     "zeros below": (np.concatenate([_TABLE, _NOTHING]), *_ROPE, "rows 96 to 115"),
     "zeros above": (np.concatenate([_NOTHING, _TABLE]), *_ROPE, "rows 0 to 19"),
     "no numbers below": (np.concatenate([_TABLE, np.nan * _NOTHING]), *_ROPE, "rows 96 to 115"),
-    # frequencies in other words: MLX keeps periods
-    "periods": (1 / _FLOAT32, *_ROPE, "periods"),
-    "wavelengths": ((2 * np.pi / ladder()).astype(np.float32), *_ROPE, "wavelengths"),
-    "rotations": ((ladder() / (2 * np.pi)).astype(np.float32), *_ROPE, "rotations per position"),
-    "logarithms": (np.log(_FLOAT32), *_ROPE, "logarithms of frequencies"),
-    "frequencies, halves": (halves(_FLOAT32), *_ROPE, "two halves"),
-    "frequencies, each twice": (each_twice(_FLOAT32), *_ROPE, "side by side"),
 }  # fmt: skip
 
 
@@ -189,7 +182,11 @@ def _unlike_cases():
         "squares": _TABLE * _TABLE,
         "cosines above sines": np.concatenate([_COS, _SIN]),
         "zeros beside": np.concatenate([_TABLE, _TABLE[:, :8] * 0], 1),
+        "periods": 1 / _FLOAT32,
+        "wavelengths": (2 * np.pi / ladder()).astype(np.float32),
+        "logarithms of frequencies": np.log(_FLOAT32),
         "logarithms of periods": -np.log(_FLOAT32),
+        "frequencies, each twice": each_twice(_FLOAT32),
         "sorted frequencies": np.sort(random.uniform(0, 1, 16))[::-1].astype(np.float32),
         "sorted logarithms": np.sort(random.uniform(-9, 0, 16))[::-1].astype(np.float32),
         "numbers in a line": np.linspace(1, 0, 16).astype(np.float32),

@@ -45,7 +45,6 @@ def test_a_table_of_a_library_is_named_and_given_back(name):
     assert match.scheme == scheme
     assert params.items() <= match.params.items()
     assert match.commands
-    assert not match.wrong
     arrays = arrays if len(arrays) == len(match.tables) else shown(arrays[0], name, match)
     arrays = arrays if len(match.tables) == 2 else shown(arrays[0], name, match)
     for index, array in enumerate(arrays):

@@ -155,7 +155,6 @@ def _candidate_fields(candidate: Candidate) -> dict[str, Any]:
         "uncertainty": candidate.uncertainty,
         "models": list(candidate.models),
         "fitting_models": list(candidate.fitting_models),
-        "wrong": list(candidate.wrong),
         "notes": list(candidate.notes),
         "commands": list(candidate.commands),
     }
@@ -266,7 +265,7 @@ def _text(
     properties = [
         [name, value] for name, value in _properties(best, census, result, names) if value
     ]
-    notes = [*best.wrong, *result.notes, *best.notes]
+    notes = [*result.notes, *best.notes]
     others = [
         row
         for row, candidate in zip(rows[1:], result.candidates[1:], strict=True)
