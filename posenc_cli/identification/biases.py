@@ -1,0 +1,524 @@
+"""Biases on attention scores: which schemes give the numbers of an array, and all its cells.
+
+An array is read as a number for each offset j − i, key or pair of places. The inverses that stand beside formulas propose schemes; one without an inverse, such as a user's,
+is tried with its defaults, and with numbers that published models have.
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.scores import score_rule
+from posenc_cli.files.source import release
+from posenc_cli.formulas.alibi import alibi, rules_of
+from posenc_cli.formulas.inverse import Guess, MeasuredScores
+from posenc_cli.identification.exhaustive_check import BLOCK_CELLS
+from posenc_cli.inference.candidates import answered, schemes_of, usual_values
+from posenc_cli.inference.differences import Census, part_of
+from posenc_cli.inference.tolerance import unit
+from posenc_cli.inference.trial import ARITHMETICS, Hypothesis, Trial, formats_of
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.rounding import narrow, round_to, widen
+from posenc_cli.positions import LARGEST_POSITION
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from posenc_cli.encoding.request import Encoding
+    from posenc_cli.formulas.declare import Scheme
+    from posenc_cli.inference.evidence import Evidence
+    from posenc_cli.numerics.arrays import (
+        Flags,
+        HeadMatrices,
+        Integers,
+        NumberArray,
+        RealRows,
+        Reals,
+    )
+    from posenc_cli.numerics.dtypes import DType
+
+    PairNumber = Callable[[Any, Integers, Integers], Integers]
+    """An array namespace, queries and keys to the number of each pair of them."""
+
+_UNGUESSED = 1.9
+"""What a scheme costs that gives no inverse: it is believed behind posenc's own."""
+_MOST_GUESSES = 64
+"""Of a scheme without an inverse."""
+_MOST_OF_ONE = 16
+"""Heads of such a scheme that one matrix may be."""
+_SEEDS = 4
+"""Of posenc's own tables and networks, from 0 on: judgement, few take others."""
+_OF_NETWORKS: Mapping[str, tuple[Any, ...]] = {
+    "pretrained_window_size": ((12, 12), (6, 6)),
+    "hidden": (32, 512, 64, 16),
+    "c": (1.0, 0.5),
+}
+"""What a drawn network may have in place of its defaults, one at a time."""
+_THRESHOLDS = (512.0, 64.0, 128.0, 256.0, 1024.0)
+"""Positions from which FIRE may count queries, the authors' own first."""
+
+
+def bias_hypotheses(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypothesis]:
+    """What a bias may be; positions are the offsets or keys of the profile."""
+    if not np.nan_to_num(profile.values).any():
+        return
+    measured = MeasuredScores(
+        profile.by,
+        profile.indices,
+        profile.values,
+        profile.keys,
+        profile.single,
+        4 * evidence.rounding,
+        lambda values: round_to(values, FLOAT64, evidence.values),
+    )
+    for scheme in schemes_of("bias"):
+        guesses = _default_guesses(scheme, measured)
+        if scheme.inverse is not None:
+            guesses = answered(scheme, scheme.inverse(np, measured))
+        for guess in guesses:
+            yield _hypothesis(scheme, guess, profile)
+
+
+def _hypothesis(scheme: Scheme, guess: Guess, profile: BiasProfile) -> Hypothesis:
+    head = 0 if profile.single and guess.head is None else guess.head
+    return Hypothesis(
+        scheme.name,
+        guess.params,
+        (None,),
+        profile.indices,
+        cost=guess.cost,
+        hidden=guess.hidden,
+        notes=guess.notes,
+        uncertainty=guess.uncertainty,
+        head=head,
+        multiplier=guess.multiplier,
+    )
+
+
+def _default_guesses(scheme: Scheme, measured: MeasuredScores) -> Iterator[Guess]:
+    """The defaults of a scheme, and numbers that models give such parameters."""
+    given: dict[str, Any] = {}
+    if "heads" in scheme.parameters and not measured.single:
+        given["heads"] = measured.heads
+    free = [p for name, p in scheme.parameters.items() if name not in (*given, "heads", "seed")]
+    usual = {p.name: values for p in free if (values := usual_values(p))}
+    combinations = itertools.product(*([(n, v) for v in vs] for n, vs in usual.items()))
+    heads = range(_MOST_OF_ONE) if measured.single else (None,)
+    for combination in itertools.islice(combinations, _MOST_GUESSES):
+        changed = {n: v for n, v in combination if v != scheme.parameters[n].default}
+        for head in heads:
+            yield Guess({**given, **changed}, cost=_UNGUESSED + 0.2 * len(changed), head=head)
+
+
+def pair_hypotheses(
+    evidence: Evidence, *, by_offset: bool
+) -> Iterator[tuple[BiasProfile, list[Hypothesis]]]:
+    """What a bias may be that goes by two places of a window, or by a share of the query's.
+
+    A bias that goes ``by_offset`` alone is of no window, for any window would do.
+    """
+    for scheme in schemes_of("bias"):
+        keys = evidence.shape[-1]
+        for given in _numberings(scheme, keys, by_offset=by_offset):
+            pairs = getattr(scheme.bind(given).content, "pairs", None)
+            profile = pairs and profile_of(evidence, "pair", pairs.number)
+            if profile is not None:
+                guesses = _pair_guesses(scheme, given, profile)
+                yield profile, [_hypothesis(scheme, guess, profile) for guess in guesses]
+
+
+def _numberings(scheme: Scheme, keys: int, *, by_offset: bool) -> Iterator[dict[str, Any]]:
+    """The parameters by which a scheme numbers pairs of so many places."""
+    if "threshold" in scheme.parameters:
+        yield from ({"threshold": threshold} for threshold in _THRESHOLDS)
+    if "window_size" not in scheme.parameters or by_offset:
+        return
+    for token in (False, True) if "class_token" in scheme.parameters else (False,):
+        places = keys - token
+        sides = [side for side in range(2, places // 2 + 1) if places % side == 0]
+        for rows in sorted(sides, key=lambda side: abs(side - places // side)):
+            window = {"window_size": (rows, places // rows)}
+            yield {**window, "class_token": True} if token else window
+
+
+def _pair_guesses(scheme: Scheme, given: dict[str, Any], profile: BiasProfile) -> Iterator[Guess]:
+    """Tables and networks that posenc draws; of a table that has them all, a learned one."""
+    drawn: dict[str, Any] = {**given, "heads": profile.heads}
+    network = scheme.bind(given).content.network
+    changes: list[dict[str, Any]] = [{}]
+    if network is not None:
+        named = (name for name in _OF_NETWORKS if name in scheme.parameters)
+        changes += [{name: value} for name in named for value in _OF_NETWORKS[name]]
+    for seed, changed in itertools.product(range(_SEEDS), changes):
+        yield Guess({**drawn, **changed, "seed": seed}, cost=2.0 + 0.1 * len(changed))
+    if network is None:
+        note = f"a learned table: {profile.indices.size} of its rows show here"
+        yield Guess(drawn, cost=2.5, hidden=("seed", "weights"), notes=(note,))
+
+
+def slope_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
+    """What one row of numbers may be as slopes of ALiBi."""
+    values = np.asarray(evidence.sample[0])
+    if len(evidence.arrays) != 1 or values.ndim != 1 or values.dtype.kind == "c":
+        return
+    if not np.isfinite(values).all() or not (values > 0).all():
+        return
+    limit = 3e-6 + 4 * evidence.rounding + values.size * 1e-7
+    for max_bias, rule, _ in rules_of(values.tolist(), limit):
+        yield Hypothesis(
+            alibi.name,
+            {"heads": values.size, "max_bias": max_bias, "slopes": rule},
+            ("slopes",),
+            # As slopes before inverse frequencies of the same numbers.
+            cost=0.8 + 0.2 * (max_bias != alibi.parameters["max_bias"].default),
+            hidden=("form",),
+        )
+
+
+_MASKED = -1e9
+"""A lower score is a mask's: no bias comes near it."""
+_SAMPLED = 24
+"""Rows of queries that are looked at first."""
+_FEW = 8
+"""Rows, or indices, that are looked at before all: where they show no bias, no others do."""
+_MOST_HEADS = 256
+"""Of a bias: models have up to 128, and each head of each candidate is computed."""
+_WRONG_OF = 16
+"""One cell in so many to the right of a causal mask may hold anything."""
+_MOST_PLACES, _MOST_CELLS = 1 << 10, 1 << 24
+"""Of a bias that goes by pairs of places, all of whose rows are looked at: Swin's largest have 576
+places, and float64 takes 128 MiB for so many cells."""
+
+
+class BiasProfile(Record):
+    """A bias as a number for each offset j − i, key or pair. Shape: ``values`` (heads, indices).
+
+    What a mask hides is NaN; ``causal`` says that keys to the right hold 0 in its place.
+    ``scatter`` is the largest difference of cells that must be equal. ``number(xp, queries, keys)``
+    numbers pairs.
+    """
+
+    by: Literal["offset", "key", "pair"]
+    indices: Integers
+    values: RealRows
+    keys: int
+    queries: int
+    single: bool
+    scatter: float
+    causal: bool = False
+    number: PairNumber | None = None
+
+    @property
+    def heads(self) -> int:
+        """How many heads the array has."""
+        return int(self.values.shape[0])
+
+    @property
+    def every(self) -> Integers:
+        """All indices that cells have, in order."""
+        if self.by == "pair":
+            return self.indices
+        first = int(self.indices[0]) if self.by == "key" else 1 - self.keys
+        return np.arange(first, first + self.keys if self.by == "key" else self.keys)
+
+    def places(self, offsets: Integers) -> Integers:
+        """Where in ``every`` the index of each cell of some queries is. Shape: as ``offsets``."""
+        if self.number is None:
+            return _indices(self.by, offsets) - (1 - self.keys if self.by == "offset" else 0)
+        return np.searchsorted(self.every, _indices(self.by, offsets, self.number))
+
+
+def profiles_of(evidence: Evidence) -> list[BiasProfile]:
+    """The biases that an array may be, whose cells depend on the key, or on the offset, alone.
+
+    One row of scores may be either; its query is then the last. Keys are counted from where a line
+    through their scores says that it is 0, or from 0.
+    """
+    profiles = [profile_of(evidence, by) for by in ("key", "offset")]
+    known = [profile for profile in profiles if profile is not None]
+    if profiles[0] is not None and (first := _first_key(profiles[0].values)):
+        known.insert(1, replace(profiles[0], indices=profiles[0].indices + first))
+    return known
+
+
+def _first_key(values: RealRows) -> int:
+    """The key that scores (heads, keys) begin at which are multiples of it; 0 of others."""
+    slopes = (values[:, -1] - values[:, 0]) / (values.shape[1] - 1)
+    with np.errstate(all="ignore"):
+        first = float(np.median(values[:, 0] / slopes))
+    return round(first) if 0 < first < LARGEST_POSITION else 0
+
+
+def profile_of(
+    evidence: Evidence,
+    by: Literal["offset", "key", "pair"],
+    number: PairNumber | None = None,
+) -> BiasProfile | None:
+    """The bias that an array may be, whose cells depend on such indices alone; None of others."""
+    array = evidence.arrays[0]
+    if len(evidence.arrays) != 1 or array.dtype.kind == "c" or array.ndim not in (2, 3):
+        return None
+    single = array.ndim == 2
+    cube = array[None] if single else array
+    queries, keys = cube.shape[1:]
+    if keys < 3 or queries not in (1, keys) or (single and queries == 1):
+        return None
+    if cube.shape[0] > _MOST_HEADS:
+        return None
+    ways = _query_rows(queries)
+    if number is not None:
+        few = np.unique(np.linspace(0, queries - 1, _FEW).astype(np.int64))
+        moderate = queries == keys <= _MOST_PLACES and cube.size <= _MOST_CELLS
+        if not moderate or _profile_of_rows(cube, few, evidence, by, number) is None:
+            return None
+        ways = iter([np.arange(queries)])
+    for rows in ways:
+        profile = _profile_of_rows(cube, rows, evidence, by, number)
+        if profile is not None:
+            return replace(profile, single=single)
+    return None
+
+
+def _query_rows(queries: int) -> Iterator[Integers]:
+    """Rows that show a bias: some with the last; others, for one of the first may be damaged."""
+    rows = np.unique(np.linspace(0, queries - 1, _SAMPLED).astype(np.int64))
+    yield rows
+    # The offsets that occur are all in the first and the last two rows.
+    if queries > 2 * _SAMPLED:
+        yield np.unique([1, *(rows[1:-1] + 1).tolist(), queries - 2])
+
+
+def _profile_of_rows(
+    cube: NumberArray,
+    rows: Integers,
+    evidence: Evidence,
+    by: Literal["offset", "key", "pair"],
+    number: PairNumber | None,
+) -> BiasProfile | None:
+    queries, keys = cube.shape[1:]
+    sample = evidence.clean(np.asarray(cube[:, rows, :], np.float64)).copy()
+    offsets = np.arange(keys)[None, :] - (rows + keys - queries)[:, None]  # (rows, keys)
+    hidden = hidden_scores(sample)
+    future = np.broadcast_to(offsets > 0, sample.shape)
+    # A cell behind a mask may be damaged as well as any.
+    few = _WRONG_OF * np.count_nonzero(sample[future]) < np.count_nonzero(future)
+    causal = bool(not hidden.any() and queries > 1 and few and sample[~future].any())
+    if causal:
+        hidden = future.copy()
+    sample[hidden] = np.nan
+    if not np.isfinite(sample).any() or np.nanmax(sample) > -_MASKED:
+        return None
+    indices, values, scatter = _gather(sample, _indices(by, offsets, number))
+    size = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
+    if not scatter <= 4 * evidence.rounding * size:
+        return None
+    return BiasProfile(by, indices, values, keys, queries, False, scatter, causal, number)
+
+
+def _indices(by: str, offsets: Integers, number: PairNumber | None = None) -> Integers:
+    """What cells go by, of the offsets of some queries. Shape: as ``offsets`` (queries, keys)."""
+    keys = np.broadcast_to(np.arange(offsets.shape[1]), offsets.shape)
+    if number is not None:
+        return np.asarray(number(np, keys - offsets, keys))
+    return keys if by == "key" else offsets
+
+
+def hidden_scores(scores: NumberArray) -> Flags:
+    """Which scores are so low that attention does not see their keys."""
+    return np.asarray(scores < _MASKED)
+
+
+def _gather(sample: HeadMatrices, where: Integers) -> tuple[Integers, RealRows, float]:
+    """The value of each index, the same wherever it stands, and how far they are from that."""
+    indices, inverse = np.unique(where, return_inverse=True)
+    inverse = inverse.reshape(where.shape)
+    heads = sample.shape[0]
+    low, high = np.full((indices.size, heads), np.inf), np.full((indices.size, heads), -np.inf)
+    for row in range(sample.shape[1]):
+        np.fmin.at(low, inverse[row], sample[:, row].T)
+        np.fmax.at(high, inverse[row], sample[:, row].T)
+    seen = np.isfinite(low)
+    scatter = float((high[seen] - low[seen]).max()) if seen.any() else 0.0
+    values = np.full(low.shape, np.nan)
+    values[seen] = (low[seen] + high[seen]) / 2
+    return indices, values.T, scatter
+
+
+_FAR = 0.05
+"""Of the largest score: what is far off."""
+
+
+def try_scores(hypothesis: Hypothesis, profile: BiasProfile, evidence: Evidence) -> Trial:
+    """The trial of a bias, with the format and the arithmetic that explain it best."""
+    encoding, formats = hypothesis.encoding(), formats_of(evidence)
+    if "weights" in hypothesis.hidden:
+        # What a learned table holds is read off; that each bucket holds one value is the finding.
+        same = profile.scatter == 0
+        off = (profile.scatter, 0.0 if same else np.inf, float(same), "exact", formats[0])
+        misfits = int(not same)
+        return Trial(hypothesis, encoding.bound, *off, misfits=misfits, read_off=profile.values)
+    best: Trial | None = None
+    seen = np.isfinite(profile.values)
+    some = np.unique(np.linspace(0, profile.indices.size - 1, _FEW).astype(np.int64))
+    ways = ARITHMETICS if encoding.bound.content.network is None else ARITHMETICS[:1]
+    for rounded, arithmetic in itertools.product(formats, ways):
+        if best is not None and arithmetic != "exact" and best.equal == 1:
+            continue
+        if best is None:
+            few = _index_scores(hypothesis, encoding, profile.indices[some], rounded, arithmetic)
+            missed = np.where(seen[:, some], np.abs(profile.values[:, some] - few), 0)
+            if np.median(missed) > _FAR * np.nanmax(np.abs(profile.values)):
+                off = (np.inf, np.inf, 0.0, arithmetic, rounded)
+                return Trial(hypothesis, encoding.bound, *off, misfits=1)
+        predicted = _index_scores(hypothesis, encoding, profile.indices, rounded, arithmetic)
+        limit = _score_limits(encoding, np.where(seen, predicted, 0.0), rounded, arithmetic)
+        cells = np.where(seen, profile.values, predicted)
+        rows = np.arange(profile.indices.size)
+        part = part_of(
+            *(cells.T, predicted.T, partial(np.transpose, limit), rows, rounded),
+            quantum=evidence.quantum,
+        )
+        trial = Trial.of(hypothesis, encoding.bound, [part], arithmetic, rounded)
+        believed = best is None or trial.fits or not best.fits
+        if best is None or trial.fits > best.fits or (believed and trial.equal > best.equal + 0.05):
+            best = trial
+    assert best is not None
+    return best
+
+
+def _index_scores(
+    hypothesis: Hypothesis,
+    encoding: Encoding,
+    indices: Integers,
+    rounded: DType,
+    arithmetic: str,
+) -> RealRows:
+    """The scores at offsets or keys, of the heads of the array. Shape: (heads, indices)."""
+    content = encoding.bound.content
+    assert content.heads is not None
+    compute = score_rule(
+        content,
+        encoding.lookup,
+        precision=Precision.of(rounded, None),
+        engine=Engine(arithmetic=arithmetic),  # type: ignore[arg-type]
+    )
+    heads = range(content.heads) if hypothesis.head is None else (hypothesis.head,)
+    scores = np.stack([widen(compute(head, indices), rounded) for head in heads])
+    if hypothesis.multiplier == 1:
+        return scores
+    return widen(narrow(scores * hypothesis.multiplier, None, rounded), rounded)
+
+
+def _score_limits(
+    encoding: Encoding, predicted: RealRows, rounded: DType, arithmetic: str
+) -> RealRows:
+    """How far scores may be from those of an arithmetic. Shape: as ``predicted``."""
+    content = encoding.bound.content
+    assert content.heads is not None
+    sizes = np.abs(predicted)
+    relative = 2 * unit(rounded.name) + 3e-6 + 1e-7 * content.heads
+    limit = relative * np.maximum(sizes, 1e-3 * sizes.max(axis=-1, keepdims=True)) + 1e-30
+    if arithmetic == "bfloat16":
+        limit = limit + 3 * unit("bfloat16") * sizes
+    return np.asarray(limit, np.float64)
+
+
+def score_census(trial: Trial, profile: BiasProfile, evidence: Evidence) -> Census:
+    """What a bias leaves over of all cells.
+
+    Rows are those of queries, one head after another; what a mask hides is not compared.
+    """
+    encoding = trial.hypothesis.encoding()
+    keys, queries = profile.keys, profile.queries
+    indices = profile.every
+    if trial.read_off is None:
+        scores = _index_scores(
+            trial.hypothesis, encoding, indices, trial.rounded, trial.arithmetic
+        )  # (heads, indices)
+        limits = _score_limits(encoding, scores, trial.rounded, trial.arithmetic)
+        if trial.equal == 1:
+            limits = np.minimum(limits, 4 * unit(trial.rounded.name) * np.abs(scores) + 1e-30)
+    else:
+        scores = np.full((profile.heads, indices.size), np.nan)
+        scores[:, np.searchsorted(indices, profile.indices)] = trial.read_off
+        limits = np.full(scores.shape, trial.residual + 1e-30)
+    mask = _mask_of(evidence, profile)
+    at_once = max(1, BLOCK_CELLS // keys)
+    total = Census()
+    for head, start in itertools.product(range(profile.heads), range(0, queries, at_once)):
+        query_slice = slice(start, min(start + at_once, queries))
+        expected = scores[head], limits[head], trial.rounded, mask
+        total = total.followed_by(_score_part(evidence, profile, expected, head, query_slice))
+    return replace(total, queries=None if profile.single else queries)
+
+
+class _Mask(Record):
+    """Which offsets attention does not see, from the first, 1 − keys, on, and which keys."""
+
+    offsets: Flags
+    keys: Flags
+
+
+def _mask_of(evidence: Evidence, profile: BiasProfile) -> _Mask:
+    """The mask that low scores form: most cells of an offset, or a key for every query and head.
+
+    A low score elsewhere is one that is wrong.
+    """
+    keys, queries, heads = profile.keys, profile.queries, profile.heads
+    count = queries + keys - 1
+    of_offset, of_key = np.zeros(count, np.int64), np.zeros(keys, np.int64)
+    at_once = max(1, BLOCK_CELLS // keys)
+    for head, start in itertools.product(range(heads), range(0, queries, at_once)):
+        array = evidence.arrays[0] if profile.single else evidence.arrays[0][head]
+        scores = array[start : start + at_once]
+        rows, columns = np.nonzero(hidden_scores(scores))
+        of_offset += np.bincount(columns - rows - start + queries - 1, minlength=count)
+        of_key += np.bincount(columns, minlength=keys)
+        release(scores)
+    index = np.arange(count)
+    lengths = np.minimum(np.minimum(index + 1, count - index), min(queries, keys))
+    return _Mask(2 * of_offset > heads * lengths, of_key == heads * queries)
+
+
+def _score_part(
+    evidence: Evidence,
+    profile: BiasProfile,
+    expected: tuple[Reals, Reals, DType, _Mask],
+    head: int,
+    query_slice: slice,
+) -> Census:
+    """Some queries of a head beside their scores, with their limits, format and mask."""
+    scores, limits, rounded, mask = expected
+    array = evidence.arrays[0] if profile.single else evidence.arrays[0][head]
+    stored = array[query_slice]
+    cells = np.array(evidence.clean(np.asarray(stored, np.float64)))  # (queries, keys)
+    queries = np.arange(query_slice.start, query_slice.stop)
+    offsets = np.arange(profile.keys) - (queries + profile.keys - profile.queries)[:, None]
+    where = profile.places(offsets)
+    predicted, allowed = scores[where], limits[where]
+    hidden = hidden_scores(cells) & (mask.offsets[offsets - (1 - profile.keys)] | mask.keys)
+    if profile.causal:
+        predicted[offsets > 0] = 0.0
+        hidden |= (offsets > 0) & (cells == 0)
+    cells[hidden] = 0.0
+    predicted[hidden] = 0.0
+    rows = head * profile.queries + queries
+    part = part_of(cells, predicted, lambda: allowed, rows, rounded, quantum=evidence.quantum)
+    on_grid = evidence.on_grid(np.where(hidden, 0.0, stored))
+    release(stored)
+    count = int(hidden.sum())
+    return replace(
+        part,
+        cells=part.cells - count,
+        equal=part.equal - count,
+        hidden=count,
+        on_grid=on_grid,
+    )
