@@ -59,8 +59,7 @@ from posenc_cli.diagnosis.wording import (
     words_of,
 )
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.frequency_rules import likely_alternatives
-from posenc_cli.inference.measured_rules import same_by_other_numbers
+from posenc_cli.inference.frequency_rules import likely_alternatives, same_by_other_numbers
 from posenc_cli.inference.sample import Sample
 from posenc_cli.inference.tolerance import Tolerance, unit
 from posenc_cli.inference.turning import ROWS

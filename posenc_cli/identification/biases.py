@@ -1,7 +1,8 @@
 """Biases on attention scores: which schemes give the numbers of an array, and all its cells.
 
-An array is read as a number for each offset j − i, key or pair of places. The inverses that stand beside formulas propose schemes; one without an inverse, such as a user's,
-is tried with its defaults, and with numbers that published models have.
+An array is read as a number for each offset j − i, key or pair of places. The inverses beside
+formulas propose schemes; one without an inverse, such as a user's, is tried with its defaults, and
+with numbers that published models have.
 Imports NumPy: import it only where something is computed.
 """
 

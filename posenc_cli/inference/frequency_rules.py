@@ -1,10 +1,11 @@
 """Frequencies that a subject may have in place of the right ones, whatever it was measured to have.
 
-Three kinds, by where they come from: another scheme, or other parameters, which
-:func:`difference` puts into words; a mistake of the reference's own scheme, which stands beside its
-formula; and a mistake that is made with any ladder of frequencies, which stands here. Rules are
-evaluated in float64, which tells any two of them apart that float32 code can. What only a
-measurement suggests is in :mod:`posenc_cli.inference.measured_rules`.
+Four kinds, by where they come from: another scheme, or other parameters, which :func:`difference`
+puts into words; a mistake of the reference's own scheme, which stands beside its formula; a mistake
+that is made with any ladder of frequencies, which stands here; and what only a measurement
+suggests, which the inverses of schemes read off the rates of a subject. That is a suspicion: who
+uses it compares it with the subject. Rules are evaluated in float64, which tells any two of them
+apart that float32 code can.
 """
 
 from __future__ import annotations
@@ -16,19 +17,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
-from posenc_cli.formulas.inverse import COMMON_FACTORS, FACTORS, KNOWN_BASES
+from posenc_cli.formulas.context_extension.scaled import rope_dynamic
+from posenc_cli.formulas.inverse import (
+    COMMON_FACTORS,
+    FACTORS,
+    KNOWN_BASES,
+    Measured,
+    digit_count,
+)
 from posenc_cli.formulas.rotary import rope
-from posenc_cli.inference.candidates import is_number, rotary_schemes, usual_values
+from posenc_cli.inference.candidates import (
+    is_number,
+    rotary_proposals,
+    rotary_schemes,
+    solved,
+    usual_values,
+)
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import COARSE, HALVES, round_to_half
-from posenc_cli.inference.measured_rules import nearby_alternatives, plain_params
 from posenc_cli.inference.parameter_differences import (
     SHAPE,
     difference,
     layer_alternatives,
     model_alternatives,
 )
+from posenc_cli.inference.rates import Rates
 from posenc_cli.inference.rules import (
     Alternative,
     Remembered,
@@ -36,8 +51,10 @@ from posenc_cli.inference.rules import (
     changed_frequencies,
     frequencies_of,
     ladder,
+    ladder_base,
     number_text,
 )
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -45,6 +62,7 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.declare import Scheme
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.reference import Reference
+    from posenc_cli.numerics.arrays import Reals
 
 _CONTEXTS = (4096, 8192, 2048, 32768)
 """Contexts that a scaling nobody asked for is likely to have been given."""
@@ -55,6 +73,31 @@ them shows at far positions."""
 _STEPS = (2.0, 0.5)
 """Times a number that no model gives: it is doubled or halved more often than anything else."""
 
+_NEARLY = 2e-5
+"""Nearer to the right base, it is the precision of the frequencies that lacks, not the base."""
+
+_ERRORS = ((2e-6, 1e-9), (5e-4, 1e-7))
+"""Of rates, as a share and in radians: those of float32 tables of a thousand rows, and those of
+half precision. Finer ones come first: their numbers have their own digits."""
+
+_SHORT = 3
+"""Digits of a number that somebody chose."""
+
+_MOST_PROPOSALS = 12
+"""Of all schemes together, at each precision: the dearest fit by chance."""
+
+_LARGEST_FACTOR = 1e6
+"""No context is extended so far: such a factor stands for a term that is missing."""
+_MOST_CHANGED = 3
+"""Numbers of the reference's own scheme that are off at once, as a ramp's context and betas are:
+with one more a ramp may be made of any frequencies."""
+
+_PLACED = 1e-3
+"""Of a frequency: neighbours of a ladder are 10^−2 apart at least, where it has 512 pairs."""
+
+_SAME = 1e-6
+"""Of a frequency: what differs by less is the same to float32 tables."""
+
 
 def alternatives(reference: Reference, rotations: Rotations | None) -> Iterator[Alternative]:
     """What the frequencies may be instead, the likeliest first; none equals the right ones.
@@ -63,7 +106,7 @@ def alternatives(reference: Reference, rotations: Rotations | None) -> Iterator[
     """
     suggested: Iterable[Alternative] = ()
     if rotations is not None:
-        suggested = itertools.chain(_written(reference), nearby_alternatives(reference, rotations))
+        suggested = itertools.chain(_written(reference), _nearby(reference, rotations))
     yield from _distinct(reference, likely_alternatives(reference), _rarer(reference), suggested)
 
 
@@ -98,7 +141,7 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
     base = base_of(reference)
     scaled = reference.encoding.bound.scheme is not rope and reference.coordinates is None
     if scaled and base is not None:
-        yield from _differences(reference, rope, [plain_params(reference, base)])
+        yield from _differences(reference, rope, [_plain_params(reference, base)])
     for kind in COARSE:
         rounded = round_to_half(reference.frequencies, kind)
         message = f"the frequencies were rounded to {kind}"
@@ -115,7 +158,7 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
     yield from _other_schemes(reference)
     yield from _constant_ratios(reference)
     if scaled and base is not None:
-        plain = [plain_params(reference, other) for other in known]
+        plain = [_plain_params(reference, other) for other in known]
         yield from _differences(reference, rope, plain)
     yield Alternative(
         Cause.FREQUENCY_RULE,
@@ -154,7 +197,7 @@ def _written(reference: Reference) -> Iterator[Alternative]:
 def _rounded(reference: Reference, base: float) -> Iterator[Alternative]:
     """Exponents that were rounded, or frequencies that were, with the scaling left out."""
     exponents = np.arange(reference.pairs) / reference.pairs
-    plain = difference(reference, rope, plain_params(reference, base))
+    plain = difference(reference, rope, _plain_params(reference, base))
     if reference.encoding.bound.scheme is rope or reference.coordinates is not None:
         plain = None
     for dtype in HALVES:
@@ -170,7 +213,7 @@ def _rounded(reference: Reference, base: float) -> Iterator[Alternative]:
 
 def _scaled_twice(reference: Reference, base: float) -> Iterator[Alternative]:
     """Each pair slowed twice by what it should be slowed by once."""
-    plain = frequencies_of(rope, plain_params(reference, base))
+    plain = frequencies_of(rope, _plain_params(reference, base))
     if plain is not None and plain.shape == reference.frequencies.shape:
         twice = reference.frequencies**2 / plain
         yield Alternative(Cause.FREQUENCY_RULE, "the scaling is applied twice", twice)
@@ -319,3 +362,140 @@ def _constant_ratios(reference: Reference) -> Iterator[Alternative]:
     known += [(1 / factor, f"divided by {number_text(factor)}") for factor in FACTORS[1:]]
     for ratio, text in known:
         yield Alternative(Cause.FREQUENCY_RULE, f"all frequencies are {text}", right * ratio)
+
+
+def _plain_params(reference: Reference, base: float) -> dict[str, object]:
+    """The parameters of plain RoPE that turns as many of the columns as the reference."""
+    share = 2 * reference.pairs / reference.head
+    return {"dim": reference.head, "base": base, "partial": share}
+
+
+# What only a measurement suggests.
+
+
+def _nearby(reference: Reference, rotations: Rotations) -> Iterator[Alternative]:
+    """What the frequencies may be by those that were measured, the likeliest first."""
+    rates = np.abs(rotations.frequencies)
+    if rates.shape != reference.frequencies.shape or not np.isfinite(rates).all():
+        return
+    for rules in (_constant_ratio, _more_turning, _solved_rules, _measured_schemes):
+        for alternative in rules(reference, rates):
+            yield replace(alternative, read_off=True)
+
+
+def same_by_other_numbers(reference: Reference, rule: Alternative) -> Iterator[Alternative]:
+    """What gives the frequencies of a rule as well: another value of one number of the reference's.
+
+    Numbers of few digits are meant, and lengths.
+    """
+    rates = rule.frequencies
+    if rates.shape != reference.frequencies.shape or not (rates > 0).all():
+        return
+    for digits, other in _solved_values(reference, rates):
+        number = other.message.partition(" is ")[0]
+        if digits > _SHORT or number == rule.message.partition(" is ")[0]:
+            continue  # the same number, of which some digits do not show
+        if np.allclose(other.frequencies, rates, rtol=_SAME, atol=0):
+            yield other
+
+
+def _constant_ratio(reference: Reference, rates: Reals) -> Iterator[Alternative]:
+    """All frequencies times one number."""
+    right = reference.frequencies
+    turning = right > 0
+    if not turning.any():
+        return
+    ratio = float(np.median(rates[turning] / right[turning]))
+    if 1e-9 < ratio < 1e9 and abs(ratio - 1) > 1e-5:  # what six digits show
+        message = f"all frequencies are {ratio:.6g} times the right ones"
+        yield Alternative(Cause.FREQUENCY_RULE, message, right * ratio)
+
+
+def _more_turning(reference: Reference, rates: Reals) -> Iterator[Alternative]:
+    """Pairs that turn by the ladder, and should stand still."""
+    right, base = reference.frequencies, base_of(reference)
+    turning = int(np.count_nonzero(right))
+    if base is None or not right[0] or turning == right.size or not right[:turning].all():
+        return
+    every = right[0] * ladder(base, np.arange(right.size) / right.size)
+    near = np.abs(rates / every - 1) <= _PLACED  # (pairs,)
+    more = right.size if near.all() else int(np.argmin(near))
+    if turning < more < right.size and np.allclose(every[:turning], right[:turning], rtol=1e-6):
+        message = f"{more} pairs rotate, not {turning}"
+        rates = np.where(np.arange(right.size) < more, every, 0)
+        yield Alternative(Cause.ROTARY_DIM, message, rates)
+
+
+def _of_another_length(reference: Reference, rates: Reals) -> Iterator[Alternative]:
+    """Dynamic NTK for the length at which it stretches the base to that of the rates."""
+    params, base = reference.params, base_of(reference)
+    dynamic = reference.encoding.bound.scheme is rope_dynamic and (rates > 0).all()
+    if not dynamic or base is None or reference.pairs < 2:
+        return
+    limit, factor = params["max_position_embeddings"], params["factor"]
+    stretch = max(ladder_base(rates) / base, 1) ** (1 - 1 / reference.pairs)
+    length = round(limit / factor * (stretch + factor - 1))
+    frequencies = changed_frequencies(reference, seq_len=length) if length > limit else None
+    if frequencies is not None:
+        message = f"the base is scaled for a length of {length}"
+        yield Alternative(Cause.FREQUENCY_RULE, message, frequencies)
+
+
+def _solved_rules(reference: Reference, rates: Reals) -> Iterator[Alternative]:
+    """What gives any one number of the reference's scheme, those of few digits first."""
+    values = sorted(_solved_values(reference, rates), key=lambda value: value[0] > _SHORT)
+    yield from (rule for _, rule in values)
+
+
+def _solved_values(reference: Reference, rates: Reals) -> Iterator[tuple[int, Alternative]]:
+    """Any one number of the reference's scheme solved for, the others as they should be.
+
+    Each comes with how many digits the number has, a length with as few as people choose.
+    """
+    scheme = reference.encoding.bound.scheme
+    given = {name: value for name, value in reference.params.items() if value is not None}
+    for share, least in _ERRORS:
+        measured = Measured(rates, share * rates + least, given)
+        for name, parameter in scheme.parameters.items():
+            if name in SHAPE or not is_number(parameter) or name not in given:
+                continue
+            value = solved(scheme, given, parameter, measured)
+            if value is None or abs(value / (given[name] or 1) - 1) <= _NEARLY:
+                continue
+            if name != "factor" or value <= _LARGEST_FACTOR:
+                for rule in _with_values(reference, name, [value]):
+                    yield digit_count(float(value)), rule
+    for rule in _of_another_length(reference, rates):
+        yield _SHORT, rule
+
+
+def _measured_schemes(reference: Reference, rates: Reals) -> Iterator[Alternative]:
+    """What the inverses of all schemes make of the rates."""
+    if reference.coordinates is not None:
+        return
+    for share, least in _ERRORS:
+        measured = Rates(rates, share * rates + least, rates.size)
+        for proposal in itertools.islice(rotary_proposals(measured, None), _MOST_PROPOSALS):
+            try:
+                scheme = catalogue.find(proposal.scheme)
+            except PosencError:
+                continue
+            own = scheme.build is reference.encoding.bound.scheme.build
+            kept = {n: v for n, v in reference.params.items() if v is not None} if own else {}
+            changed = [name for name, value in proposal.given.items() if kept.get(name) != value]
+            if own and len(changed) > _MOST_CHANGED:
+                continue
+            # Notes say that the numbers are one choice of many: then each by itself.
+            choices = [[name] for name in changed] if own and proposal.notes else [changed]
+            for names in choices:
+                given = {name: proposal.given[name] for name in names} if own else proposal.given
+                alternative = difference(reference, scheme, {**kept, **given})
+                if alternative is not None and _is_other(alternative, reference):
+                    yield alternative
+
+
+def _is_other(alternative: Alternative, reference: Reference) -> bool:
+    """Whether an alternative has other frequencies than the reference, and as many."""
+    right = reference.frequencies
+    found = alternative.frequencies
+    return found.shape == right.shape and not np.allclose(found, right, rtol=_NEARLY, atol=0)
