@@ -36,17 +36,16 @@ from posenc_cli.identification.waves import (
     placed_hypotheses,
     wave_hypotheses,
 )
-from posenc_cli.inference.differences import as_columns
 from posenc_cli.inference.tolerance import FUNCTIONS, smallest, unit
-from posenc_cli.inference.trial import Hypothesis, Trial, compute, try_hypothesis
+from posenc_cli.inference.trial import Hypothesis, Trial, as_columns, compute, try_hypothesis
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from posenc_cli.inference.differences import Census
     from posenc_cli.inference.evidence import Evidence
+    from posenc_cli.inference.trial import Census
     from posenc_cli.numerics.arrays import NumberArray, Reals
 
 MOST_TRIALS = 48

@@ -22,9 +22,8 @@ from posenc_cli.formulas.alibi import alibi, rules_of
 from posenc_cli.formulas.inverse import Guess, MeasuredScores
 from posenc_cli.identification.exhaustive_check import BLOCK_CELLS
 from posenc_cli.inference.candidates import answered, schemes_of, usual_values
-from posenc_cli.inference.differences import Census, part_of
 from posenc_cli.inference.tolerance import unit
-from posenc_cli.inference.trial import ARITHMETICS, Hypothesis, Trial, formats_of
+from posenc_cli.inference.trial import ARITHMETICS, Census, Hypothesis, Trial, formats_of, part_of
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.rounding import narrow, round_to, widen
 from posenc_cli.positions import LARGEST_POSITION

@@ -16,15 +16,17 @@ import numpy as np
 
 from posenc_cli.encoding.engine import Engine, threads_for
 from posenc_cli.files.source import release
-from posenc_cli.inference.differences import Census, merged, part_of
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import (
     DOUBLE_FUNCTIONS,
     UNREDUCED_TABLES,
+    Census,
     arithmetic_format,
     bfloat16_limits,
     computation_of,
     limits_of,
+    merged,
+    part_of,
 )
 from posenc_cli.numerics.dtypes import BFLOAT16
 from posenc_cli.numerics.rounding import widen

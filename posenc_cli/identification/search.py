@@ -24,10 +24,10 @@ from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.identification.attempts import attempts_of_forms, best_of
 from posenc_cli.identification.commands import commands_of
-from posenc_cli.inference.differences import MOST_BITS
+from posenc_cli.inference.candidates import models_of, same_cells
 from posenc_cli.inference.evidence import Evidence
-from posenc_cli.inference.presets import models_of, same_cells
 from posenc_cli.inference.trial import (
+    MOST_BITS,
     UNREDUCED_TABLES,
     Hypothesis,
 )
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from posenc_cli.files.reading import Loaded
     from posenc_cli.identification.attempts import Attempt
-    from posenc_cli.inference.differences import Census
     from posenc_cli.inference.evidence import StatedEncoding
+    from posenc_cli.inference.trial import Census
 
 SHOWN = 5
 """Candidates in a report."""

@@ -38,13 +38,13 @@ from posenc_cli.inference.candidates import (
     rotary_proposals,
     sinusoidal_proposals,
 )
-from posenc_cli.inference.differences import distances
 from posenc_cli.inference.rates import Rates, continued, positions_at, progression_of, rates_of
 from posenc_cli.inference.tolerance import FUNCTIONS, PER_ANGLE
 from posenc_cli.inference.trial import (
     UNREDUCED_TABLES,
     Hypothesis,
     compute,
+    distances,
 )
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import LARGEST_POSITION

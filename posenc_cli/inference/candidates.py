@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
+from posenc_cli.configs import library
+from posenc_cli.configs.config import resolve
 from posenc_cli.errors import PosencError
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.formulas.inverse import (
@@ -38,16 +40,18 @@ from posenc_cli.formulas.inverse import (
     snap,
     written_numbers,
 )
-from posenc_cli.inference.presets import layers_of_models
+from posenc_cli.inference.trial import UNREDUCED_TABLES, exact_frequencies
 from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from posenc_cli.formulas.declare import Kind
+    from posenc_cli.configs.resolved import Layers
+    from posenc_cli.formulas.declare import Bound, Content, Kind, Waves
     from posenc_cli.formulas.parameters import Parameter
     from posenc_cli.inference.rates import Rates
-    from posenc_cli.numerics.arrays import Reals
+    from posenc_cli.inference.trial import Trial
+    from posenc_cli.numerics.arrays import Integers, Reals
 
 _PLAIN = 5
 """Parameters of a scheme that is plain: a ladder and a number, whose inverse takes no time."""
@@ -106,11 +110,6 @@ def known_schemes() -> tuple[Scheme, ...]:
 def schemes_of(kind: Kind) -> tuple[Scheme, ...]:
     """All schemes of a kind that are known by name."""
     return tuple(scheme for scheme in known_schemes() if scheme.kind == kind)
-
-
-def rotary_schemes() -> tuple[Scheme, ...]:
-    """All rotary schemes that are known by name."""
-    return schemes_of("rotary")
 
 
 @lru_cache(maxsize=1)
@@ -187,7 +186,7 @@ def rotary_proposals(
     measured = _measured(rates, amplitude, precise)
     plain: list[Scheme] = []
     others: list[Scheme] = []
-    for scheme in rotary_schemes():
+    for scheme in schemes_of("rotary"):
         (plain if len(scheme.parameters) <= _PLAIN else others).append(scheme)
     ladders = (proposal for scheme in plain for proposal in _proposals(scheme, measured))
     models = (
@@ -207,7 +206,7 @@ def proposals_at_length(
 ) -> Iterator[Proposal]:
     """Rotary encodings that follow the length of the sequence, once positions tell it."""
     measured = _measured(rates, amplitude, precise, length)
-    for scheme in rotary_schemes():
+    for scheme in schemes_of("rotary"):
         if any(parameter.rules.follows_length for parameter in scheme.parameters.values()):
             yield from _agreeing(_proposals(scheme, measured), rates, measured)
 
@@ -362,7 +361,10 @@ def _usual_proposals(
     if any(p.required and name not in settled for name, p in scheme.parameters.items()):
         return ()
     plain = proposal_of(scheme, Guess(settled), length=length)
-    if plain is None or not _follows_position(scheme, settled, length):
+    if plain is None:
+        return ()
+    waves = scheme.bind(settled, seq_len=length).content.waves
+    if waves is None or waves.growth is not None or waves.coordinates is not None:
         return ()
     usual = {p.name: values for p in _numbers(scheme, settled) if (values := usual_values(p))}
     combinations = itertools.product(*([(n, v) for v in vs] for n, vs in usual.items()))
@@ -381,12 +383,6 @@ def _numbers(scheme: Scheme, given: Mapping[str, Any]) -> list[Parameter]:
     """The parameters of a scheme that are numbers and not given."""
     parameters = scheme.parameters.items()
     return [p for name, p in parameters if is_number(p) and name not in given]
-
-
-def _follows_position(scheme: Scheme, given: Mapping[str, Any], length: int | None) -> bool:
-    """Whether all waves of a scheme follow the position itself, at one amplitude."""
-    waves = scheme.bind(given, seq_len=length).content.waves
-    return waves is not None and waves.growth is None and waves.coordinates is None
 
 
 def is_number(parameter: Parameter) -> bool:
@@ -438,8 +434,8 @@ _CLOSE = 1e-13
 _ASIDE = 1.01
 """Times the value of a parameter, to see which pairs it changes, and by how much."""
 
-_WIDEST = 1e12
-"""How many times larger or smaller than its default a parameter is looked for."""
+_WIDEST = 27.6
+"""ln 10^12: how many times larger or smaller than its default a parameter is looked for."""
 
 
 def solved(
@@ -466,16 +462,19 @@ def solved(
     own, beside = frequencies(start), frequencies(aside)
     if own is None or beside is None:
         return None
-    with np.errstate(all="ignore"):
-        changes = np.abs(np.log(beside / own)) / math.log(aside / start)  # (pairs,)
-        spread = measured.errors / np.abs(measured.values)
-        telling = np.nan_to_num(changes / spread, nan=0.0, posinf=0.0)
-    telling = np.where(measured.values > 0, telling, 0)
+    telling = _telling(own, beside, math.log(aside / start), measured)
     pair = int(np.argmax(telling))
     if telling[pair] <= 0:
         return None
-    of_pair = _of_pair(frequencies, pair)
-    value = _root(of_pair, math.log(measured.values[pair]), start)
+
+    def missed(value: float) -> float | None:
+        """By how much, as ln, the pair turns faster than was measured; None of no frequency."""
+        values = frequencies(value)
+        if values is None or not 0 < values[pair] < math.inf:
+            return None
+        return math.log(values[pair]) - math.log(measured.values[pair])
+
+    value = _root(missed, start)
     if value is None:
         return None
     likely: tuple[float, ...] = (snap(value, 2 * value / float(telling[pair])), value)
@@ -489,62 +488,49 @@ def solved(
     return None
 
 
-def _of_pair(
-    frequencies: Callable[[float], Reals | None], pair: int
-) -> Callable[[float], float | None]:
-    """Ln of the frequency of one pair as a function of a parameter; None where it has none."""
-
-    def of_pair(value: float) -> float | None:
-        values = frequencies(value)
-        return None if values is None or not 0 < values[pair] < math.inf else math.log(values[pair])
-
-    return of_pair
+def _telling(own: Reals, beside: Reals, step: float, measured: Measured) -> Reals:
+    """How well each pair shows a parameter, by frequencies of two values ``step`` apart as ln."""
+    with np.errstate(all="ignore"):
+        changes = np.abs(np.log(beside / own)) / step  # (pairs,)
+        spread = measured.errors / np.abs(measured.values)
+        telling = np.nan_to_num(changes / spread, nan=0.0, posinf=0.0)
+    return np.where(measured.values > 0, telling, 0)
 
 
-def _root(function: Callable[[float], float | None], wanted: float, start: float) -> float | None:
-    """Where a monotone function of a positive number is as wanted; None where it is nowhere.
+def _root(function: Callable[[float], float | None], start: float) -> float | None:
+    """Where a monotone function of a positive number is 0; None where it is nowhere.
 
     The number is looked for on both sides of ``start``, ever farther, then by false position in
     its logarithm (Illinois), for frequencies mostly are powers of parameters.
     """
-    at_start = function(start)
-    bracket = None if at_start is None else _bracket(function, wanted, start, at_start)
-    if bracket is None:
-        return None
-    low, high = (math.log(end) for end in bracket)
-    missed_low, missed_high = ((function(end) or 0.0) - wanted for end in bracket)
-    middle = low
+    at_low, low, reach = function(start), math.log(start), math.log(1.5)
+    while at_low is not None and reach < _WIDEST:
+        for high in (low - reach, low + reach):
+            at_high = function(math.exp(high))
+            if at_high is not None and (at_high > 0) != (at_low > 0):
+                return _between(function, (low, at_low), (high, at_high))
+        reach *= 1.6
+    return None
+
+
+def _between(
+    function: Callable[[float], float | None], one: tuple[float, float], other: tuple[float, float]
+) -> float | None:
+    """Where a function is 0 between two places, of whose logarithms one has a value above 0."""
+    middle = one[0]
     for step in range(_STEPS):
-        if abs(high - low) <= _CLOSE or missed_high == missed_low:
-            break
+        (low, at_low), (high, at_high) = one, other
         middle = (low + high) / 2
         if step % 3 != 2:
-            middle = (low * missed_high - high * missed_low) / (missed_high - missed_low)
+            middle = (low * at_high - high * at_low) / (at_high - at_low)
         at_middle = function(math.exp(middle))
         if at_middle is None:
             return None
-        missed = at_middle - wanted
-        if abs(missed) <= _CLOSE:
+        if abs(at_middle) <= _CLOSE or abs(high - low) <= _CLOSE:
             break
-        if (missed > 0) == (missed_low > 0):
-            low, missed_low = middle, missed
-        else:
-            high, missed_high = middle, missed
+        same = (at_middle > 0) == (at_low > 0)
+        one, other = ((middle, at_middle), other) if same else (one, (middle, at_middle))
     return math.exp(middle)
-
-
-def _bracket(
-    function: Callable[[float], float | None], wanted: float, start: float, at_start: float
-) -> tuple[float, float] | None:
-    """Two numbers between which a function is as wanted, one of them ``start``."""
-    reach = 1.5
-    while reach < _WIDEST:
-        for end in (start / reach, start * reach):
-            at_end = function(end)
-            if at_end is not None and (at_end > wanted) != (at_start > wanted):
-                return min(start, end), max(start, end)
-        reach = reach**1.6
-    return None
 
 
 def sinusoidal_proposals(
@@ -557,3 +543,130 @@ def sinusoidal_proposals(
         for proposal in _proposals(scheme, Measured(rates.values, rates.errors, given)):
             if agrees(proposal.frequencies, rates, loose=0.004, any_step=True):
                 yield proposal
+
+
+_NEAR = 1e-9
+"""Frequencies in float64 farther apart than that are not the same in more digits either."""
+_LEARNED = ("seed", "weights", "std", "max_len")
+"""What a learned table's values depend on, but no rule."""
+
+
+def models_of(trial: Trial) -> tuple[str, ...]:
+    """The models whose own table, at the positions of a trial, is that of its hypothesis.
+
+    Of a learned bias the rule of its buckets counts.
+    """
+    layer_types: dict[str, list[str | None]] = {}
+    if trial.bound.scheme.name in ("learned", "nope"):
+        return ()
+    for model, layers, own in _bounds(trial.hypothesis.seq_len):
+        if _same_encoding(trial, own):
+            layer_types.setdefault(model, []).append(layers.layer_type)
+    return tuple(_model_text(model, types) for model, types in layer_types.items())
+
+
+def same_cells(a: Trial, b: Trial) -> bool:
+    """Whether two trials compare the same cells with the same numbers."""
+    first, second = a.hypothesis, b.hypothesis
+    alike = (
+        (a.arithmetic, a.rounded, first.multiplier, first.denominator)
+        == (b.arithmetic, b.rounded, second.multiplier, second.denominator)
+        and len(first.tables) == len(second.tables)
+        and "slopes" not in (first.tables[0], second.tables[0])
+        and np.array_equal(_or_none(first.positions), _or_none(second.positions))
+    )
+    return alike and all(
+        _same_table(a.bound.content, table, b.bound.content, other)
+        for table, other in zip(first.tables, second.tables, strict=True)
+    )
+
+
+def _or_none(positions: Integers | None) -> Integers:
+    return np.empty(0, np.int64) if positions is None else positions
+
+
+@lru_cache(maxsize=1)
+def layers_of_models() -> tuple[tuple[str, Layers], ...]:
+    """The layers of all models that posenc ships, those of one type together."""
+    return tuple(
+        (name, layers)
+        for name in library.names()
+        for layers in resolve(library.find(name).config, name=name).layers
+    )
+
+
+@lru_cache(maxsize=4)
+def _bounds(seq_len: int | None) -> tuple[tuple[str, Layers, Bound], ...]:
+    """The encodings of all models for sequences of a length, where they have one."""
+    bounds = []
+    for name, layers in layers_of_models():
+        try:
+            own = catalogue.BUILT_IN[layers.scheme].bind(layers.values(), seq_len=seq_len)
+        except PosencError:
+            continue
+        bounds.append((name, layers, own))
+    return tuple(bounds)
+
+
+def _same_encoding(trial: Trial, own: Bound) -> bool:
+    bound, hypothesis = trial.bound, trial.hypothesis
+    if bound.scheme.kind != own.scheme.kind:
+        return False
+    if bound.content.waves is not None:
+        return all(
+            _same_table(bound.content, table, own.content, table) for table in hypothesis.tables
+        )
+    if bound.scheme.name != own.scheme.name:
+        return False
+    hidden = {*hypothesis.hidden, *(_LEARNED if bound.scheme.weights else ())}
+    return all(
+        own.params[name] == value for name, value in bound.params.items() if name not in hidden
+    )
+
+
+def _same_table(a: Content, table: str | None, b: Content, other: str | None) -> bool:
+    """Whether two encodings made of waves hold the same numbers, as tables of two names."""
+    if a.waves is None or b.waves is None or not _same_frequencies(a.waves, b.waves):
+        return False
+    special = {"inv-freq", "angles", *UNREDUCED_TABLES} & {table, other}
+    if special:
+        return table == other
+    return a.waves.scale == b.waves.scale and _columns(a, table) == _columns(b, other)
+
+
+def _same_frequencies(a: Waves, b: Waves) -> bool:
+    """Whether waves along one axis, of constant amplitude, have the same frequencies."""
+    special = any(waves.coordinates is not None or waves.growth is not None for waves in (a, b))
+    if special or a.count != b.count:
+        return False
+    if not np.allclose(_float_frequencies(a), _float_frequencies(b), rtol=_NEAR, atol=0):
+        return False
+    return exact_frequencies(a) == exact_frequencies(b)
+
+
+@lru_cache(maxsize=1024)
+def _float_frequencies(waves: Waves) -> Reals:
+    """The frequencies of waves in float64."""
+    return np.asarray(waves.frequencies(np), np.float64)
+
+
+def _columns(content: Content, table: str | None) -> list[tuple[str, int]]:
+    """The function and the wave of each column of what is made of waves."""
+    assert content.waves is not None
+    placed = content.columns(table)
+    columns = [("zero", -1)] * placed.width
+    waves = range(content.waves.count)
+    for placement in placed.placements:
+        indices = range(placed.width)[placement.columns]
+        if placement.function != "zero":
+            for column, wave in zip(indices, waves[placement.waves], strict=False):
+                columns[column] = (placement.function, wave)
+    return columns
+
+
+def _model_text(model: str, layer_types: list[str | None]) -> str:
+    """A model, and which of its layers where not all of them are alike."""
+    every = [layers.layer_type for name, layers in layers_of_models() if name == model]
+    if len(layer_types) == len(every):
+        return model
+    return f"{model} ({', '.join(str(each) for each in layer_types)})"

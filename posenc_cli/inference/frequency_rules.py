@@ -31,7 +31,7 @@ from posenc_cli.formulas.rotary import rope
 from posenc_cli.inference.candidates import (
     is_number,
     rotary_proposals,
-    rotary_schemes,
+    schemes_of,
     solved,
     usual_values,
 )
@@ -285,7 +285,7 @@ def _other_schemes(reference: Reference) -> Iterator[Alternative]:
     own, params = reference.encoding.bound.scheme, reference.params
     if reference.coordinates is not None:
         return
-    for scheme in rotary_schemes():
+    for scheme in schemes_of("rotary"):
         if scheme.build in (own.build, rope.build):
             continue
         shared = {
@@ -301,7 +301,7 @@ def _needless_scalings(reference: Reference) -> Iterator[Alternative]:
     if reference.encoding.bound.scheme is not rope:
         return
     right = reference.frequencies
-    for scheme in rotary_schemes():
+    for scheme in schemes_of("rotary"):
         parameters = scheme.parameters
         follows_length = any(parameter.rules.follows_length for parameter in parameters.values())
         if "factor" not in parameters or follows_length:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from posenc_cli.errors import PosencError
 from posenc_cli.files.reading import Loaded
 from posenc_cli.identification.search import identify, identify_files
-from posenc_cli.inference.differences import Census, Largest
 from posenc_cli.inference.evidence import Evidence, short_numbers
+from posenc_cli.inference.trial import Census, Largest
 from tests.examples import examples
 from tests.matrices import matrix
 

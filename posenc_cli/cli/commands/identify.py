@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from posenc_cli.comparison.gguf_frequencies import GGUFFrequencies
     from posenc_cli.files.reading import Loaded
     from posenc_cli.identification.search import Candidate, Identification
-    from posenc_cli.inference.differences import Census
+    from posenc_cli.inference.trial import Census
 
 _RUNNERS_UP = ["scheme", "parameters", "residual", "verdict"]
 _AXES_OF_TABLES = 2
