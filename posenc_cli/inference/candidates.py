@@ -284,13 +284,11 @@ def _solution(
         spread = measured.errors / np.abs(measured.values)  # (pairs,)
         for rough in _ROUGH:
             params = {**guess.params, name: value}, {**guess.params, name: value * (1 + _BESIDE)}
-            own, beside = (
-                proposal_of(scheme, Guess(given), length=measured.length) for given in params
-            )
-            if own is None or beside is None or own.frequencies.size != measured.pairs:
+            own, beside = (_frequencies_of(scheme, given, measured) for given in params)
+            if own is None or beside is None:
                 return None
-            changes = np.log(beside.frequencies / own.frequencies) / math.log1p(_BESIDE)
-            missed = np.log(measured.values / own.frequencies)
+            changes = np.log(beside / own) / math.log1p(_BESIDE)
+            missed = np.log(measured.values / own)
             known = np.isfinite(changes) & (np.abs(missed) <= 8 * spread + rough) & (spread < 0.1)
             weights = np.where(known, spread, np.inf) ** -2.0
             changes, missed = np.where(known, changes, 0), np.where(known, missed, 0)
@@ -450,15 +448,13 @@ def solved(
     if start <= 0:
         return None
 
-    def frequencies(value: float) -> Reals | None:
-        typed = round(value) if parameter.type is int else value
-        guess = Guess({**given, parameter.name: typed})
-        proposal = proposal_of(scheme, guess, length=measured.length)
-        if proposal is None or proposal.frequencies.size != measured.pairs:
-            return None
-        return proposal.frequencies
+    whole = parameter.type is int
 
-    aside = max(_ASIDE * start, start + 1) if parameter.type is int else _ASIDE * start
+    def frequencies(value: float) -> Reals | None:
+        number = round(value) if whole else value
+        return _frequencies_of(scheme, {**given, parameter.name: number}, measured)
+
+    aside = max(_ASIDE * start, start + whole)
     own, beside = frequencies(start), frequencies(aside)
     if own is None or beside is None:
         return None
@@ -478,14 +474,23 @@ def solved(
     if value is None:
         return None
     likely: tuple[float, ...] = (snap(value, 2 * value / float(telling[pair])), value)
-    if parameter.type is int:
+    if whole:
         likely = tuple(int(value) + step for step in (0, 1, -1, 2))
     limits = 2 * measured.errors + 1e-12
-    for choice in likely:
-        implied = frequencies(choice)
-        if implied is not None and (np.abs(measured.values - implied) <= limits).all():
-            return choice
-    return None
+    agreeing = (
+        choice
+        for choice in likely
+        if (implied := frequencies(choice)) is not None
+        and (np.abs(measured.values - implied) <= limits).all()
+    )
+    return next(agreeing, None)
+
+
+def _frequencies_of(scheme: Scheme, given: Mapping[str, Any], measured: Measured) -> Reals | None:
+    """The frequencies of a scheme; None where it has none, or not as many as were measured."""
+    proposal = proposal_of(scheme, Guess(given), length=measured.length)
+    known = proposal is not None and proposal.frequencies.size == measured.pairs
+    return proposal.frequencies if proposal and known else None
 
 
 def _telling(own: Reals, beside: Reals, step: float, measured: Measured) -> Reals:

@@ -12,7 +12,7 @@ from posenc_cli import catalogue
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Rows, absolute
 from posenc_cli.formulas.parameters import Dim, Param, SequenceLength
-from posenc_cli.inference.candidates import rotary_schemes
+from posenc_cli.inference.candidates import schemes_of
 
 
 @absolute(source="a test", formula="0")
@@ -112,7 +112,7 @@ WITNESS = re.compile(r"[\w.-]+/[\w.-]+#\d+|[\w-]+ \d+\.\d+\.\d+|.*arXiv:\d{4}\.\
 """An issue or a pull request on GitHub, a release of a library, or a paper."""
 
 
-@pytest.mark.parametrize("name", [one.name for one in rotary_schemes() if one.mistakes])
+@pytest.mark.parametrize("name", [one.name for one in schemes_of("rotary") if one.mistakes])
 def test_each_mistake_of_a_scheme_says_where_somebody_made_it(name):
     scheme = catalogue.find(name)
     given = {"dim": 8, **(LISTS if name == "rope-longrope" else {})}
