@@ -32,7 +32,7 @@ from posenc_cli.identification.readings import (
 )
 from posenc_cli.inference.candidates import (
     Proposal,
-    presets,
+    presets_of,
     proposal_of,
     proposals_at_length,
     rotary_proposals,
@@ -51,7 +51,7 @@ from posenc_cli.positions import LARGEST_POSITION
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from posenc_cli.identification.readings import View
     from posenc_cli.inference.evidence import Evidence
@@ -85,6 +85,8 @@ _LEAST_STEP = 0.01
 """Of a position, from row to row; and the most is as many positions."""
 _LOOKED_UP = 2.5
 """What an encoding costs that was tried since people use it, not since anything told it."""
+_UNREAD = 2.5
+"""What an encoding costs besides where nothing else was read: more than all that is read off."""
 _MULTIPLIED = 1.0
 """What a number that all cells were multiplied by costs: judgement, as three of its digits."""
 _ONE = 0.01
@@ -248,12 +250,10 @@ def _is_damaged_line(positions: Integers, rows: Integers) -> bool:
 
 def _placeable(view: View, dim: int) -> Iterator[tuple[str, dict[str, Any], Reals, float]]:
     """Encodings that people use, whose columns are a view's: frequencies and cost of each."""
-    proposals: Iterable[Proposal]
     if view.kind == "sinusoidal":
         proposals = _usual_sinusoids(dim, view.columns, view.order, view.odd)
     else:
-        models = (preset.proposal for preset in presets())
-        proposals = (*_usual_ropes(view.count), *(m for m in models if _is_rotary(m)))
+        proposals = _known_rotations(view.count)
     for proposal in proposals:
         spare = proposal.frequencies.size - view.count
         if spare == 0 or (spare > 0 and view.kind == "sinusoidal"):  # its last, of odd columns
@@ -261,15 +261,12 @@ def _placeable(view: View, dim: int) -> Iterator[tuple[str, dict[str, Any], Real
             yield proposal.scheme, dict(proposal.given), frequencies, proposal.cost
 
 
-def _is_rotary(proposal: Proposal) -> bool:
-    return catalogue.find(proposal.scheme).kind == "rotary"
-
-
 @lru_cache(maxsize=16)
-def _usual_ropes(pairs: int) -> tuple[Proposal, ...]:
-    """RoPE of the bases that people use."""
-    guesses = (Guess({"dim": 2 * pairs, "base": base}, cost=_LOOKED_UP) for base in KNOWN_BASES)
-    return tuple(filter(None, (proposal_of(rope, guess) for guess in guesses)))
+def _known_rotations(pairs: int, bases: tuple[float, ...] = KNOWN_BASES) -> tuple[Proposal, ...]:
+    """RoPE of the bases that people use, and the rotations of models."""
+    guesses = (Guess({"dim": 2 * pairs, "base": base}, cost=_LOOKED_UP) for base in bases)
+    ropes = filter(None, (proposal_of(rope, guess) for guess in guesses))
+    return (*ropes, *(preset.proposal for preset in presets_of(pairs)))
 
 
 @lru_cache(maxsize=64)
@@ -317,7 +314,15 @@ def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         shown = tables[0].endswith("-full")
         layouts = ("half", "interleaved") if shown else ("interleaved",)
         pairs = width // columns if width % columns == 0 else 0
-        known = [*_known_encodings(pairs)] if pairs else []
+        known = [
+            (proposal.scheme, proposal.given, proposal.cost + _UNREAD)
+            for proposal in (_known_rotations(pairs, KNOWN_BASES[:8]) if pairs else ())
+        ]
+        growing = itertools.product(KNOWN_BASES[:2] if pairs else (), ("query", "key"))
+        known += [
+            (xpos.name, {"dim": 2 * pairs, "base": base, "side": side}, _LOOKED_UP + _UNREAD + 1)
+            for base, side in growing
+        ]
         for layout, (scheme, given, cost) in itertools.product(layouts, known):
             hypothesis = Hypothesis(
                 scheme,
@@ -344,19 +349,6 @@ def _comes_near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
             if not missed.mean() <= _NEAR * np.abs(predicted).mean() < np.inf:
                 return False
     return True
-
-
-def _known_encodings(pairs: int) -> Iterator[tuple[str, dict[str, Any], float]]:
-    for base in KNOWN_BASES[:8]:
-        # Tried where nothing else was read, so dearer than all that is read off.
-        yield rope.name, {"dim": 2 * pairs, "base": base}, 5.0
-    for base in KNOWN_BASES[:2]:
-        for side in ("query", "key"):
-            yield xpos.name, {"dim": 2 * pairs, "base": base, "side": side}, 6.0
-    for preset in presets():
-        rotary = catalogue.BUILT_IN[preset.proposal.scheme].kind == "rotary"
-        if rotary and preset.proposal.frequencies.size == pairs:
-            yield preset.proposal.scheme, dict(preset.proposal.given), 5.5
 
 
 def _rotary(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesis]:

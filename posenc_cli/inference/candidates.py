@@ -91,15 +91,21 @@ class PresetProposal(Record):
 
 @lru_cache(maxsize=1)
 def presets() -> tuple[PresetProposal, ...]:
-    """The encodings, made of waves, of all models that posenc ships."""
+    """The rotary encodings of all models that posenc ships."""
     proposals = []
     for name, layers in layers_of_models():
         given = {key: value for key, value in layers.values().items() if key != "layout"}
+        scheme = catalogue.BUILT_IN[layers.scheme]
         # Behind every rule that gives the same with numbers people use.
-        proposal = proposal_of(catalogue.BUILT_IN[layers.scheme], Guess(given, cost=3.0))
-        if proposal is not None:
+        proposal = proposal_of(scheme, Guess(given, cost=3.0))
+        if proposal is not None and scheme.kind == "rotary":
             proposals.append(PresetProposal(name, layers.layer_type, proposal))
     return tuple(proposals)
+
+
+def presets_of(pairs: int) -> list[PresetProposal]:
+    """Those of so many pairs."""
+    return [preset for preset in presets() if preset.proposal.frequencies.size == pairs]
 
 
 def known_schemes() -> tuple[Scheme, ...]:
@@ -189,12 +195,7 @@ def rotary_proposals(
     for scheme in schemes_of("rotary"):
         (plain if len(scheme.parameters) <= _PLAIN else others).append(scheme)
     ladders = (proposal for scheme in plain for proposal in _proposals(scheme, measured))
-    models = (
-        preset.proposal
-        for preset in presets()
-        if catalogue.BUILT_IN[preset.proposal.scheme].kind == "rotary"
-        and preset.proposal.frequencies.size == rates.values.size
-    )
+    models = (preset.proposal for preset in presets_of(rates.values.size))
     yield from _agreeing(sorted(ladders, key=lambda proposal: proposal.cost), rates, measured)
     yield from _agreeing(models, rates, measured)
     for scheme in others:

@@ -16,7 +16,7 @@ from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.formulas.rotary import rope
-from posenc_cli.inference.candidates import presets
+from posenc_cli.inference.candidates import presets_of
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.rules import Alternative, base_of, frequencies_of, number_text
 
@@ -205,26 +205,17 @@ def layer_alternatives(reference: Reference) -> Iterator[Alternative]:
         return
     same = {
         preset.model
-        for preset in _presets_of(reference.pairs)
+        for preset in presets_of(reference.pairs)
         if _same(preset.proposal.frequencies, reference.frequencies)
     }
-    others = [preset for preset in _presets_of(reference.pairs) if preset.model in same]
+    others = [preset for preset in presets_of(reference.pairs) if preset.model in same]
     yield from _of_presets(reference, others)
 
 
 def model_alternatives(reference: Reference) -> Iterator[Alternative]:
     """The frequencies of all models that posenc ships and that have as many."""
     if reference.coordinates is None:
-        yield from _of_presets(reference, _presets_of(reference.pairs))
-
-
-def _presets_of(pairs: int) -> list[PresetProposal]:
-    return [
-        preset
-        for preset in presets()
-        if preset.proposal.frequencies.size == pairs
-        and catalogue.BUILT_IN[preset.proposal.scheme].kind == "rotary"
-    ]
+        yield from _of_presets(reference, presets_of(reference.pairs))
 
 
 def _of_presets(reference: Reference, those: list[PresetProposal]) -> Iterator[Alternative]:
