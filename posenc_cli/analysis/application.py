@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.encoding.application import Application, stacks_of
+from posenc_cli.encoding.application import Application, positions_matrix
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.encoding.vectors import positions_matrix
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.numerics.dtypes import FLOAT64
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     from posenc_cli.backends.base import Arithmetic
     from posenc_cli.choice import Choice
-    from posenc_cli.encoding.application import VectorRows
+    from posenc_cli.encoding.application import GivenVectors, VectorRows
     from posenc_cli.encoding.request import Request
-    from posenc_cli.encoding.vectors import GivenVectors
     from posenc_cli.numerics.arrays import StoredRows
     from posenc_cli.numerics.dtypes import DType
 
@@ -79,7 +78,7 @@ class AppliedEncoding(Record):
 
     def blocks(self, vectors: VectorRows) -> Iterator[StoredRows]:
         """The results, as `Application.blocks` gives them, of all vectors in their order."""
-        return self.application.blocks(vectors, stacks_of(self.shape))
+        return self.application.blocks(vectors, prod(self.shape[:-2]))
 
     def matrices(self, vectors: GivenVectors, *, wide: bool) -> tuple[Matrix, Matrix, Matrix]:
         """What files keep: y, x and the positions; ``wide`` as `GivenVectors.matrix` has it."""

@@ -73,9 +73,8 @@ from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from posenc_cli.rotary.codes import SubjectKind
 from posenc_cli.rotary.lengths import depends_on_length
-from posenc_cli.rotary.result_reader import Conduct, ResultReader
+from posenc_cli.rotary.result_reader import Conduct, PairProbes, ResultReader
 from posenc_cli.rotary.subject import Subject, frequency_subject, table_subject
-from posenc_cli.rotary.unit_pairings import PairProbes
 
 if TYPE_CHECKING:
 

@@ -18,9 +18,16 @@ from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
 from posenc_cli.rotary.codes import FindingName
 from posenc_cli.rotary.findings import Finding
-from posenc_cli.rotary.residual import joined_residual
 from posenc_cli.rotary.subject import name_of
-from posenc_cli.rotary.verdict import MOST, Explanation, Report, Where, merge_reports, order_notes
+from posenc_cli.rotary.verdict import (
+    MOST,
+    Explanation,
+    Report,
+    Where,
+    joined_residual,
+    merge_reports,
+    order_notes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -114,7 +114,7 @@ class CurveOptions(ViewOptions):
 
         Raises: InvalidInput where another than one rule is named, or a parameter is none of its.
         """
-        from posenc_cli.encoding.buckets import assign_buckets
+        from posenc_cli.encoding.scores import assign_buckets
         from posenc_cli.formulas.buckets import RULES
         from posenc_cli.render.figures.buckets import buckets_figure
 

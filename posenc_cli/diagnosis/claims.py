@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.diagnosis.defects import Defect, few_rows, holds, likely_defects, nearly_holds
-from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.fitting import fit
 from posenc_cli.inference.rules import Remembered
 from posenc_cli.records import Record, replace
-from posenc_cli.rotary.residual import Residual
+from posenc_cli.rotary.verdict import Residual
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -126,7 +125,8 @@ def claims_that_hold(
     of_most_rows: list[Claim] = []
     parts = math.inf
     for defect in defects:
-        if claims and _read_off(defect):
+        rule = defect.frequencies
+        if claims and rule is not None and rule.read_off:
             break  # a known rule says more than a number that is read off
         claim = Claim(defect, sample.amplitude)
         if claim.parts > parts:
@@ -140,17 +140,15 @@ def claims_that_hold(
             parts = min(parts, claim.parts)
             if len(claims) == MOST_CLAIMS:
                 break
-        elif nearly and not claims and not of_most_rows and _nearly(defect, sample, explained):
+        elif (
+            nearly
+            and not (claims or of_most_rows or defect.rounds)
+            and explained.all(axis=1).mean() >= _NEARLY_ALL
+            and nearly_holds(sample, defect)
+        ):
             of_most_rows.append(claim)
     # More rows may tell that the simpler of two is not enough.
     return sorted(claims, key=lambda claim: claim.parts) or of_most_rows
-
-
-def _nearly(defect: Defect, sample: Sample, explained: Flags) -> bool:
-    """Whether a defect that explains these cells of few rows explains nearly all of a sample."""
-    if defect.rounds or explained.all(axis=1).mean() < _NEARLY_ALL:
-        return False
-    return nearly_holds(sample, defect)
 
 
 def suspected_defects(sample: Sample, rotations: Rotations | None) -> Remembered[Defect]:
@@ -167,8 +165,6 @@ def same_defect(defect: Defect, other: Defect) -> bool:
 
     Rules that were not read off say the same only in the same words.
     """
-    if _rounds_alike(defect, other) or _rounds_alike(other, defect):
-        return True
     a, b = defect.frequencies, other.frequencies
     if (a is None) != (b is None):
         return False
@@ -178,16 +174,3 @@ def same_defect(defect: Defect, other: Defect) -> bool:
         if a.cause != b.cause or not near or (known and a.message != b.message):
             return False
     return replace(defect, frequencies=None) == replace(other, frequencies=None)
-
-
-def _rounds_alike(defect: Defect, other: Defect) -> bool:
-    """Whether one rounds the frequencies itself, and the other has them rounded by a rule."""
-    rule = other.frequencies
-    if rule is None or rule.cause != Cause.INV_FREQ_PRECISION or not defect.rates:
-        return False
-    return replace(defect, rates=None) == replace(other, frequencies=None)
-
-
-def _read_off(defect: Defect) -> bool:
-    """Whether a defect has numbers that were read off the sample."""
-    return defect.frequencies is not None and defect.frequencies.read_off

@@ -52,9 +52,6 @@ _BATCH = 16
 _MANY = 1 << 15
 """Factors that are worth a computation of their own: those of a block of all rows."""
 
-_FLOAT32_INTEGERS = 2**24
-"""The first whole numbers that float32 has all of."""
-
 ENOUGH = 0.97
 """Of the cells: a rounding that is emulated may fall the other way at ties."""
 
@@ -94,11 +91,6 @@ class Defect(Record):
     def rounds(self) -> bool:
         """Whether it emulates a rounding."""
         return bool(self.positions or self.rates or self.angles or self.cells)
-
-    @property
-    def without_rounding(self) -> Defect:
-        """The same without any rounding."""
-        return replace(self, positions=None, rates=None, angles=None, cells=None)
 
     def turned_as(self, sample: Sample) -> Reals:
         """The positions as which rows are turned, (n,), or (n, pairs) where pairs follow axes."""
@@ -196,7 +188,8 @@ def holds(sample: Sample, defect: Defect) -> bool:
         return False
     if not defect.rounds or not sample.seen.any():
         return bool(explained.all())
-    wrong = ~defect.without_rounding.explained(sample)
+    unrounded = replace(defect, positions=None, rates=None, angles=None, cells=None)
+    wrong = ~unrounded.explained(sample)
     left = np.count_nonzero(~explained)
     return bool(
         wrong.any()
@@ -293,9 +286,6 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
     rules = Remembered(alternatives(sample.reference, rotations))
     likely = likely_alternatives(sample.reference)
     yield from _with_rules(plain, rules, fewest)
-    if np.abs(sample.positions).max(initial=0) > _FLOAT32_INTEGERS:
-        for stages in ("positions", "positions angles", "positions rates angles"):
-            yield _rounded(stages, "float32")
     yield from (_rounded(stages, half) for half in HALVES for stages in _STAGES)
     yield from (_rounded("positions rates", coarse) for coarse in (*TF32S, CUT_BFLOAT16))
     for turn, offset in itertools.product(("backward", "swapped"), offsets):

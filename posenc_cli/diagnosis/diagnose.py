@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.bug_search import RotaryBug, named
 from posenc_cli.diagnosis.claims import (
     ALIKE,
     Claim,
@@ -26,7 +25,7 @@ from posenc_cli.diagnosis.claims import (
 from posenc_cli.diagnosis.coordinates import axis_bugs, grid_bugs, stretched_bugs
 from posenc_cli.diagnosis.defects import ENOUGH, Defect, nearly_holds
 from posenc_cli.diagnosis.misplaced_values import mirror_cause
-from posenc_cli.diagnosis.missing import missing_cause, missing_values
+from posenc_cli.diagnosis.missing import missing_cause, missing_values, unwritten_cause
 from posenc_cli.diagnosis.rounding import (
     half_of,
     held_to_roundings,
@@ -43,45 +42,42 @@ from posenc_cli.diagnosis.rows_and_pairs import (
     standstill_bugs,
     unknown_cause,
 )
-from posenc_cli.diagnosis.uninitialised import (
-    garbage_of,
-    outrageous_of,
-    unwritten_cause,
-    unwritten_rates_cause,
-    zeros_of,
-)
 from posenc_cli.diagnosis.wording import (
+    RotaryBug,
     Suspect,
     amplitude_cause,
     either,
+    named,
     together,
     with_residual,
     words_of,
 )
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.frequency_rules import likely_alternatives, same_by_other_numbers
-from posenc_cli.inference.sample import Sample
 from posenc_cli.inference.tolerance import Tolerance, unit
 from posenc_cli.inference.turning import ROWS
+from posenc_cli.positions import Positions
 from posenc_cli.records import replace
-from posenc_cli.rotary.findings import without_growth
+from posenc_cli.rotary.findings import sample_of
+from posenc_cli.rotary.subject import fits, of_width, table_subject
 from posenc_cli.rotary.verdict import MOST, Explanation, examine, zeros_text
-from posenc_cli.rotary.widths import fits, of_width, transposed_residual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.calls.function_trial import Irregularity
     from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.sample import Sample
     from posenc_cli.inference.turning import ColumnPairing, SomeRows, SubjectBlock
-    from posenc_cli.numerics.arrays import Integers
     from posenc_cli.rotary.findings import Survey
-    from posenc_cli.rotary.residual import Residual
     from posenc_cli.rotary.subject import Subject
-    from posenc_cli.rotary.verdict import Examination
+    from posenc_cli.rotary.verdict import Examination, Residual
 
 _FLOAT32_NUMBER = 2.0**-22
 """Of a number: what float32 may err where it is computed in a step or two."""
+
+_MOST_CELLS = 1 << 24
+"""Cells of a table that are held at once, 256 MiB: 131072 positions of a head of 256 columns."""
 
 _CHECK_WIDTH = "check the head dim and the share of it that rotates (partial)"
 """What is said of a width that nothing explains."""
@@ -271,18 +267,15 @@ def _suspect(examination: Examination, *, of_pairs: bool = False) -> Suspect:
         )
 
     def piece(block: SubjectBlock, amplitude: float) -> Sample:
-        stray = (block.without_passed() if of_pairs else block).stray()
-        return Sample(
-            block.positions,
-            without_growth(block, reference),
-            np.ones(block.turned.shape, bool) if block.seen is None else block.seen,
-            np.zeros((block.positions.size, 1)) if stray is None else stray,
-            tolerance,
-            amplitude,
-            reference,
-        )
+        block = block.without_passed() if of_pairs else block
+        return sample_of(block, reference, tolerance, amplitude)
 
-    sample = piece(subject.own.read(_telling_rows(examination)), reference.scale)
+    # Rows at every scale, and those around the first and the worst that are wrong.
+    places, survey = subject.own.places, examination.survey
+    rows = places.sample()
+    if survey is not None and survey.reference.first_wrong is not None:
+        rows = places.sample_around(survey.reference.first_wrong, survey.reference.row)
+    sample = piece(subject.own.read(rows), reference.scale)
     amplitude = amplitude_of(sample, floor=examination.tolerance.floor)
 
     def read(rows: SomeRows) -> Sample:
@@ -292,18 +285,9 @@ def _suspect(examination: Examination, *, of_pairs: bool = False) -> Suspect:
     return Suspect(
         examination,
         replace(sample, amplitude=amplitude),
-        Whole(subject.own.places.count, read, ROWS),
+        Whole(places.count, read, ROWS),
         rotations,
     )
-
-
-def _telling_rows(examination: Examination) -> Integers:
-    """Rows at every scale, and those around the first and the worst that are wrong."""
-    places = examination.subject.own.places
-    survey = examination.survey
-    if survey is None or survey.reference.first_wrong is None:
-        return places.sample()
-    return places.sample_around(survey.reference.first_wrong, survey.reference.row)
 
 
 def _layout_cause(suspect: Suspect) -> Explanation | None:
@@ -349,7 +333,8 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         if examination.subject.is_tables:
             message = "all values are 0, as in a buffer that nothing wrote to"
             return [Explanation(Cause.UNINITIALISED, message, "at every position, in every pair")]
-        return [_zeros_cause(examination.reference)]
+        message = zeros_text(examination.reference, "everything becomes 0")
+        return [Explanation(Cause.UNKNOWN, message, "nothing is left to compare")]
     amplitude = amplitude_cause(sample)
     if amplitude is not None and nearly_holds(sample, Defect()):
         residual = suspect.residual(Defect())
@@ -370,26 +355,19 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or _causes_of_whole(suspect)
     )
     if explanations:
-        zeros = _one_of(unwritten_cause(examination, zeros_of))
+        zeros = _one_of(unwritten_cause(examination, zeros=True))
         return [*_beside_zeros(explanations, zeros), *with_amplitude]
     return (
         named(suspect, own_length_bugs(suspect))
         or _causes_of_rows(suspect)
         or named(suspect, stretched_bugs(suspect))
-        or _one_of(unwritten_cause(examination, garbage_of))
-        or _one_of(unwritten_rates_cause(suspect))
         or named(suspect, other_frequencies_bugs(suspect))
     )
 
 
-def _zeros_cause(reference: Reference) -> Explanation:
-    message = zeros_text(reference, "everything becomes 0")
-    return Explanation(Cause.UNKNOWN, message, "nothing is left to compare")
-
-
 def _outrageous_causes(suspect: Suspect) -> list[Explanation]:
     """The causes of frequencies that no rule may seem to give: one that does, or memory."""
-    garbage = _one_of(unwritten_cause(suspect.examination, outrageous_of))
+    garbage = _one_of(unwritten_cause(suspect.examination))
     rules = likely_alternatives(suspect.sample.reference) if garbage else ()
     amplitude = suspect.sample.amplitude
     bugs = (RotaryBug(Claim(Defect(frequencies=rule), amplitude)) for rule in rules)
@@ -512,12 +490,21 @@ def _width_cause(subject: Subject, reference: Reference) -> Explanation:
 
 def _transposed_cause(subject: Subject, reference: Reference) -> Explanation | None:
     """The cause of tables whose rows should be columns."""
+    rows, columns = subject.own.places.count, subject.own.pairs
     if not subject.is_tables or subject.own.pairing is not None:
         return None
-    residual = transposed_residual(subject.own, reference)
-    if residual is None or not residual.whole:
+    if reference.coordinates is not None or not reference.symmetric:
         return None
-    rows, columns = subject.own.places.count, subject.own.pairs
+    if rows not in (reference.pairs, 2 * reference.pairs) or rows * columns > _MOST_CELLS:
+        return None
+    table = subject.own.read(slice(0, rows)).turned.T  # (positions, pairs or columns)
+    positions = Positions.contiguous(0, columns)
+    right = table_subject(table.real, table.imag, subject.dtype, reference, positions)
+    if right.as_reference is None:
+        return None
+    residual = _suspect(examine(right, reference, "auto")).residual(Defect())
+    if not residual.whole:
+        return None
     of = "pair" if rows == reference.pairs else "column"
     cause = Explanation(
         Cause.LAYOUT,

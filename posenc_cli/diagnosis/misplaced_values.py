@@ -15,8 +15,7 @@ from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.turning import LAYOUTS
 from posenc_cli.rotary.findings import without_growth
-from posenc_cli.rotary.residual import Residual
-from posenc_cli.rotary.verdict import Explanation
+from posenc_cli.rotary.verdict import Explanation, Residual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

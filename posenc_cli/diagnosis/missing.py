@@ -1,4 +1,9 @@
-"""The causes of values that are no numbers: what overflowed, what nobody has written, and where."""
+"""The causes of values that are no numbers, and of frequencies that memory held before.
+
+A frequency of a ladder is above 0 and at most that of the first pair. Numbers that were never
+written are of any size and sign (huggingface/transformers#45902, pytorch/torchtitan#4783). Only
+numbers of a size that no rule gives are called so: those that merely differ have another cause.
+"""
 
 from __future__ import annotations
 
@@ -7,31 +12,39 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.diagnosis.rows_and_pairs import Extent
-from posenc_cli.diagnosis.uninitialised import MEANING, outrageous_of, unwritten_cause
 from posenc_cli.diagnosis.wording import pairs_text, spec
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record
 from posenc_cli.rotary.verdict import Explanation, Where
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from posenc_cli.diagnosis.claims import Whole
     from posenc_cli.diagnosis.wording import Suspect
-    from posenc_cli.inference.sample import Sample
-    from posenc_cli.numerics.arrays import Flags
+    from posenc_cli.numerics.arrays import Flags, Integers, Reals
     from posenc_cli.rotary.findings import Survey
-    from posenc_cli.rotary.subject import Subject
+    from posenc_cli.rotary.verdict import Examination
 
-_FLOAT16_OVERFLOW = 65520.0
-"""From here on float16 rounds to infinity."""
+_ABOVE = 1.001
+"""Times the largest right frequency: what any rounding stays below."""
+
+_TINY = 1e-6
+"""Times the smallest right frequency: no context that anybody has is stretched so far."""
+
+_HUGE = 1e12
+"""What is larger, or smaller than its inverse, is the size of no frequency anybody chose."""
+
+MEANING = (
+    "uninitialized memory, such as a non-persistent buffer built on the meta "
+    "device, or bytes of another number format"
+)
 
 
 def missing_cause(suspect: Suspect) -> Explanation | None:
     """Why values are no numbers, where all that are none, and no others, follow from it."""
-    cells = _MissingCells.of(suspect.whole)
-    return (
-        _float16_cause(suspect.whole, cells)
-        or unwritten_cause(suspect.examination, outrageous_of)
-        or (None if _infinite_text(suspect) else _missing_pairs_cause(suspect.whole, cells))
+    return unwritten_cause(suspect.examination) or (
+        None if _infinite_text(suspect) else _missing_pairs_cause(suspect.whole)
     )
 
 
@@ -44,30 +57,21 @@ class _MissingCells(Record):
 
     @classmethod
     def of(cls, whole: Whole) -> _MissingCells:
-        """What two passes over all rows show."""
-        extent = Extent.measure(
-            (piece.positions, ~np.isfinite(piece.factors)) for _, piece in whole.pieces()
-        )
-        missing = sum(
-            (~np.isfinite(piece.factors.view(np.float64).reshape(*piece.factors.shape, 2))).sum(
-                axis=(0, 1)
-            )
-            for _, piece in whole.pieces()
-        )
-        cosines, sines = np.asarray(missing).tolist()
-        return cls(extent, cosines, sines)
+        counts = np.zeros(2, np.int64)
 
-    @property
-    def table(self) -> str:
-        """What is no number: cosines alone, sines alone, or values of both."""
-        if not self.sines:
-            return "cosines"
-        return "values" if self.cosines else "sines"
+        def lost() -> Iterator[tuple[Integers, Flags]]:
+            for _, piece in whole.pieces():
+                parts = ~np.isfinite([piece.factors.real, piece.factors.imag])
+                counts[:] += parts.sum(axis=(1, 2))
+                yield piece.positions, np.asarray(parts.any(axis=0))
+
+        extent = Extent.measure(lost())
+        return cls(extent, *counts.tolist())
 
 
 def missing_values(suspect: Suspect, survey: Survey) -> Explanation:
     """Which values are no numbers, where nothing says why."""
-    deviation = survey.reference
+    deviation, subject = survey.reference, suspect.examination.subject
     cells = _MissingCells.of(suspect.whole)
     extent = cells.extent
     # But for columns that no pair has.
@@ -77,67 +81,57 @@ def missing_values(suspect: Suspect, survey: Survey) -> Explanation:
     position, pair = first or (0, 0)
     total = deviation.rows * suspect.examination.reference.pairs
     evidence = f"{count} of {total} are not, the first at position {position}, pair {pair}"
-    if suspect.examination.subject.frequencies is not None:
-        evidence = "; ".join(suspect.examination.subject.broken)
+    if subject.frequencies is not None:
+        evidence = "; ".join(subject.broken)
     details = []
-    place = extent.place if extent.fills else ""
-    if extent.count and not extent.fills:
-        details.append(
-            f"none of {count} at {extent.positions.size} positions is, and all others are"
-        )
-    if place:
-        others = "all before are" if place.startswith("from") else "all others are"
-        details.append(f"none {place} is, and {others}")
-    infinite = _infinite_text(suspect)
-    if infinite:
-        details.append(infinite)
-    table = cells.table if suspect.examination.subject.is_tables else "values"
-    message = f"not all {table} are numbers"
-    if extent.count == total and table == "values":
-        message = "no value is a number"
-    elif extent.count == total:
-        message = (
-            f"no {table[:-1]} is a number, and all {'sines cosines'.replace(table, '').strip()} are"
-        )
-    message = ": ".join([message, *filter(None, [", ".join(details)])])
+    place = extent.place if extent.fills else f"of {count} at {extent.positions.size} positions"
+    if 0 < extent.count < total:
+        others = "before" if place.startswith("from") else "others"
+        details.append(f"none {place} is, and all {others} are")
+    details += filter(None, [_infinite_text(suspect)])
+    table = "value"
+    if subject.is_tables and 0 in (cells.cosines, cells.sines):
+        table = "cosine" if cells.cosines else "sine"
+    message = (
+        f"no {table} is a number" if extent.count == total else f"not all {table}s are numbers"
+    )
     return Explanation(
-        Cause.NOT_A_NUMBER, message, evidence, where=extent.where if extent.fills else None
+        Cause.NOT_A_NUMBER,
+        ": ".join([message, *filter(None, [", ".join(details)])]),
+        evidence,
+        where=extent.where if extent.fills else None,
     )
 
 
 def _infinite_text(suspect: Suspect) -> str:
     """Which values are infinite, as the cosine of no frequency is; empty if none."""
-    if _returned_infinite(suspect.examination.subject):
+    subject = suspect.examination.subject
+    infinite = subject.infinite
+    if subject.vectors is not None:  # after the rotation: factors of infinity may be no numbers
+        after = (subject.vectors(rows)[1] for rows in subject.own.places.row_blocks())
+        infinite = any(bool(np.isinf(part).any()) for part in after)
+    if infinite:
         return "some are infinite, as what overflows"
     count = sum(
         int(np.count_nonzero(np.isinf(piece.factors.real) | np.isinf(piece.factors.imag)))
         for _, piece in suspect.whole.pieces()
     )
-    are = "is" if count == 1 else "are"
-    return f"{count} {are} infinite, as what overflows" if count else ""
+    return f"{count} {'is' if count == 1 else 'are'} infinite, as what overflows" if count else ""
 
 
-def _returned_infinite(subject: Subject) -> bool:
-    """Whether vectors after the rotation are infinite, of which factors may be no numbers."""
-    if subject.vectors is None:
-        return subject.infinite
-    after = (subject.vectors(rows)[1] for rows in subject.own.places.row_blocks())
-    return any(bool(np.isinf(part).any()) for part in after)
-
-
-def _missing_pairs_cause(whole: Whole, cells: _MissingCells) -> Explanation | None:
+def _missing_pairs_cause(whole: Whole) -> Explanation | None:
     """The cause where some pairs are no numbers from position 2 on, and all others are."""
+    cells = _MissingCells.of(whole)
     extent = cells.extent
     near = np.concatenate(
         [piece.positions[np.abs(piece.positions) <= 1] for _, piece in whole.pieces()]
     )
-    rows = np.union1d(extent.positions, near)
     # Of a frequency that is no number neither the cosine nor the sine is one.
-    if not (
-        extent.fills and rows.size == whole.count and cells.cosines == cells.sines == extent.count
-    ):
+    both = cells.cosines == cells.sines == extent.count
+    every = np.union1d(extent.positions, near).size == whole.count
+    if not (extent.fills and both and every) or extent.pairs.all():
         return None
-    if extent.pairs.all() or (np.abs(extent.positions) <= 1).all():
+    if (np.abs(extent.positions) <= 1).all():
         return None
     of_pairs = pairs_text(np.flatnonzero(extent.pairs).tolist(), extent.pairs.size)
     return Explanation(
@@ -149,23 +143,56 @@ def _missing_pairs_cause(whole: Whole, cells: _MissingCells) -> Explanation | No
     )
 
 
-def _float16_cause(whole: Whole, cells: _MissingCells) -> Explanation | None:
-    """Values that are missing just where a float16 overflows."""
+def unwritten_cause(examination: Examination, *, zeros: bool = False) -> Explanation | None:
+    """The cause where frequencies were given that are no finite numbers, or of no size for one.
 
-    def overflows(piece: Sample, power: int) -> Flags:
-        """Where positions times frequencies to a power are too large: 0 leaves these out."""
-        angles = np.multiply.outer(piece.positions, piece.reference.frequencies**power)
-        return np.asarray(np.abs(angles) >= _FLOAT16_OVERFLOW, bool)
+    ``zeros`` asks for those that are 0 and should not be: all, or some among others.
+    """
+    given, right = examination.subject.frequencies, examination.reference.frequencies
+    if given is None or given.shape != right.shape:
+        return None
+    sizes = np.abs(given)
+    wrong = ~((sizes <= _HUGE) & ((sizes >= 1 / _HUGE) | (given == 0))) & (given != right)
+    text = "" if zeros else counts_text(_impossible(given, right))
+    if zeros:
+        wrong = (given == 0) & (right > 0)
+        wrong &= wrong.all() or np.count_nonzero(np.diff(wrong)) != 1
+        text = counts_text([("0", wrong)])
+    if not wrong.any():
+        return None
+    cause, message = Cause.UNINITIALISED, f"{text}: {MEANING}"
+    infinite = np.isinf(given[wrong])
+    if infinite.any() and not np.isfinite(given[wrong]).any():  # as a division by 0 gives as well
+        cause = Cause.NOT_A_NUMBER
+        message = counts_text([("infinite", infinite), ("no number", ~infinite)])
+    pair = int(np.argmax(wrong))
+    return Explanation(
+        cause,
+        f"of the {right.size} frequencies {message}",
+        f"pair {pair} has {given[pair]:.6g}, not {right[pair]:.6g}",
+        where=Where(None, spec(np.flatnonzero(wrong))),
+    )
 
-    for power, what in enumerate(("positions", "angles")):
-        if cells.extent.first and all(
-            np.array_equal(~np.isfinite(piece.factors), overflows(piece, power))
-            for _, piece in whole.pieces()
-        ):
-            return Explanation(
-                Cause.POSITION_PRECISION,
-                f"{what} were float16, whose largest number is 65504",
-                f"values are missing where {what} reach 65520, as at position "
-                f"{cells.extent.first[0]}",
-            )
-    return None
+
+def _impossible(values: Reals, right: Reals) -> list[tuple[str, Flags]]:
+    """Which frequencies are impossible in which way."""
+    largest = float(right.max(initial=0.0))
+    least = float(right[right > 0].min(initial=np.inf)) * _TINY
+    # The right one with the wrong sign is a matter of direction.
+    backward = np.isclose(-values, right, rtol=1e-3)
+    return [
+        ("no finite number", ~np.isfinite(values)),
+        ("below 0", (values < 0) & ~backward),
+        (f"above {largest:.4g}", values > largest * _ABOVE),
+        (f"below {least:.1g}", (values > 0) & (values < least)),
+    ]
+
+
+def counts_text(kinds: Iterable[tuple[str, Flags]]) -> str:
+    """How many are of which kind, those of none left out.
+
+    >>> counts_text([("0", np.array([True, True])), ("infinite", np.array([False, True]))])
+    '2 are 0, 1 is infinite'
+    """
+    counts = [(int(np.count_nonzero(flags)), text) for text, flags in kinds]
+    return ", ".join(f"{n} {'is' if n == 1 else 'are'} {text}" for n, text in counts if n)

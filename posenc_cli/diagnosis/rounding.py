@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from posenc_cli.diagnosis.bug_search import RotaryBug, named
 from posenc_cli.diagnosis.claims import Claim
 from posenc_cli.diagnosis.defects import Defect
-from posenc_cli.diagnosis.wording import pairs_text, ratio_text, spec
+from posenc_cli.diagnosis.wording import RotaryBug, named, pairs_text, ratio_text, spec
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import round_to_half
 from posenc_cli.inference.rules import Alternative
@@ -23,9 +22,8 @@ if TYPE_CHECKING:
 
     from posenc_cli.diagnosis.wording import Suspect
     from posenc_cli.rotary.drift import Fault
-    from posenc_cli.rotary.residual import Residual
     from posenc_cli.rotary.subject import Subject
-    from posenc_cli.rotary.verdict import Examination
+    from posenc_cli.rotary.verdict import Examination, Residual
 
 _POWERS = 8 * unit("float32")
 """Of a frequency: powers computed in float32 were measured to be right to this."""

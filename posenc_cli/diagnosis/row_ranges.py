@@ -27,8 +27,7 @@ from posenc_cli.diagnosis.defects import Defect
 from posenc_cli.diagnosis.wording import either, together, words_of
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record, replace
-from posenc_cli.rotary.residual import Residual, joined_residual
-from posenc_cli.rotary.verdict import MOST, Explanation, Where
+from posenc_cli.rotary.verdict import MOST, Explanation, Residual, Where, joined_residual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,9 +88,7 @@ class RowRun(Record):
         """These rows, as all there are."""
 
         def read(chosen: slice | Integers) -> Sample:
-            if isinstance(chosen, slice):
-                chosen = np.arange(*chosen.indices(self.count))
-            return whole.read(self.start + chosen)
+            return whole.read(self.start + np.arange(self.count)[chosen])
 
         return replace(whole, count=self.count, read=read)
 
@@ -118,7 +115,9 @@ def regime_causes(suspect: Suspect) -> list[Explanation]:
     whole = suspect.whole
     if not _ascend(suspect):
         return []
-    right, pairs = _right_rows(whole)
+    explained = [_plain(piece).missed(piece)[1] for _, piece in whole.pieces()]
+    right = np.concatenate([flags.all(axis=1) for flags in explained])  # (n,)
+    pairs = np.logical_and.reduce([flags.all(axis=0) for flags in explained])
     regimes, complete = _regimes(whole, right)
     left = max((regime.residual.largest for regime in regimes), default=0.0)
     if not regimes or (np.count_nonzero(~pairs) == 1 and left > _ONE_PAIR):
@@ -135,13 +134,6 @@ def _ascend(suspect: Suspect) -> bool:
     places = suspect.examination.subject.own.places
     ends = places.starts + places.steps * (np.diff(places.rows) - 1)
     return bool((places.steps > 0).all() and (places.starts[1:] > ends[:-1]).all())
-
-
-def _right_rows(whole: Whole) -> tuple[Flags, Flags]:
-    """Which rows are right in every pair (n,), and which pairs in every row (pairs,)."""
-    pieces = [_plain(piece).missed(piece)[1] for _, piece in whole.pieces()]
-    rows = np.concatenate([explained.all(axis=1) for explained in pieces])
-    return rows, np.logical_and.reduce([explained.all(axis=0) for explained in pieces])
 
 
 def _plain(piece: Sample) -> Claim:
@@ -181,14 +173,9 @@ def _words(regimes: list[Regime], suspect: Suspect, right: Flags) -> Iterator[Ex
         before = suspect.whole.read(np.array([first.rows.start - 1], np.int64)).positions[0]
         others = f"; all is right up to position {before}"
     for word in either(own, alike):
-        again = ""
-        on_axes = suspect.sample.reference.coordinates is not None
-        if word.cause == Cause.POSITION_OFFSET and place and not on_axes:
-            restarts = claim.defect.offset and first.first + claim.defect.offset == 0
-            again = ": they start again at 0" if restarts else ""
         yield replace(
             word,
-            message=_placed(word.message + again, place),
+            message=_placed(word.message, place),
             alike=tuple(
                 replace(other, message=_placed(other.message, place)) for other in word.alike
             ),

@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.bug_search import RotaryBug
 from posenc_cli.diagnosis.claims import Claim
 from posenc_cli.diagnosis.defects import ENOUGH, Defect, RowCoordinates
-from posenc_cli.diagnosis.wording import axes_text, pairs_text, spec, with_residual
+from posenc_cli.diagnosis.wording import RotaryBug, axes_text, pairs_text, spec, with_residual
 from posenc_cli.formulas.context_extension.scaled import dynamic_base, rope_dynamic
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.position_maps import rows_of_any_turn
 from posenc_cli.inference.rules import Alternative
 from posenc_cli.positions import ordinal, range_texts
 from posenc_cli.records import Record, replace
-from posenc_cli.rotary.residual import Residual
-from posenc_cli.rotary.verdict import Explanation, Where
+from posenc_cli.rotary.verdict import Explanation, Residual, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -102,19 +100,14 @@ def position_cause(suspect: Suspect) -> Explanation | None:
     own, read = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
     rows, others = own.size, own != read
     own, read = own[others], read[others]
-    backward = bool((read == -own).all())
-    if not own.size or ((read < 0).any() and not backward):
+    if not own.size or (read < 0).any():
         return None  # no position is negative
-    which = f"{own.size} of {rows} positions"
     cause = Explanation(
         Cause.POSITION_OFFSET,
-        f"{which} are rotated as others are, the first of them {own[0]}",
+        f"{own.size} of {rows} positions are rotated as others are, the first of them {own[0]}",
         f"position {', '.join(f'{p} as {q}' for p, q in zip(own[:3], read[:3], strict=True))}",
     )
-    if backward:
-        message = f"the rotation runs backward at {which}, the first of them {own[0]}"
-        cause = Explanation(Cause.DIRECTION, message, "the sine has the wrong sign there")
-    elif own.size == 1:
+    if own.size == 1:
         message = f"position {own[0]} is rotated as another is, and no other of the {rows}"
         cause = replace(cause, message=message, where=Where(str(own[0]), None))
     return with_residual(cause, residual)

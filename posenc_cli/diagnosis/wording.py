@@ -1,4 +1,7 @@
-"""Causes in words: what a claim says of a subject, with the residual that stands behind it."""
+"""Causes in words: what a claim says of a subject, with the residual that stands behind it.
+
+Every finder gives bugs; :func:`named` is the one search for those that reproduce every value.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.diagnosis.claims import Claim
-from posenc_cli.diagnosis.defects import ENOUGH, TURNS, Defect
+from posenc_cli.diagnosis.defects import ENOUGH, TURNS, Defect, few_rows
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import (
     CUT_BFLOAT16,
@@ -23,7 +26,7 @@ from posenc_cli.records import Record, replace
 from posenc_cli.rotary.verdict import Explanation, Where, distinct_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from posenc_cli.diagnosis.claims import Whole
     from posenc_cli.formulas.declare import Coordinates
@@ -31,8 +34,7 @@ if TYPE_CHECKING:
     from posenc_cli.inference.rules import Alternative
     from posenc_cli.inference.sample import Sample
     from posenc_cli.numerics.arrays import Integers, Reals
-    from posenc_cli.rotary.residual import Residual
-    from posenc_cli.rotary.verdict import Examination
+    from posenc_cli.rotary.verdict import Examination, Residual
 
 MOST_ALIKE = 2
 """Explanations that are named beside one that they equal."""
@@ -84,6 +86,33 @@ def either(causes: list[Explanation], others: list[Explanation]) -> list[Explana
     return [replace(first, alike=tuple(distinct.values())[:MOST_ALIKE]), *rest]
 
 
+class RotaryBug(Record):
+    """What it makes of the right factors, and its words; None for those of the change itself."""
+
+    claim: Claim
+    words: Explanation | None = None
+
+
+def named(suspect: Suspect, bugs: Iterable[RotaryBug], *, alike: int = 0) -> list[Explanation]:
+    """The first bug that reproduces every value, with at most so many that do so as well.
+
+    Each is tried on a few rows, then on the sample, then on all rows.
+    """
+    sample = suspect.sample
+    found: list[list[Explanation]] = []
+    few = sample.rows(few_rows(sample.positions))
+    for bug in bugs:
+        if not all(bug.claim.missed(part)[1].all() for part in (few, sample)):
+            continue
+        residual = suspect.whole.residual(bug.claim)
+        if residual.whole:
+            words = [with_residual(bug.words, residual)] if bug.words else None
+            found.append(words or list(words_of(bug.claim, suspect, residual)))
+            if len(found) > alike:
+                break
+    return either(found[0], [words[0] for words in found[1:]]) if found else []
+
+
 def words_of(
     claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool = False
 ) -> Iterator[Explanation]:
@@ -105,20 +134,13 @@ def together(
 def _words_of_claim(
     claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool
 ) -> Iterator[Explanation]:
-    """The causes of a claim, in words, without what it leaves over."""
-    if claim.amplitude != 0:
-        yield from _words_of_defect(claim, suspect, residual, in_part=in_part)
-        return
-    cause = Cause.UNINITIALISED if in_part else Cause.UNKNOWN
-    written = ", as in a buffer that nothing wrote to" * in_part
-    yield Explanation(cause, f"all values are 0{written}", "")
-
-
-def _words_of_defect(
-    claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool
-) -> Iterator[Explanation]:
-    """The causes of the parts of a defect, in words."""
+    """The causes of the parts of a claim, in words, without what it leaves over."""
     defect, sample = claim.defect, suspect.sample
+    if claim.amplitude == 0:
+        cause = Cause.UNINITIALISED if in_part else Cause.UNKNOWN
+        written = ", as in a buffer that nothing wrote to" * in_part
+        yield Explanation(cause, f"all values are 0{written}", "")
+        return
     if in_part and claim.amplitude != sample.reference.scale:
         amplitude = amplitude_cause(sample)
         if amplitude is not None:
@@ -181,10 +203,6 @@ def _words_of_roundings(
             f"{right} of {residual.of_cells} pairs of cells are the exact ones, so rounded",
             defect.cells.name if defect.cells.name in HALVES else None,
         )
-
-
-def _rounded(number: float, half: str) -> float:
-    return float(round_to_half(np.array(number), half))
 
 
 def _moved_cause(claim: Claim, moved: PositionMap, suspect: Suspect) -> Explanation:
@@ -256,7 +274,6 @@ _FIRST_LOST = {
     CUT_BFLOAT16: 257,
     "float16": 2049,
     **dict.fromkeys(TF32S, 2049),
-    "float32": 16777217,
 }
 """The first whole number that a format has not."""
 
@@ -291,7 +308,8 @@ def amplitude_cause(sample: Sample) -> Explanation | None:
         (
             f"was rounded to {half}: {amplitude:.9g}"
             for half in HALVES
-            if abs(amplitude - _rounded(right, half)) <= sample.tolerance.floor
+            if abs(amplitude - float(round_to_half(np.array(right), half)))
+            <= sample.tolerance.floor
         ),
         None,
     )

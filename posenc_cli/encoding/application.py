@@ -13,34 +13,42 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
-from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from posenc_cli.encoding.arrays import position_array
+from posenc_cli.encoding.arrays import position_array, position_blocks
+from posenc_cli.encoding.axial import placed_waves
 from posenc_cli.encoding.blocks import formula_rows, row_rule
-from posenc_cli.encoding.bounded_waves import BoundedWaves
+from posenc_cli.encoding.growing import PAIR_MARGIN, GrowingCells
 from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.weights import DrawnTable
+from posenc_cli.files.matrix import Matrix
+from posenc_cli.files.reading import read_vectors
 from posenc_cli.formulas.declare import Bias, BucketBias, Rotation, Rows, Sinusoids
 from posenc_cli.formulas.tables import paired_columns
+from posenc_cli.numerics import bounded, exact
 from posenc_cli.numerics.bounded import Bounded
 from posenc_cli.numerics.double_double import fast_two_sum, two_sum
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT64, REAL_DTYPES
 from posenc_cli.numerics.fixed_point import exact_sum
 from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.numerics.phasors import Phasors
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from posenc_cli.encoding.bounded_waves import Term
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.encoding.request import Request
-    from posenc_cli.formulas.declare import RowLookup
+    from posenc_cli.formulas.declare import RowLookup, Waves
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, RealRows, StoredRows
     from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.numerics.fixed_point import CosOrSin
+    from posenc_cli.positions import Positions
 
 _BLOCK_VALUES = 1 << 16
 """Values of a block: some fifty arrays are as long while it is computed."""
@@ -128,6 +136,90 @@ def rotated_pair(
     )
 
 
+Term = tuple[float, "CosOrSin", int]
+"""A coefficient, a function, and which wave."""
+
+_FARTHEST = 5000
+"""Decimal exponents of an amplitude past which a product is infinite or nothing in any format."""
+
+
+class BoundedWaves:
+    """Scale · cos and scale · sin of waves at positions."""
+
+    def __init__(self, waves: Waves) -> None:
+        waves = placed_waves(waves)
+        self._coordinates = waves.coordinates
+        self._frequencies = waves.exact_frequencies()
+        self._count = waves.count
+        self._scale = exact.asarray(waves.scale)[0]
+        self._phasors = Phasors(self._frequencies, scale=self._scale)
+        self._rates = np.array([abs(float(frequency)) for frequency in self._frequencies])
+        self._growing = None if waves.growth is None else GrowingCells(waves, waves.growth)
+
+    def _places(self, positions: Integers) -> Integers:
+        """Where each wave is: (positions, 1) where all are at the position, else (…, waves)."""
+        coordinates = self._coordinates
+        if coordinates is None or coordinates.at is None:
+            return positions[:, None]
+        return np.stack(coordinates.at(positions))[list(coordinates.axes)].T
+
+    def cells(self, positions: Integers) -> tuple[Bounded, Bounded]:
+        """Cosines and sines of all waves at some positions.
+
+        The error of a point is that of :mod:`posenc_cli.numerics.phasors`; angles of 0 have none.
+
+        Shape: (positions, waves) each.
+        """
+        if self._growing is not None:
+            cosine, sine = self._growing.bounded(positions)
+            return cosine, sine
+        places = self._places(positions)
+        sizes = np.abs(places)
+        if places.shape[1] == 1:
+            parts = self._phasors.points(sizes[:, 0])
+        else:
+            parts = self._phasors.points(sizes, np.arange(self._count))
+        angles, sign = sizes * self._rates, np.where(places < 0, -1.0, 1.0)
+        cosine_high, cosine_low, sine_high, sine_low = parts
+        magnitude = abs(float(self._scale))
+        level = float(bounded.numbers([self._scale]).error[0])
+
+        def error(high: RealRows) -> RealRows:
+            return PAIR_MARGIN * np.where(angles < 0.5, np.abs(high), magnitude)
+
+        cosine_error = np.where(angles == 0, level, error(cosine_high))
+        return (
+            Bounded(cosine_high, cosine_low, cosine_error),
+            Bounded(sine_high * sign, sine_low * sign, error(sine_high)),
+        )
+
+    def exact_sum(
+        self, constant: float, terms: Sequence[Term], position: int, dtype: DType
+    ) -> float:
+        """Constant + Σ coefficient · wave at a position, correctly rounded to ``dtype``."""
+        if self._growing is None:
+            places = self._places(np.array([position]))[0]
+            scale = Fraction(self._scale)
+            parts = [
+                (
+                    Fraction(coefficient) * scale,
+                    function,
+                    Fraction(self._frequencies[wave]) * int(places[wave % places.size]),
+                )
+                for coefficient, function, wave in terms
+            ]
+            return exact_sum(Fraction(constant), parts, dtype=dtype)
+        total = Fraction(constant)
+        for coefficient, function, wave in terms:
+            value = self._growing.exact_value(position, wave, sine=function == "sin")
+            if not coefficient or value.is_zero() or value.adjusted() < -_FARTHEST:
+                continue
+            if value.is_infinite() or value.adjusted() > _FARTHEST:
+                value = Decimal(f"{'-' if value.is_signed() else ''}1e{_FARTHEST}")
+            total += Fraction(coefficient) * Fraction(value)
+        return exact_sum(total, (), dtype=dtype)
+
+
 class _RotatedPairs:
     """Pairs of dimensions rotated, each result correctly rounded."""
 
@@ -146,7 +238,10 @@ class _RotatedPairs:
         out = narrow(x, None, self._dtype)  # (stacks, positions, columns)
         a, b = x[..., self._first], x[..., self._second]
         finite = np.isfinite(a) & np.isfinite(b)
-        known_a, known_b = (_exactly(np.where(finite, part, 0.0)) for part in (a, b))
+        nothing = np.zeros(a.shape)
+        known_a, known_b = (
+            Bounded(np.where(finite, part, 0.0), nothing, nothing) for part in (a, b)
+        )
         rotated = rotated_pair(known_a, known_b, cos, sin)
         plain = rotated_pair(a, b, cos.high, sin.high)
         still, level = _is_zero(sin), _is_zero(cos)
@@ -270,10 +365,6 @@ class _FrameworkRule:
         return widen(narrow(values, None, self._dtype), self._dtype)
 
 
-def _exactly(values: RealRows) -> Bounded:
-    return Bounded(values, np.zeros_like(values), np.zeros_like(values))
-
-
 def _is_zero(numbers: Bounded) -> Flags:
     flags: Flags = (numbers.high == 0) & (numbers.error == 0)
     return flags
@@ -295,6 +386,59 @@ def _places(flags: Flags) -> Iterator[tuple[int, ...]]:
     return zip(*map(np.ndarray.tolist, np.nonzero(flags)), strict=True)
 
 
-def stacks_of(shape: tuple[int, ...]) -> int:
-    """How many stacks of positions an array of vectors has, (…, n, columns)."""
-    return prod(shape[:-2])
+class GivenVectors(Record):
+    """GivenVectors (…, n, columns) as rows, and the number format that they are in."""
+
+    shape: tuple[int, ...]
+    rows: VectorRows
+    dtype: DType
+
+    @classmethod
+    def read(cls, path: str) -> GivenVectors:
+        """The vectors in a file.
+
+        Raises: InvalidInput, Unavailable: as `read_vectors`.
+        """
+        shape, rows = read_vectors(path)
+        return cls(shape, rows, REAL_DTYPES[rows.dtype])
+
+    @classmethod
+    def drawn(cls, shape: tuple[int, int], seed: int, dtype: DType) -> GivenVectors:
+        """GivenVectors of independent normal(0, 1) numbers, rounded to a format."""
+        return cls(shape, _DrawnRows(DrawnTable(shape[1], seed, 1.0), dtype, shape[0]), dtype)
+
+    def matrix(self, *, wide: bool) -> Matrix:
+        """Them as they are, in a file as ``x``; ``wide`` holds bfloat16 in float32."""
+        stored = FLOAT32 if wide and self.dtype is BFLOAT16 else self.dtype
+        return Matrix(self.shape, stored, lambda: self._blocks(stored), {}, name="x")
+
+    def _blocks(self, stored: DType) -> Iterator[StoredRows]:
+        count = int(np.prod(self.shape[:-1]))
+        rows = max(1, _BLOCK_VALUES // self.shape[-1])
+        for start in range(0, count, rows):
+            block = self.rows[start : min(start + rows, count)]
+            yield narrow(block.astype(np.float64), None, stored)
+
+
+class _DrawnRows(Record):
+    """Rows of a drawn table in a number format, any of them as they are asked for."""
+
+    table: DrawnTable
+    dtype: DType
+    count: int
+
+    def __getitem__(self, rows: slice) -> NumberArray:
+        drawn = self.table(np.arange(*rows.indices(self.count)))
+        return widen(narrow(drawn, None, self.dtype), self.dtype)
+
+
+def positions_matrix(positions: Positions) -> Matrix:
+    """The positions as an array: int64, or float64 where they are not whole."""
+    parts = positions.denominator
+    stored = INT64 if parts == 1 else FLOAT64
+
+    def blocks() -> Iterator[StoredRows]:
+        for block in position_blocks(positions, _BLOCK_VALUES):
+            yield block if parts == 1 else block / float(parts)
+
+    return Matrix((positions.count,), stored, blocks, {}, name="positions")

@@ -102,13 +102,12 @@ class AxialWaves:
 class _AxisColumns(Record):
     """The columns of a table that hold waves of one axis.
 
-    ``there`` places its waves in the table, ``apart`` in a narrower one of its columns alone, in
-    the same order; ``copies`` pairs columns of the table with columns of the narrow one.
+    ``placements`` are those of a narrower table of its columns alone, in the same order;
+    ``copies`` pairs columns of the table with columns of the narrow one.
     """
 
     width: int
-    there: tuple[Placement, ...]
-    apart: tuple[Placement, ...]
+    placements: tuple[Placement, ...]
     copies: tuple[tuple[slice, slice], ...]
 
     @classmethod
@@ -126,31 +125,22 @@ class _AxisColumns(Record):
             placed = inner[np.arange(count)[placement.waves]]
             if columns.size != placed.size:
                 raise ValueError(f"{columns.size} columns cannot hold {placed.size} waves")
-            mine = placed >= 0
-            parts.append((placement.function, columns[mine], placed[mine]))
+            parts.append((placement.function, columns[placed >= 0], placed[placed >= 0]))
         owned = np.unique(np.concatenate([columns for _, columns, _ in parts] or [inner[:0]]))
-        there, apart = [], []
-        for function, columns, placed in parts:
-            there += [Placement(function, *run) for run in _runs(columns, placed)]
-            ranks = np.searchsorted(owned, columns)
-            apart += [Placement(function, *run) for run in _runs(ranks, placed)]
-        copies = tuple(_runs(owned, np.arange(owned.size)))
-        return cls(owned.size, tuple(there), tuple(apart), copies)
+        narrow = [
+            Placement(function, *run)
+            for function, columns, placed in parts
+            for run in _runs(np.searchsorted(owned, columns), placed)
+        ]
+        return cls(owned.size, tuple(narrow), tuple(_runs(owned, np.arange(owned.size))))
 
 
-class _Repeated(Record):
-    """Coordinates that repeat: each of a range once, and which of them every row has."""
-
-    once: Integers
-    rows: Integers
-
-    @classmethod
-    def among(cls, coordinates: Integers) -> _Repeated | None:
-        """The coordinates so, or None where computing a whole range would not pay."""
-        low, high = int(coordinates.min()), int(coordinates.max())
-        if 2 * (high - low + 1) > coordinates.size:
-            return None
-        return cls(np.arange(low, high + 1, dtype=np.int64), coordinates - low)
+def _distinct(coordinates: Integers) -> tuple[Integers, Integers | slice]:
+    """Coordinates each once, and which of them every row has: a whole range if that pays."""
+    low, high = int(coordinates.min()), int(coordinates.max())
+    if 2 * (high - low + 1) > coordinates.size:
+        return coordinates, slice(None)
+    return np.arange(low, high + 1, dtype=np.int64), coordinates - low
 
 
 class _AxisFiller(Record):
@@ -186,21 +176,17 @@ class _AxisFiller(Record):
     ) -> None:
         if columns.width == 0:
             return
-        repeated = _Repeated.among(coordinates)
-        if repeated is None:
-            self.filler.fill(out, coordinates, columns.there, dtype=dtype)
-            return
-        narrow = np.empty((repeated.once.size, columns.width), out.dtype)
-        self.filler.fill(narrow, repeated.once, columns.apart, dtype=dtype)
-        cells = np.take(narrow, repeated.rows, axis=0)
+        once, rows = _distinct(coordinates)
+        narrow = np.empty((once.size, columns.width), out.dtype)
+        self.filler.fill(narrow, once, columns.placements, dtype=dtype)
+        cells = narrow[rows]
         for target, source in columns.copies:
             out[:, target] = cells[:, source]
 
     def angles(self, coordinates: Integers, dtype: DType) -> StoredRows:
-        repeated = _Repeated.among(coordinates)
-        if repeated is None:
-            return self.filler.angles(coordinates, dtype=dtype)
-        return np.take(self.filler.angles(repeated.once, dtype=dtype), repeated.rows, axis=0)
+        once, rows = _distinct(coordinates)
+        angles: StoredRows = self.filler.angles(once, dtype=dtype)[rows]
+        return angles
 
 
 def _runs(first: Places, second: Places) -> Iterator[tuple[slice, slice]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from posenc_cli.encoding.frequencies import exact_frequencies
 from posenc_cli.numerics import exact
 from posenc_cli.records import replace
 
@@ -44,8 +43,9 @@ def wave_filler(waves: Waves, engine: Engine) -> WaveFiller:
             device=device,
         )
         return reduced if waves.denominator == 1 else _OfParts(reduced, waves.denominator)
-    frequencies = exact_frequencies(waves)
-    return backend.exact(frequencies, scale=exact.asarray(waves.scale)[0], device=device)
+    return backend.exact(
+        waves.exact_frequencies(), scale=exact.asarray(waves.scale)[0], device=device
+    )
 
 
 class _OfParts:

@@ -1,16 +1,9 @@
 """Waves whose amplitude changes with the position: base^((p − centre)/span) · cos(p · ω), rounded.
 
-Owns the way from such waves to correctly rounded cells, by Ziv's test in three tiers.
-
-1. To formats narrower than float64, a cell is the product of a float64 cosine and a float64
-   amplitude. The cosine is off by at most 4.1u of the scale (:mod:`posenc_cli.numerics.waves`; u =
-   2^−53), the amplitude by 3.1u of itself, its two factors and their product each rounded once:
-   with the product's own rounding and that of cell ± margin, 9.3u of amplitude and scale. The
-   margin is 16u.
-2. The few others, and all float64 cells, are a product in double-double of a point on the circle
-   (within 2^−90, as :mod:`posenc_cli.numerics.judge` has it) and a bounded exponential, its power
-   of two kept apart, so that nothing overflows on the way.
-3. What is left, and what ends among the subnormals of float64, is computed in 60-digit reals.
+Owns the way from such waves to correctly rounded cells, by Ziv's test: a cell is a product in
+double-double of a point on the circle (within 2^−90, as :mod:`posenc_cli.numerics.judge` has it)
+and a bounded exponential, its power of two kept apart, so that nothing overflows on the way. What
+that leaves open, and what ends among the subnormals of float64, is computed in 60-digit reals.
 
 Cells past the largest number of a format are infinite, those below the smallest are zero, each
 with the sign of its cosine or sine.
@@ -26,38 +19,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.encoding.frequencies import exact_frequencies
 from posenc_cli.numerics import bounded, exact
 from posenc_cli.numerics.bounded import UNDERFLOW, Bounded
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.fixed_point import nearest, sine_cosine
 from posenc_cli.numerics.phasors import Phasors
 from posenc_cli.numerics.rounding import narrow
-from posenc_cli.numerics.waves import WaveTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from posenc_cli.backends.base import Arithmetic, Reduced, WaveFiller
     from posenc_cli.formulas.declare import Growth, Waves
     from posenc_cli.numerics.arrays import (
         Flags,
         Integers,
-        Places,
-        RealRows,
         Reals,
         StoredRows,
-        StoredValues,
     )
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
 
-MARGIN = 2.0**-49  # 16u, as tier 1 has it
-PAIR_MARGIN = 2.0**-90  # of a point on the circle, as tier 2 has it
-CHUNK_CELLS = 1 << 16  # half a megabyte of float64: the cells of a chunk stay in the cache
-PAIRS_AT_ONCE = 1 << 12  # some twenty arrays are as long while they are computed
-_PROVEN_AMPLITUDES = 2.0**-800, 2.0**800
-"""Amplitudes with which nothing underflows or overflows in float64 unless the cell does."""
+PAIR_MARGIN = 2.0**-90  # of a point on the circle
+CHUNK_CELLS = 1 << 13  # some twenty arrays are half as long while they are computed
 _LARGEST, _SMALLEST = 1026, -1080
 """Binary exponents past which a cell is infinite or zero in every format."""
 _FASTEST = 2**30  # e to this power is past every format
@@ -146,22 +130,17 @@ class GrowingCells:
     """Cells that are correctly rounded, or with a bound of their error."""
 
     def __init__(self, waves: Waves, growth: Growth) -> None:
-        self._frequencies = exact_frequencies(waves)
+        self._frequencies = waves.exact_frequencies()
         rates = exact.log(growth.bases(exact)) / growth.span / waves.denominator
         self._rates = list(rates)
         if len(self._rates) != waves.count:
             raise ValueError(f"{len(self._rates)} bases where {waves.count} were declared")
         self._scale = exact.asarray(waves.scale)[0]
-        self._magnitude = abs(float(self._scale))
         self._centre = growth.centre * waves.denominator
-        self._table = WaveTable(self._frequencies, scale=self._scale)
         self._phasors = Phasors(self._frequencies, scale=self._scale)
         self._speeds = np.array([abs(float(speed)) for speed in self._frequencies])
         # Past this a cell is infinite or zero one position on: larger ones would only overflow.
         self._bounded_rates = bounded.numbers(list(exact.clip(rates, -_FASTEST, _FASTEST)))
-        low_bits = max(0, (CHUNK_CELLS // max(1, waves.count)).bit_length() - 1)
-        self._low_rows = 1 << low_bits
-        self._low: RealRows | None = None
 
     def fill(
         self,
@@ -171,104 +150,40 @@ class GrowingCells:
         dtype: DType,
     ) -> None:
         """Write the placements' columns of ``out``, correctly rounded to ``dtype``."""
-        proves = dtype.name != FLOAT64.name
-        if proves:
-            cells = np.empty(out.shape)  # (positions, columns)
-            self._table.fill(cells, positions, placements, dtype=FLOAT64)
-            amplitudes = self._amplitudes(positions)  # (positions, waves)
+        cells = {}
+        for function, (cell, powers) in zip(("cos", "sin"), self._products(positions), strict=True):
+            values, proven = _rounded(cell, powers, dtype)
+            for row, wave in np.argwhere(~proven & bool(self._scale)).tolist():
+                value = self._exact_cell(int(positions[row]), wave, function == "sin", dtype)
+                values[row, wave] = narrow(np.array([value]), None, dtype)[0]
+            cells[function] = values
         for placement in placements:
-            columns = placement.columns
-            target = out[:, columns]
-            if placement.function == "zero" or self._scale == 0:
-                target[...] = 0
-                continue
-            waves = np.arange(len(self._rates))[placement.waves]
-            undecided = np.ones(target.shape, np.bool_)  # (positions, placed waves)
-            if proves:
-                factors = amplitudes[:, waves]
-                values = cells[:, columns] * factors
-                margin = MARGIN * self._magnitude * factors
-                target[...] = narrow(values + margin, None, dtype)
-                other = narrow(values - margin, None, dtype)
-                word = np.dtype(f"u{dtype.itemsize}")
-                undecided = target.view(word) != other.view(word)
-                smallest, largest = _PROVEN_AMPLITUDES
-                undecided |= ~((factors > smallest) & (factors < largest))
-            rows, places = np.nonzero(undecided)
-            if rows.size:
-                sine = placement.function == "sin"
-                target[rows, places] = self._cells_at(positions[rows], waves[places], sine, dtype)
+            zero = placement.function == "zero" or self._scale == 0
+            out[:, placement.columns] = 0 if zero else cells[placement.function][:, placement.waves]
 
-    def _amplitudes(self, positions: Integers) -> RealRows:
-        """Amplitudes to 3.1u, unless float64 cannot hold them.
+    def _products(self, positions: Integers) -> Iterator[tuple[Bounded, Reals]]:
+        """Cosines, then sines, as m · 2^k: numbers m with a bound of their error, and integers k.
 
-        Shape: (positions, waves).
+        Shape: (positions, waves) each.
         """
-        if self._low is None:
-            self._low = self._powers(np.arange(self._low_rows))
-        multiples, rest = np.divmod(positions - self._centre, self._low_rows)
-        once, where = np.unique(multiples, return_inverse=True)
-        high = self._powers(once * self._low_rows)
-        result: RealRows = high[where] * self._low[rest]
-        return result
-
-    def _powers(self, distances: Integers) -> RealRows:
-        powers = bounded.exp(bounded.asarray(distances[:, None]) * self._bounded_rates)
-        # Where the bound of the error is not small, nothing is to be proven.
-        certain = powers.error < 2.0**-60 * np.abs(powers.high)
-        return np.where(certain, powers.high, np.nan)
-
-    def _cells_at(
-        self, positions: Integers, waves: Places, sine: bool, dtype: DType
-    ) -> StoredValues:
-        """Cells, given by position and wave, correctly rounded."""
-        values = np.empty(positions.size, dtype.numpy)
-        for start in range(0, positions.size, PAIRS_AT_ONCE):
-            part = slice(start, start + PAIRS_AT_ONCE)
-            values[part], proven = self._pair_cells(positions[part], waves[part], sine, dtype)
-            for cell in np.flatnonzero(~proven) + start:
-                value = self._exact_cell(int(positions[cell]), int(waves[cell]), sine, dtype)
-                values[cell] = narrow(np.array([value]), None, dtype)[0]
-        return values
-
-    def _pair_cells(
-        self, positions: Integers, waves: Places, sine: bool, dtype: DType
-    ) -> tuple[StoredValues, Flags]:
-        """Cells rounded from double-double, and which of them that proves."""
-        cell, powers = self._products(positions, waves, sine)
-        exponents = np.clip(powers + np.frexp(cell.high)[1], -5000, 5000)
-        known = np.abs(cell.high) > 2 * cell.error
-        past, none = known & (exponents > _LARGEST), known & (exponents < _SMALLEST)
-        shifts = np.clip(powers, -1200, 1020).astype(np.int32)
-        high, low, error = (np.ldexp(p, shifts) for p in (cell.high, cell.low, cell.error))
-        # What the low parts lose below the smallest float64 leaves only tiny cells undecided.
-        rounded, proven = Bounded(high, low, error + 2.0**-1060).rounded(dtype)
-        limits = narrow(np.copysign(np.where(past, np.inf, 0.0), cell.high), None, dtype)
-        proven &= known & (powers == shifts)
-        return np.where(past | none, limits, rounded), proven | past | none
-
-    def _products(self, positions: Integers, waves: Places, sine: bool) -> tuple[Bounded, Reals]:
-        """Cells as m · 2^k: numbers m with a bound of their error, and integers k."""
-        sizes = np.abs(positions)
-        parts = self._phasors.points(sizes, waves)
-        high, low = parts[2:] if sine else parts[:2]
-        if sine:
-            sign = np.where(positions < 0, -1.0, 1.0)
-            high, low = high * sign, low * sign
+        sizes, sign = np.abs(positions), np.where(positions < 0, -1.0, 1.0)[:, None]
+        cos_high, cos_low, sin_high, sin_low = self._phasors.points(sizes)
         # Nothing cancels in a small angle: there the error is relative to the cell.
-        small = sizes * self._speeds[waves] < 0.5
-        error = PAIR_MARGIN * np.where(small, np.abs(high), self._magnitude)
+        small = sizes[:, None] * self._speeds < 0.5
         mantissa, powers = bounded.exponential(
-            bounded.asarray(positions - self._centre) * self._bounded_rates[waves]
+            bounded.asarray((positions - self._centre)[:, None]) * self._bounded_rates
         )
-        return Bounded(high, low, error) * mantissa, powers
+        for high, low in ((cos_high, cos_low), (sin_high * sign, sin_low * sign)):
+            error = PAIR_MARGIN * np.where(small, np.abs(high), abs(float(self._scale)))
+            yield Bounded(high, low, error) * mantissa, powers
 
-    def bounded(self, positions: Integers, waves: Places, *, sine: bool) -> Bounded:
-        """Cells with a bound of their error, infinite where float64 cannot hold them so."""
-        cell, powers = self._products(positions, waves, sine)
-        shifts = np.clip(powers, -1000, 1000).astype(np.int32)
-        high, low, error = (np.ldexp(part, shifts) for part in (cell.high, cell.low, cell.error))
-        return Bounded(high, low, np.where(powers == shifts, error + UNDERFLOW, np.inf))
+    def bounded(self, positions: Integers) -> Iterator[Bounded]:
+        """Cosines, then sines, with a bound of their error, infinite where float64 has none so."""
+        for cell, powers in self._products(positions):
+            shifts = np.clip(powers, -1000, 1000).astype(np.int32)
+            parts = (np.ldexp(part, shifts) for part in (cell.high, cell.low, cell.error))
+            high, low, error = parts
+            yield Bounded(high, low, np.where(powers == shifts, error + UNDERFLOW, np.inf))
 
     def _exact_cell(self, position: int, wave: int, sine: bool, dtype: DType) -> float:
         """A cell from 60-digit reals, rounded to ``dtype``, as a float."""
@@ -292,3 +207,17 @@ class GrowingCells:
         exponent = exact.asarray([position - self._centre]) * self._rates[wave]
         # Rounded to fewer digits than are right, a value that is a short decimal is exactly that.
         return _SHORTENED.plus((exact.exp(exponent) * circular * self._scale)[0])
+
+
+def _rounded(cell: Bounded, powers: Reals, dtype: DType) -> tuple[StoredRows, Flags]:
+    """Cells m · 2^k rounded from double-double, and which of them that proves."""
+    exponents = np.clip(powers + np.frexp(cell.high)[1], -5000, 5000)
+    known = np.abs(cell.high) > 2 * cell.error
+    past, none = known & (exponents > _LARGEST), known & (exponents < _SMALLEST)
+    shifts = np.clip(powers, -1200, 1020).astype(np.int32)
+    high, low, error = (np.ldexp(p, shifts) for p in (cell.high, cell.low, cell.error))
+    # What the low parts lose below the smallest float64 leaves only tiny cells undecided.
+    rounded, proven = Bounded(high, low, error + 2.0**-1060).rounded(dtype)
+    limits = narrow(np.copysign(np.where(past, np.inf, 0.0), cell.high), None, dtype)
+    proven &= known & (powers == shifts)
+    return np.where(past | none, limits, rounded), proven | past | none

@@ -165,44 +165,24 @@ class Request(Record):
             raise InvalidInput(f"--head {self.head}: the heads are 0 to {heads - 1}")
         return self.plan_at(positions)
 
-    def _check_frequencies(self) -> None:
-        """Refuse the frequencies of waves that each go along an axis of their own.
-
-        Raises: InvalidInput.
-        """
-        waves = self.encoding.bound.content.waves
-        if waves is not None and waves.coordinates is not None and waves.coordinates.oblique:
-            raise InvalidInput(
-                f"--table inv-freq: each pair of {self.scheme.name} has two frequencies, one for "
-                "rows and one for columns",
-                hint="--table angles has the angles of each place",
-            )
-
     def plan_at(self, positions: Positions | None) -> Plan:
         """The plan of the matrix at positions that the scheme has, or offsets of a relative one.
 
         None stands for all that frequencies need.
 
-        Raises: InvalidInput where the parts of complex numbers have no such format.
+        Raises: InvalidInput as `_form` does.
         """
-        content, table = self.encoding.bound.content, self._table()
-        if table == "inv-freq":
-            self._check_frequencies()
-        waves, columns = content.waves, content.columns(table)
-        count = 0 if positions is None else positions.count
-        shape: tuple[int, ...] = (count, columns.width)
-        dtype = self.precision.stored
-        if table == "inv-freq":
-            shape = (columns.width,)
-        elif table == "complex":
-            shape, dtype = (count, columns.width // 2), self._complex_dtype()
-        elif content.heads is not None:
-            shape = (count, count) if self.head is not None else (content.heads, count, count)
+        content = self.encoding.bound.content
+        waves, columns = content.waves, content.columns(self._table())
+        shape, dtype = self._form(columns.width, 0 if positions is None else positions.count)
+        labels: Any = None  # whole numbers, or texts where some are not
+        if positions is not None and len(shape) == 2:
+            labels = positions.__iter__ if positions.denominator == 1 else positions.names
         return Plan(
             shape=shape,
             dtype=dtype,
             describe=lambda: {"dtype": self.precision.stored.name, **self.description()},
-            row_labels=_labels(positions) if positions is not None and len(shape) == 2 else None,
+            row_labels=labels,
             row_label="offset" if self.scheme.kind == "relative" else "position",
             blocks=partial(self._blocks, positions, dtype),
             straight=None if positions is None else partial(self._straight, positions),
@@ -210,6 +190,33 @@ class Request(Record):
             computed_as="waves" if waves else "rows" if content.heads is None else "scores",
             kernel_values=_kernel_values(waves, columns, positions),
         )
+
+    def _form(self, width: int, count: int) -> tuple[tuple[int, ...], DType]:
+        """The shape of the matrix of so many positions and columns, and its number format.
+
+        Raises: InvalidInput where the parts of complex numbers have no such format, or waves that
+            each go along an axis of their own are asked for frequencies.
+        """
+        content, table, dtype = self.encoding.bound.content, self._table(), self.precision.stored
+        if table == "inv-freq":
+            along = None if content.waves is None else content.waves.coordinates
+            if along is not None and along.oblique:
+                raise InvalidInput(
+                    f"--table inv-freq: each pair of {self.scheme.name} has two frequencies, one "
+                    "for rows and one for columns",
+                    hint="--table angles has the angles of each place",
+                )
+            return (width,), dtype
+        if table == "complex":
+            if dtype not in _COMPLEX:
+                raise InvalidInput(
+                    f"--table complex: there is no complex number format of {dtype.name} parts",
+                    hint="--dtype float32 or float64, or --table interleaved",
+                )
+            return (count, width // 2), _COMPLEX[dtype]
+        if content.heads is None:
+            return (count, width), dtype
+        return (count, count) if self.head is not None else (content.heads, count, count), dtype
 
     @property
     def denominator(self) -> int:
@@ -270,15 +277,6 @@ class Request(Record):
             )
         return None
 
-    def _complex_dtype(self) -> DType:
-        stored = self.precision.stored
-        if stored not in _COMPLEX:
-            raise InvalidInput(
-                f"--table complex: there is no complex number format of {stored.name} parts",
-                hint="--dtype float32 or float64, or --table interleaved",
-            )
-        return _COMPLEX[stored]
-
     def _blocks(
         self, positions: Positions | None, dtype: DType, engine: Engine
     ) -> Iterator[StoredRows]:
@@ -315,11 +313,6 @@ class Request(Record):
                 precision=self.precision,
                 engine=engine,
             )
-
-
-def _labels(positions: Positions) -> Callable[[], Iterator[int] | Iterator[str]]:
-    """What names rows: whole numbers, or texts where some are not."""
-    return positions.__iter__ if positions.denominator == 1 else positions.names
 
 
 def check_domain(bound: Bound, positions: Positions) -> None:

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.encoding.interpolation import ResizedAxis
-from posenc_cli.encoding.methods import NEAREST
-from posenc_cli.encoding.torch_interpolation import (
+from posenc_cli.encoding.interpolation import (
+    ResizedAxis,
     along,
     bilinear,
     float_nearest,
     float_taps,
     has_vector_kernel,
 )
+from posenc_cli.encoding.methods import NEAREST
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.blends import Blend
 from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.rounding import narrow
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -153,7 +153,7 @@ class Resizing(Record):
         """The rows of the result in the storage of ``dtype``, some at a time.
 
         ``table`` is (rows, d), of float16, float32 or float64, and finite. Every value is
-        correctly rounded, or what torch computes in float32 or float64 (`torch_interpolation`), on
+        correctly rounded, or what torch computes in float32 or float64 (`interpolation`), on
         a table of that format; it is then rounded to ``dtype``.
         """
         outputs = max(1, min(_MOST_OUTPUTS, _BLOCK_VALUES // table.shape[1]))
@@ -214,8 +214,6 @@ class Resizing(Record):
 
         def resized(values: Floats, axis: ResizedAxis, first: int, last: int) -> Floats:
             """Some target rows along the first axis of some values."""
-            if self.antialias and axis.source == axis.target:
-                return values[first:last]
             taps = float_taps(axis, self.method, first, last, form, antialias=self.antialias)
             return along(values, taps)
 
@@ -230,18 +228,12 @@ class Resizing(Record):
                 if in_vectors:
                     yield self._bilinear(cells, place, span, form)
                     continue
-                rows, near = self._near(outer[0], place, form)
+                taps = float_taps(
+                    outer[0], self.method, place, place + 1, form, antialias=self.antialias
+                )
+                rows, places = np.unique(taps.rows[0], return_inverse=True)
                 columns = resized(cells[rows].swapaxes(0, 1), inner, *span).swapaxes(0, 1)
-                yield near(columns)
-
-    def _near(self, axis: ResizedAxis, place: int, form: Any) -> tuple[Any, Any]:
-        """The source rows that a target row needs, and its sum of those rows once resized."""
-        if self.antialias and axis.source == axis.target:
-            return [place], lambda rows: rows[0]
-        taps = float_taps(axis, self.method, place, place + 1, form, antialias=self.antialias)
-        rows, places = np.unique(taps.rows[0], return_inverse=True)
-        own = type(taps)(places.reshape(1, -1), taps.weights, taps.counts)
-        return rows, lambda values: along(values, own)[0]
+                yield along(columns, replace(taps, rows=places.reshape(1, -1)))[0]
 
     def _bilinear(self, cells: Floats, place: int, span: Sides, form: Any) -> Floats:
         outer, inner = self.axes

@@ -2,12 +2,16 @@
 
 A score depends on the offset j − i, on the key alone, or on a number of the pair. So a head needs
 one value for each that occurs, and its matrix is those values laid out again and again.
+
+A small network's scores are computed in float64, in one order whatever is asked for at once:
+coordinates correctly rounded, sums from the first unit to the last, and the sigmoid correctly
+rounded of what they give.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,18 +24,29 @@ from posenc_cli.encoding.arrays import (
     rows_a_block,
     sliding_rows,
 )
-from posenc_cli.encoding.networks import network_scores
+from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Bias, BucketBias, PairRule
 from posenc_cli.numerics import bounded, exact
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.rounding import round_exact
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.encoding.precision import Precision
-    from posenc_cli.formulas.declare import Content, RowLookup
-    from posenc_cli.numerics.arrays import Flags, Floats, Integers, Reals, StoredRows, StoredValues
+    from posenc_cli.formulas.buckets import BucketRule
+    from posenc_cli.formulas.declare import Content, Network, RowLookup
+    from posenc_cli.numerics.arrays import (
+        Flags,
+        Floats,
+        Integers,
+        RealRows,
+        Reals,
+        StoredRows,
+        StoredValues,
+    )
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.positions import Positions
 
@@ -40,6 +55,7 @@ if TYPE_CHECKING:
 
 _EXACT_VALUES = 1 << 12  # held at a time: each costs a few hundred bytes
 _BOUNDED_VALUES = 1 << 13  # computed with at a time: few enough for the cache
+_NETWORK_BUCKETS = 1 << 14  # computed with at a time: few enough for the cache
 _TABLES_KEPT = 4  # that a network made for the blocks of a matrix, from head to head
 _PROFILES_KEPT = 64  # pieces of what all heads share, from head to head
 
@@ -282,3 +298,128 @@ def _checked(scores: StoredValues, indices: Integers) -> StoredValues:
     if scores.shape != indices.shape:
         raise ValueError(f"{scores.shape} scores for {indices.shape} indices")
     return scores
+
+
+def network_scores(network: Network, table: RealRows, buckets: Integers) -> RealRows:
+    """The scores of some buckets, for each head.
+
+    ``table`` has a unit a row: a weight for each axis, its bias, and a weight for each head.
+    Shape: (buckets, heads).
+
+    Raises: InvalidInput where sums are past what float64 holds.
+    """
+    coordinates = network_coordinates(network, buckets)
+    axes = coordinates.shape[1]
+    units = table[:-1] if network.shifted else table
+    start = table[-1] if network.shifted else np.zeros(table.shape[1])
+    scores = np.empty((buckets.size, table.shape[1] - axes - 1))
+    with np.errstate(all="ignore"):
+        for begin in range(0, buckets.size, _NETWORK_BUCKETS):
+            part = slice(begin, begin + _NETWORK_BUCKETS)
+            total = np.broadcast_to(start[axes + 1 :], scores[part].shape).copy()
+            for unit in units:
+                value = np.full(len(total), unit[axes])
+                for weight, coordinate in zip(unit[:axes], coordinates.T, strict=True):
+                    value = value + weight * coordinate[part]
+                total += np.maximum(value, 0.0)[:, None] * unit[axes + 1 :]
+            scores[part] = total
+    if not np.isfinite(scores).all():
+        raise InvalidInput("--set weights: the sums of this network are past what float64 holds")
+    if network.limit is None:
+        return scores
+    limited: RealRows = _sigmoids(scores.ravel(), network.limit).reshape(scores.shape)
+    return limited
+
+
+def network_coordinates(network: Network, buckets: Integers) -> RealRows:
+    """What the network is given of some buckets. Shape: (buckets, coordinates)."""
+    offsets = [np.asarray(offset) for offset in network.offsets(np, buckets)]
+    coordinates = [_coordinates(network, offset, axis) for axis, offset in enumerate(offsets)]
+    if not network.quotient:
+        coordinates = [
+            coordinate * np.sign(offset)
+            for coordinate, offset in zip(coordinates, offsets, strict=True)
+        ]
+    else:
+        dividend, divisor = coordinates
+        coordinates = [dividend / divisor]
+    return np.stack(coordinates, axis=1)
+
+
+def _coordinates(network: Network, offsets: Integers, axis: int) -> Reals:
+    """The coordinates of the distances that offsets along an axis are."""
+    distances, where = np.unique(np.abs(offsets), return_inverse=True)
+    with np.errstate(all="ignore"):
+        values = network.coordinate(bounded, bounded.asarray(distances), axis)
+        rounded, proven = values.rounded(FLOAT64)
+    pending = np.flatnonzero(~proven)
+    exactly = network.coordinate(exact, exact.asarray(distances[pending].tolist()), axis)
+    rounded[pending] = round_exact(list(exactly), FLOAT64)
+    every: Reals = rounded[where]
+    return every
+
+
+def _sigmoids(values: Reals, limit: int) -> Reals:
+    """The sigmoid of each value, times a limit."""
+    zeros = np.zeros_like(values)
+    shares = limit / (1 + bounded.exp(bounded.Bounded(-values, zeros, zeros)))
+    rounded, proven = shares.rounded(FLOAT64)
+    for place in np.flatnonzero(~proven).tolist():
+        exactly = limit / (1 + exact.exp(-exact.asarray([float(values[place])])))
+        rounded[place] = round_exact(list(exactly), FLOAT64)[0]
+    return np.asarray(rounded, np.float64)
+
+
+class Run(NamedTuple):
+    """Positions that follow one another, in buckets that are one or follow one another too.
+
+    Each is the first and the last.
+    """
+
+    positions: tuple[int, int]
+    buckets: tuple[int, int]
+
+
+class Bucketed(Record):
+    """Relative positions, the bucket of each, and the parameters of the rule.
+
+    Shape: both (P,).
+    """
+
+    positions: Integers
+    buckets: Integers
+    params: dict[str, Any]
+
+    def runs(self) -> Iterator[Run]:
+        """The buckets in a short form: runs of one bucket, or of buckets one apart.
+
+        >>> positions = Bucketed(np.arange(6), np.array([3, 4, 5, 5, 5, 9]), {})
+        >>> [tuple(run) for run in positions.runs()]
+        [((0, 1), (3, 4)), ((2, 4), (5, 5)), ((5, 5), (9, 9))]
+        """
+        steps = np.diff(self.buckets)  # (P − 1,), as all below but the ends of runs
+        follows = np.diff(self.positions) == 1
+        same = follows & (steps == 0)
+        # Positions that share a bucket stay together: the others may go by ones with their like.
+        alone = ~(np.append(same, False) | np.append(False, same))
+        joined = same | (follows & (np.abs(steps) == 1) & alone[:-1] & alone[1:])
+        turns = np.flatnonzero(joined[1:] & joined[:-1] & (steps[1:] != steps[:-1])) + 1
+        joined[turns] = False
+        ends = np.append(np.flatnonzero(~joined), self.positions.size - 1)
+        start = 0
+        for end in ends.tolist():
+            yield Run(
+                (int(self.positions[start]), int(self.positions[end])),
+                (int(self.buckets[start]), int(self.buckets[end])),
+            )
+            start = end + 1
+
+
+def assign_buckets(rule: BucketRule, given: Mapping[str, object], positions: Positions) -> Bucketed:
+    """The buckets that a rule with ``given`` parameters makes of relative positions.
+
+    Raises: InvalidInput for a parameter that is not allowed.
+    """
+    params, bucket = rule.bind(given)
+    relative = position_array(positions)
+    return Bucketed(relative, np.asarray(bucket(np, relative), np.int64), params)

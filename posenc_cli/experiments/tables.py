@@ -19,10 +19,9 @@ import numpy as np
 from posenc_cli import catalogue
 from posenc_cli.analysis.encoded import blocks_at
 from posenc_cli.encoding.engine import Engine
-from posenc_cli.encoding.networks import network_coordinates
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request, encoding_of_side
-from posenc_cli.encoding.scores import score_indices, score_rule
+from posenc_cli.encoding.scores import network_coordinates, score_indices, score_rule
 from posenc_cli.errors import InvalidInput
 from posenc_cli.experiments.request import CLIP, LINEAR, OF_THE_MODEL
 from posenc_cli.formulas.context_extension.stretches import NONE, STRETCHES, UNSTRETCHED

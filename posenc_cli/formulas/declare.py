@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from posenc_cli.formulas.inverse import Inverse
-    from posenc_cli.formulas.mistakes import Mistakes
     from posenc_cli.formulas.tables import Layout
     from posenc_cli.numerics.placements import Placement
 
@@ -131,6 +130,21 @@ class Waves(Record):
     def capacity(self) -> Capacity | None:
         """How many positions the coordinates have, None where any."""
         return self.coordinates.capacity if self.coordinates else None
+
+    def exact_frequencies(self) -> list[Decimal]:
+        """The frequencies in 60-digit reals, per whole number that their filler is given.
+
+        Position n/q times frequency ω is n times ω/q: every position is whole to what fills tables.
+
+        Units: radians in 1/``denominator`` of a position.
+        """
+        from posenc_cli.numerics import exact
+
+        frequencies, parts = self.frequencies(exact), self.denominator
+        every = list(frequencies if parts == 1 else frequencies / parts)
+        if len(every) != self.count:
+            raise ValueError(f"{len(every)} frequencies where {self.count} were declared")
+        return every
 
 
 class _WaveContent(Record):
@@ -442,6 +456,24 @@ class WeightsShape(Record):
     inputs: int = 2
     tensor_names: str = ""
     settled_by: Callable[[str, int], Mapping[str, str]] = staticmethod(lambda _name, _rows: {})
+
+
+class Mistake(Record):
+    """What ports get wrong: in words, the frequencies (pairs,) that it makes, and its witness.
+
+    The frequencies are those of parameters that are right, in float64; ``seen`` is an issue or a
+    pull request on GitHub, a release of a library, or a paper. One that nobody was seen to make is
+    not listed: a check fails all the same, and says where. What goes wrong with any ladder of
+    frequencies is not repeated here.
+    """
+
+    message: str
+    frequencies: Any
+    seen: str
+
+
+Mistakes = Callable[[Any, Mapping[str, Any]], Iterator[Mistake]]
+"""An array namespace and the right parameters → mistakes, the likeliest first."""
 
 
 class Bound(Record):

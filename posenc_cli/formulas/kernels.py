@@ -45,24 +45,24 @@ _COSINES_AT_ONCE = 1 << 13
 
 
 def _log_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
-    yield from _fitted(xp, measured, _log_pairs, lambda d, r1, r2: r1 * xp.log1p(r2 * d))
+    yield from _fitted(xp, measured, lambda d, r2: xp.log1p(r2 * d), _log_scale)
 
 
 def _power_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
-    yield from _fitted(xp, measured, _power_pairs, _power)
-
-
-def _power(distances: Any, r1: float, r2: float) -> Any:
-    return r1 * distances**r2
+    yield from _fitted(xp, measured, lambda d, r2: d**r2, _power)
 
 
 def _fitted(
     xp: Any,
     measured: MeasuredScores,
-    pairs_of: Callable[[Any, Any, float], Iterator[tuple[float, float]]],
-    penalty: Callable[[Any, float, float], Any],
+    penalty: Callable[[Any, float], Any],
+    second: Callable[[float, float, float], tuple[float, float]],
 ) -> Iterator[Guess]:
-    """r1 and r2 of each head whose penalties grow with the distance, from 0."""
+    """r1 and r2 of each head whose penalties grow with the distance, from 0.
+
+    ``second`` gives r2, and what it may be off by, of the quotient of the penalties at the last and
+    the first distance, the last, and what a penalty may be off by.
+    """
     sided = measured.of_distances(xp)
     if sided is None:
         return
@@ -75,30 +75,24 @@ def _fitted(
     small = measured.rounding + 1e-9
     scalars = []
     for row in -values:
-        pairs = [pair for pair in pairs_of(row, where, small) if pair[1] > 0]
-        if not pairs:
+        penalties = {}
+        for r2 in _numbers(*second(float(row[-1] / row[1]), float(where[-1]), small)):
+            own = penalty(where, r2)
+            for r1 in (_strength(row, own, small), float(row[1] / own[1])):
+                penalties[r1, r2] = r1 * own
+        if not penalties:
             return
-        scalars.append(_nearest_pair(xp, row, {p: penalty(where, *p) for p in pairs}, measured))
-    first, second = (_shared(column) for column in zip(*scalars, strict=True))
-    linear = penalty is _power and all(abs(power - 1) <= 1e-6 for power in second)
-    if linear and max(map(digit_count, first)) > _WRITTEN:
+        scalars.append(_nearest_pair(xp, row, penalties, measured))
+    r1s, r2s = (_shared(column) for column in zip(*scalars, strict=True))
+    linear = second is _power and all(abs(power - 1) <= 1e-6 for power in r2s)
+    if linear and max(map(digit_count, r1s)) > _WRITTEN:
         return  # multiples of the distance that nobody wrote: ALiBi's slopes
-    yield Guess({"heads": measured.heads, "r1": first, "r2": second}, cost=_FALLING)
+    yield Guess({"heads": measured.heads, "r1": r1s, "r2": r2s}, cost=_FALLING)
 
 
-def _power_pairs(row: Any, where: Any, small: float) -> Iterator[tuple[float, float]]:
-    """r1 and r2 of r1·d^r2, as the first and the last distance give r2."""
-    reach = math.log(where[-1])
-    for r2 in _numbers(math.log(row[-1] / row[1]) / reach, 2 * small / reach):
-        yield _strength(row, where**r2, small), r2
-        yield float(row[1]), r2
-
-
-def _log_pairs(row: Any, where: Any, small: float) -> Iterator[tuple[float, float]]:
-    """r1 and r2 of r1·ln(1 + r2·d), as the first and the last distance give r2."""
-    scale, error = _log_scale(float(row[-1] / row[1]), float(where[-1]), small)
-    for r2 in () if scale is None else _numbers(scale, error):
-        yield _strength(row, [math.log1p(r2 * d) for d in where], small), r2
+def _power(ratio: float, far: float, small: float) -> tuple[float, float]:
+    """The power r2 with far^r2 = ratio, and what it may be off by."""
+    return math.log(ratio) / math.log(far), 2 * small / math.log(far)
 
 
 def _strength(row: Any, penalties: Any, small: float) -> float:
@@ -148,22 +142,28 @@ def _shared(values: Iterable[float]) -> Scalars:
     return every[:1] if len(set(every)) == 1 else every
 
 
-def _log_scale(ratio: float, far: float, small: float) -> tuple[float | None, float]:
-    """The scale a with ln(1 + a·far)/ln(1 + a) = ratio, and what it may be off by."""
+def _log_scale(ratio: float, far: float, small: float) -> tuple[float, float]:
+    """The scale a with ln(1 + a·far)/ln(1 + a) = ratio, 0 if none, and what it may be off by."""
 
     def missed(logarithm: float) -> float:
         scale = math.exp(logarithm)
-        return math.log1p(scale * far) / math.log1p(scale) - ratio
+        return ratio - math.log1p(scale * far) / math.log1p(scale)
 
-    low, high = -30.0, 30.0
-    if missed(low) < 0 or missed(high) > 0:
-        return None, 0.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if missed(middle) > 0 else (low, middle)
-    slope = abs(missed(low + 1e-4) - missed(low - 1e-4)) / 2e-4
-    scale = math.exp(low)
+    if (logarithm := _root(missed, -30.0, 30.0)) is None:
+        return 0.0, 0.0
+    slope = abs(missed(logarithm + 1e-4) - missed(logarithm - 1e-4)) / 2e-4
+    scale = math.exp(logarithm)
     return scale, min(1.0, 2 * small * ratio / max(slope, 1e-12)) * scale
+
+
+def _root(rising: Callable[[float], float], low: float, high: float) -> float | None:
+    """Where a rising function is 0 between two numbers, None if nowhere."""
+    if rising(low) > 0 or rising(high) < 0:
+        return None
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (low, middle) if rising(middle) > 0 else (middle, high)
+    return low
 
 
 def _sandwich_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
@@ -219,15 +219,10 @@ def _sandwich_bases(xp: Any, similarity: Any, where: Any, dim: int, first: int) 
     def value(logarithm: float) -> float:
         return float(xp.cos(where[1] * xp.exp(-logarithm * index)).sum()) - target
 
-    low, high = 0.01, 40.0
-    if value(low) > 0 or value(high) < 0 or first:
-        return
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (low, middle) if value(middle) > 0 else (middle, high)
-    base = math.exp(low)
-    for error in (1e-3, 1e-5):
-        yield snap(base, error * base)
+    logarithm = None if first else _root(value, 0.01, 40.0)
+    if logarithm is not None:
+        base = math.exp(logarithm)
+        yield from (snap(base, error * base) for error in (1e-3, 1e-5))
 
 
 @bias(

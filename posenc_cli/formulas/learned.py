@@ -1,4 +1,4 @@
-"""Learned encodings: a table of rows by position, or of scores by the bucket of an offset."""
+"""Learned encodings: a table of rows by position or offset, or of scores by an offset's bucket."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from posenc_cli.formulas.declare import (
     WeightsShape,
     absolute,
     bias,
+    relative,
     within_length,
 )
 from posenc_cli.formulas.inverse import Guess
@@ -332,8 +333,49 @@ def t5_clipped(
     weights: WeightsFile = None,
 ) -> BucketBias:
     """A learned score for each offset up to a largest distance; all larger ones share the last."""
+    return BucketBias(
+        heads,
+        lambda xp, offsets: clipped(xp, offsets, max_distance),
+        Weights(2 * max_distance + 1, heads, weights, seed),
+    )
 
-    def bucket(xp: Any, offsets: Any) -> Any:
-        return xp.clip(offsets, -max_distance, max_distance) + max_distance
 
-    return BucketBias(heads, bucket, Weights(2 * max_distance + 1, heads, weights, seed))
+def clipped(xp: Any, offsets: Any, farthest: int) -> Any:
+    """The rows of a table of clipped offsets, which begins at −farthest."""
+    return xp.clip(offsets, -farthest, farthest) + farthest
+
+
+@relative(
+    source="Shaw et al. 2018, arXiv:1803.02155 §3.2",
+    formula="row of offset j − i: table[clip(j − i, −K, K) + K], K = max_distance",
+    convention=(
+        "Rows are of key − query, the first of the farthest key to the left, as in the paper and "
+        "in Wav2Vec2-BERT with both sides alike. SpeechT5 counts query − key: its table is in the "
+        "reverse order."
+    ),
+    weights=WeightsShape(
+        "max_distance",
+        "dim",
+        "(2·max_distance + 1, dim)",
+        rows_to_parameter=lambda rows: (rows - 1) // 2 if rows % 2 and rows > 1 else None,
+    ),
+)
+def shaw(
+    *,
+    dim: Dim = 64,
+    max_distance: MaxDistance = 128,
+    seed: Seed = 0,
+    weights: WeightsFile = None,
+) -> Rows:
+    """A trained row for each offset up to a largest distance; all larger ones share the last.
+
+    Without a weights file the rows are drawn from normal(0, 0.02).
+    """
+    return Rows(
+        dim,
+        lambda xp, offsets, table: table(clipped(xp, offsets, max_distance)),
+        positions="indices",
+        domain="whole",
+        weights=Weights(2 * max_distance + 1, dim, weights, seed),
+        farthest=max_distance,
+    )

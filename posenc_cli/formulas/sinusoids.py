@@ -1,17 +1,38 @@
-"""Absolute encodings made of sines and cosines of a geometric ladder of frequencies."""
+"""Encodings made of sines and cosines of a geometric ladder of frequencies.
+
+Before them came counting, normalizing and bits, and there may be none at all.
+
+CAPE and SHAPE move positions at random while they train, and give fixed rows afterwards. What is
+drawn depends on the seed and the position alone; shifts of CAPE are multiples of 2^−24, as those of
+float32 are.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
-from posenc_cli.formulas.declare import Sinusoids, Waves, absolute
+from posenc_cli.formulas.declare import (
+    Capacity,
+    Coordinates,
+    Rows,
+    Sinusoids,
+    Waves,
+    absolute,
+    relative,
+    within_length,
+)
+from posenc_cli.formulas.draws import uniform, uniform_parts
 from posenc_cli.formulas.inverse import Guess, ladder_bases, unguessed
-from posenc_cli.formulas.parameters import Base, Dim, Param
+from posenc_cli.formulas.parameters import Base, Dim, Param, SequenceLength
+from posenc_cli.formulas.rotary import ladder, plain_waves
+from posenc_cli.numerics.double_double import quotient
 from posenc_cli.numerics.placements import Placement
+from posenc_cli.positions import LARGEST_POSITION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from posenc_cli.formulas.inverse import Measured
     from posenc_cli.numerics.placements import Function
@@ -21,6 +42,21 @@ _PAPER = "Vaswani et al. 2017 §3.5"
 Odd = Literal["error", "truncate", "pad", "split"]
 _TURNS_COST = 0.4
 """What full turns cost beside radians: one library has them, and not by default."""
+
+
+_CAPE = "Likhomanenko et al. 2021, arXiv:2106.03143"
+_SHAPE = "Kiyono et al. 2021, arXiv:2109.05644"
+_BITS = 24
+_LARGEST_SHIFT = 1e6
+_GLOBAL_SHIFT, _GLOBAL_SCALING, _FIRST_LOCAL_SHIFT = range(3)
+"""Places of what is drawn once for a sequence; then each position has its own."""
+
+Training = Annotated[
+    bool, Param("use random positions as in training, from the seed; else those of evaluation")
+]
+ShiftSeed = Annotated[
+    int, Param("seed of the random positions of training", minimum=0, maximum=2**64 - 1)
+]
 
 
 def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
@@ -100,19 +136,17 @@ def sinusoidal(
     exponent_dim = dim if odd == "split" else 2 * pairs
     width = dim - 1 if odd == "pad" and dim % 2 else dim
     placements = wave_placements(width, pairs, interleaved=layout == "interleaved", order=order)
-    if pairs == 0:
-        placements = ()
-    if width < dim:
-        placements = (*placements, Placement("zero", slice(width, dim)))
-    plain = _ladder(spacing, pairs, exponent_dim, base)
+    zeros = (Placement("zero", slice(width, dim)),) if width < dim else ()
+    step, divisor = (2, exponent_dim) if spacing == "vaswani" else (1, max(pairs - 1, 1))
 
-    def turns(xp: Any) -> Any:
-        return plain(xp) * 2 * xp.pi
+    def frequencies(xp: Any) -> Any:
+        plain = 1 / base ** (xp.arange(0, step * pairs, step) / divisor)
+        return plain * 2 * xp.pi if full_turns else plain
 
     return Sinusoids(
-        waves=Waves(pairs, turns if full_turns else plain),
+        waves=Waves(pairs, frequencies),
         width=dim,
-        placements=placements,
+        placements=(*(placements if pairs else ()), *zeros),
     )
 
 
@@ -167,26 +201,287 @@ def timestep(
         steps = xp.asarray(pairs) - downscale_freq_shift
         return scale / max_period ** (xp.arange(0, pairs, 1) / steps)
 
-    halves = slice(0, pairs), slice(pairs, 2 * pairs)
-    sines, cosines = halves[:: -1 if flip_sin_to_cos else 1]
-    placements: tuple[Placement, ...] = ()
-    if pairs:
-        placements = Placement("sin", sines), Placement("cos", cosines)
+    order: Order = "cos-first" if flip_sin_to_cos else "sin-first"
+    placements = wave_placements(2 * pairs, pairs, interleaved=False, order=order)
+    zeros = (Placement("zero", slice(2 * pairs, dim)),) if dim % 2 else ()
+    return Sinusoids(Waves(pairs, frequencies), dim, (*(placements if pairs else ()), *zeros))
+
+
+@absolute(
+    source=f"{_CAPE} §3; PyTorch code of gcambara/cape",
+    formula=(
+        "sin(x · ω_i), cos(x · ω_i) in turn, ω_i = freq_scale · base^(−2i/dim); x = p, less "
+        "(seq_len − 1)/2 where normalize; in training (x + D + e_p) · exp(s), uniform |D| ≤ "
+        "max_global_shift, |e_p| ≤ max_local_shift, |s| ≤ ln max_global_scaling"
+    ),
+    convention=(
+        "The defaults of the shifts are the code's for text, where normalize=false and evaluation "
+        "is then the sinusoidal scheme; for speech it has max_global_shift=60 "
+        "max_global_scaling=1.1 freq_scale=30. The three settings count in training=true alone. "
+        "Each sequence of a batch has draws of its own; here a seed is a sequence."
+    ),
+    inverse=unguessed,
+)
+def cape(
+    *,
+    dim: Dim = 64,
+    base: Base = 10_000.0,
+    normalize: Annotated[
+        bool, Param("count from the middle of the sequence", source=f"{_CAPE} §3.1")
+    ] = True,
+    freq_scale: Annotated[
+        float, Param("multiplies every frequency", above=0, maximum=1e6, source="the code")
+    ] = 1.0,
+    training: Training = False,
+    max_global_shift: Annotated[
+        float,
+        Param(
+            "largest shift of all positions together",
+            minimum=0,
+            maximum=_LARGEST_SHIFT,
+            source="the code's example for text",
+        ),
+    ] = 5.0,
+    max_local_shift: Annotated[
+        float,
+        Param(
+            "largest shift of a single position",
+            minimum=0,
+            maximum=_LARGEST_SHIFT,
+            source="the code's example for text",
+        ),
+    ] = 1.0,
+    max_global_scaling: Annotated[
+        float,
+        Param(
+            "largest factor that multiplies or divides all positions",
+            minimum=1,
+            maximum=1e6,
+            source="the code's example for text",
+        ),
+    ] = 1.03,
+    seed: ShiftSeed = 0,
+    seq_len: SequenceLength = None,
+) -> Sinusoids:
+    """CAPE: sinusoids of positions that are centred, and moved and scaled at random in training.
+
+    >>> content = cape.bind({"dim": 4}, seq_len=6).content
+    >>> content.waves.coordinates.steps, content.capacity.positions
+    ((2,), 6)
+    """
+    pairs = _pairs("cape", dim)
+    parts = 2**_BITS if training else 2
+    length = seq_len or 1
+    if (2 * length + 4 * _LARGEST_SHIFT) * parts > LARGEST_POSITION:
+        raise InvalidInput(
+            f"a length of {length}: cape places positions on parts of 1/{parts}, and so many are "
+            "more than 2^53 of them"
+        )
+    centre = (length - 1) * parts // 2 if normalize else 0
+    share = 2 * uniform(seed, _GLOBAL_SHIFT) - 1
+    moved = round(share * max_global_shift * parts) if training else 0
+
+    def at(positions: Any) -> tuple[Any, ...]:
+        places = positions * parts - centre + moved
+        if not training or not max_local_shift:
+            return (places,)
+        drawn = positions + _FIRST_LOCAL_SHIFT
+        return (places + uniform_parts(seed, drawn, max_local_shift, _BITS),)
+
+    def frequencies(xp: Any) -> Any:
+        plain = freq_scale * ladder(xp, dim, base) / parts
+        if not training:
+            return plain
+        share = xp.asarray([2 * uniform(seed, _GLOBAL_SCALING) - 1])
+        return plain * xp.exp(share * xp.log(xp.asarray([max_global_scaling])))
+
+    coordinates = Coordinates(
+        axes=(0,) * pairs, at=at, capacity=within_length(seq_len), steps=(parts,)
+    )
+    return Sinusoids(
+        Waves(pairs, frequencies, coordinates=coordinates),
+        width=dim,
+        placements=wave_placements(dim, pairs, interleaved=True, order="sin-first"),
+        drawn=f"random shifts, seed {seed}" if training else None,
+    )
+
+
+@absolute(
+    source=f"{_SHAPE} §3; the authors' code (OpenNMT-py)",
+    formula=(
+        "sin(x · ω_i), cos(x · ω_i) in turn, ω_i = base^(−2i/dim); x = p + max_shift; in training "
+        "p + k, k drawn evenly from 0 … max_shift − 1"
+    ),
+    convention=(
+        "The authors' code adds max_shift to all positions once it no longer trains; a model that "
+        "counts from 0 then is the sinusoidal scheme. Each sequence of a batch has a shift of its "
+        "own; here a seed is a sequence. Their table ends at 5000 positions."
+    ),
+    inverse=unguessed,
+)
+def shape(
+    *,
+    dim: Dim = 64,
+    base: Base = 10_000.0,
+    max_shift: Annotated[
+        int,
+        Param("bound of the random shift in training", minimum=1, maximum=10**9, source=_SHAPE),
+    ] = 500,
+    training: Training = False,
+    seed: ShiftSeed = 0,
+    seq_len: SequenceLength = None,
+) -> Sinusoids:
+    """SHAPE: sinusoids of positions that training shifts, all together, by a random number.
+
+    >>> [int(place) for place in shape.bind({"dim": 4}).content.waves.coordinates.at(7)]
+    [507]
+    """
+    pairs = _pairs("shape", dim)
+    length = seq_len or 1
+    if length + max_shift > LARGEST_POSITION:
+        raise InvalidInput(f"--set max_shift {max_shift}: {length} positions more are past 2^53")
+    shift = int(uniform(seed, _GLOBAL_SHIFT) * max_shift) if training else max_shift
+    coordinates = Coordinates(
+        axes=(0,) * pairs,
+        at=lambda positions: (positions + shift,),
+        capacity=within_length(seq_len),
+    )
+    return Sinusoids(
+        plain_waves(dim, base, coordinates=coordinates),
+        width=dim,
+        placements=wave_placements(dim, pairs, interleaved=True, order="sin-first"),
+        drawn=f"random shift, seed {seed}" if training else None,
+    )
+
+
+def _pairs(name: str, dim: int) -> int:
+    """How many pairs of a sine and a cosine there are.
+
+    Raises: InvalidInput for an odd number of columns.
+    """
     if dim % 2:
-        placements = (*placements, Placement("zero", slice(2 * pairs, dim)))
-    return Sinusoids(Waves(pairs, frequencies), dim, placements)
+        raise InvalidInput(f"--dim {dim}: {name} pairs a sine with a cosine, so dim must be even")
+    return dim // 2
 
 
-def _ladder(spacing: str, pairs: int, dim: int, base: float) -> Callable[[Any], Any]:
-    """The frequencies of a geometric ladder: base^−2i/dim, or base^−i/(pairs−1)."""
+@relative(
+    source="Dai et al. 2019, arXiv:1901.02860 §3.3; the authors' PositionalEmbedding",
+    formula=(
+        "row of offset j − i: sin((i − j) · base^(−2k/dim)) for k = 0 … dim/2 − 1, then the cosines"
+    ),
+    convention=(
+        "A query meets W · r(i − j): the authors number rows from the farthest key to the left, "
+        "i − j = L − 1 … 0, as these rows begin. XLNet goes on to keys on the right, as these do."
+    ),
+)
+def transformer_xl(*, dim: Dim = 64, base: Base = 10_000.0) -> Sinusoids:
+    """Sines and cosines of the distance from a query back to a key.
 
-    def vaswani(xp: Any) -> Any:
-        return 1 / base ** (xp.arange(0, 2 * pairs, 2) / dim)
+    >>> transformer_xl.bind({"dim": 4}).content.width
+    4
+    """
+    if dim % 2:
+        raise InvalidInput(
+            f"--dim {dim}: transformer-xl pairs a sine with a cosine, so dim must be even"
+        )
+    pairs = dim // 2
+    backwards = Coordinates((0,) * pairs, lambda offsets: (-offsets,), domain="real")
+    return Sinusoids(
+        plain_waves(dim, base, coordinates=backwards),
+        dim,
+        (Placement("sin", slice(0, pairs)), Placement("cos", slice(pairs, dim))),
+    )
 
-    def tensor2tensor(xp: Any) -> Any:
-        return 1 / base ** (xp.arange(0, pairs, 1) / max(pairs - 1, 1))
 
-    return vaswani if spacing == "vaswani" else tensor2tensor
+@absolute(
+    source="the classical first attempt; see Vaswani et al. 2017 §3.5 for what replaced it",
+    formula="PE[p, c] = p",
+)
+def integer(*, dim: Dim = 64) -> Rows:
+    """The position itself, in every column.
+
+    Unique and linear, but unbounded: it outgrows the embeddings it is added to.
+    """
+    return Rows(
+        dim,
+        lambda xp, positions, _table, denominator: _quotients(xp, positions, denominator, dim),
+        limit=math.inf,
+        domain="real",
+    )
+
+
+@absolute(
+    source="the classical second attempt",
+    formula="PE[p, c] = p / seq_len",
+)
+def normalized(*, dim: Dim = 64, seq_len: SequenceLength = None) -> Rows:
+    """The position as a share of the length, in every column.
+
+    Bounded, but the same distance becomes a different number at another length.
+    """
+    if seq_len is not None and seq_len > LARGEST_POSITION:
+        raise InvalidInput(f"--set seq_len {seq_len}: normalized divides by it, exact up to 2^53")
+
+    def rows(xp: Any, positions: Any, _table: None, denominator: int) -> Any:
+        parts = (seq_len or 1) * denominator
+        if int(float(parts)) != parts:
+            raise InvalidInput(
+                f"--set seq_len {seq_len}: normalized divides by it and by {denominator} parts "
+                "of 1, exact up to 2^53"
+            )
+        return _quotients(xp, positions, parts, dim)
+
+    return Rows(dim, rows, capacity=within_length(seq_len), limit=1, domain="positive")
+
+
+@absolute(
+    source="the bits of a counter, whose smooth counterpart sinusoids are",
+    formula="PE[p, c] = bit c of p",
+)
+def binary(
+    *,
+    dim: Dim = 64,
+    order: Annotated[
+        Literal["msb-first", "lsb-first"], Param("whether column 0 is the highest or lowest bit")
+    ] = "msb-first",
+) -> Rows:
+    """The bits of the position, one per column.
+
+    Unique and bounded, but neighbours can differ in many columns.
+    """
+
+    def rows(xp: Any, positions: Any, _table: None) -> Any:
+        bits = xp.arange(dim - 1, -1, -1) if order == "msb-first" else xp.arange(dim)
+        # Past bit 62 an int64 position has none; shifting further is undefined in C.
+        shifted = positions[:, None] >> xp.minimum(bits, xp.asarray(62))[None, :]
+        return xp.asarray(shifted & 1, dtype=xp.float64)
+
+    capacity = Capacity(2**dim, f"{dim} bits", f"--dim {dim + 1} doubles it")
+    return Rows(dim, rows, positions="indices", capacity=capacity, limit=1)
+
+
+@absolute(
+    source="Haviv et al. 2022, arXiv:2203.16634; Kazemnejad et al. 2023, arXiv:2305.19466",
+    formula="PE[p, c] = 0",
+)
+def nope(*, dim: Dim = 64) -> Rows:
+    """No positional encoding: zeros.
+
+    A causal decoder can still tell positions apart by how many keys each query sees.
+    """
+    return Rows(
+        dim,
+        lambda xp, positions, _table, _denominator: xp.zeros((positions.shape[0], dim)),
+        positions="unused",
+        limit=0,
+        domain="real",
+    )
+
+
+def _quotients(xp: Any, positions: Any, divisor: int, dim: int) -> Any:
+    """Positions over a divisor, the same in every column: (high, low), each (P, dim)."""
+    parts = quotient(xp.asarray(positions, dtype=xp.float64), float(divisor))
+    return tuple(xp.broadcast_to(part[:, None], (part.shape[0], dim)) for part in parts)
 
 
 def wave_placements(

@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from posenc_cli.formulas.parameters import as_text, option_words
-from posenc_cli.formulas.relative import transformer_xl
+from posenc_cli.formulas.sinusoids import transformer_xl
 from posenc_cli.inference.tolerance import real_format
 from posenc_cli.inference.trial import UNREDUCED_TABLES
 from posenc_cli.positions import FALLING_POSITIONS, Positions

@@ -18,11 +18,9 @@ import numpy as np
 from posenc_cli import catalogue
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.context_extension.longrope import rope_longrope
-from posenc_cli.formulas.growing import xpos
 from posenc_cli.formulas.inverse import KNOWN_BASES, Guess, snap
-from posenc_cli.formulas.relative import transformer_xl
-from posenc_cli.formulas.rotary import rope
-from posenc_cli.formulas.sinusoids import sinusoidal
+from posenc_cli.formulas.rotary import rope, xpos
+from posenc_cli.formulas.sinusoids import sinusoidal, transformer_xl
 from posenc_cli.identification.readings import (
     are_multiples,
     function_views,

@@ -36,6 +36,7 @@ import numpy as np
 
 from posenc_cli.inference.fitting import Rotations, fit, fit_on_axes, with_frequencies
 from posenc_cli.inference.reference import Turns
+from posenc_cli.inference.sample import Sample
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.drift import Drift
@@ -135,15 +136,11 @@ class WorstDeviation:
 
         ``allowed`` gives what is allowed in some of these rows.
         """
-        self.rows += positions.size
-        row, pair = divmod(int(np.argmax(values)), values.shape[1])
-        value = float(values[row, pair])
-        if self.ratio < 0 or (self.ratio <= 1 and value > self.value):
-            limits = allowed(slice(row, row + 1))
-            self.value, self.row = value, self.rows - positions.size + row
-            self.allowed = float(limits[0, pair % limits.shape[1]])
-            self.position, self.pair = int(positions[row]), pair
-            self.ratio = max(self.ratio, value / self.allowed if value else 0.0)
+        row, rows = int(np.argmax(values)) // values.shape[1], self.rows
+        one = slice(row, row + 1)
+        self.rows += row
+        self.update(positions[one], values[one], allowed(one))
+        self.rows = rows + positions.size
 
 
 def cell_differences(
@@ -246,6 +243,22 @@ def without_growth(block: SubjectBlock, reference: Reference) -> ComplexRows:
     """
     growth = reference.growth_at(block.positions)
     return block.turned if growth is None else block.turned / growth
+
+
+def sample_of(
+    block: SubjectBlock, reference: Reference, tolerance: Tolerance, amplitude: float = 1.0
+) -> Sample:
+    """A block as what hypotheses are compared with."""
+    stray = block.stray()
+    return Sample(
+        block.positions,
+        without_growth(block, reference),
+        np.ones(block.turned.shape, bool) if block.seen is None else block.seen,
+        np.zeros((block.positions.size, 1)) if stray is None else stray,
+        tolerance,
+        amplitude,
+        reference,
+    )
 
 
 def take_survey(

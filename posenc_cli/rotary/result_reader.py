@@ -1,7 +1,11 @@
-"""One result of a function, read block by block: what it does to pairs at each position."""
+"""One result of a function, read block by block: what it does to pairs at each position.
+
+Owns which columns the function pairs, as unit vectors show.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,7 +16,6 @@ from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlo
 from posenc_cli.records import Record
 from posenc_cli.rotary.codes import SubjectKind
 from posenc_cli.rotary.subject import Subject
-from posenc_cli.rotary.unit_pairings import Entries, pairing_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +24,7 @@ if TYPE_CHECKING:
     from posenc_cli.calls.function_trial import Irregularity
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
-    from posenc_cli.numerics.arrays import Integers, NumberArray, Reals, UnitMatrices
-    from posenc_cli.rotary.unit_pairings import PairProbes
+    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, Reals, UnitMatrices
 
 _LARGE = 1 << 15
 """Positions from which factors are kept in single precision, which holds float32 results."""
@@ -167,3 +169,230 @@ class ResultReader:
             infinite=self._infinite,
             returned_half=self._conduct.returned_half,
         )
+
+
+class Entries(Record):
+    """Entries (k, m) of matrices [k, j, o]: where j and o are, (m,) each; all others are 0."""
+
+    values: NumberArray
+    j: Integers
+    o: Integers
+
+    @classmethod
+    def of(cls, matrices: UnitMatrices) -> Entries:
+        """All entries of matrices (k, columns, columns)."""
+        j, o = np.indices(matrices.shape[1:]).reshape(2, -1)
+        return cls(matrices.reshape(len(matrices), -1), j, o)
+
+    @np.errstate(invalid="ignore")  # of what is infinite
+    def read_as(self, pairing: ColumnPairing) -> tuple[NumberArray, NumberArray, Reals, Reals]:
+        """Turned and mirrored parts of the pairs of a pairing, the norm of all else, and its part.
+
+        That part is what becomes of the columns that no pair has: without it, the rest is as much
+        less. Columns without a pair are meant to stay as they are.
+        """
+        columns = int(self.j.max()) + 1
+        places = np.full((columns, columns), -1)
+        places[self.j, self.o] = np.arange(self.j.size)
+        left = np.ones(self.j.size, bool)
+
+        def at(j: tuple[int, ...], o: tuple[int, ...]) -> Reals:
+            found = places[list(j), list(o)]
+            left[found[found >= 0]] = False
+            values = self.values.take(found, axis=1).astype(np.float64)
+            values[:, found < 0] = 0
+            return values
+
+        a, b = at(pairing.first, pairing.out_first), at(pairing.second, pairing.out_first)
+        c, d = at(pairing.first, pairing.out_second), at(pairing.second, pairing.out_second)
+        turned = ((a + d) + 1j * (c - b)) / 2  # (k, pairs)
+        mirrored = ((a - d) + 1j * (c + b)) / 2
+        other = np.zeros(columns, bool)
+        other[list(pairing.others(columns))] = True
+        rest = self.values[:, left].astype(np.float64)
+        rest -= (self.j == self.o)[left] & other[self.j[left]]
+        norm = np.linalg.norm(rest, axis=1)
+        return turned, mirrored, norm, norm - np.linalg.norm(rest[:, ~other[self.o[left]]], axis=1)
+
+
+class PairProbes:
+    """Four vectors that show what becomes of the pairs of a pairing, and whether that is all.
+
+    The first has 1 in one column of each pair, the second in the other: of a map that mixes no
+    more than these two, and keeps the columns that no pair has, they show each entry, exactly where
+    products with 1 and sums with 0 are. What the others become then follows. A further entry adds a
+    column's number in these, less the number of the pair that it was taken for, so that numbers of
+    any two pairs are four times apart in one of the two; signs and fractions keep several such
+    entries from cancelling.
+    """
+
+    def __init__(self, pairing: ColumnPairing, columns: int) -> None:
+        first, second = list(pairing.first), list(pairing.second)
+        self._others = list(pairing.others(columns))
+        levels = math.isqrt(pairing.pairs - 1) + 1
+        generator = np.random.default_rng(20)
+        self.vectors = np.zeros((4, columns), np.float32)
+        self.vectors[0, first] = self.vectors[1, second] = 1
+        for vector, level, others in zip(
+            self.vectors[2:], divmod(np.arange(pairing.pairs), levels), (0, levels), strict=True
+        ):
+            vector[first] = vector[second] = 4.0**level
+            vector[self._others] = 4.0**others
+            vector[:] *= generator.uniform(1, 1.25, columns) * generator.choice([-1, 1], columns)
+        self._j = np.array([*first, *first, *second, *second])
+        self._o = np.array([*pairing.out_first, *pairing.out_second] * 2)
+        stays = np.zeros(columns)
+        stays[self._j[self._j == self._o]] = np.nan  # the vectors show it
+        stays[self._others] = 1
+        self._still = np.flatnonzero(np.isfinite(stays))
+        self._stays = stays[self._still]
+
+    @np.errstate(all="ignore")  # of what is infinite, or no number: it differs
+    def read(self, results: NumberArray) -> tuple[Entries, Flags]:
+        """The entries at positions, and at which of these they are all but those that are 0.
+
+        ``results`` is what becomes of the vectors, (positions, 4, columns).
+        """
+        half = self._o.size // 2
+        out = self._o[:half]
+        values = np.concatenate([results[:, probe].take(out, axis=1) for probe in (0, 1)], axis=1)
+        size = np.abs(values).max(axis=1, keepdims=True, initial=1)
+        exact = np.isfinite(size[:, 0])
+        for probe in (2, 3):
+            given = self.vectors[probe]
+            first, second = given[self._j[:half]], given[self._j[half:]]
+            off = values[:, :half] * first.astype(np.float64)
+            off += values[:, half:] * second.astype(np.float64)
+            off -= results[:, probe].take(out, axis=1)
+            limit = _ROUNDINGS * np.finfo(results.dtype).eps * size
+            exact &= (np.abs(off, out=off) <= limit * (np.abs(first) + np.abs(second))).all(axis=1)
+            off = np.abs(results[:, probe, self._others] - given[self._others])
+            exact &= (off <= limit * np.abs(given[self._others])).all(axis=1)
+        j, o = (np.append(own, self._still) for own in (self._j, self._o))
+        stays = np.broadcast_to(self._stays, (len(results), self._still.size))
+        return Entries(np.concatenate([values, stays], axis=1, dtype=values.dtype), j, o), exact
+
+
+def read_as(
+    matrices: UnitMatrices, pairing: ColumnPairing
+) -> tuple[NumberArray, NumberArray, Reals, Reals]:
+    """What matrices [k, j, o], column o of what becomes of unit vector j, are by a pairing."""
+    return Entries.of(matrices).read_as(pairing)
+
+
+_ROUNDINGS = 2
+"""Of the sizes of both products, in units of the last place: they and their sum have one, and what
+was read of them, multiplied by an amplitude, another."""
+
+
+def pairing_of(
+    positions: Integers,
+    matrices: UnitMatrices,
+    reference: Reference,
+    near: Callable[[], UnitMatrices],
+) -> ColumnPairing:
+    """How a function pairs columns: the first of the known ways that leaves little over.
+
+    Where none does, each column's partner is the one that it mixes with most. ``near()`` is what
+    becomes of unit vectors at the first positions.
+    """
+    candidates = reference.likely_pairings(matrices.shape[1])
+    finite = np.where(np.isfinite(matrices), matrices, 0)
+    strays = [stray(finite, candidate) for candidate in candidates]
+    best = int(np.argmin(strays))
+    # More than a half precision leaves over: none of the known ways it is.
+    if strays[best] > 1e-2:
+        by_partners = _by_partners(positions, finite)
+        if by_partners is not None and stray(finite, by_partners) < 0.5 * strays[best]:
+            return _in_order(by_partners, positions, finite, reference, near())
+    # The reference's own way is kept where float32 leaves no more, or no other is nearer.
+    return candidates[0 if strays[0] <= max(1e-3, 1.001 * strays[best]) else best]
+
+
+def stray(matrices: UnitMatrices, pairing: ColumnPairing) -> float:
+    """The most that is no turn of a pair, nor columns without one that become multiples."""
+    _, mirrored, rest, passed = read_as(matrices, pairing)
+    others = pairing.others(matrices.shape[1])
+    become = matrices[:, :, others].astype(np.float64)  # (k, columns, others)
+    sizes = np.einsum("kjj->k", become[:, others]) / max(len(others), 1)
+    become[:, others] -= sizes[:, None, None] * np.eye(len(others))
+    changed = np.linalg.norm(become, axis=(1, 2))
+    return float(np.abs(mirrored).max(initial=0) + (rest - passed + changed).max(initial=0))
+
+
+def _by_partners(positions: Integers, matrices: UnitMatrices) -> ColumnPairing | None:
+    """Each column with the one that it mixes with most; None where these are no pairs.
+
+    Where columns come out in another order, as position 0 shows it, they are paired going in.
+    """
+    out = _order_of_columns(positions, matrices)
+    mixing = np.abs(matrices[:, :, out]).max(axis=0)  # (columns, columns)
+    mixing = np.maximum(mixing, mixing.T)
+    np.fill_diagonal(mixing, 0)
+    partners = mixing.argmax(axis=1)
+    # Less is the rounding of a product that should be 0.
+    moved = [j for j in range(partners.size) if mixing[j, partners[j]] > 1e-6]
+    if not moved or any(partners[partners[j]] != j for j in moved):
+        return None
+    first = [j for j in moved if j < partners[j]]
+    return _paired(first, [int(partners[j]) for j in first], out)
+
+
+def _order_of_columns(positions: Integers, matrices: UnitMatrices) -> Integers:
+    """Where each column comes out at position 0, which turns nothing."""
+    columns = np.arange(matrices.shape[1])
+    for still in np.abs(matrices[positions == 0][:1]):
+        order: Integers = still.argmax(axis=1)
+        permuted = np.eye(columns.size)[order]
+        if np.array_equal(np.sort(order), columns) and np.abs(still - permuted).max() < _SAME_TURN:
+            return order
+    return columns
+
+
+def _paired(first: list[int], second: list[int], out: Integers) -> ColumnPairing:
+    out_first, out_second = (tuple(out[columns].tolist()) for columns in (first, second))
+    return ColumnPairing(tuple(first), tuple(second), out_first, out_second, None, None)
+
+
+def _in_order(
+    pairing: ColumnPairing,
+    positions: Integers,
+    matrices: UnitMatrices,
+    reference: Reference,
+    near: UnitMatrices,
+) -> ColumnPairing:
+    """The pairs in the order of the reference's that turn as they do, each in its direction.
+
+    Where some turn otherwise, what becomes of unit vectors at the first positions, ``near`` (rows,
+    columns, columns), tells their directions, and the order of irregular ones: the fastest first.
+    """
+    turned = read_as(matrices, pairing)[0]  # (k, pairs)
+    right = reference.turns.at(positions)  # (k, pairs of the reference)
+    apart = np.stack(
+        [np.abs(way[:, :, None] - right[:, None]).max(axis=0) for way in (turned, turned.conj())]
+    )  # (2, pairs, pairs of the reference)
+    nearest = apart.min(axis=0)
+    matching = nearest.argmin(axis=1)
+    order = np.arange(pairing.pairs)
+    if np.array_equal(np.sort(matching), order) and nearest.min(axis=1).max() <= _SAME_TURN:
+        backward = apart[1].min(axis=1) < apart[0].min(axis=1)
+        order = np.argsort(matching)
+    else:
+        last = read_as(near, pairing)[0][-1]  # (pairs,)
+        backward = last.imag < 0
+        if len({b - a for a, b in zip(pairing.first, pairing.second, strict=True)}) > 1:
+            order = np.argsort(-np.abs(np.angle(last)), kind="stable")
+    pairs = zip(pairing.first, pairing.second, backward, strict=True)
+    columns = [(b, a) if turns_back else (a, b) for a, b, turns_back in pairs]
+    first, second = ([columns[i][end] for i in order] for end in (0, 1))
+    out = np.arange(matrices.shape[1])
+    for inside, outside in (
+        (pairing.first, pairing.out_first),
+        (pairing.second, pairing.out_second),
+    ):
+        out[list(inside)] = outside
+    return _paired(first, second, out)
+
+
+_SAME_TURN = 1e-2
+"""Of a factor: two pairs that turn alike as far as a half precision shows it."""

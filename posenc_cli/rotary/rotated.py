@@ -72,7 +72,14 @@ def rotated_subject(
         own = turning_of(ColumnPairing.named(reference.content.layout, width // 2))
         mismatch = f"the vectors have {width} columns, a head of the reference {reference.head}"
         return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)
-    pairings = [*reference.likely_pairings(width), *_of_fewer_columns(reference)]
+    # Code may rotate a half or a quarter of the columns that it should.
+    fewer = [
+        ColumnPairing.named(layout, reference.pairs // share)
+        for share in (2, 4)
+        for layout in LAYOUTS
+        if reference.pairs % share == 0
+    ]
+    pairings = [*reference.likely_pairings(width), *fewer]
 
     def before_and_after(rows: SomeRows) -> tuple[NumberArray, NumberArray]:
         return x[rows], y[rows]
@@ -97,16 +104,6 @@ def rotated_subject(
     )
 
 
-def _of_fewer_columns(reference: Reference) -> list[ColumnPairing]:
-    """The pairings of code that turns a half or a quarter of the columns that it should."""
-    return [
-        ColumnPairing.named(layout, reference.pairs // share)
-        for share in (2, 4)
-        for layout in LAYOUTS
-        if reference.pairs % share == 0
-    ]
-
-
 def _observation_notes(
     x: GivenRows, pairing: ColumnPairing, places: PositionRows, name: str
 ) -> tuple[str, ...]:
@@ -116,21 +113,17 @@ def _observation_notes(
         done to it could fail a check.
     """
     first, second = list(pairing.first), list(pairing.second)
-    pairs, rows, cells = np.zeros(pairing.pairs, bool), 0, 0
-    moving = 0
-    unseen: int | None = None
-    for rows_at_once in places.row_blocks():
-        positions = places.at(rows_at_once)
-        before = x[rows_at_once]
+    pairs, cells = np.zeros(pairing.pairs, bool), 0
+    moving = False
+    blanks: list[int] = []
+    for rows in places.row_blocks():
+        positions, before = places.at(rows), x[rows]
         seen = (before[:, first] != 0) | (before[:, second] != 0)
         cells += int(np.count_nonzero(seen))
         turning = positions != 0
-        moving += int(np.count_nonzero(turning))
+        moving |= bool(turning.any())
         pairs |= seen[turning].any(axis=0)
-        blank = turning & ~seen.any(axis=1)
-        rows += int(np.count_nonzero(blank))
-        if unseen is None and blank.any():
-            unseen = int(positions[np.argmax(blank)])
+        blanks += positions[turning & ~seen.any(axis=1)].tolist()
     total = places.count * pairing.pairs
     counted = f"{cells} of {total} pairs are seen"
     if moving and not pairs.all():
@@ -140,10 +133,10 @@ def _observation_notes(
             f"{int(np.count_nonzero(~pairs))} of {pairs.size} pairs of columns (pair {missing}) "
             "at all positions"
         )
-    if unseen is not None:
+    if blanks:
         raise InvalidInput(
-            f"--rotated {name}: {counted}; the vectors before must not be all zero at {rows} "
-            f"positions (position {unseen})"
+            f"--rotated {name}: {counted}; the vectors before must not be all zero at "
+            f"{len(blanks)} positions (position {blanks[0]})"
         )
     if cells == total:
         return ()

@@ -7,17 +7,21 @@ Owns the step from what someone computed to turns of pairs of columns. A functio
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posenc_cli.encoding.fillers import wave_filler
-from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.encoding.request import Encoding
+from posenc_cli.errors import InvalidInput, PosencError, quoted_name
 from posenc_cli.files.reading import FileRows, FileStack, Loaded, NoMatrix, read_array
 from posenc_cli.files.source import SeveralArrays
+from posenc_cli.formulas.parameters import as_text, option_words
 from posenc_cli.formulas.tables import paired_columns, rotary_placements
-from posenc_cli.inference.reference import Turns
-from posenc_cli.inference.tolerance import unit
+from posenc_cli.inference.fitting import fit
+from posenc_cli.inference.reference import Reference, Turns
+from posenc_cli.inference.tolerance import Tolerance, unit
 from posenc_cli.inference.turning import (
     LAYOUTS,
     ColumnPairing,
@@ -29,14 +33,13 @@ from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.positions import Positions, range_texts
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.codes import SubjectKind
-from posenc_cli.rotary.widths import fits, ladder_of_all, of_width
+from posenc_cli.rotary.findings import sample_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from posenc_cli.calls.function_trial import Irregularity
     from posenc_cli.formulas.tables import Layout
-    from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
     from posenc_cli.numerics.arrays import ComplexRows, Flags, NumberArray, Reals
 
@@ -522,3 +525,73 @@ def frequency_subject(
         notes=("frequencies alone: no layout, direction or attention factor to check",),
         broken=broken,
     )
+
+
+_FEW = 48
+"""Rows that are compared before all are."""
+
+_UNEVEN = 0.05
+"""Of the size of factors: what tables in a half precision, or of eight bits, differ by."""
+
+_SLOWER = 0.999
+"""Times the rate before: neighbours of the longest ladders differ by more than 0.01."""
+
+
+class OtherWidth(Record):
+    """A reference of another width, and the options that give it."""
+
+    reference: Reference
+    options: str
+
+
+def of_width(reference: Reference, pairs: int) -> OtherWidth | None:
+    """The reference with so many pairs, None where its scheme has none such.
+
+    A head keeps its width where all of it has so many, else the share of it that turns.
+    """
+    bound = reference.encoding.bound
+    share = 2 * reference.pairs / reference.head
+    tried: list[dict[str, float]] = [{"dim": round(2 * pairs / share)}]
+    if "partial" in bound.scheme.parameters and share < 1:
+        tried.insert(0 if 2 * pairs == reference.head else 1, {"dim": 2 * pairs, "partial": 1.0})
+    for changed in tried:
+        given = {
+            name: value
+            for name, value in {**bound.params, **changed}.items()
+            if name in bound.scheme.parameters and value is not None
+        }
+        try:
+            other = Reference.of(Encoding.of(bound.scheme, given, seq_len=None), reference.engine)
+            if other.pairs == pairs:
+                words = (option_words(name, as_text(value)) for name, value in changed.items())
+                return OtherWidth(other, " ".join(chain.from_iterable(words)))
+        except PosencError:
+            continue
+    return None
+
+
+def fits(turning: Turning, reference: Reference) -> bool:
+    """Whether a subject turns its pairs as a reference of the same width does, at every row."""
+    tolerance = Tolerance.of(
+        "auto", dtype=turning.dtype, roundings=turning.roundings, amplitude=reference.scale
+    )
+    few = turning.read(turning.places.sample()[:_FEW])
+    return all(
+        sample_of(block, reference, tolerance)
+        .compared(reference.turns.at(block.positions), reference.frequencies)[1]
+        .all()
+        for block in chain([few], turning.blocks())
+    )
+
+
+def ladder_of_all(turning: Turning) -> bool:
+    """Whether every column of half tables turns at a rate of its own, each slower than the last.
+
+    Full tables have each rate twice.
+    """
+    block = turning.read(turning.places.sample(256))
+    sizes = np.abs(block.turned)  # (n, pairs)
+    if not np.ptp(sizes) <= _UNEVEN * sizes.max(initial=0.0):
+        return False
+    rates = np.abs(fit(block.positions, block.turned).frequencies)
+    return bool((rates[1:] < _SLOWER * rates[:-1]).all())

@@ -8,7 +8,7 @@ import pytest
 from posenc_cli.checks.calling import implementation
 from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.positions import Positions
-from posenc_cli.rotary.unit_pairings import PairProbes, read_as
+from posenc_cli.rotary.result_reader import PairProbes, read_as
 from posenc_cli.rotary.verdict import examine
 from tests.checks import rope
 

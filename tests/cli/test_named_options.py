@@ -12,7 +12,7 @@ import pytest
 import posenc_cli
 from posenc_cli.cli.app import COMMANDS, application, function_of
 from posenc_cli.errors import PosencError
-from posenc_cli.rotary.widths import of_width
+from posenc_cli.rotary.subject import of_width
 from tests.checks import rope
 
 OF_OTHER_PROGRAMS = {

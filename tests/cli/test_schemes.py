@@ -48,7 +48,7 @@ def test_an_unknown_scheme_is_refused_with_the_nearest(call):
 def plugins(tmp_path, monkeypatch):
     """Two installed plugins: one that works, one whose import fails."""
     (tmp_path / "plugin_good.py").write_text(
-        "from posenc_cli.formulas.counting import integer as scheme\n"
+        "from posenc_cli.formulas.sinusoids import integer as scheme\n"
     )
     (tmp_path / "plugin_bad.py").write_text("raise SystemExit('not today')\n")
     info = tmp_path / "plugins-1.dist-info"

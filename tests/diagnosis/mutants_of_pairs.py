@@ -232,7 +232,7 @@ mutant("normalized", "plain", "frequency-rule", "positions divided by the length
     remap=lambda p: p / 4096)
 
 # Frequencies that nobody wrote.
-mutant("uninitialised_normal", "plain", "uninitialised", "frequencies never written: noise",
+mutant("uninitialised_normal", "plain", "unknown", "frequencies never written: noise",
     relative=None, inv_freq=np.random.default_rng(3).standard_normal(32))
 mutant("uninitialised_huge", "plain", "uninitialised",
     "frequencies never written: sizes of all kinds", relative=None,

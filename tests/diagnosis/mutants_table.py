@@ -11,7 +11,11 @@ from tests.diagnosis import mutants_calls
 from tests.diagnosis.mutants import MUTANTS
 from tests.diagnosis.mutation import APPLIED
 
-NOT_NAMED: dict[str, str] = {}
+NOT_NAMED: dict[str, str] = {
+    "uninitialised_huge": "tables",
+    "uninitialised_first": "rotated",
+    "float32_as_bfloat16": "rotated",
+}
 """Mistakes that are caught and whose cause is unknown, and the subjects that show them so."""
 
 FALSE: dict[str, str] = {}

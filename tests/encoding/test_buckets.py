@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from posenc_cli.encoding.buckets import Bucketed
+from posenc_cli.encoding.scores import Bucketed
 
 steps = st.lists(st.sampled_from([-2, -1, 0, 0, 1, 5]), min_size=0, max_size=30)
 

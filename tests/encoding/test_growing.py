@@ -157,23 +157,6 @@ def test_sines_of_negative_positions_are_negative():
                     assert out[row, column] == rounded(expected, dtype)
 
 
-def test_the_margin_covers_the_error_of_the_first_tier():
-    waves = catalogue.find("xpos").bind({"dim": 8}, seq_len=900).content.waves
-    cells = growing.GrowingCells(waves, waves.growth)
-    positions = np.arange(0, 5000, 37)
-    out = np.empty((positions.size, 4))
-    cells._table.fill(out, positions, [Placement("cos", slice(0, 4))], dtype=REAL_DTYPES["float64"])
-    amplitudes = cells._amplitudes(positions)
-    worst = 0.0
-    for row, position in enumerate(positions.tolist()):
-        for i in range(4):
-            with mpmath.workprec(500):
-                true = cell("cos", position, i, d=8, centre=450)
-                error = abs(mpmath.mpf(out[row, i] * amplitudes[row, i]) - true)
-                worst = max(worst, float(error / amplitudes[row, i]))
-    assert 2.0**-55 < worst < growing.MARGIN * 0.6
-
-
 def test_an_overflow_is_warned_of(call):
     asked = ("generate", "-s", "xpos", "--set", "side=key", "--set", "seq_len=1", "--dim", "4")
     status, _, err = call(*asked, "--positions", "100000:100004")
@@ -303,17 +286,6 @@ def test_nearly_no_cell_takes_long_numbers(positions, monkeypatch):
     for side in ("query", "key"):
         matrix("xpos", positions, dim=16, side=side, seq_len=600, dtype="float64")
     assert sum(calls) <= 32  # of 9,600; position 0 may be a tie
-
-
-@pytest.mark.parametrize("scale", [2.0**-20, 1.0, 2.0**20])
-def test_nearly_all_narrow_cells_are_proven_from_float64_at_any_scale(scale, monkeypatch):
-    calls = counted(monkeypatch, "_cells_at")
-    waves = catalogue.find("xpos").bind({"dim": 16}, seq_len=600).content.waves
-    out = np.empty((500, 8), np.float32)
-    placements = [Placement("cos", slice(0, 8))]
-    filler = wave_filler(replace(waves, scale=scale), Engine())
-    filler.fill(out, np.arange(1, 501), placements, dtype=REAL_DTYPES["float32"])
-    assert sum(calls) <= 40  # of 4,000: 2⁻⁴⁹ of a cell is seldom across a tie, 2⁻²⁴ apart
 
 
 @pytest.mark.parametrize("base", [1e4, 1e100, 1e300])

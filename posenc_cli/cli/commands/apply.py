@@ -30,7 +30,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from posenc_cli.encoding.vectors import GivenVectors
+    from posenc_cli.encoding.application import GivenVectors
 
 
 class ApplyOutput(MatrixOutput):
@@ -207,7 +207,7 @@ def _vectors(
 
     Raises: InvalidInput where it holds none, or how many to draw is not said.
     """
-    from posenc_cli.encoding.vectors import GivenVectors
+    from posenc_cli.encoding.application import GivenVectors
 
     if source is not None:
         return GivenVectors.read(source)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.context_extension.scaled import Factor, OriginalContext, real
-from posenc_cli.formulas.declare import Rotation, Waves, rotary
+from posenc_cli.formulas.declare import Mistake, Rotation, Waves, rotary
 from posenc_cli.formulas.inverse import (
     CONTEXTS,
     FACTORS,
@@ -18,7 +18,6 @@ from posenc_cli.formulas.inverse import (
     slowings,
     snap,
 )
-from posenc_cli.formulas.mistakes import Mistake
 from posenc_cli.formulas.parameters import Base, Dim, Param
 from posenc_cli.formulas.rotary import PairLayout, Partial, ladder, plain_frequencies, rotated_dim
 
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
 _BLEND = (1.0, 4.0)
 """low_freq_factor and high_freq_factor of Llama 3.1, and of all models so far."""
+
+_BLEND_PARAMETERS = "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"
 
 _CONTEXT = 8192
 """The context that is stated where ratios alone show: Llama 3's."""
@@ -53,7 +54,12 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
             for cost, choices in ((2.3, usual), (3.0, fitted)):
                 guesses = [
                     Guess(
-                        _parameters(measured.given, base, factor, blend),
+                        {
+                            **measured.given,
+                            "base": base,
+                            "factor": factor,
+                            **dict(zip(_BLEND_PARAMETERS, blend, strict=True)),
+                        },
                         cost,
                         solved=None if factor in FACTORS else "factor",
                     )
@@ -69,19 +75,6 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
 def _slowed(xp: Any, turns: Any, low: float, high: float, context: float) -> Any:
     """How far the blend slows pairs of so many turns a position: 0 not, 1 by the factor."""
     return 1 - xp.clip((context * turns - low) / (high - low), 0, 1)
-
-
-def _parameters(
-    given: Mapping[str, Any], base: float, factor: float, blend: tuple[float, float, int]
-) -> dict[str, Any]:
-    return {
-        **given,
-        "base": base,
-        "factor": factor,
-        "low_freq_factor": blend[0],
-        "high_freq_factor": blend[1],
-        "original_max_position_embeddings": blend[2],
-    }
 
 
 def _line_ends(xp: Any, x: Any, y: Any) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from posenc_cli.formulas.context_extension.scaled import (
     AttentionFactor,
     OriginalContext,
 )
-from posenc_cli.formulas.declare import Rotation, Waves, rotary
+from posenc_cli.formulas.declare import Mistake, Rotation, Waves, rotary
 from posenc_cli.formulas.inverse import (
     CONTEXTS,
     FACTORS,
@@ -22,7 +22,6 @@ from posenc_cli.formulas.inverse import (
     plain_ladder,
     snap,
 )
-from posenc_cli.formulas.mistakes import Mistake
 from posenc_cli.formulas.parameters import Base, Dim, Param, SequenceLength
 from posenc_cli.formulas.rotary import PairLayout, Partial, ladder, plain_frequencies, rotated_dim
 from posenc_cli.positions import LARGEST_POSITION

@@ -7,10 +7,10 @@ extended precision for every arithmetic, as frameworks evaluate them in double p
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
-from posenc_cli.formulas.declare import Rotation, Waves, rotary
+from posenc_cli.formulas.declare import Mistake, Rotation, Waves, rotary
 from posenc_cli.formulas.inverse import (
     COMMON_BASES,
     COMMON_FACTORS,
@@ -20,6 +20,7 @@ from posenc_cli.formulas.inverse import (
     NEAR,
     SPARE,
     Guess,
+    fast_bases,
     fitted_base,
     ladder_bases,
     plain_ladder,
@@ -27,7 +28,6 @@ from posenc_cli.formulas.inverse import (
     turning_count,
     written_numbers,
 )
-from posenc_cli.formulas.mistakes import Mistake
 from posenc_cli.formulas.parameters import Base, Dim, Param, SequenceLength
 from posenc_cli.formulas.rotary import (
     PairLayout,
@@ -75,6 +75,9 @@ AttentionFactor = Annotated[
     ),
 ]
 
+
+_CLIPPED = 20
+"""Pairs that the authors clip, of the 64 of Llama 3."""
 
 _OTHER_BASES = 4 * len(COMMON_BASES)
 """Tries to explain a ladder by a factor and a base that is not the commonest: most are chance."""
@@ -287,11 +290,7 @@ def rope_linear(
     [0.25, 0.0025]
     """
     rotated = rotated_dim(dim, partial)
-
-    def frequencies(xp: Any) -> Any:
-        return ladder(xp, rotated, base) / factor
-
-    return Rotation(Waves(rotated // 2, frequencies), layout)
+    return Rotation(Waves(rotated // 2, lambda xp: ladder(xp, rotated, base) / factor), layout)
 
 
 @rotary(
@@ -316,8 +315,7 @@ def rope_ntk(
     >>> [float(f) for f in waves.frequencies(exact)]
     [1.0, 0.0025]
     """
-    rotated = rotated_dim(dim, partial)
-    return _rope_of_stretched_base(rotated, base, factor, layout)
+    return _rope_of_stretched_base(rotated_dim(dim, partial), base, factor, layout)
 
 
 @rotary(
@@ -405,6 +403,87 @@ def rope_proportional(
     return Rotation(Waves(dim // 2, frequencies), layout)
 
 
+def _clipped_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+    """Ladders whose last pairs fall below their frequencies as the taper does."""
+    pairs, values, errors = measured.pairs, measured.values, measured.errors
+    if pairs < 3 or abs(values[-1]) > 2 * errors[-1] + 1e-11:
+        return
+    for clipped in range(3, pairs + 1):
+        taper = _taper(xp, pairs, clipped)
+        kept = xp.maximum(taper, xp.finfo(float).eps)
+        unclipped = replace(measured, values=values / kept, errors=errors / kept)
+        for base in fast_bases(unclipped):
+            plain = plain_ladder(xp, base, pairs)
+            if (xp.abs(plain * taper - values) <= 4 * errors + 1e-9 * plain).all():
+                settled = max(clipped, _CLIPPED) if clipped == pairs else clipped
+                cost = 1.2 if settled == _CLIPPED else 1.5
+                yield Guess({**measured.given, "base": base, "clipped": settled}, cost)
+
+
+def _taper(xp: Any, pairs: int, clipped: int) -> Any:
+    """What is left of each frequency: 1, and from 1 to 0 along half a cosine over the last.
+
+    Shape: (pairs,).
+    """
+    last = min(clipped, pairs)
+    turns = xp.arange(0, last) / max(last - 1, 1)
+    fading = (1 + xp.cos(turns * xp.pi)) / 2
+    return xp.concat([xp.ones(pairs - last), fading])
+
+
+@rotary(
+    source="Li et al. 2026, arXiv:2602.05258; the authors' modeling_cope.py",
+    formula=(
+        "θ_i = w_i · base^(−2i/d) of n = d/2 pairs; w_i = 1 for i < n − c, and over the last "
+        "c = min(clipped, n) soft: (1 + cos(π · (i − n + c)/(c − 1)))/2, hard: 0"
+    ),
+    convention=(
+        "CoPE in the authors' code is clip=soft, HardClip clip=hard; both clip 20 of the 64 pairs "
+        "of Llama 3, whose base they raise to 10^7. Contextual position encoding (Golovneva et al. "
+        "2024), called CoPE too, is another: it depends on the content."
+    ),
+    inverse=_clipped_inverse,
+)
+def rope_clipped(
+    *,
+    dim: Dim = 64,
+    base: Base = 10_000.0,
+    layout: PairLayout = "interleaved",
+    partial: Partial = 1.0,
+    clipped: Annotated[
+        int,
+        Param(
+            "number of lowest-frequency pairs to clip",
+            minimum=0,
+            maximum=32768,
+            source="the authors' clip_low_n",
+        ),
+    ] = _CLIPPED,
+    clip: Annotated[
+        Literal["soft", "hard"],
+        Param("fade their frequencies out along half a cosine, or cut them off", source="CoPE"),
+    ] = "soft",
+) -> Rotation:
+    """Clipped RoPE (CoPE): the lowest frequencies are faded out.
+
+    >>> from posenc_cli.numerics import exact
+    >>> waves = rope_clipped.bind({"dim": 8, "clipped": 3}).content.waves
+    >>> [float(f) for f in waves.frequencies(exact)]
+    [1.0, 0.1, 0.005, 0.0]
+    """
+    rotated = rotated_dim(dim, partial)
+    pairs = rotated // 2
+
+    def frequencies(xp: Any) -> Any:
+        plain = ladder(xp, rotated, base)
+        if clip == "soft":
+            return plain * _taper(xp, pairs, clipped) if clipped else plain
+        kept = max(pairs - clipped, 0)
+        return xp.concat([plain[:kept], xp.zeros(pairs - kept)])
+
+    return Rotation(Waves(pairs, frequencies), layout)
+
+
 def _rope_of_stretched_base(rotated: int, base: float, stretch: Any, layout: Any) -> Rotation:
     """RoPE with the base times stretch^(d/(d − 2)).
 
@@ -418,11 +497,8 @@ def _rope_of_stretched_base(rotated: int, base: float, stretch: Any, layout: Any
         raise InvalidInput(f"--set factor: raises the base by {float(stretch):g}; it must grow")
     exponent = exact.asarray([rotated]) / (rotated - 2)
     larger = (exact.asarray([base]) * exact.asarray([stretch]) ** exponent)[0]
-
-    def frequencies(xp: Any) -> Any:
-        return ladder(xp, rotated, real(xp, larger))
-
-    return Rotation(Waves(rotated // 2, frequencies), layout)
+    waves = Waves(rotated // 2, lambda xp: ladder(xp, rotated, real(xp, larger)))
+    return Rotation(waves, layout)
 
 
 def real(xp: Any, value: Decimal) -> Any:

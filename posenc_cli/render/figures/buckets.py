@@ -15,7 +15,7 @@ from posenc_cli.formulas.parameters import as_text
 from posenc_cli.render.figure import Curve, Curves
 
 if TYPE_CHECKING:
-    from posenc_cli.encoding.buckets import Bucketed
+    from posenc_cli.encoding.scores import Bucketed
     from posenc_cli.formulas.buckets import BucketRule
 
 
