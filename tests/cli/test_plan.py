@@ -109,13 +109,16 @@ def test_what_is_required_decides_the_status(call, config):
     assert call(*asked, "context>=256,never-turned<=32,yarn.unseen<=0")[0] == 0
     status, out, _ = call(*asked, "context>=1024")
     assert status == 1
-    assert "failed: context>=1024: positions that the config is for: 256" in out
+    failed, what, *_ = out.splitlines()
+    assert failed == "FAILED: context>=1024: positions that the config is for: 256"
+    assert what.startswith("llama: set yarn, factor 4, for 1024 positions")
     status, out, _ = call(*asked, "unseen<=0,negative-from>=1024", "--json")
     found = json.loads(out)
     assert (status, found["ok"]) == (1, False)
-    unseen, negative = found["cause"].split("; ")
-    assert unseen.startswith("failed: unseen<=0: ")
-    assert negative.startswith("failed: negative-from>=1024: ")
+    unseen, negative = found["verdict"].split("; ")
+    assert unseen.startswith("FAILED: unseen<=0: ")
+    assert negative.startswith("negative-from>=1024: ")
+    assert found["cause"].startswith("llama: set yarn, factor 4, for 1024 positions")
     assert [each["ok"] for each in found["requirements"]] == [False, False]
     assert call(*asked, "context>=256", "-q") == (0, "", "")
 
@@ -170,7 +173,7 @@ def test_a_learned_table_has_no_recipe(call):
     assert (status, found["recipes"], found["fits"]) == (0, [], False)
     answer = [found[key] for key in ("ok", "verdict", "cause", "next")]
     assert answer == [
-        True, "gpt2, learned: 2048 positions do not fit", found["reason"], None,
+        False, "gpt2, learned: 2048 positions do not fit", found["reason"], None,
     ]  # fmt: skip
     assert call("plan", "-m", "gpt2", "--to", "2048", "--require", "context>=2048")[0] == 1
     assert call("plan", "-m", "gpt2", "--to", "512", "--require", "context>=1024")[0] == 0

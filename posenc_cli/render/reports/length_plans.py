@@ -149,11 +149,12 @@ def plan_text(
 
     Where no ``recipe`` is named, notes and flags are left out if a ``height`` of lines has no room.
     """
-    head = plan_answer(planned, (), recipe)
+    head = plan_answer(planned, judgements, recipe)
     told = replace(head, cause=None, number=head.cause).lines()
     first, *rest = (typesetter.paragraph(line, hanging=2) for line in told)
     lines = [typesetter.marked(first, r"\A[^:]+", "bold"), *rest]
-    required = [typesetter.paragraph(_judgement_line(each), hanging=2) for each in judgements]
+    met = [f"ok: {_judgement_line(each)}" for each in judgements if each.ok]
+    required = [typesetter.paragraph(line, hanging=2) for line in met]
     if isinstance(planned, NoPlan):
         return "\n".join([*lines, *required])
     shown = shown_recipe(planned, recipe)
@@ -194,11 +195,13 @@ def plan_answer(
 ) -> Answer:
     """The verdict, what fails or else what the verdict rests on, and what to set."""
     kind = f" ({planned.layer_type})" if planned.layer_type else ""
-    failed = "; ".join(_judgement_line(each) for each in judgements if not each.ok)
+    if failed := "; ".join(_judgement_line(each) for each in judgements if not each.ok):
+        told = plan_answer(planned, (), recipe)
+        return replace(told, ok=False, verdict=f"FAILED: {failed}", cause=told.verdict)
     if isinstance(planned, NoPlan):
         fits = {True: "fit", False: "do not fit", None: "need no setting"}[planned.fits]
         verdict = f"{planned.model_type}{kind}, {planned.scheme}: {planned.to} positions {fits}"
-        return Answer(not failed, verdict, failed or planned.reason)
+        return Answer(planned.fits is not False, verdict, planned.reason)
     shown = shown_recipe(planned, recipe)
     lengths = f"{'original context' if planned.told else 'the config states'} {planned.trained}"
     if planned.lengths.context not in (None, planned.trained):
@@ -215,7 +218,7 @@ def plan_answer(
     if planned.longer and recipe is None and shown is planned.recipes[0]:
         good = not shown.unseen and shown.negative_from is None
         why += "; the sum of cosines is never negative" if good else _NO_BETTER
-    return Answer(not failed, verdict, failed or why, next=step)
+    return Answer(True, verdict, why, next=step)
 
 
 _NO_BETTER = "; no recipe improves unseen angles or the sum of cosines without worsening the other"
@@ -368,5 +371,4 @@ def _shell_text(flags: str, typesetter: Typesetter) -> str:
 
 
 def _judgement_line(judgement: Judgement) -> str:
-    verdict = "ok" if judgement.ok else "failed"
-    return f"{verdict}: {judgement.requirement.text}: {judgement.message}"
+    return f"{judgement.requirement.text}: {judgement.message}"
