@@ -61,20 +61,19 @@ def models_of(names: tuple[str, str | None], runtimes: Sequence[str]) -> list[Mo
 
 
 def _model(name: str, runtime: str | None) -> Model:
-    from posenc_cli.comparison.losses import Model, config_window
+    from posenc_cli.comparison.losses import Model
 
     config = _config_of(name)
     if isinstance(config, GGUFHeader):
         return Model(name, resolve(config, runtime=runtime or TRANSFORMERS))
-    window = config_window(config)
     if runtime is None:
         try:
             reading = resolve(config, runtime=_LLAMA_CPP, name=name, converted=False)
-            return Model(name, reading, _LLAMA_CPP, window)
+            return Model(name, reading, _LLAMA_CPP)
         except InvalidInput:  # what llama.cpp makes of it was not read, or is nothing
             runtime = TRANSFORMERS
     reading = resolve(config, runtime=runtime, name=name)
-    return Model(name, reading, runtime, window, drafter=is_drafter(config))
+    return Model(name, reading, runtime, drafter=is_drafter(config))
 
 
 def _are_told_by_name(names: Sequence[str]) -> bool:

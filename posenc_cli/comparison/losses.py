@@ -136,7 +136,6 @@ class Loss(Record):
 class Model(Record):
     """A reading to be compared, and what messages call it.
 
-    ``window`` is what a config says of its sliding layers, which its reading has no place for;
     ``stored`` are the frequencies that a checkpoint stores, which has nothing else. A ``drafter``
     proposes tokens to another model, at that one's positions.
     """
@@ -144,7 +143,6 @@ class Model(Record):
     name: str
     reading: Resolved
     runtime: str | None = None
-    window: Sourced | None = None
     stored: tuple[StoredFrequencies, ...] = ()
     drafter: bool = False
 
@@ -569,26 +567,5 @@ def turning_frequencies(group: Layers, seq_len: int | None) -> np.ndarray[Any, A
 
 def _window(model: Model) -> Sourced:
     """The window of the sliding layers, of the value None where the model does not say it."""
-    for group in model.reading.layers:
-        if "window" in group.derived:
-            return group.derived["window"]
-    if model.window is not None and any(group.slides for group in model.reading.layers):
-        return model.window
-    return _ABSENT
-
-
-def config_window(config: Mapping[str, Any]) -> Sourced | None:
-    """The window that a config states, None where it states none.
-
-    >>> config_window({"text_config": {"sliding_window": 512}}).source
-    'text_config.sliding_window'
-    """
-    nested = config.get("text_config")
-    for values, prefix in ((config, ""), (nested, "text_config.")):
-        if not isinstance(values, dict):
-            continue
-        for key in ("sliding_window", "local_attention", "attention_chunk_size"):
-            value = values.get(key)
-            if type(value) is int and value > 0:
-                return Sourced(value, f"{prefix}{key}")
-    return None
+    derived = (group.derived for group in model.reading.layers)
+    return next((each["window"] for each in derived if "window" in each), _ABSENT)

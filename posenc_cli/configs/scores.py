@@ -1,4 +1,4 @@
-"""What a config says of attention's scores beside the rotation: their scale, cap and temperature.
+"""What a config says of attention beside the rotation: windows, and scale and cap of its scores.
 
 Scores are multiplied by 1/√d of the head's d columns, where nothing else is said here. Some models
 take another scale from a key, some cap scores softly at c: c · tanh(s / c), and some multiply the
@@ -59,18 +59,44 @@ CAPS: Mapping[str, float | None] = {
 
 _LLAMA4 = {"attn_scale": 0.1, "floor_scale": 8192}
 
+_WINDOWS = {"sliding": ("sliding_window", "local_attention"), "chunked": ("attention_chunk_size",)}
+"""The keys of a window, by what the layers that have it are called."""
+_CHUNK = 8192
+"""The chunk of Llama 4's layers where its config has none."""
+_ALL_SLIDE = ("mistral", "mixtral", "phi3", "starcoder2")
+"""Model types all of whose layers see a window, where their config has one and no list of types."""
+
 SCORES = ("attention_scale", "softcap", "temperature_scale", "temperature_length")
 """What is compared of scores, as :attr:`~posenc_cli.configs.resolved.Layers.derived` has it."""
 
 
 def with_scores(layers: Layers, model: TextModel, rope: RopeObject | None) -> Layers:
-    """Layers with what multiplies and caps their scores, where that is not 1/√d alone.
+    """Layers with their window, and what multiplies and caps their scores, if not 1/√d alone.
 
     Raises: InvalidInput for a value that is no number.
     """
-    found = dict(_scale(model.keys, model.model_type))
+    found = dict(_window(model, layers.layer_type))
+    found |= dict(_scale(model.keys, model.model_type))
     found |= dict(_temperature(model, rope, turns=layers.scheme != "nope"))
     return replace(layers, derived={**layers.derived, **found}) if found else layers
+
+
+def _window(model: TextModel, label: str | None) -> Iterator[tuple[str, Sourced]]:
+    """How many positions layers see, where that is not all."""
+    text = model.keys
+    names: list[str] = [
+        name for kind, keys in _WINDOWS.items() if kind in (label or "") for name in keys
+    ]
+    whole = model.model_type in _ALL_SLIDE and not text.values.get("layer_types")
+    if label is None and whole and text.values.get("use_sliding_window", True):
+        names.append("sliding_window")
+    for name in names:
+        usual = _CHUNK if model.model_type == "llama4_text" else None
+        size = text.values.get(name, usual)
+        if type(size) is int and size > 0:
+            source = text.path(name) if text.has(name) else f"default of {model.model_type}"
+            yield "window" if label else "window_of_all", Sourced(size, source)
+            return
 
 
 def _scale(text: Keys, model_type: str) -> Iterator[tuple[str, Sourced]]:

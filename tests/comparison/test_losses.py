@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from posenc_cli.comparison.losses import NAMES, Model, compare_models, config_window
+from posenc_cli.comparison.losses import NAMES, Model, compare_models
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.gguf.gguf_architectures import FACTOR_TENSORS
 from posenc_cli.configs.library import names as preset_names
@@ -35,9 +35,9 @@ def reading(data):
 def model(config):
     try:
         read = resolve(config, runtime="llama.cpp", converted=False)
-        return Model("it", read, "llama.cpp", config_window(config))
+        return Model("it", read, "llama.cpp")
     except InvalidInput:
-        return Model("it", resolve(config), None, config_window(config))
+        return Model("it", resolve(config))
 
 
 def losses(config, data):

@@ -95,3 +95,20 @@ def test_a_temperature_of_no_scale_is_none(beta):
     config = {"model_type": "ministral3", "max_position_embeddings": 262144}
     derived = resolve({**config, "rope_parameters": rope}).layers[0].derived
     assert ("temperature_scale" in derived) == bool(beta)
+
+
+@pytest.mark.parametrize(
+    ("config", "layer_type", "window"),
+    [
+        ({"model_type": "gemma2", "sliding_window": 512}, "sliding_attention", 512),
+        ({"model_type": "modernbert", "local_attention": 64}, "sliding_attention", 64),
+        ({"model_type": "llama4_text"}, "chunked_attention", 8192),
+        ({"model_type": "llama4_text", "attention_chunk_size": 16}, "chunked_attention", 16),
+        ({"model_type": "gemma2", "sliding_window": None}, "sliding_attention", None),
+        ({"model_type": "gemma2", "sliding_window": 512}, "full_attention", None),
+    ],
+)
+def test_the_window_of_layers_is_read_once_for_all_commands(config, layer_type, window):
+    derived = resolve({**config, "num_hidden_layers": 6}).layer(layer_type).derived
+    assert ("window" in derived) is (window is not None)
+    assert window is None or derived["window"].value == window

@@ -44,10 +44,10 @@ def plan_length(
     layers = layers_to_plan(resolved, layer_type)
     if given:
         layers = override(layers, given)
-    reason = not_planned(layers, config, resolved, to)
+    reason = not_planned(layers, resolved, to)
     if reason is not None:
         return reason, resolved
-    window = window_of(layers, config, resolved)
+    window = window_of(layers)
     if window is not None and window < to:
         said = f"these layers see a window of {window} positions: no distance is longer, whatever"
         said += f" the length, and the plan is for {window}"

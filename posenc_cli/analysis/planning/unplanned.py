@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from posenc_cli import catalogue
 from posenc_cli.configs.conclusions import lengths_of
 from posenc_cli.errors import InvalidInput
-from posenc_cli.files.gguf import GGUFHeader
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from posenc_cli.configs.resolved import Layers, Resolved
 
 
@@ -31,15 +28,13 @@ class NoPlan(Record):
     fits: bool | None
 
 
-def not_planned(
-    layers: Layers, config: Mapping[str, Any] | GGUFHeader, resolved: Resolved, to: int
-) -> NoPlan | None:
+def not_planned(layers: Layers, resolved: Resolved, to: int) -> NoPlan | None:
     """What bounds layers that no recipe is for, None where recipes are.
 
     Raises: InvalidInput where positions are no sequence, or no length is said.
     """
     stated = lengths_of(layers).stated
-    window = window_of(layers, config, resolved)
+    window = window_of(layers)
     scheme = catalogue.find(layers.scheme)
 
     def answer(reason: str, *, fits: bool | None = None) -> NoPlan:
@@ -83,40 +78,7 @@ def not_planned(
     )
 
 
-_LLAMA4_CHUNK = 8192
-"""The chunk of Llama 4's layers where its config has none, as in transformers."""
-_ALL_SLIDE = ("mistral", "mixtral", "phi3", "starcoder2")
-"""Model types all of whose layers see a window, where their config has one and no list of types."""
-
-
-def window_of(
-    layers: Layers, config: Mapping[str, Any] | GGUFHeader, resolved: Resolved
-) -> int | None:
+def window_of(layers: Layers) -> int | None:
     """How many positions these layers see, None where they see all."""
-    if "window" in layers.derived:
-        return int(layers.derived["window"].value)
-    if isinstance(config, GGUFHeader):
-        return None
-    label = layers.layer_type
-    texts = [config, *(part for part in config.values() if isinstance(part, dict))]
-    values = next((part for part in texts if _window_of(part, label) is not None), None)
-    if values is None:
-        return None
-    if label is None and resolved.model_type not in _ALL_SLIDE:
-        return None
-    return _window_of(values, label)
-
-
-def _window_of(values: Mapping[str, Any], label: str | None) -> int | None:
-    if label is None:
-        slides = values.get("use_sliding_window", True) and "layer_types" not in values
-        window = values.get("sliding_window") if slides else None
-    elif "chunked" in label:
-        window = values.get("attention_chunk_size")
-        if window is None and values.get("model_type") == "llama4_text":
-            window = _LLAMA4_CHUNK
-    elif "sliding" in label:
-        window = values.get("sliding_window")
-    else:
-        window = None
-    return window if isinstance(window, int) and not isinstance(window, bool) else None
+    window = layers.derived.get("window") or layers.derived.get("window_of_all")
+    return None if window is None else int(window.value)
