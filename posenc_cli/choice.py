@@ -203,9 +203,9 @@ def choice_like(name: str, given: Mapping[str, object], **fields: Any) -> Choice
 
     Raises: InvalidInput where posenc does not know the function.
     """
-    from posenc_cli.configs.library_functions import find
+    from posenc_cli.configs.library import find_function
 
-    function = find(name)
+    function = find_function(name)
     scheme = catalogue.find(function.scheme)
     return Choice(scheme, {**function.set, **given}, **fields, origin={"like": name})
 

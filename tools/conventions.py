@@ -260,9 +260,9 @@ def exact(name: str, places: Sequence[int], *, sines: bool = False) -> np.ndarra
     """The float64 numbers of posenc for these places of what a function gives, from 0."""
     import posenc_cli
     from posenc_cli.catalogue import BUILT_IN
-    from posenc_cli.configs.library_functions import find
+    from posenc_cli.configs.library import find_function
 
-    row = find(name)
+    row = find_function(name)
     parameters: dict[str, Any] = dict(row.set)
     if "seq_len" in BUILT_IN[row.scheme].parameters:
         parameters["seq_len"] = str(places[-1] + 1)
@@ -382,9 +382,9 @@ _HEAD = f"\n| {' | '.join(_HEADS)} |\n| {' | '.join('---' for _ in _HEADS)} |"
 
 def _line(name: str, facts: Mapping[str, Any]) -> str:
     from posenc_cli.catalogue import BUILT_IN
-    from posenc_cli.configs.library_functions import find
+    from posenc_cli.configs.library import find_function
 
-    row, library = find(name), name.partition(":")[0]
+    row, library = find_function(name), name.partition(":")[0]
     parameters = BUILT_IN[row.scheme].bind(dict(row.set)).params
     base = next(
         (f"{parameters[key]:.10g}" for key in ("base", "max_period") if parameters.get(key)), ""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.analysis.planning.length_plans import plan_length
-from posenc_cli.analysis.planning.planner import LengthPlan, Recipe
+from posenc_cli.analysis.planning.planner import LengthPlan, Recipe, plan_length
 from posenc_cli.api.arguments import (
     ArgumentError,
     argument_text,
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from posenc_cli.analysis.planning.unplanned import NoPlan
+    from posenc_cli.analysis.planning.planner import NoPlan
     from posenc_cli.api.arguments import PretrainedConfig
     from posenc_cli.checks.requirements import Judgement
 

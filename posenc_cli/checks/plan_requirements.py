@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from posenc_cli.analysis.planning.length_plans import LONGEST
-from posenc_cli.analysis.planning.planner import AS_IS, LengthPlan
-from posenc_cli.analysis.planning.unplanned import NoPlan
+from posenc_cli.analysis.planning.planner import AS_IS, LONGEST, LengthPlan, NoPlan
 from posenc_cli.checks.requirements import Judgement, Requirement, bound_of
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 

@@ -472,9 +472,9 @@ def like_choice(
 ) -> Choice:
     """As `choice_of`, for a command that needs an encoding; a function's begins where it counts."""
     if source.like and where.start is None and where.positions is None:
-        from posenc_cli.configs.library_functions import find
+        from posenc_cli.configs.library import find_function
 
-        if first := find(source.like).start:
+        if first := find_function(source.like).start:
             where = replace(where, start=first, length=where.length or FIRST)
     return required_choice(choice_of(source, where, parameters, computing, console))
 

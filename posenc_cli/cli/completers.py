@@ -55,9 +55,9 @@ def model_names(incomplete: str) -> list[str]:
 
 def function_names(incomplete: str) -> list[str]:
     """Functions of libraries that go on so."""
-    from posenc_cli.configs.library_functions import names
+    from posenc_cli.configs import library
 
-    return [name for name in names() if name.startswith(incomplete)]
+    return [name for name in library.function_names() if name.startswith(incomplete)]
 
 
 def backend_names(incomplete: str) -> list[str]:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.configs.family_keys import ORIGINAL
 from posenc_cli.configs.gguf.gguf_architectures import FREQS, OF_MODEL_TYPES
 from posenc_cli.configs.gguf.gguf_model import NOUN
+from posenc_cli.configs.keys import ORIGINAL
 from posenc_cli.configs.resolved import BIAS_TABLES, Sourced
 from posenc_cli.configs.scores import SCORES
 from posenc_cli.records import Record, fresh

@@ -12,7 +12,7 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.diffusers.diffusion_classes import OF_PIPELINE
+from posenc_cli.configs.diffusion import OF_PIPELINE
 from posenc_cli.configs.families import remotes
 from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace

@@ -14,14 +14,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
-from posenc_cli.configs import families, nonrotary, vision
+from posenc_cli.configs import diffusion, families, nonrotary, vision
 from posenc_cli.configs.architectures import KEY, foreign_classes, is_alike, named_classes
-from posenc_cli.configs.companions import check_companion, is_drafter
+from posenc_cli.configs.companions import check_companion, check_format, is_drafter
 from posenc_cli.configs.config_file import FILE, read_config
-from posenc_cli.configs.diffusers import diffusion
-from posenc_cli.configs.family_keys import FamilyKeys
-from posenc_cli.configs.keys import Keys
-from posenc_cli.configs.other_formats import check_format
+from posenc_cli.configs.keys import FamilyKeys, Keys
 from posenc_cli.configs.resolved import (
     BIAS_TABLES,
     TRANSFORMERS,

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from posenc_cli.configs.other_formats import check_text
+from posenc_cli.configs.companions import check_text
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, quoted_name
 from posenc_cli.files.gguf import MAGIC, GGUFHeader
 from posenc_cli.transaction import STANDARD_INPUT, check_name, open_input

@@ -11,7 +11,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.configs.family_keys import FamilyKeys
+    from posenc_cli.configs.keys import FamilyKeys
 
 WITHOUT_ATTENTION = ("linear_attention", "conv", "mamba", "recurrent", "moe")
 """Layer types that have no attention, and so nothing that positions enter."""

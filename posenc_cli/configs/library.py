@@ -1,7 +1,9 @@
-"""The models that posenc ships: their configs, and where the numbers were read.
+"""The models that posenc ships, and the functions of real libraries that it knows.
 
-Each is a data file in ``presets/``: what of a model's ``config.json`` matters for positions, in
-Hugging Face's own keys. Finding one reads that file alone.
+A model is a data file in ``presets/``: what of its ``config.json`` matters for positions, in
+Hugging Face's own keys. Finding one reads that file alone. A function of a library is a row of
+``library_functions.json``, by ``package:function``; ``tools/conventions.py`` ran each, and tests
+compare its values with those of the row.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.errors import unknown_name
-from posenc_cli.records import Record
+from posenc_cli.errors import InvalidInput, abbreviated, nearest, unknown_name
+from posenc_cli.records import Record, fresh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,3 +60,49 @@ def find(name: str) -> Preset:
 
 def _folder() -> Traversable:
     return files("posenc_cli.configs") / "presets"
+
+
+class LibraryFunction(Record):
+    """The encoding that a function computes: a table of a scheme, and its first position."""
+
+    scheme: str
+    set: Mapping[str, str] = fresh(dict)
+    table: str | None = None
+    start: int = 0
+
+
+@cache
+def _rows() -> Mapping[str, Mapping[str, Any]]:
+    source = files("posenc_cli.configs") / "library_functions.json"
+    return dict(json.loads(source.read_text("utf-8")))
+
+
+def function_names() -> tuple[str, ...]:
+    """The functions that posenc knows, as ``package:function``.
+
+    >>> "diffusers:get_2d_sincos_pos_embed" in function_names()
+    True
+    """
+    return tuple(_rows())
+
+
+def find_function(name: str) -> LibraryFunction:
+    """The encoding that a function computes by default.
+
+    Raises: InvalidInput, with the nearest name or those that there are.
+
+    >>> find_function("openai-whisper:sinusoids").set["spacing"]
+    'tensor2tensor'
+    """
+    if name not in _rows():
+        package = name.partition(":")[0]
+        own = [known for known in function_names() if known.startswith(f"{package}:")]
+        packages = sorted({known.partition(":")[0] for known in function_names()})
+        listed = f"posenc knows {', '.join(own)}" if own else nearest(package, packages)
+        raise InvalidInput(
+            f"--like {abbreviated(name)}: no library's function of that name is known",
+            hint=nearest(name, own)
+            or listed
+            or f"--like PACKAGE lists the functions of a package: {', '.join(packages)}",
+        )
+    return LibraryFunction(**_rows()[name])

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.family_keys import SHARE
-from posenc_cli.configs.keys import Keys, printable
+from posenc_cli.configs.keys import SHARE, Keys, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.configs.families import Rotary
-    from posenc_cli.configs.family_keys import FamilyKeys
+    from posenc_cli.configs.keys import FamilyKeys
     from posenc_cli.configs.layer_types import Group
 
 

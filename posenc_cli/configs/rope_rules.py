@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.family_keys import CONTEXT, ORIGINAL
-from posenc_cli.configs.keys import first, json_text
+from posenc_cli.configs.keys import CONTEXT, ORIGINAL, first, json_text
 from posenc_cli.configs.resolved import Sourced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from posenc_cli.configs.family_keys import FamilyKeys
+    from posenc_cli.configs.keys import FamilyKeys
     from posenc_cli.configs.rope_objects import RopeObject
 
     Params = dict[str, Sourced]

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs import families
-from posenc_cli.configs.family_keys import CONTEXT, ORIGINAL, SHARE
-from posenc_cli.configs.keys import Keys
+from posenc_cli.configs.keys import CONTEXT, ORIGINAL, SHARE, Keys
 from posenc_cli.configs.resolved import Notes
 from posenc_cli.configs.text_models import text_model
 from posenc_cli.records import Record

@@ -10,9 +10,7 @@ import pytest
 
 from posenc_cli import catalogue
 from posenc_cli.analysis.planning import cosine_sums
-from posenc_cli.analysis.planning.length_plans import LONGEST, plan_length
-from posenc_cli.analysis.planning.planner import LengthPlan
-from posenc_cli.analysis.planning.unplanned import NoPlan
+from posenc_cli.analysis.planning.planner import LONGEST, LengthPlan, NoPlan, plan_length
 from posenc_cli.configs import library
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.spelling import merged

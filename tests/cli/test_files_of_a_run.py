@@ -280,7 +280,6 @@ OWN = {
     "backends/native.py",
     "configs/families.py",
     "configs/library.py",
-    "configs/library_functions.py",
     "configs/nonrotary.py",
     "configs/position_rules.py",
     "render/colors.py",  # data of posenc's own

@@ -7,7 +7,7 @@ import pytest
 
 import posenc_cli as posenc
 from posenc_cli.analysis.planning import cosine_sums
-from posenc_cli.analysis.planning.length_plans import plan_length
+from posenc_cli.analysis.planning.planner import plan_length
 from posenc_cli.records import replace
 from posenc_cli.render.reports.length_plans import plan_answer, plan_text
 from posenc_cli.render.typesetting import Typesetter

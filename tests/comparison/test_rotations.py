@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from posenc_cli import catalogue
-from posenc_cli.comparison.rotations import rotation_difference
+from posenc_cli.comparison.compare import rotation_difference
 from posenc_cli.errors import InvalidInput
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from posenc_cli.configs.conclusions import ConclusionCode, conclusions
 from posenc_cli.configs.config import resolve
-from posenc_cli.configs.diffusers.diffusion_classes import BLOCKS, BLOCKS_OF, FAMILIES, UNREAD
+from posenc_cli.configs.diffusion import BLOCKS, BLOCKS_OF, FAMILIES, UNREAD
 from posenc_cli.errors import InvalidInput
 from tests.matrices import matrix
 

@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from posenc_cli.analysis.planning import cosine_sums
-from posenc_cli.analysis.planning.length_plans import plan_length
+from posenc_cli.analysis.planning.planner import plan_length
 from posenc_cli.configs import library
 from posenc_cli.configs.config import resolve
 

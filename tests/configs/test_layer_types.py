@@ -9,8 +9,7 @@ import pytest
 
 from posenc_cli.configs import families
 from posenc_cli.configs.config import resolve
-from posenc_cli.configs.family_keys import FamilyKeys
-from posenc_cli.configs.keys import Keys
+from posenc_cli.configs.keys import FamilyKeys, Keys
 from posenc_cli.configs.layer_types import WITHOUT_ATTENTION, groups
 from posenc_cli.configs.resolved import Notes
 from posenc_cli.errors import InvalidInput

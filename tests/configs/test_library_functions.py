@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posenc_cli.configs.library_functions import find, names
+from posenc_cli.configs.library import find_function, function_names
 from tools import conventions
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "conventions.npz"
@@ -25,19 +25,19 @@ STEEP = {"torchtitan:timestep_embedding": 1000.0, "timm:build_rotary_pos_embed":
 
 def tolerance(name: str) -> float:
     """What float32 may lose: a rounding of the frequency and one of the angle, and some of each."""
-    furthest = 23 + find(name).start + 1
+    furthest = 23 + find_function(name).start + 1
     return 2.0**-22 * (1 + furthest * STEEP.get(name, 1.0))
 
 
 def test_each_function_was_run_and_its_rows_are_kept():
     facts = json.loads(conventions.STATEMENT.read_text("utf-8"))["cases"]
-    assert sorted(names()) == sorted(TABLES) == sorted(conventions.CALLS) == sorted(facts)
+    assert sorted(function_names()) == sorted(TABLES) == sorted(conventions.CALLS) == sorted(facts)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", function_names())
 def test_like_makes_the_table_of_the_library(name, call):
-    start = find(name).start
+    start = find_function(name).start
     places = ",".join(str(start + place) for place in conventions.KEPT)
     status, out, err = call("generate", "--like", name, "--positions", places, "--out", "a.npy")
     assert (status, out) == (0, ""), err
@@ -48,7 +48,7 @@ def test_like_makes_the_table_of_the_library(name, call):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", function_names())
 def test_identify_knows_each_table(name, call):
     grid = conventions.CALLS[name].grid
     assert call("generate", "--like", name, *(() if grid else ("-l", "24")), "-o", "a.npy")[0] == 0
@@ -117,7 +117,9 @@ def test_what_cannot_be_is_refused_in_one_line(options, message, call):
 def test_a_name_of_nothing_is_told_how_to_list_what_there_is(call):
     hint = call("generate", "--like", "x")[2].splitlines()[1]
     assert hint.startswith("hint: --like PACKAGE lists the functions of a package: OpenNMT-py, ")
-    assert {name.partition(":")[0] for name in names()} <= {*hint.split(": ")[2].split(", ")}
+    assert {name.partition(":")[0] for name in function_names()} <= {
+        *hint.split(": ")[2].split(", ")
+    }
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,10 @@ def test_a_name_of_nothing_is_told_how_to_list_what_there_is(call):
             ),
         ),
         ("difusers:x", "did you mean 'diffusers'?"),
-        ("diffusers", f"posenc knows {', '.join(n for n in names() if 'diffusers:' in n)}"),
+        (
+            "diffusers",
+            f"posenc knows {', '.join(n for n in function_names() if 'diffusers:' in n)}",
+        ),
         ("mlx:Rope", "did you mean 'mlx:RoPE'?"),
     ],
 )

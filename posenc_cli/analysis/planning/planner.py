@@ -476,3 +476,130 @@ def _errors(encoding: Encoding, position: int) -> dict[str, float]:
         arithmetic: float(np.abs(row(arithmetic) - right).max() / scale)
         for arithmetic in _ARITHMETICS
     }
+
+
+class NoPlan(Record):
+    """Why there is nothing to set, and what bounds the model's length instead.
+
+    ``fits`` is whether the length is within that, None where nothing bounds it that is known.
+    """
+
+    model_type: str
+    layer_type: str | None
+    to: int
+    scheme: str
+    trained: int | None
+    reason: str
+    fits: bool | None
+
+
+def not_planned(layers: Layers, resolved: Resolved, to: int) -> NoPlan | None:
+    """What bounds layers that no recipe is for, None where recipes are.
+
+    Raises: InvalidInput where positions are no sequence, or no length is said.
+    """
+    stated = lengths_of(layers).stated
+    window = window_of(layers)
+    scheme = catalogue.find(layers.scheme)
+
+    def answer(reason: str, *, fits: bool | None = None) -> NoPlan:
+        return NoPlan(
+            resolved.model_type, layers.layer_type, to, layers.scheme, stated, reason, fits
+        )
+
+    if layers.scheme == "nope":
+        return answer("these layers have no positions: nothing in them limits the length")
+    if scheme.kind == "rotary":
+        if layers.scheme in ("rope-axial", "xpos"):
+            raise InvalidInput(
+                f"--to {to}: {layers.scheme} does not encode positions in a sequence"
+            )
+        if window is None or (stated is not None and window > stated):
+            return None
+        return answer(
+            f"these layers see a window of {window} positions: no distance is longer, so "
+            "there is nothing to extend",
+            fits=True,
+        )
+    content = scheme.bind(layers.values()).content
+    if content.capacity is not None:
+        rows = content.capacity.positions
+        enough = " are enough" if to <= rows else f", and {to} positions need {to}"
+        return answer(
+            f"positions are rows of a learned table: {rows} rows{enough}; no recipe makes "
+            "untrained rows (posenc resize interpolates them)",
+            fits=to <= rows,
+        )
+    if scheme.kind == "bias":
+        return answer(
+            "scores go by distance, and have a value at any: no bound of the length is known; "
+            "distances past those of the training were never seen"
+        )
+    known = f"; the config states {stated} positions, later ones are unseen"
+    trained = "" if stated is None else known
+    return answer(
+        f"{layers.scheme} has a value at any position{trained}: no known recipe extends it "
+        "without training"
+    )
+
+
+def window_of(layers: Layers) -> int | None:
+    """How many positions these layers see, None where they see all."""
+    window = layers.derived.get("window") or layers.derived.get("window_of_all")
+    return None if window is None else int(window.value)
+
+
+LONGEST = 1 << 24
+"""Positions of a plan: each distance is looked at, for each recipe and many bases."""
+
+
+def plan_length(
+    config: Mapping[str, Any] | GGUFHeader,
+    to: int,
+    *,
+    name: str,
+    layer_type: str | None = None,
+    given: Mapping[str, object] | None = None,
+    per_decade: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[LengthPlan | NoPlan, Resolved]:
+    """The plan of some layers for a length of ``to`` positions, and how the config was read.
+
+    ``per_decade`` bases are tried a decade, else as many as take a moment.
+
+    Raises: InvalidInput where the config cannot be read, layers differ and none is named, or the
+    length is longer than what is looked through.
+    """
+    check_size(f"--to {to}", to, LONGEST, "positions")
+    resolved = resolve(config, name=name)
+    layers = layers_to_plan(resolved, layer_type)
+    if given:
+        layers = override(layers, given)
+    reason = not_planned(layers, resolved, to)
+    if reason is not None:
+        return reason, resolved
+    window = window_of(layers)
+    if window is not None and window < to:
+        said = f"these layers see a window of {window} positions: no distance is longer, whatever"
+        said += f" the length, and the plan is for {window}"
+        resolved, to = replace(resolved, warnings=(*resolved.warnings, said)), window
+    planner = Planner(
+        *(config, resolved, layers, to),
+        changed=bool(given),
+        per_decade=per_decade,
+        progress=progress,
+    )
+    return planner.plan(), resolved
+
+
+def layers_to_plan(resolved: Resolved, layer_type: str | None) -> Layers:
+    """The layers of a type, else of the one type that sees all positions, or rotates at all.
+
+    Raises: InvalidInput, with the choices.
+    """
+    if layer_type is not None:
+        return resolved.layer(layer_type)
+    far = [each for each in resolved.layers if each.scheme != "nope" and not each.slides]
+    near = [each for each in resolved.layers if each.slides]
+    alone = far or near
+    return alone[0] if len(alone) == 1 else resolved.layer(None)

@@ -103,9 +103,9 @@ def generate(
     """
     output.check_stdout()
     if "like" in choice.origin:
-        from posenc_cli.configs.library_functions import find
+        from posenc_cli.configs.library import find_function
 
-        table = table or find(choice.origin["like"]).table
+        table = table or find_function(choice.origin["like"]).table
     choice = choice if table == "inv-freq" else at_first_positions(choice)
     requests = choice.requests(Precision.of(dtype, round_to), table=table, head=head)
     form = _format(choice, output)

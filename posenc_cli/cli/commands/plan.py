@@ -97,8 +97,7 @@ def plan(
     """
     if to is None:
         raise InvalidInput("--to: is missing; give the number of positions")
-    from posenc_cli.analysis.planning.length_plans import plan_length
-    from posenc_cli.analysis.planning.planner import LengthPlan
+    from posenc_cli.analysis.planning.planner import LengthPlan, plan_length
     from posenc_cli.checks.plan_requirements import plan_judgements
     from posenc_cli.render.reports.length_plans import plan_fields, plan_text
 

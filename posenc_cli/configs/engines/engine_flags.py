@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli import catalogue
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.engines.runtime_rules import UnknownReading
-from posenc_cli.configs.family_keys import ORIGINAL
+from posenc_cli.configs.keys import ORIGINAL
 from posenc_cli.errors import InvalidInput, PosencError
 from posenc_cli.numerics import exact
 from posenc_cli.records import Record

@@ -16,8 +16,7 @@ from posenc_cli.rotary.verdict import distinct_digits
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from posenc_cli.comparison.compare import RotationComparison, Side
-    from posenc_cli.comparison.rotations import Pair
+    from posenc_cli.comparison.compare import Pair, RotationComparison, Side
     from posenc_cli.render.typesetting import Typesetter
 
 _SHOWN_PAIRS = 12

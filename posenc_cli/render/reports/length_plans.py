@@ -8,8 +8,7 @@ import operator
 import re
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.analysis.planning.planner import AS_IS, LengthPlan
-from posenc_cli.analysis.planning.unplanned import NoPlan
+from posenc_cli.analysis.planning.planner import AS_IS, LengthPlan, NoPlan
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
