@@ -116,8 +116,8 @@ def _is_drafter(name: str) -> bool:
 
 
 def _checkpoint(name: str) -> Model:
-    from posenc_cli.comparison.stored_tensors import stored_names
     from posenc_cli.comparison.stored_frequencies import stored_model
+    from posenc_cli.comparison.stored_tensors import stored_names
 
     names = stored_names(checkpoint_files(name))
     if not names:

@@ -173,6 +173,50 @@ exllama_fields = refusing(
             and f"mscale_all_dim beside {r.scheme} in DeepSeek"
         ),
     ),
+    (
+        not_read,
+        lambda r: (
+            r.model_type in _BY_TYPE
+            and _is_for_all(r, _object(r))
+            and f"rope_parameters of {r.model_type} that are for all layers"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.model_type in _BY_TYPE
+            and {"rope_type", "type"} & {*_object(r)} == {"type"}
+            and f"it goes by the type of {r.model_type}'s rope_scaling, transformers does not"
+        ),
+    ),
+    (
+        not_read,
+        lambda r: (
+            r.model_type == "gemma3_text"
+            and r.prefix
+            and not full_every(r, 6)
+            and "a Gemma 3 with images whose full layers are not every sixth"
+        ),
+    ),
+    (
+        not_read,
+        lambda r: (
+            r.model_type == "minimax_m2"
+            and lacking(r, "rotary_dim")
+            and lacking(r, _SHARE)
+            and _SHARE not in r.rope
+            and f"minimax_m2 without rotary_dim and {_SHARE}"
+        ),
+    ),
+    (
+        not_read,
+        lambda r: (
+            r.scheme == "rope-yarn"
+            and r.rope.get("llama_4_scaling_beta")
+            and r.model_type != "ministral3"
+            and f"llama_4_scaling_beta in {r.model_type}"
+        ),
+    ),
     (refused, lambda r: r.scheme == "rope-dynamic" and "it knows no rope type dynamic"),
     (refused, lambda r: r.scheme == "rope-yarn" and fails_on_null(r, "beta_fast", "beta_slow")),
 )
@@ -186,17 +230,18 @@ def _object(reading: LayerReading) -> Mapping[str, Any]:
     return stated or nested or (reading.rope if not reading.config else {})
 
 
+def _is_for_all(reading: LayerReading, stated: Mapping[str, Any]) -> bool:
+    """Whether a rope object is not by layer type."""
+    new = stated is reading.config.get("rope_parameters")
+    return "rope_theta" in stated or (new and bool({"rope_type", "type"} & {*stated}))
+
+
 def exllama_container(reading: LayerReading) -> Changes:
     """The base and the scaling, as far as it finds them.
 
     Raises: InvalidInput.
     """
     stated, kind = _object(reading), reading.model_type
-    flat = stated is reading.config.get("rope_parameters") and {"rope_type", "type"} & {*stated}
-    if kind in _BY_TYPE and (flat or "rope_theta" in stated):
-        raise not_read(NAME, f"rope_parameters of {kind} that are for all layers")
-    if kind in _BY_TYPE and "type" in stated and "rope_type" not in stated:
-        raise refused(NAME, f"it goes by the type of {kind}'s rope_scaling, transformers does not")
     if kind == "gemma3_text":
         return _gemma(reading, stated)
     changes: dict[str, Any] = {"base": _base(reading, stated, _BASES.get(kind, 10_000.0))}
@@ -219,8 +264,6 @@ def _base(reading: LayerReading, stated: Mapping[str, Any], otherwise: float) ->
 
 def _gemma(reading: LayerReading, stated: Mapping[str, Any]) -> Changes:
     """Gemma 3: sliding layers rotate plainly by 10,000, and no object by layer type is read."""
-    if reading.prefix and not full_every(reading, 6):
-        raise not_read(NAME, "a Gemma 3 with images whose full layers are not every sixth")
     own = reading.top.number("rope_theta")
     base = float(own.value) if own else _GLOBAL_BASE
     if stated and stated is reading.config.get("rope_parameters"):
@@ -249,10 +292,7 @@ def _columns(reading: LayerReading) -> int:
         return _needed(reading, "qk_rope_head_dim")
     hidden, heads = (_needed(reading, key) for key in ("hidden_size", "num_attention_heads"))
     stated = reading.top.count("head_dim")
-    columns = int(stated.value) if stated else hidden // heads
-    if columns % 2 or columns < 2:
-        raise not_read(NAME, f"a head of {columns} columns")
-    return columns
+    return int(stated.value) if stated else hidden // heads
 
 
 def _needed(reading: LayerReading, key: str) -> int:
@@ -274,16 +314,12 @@ def exllama_share(reading: LayerReading) -> Changes:
     nested = reading.entry.number(_SHARE) if reading.container == "rope_parameters" else None
     stated = first(reading.top.number(_SHARE), nested)
     share = 1.0 if stated is None else float(stated.value)
-    if stated is None and reading.model_type == "minimax_m2":
-        raise not_read(NAME, f"minimax_m2 without rotary_dim and {_SHARE}")
     return _turning(reading, share, _SHARE)
 
 
 def _turning(reading: LayerReading, share: float, source: str) -> Changes:
     if share == reading.params.get("partial", 1.0):
         return {}
-    if share > 1:
-        raise not_read(NAME, f"{source} that rotates {share:g} of a head's columns")
     check_share(NAME, source, share, _columns(reading))
     return {"partial": share}
 
@@ -297,8 +333,6 @@ def exllama_yarn(reading: LayerReading) -> Changes:
     original = own.value if own else context
     weight, all_dim = (yarn_weight(reading, name) for name in ("mscale", "mscale_all_dim"))
     ratio = reading.model_type == "deepseek_v3" and weight and all_dim
-    if reading.rope.get("llama_4_scaling_beta") and reading.model_type != "ministral3":
-        raise not_read(NAME, f"llama_4_scaling_beta in {reading.model_type}")
     quotient = context / original if own else reading.factor
     if reading.model_type == "deepseek_v3" and all_dim and quotient != reading.factor:
         raise not_read(NAME, "DeepSeek's scores where factor is not the quotient of the lengths")

@@ -177,10 +177,6 @@ def _columns_share(columns: int, dim: int) -> Changes:
 
     Raises: InvalidInput for those that ggml does not rotate.
     """
-    if columns > dim:
-        raise refused(
-            NAME, f"its converter writes {columns} columns to rotate of the {dim} of a head"
-        )
     check_share(NAME, "the share", columns / dim, dim)
     return {"partial": None if columns == dim else columns / dim}
 

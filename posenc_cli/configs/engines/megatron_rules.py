@@ -17,6 +17,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     Runtime,
     RuntimeDifference,
     always,
+    check_share,
     fails_on_null,
     not_read,
     of_types,
@@ -75,9 +76,7 @@ def megatron_share(reading: LayerReading) -> Changes:
     share = None if stated is None or reading.scheme == "rope-yarn" else float(stated.value)
     if share is None or share >= 1 or reading.model_type == "llama":
         return {"partial": None}
-    rotated = int(reading.params["dim"] * share)
-    if rotated < 2 or rotated % 2:
-        raise not_read(NAME, f"{_SHARE} {share:g}, which rotates {rotated} columns")
+    check_share(NAME, _SHARE, share, reading.params["dim"])
     return {"partial": share}
 
 

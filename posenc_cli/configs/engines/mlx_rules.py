@@ -175,14 +175,10 @@ def mlx_container(reading: LayerReading) -> Changes:
     known = _class(reading)
     if reading.model_type in OWN_KEYS:
         return {}
-    if reading.config.get("rope_traditional"):
-        raise refused(NAME, "rope_traditional is a key of its own files, which is not read here")
+    _check_keys(reading)
     if reading.model_type == "gemma4_text":  # the objects of its layer types, as they stand
         return {}
     stated = reading.config.get("rope_scaling")
-    _check_keys(reading, stated or {})
-    if reading.model_type == "deepseek_v2" and reading.config and not stated:
-        raise refused(NAME, "its deepseek_v2 fails on a file without rope_scaling")
     if not stated and known.reads_parameters:
         stated = reading.config.get("rope_parameters")
     base = _base(reading, known)
@@ -191,12 +187,12 @@ def mlx_container(reading: LayerReading) -> Changes:
     return {**plain(reading), "base": base}
 
 
-def _check_keys(reading: LayerReading, scaling: Mapping[str, Any]) -> None:
-    """Refuse what a class cannot be built from.
-
-    Raises: InvalidInput.
-    """
+def _missing(reading: LayerReading) -> str | None:
+    """The words for a class that cannot be built for want of a key."""
     kind, stated = reading.model_type, reading.config
+    scaling = stated.get("rope_scaling")
+    if kind == "gemma4_text":
+        return None
     needed = _NEEDED_WITHIN if kind in WITHIN and reading.prefix else _NEEDED
     missing = [key for key in needed.get(kind, ()) if stated and key not in stated]
     if kind == "lfm2" and not any(stated.get(key) for key in _LAYERS_OF_LFM2):
@@ -206,17 +202,14 @@ def _check_keys(reading: LayerReading, scaling: Mapping[str, Any]) -> None:
         missing += [key for key in _MINISTRAL if key not in inner]
     if kind == "phi3" and scaling:
         missing += [key for key in _PHI3 if key not in scaling]
-    if missing:
-        raise refused(NAME, f"its {kind} fails on a file without {missing[0]}")
+    if kind == "deepseek_v2" and stated and not scaling:
+        missing += ["rope_scaling"]
+    return f"its {kind} fails on a file without {missing[0]}" if missing else None
 
 
 def _base(reading: LayerReading, known: MlxClass) -> float:
     """The base that a class takes: of the file, else its own."""
     stated = reading.top.number("rope_theta")
-    if stated is None and reading.top.has("rope_theta"):
-        raise refused(NAME, "it fails where rope_theta is null")
-    if reading.model_type in ("gemma3_text", "olmo3"):
-        _check_gemma(reading)
     if reading.model_type == "gemma3_text":
         return float(reading.params["base"])
     if reading.model_type == "gpt_neox":
@@ -237,8 +230,24 @@ def _base(reading: LayerReading, known: MlxClass) -> float:
     return known.base
 
 
-_check_gemma = refusing(
+_check_keys = refusing(
     NAME,
+    (
+        refused,
+        lambda r: (
+            r.config.get("rope_traditional")
+            and "rope_traditional is a key of its own files, which is not read here"
+        ),
+    ),
+    (refused, _missing),
+    (
+        refused,
+        lambda r: (
+            r.config.get("rope_theta", 0) is None
+            and r.model_type != "gemma4_text"
+            and "it fails where rope_theta is null"
+        ),
+    ),
     (
         refused,
         lambda r: (
@@ -250,13 +259,50 @@ _check_gemma = refusing(
     (
         refused,
         lambda r: (
-            "type" in (scaling := r.config.get("rope_scaling") or {})
+            r.model_type in ("gemma3_text", "olmo3")
+            and "type" in (scaling := r.config.get("rope_scaling") or {})
             and "rope_type" not in scaling
             and f"its {r.model_type} goes by the type of rope_scaling, transformers does not"
         ),
     ),
 )
-"""What classes with a rope for each layer type fail on, or take otherwise."""
+"""What a class cannot be built from, or takes otherwise."""
+
+_check_seeing = refusing(
+    NAME,
+    (
+        refused,
+        lambda r: (
+            (r.prefix not in ("", "text_config.") or (not r.prefix and _stands_alone(r)))
+            and f"it has no class for a text model alone, of {r.model_type}"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            (stated := r.config.get("rope_scaling") or {}).get("type", stated.get("rope_type"))
+            == "mrope"
+            and "mrope_section" not in stated
+            and "it fails on the type mrope without mrope_section"
+        ),
+    ),
+    (
+        not_read,
+        lambda r: (
+            r.model_type in HYBRID
+            and "rope_parameters" in r.config
+            and r.config.get("rope_scaling")
+            and "rope_scaling beside rope_parameters"
+        ),
+    ),
+)
+"""What its classes of text and images fail on."""
+
+
+def _stands_alone(reading: LayerReading) -> bool:
+    """Whether a text model that mlx-lm has within another alone is a file's own."""
+    own = reading.config.get("model_type", "") in SEEING
+    return bool(reading.config) if reading.model_type in HYBRID else own
 
 
 def mlx_seeing(reading: LayerReading) -> Changes:
@@ -264,13 +310,7 @@ def mlx_seeing(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput where the class fails.
     """
-    own = reading.config.get("model_type", "")
-    if reading.prefix not in ("", "text_config.") or (not reading.prefix and own in SEEING):
-        raise refused(NAME, f"it has no class for a text model alone, of {reading.model_type}")
-    stated = reading.config.get("rope_scaling") or {}
-    kind = stated.get("type") or stated.get("rope_type", "default")
-    if kind == "mrope" and "mrope_section" not in stated:
-        raise refused(NAME, "it fails on the type mrope without mrope_section")
+    _check_seeing(reading)
     return {**mlx_container(reading), **plain(reading), "partial": None}
 
 
@@ -280,13 +320,8 @@ def mlx_hybrid(reading: LayerReading) -> Changes:
     Raises: InvalidInput.
     """
     check_interval(reading, runtime=NAME)
-    if reading.prefix not in ("", "text_config.") or (not reading.prefix and reading.config):
-        raise refused(NAME, f"it has no class for a text model alone, of {reading.model_type}")
-    if reading.config.get("rope_parameters") and reading.config.get("rope_scaling"):
-        raise not_read(NAME, "rope_scaling beside rope_parameters")
+    _check_seeing(reading)
     nested = bool(reading.config.get("rope_parameters"))
-    if "rope_parameters" in reading.config and not nested and reading.config.get("rope_scaling"):
-        raise not_read(NAME, "rope_scaling beside rope_parameters of nothing")
     keys = reading.entry if nested else reading.top
     said = nested or "rope_parameters" in reading.config  # else it takes an object of its own
     share = keys.number(_SHARE) if said else None
@@ -301,17 +336,23 @@ def mlx_hybrid(reading: LayerReading) -> Changes:
     return changes
 
 
+_check_step = refusing(
+    NAME,
+    (not_read, lambda r: r.prefix and "step3p5 as the text model of another"),
+    (
+        not_read,
+        lambda r: "type" in (r.config.get("rope_scaling") or ()) and "rope_scaling.type of step3p5",
+    ),
+    (refused, lambda r: fails_without(r, "head_dim")),
+)
+
+
 def mlx_step(reading: LayerReading) -> Changes:
     """Step 3.5: base and share of each layer by its number, and scaling of the named types.
 
     Raises: InvalidInput where layers of one type differ, or what was not read.
     """
-    if reading.prefix:
-        raise not_read(NAME, "step3p5 as the text model of another")
-    if "type" in (reading.config.get("rope_scaling") or {}):
-        raise not_read(NAME, "rope_scaling.type of step3p5")
-    if why := fails_without(reading, "head_dim"):
-        raise refused(NAME, why)
+    _check_step(reading)
     theta = reading.config.get("rope_theta", CLASSES["step3p5"].base)
     shares = reading.config.get("partial_rotary_factors") or ()
     own = {
@@ -339,9 +380,8 @@ def mlx_share(reading: LayerReading) -> Changes:
 
 def mlx_yarn(reading: LayerReading) -> Changes:
     """g(mscale)/g(mscale_all_dim), 1 and 0 by default; 4096 for a length that is missing."""
-    if why := fails_on_null(reading, "factor"):
-        raise refused(NAME, why)
     return {
+        **refusing(NAME, (refused, lambda r: fails_on_null(r, "factor")))(reading),
         ORIGINAL: original_length(reading, NAME, "entry", 4096, null=False),
         **magnitude_ratio(reading, NAME),
     }

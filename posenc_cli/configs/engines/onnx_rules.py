@@ -124,14 +124,7 @@ def onnx_yarn(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput where the class fails.
     """
-    for name in ("beta_fast", "beta_slow"):
-        if not reading.entry.number(name) and reading.rope:
-            raise refused(NAME, f"it fails on yarn without {name}, which it takes for 0")
-    if reading.params.get("partial", 1.0) != 1:
-        if reading.model_type == "gpt_oss":
-            raise not_read(NAME, "a share of the columns of gpt-oss")
-        raise refused(NAME, "it fails on yarn where a share of the columns rotates")
-    _check_ramp(reading)
+    _check_yarn(reading)
     weight, all_dim = (_mscale(reading, name) for name in ("mscale", "mscale_all_dim"))
     changes: dict[str, Any] = {"truncate": False, "mscale": None, "mscale_all_dim": None}
     if weight > 0 and all_dim > 0:
@@ -146,11 +139,8 @@ def _mscale(reading: LayerReading, name: str) -> float:
     return stated or 0.0
 
 
-def _check_ramp(reading: LayerReading) -> None:
-    """Hold the ends of the ramp (pairs) to what the class asserts of them.
-
-    Raises: InvalidInput.
-    """
+def _outside(reading: LayerReading) -> str | None:
+    """The words for a ramp whose ends (pairs) are not where the class asserts them."""
     import math
 
     params = reading.params
@@ -159,12 +149,42 @@ def _check_ramp(reading: LayerReading) -> None:
         half * math.log(reading.original / (turns * 2 * math.pi)) / math.log(base)
         for turns in (params.get("beta_fast", 32.0), params.get("beta_slow", 1.0))
     )
-    if not 0 < low < high < half - 1:
-        raise refused(
-            NAME,
-            f"it fails where its ramp, here from pair {low:.4g} to {high:.4g}, is not within "
-            f"pairs 0 and {half - 1:g}",
+    if 0 < low < high < half - 1:
+        return None
+    where = f"from pair {low:.4g} to {high:.4g}, is not within pairs 0 and {half - 1:g}"
+    return f"it fails where its ramp, here {where}"
+
+
+_check_yarn = refusing(
+    NAME,
+    *(
+        (
+            refused,
+            lambda r, name=name: (
+                r.rope
+                and not r.entry.number(name)
+                and f"it fails on yarn without {name}, which it takes for 0"
+            ),
         )
+        for name in ("beta_fast", "beta_slow")
+    ),
+    (
+        not_read,
+        lambda r: (
+            r.model_type == "gpt_oss"
+            and r.params.get("partial", 1.0) != 1
+            and "a share of the columns of gpt-oss"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.params.get("partial", 1.0) != 1
+            and "it fails on yarn where a share of the columns rotates"
+        ),
+    ),
+    (refused, _outside),
+)
 
 
 def _original(reading: LayerReading) -> int:

@@ -144,6 +144,22 @@ sglang_keys = refusing(
         for key in ("rope_is_neox_style", "dual_chunk_attention_config")
     ),
     (refused, _columns),
+    (
+        refused,
+        lambda r: (
+            r.model_type in SHARES
+            and r.config.get(_SHARE, 0) is None
+            and f"it fails where {_SHARE} is null"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.rope.get("type") == "su"
+            and ORIGINAL not in r.rope
+            and f"it fails on type su where rope_scaling has no {ORIGINAL}"
+        ),
+    ),
 )
 """What a class cannot be built from, and keys of sglang's own."""
 
@@ -158,21 +174,42 @@ def sglang_llama4(reading: LayerReading) -> Changes:
     return {"layout": "half"} if alone else {}
 
 
+_check_own_class = refusing(
+    NAME,
+    (
+        refused,
+        lambda r: (
+            r.top.has(ORIGINAL)
+            and f"what its {r.model_type} makes of {ORIGINAL} beside rope_scaling is not known"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            (r.config.get("rope_parameters") or {}).get("rope_type") in ("yarn", "llama3")
+            and f"its {r.model_type} fails on scaled rope_parameters"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            (stated := r.config.get("rope_parameters")) is not None
+            and "full_attention" not in stated
+            and stated.get("rope_type") is None
+            and f"what its {r.model_type} makes of them without rope_type is not known"
+        ),
+    ),
+)
+
+
 def sglang_own_class(reading: LayerReading) -> Changes:
     """Config classes of its own know ``rope_theta`` and ``rope_scaling`` alone."""
-    kind, top = reading.model_type, reading.top
-    if top.has(ORIGINAL):
-        raise refused(NAME, f"what its {kind} makes of {ORIGINAL} beside rope_scaling is not known")
-    given = top.number("rope_theta")
+    _check_own_class(reading)
+    given = reading.top.number("rope_theta")
     base = {"base": float(given.value) if given else _BASE_OF_OWN_CLASS}
-    if reading.container != "rope_parameters":
+    if reading.container != "rope_parameters" or reading.scheme == "rope":
         return base
-    stated = reading.config["rope_parameters"]
-    if stated.get("rope_type") in ("yarn", "llama3"):
-        raise refused(NAME, f"its {kind} fails on scaled rope_parameters")
-    if "full_attention" not in stated and stated.get("rope_type") is None:
-        raise refused(NAME, f"what its {kind} makes of them without rope_type is not known")
-    return base if reading.scheme == "rope" else {**plain(reading), **base}
+    return {**plain(reading), **base}
 
 
 def sglang_share(reading: LayerReading) -> Changes:
@@ -181,8 +218,6 @@ def sglang_share(reading: LayerReading) -> Changes:
     share = 1.0
     if kind in SHARES:
         stated = reading.top.number(_SHARE)
-        if stated is None and reading.top.has(_SHARE):
-            raise refused(NAME, f"it fails where {_SHARE} is null")
         share = float(stated.value) if stated else SHARES[kind]
     elif kind == "minimax_m2" and (columns := reading.top.count("rotary_dim")) is not None:
         share = columns.value / head
@@ -190,10 +225,20 @@ def sglang_share(reading: LayerReading) -> Changes:
         return {}
     if kind == "gemma3_text" or reading.scheme == "rope-longrope":
         raise refused(NAME, f"its {kind} fails on {_SHARE}")
-    if share > 1:
-        raise refused(NAME, f"{_SHARE} {share:g} rotates more columns than a head has")
     check_share(NAME, _SHARE, share, head)
     return {"partial": None if share == 1 else share}
+
+
+_check_hybrid = refusing(
+    NAME,
+    (refused, lambda r: fails_without(r, INTERVAL)),
+    (
+        refused,
+        lambda r: (
+            r.config and not r.rope and f"its {r.model_type} fails on a file without a rope object"
+        ),
+    ),
+)
 
 
 def sglang_seeing(reading: LayerReading) -> Changes:
@@ -204,10 +249,7 @@ def sglang_seeing(reading: LayerReading) -> Changes:
     changes = {**half_share(reading, runtime=NAME)}
     if reading.model_type in HYBRID:
         check_interval(reading, runtime=NAME)
-        if reading.config and reading.top.count(INTERVAL) is None:
-            raise refused(NAME, f"its {reading.model_type} fails on a file without {INTERVAL}")
-        if reading.config and not reading.rope:
-            raise refused(NAME, f"its {reading.model_type} fails on a file without a rope object")
+        _check_hybrid(reading)
         stated = reading.top.number(_SHARE)
         changes = {"partial": float(stated.value) if stated else 0.25}
         check_share(NAME, _SHARE, changes["partial"], reading.params["dim"])
@@ -224,9 +266,8 @@ def sglang_seeing(reading: LayerReading) -> Changes:
 
 def sglang_original(reading: LayerReading) -> Changes:
     """The original length in the rope object, which some classes write over."""
+    refusing(NAME, (refused, lambda r: fails_on_null(r, ORIGINAL)))(reading)
     own = reading.entry.count(ORIGINAL)
-    if own is None and reading.entry.has(ORIGINAL):
-        raise refused(NAME, f"it fails where {ORIGINAL} is null")
     beside = reading.top.count(ORIGINAL)
     if reading.model_type in LENGTH_BESIDE or reading.model_type == "gemma3_text":
         own = first(beside, own)
@@ -280,8 +321,6 @@ _check_dynamic = refusing(
 
 def sglang_longrope(reading: LayerReading) -> Changes:
     """The amplitude of the two contexts, or of the factors in use where the file states both."""
-    if reading.rope.get("type") == "su" and not reading.entry.has(ORIGINAL):
-        raise refused(NAME, f"it fails on type su where rope_scaling has no {ORIGINAL}")
     scales = [reading.entry.number(key) for key in ("short_mscale", "long_mscale")]
     values = {None if scale is None else float(scale.value) for scale in scales}
     if len(values) > 1:

@@ -220,16 +220,40 @@ def tensorrt_columns(reading: LayerReading) -> Changes:
     return {"partial": stated.value / head}
 
 
+_check_gpt_oss = refusing(
+    NAME,
+    *(
+        (
+            refused,
+            lambda r, name=name: (
+                r.rope
+                and name not in r.rope
+                and f"its gpt-oss fails on a rope object without {name}"
+            ),
+        )
+        for name in _GPT_OSS
+    ),
+    (
+        refused,
+        lambda r: (
+            r.scheme != "rope-yarn"
+            and ORIGINAL not in r.rope
+            and f"its gpt-oss fails on a rope object without {ORIGINAL}"
+        ),
+    ),
+    (
+        not_read,
+        lambda r: r.scheme != "rope-yarn" and f"gpt-oss with {r.scheme} and the keys of yarn",
+    ),
+)
+
+
 def tensorrt_gpt_oss(reading: LayerReading) -> Changes:
     """Its gpt-oss is scaled by YaRN, of four keys, and rotates whole heads.
 
     Raises: InvalidInput.
     """
-    missing = [name for name in _GPT_OSS if reading.rope and name not in reading.rope]
-    if missing or (reading.scheme != "rope-yarn" and ORIGINAL not in reading.rope):
-        raise refused(NAME, f"its gpt-oss fails on a rope object without {(*missing, ORIGINAL)[0]}")
-    if reading.scheme != "rope-yarn":
-        raise not_read(NAME, f"gpt-oss with {reading.scheme} and the keys of yarn")
+    _check_gpt_oss(reading)
     unread = dict.fromkeys(("attention_factor", "mscale", "mscale_all_dim", "partial"))
     return {**unread, **always_truncated(reading)}
 

@@ -129,6 +129,32 @@ vllm_fields = refusing(
     (
         refused,
         lambda r: (
+            r.model_type == "gpt_oss"
+            and r.scheme != "rope-yarn"
+            and "its gpt-oss fails where it is not scaled by yarn"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.model_type == "gpt_oss"
+            and (missing := [name for name in _GPT_OSS if r.config and name not in r.rope])
+            and r.rope
+            and f"its gpt-oss fails on a rope object without {missing[0]}"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.model_type == "phi3"
+            and r.rope.get("type") == "su"
+            and ORIGINAL not in r.rope
+            and f"it fails on type su where rope_scaling has no {ORIGINAL}"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
             r.scheme == "rope-yarn"
             and fails_on_null(r, "factor", "beta_fast", "beta_slow", ORIGINAL)
         ),
@@ -148,24 +174,9 @@ def vllm_glm_ocr(reading: LayerReading) -> Changes:
     return changes
 
 
-def vllm_gpt_oss(reading: LayerReading) -> Changes:
-    """VLLM's gpt-oss hands on neither attention_factor nor mscale, nor a share.
-
-    Raises: InvalidInput.
-    """
-    if reading.scheme != "rope-yarn":
-        raise refused(NAME, "its gpt-oss fails where it is not scaled by yarn")
-    missing = [name for name in _GPT_OSS if name not in reading.rope]
-    if reading.config and reading.rope and missing:
-        raise refused(NAME, f"its gpt-oss fails on a rope object without {missing[0]}")
-    return dict.fromkeys(("attention_factor", "mscale", "mscale_all_dim", "partial"))
-
-
 def vllm_longrope(reading: LayerReading) -> Changes:
     """VLLM chooses the factors once, and takes s from the two contexts."""
     kind = reading.model_type
-    if kind == "phi3" and reading.rope.get("type") == "su" and not reading.entry.has(ORIGINAL):
-        raise refused(NAME, f"it fails on type su where rope_scaling has no {ORIGINAL}")
     own = _PHI3_ORIGINAL if kind == "phi3" and reading.config else "context"
     allocated = original_length(reading, NAME, "top", own, null=False)
     multiplier = reading.entry.number(
@@ -356,7 +367,7 @@ DIFFERENCES = (
         "hands neither attention_factor nor mscale nor a share on, and fails without yarn and its "
         "betas",
         f"{_VLLM}/models/gpt_oss.py",
-        vllm_gpt_oss,
+        always(attention_factor=None, mscale=None, mscale_all_dim=None, partial=None),
         frozenset({"gpt_oss"}),
     ),
     RuntimeDifference(
