@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
 from posenc_cli.configs import diffusion, families, nonrotary, vision
-from posenc_cli.configs.architectures import KEY, foreign_classes, is_alike, named_classes
 from posenc_cli.configs.companions import check_companion, check_format, is_drafter
 from posenc_cli.configs.config_file import FILE, read_config
 from posenc_cli.configs.keys import FamilyKeys, Keys
@@ -32,7 +31,15 @@ from posenc_cli.configs.resolved import (
 from posenc_cli.configs.rope import rope_layers
 from posenc_cli.configs.rope_rules import MAGNITUDE, magnitude, softmax_multiplier
 from posenc_cli.configs.scores import with_scores
-from posenc_cli.configs.text_models import SAME, TextModel, text_model
+from posenc_cli.configs.text_models import (
+    KEY,
+    SAME,
+    TextModel,
+    foreign_classes,
+    is_alike,
+    named_classes,
+    text_model,
+)
 from posenc_cli.configs.unread import note_unread
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.gguf import GGUFHeader

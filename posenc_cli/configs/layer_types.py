@@ -220,7 +220,7 @@ def _cycle_types(keys: FamilyKeys, count: int) -> list[str | None]:
     cycle = family.cycle
     if not cycle:
         return [None] * count
-    period = _period(keys)
+    period = keys.text.count(family.cycle_key, minimum=0) if family.cycle_key else None
     if period is not None and len(cycle) > 1:
         # The one type that differs keeps its place: at the end of each period, or at its start.
         at_start = cycle.count(cycle[0]) == 1
@@ -237,16 +237,6 @@ def _cycle_types(keys: FamilyKeys, count: int) -> list[str | None]:
     if types and family.at_least and family.at_least not in types:
         types[-1] = family.at_least
     return list(types)
-
-
-def _period(keys: FamilyKeys) -> Sourced | None:
-    """The length of the cycle, where the config gives one."""
-    text, key = keys.text, keys.family.cycle_key
-    if key is None:
-        return None
-    if isinstance(text.values.get(key), str):
-        raise text.invalid(key, "must be a number; give layer_types")
-    return text.count(key, minimum=0)
 
 
 def _rotations(keys: FamilyKeys, types: list[str | None]) -> list[bool]:

@@ -67,7 +67,6 @@ def _rope_of(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers:
     params |= more
     if scheme != "mrope":
         _note_axes(keys, rope)
-    _note_query_scale(keys, rope)
     check_values(keys.text.name, scheme, params)
     derived = _derived(keys, scheme, params)
     stated = first(rope.text("rope_type"), rope.text("type") if rope.reads_type else None)
@@ -153,8 +152,6 @@ def _base(keys: FamilyKeys, rope: RopeObject, label: str | None) -> Sourced:
     if base.source.startswith("default of") and not _is_stated(keys, label, base.value):
         keys.notes.warn(f"{text.name} {missing}")
         keys.notes.default(f"rope_theta{of_type}")
-    if base.value <= 1:
-        raise keys.error(f"{base.source} {base.value:g}: must be above 1")
     return base
 
 
@@ -235,8 +232,6 @@ def _share(keys: FamilyKeys, rope: RopeObject, rope_type: str, head: Sourced) ->
         return None
     if share is None or share.value == 1:
         return None
-    if share.value > 1:
-        raise keys.error(f"{share.source} {share.value:g}: must be at most 1")
     return share
 
 
@@ -323,18 +318,6 @@ def _note_axes(keys: FamilyKeys, rope: RopeObject) -> None:
     has_axes = not keys.family.known or "xdrope" in keys.family.renamed
     if keys.family.mrope is not None or (sections is not None and has_axes):
         keys.notes.warn("read for text only: the axes of images and video are left out")
-
-
-def _note_query_scale(keys: FamilyKeys, rope: RopeObject) -> None:
-    """Note what queries are multiplied by, beside the rotation."""
-    if not keys.family.scales_queries:
-        return
-    beta = rope.get("llama_4_scaling_beta")
-    if beta is not None and beta.value != 0:
-        keys.notes.warn(
-            f"{beta.source} {json_text(beta.value)} is not part of the rotation: queries are "
-            "multiplied by 1 + beta · ln(1 + ⌊p / L⌋), which breaks the dependence on m − n alone"
-        )
 
 
 def _context(keys: FamilyKeys) -> dict[str, Sourced]:

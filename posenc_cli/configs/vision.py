@@ -304,8 +304,6 @@ class _VisionReader:
             self.notes.default("rope_theta")
             self.notes.warn(f"{self.keys.name} has no rope_theta: {usual:g} is the {self.default}")
             return Sourced(usual, self.default)
-        if base.value <= 1:
-            raise InvalidInput(f"{self.keys.name}: {base.source} {base.value:g}: must be above 1")
         return base
 
 

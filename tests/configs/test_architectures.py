@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from posenc_cli.configs.architectures import family_of, foreign_classes, is_alike
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.keys import Keys
+from posenc_cli.configs.text_models import family_of, foreign_classes, is_alike
 from posenc_cli.errors import InvalidInput
 
 CLASSES = json.loads(

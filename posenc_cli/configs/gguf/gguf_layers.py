@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.configs.gguf.gguf_architectures import Architecture
-    from posenc_cli.files.gguf import GGUFHeader, GGUFValue
+    from posenc_cli.files.gguf import GGUFHeader
 
 
 _ROPE_LIKE = re.compile(
@@ -68,26 +68,21 @@ class GGUFKeys:
         Raises: InvalidInput for anything else, or one out of bounds.
         """
         stated = self._of_kind(key, "float32")
-        if stated is None:
-            return None
-        value = float(stated.value)
-        if rule := broken_bound(value, above, minimum):
-            raise self._invalid(key, value, rule)
-        return Sourced(value, self.path(key))
+        if stated is not None and (rule := broken_bound(stated.value, above, minimum)):
+            raise self._invalid(key, stated.value, rule)
+        return stated
 
     def count(self, key: str, *, minimum: int = 1) -> Sourced | None:
         """A uint32; an array of them is none.
 
         Raises: InvalidInput for a number of another type, or one below the minimum.
         """
-        stated = self._get(key)
-        if stated is None or stated.type.startswith("array"):
+        if self._is_array(key):
             return None
-        if stated.type != "uint32":
-            raise self._of_type(key, stated, "uint32")
-        if stated.value < minimum:
+        stated = self._of_kind(key, "uint32")
+        if stated is not None and stated.value < minimum:
             raise self._invalid(key, stated.value, f"must be at least {minimum}")
-        return Sourced(int(stated.value), self.path(key))
+        return stated
 
     def needed(self, key: str) -> Sourced:
         """A uint32 that must be there.
@@ -104,26 +99,21 @@ class GGUFKeys:
 
         Raises: InvalidInput for anything else.
         """
-        stated = self._get(key)
+        arrays = (f"array of {kind}" for kind in _WHOLE)
+        stated = self._of_kind(key, "uint32", *arrays)
         if stated is None:
             return None
-        if stated.type == "uint32":
-            return Sourced((int(stated.value),), self.path(key))
-        if stated.value is None or stated.type not in [f"array of {kind}" for kind in _WHOLE]:
-            raise self._of_type(key, stated, "uint32, or an array of them")
-        if not stated.value or min(stated.value) < 0:
-            raise self._invalid(key, list(stated.value[:8]), "must be whole numbers from 0 on")
-        return Sourced(tuple(stated.value), self.path(key))
+        values = stated.value if isinstance(stated.value, tuple | list) else (stated.value,)
+        if not values or min(values) < 0:
+            raise self._invalid(key, list(values[:8]), "must be whole numbers from 0 on")
+        return Sourced(tuple(values), stated.source)
 
     def flags(self, key: str) -> Sourced | None:
         """An array of booleans or of uint32, as a tuple; None for a single number."""
-        stated = self._get(key)
-        if stated is None or not stated.type.startswith("array"):
+        if not self._is_array(key):
             return None
-        kinds = [f"array of {kind}" for kind in ("bool", *_WHOLE)]
-        if stated.value is None or stated.type not in kinds:
-            raise self._of_type(key, stated, "an array of bool")
-        return Sourced(tuple(map(bool, stated.value)), self.path(key))
+        stated = self._of_kind(key, *(f"array of {kind}" for kind in ("bool", *_WHOLE)))
+        return stated and Sourced(tuple(map(bool, stated.value)), stated.source)
 
     def flag(self, key: str) -> Sourced | None:
         """True or false.
@@ -137,10 +127,7 @@ class GGUFKeys:
 
         Raises: InvalidInput for anything else.
         """
-        stated = self._of_kind(key, "string")
-        if stated is not None and stated.value is None:
-            raise InvalidInput(f"{self.header.name}: {self.path(key)} is not a short UTF-8 text")
-        return stated
+        return self._of_kind(key, "string")
 
     def unread(self) -> Iterator[str]:
         """The rope-like keys that nothing read, those of other architectures too."""
@@ -153,26 +140,28 @@ class GGUFKeys:
             if _ROPE_LIKE.search(key) and not quiet:
                 yield printable(key)
 
-    def _get(self, key: str) -> GGUFValue | None:
-        path = self.path(key)
-        if path not in self.header.metadata:
-            return None
-        self.read.add(path)
-        return self.header.metadata[path]
+    def _is_array(self, key: str) -> bool:
+        stated = self.header.metadata.get(self.path(key))
+        return stated is not None and stated.type.startswith("array")
 
-    def _of_kind(self, key: str, kind: str) -> Sourced | None:
-        stated = self._get(key)
+    def _of_kind(self, key: str, *kinds: str) -> Sourced | None:
+        """A value of some types, whose number or text could be read.
+
+        Raises: InvalidInput for one of another.
+        """
+        path = self.path(key)
+        stated = self.header.metadata.get(path)
         if stated is None:
             return None
-        if stated.type != kind:
-            raise self._of_type(key, stated, kind)
-        return Sourced(stated.value, self.path(key))
-
-    def _of_type(self, key: str, stated: GGUFValue, wanted: str) -> InvalidInput:
-        return InvalidInput(
-            f"{self.header.name}: {self.path(key)} is of type {stated.type}: llama.cpp takes "
-            f"{wanted} alone, and does not load the file"
-        )
+        self.read.add(path)
+        if stated.value is None:
+            raise InvalidInput(f"{self.header.name}: {path} is too long, or is not UTF-8 text")
+        if stated.type not in kinds:
+            raise InvalidInput(
+                f"{self.header.name}: {path} is of type {stated.type}: llama.cpp takes "
+                f"{' or '.join(kinds)} alone, and does not load the file"
+            )
+        return Sourced(stated.value, path)
 
     def _invalid(self, key: str, value: object, rule: str) -> InvalidInput:
         return InvalidInput(f"{self.header.name}: {self.path(key)} {value}: {rule}")

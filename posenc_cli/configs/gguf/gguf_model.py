@@ -349,8 +349,6 @@ class _GGUFModel(GGUFStretches):
         sliding = self.architecture.sliding
         if slides and sliding is not None:
             base = self._sliding_base(base, sliding)
-        if base.value <= 1:
-            raise self.error(f"{base.source} {base.value:g}: must be above 1")
         return self._grown(base)
 
     def _fixed_base(self, stated: Sourced | None) -> Sourced:

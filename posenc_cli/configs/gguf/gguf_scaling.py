@@ -358,12 +358,8 @@ def shortest(value: float) -> float:
     >>> shortest(struct.unpack("f", struct.pack("f", 1.05))[0])
     1.05
     """
-    single = struct.pack("f", value)
-    for digits in range(1, 10):
-        short = float(f"{value:.{digits}g}")
-        if struct.pack("f", short) == single:
-            return short
-    return value
+    shorter = (float(f"{value:.{digits}g}") for digits in range(1, 10))  # nine always do
+    return next(short for short in shorter if struct.pack("f", short) == struct.pack("f", value))
 
 
 def llama3_parameters(
