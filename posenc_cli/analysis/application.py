@@ -9,7 +9,7 @@ from posenc_cli.encoding.application import Application, positions_matrix
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.matrix import Matrix
-from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.dtypes import FLOAT64, DType
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from posenc_cli.encoding.application import GivenVectors, VectorRows
     from posenc_cli.encoding.request import Request
     from posenc_cli.numerics.arrays import StoredRows
-    from posenc_cli.numerics.dtypes import DType
 
 _APPLICABLE = "absolute", "rotary"
 

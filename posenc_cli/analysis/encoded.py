@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.analysis.sampling import positions_of
+from posenc_cli.analysis.sampling import CellValues, positions_of
 from posenc_cli.numerics import exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from decimal import Decimal
 
-    from posenc_cli.analysis.sampling import CellValues
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.encoding.request import Plan, Request
     from posenc_cli.formulas.declare import Waves

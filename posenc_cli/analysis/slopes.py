@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from posenc_cli.formulas.alibi import exact_slopes
+from posenc_cli.formulas.alibi import SlopesRule, exact_slopes
 from posenc_cli.records import Record, replace
-
-if TYPE_CHECKING:
-    from posenc_cli.formulas.alibi import SlopesRule
 
 
 class Slopes(Record):

@@ -315,3 +315,59 @@ def spectrum_fields(spectrum: WaveSpectrum) -> Mapping[str, Any]:
         if stretch
         else None,
     }
+
+
+class WaveDifference(Record):
+    """How the wavelengths of all pairs differ from those of the same pairs of another encoding.
+
+    ``ratio`` is the one farthest from 1, infinite where a wave stands still, and ``at`` the pairs
+    that have it; 1 and none where no pair differs.
+    """
+
+    pairs: int
+    differing: tuple[int, ...]
+    ratio: float
+    at: tuple[int, ...]
+
+
+def wave_difference(first: WaveSpectrum, other: WaveSpectrum) -> WaveDifference | None:
+    """How the waves of another encoding differ; None where pairs do not stand for pairs."""
+    a, b = first.wavelengths, other.wavelengths
+    if len(a) != len(b) or first.axes != other.axes or first.along != other.along:
+        return None
+    with np.errstate(invalid="ignore"):
+        ratios = np.where(a == b, 1.0, b / a)  # of two infinite ones, too
+    apart = ~same_ratio(ratios, 1.0)
+    if not apart.any():
+        return WaveDifference(len(a), (), 1.0, ())
+    with np.errstate(divide="ignore"):
+        farthest = float(ratios[np.abs(np.log(np.abs(ratios))).argmax()])
+    at = np.flatnonzero(
+        apart
+        & (
+            ratios == farthest
+            if math.isinf(farthest) or not farthest
+            else same_ratio(ratios, farthest)
+        )
+    )
+    return WaveDifference(
+        len(a), tuple(np.flatnonzero(apart).tolist()), farthest, tuple(at.tolist())
+    )
+
+
+class PowerDifference(Record):
+    """What ``share`` of the power lies at other wavelengths than that of another encoding."""
+
+    share: float
+
+
+def power_difference(first: PowerSpectrum, other: PowerSpectrum) -> PowerDifference | None:
+    """How the power of another's columns differs.
+
+    None where their wavelengths are not the same, or one has no power.
+    """
+    if not first.power.any() or not other.power.any():
+        return None
+    if not np.array_equal(first.wavelengths, other.wavelengths) or first.along != other.along:
+        return None
+    return PowerDifference(float(np.abs(first.power - other.power).sum()) / 2)

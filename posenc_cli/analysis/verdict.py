@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from posenc_cli.analysis.products import (
+    Diagonals,
     MatrixRows,
     diagonals,
     near_diagonals,
     windows_of,
 )
 from posenc_cli.analysis.profile import Profile
-from posenc_cli.analysis.similarity import KeyScores, PairScores
+from posenc_cli.analysis.similarity import KeyScores, PairScores, Similarity
 from posenc_cli.budget import check_size
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.matrix import Matrix
@@ -32,8 +33,6 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from posenc_cli.analysis.products import Diagonals
-    from posenc_cli.analysis.similarity import Similarity
     from posenc_cli.numerics.arrays import Flags, Integers, Reals, StoredValues
     from posenc_cli.numerics.dtypes import DType
 
@@ -44,6 +43,7 @@ SCANNED = 1 << 30
 """Up to so many values, no row is left out of a sample."""
 
 _SAMPLED_OFFSETS = 1 << 15  # of a profile of more positions than have all their offsets
+_ROUNDING = 1e-12  # of the largest value: sums of a few thousand products in float64
 _SCATTERED = 4096  # positions unevenly spaced: all their pairs are held at once
 
 
@@ -350,3 +350,54 @@ def _nothing_finite(of: Similarity) -> InvalidInput:
         if np.isfinite(rows).all(axis=1).any():
             hint = "--normalize cosine compares their directions"
     return InvalidInput(f"{of.name}: no {of.quantity} of its rows is a finite number", hint=hint)
+
+
+class ProfileDifference(Record):
+    """How S by offset differs from that of another encoding, at the offsets that both have.
+
+    Of the ``offsets`` compared, ``differing`` have values further apart than rounding allows;
+    ``largest`` is the difference of largest size, other less first, and ``at`` its offset.
+    ``complete`` says that no offset of either was left out, ``exact`` that each offset has one
+    value in both: else their means are compared, over the pairs looked at.
+    """
+
+    offsets: int
+    differing: int
+    largest: float
+    at: int
+    complete: bool
+    exact: bool
+
+
+def profile_difference(
+    first: tuple[Similarity, Verdict], other: tuple[Similarity, Verdict]
+) -> ProfileDifference | None:
+    """How another's S differs; None where it is of another measure, or at no offset of both."""
+    if first[0].measure != other[0].measure:
+        return None
+    both, in_first, in_other = np.intersect1d(
+        first[1].offsets, other[1].offsets, assume_unique=True, return_indices=True
+    )
+    a, b = first[1].profile[in_first], other[1].profile[in_other]
+    finite = np.isfinite(a) & np.isfinite(b)
+    if not finite.any():
+        return None
+    with np.errstate(over="ignore"):
+        both, differences = both[finite], b[finite] - a[finite]
+    size = max(np.abs(a[finite]).max(), np.abs(b[finite]).max())
+    allowed = max(first[1].tolerance, other[1].tolerance, _ROUNDING * float(size))
+    # Of what is as large at −Δ and at Δ, the offset that follows 0.
+    order = np.lexsort((both < 0, -np.abs(differences)))
+    at = int(order[0])
+    sides = first, other
+    return ProfileDifference(
+        len(both),
+        int((np.abs(differences) > allowed).sum()),
+        float(differences[at]),
+        int(both[at]),
+        complete=all(
+            verdict.measured_all and similarity.offsets_in_all in (None, len(verdict.offsets))
+            for similarity, verdict in sides
+        ),
+        exact=all(verdict.toeplitz for _, verdict in sides),
+    )

@@ -34,8 +34,7 @@ from posenc_cli.frameworks import as_numpy
 from posenc_cli.identification.search import identify_files
 from posenc_cli.inference.tolerance import RULES
 from posenc_cli.render.reports.comparison import comparison_fields, comparison_text
-from posenc_cli.render.reports.report import COLUMNS, fields, rows, scope, verdict
-from posenc_cli.render.reports.report_text import report_text
+from posenc_cli.render.reports.report import COLUMNS, fields, report_text, rows, scope, verdict
 from posenc_cli.render.typesetting import Typesetter
 from posenc_cli.rotary.verdict import Report
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.analysis.inspection.inspections import inspections_of, named_apart
-from posenc_cli.analysis.inspection.properties import inspection_of_array
+from posenc_cli.analysis.inspection.properties import (
+    inspection_of_array,
+    inspections_of,
+    named_apart,
+)
 from posenc_cli.api.arguments import ArgumentError, argument_text, in_arguments
 from posenc_cli.api.notebooks import NotebookReport
 from posenc_cli.api.subjects import arrays_and_choices
@@ -17,7 +20,7 @@ from posenc_cli.render.typesetting import Typesetter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.analysis.inspection.property import Inspection, Property
+    from posenc_cli.analysis.inspection.inspected import Inspection, Property
     from posenc_cli.api.arguments import EncodingLike, PositionsLike, Shaped
 
 

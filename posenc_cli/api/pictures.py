@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from posenc_cli.analysis.parts import SimilarityPart, part_of_array, parts_of
-from posenc_cli.analysis.similarity import Normalization, QueryKeyContent
+from posenc_cli.analysis.similarity import (
+    Normalization,
+    QueryKeyContent,
+    SimilarityPart,
+    part_of_array,
+    parts_of,
+)
 from posenc_cli.analysis.verdict import Verdict, verdict
 from posenc_cli.api.arguments import ArgumentError, check_unused, checked_choice, in_arguments
 from posenc_cli.api.arrays import is_array
@@ -20,16 +25,22 @@ from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record
 from posenc_cli.render.drawing.image import drawn_page, png_of
 from posenc_cli.render.figures.columns import FIRST_OF_CURVES, column_figure, curves_of
-from posenc_cli.render.figures.compared_similarities import (
+from posenc_cli.render.figures.encoded import figure_of, figure_of_choice
+from posenc_cli.render.figures.similarities import (
     COLUMNS,
     compared_fields_of,
     compared_sentences,
+    judged_of,
+    sentences,
+    similarity_figure,
     verdict_rows,
 )
-from posenc_cli.render.figures.compared_spectra import compared_report
-from posenc_cli.render.figures.encoded import figure_of, figure_of_choice
-from posenc_cli.render.figures.similarities import judged_of, sentences, similarity_figure
-from posenc_cli.render.figures.spectra import SpectrumReport, choice_report, file_report
+from posenc_cli.render.figures.spectra import (
+    SpectrumReport,
+    choice_report,
+    compared_report,
+    file_report,
+)
 from posenc_cli.render.figures.stored import figure_of_array
 from posenc_cli.render.style import LARGEST, PALETTES, SMALLEST, Style
 from posenc_cli.render.typesetting import Typesetter
@@ -41,7 +52,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.api.arguments import EncodingLike, PositionsLike, Shaped
     from posenc_cli.numerics.arrays import RealRows
-    from posenc_cli.render.figures.profiles import Judged
+    from posenc_cli.render.figures.similarities import Judged
     from posenc_cli.render.style import Theme
 
     Several = Sequence[EncodingLike | Shaped]

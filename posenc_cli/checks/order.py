@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from posenc_cli.analysis.head_patterns.attention import softmax
+from posenc_cli.analysis.head_patterns.regression import softmax
 from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision

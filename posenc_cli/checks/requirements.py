@@ -11,14 +11,14 @@ import math
 import re
 from typing import TYPE_CHECKING, Literal
 
-from posenc_cli.analysis.inspection.property_names import PROPERTIES
+from posenc_cli.analysis.inspection import PROPERTIES
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.analysis.inspection.property import Inspection, Property
+    from posenc_cli.analysis.inspection.inspected import Inspection, Property
 
 HELD_OUT = "linear-shift-held-out"
 REACHING = "shift"

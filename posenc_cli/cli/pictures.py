@@ -352,7 +352,7 @@ def _printed_picture(figure: Figure, look: PictureOptions, console: Console) -> 
         return _shown_picture(figure, look, console, how)
     look.check_text()
     if how == "none":
-        from posenc_cli.render.descriptions import figure_sentences
+        from posenc_cli.render.figure import figure_sentences
 
         picture = _data(figure, replace(look, width=None, height=None))
         lines = wrapped_lines(figure_sentences(figure, picture.shown), look, console)

@@ -116,7 +116,7 @@ class CurveOptions(ViewOptions):
         """
         from posenc_cli.encoding.scores import assign_buckets
         from posenc_cli.formulas.buckets import RULES
-        from posenc_cli.render.figures.buckets import buckets_figure
+        from posenc_cli.render.figures.columns import buckets_figure
 
         names = [name for _, name in source.in_order]
         if len(names) != 1 or names != source.scheme:

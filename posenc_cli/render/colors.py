@@ -9,16 +9,20 @@ more than red and green. Any other name is one of matplotlib's.
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, described, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -93,8 +97,6 @@ def to_oklab(colors: Srgb) -> Lab:
 
 
 def _of_matplotlib(name: str) -> Srgb:
-    from posenc_cli.render.drawing.plotting import load_matplotlib
-
     known = load_matplotlib().colormaps
     if name not in known:
         stored = _stored_maps()
@@ -178,3 +180,45 @@ def _cheapest_rising(costs: NDArray[np.float64]) -> Numbers:
         last = int(sum_so_far[: last + 1].argmin())
         chosen.append(last)
     return np.array(chosen[::-1], dtype=np.int64)
+
+
+@cache
+def load_matplotlib() -> Any:
+    """The module matplotlib.
+
+    While it is imported it reads the settings of the current folder, and the name of a window
+    system from the environment. Either may be broken, and neither is wanted.
+
+    Raises: Unavailable where it does not load.
+    """
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    try:
+        found = find_spec("matplotlib")
+        if found is None or found.origin is None:
+            raise ImportError("it is not installed")
+        with _own_settings(Path(found.origin).parent / "mpl-data"):
+            import matplotlib
+
+            return matplotlib
+    except (ImportError, OSError) as error:
+        raise Unavailable(
+            f"drawing a figure needs matplotlib, which does not load: {described(error)}",
+            hint="pip install matplotlib",
+        ) from error
+
+
+@contextlib.contextmanager
+def _own_settings(folder: Path) -> Iterator[None]:
+    """Within it, the settings that matplotlib finds first are those it comes with."""
+    backend = os.environ.get("MPLBACKEND")
+    os.environ["MPLBACKEND"] = "agg"
+    try:
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(OSError):  # where the current folder is gone
+                stack.enter_context(contextlib.chdir(folder))
+            yield
+    finally:
+        if backend is None:
+            del os.environ["MPLBACKEND"]
+        else:
+            os.environ["MPLBACKEND"] = backend

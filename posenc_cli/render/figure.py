@@ -10,18 +10,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
-from posenc_cli.analysis.sampling import spread, steps
+import numpy as np
+
+from posenc_cli.analysis.sampling import CellValues, Wavelengths, spread, steps
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
-from posenc_cli.render.ticks import finite_or_null
+from posenc_cli.render.ticks import finite_or_null, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
-    from posenc_cli.analysis.sampling import CellValues, Wavelengths
     from posenc_cli.numerics.arrays import Places, Reals
 
     Cells: TypeAlias = NDArray[np.float64]  # (rows, columns)
@@ -165,8 +165,6 @@ class Shown(Record):
     @property
     def _far_values(self) -> str:
         """How far values reach that are not shown, if noticeably farther."""
-        import numpy as np
-
         survey, finite = self.heatmap.survey, self.values[np.isfinite(self.values)]
         if survey is None or not finite.size:
             return ""
@@ -259,8 +257,6 @@ class Heatmap(Record):
 
         Raises: InvalidInput where there are none.
         """
-        import numpy as np
-
         if not len(self.rows.points) or not len(self.columns.points):
             raise InvalidInput(f"{self.title or 'the array'}: holds no values to show")
         averaged = means and self.row_means is not None and len(self.rows.points) > most_rows
@@ -307,8 +303,6 @@ class Heatmap(Record):
 
 def runs_of(columns: Sequence[int], band: Band) -> list[tuple[int, int]]:
     """Where columns of a band that are neighbours begin and end, counted from its start."""
-    import numpy as np
-
     marked = np.zeros(band.stop - band.start + 2, np.int8)
     inside = [column - band.start + 1 for column in columns if band.start <= column < band.stop]
     marked[inside] = 1
@@ -356,8 +350,6 @@ class Curve(Record):
         cls, x: Reals | Places, y: Reals, breaks: Places, name: str = "", **look: Any
     ) -> Curve:
         """A curve that is not joined to the points ``breaks`` from those before them."""
-        import numpy as np
-
         parted_x, parted_y = np.insert(x, breaks, x[breaks]), np.insert(y, breaks, np.nan)
         return cls(tuple(parted_x.tolist()), tuple(parted_y.tolist()), name, **look)
 
@@ -546,8 +538,6 @@ class Scale(Record):
 
     def places(self, values: Cells) -> Cells:
         """Where values lie between the ends, 0 … 1; NaN for gaps, the middle if all are equal."""
-        import numpy as np
-
         if self.high <= self.low:
             return np.where(np.isnan(values), np.nan, 0.5)
         if self.unit:
@@ -600,8 +590,6 @@ def _around_zero(scale: Scale) -> Scale:
 
 def _unit_of(maps: Sequence[Reals]) -> float:
     """The unit of a scale of maps some of which are far fainter than others, else 0."""
-    import numpy as np
-
     sizes = [float(np.abs(values).max()) for values in maps if values.size]
     most, least = max(sizes), min((size for size in sizes if size), default=0.0)
     if not least or most < _FAINTER * least:
@@ -614,8 +602,6 @@ def scale_of(shown: Sequence[Shown]) -> Scale:
 
     Raises: InvalidInput where nothing is finite.
     """
-    import numpy as np
-
     first = shown[0].heatmap
     finite = [part.values[np.isfinite(part.values)] for part in shown]
     if not any(values.size for values in finite):
@@ -633,3 +619,79 @@ def scale_of(shown: Sequence[Shown]) -> Scale:
         unit = _unit_of(finite)
     scale = Scale(low, high, "sequential" if kind == "diverging" else kind, unit, only)
     return _around_zero(scale) if kind == "diverging" else scale
+
+
+def figure_sentences(figure: Figure, shown: Sequence[Shown]) -> list[str]:
+    """A figure, line by line; of its heatmaps, what is ``shown``."""
+    if isinstance(figure, Curves):
+        return _curves_sentences(figure)
+    if isinstance(figure, Heatmap):
+        return _heatmap_sentences(shown[0])
+    of_maps = {id(part.heatmap): part for part in shown}
+    lines = [figure.title]
+    for panel in figure.panels:
+        if isinstance(panel, Curves):
+            lines += _curves_sentences(panel)
+        elif id(panel) in of_maps:
+            lines += _heatmap_sentences(of_maps[id(panel)])
+    return [*lines, *figure.missing_notes(len(figure.panels)), *figure.notes]
+
+
+def _heatmap_sentences(shown: Shown) -> list[str]:
+    heatmap = shown.heatmap
+    finite = shown.values[np.isfinite(shown.values)]
+    extent = (
+        f"{number(float(finite.min()))} to {number(float(finite.max()))}" if finite.size else ""
+    )
+    return [
+        heatmap.title,
+        f"down: {_axis_text(heatmap.rows)}; across: {_axis_text(heatmap.columns)}",
+        f"{heatmap.value_label}: {extent or 'none is finite'}",
+        *shown.notes,
+    ]
+
+
+def _axis_text(axis: Axis) -> str:
+    first, last = axis.points[0], axis.points[-1]
+    return f"{axis.size_text}, {number(first)} to {number(last)}"
+
+
+def _curves_sentences(curves: Curves) -> list[str]:
+    levels = (f"{name}: {number(height)}" for height, name in curves.levels)
+    spans = (f"{name}: {number(a)} to {number(b)}" for a, b, name in curves.spans)
+    return [
+        curves.title,
+        f"across: {curves.x_label}; up: {curves.y_label}",
+        *(_curve_text(curve) for curve in curves.curves if not curve.faint),
+        *levels,
+        *spans,
+        *curves.notes,
+    ]
+
+
+def _curve_text(curve: Curve) -> str:
+    points = [
+        point for point in zip(curve.x, curve.y, strict=True) if all(map(math.isfinite, point))
+    ]
+    name = f"{curve.name}: " if curve.name else ""
+    if not points:
+        return f"{name}none of {len(curve.x)} points is finite"
+    places = {
+        "from": points[0],
+        "to": points[-1],
+        "lowest": min(points, key=lambda point: point[1]),
+        "highest": max(points, key=lambda point: point[1]),
+    }
+    said = (f"{word} {number(y)} at {number(x)}" for word, (x, y) in places.items())
+    count = f"{len(points)} point{'' if len(points) == 1 else 's'}"
+    if len(points) < len(curve.x):
+        count += f" and {len(curve.x) - len(points)} that are not finite"
+    return f"{name}{count}, {', '.join(said)}{_envelope_text(curve.envelope)}"
+
+
+def _envelope_text(envelope: Envelope | None) -> str:
+    """Between which values an envelope lies in all."""
+    finite = [*filter(math.isfinite, (*envelope.low, *envelope.high))] if envelope else []
+    if envelope is None or not finite:
+        return ""
+    return f"; {envelope.name}: {number(min(finite))} to {number(max(finite))} in all"

@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from posenc_cli.analysis.head_patterns.head_requirements import HeadRequirement
 from posenc_cli.analysis.head_patterns.head_targets import target_of
-from posenc_cli.analysis.head_patterns.heads import HeadsRequest
+from posenc_cli.analysis.head_patterns.heads import HeadRequirement, HeadsRequest
 from posenc_cli.analysis.head_patterns.position_scores import HeadEncoding
 from posenc_cli.analysis.head_patterns.regression import LinearScores, Regression
 from posenc_cli.catalogue import BUILT_IN, find

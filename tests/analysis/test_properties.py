@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import posenc_cli as posenc
-from posenc_cli.analysis.inspection import distances
+from posenc_cli.analysis.inspection import PROPERTIES, distances
 from posenc_cli.analysis.inspection.distances import distinct_rows, nearest_rows
-from posenc_cli.analysis.inspection.property_names import PROPERTIES
 from posenc_cli.analysis.products import MatrixRows
 from posenc_cli.catalogue import BUILT_IN
 

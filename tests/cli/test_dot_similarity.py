@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 from posenc_cli.analysis.similarity import similarity_of_array
 from posenc_cli.analysis.verdict import verdict
 from posenc_cli.render.figure import Heatmap
-from posenc_cli.render.figures.profiles import Judged, profile_figures
+from posenc_cli.render.figures.similarities import Judged, profile_figures
 from tests.matrices import matrix
 
 

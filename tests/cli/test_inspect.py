@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from posenc_cli.analysis.inspection.property_names import PROPERTIES
+from posenc_cli.analysis.inspection import PROPERTIES
 
 CHECK = ("inspect", "-s", "sinusoidal", "-d", "8", "-l", "60")
 

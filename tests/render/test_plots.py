@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from posenc_cli.records import replace
 from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap
 from posenc_cli.render.terminal.blocks import Medium, Page
-from posenc_cli.render.terminal.multiples import _plate_with_title
 from posenc_cli.render.terminal.plots import _Across, _short, _values_up, curves_lines, grid
+from posenc_cli.render.terminal.text_pictures import _plate_with_title
 from posenc_cli.render.ticks import number
 from tests.examples import examples
 

@@ -13,7 +13,7 @@ from posenc_cli.inference.causes import Cause
 from posenc_cli.records import replace
 from posenc_cli.render.reports import report as rendering
 from posenc_cli.render.reports.ci_forms import FailedSubject
-from posenc_cli.render.reports.report_text import report_text
+from posenc_cli.render.reports.report import report_text
 from posenc_cli.render.typesetting import Typesetter
 from posenc_cli.rotary.codes import FindingName, SubjectKind
 from posenc_cli.rotary.findings import Finding

@@ -12,8 +12,7 @@ from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
-from posenc_cli.render.figures.profiles import Judged
-from posenc_cli.render.figures.similarities import maps_figure, similarity_figure
+from posenc_cli.render.figures.similarities import Judged, maps_figure, similarity_figure
 from posenc_cli.render.terminal.blocks import Medium, Page
 from posenc_cli.render.terminal.text_pictures import picture_text
 

@@ -2,5 +2,5 @@
 
 In: an encoding, and a target pattern. Out: how much attention a fitted head gives to its targets
 at each length. Start with ``heads``; ``position_scores`` says what a head may learn,
-``regression`` fits it, ``head_targets`` names the patterns, ``attention`` shows those of a bias.
+``regression`` fits it, and ``head_targets`` names the patterns.
 """

@@ -29,10 +29,10 @@ from posenc_cli.analysis.head_patterns.regression import LinearScores
 from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.encoding.request import Request, encoding_of_side
+from posenc_cli.encoding.request import Encoding, Request, encoding_of_side
 from posenc_cli.encoding.scores import score_indices, score_rule
 from posenc_cli.errors import InvalidInput
-from posenc_cli.formulas.declare import BucketBias, Network
+from posenc_cli.formulas.declare import BucketBias, Content, Network, Scheme
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record
@@ -40,8 +40,6 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.encoding.request import Encoding
-    from posenc_cli.formulas.declare import Content, Scheme
     from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
 
 _LARGEST = 1e75  # of a term of scores: products of two, and of free numbers, stay in float64

@@ -194,3 +194,15 @@ class _Point(Record):
     cross_entropy: float
     loss: float
     gradient: Reals
+
+
+def softmax(scores: RealRows) -> RealRows:
+    """The weights that scores give keys, along the last axis.
+
+    >>> softmax(np.array([[0.0, -np.inf], [1.0, 1.0]]))
+    array([[1. , 0. ],
+           [0.5, 0.5]])
+    """
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights: RealRows = powers / powers.sum(axis=-1, keepdims=True)
+    return weights

@@ -1,6 +1,20 @@
 """Properties of an encoding: each with a number, its place, and how it is known.
 
 In: encodings, parts of a hybrid, arrays. Out: an ``Inspection`` of each. Start with
-``inspections``, then ``properties``, which reaches the verdicts; ``bounds``, ``distances``,
-``fading`` and ``shift`` measure what they need, and ``property_names`` lists all properties.
+``properties``, which reaches the verdicts; ``inspected`` says what is looked at, and ``distances``
+and ``shift`` measure what they need.
 """
+
+PROPERTIES = {
+    "unique": "smallest distance of rows",
+    "bounded": "largest absolute value",
+    "norm": "spread of row norms",
+    "linear-shift": "error of one linear map",
+    "linear-shift-held-out": "same map on later rows",
+    "relative": "spread at equal distance",
+    "decay": "distance, then below half",
+    "defined-beyond": "positions there are",
+    "distinct-float16": "distinct rows",
+    "distinct-bfloat16": "distinct rows",
+}
+"""The properties, in their order, and what the value of each is."""

@@ -14,7 +14,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
 
     from posenc_cli.analysis.products import MatrixRows
     from posenc_cli.encoding.engine import Engine

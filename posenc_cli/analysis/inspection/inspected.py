@@ -14,29 +14,34 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import math
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from posenc_cli.analysis.products import MatrixRows
+from posenc_cli.analysis.profile import wave_weights
 from posenc_cli.analysis.similarity import rows_of, rows_of_array
 from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.arrays import position_array, rows_a_block
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.scores import score_rule, scores_of_heads
-from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.dtypes import FLOAT64, DType
 from posenc_cli.numerics.rounding import narrow
 from posenc_cli.positions import Positions
-from posenc_cli.records import Record, replace
+from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.encoding.request import Request
+    from posenc_cli.encoding.scores import ScoreRule
     from posenc_cli.files.reading import Loaded
-    from posenc_cli.numerics.arrays import RealRows, StoredRows
-    from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.formulas.declare import Content, Waves
+    from posenc_cli.numerics.arrays import Places, RealRows, Reals, StoredRows
+    from posenc_cli.numerics.placements import Placement
+
 
 RowAxis = Literal["position", "offset", "key", "row"]
 
@@ -192,3 +197,264 @@ def inspected_array(loaded: Loaded, *, name: str) -> InspectedRows:
             yield narrow(block, None, dtype)
 
     return replace(inspected, rounded=rounded)
+
+
+HowKnown = Literal["proved", "measured"]
+Sampled = Literal["value", "verdict"]
+
+
+class Property(Record):
+    """A property: whether it ``holds`` (None: it does not apply), its value, and where that is.
+
+    ``reason`` says why, ``at`` names positions, or offsets, keys or rows as the inspection does.
+    ``sample`` says that not all that the value, or the verdict too, speaks of was looked at;
+    ``details`` are further numbers.
+    """
+
+    name: str
+    holds: bool | None
+    value: float | None = None
+    at: tuple[int, ...] | None = None
+    evidence: HowKnown = "measured"
+    reason: str = ""
+    sample: Sampled | None = None
+    details: Mapping[str, Any] = fresh(dict)
+
+
+class Cost(Record):
+    """What applying an encoding takes, its table at hand: so many operations of a sort, each time.
+
+    Of a token and head, queries and keys together are turned.
+    """
+
+    operations: int
+    sort: Literal["additions", "multiply-adds"]
+    per: Literal["token", "token and head", "score"]
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        if not self.operations:
+            return "nothing"
+        sort = self.sort.removesuffix("s") if self.operations == 1 else self.sort
+        return f"{self.operations} {sort} a {self.per}"
+
+
+class Inspection(Record):
+    """The properties of one encoding or file, and what was looked at.
+
+    ``parameters`` counts the numbers that are trained; it and ``cost`` are None of a file.
+    """
+
+    name: str
+    kind: str | None
+    params: Mapping[str, Any]
+    looked_at: str
+    axis: str
+    count: int
+    properties: tuple[Property, ...]
+    parameters: int | None = None
+    cost: Cost | None = None
+    random_weights: str | None = None
+    shift: LinearShift | None = None
+
+    def property(self, name: str) -> Property:
+        """The property of a name."""
+        return next(known for known in self.properties if known.name == name)
+
+
+class InspectedEncoding(Record):
+    """What is inspected: its rows, and what its declaration says where it has one.
+
+    ``weights`` count each wave where all have as many sines as cosines.
+    """
+
+    inspected: InspectedRows
+    engine: Engine
+    request: Request | None = None
+    loaded: Loaded | None = None
+    name: str = ""
+
+    @property
+    def content(self) -> Content | None:
+        """What its scheme declares; None of a file."""
+        return None if self.request is None else self.request.encoding.bound.content
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of its scheme; None of a file."""
+        return None if self.request is None else self.request.scheme.kind
+
+    @property
+    def waves(self) -> Waves | None:
+        """Its waves; None where it is made of none."""
+        return None if self.content is None else self.content.waves
+
+    @property
+    def weights(self) -> Reals | None:
+        """How often each wave has a sine and a cosine; None where one lacks some, or it grows."""
+        if self.content is None or self.waves is None or self.waves.growth is not None:
+            return None
+        return wave_weights(self.waves.count, self.content.columns().placements)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the declaration shows that rows at one offset differ by one rotation."""
+        waves = self.waves
+        by_position = waves is not None and waves.count > 0 and waves.coordinates is None
+        return by_position and self.weights is not None
+
+    @property
+    def unused(self) -> bool:
+        """Whether the rows are declared not to depend on positions."""
+        return self.content is not None and self.content.positions == "unused"
+
+
+def score_rule_of(request: Request, engine: Engine) -> ScoreRule:
+    """The scores of a bias by offset or key, as its request asks for them."""
+    content, lookup = request.encoding.bound.content, request.encoding.lookup
+    return score_rule(content, lookup, precision=request.precision, engine=engine)
+
+
+FITTED = 100
+"""Rows that the map is fitted on, where there are twice as many."""
+
+
+class ShiftResidual(Record):
+    """The largest deviation of a cell that a map leaves, and the row that it was to give.
+
+    Beyond the fit ``allowed`` is what rounding may leave there, and ``rounded`` whether no row is
+    off by more than that.
+    """
+
+    value: float
+    row: int
+    allowed: float = 0.0
+    rounded: bool = False
+
+    def joined(self, other: ShiftResidual) -> ShiftResidual:
+        """The larger of two, the first of equals."""
+        return other if other.value > self.value else self
+
+
+class LinearShift(Record):
+    """What the least-squares map leaves where it was fitted, and beyond.
+
+    ``count`` rows were mapped to the next in the fit, whose rank is ``rank``: where these are as
+    many, any rows are fitted, and that says nothing. ``beyond`` are the residuals row by row after
+    them.
+
+    Shape: beyond (rows − 1 − count,).
+    """
+
+    count: int
+    rank: int
+    fitted: ShiftResidual
+    beyond: Reals
+    allowed: Reals
+    tolerance: float
+
+    @property
+    def trivial(self) -> bool:
+        """Whether any rows would have been fitted."""
+        return self.rank >= self.count
+
+    def held_out(self, reach: float | None = None) -> ShiftResidual | None:
+        """The largest residual beyond the fit, up to ``reach`` times as many rows.
+
+        None where there are not so many, or none.
+        """
+        end = self.beyond.size if reach is None else round(reach * self.count) - self.count
+        if not 0 < end <= self.beyond.size:
+            return None
+        left, allowed = self.beyond[:end], self.allowed[:end]
+        row = int(np.argmax(left))
+        rounded = bool((left <= allowed).all())
+        return ShiftResidual(float(left[row]), self.count + row + 1, float(allowed[row]), rounded)
+
+
+def linear_shift(inspected: InspectedRows, fit: int | None) -> LinearShift:
+    """What the map of a row to the next leaves, fitted on the first ``fit`` rows, or on some.
+
+    Of two rows at least, all finite.
+    """
+    mapped = inspected.rows.count - 1
+    count = min(fit, mapped) if fit else min(FITTED, max(1, mapped // 2))
+    source = inspected.rows.read(range(count))  # (count, width)
+    target = inspected.rows.read(range(1, count + 1))
+    largest = max(float(np.abs(part).max(initial=0)) for part in (source, target))
+    # A power of two takes no digit off, and then nothing overflows that need not.
+    power = -math.frexp(largest)[1]
+    source, target = np.ldexp(source, power), np.ldexp(target, power)
+    left, sizes, right = np.linalg.svd(source, full_matrices=False)
+    cutoff = max(source.shape) * 2.0**-52 * float(sizes.max(initial=0))
+    kept = sizes > cutoff
+    into = right[kept].T / sizes[kept]  # (width, rank)
+    out = left[:, kept].T @ target  # (rank, width)
+    fitted, last = ShiftResidual(0.0, 1), None
+    beyond: list[Reals] = []
+    leverages: list[Reals] = []
+    for begin, block in inspected.blocks():
+        rows = block if last is None else np.concatenate([last, block])
+        first, last = begin - (last is not None), block[-1:]
+        with np.errstate(all="ignore"):
+            rows = np.ldexp(rows, power)
+            coordinates = rows[:-1] @ into
+            left_over = np.abs(coordinates @ out - rows[1:]).max(axis=1, initial=0)
+            left_over = np.ldexp(left_over, -power)
+            leverage = np.linalg.norm(coordinates, axis=1)
+        inside = left_over[: max(0, count - first)]
+        if inside.size:
+            row = int(np.argmax(inside))
+            fitted = fitted.joined(ShiftResidual(float(inside[row]), first + row + 1))
+        beyond.append(left_over[inside.size :])
+        leverages.append(leverage[inside.size :])
+    unit = max(inspected.rows.unit, 2.0**-53)
+    tolerance = 8 * sum(source.shape) * unit * largest
+    most = max(tolerance, math.sqrt(unit) * largest)
+    return LinearShift(
+        count,
+        int(kept.sum()),
+        fitted,
+        np.concatenate(beyond),
+        np.minimum(tolerance * np.maximum(np.concatenate(leverages), 1), most),
+        tolerance,
+    )
+
+
+def rotation_residual(
+    inspected: InspectedRows, placements: Sequence[Placement], step_row: Reals, scale: float
+) -> ShiftResidual:
+    """What the rotation of each pair by its angle a step leaves, of all rows.
+
+    ``step_row`` (width,) is the row one step from position 0: the cosines and sines of the angles,
+    ``scale`` times.
+    """
+    sines, cosines = (_columns(placements, function, step_row.size) for function in ("sin", "cos"))
+    sin, cos = step_row[sines] / scale, step_row[cosines] / scale  # (pairs,)
+    worst = ShiftResidual(0.0, 1)
+    last: RealRows | None = None
+    for begin, block in inspected.blocks():
+        rows = block if last is None else np.concatenate([last, block])
+        first, last = begin - (last is not None), block[-1:]
+        before = rows[:-1, sines], rows[:-1, cosines]
+        off = np.maximum(
+            np.abs(before[0] * cos + before[1] * sin - rows[1:, sines]),
+            np.abs(before[1] * cos - before[0] * sin - rows[1:, cosines]),
+        ).max(axis=1, initial=0)
+        if off.size:
+            row = int(np.argmax(off))
+            worst = worst.joined(ShiftResidual(float(off[row]), first + row + 1))
+    return worst
+
+
+def _columns(placements: Sequence[Placement], function: str, width: int) -> Places:
+    """The columns that hold a function, in the order of the waves; as many of each wave."""
+    parts = [placement for placement in placements if placement.function == function]
+    waves = 1 + width  # more than there are
+    columns = [np.arange(width)[placement.columns] for placement in parts]
+    numbers = [
+        np.arange(waves)[placement.waves][: len(columns[i])] for i, placement in enumerate(parts)
+    ]
+    order = np.argsort(np.concatenate(numbers), kind="stable")
+    return np.concatenate(columns)[order]

@@ -21,44 +21,234 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.analysis.inspection.bounds import Extremes, bounded, extremes_of
+from posenc_cli.analysis.inspection import PROPERTIES
 from posenc_cli.analysis.inspection.distances import distinct_rows, nearest_rows, nearest_waves
-from posenc_cli.analysis.inspection.fading import decay
-from posenc_cli.analysis.inspection.inspected import inspected_array, inspected_rows
-from posenc_cli.analysis.inspection.property import (
+from posenc_cli.analysis.inspection.inspected import (
+    MOST_SCORES,
+    MOST_WAVE_CELLS,
     Cost,
     HowKnown,
     InspectedEncoding,
+    InspectedRows,
     Inspection,
+    LinearShift,
     Property,
     Sampled,
+    inspected_array,
+    inspected_rows,
+    linear_shift,
+    rotation_residual,
     score_rule_of,
 )
-from posenc_cli.analysis.inspection.property_names import PROPERTIES
-from posenc_cli.analysis.inspection.shift import linear_shift, rotation_residual
 from posenc_cli.analysis.products import MatrixRows
-from posenc_cli.analysis.similarity import similarity, similarity_of_array
-from posenc_cli.analysis.verdict import verdict
+from posenc_cli.analysis.similarity import (
+    Similarity,
+    finite_or_none,
+    similarity,
+    similarity_of_array,
+)
+from posenc_cli.analysis.verdict import Verdict, verdict
 from posenc_cli.encoding.engine import Engine
-from posenc_cli.encoding.request import Encoding
-from posenc_cli.encoding.scores import scores_between
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.request import Encoding, Request
+from posenc_cli.encoding.scores import score_rule, scores_between
 from posenc_cli.errors import InvalidInput
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16
+from posenc_cli.numerics import exact
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64, DType
 from posenc_cli.positions import Positions
-from posenc_cli.records import replace
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
-    from posenc_cli.analysis.inspection.inspected import InspectedRows
-    from posenc_cli.analysis.inspection.shift import LinearShift
-    from posenc_cli.analysis.similarity import Similarity
-    from posenc_cli.analysis.verdict import Verdict
-    from posenc_cli.encoding.request import Request
+    from posenc_cli.choice import Choice
     from posenc_cli.files.reading import Loaded
     from posenc_cli.formulas.declare import Content
-    from posenc_cli.numerics.arrays import RealRows
-    from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.numerics.arrays import Flags, Integers, RealRows
+
+
+class Extremes(Record):
+    """The largest cell, the shortest and the longest row, each with its row, and what is no number.
+
+    ``not_finite`` is the first row that holds such.
+    """
+
+    largest: tuple[float, int]
+    shortest: tuple[float, int]
+    longest: tuple[float, int]
+    not_finite: int | None
+
+
+def extremes_of(inspected: InspectedRows) -> Extremes:
+    """What one pass over the rows tells."""
+    largest, shortest, longest = (-1.0, 0), (math.inf, 0), (-1.0, 0)
+    not_finite = None
+    for begin, block in inspected.blocks():
+        finite = np.isfinite(block).all(axis=1)
+        if not finite.all():
+            not_finite = begin + int(np.argmin(finite))
+            break
+        cells = np.abs(block).max(axis=1, initial=0)
+        sizes = np.where(cells > 0, cells, 1.0)
+        with np.errstate(over="ignore"):
+            lengths = np.linalg.norm(block / sizes[:, None], axis=1) * sizes
+        row, short, long = int(np.argmax(cells)), int(np.argmin(lengths)), int(np.argmax(lengths))
+        largest = max(largest, (float(cells[row]), begin + row), key=lambda pair: pair[0])
+        shortest = min(shortest, (float(lengths[short]), begin + short), key=lambda pair: pair[0])
+        longest = max(longest, (float(lengths[long]), begin + long), key=lambda pair: pair[0])
+    return Extremes(largest, shortest, longest, not_finite)
+
+
+def bounded(subject: InspectedEncoding, extremes: Extremes) -> Property:
+    """Whether cells stay below some number, however far positions go."""
+    name = "bounded"
+    if extremes.not_finite is not None:
+        at = (subject.inspected.place(extremes.not_finite),)
+        return Property(name, False, None, at, reason="a value is not finite")
+    largest, at = extremes.largest[0], (subject.inspected.place(extremes.largest[1]),)
+    declared = _declared_bound(subject)
+    if declared is not None:
+        limit, reason = declared
+        if limit is None or limit == math.inf:
+            return Property(name, limit is None, largest, at, "proved", reason)
+        return Property(name, True, limit, None, "proved", reason)
+    more = subject.content is not None and not _looked_at_all(subject)
+    reason = "of the rows sampled" if more else "of all rows"
+    return Property(name, True, largest, at, reason=reason, sample="verdict" if more else None)
+
+
+def _declared_bound(subject: InspectedEncoding) -> tuple[float | None, str] | None:
+    """The least bound that the declaration shows, infinite where there is none, and why.
+
+    None in place of the bound where that is the largest cell of a table; None where nothing is
+    said.
+    """
+    content, waves = subject.content, subject.waves
+    if content is None:
+        return None
+    if waves is not None:
+        if waves.growth is not None:
+            rates = (math.log(base) / waves.growth.span for base in waves.growth.bases(exact))
+            grows = any(rate > 0 for rate in rates)
+            return (math.inf, "its amplitudes grow without end") if grows else None
+        functions = {placement.function for placement in content.columns().placements}
+        limit = float(waves.scale) if functions - {"zero"} else 0.0
+        return limit, "no sine or cosine is larger than its scale"
+    if content.limit is not None:
+        without_end = content.limit == math.inf
+        reason = (
+            "its formula grows without end" if without_end else "no value is larger, by the formula"
+        )
+        return content.limit, reason
+    ends = content.farthest is not None or content.capacity is not None
+    tabled = content.weights is not None and content.network is None
+    if tabled and (content.heads is not None or ends):
+        return None, "the table has no other values"
+    return None
+
+
+def _looked_at_all(subject: InspectedEncoding) -> bool:
+    """Whether there are no positions past those looked at."""
+    request, content = subject.request, subject.content
+    if request is None or content is None or content.capacity is None:
+        return request is None
+    positions = request.row_positions()
+    return positions.count == content.capacity.positions
+
+
+def decay(
+    request: Request | None, engine: Engine, alike: Similarity, judged: Verdict
+) -> dict[str, Any]:
+    """From which distance on similarity stays below half of that at none, up to the last.
+
+    Of waves that come back the last few distances may be below half by chance: the farther half of
+    all distances must be. The fields of a property. What was read from a file has no ``request``.
+    """
+    past = judged.offsets >= 0
+    distances, values = judged.offsets[past], judged.profile[past]
+    looked_at_all = judged.measured_all and len(distances) == alike.count
+    if len(distances) < 2:
+        return {"holds": None, "reason": "there is only one distance"}
+    if request is not None and request.encoding.bound.content.heads is not None:
+        return _of_heads(request, engine, judged, distances)
+    peak = float(values[0])
+    if not peak > 0:
+        return {"holds": None, "reason": "a row has no similarity to itself"}
+    fields = _fields(distances, values < peak / 2)
+    if not looked_at_all:
+        fields["sample"] = "verdict"
+        fields["reason"] += ", in a sample of pairs"
+    if alike.content is None:
+        fields["reason"] = f"dot products of rows, {fields['reason']}"
+        return fields
+    assert request is not None
+    fields["reason"] = f"equal q and k: {fields['reason']}"
+    below = np.flatnonzero(values < 0)
+    fields["details"] = {
+        "negative_from": int(distances[below[0]]) if below.size else None,
+        **_contents(request, engine, alike, int(distances[-1])),
+    }
+    return fields
+
+
+def _fields(distances: Integers, below: Flags) -> dict[str, Any]:
+    """The verdict on what is below half at some ascending distances."""
+    above = np.flatnonzero(~below)
+    last = int(above[-1]) if above.size else -1
+    end = int(distances[-1])
+    if last == len(distances) - 1:
+        reason = f"not below half at distance {end}, the last"
+        return {"holds": False, "value": None, "reason": reason}
+    start = int(distances[last + 1])
+    if 2 * start > end:
+        reason = f"below half only from {start} to {end}, not over the farther half"
+        return {"holds": False, "value": start, "reason": reason}
+    return {"holds": True, "value": start, "reason": f"below half from {start} to {end}"}
+
+
+def _contents(request: Request, engine: Engine, alike: Similarity, last: int) -> dict[str, Any]:
+    """Equal and independent q and k, and the bound, at some distances."""
+    step = alike.step or 1
+    distances = sorted({0, *(step * 10**power for power in range(16)), last})
+    offsets = np.array([distance for distance in distances if distance <= last], np.int64)
+    apart = similarity(request, engine, content="independent")
+    details: dict[str, Any] = {"distances": offsets.tolist()}
+    deviation = apart.deviation(offsets)
+    assert deviation is not None
+    details["independent"] = {"mean": 0.0, "deviation": finite_or_none(deviation)}
+    bound = alike.bound
+    if bound is not None and bound.constant is not None:
+        details["bound"] = finite_or_none(bound.constant * bound.average(offsets))
+    return details
+
+
+def _of_heads(
+    request: Request, engine: Engine, judged: Verdict, distances: Integers
+) -> dict[str, Any]:
+    """The verdict on the scores of all heads: those of keys before the query."""
+    content, lookup = request.encoding.bound.content, request.encoding.lookup
+    by_key = content.by == "key"
+    if content.by == "pair":
+        return {"holds": None, "reason": "scores depend on both positions, not on their distance"}
+    if by_key and not judged.affine_rows:
+        return {"holds": None, "reason": "scores depend on the key, not on a distance"}
+    rule = score_rule(content, lookup, precision=request.precision, engine=engine)
+    slowest, worst = 0, None
+    with request.scheme.answerable():
+        for head in range(content.heads or 0):
+            # Of keys in a line, what matters is how much the query's own is above another.
+            indices = distances[-1] - distances if by_key else -distances
+            scores = np.asarray(rule(head, indices), np.float64)
+            fields = _fields(distances, scores < scores[0] - math.log(2))
+            if not fields["holds"]:
+                return {**fields, "reason": f"head {head}: {fields['reason']}"}
+            if worst is None or fields["value"] > slowest:
+                slowest, worst = fields["value"], (head, fields["reason"])
+    assert worst is not None
+    heads = f"all {content.heads} heads" if (content.heads or 0) > 1 else "its head"
+    reason = f"{heads}: below half of the attention weight from {slowest} on, head {worst[0]} last"
+    return {"holds": True, "value": slowest, "reason": reason}
+
 
 STEPS = 5
 """How often an inspection tells that it has come further."""
@@ -442,3 +632,58 @@ def _cost(kind: str, content: Content) -> Cost:
     if kind == "bias":
         return Cost(1, "additions", "score")
     return Cost(content.width, "multiply-adds", "score")
+
+
+FIRST = 512
+"""Positions that are looked at where neither someone nor a model says how many."""
+
+MOST_OF_CONTEXT = 1 << 17
+"""Positions of a model's context that are looked at where no one says how many: some seconds."""
+
+
+def inspections_of(
+    choice: Choice, fit: int | None = None, step: Callable[[], None] = lambda: None
+) -> Iterator[Inspection]:
+    """What a choice is like, or each part of a hybrid; the linear map is fitted on ``fit`` rows.
+
+    ``step`` is called as properties of one are known. Without positions these are those of the
+    model's context, or the first 512.
+
+    Raises: InvalidInput where it asks for too much, or for positions that there are not.
+    """
+    for part in choice.parts or (choice,):
+        placed = part if part.positions is not None else _at_first(part)
+        for request in placed.requests(Precision.of(FLOAT64, None)):
+            engine = placed.engine(request.plan())
+            yield inspection(request, engine, fit=fit, name=choice.source or None, step=step)
+
+
+def _at_first(choice: Choice) -> Choice:
+    """A choice at as many of its first positions as are looked at unasked."""
+    content = choice.encoding().bound.content
+    count = FIRST
+    if choice.context is not None:
+        cells = MOST_WAVE_CELLS // max(1, content.width)
+        count = min(choice.context[0], MOST_OF_CONTEXT, cells)
+    if content.heads is not None:
+        scores = MOST_SCORES // content.heads
+        count = min(count, max(1, math.isqrt(scores) if content.by == "pair" else scores))
+    return choice.at_first(count)
+
+
+def names_apart(names: Sequence[str]) -> list[str]:
+    """The same names, those that are there twice numbered after their order.
+
+    >>> names_apart(["rope", "alibi", "rope"])
+    ['rope (1)', 'alibi', 'rope (2)']
+    """
+    return [
+        f"{name} ({1 + names[:place].count(name)})" if names.count(name) > 1 else name
+        for place, name in enumerate(names)
+    ]
+
+
+def named_apart(inspections: list[Inspection]) -> list[Inspection]:
+    """The same, each with a name of its own."""
+    names = names_apart([known.name for known in inspections])
+    return [replace(known, name=name) for known, name in zip(inspections, names, strict=True)]

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.analysis.planning.cosine_sums import CosineSums, qualifying_bases
+from posenc_cli.analysis.planning.cosine_sums import CosineSums, QualifyingBases, qualifying_bases
 from posenc_cli.budget import check_size
-from posenc_cli.configs.conclusions import lengths_of
+from posenc_cli.configs.conclusions import Lengths, lengths_of
 from posenc_cli.configs.config import override, resolve
-from posenc_cli.configs.engines.engine_flags import Wanted, exact_rotation
+from posenc_cli.configs.engines.engine_flags import EngineFlags, Wanted, exact_rotation
 from posenc_cli.configs.rope_rules import attention_factor
 from posenc_cli.configs.spelling import Spelling, merged, spelling_of
 from posenc_cli.encoding.engine import Engine
@@ -37,10 +37,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from posenc_cli.analysis.planning.cosine_sums import QualifyingBases
     from posenc_cli.backends.base import Arithmetic
-    from posenc_cli.configs.conclusions import Lengths
-    from posenc_cli.configs.engines.engine_flags import EngineFlags
     from posenc_cli.configs.resolved import Layers, Resolved
     from posenc_cli.numerics.arrays import Reals
 

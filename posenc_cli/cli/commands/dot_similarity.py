@@ -21,11 +21,11 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.analysis.parts import SimilarityPart
+    from posenc_cli.analysis.similarity import SimilarityPart
     from posenc_cli.files.declare import Format
     from posenc_cli.files.save import Saved
     from posenc_cli.render.figure import Figure
-    from posenc_cli.render.figures.profiles import Judged
+    from posenc_cli.render.figures.similarities import Judged
 
 PRODUCTS = ("dot", "cosine")
 CONTENTS = ("ones", "random", "independent")
@@ -156,7 +156,7 @@ def dot_similarity(
     if draws:
         _draw(judged, picture, output, console, profile=profile, bounded=aspect.bounded)
     if output.json:
-        from posenc_cli.render.figures.compared_similarities import compared_fields_of
+        from posenc_cli.render.figures.similarities import compared_fields_of
 
         size = {} if saved is None else {"bytes": saved.bytes}
         fields = compared_fields_of(parts, judged, bounded=aspect.bounded)
@@ -171,7 +171,7 @@ def _parts(subjects: Subjects, aspect: SimilarityOptions) -> list[SimilarityPart
 
     Raises: InvalidInput where nothing that is named has what is asked for.
     """
-    from posenc_cli.analysis.parts import part_of_array, parts_of
+    from posenc_cli.analysis.similarity import part_of_array, parts_of
     from posenc_cli.files.reading import read_array
 
     places = dict(enumerate(subjects.items))
@@ -316,7 +316,7 @@ def _print(
 def _curves(judged: Sequence[Judged], width: int, *, bounded: bool) -> tuple[Figure, int]:
     """The curves by offset, and how many lines they take on a page of a width."""
     from posenc_cli.render.figure import Panels
-    from posenc_cli.render.figures.profiles import profile_figures
+    from posenc_cli.render.figures.similarities import profile_figures
 
     curves = profile_figures(judged, most=_POINTS, bounded=bounded)
     height = _CURVE_HEIGHT
@@ -351,7 +351,7 @@ def _words(
 
         told = sentences(judged[0].similarity, judged[0].verdict, bounded=bounded)
         return wrapped_lines(told, look, console)
-    from posenc_cli.render.figures.compared_similarities import (
+    from posenc_cli.render.figures.similarities import (
         COLUMNS,
         compared_sentences,
         verdict_rows,

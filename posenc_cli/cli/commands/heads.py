@@ -131,13 +131,13 @@ def heads(
       posenc heads -s rope -d 32 --target first --out first.png
     """
     output.check(picture)
-    from posenc_cli.analysis.head_patterns.head_requirements import (
+    from posenc_cli.analysis.head_patterns.head_targets import target_of
+    from posenc_cli.analysis.head_patterns.heads import (
         HeadRequirement,
+        HeadsRequest,
         check_requirements,
         findings,
     )
-    from posenc_cli.analysis.head_patterns.head_targets import target_of
-    from posenc_cli.analysis.head_patterns.heads import HeadsRequest
 
     required = [HeadRequirement.parse(text) for text in require or ()]
     names = dict.fromkeys(targets or [rule.target for rule in required] or [_PREVIOUS])

@@ -17,7 +17,7 @@ from posenc_cli.cli.subjects import Subjects
 from posenc_cli.errors import InvalidInput, quoted_name
 
 if TYPE_CHECKING:
-    from posenc_cli.analysis.inspection.property import Inspection
+    from posenc_cli.analysis.inspection.inspected import Inspection
 
 
 def inspect(
@@ -86,8 +86,12 @@ def inspect(
 
 def _inspections(subjects: Subjects, fit: int | None, console: Console) -> list[Inspection]:
     """What is inspected, in the order of the command line."""
-    from posenc_cli.analysis.inspection.inspections import inspections_of, named_apart
-    from posenc_cli.analysis.inspection.properties import STEPS, inspection_of_array
+    from posenc_cli.analysis.inspection.properties import (
+        STEPS,
+        inspection_of_array,
+        inspections_of,
+        named_apart,
+    )
     from posenc_cli.files.reading import read_array
 
     found: list[Inspection] = []

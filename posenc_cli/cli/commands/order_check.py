@@ -91,7 +91,7 @@ def order_check(
     findings = _findings(check, choices)
 
     def figure() -> Figure:
-        from posenc_cli.render.figures.score_maps import score_maps_figure
+        from posenc_cli.render.figures.attention import score_maps_figure
 
         maps = [check.score_maps(*_parts(choice)) for choice in choices]
         return score_maps_figure(maps, [finding.name for finding in findings])
@@ -127,7 +127,7 @@ def _findings(check: OrderCheck, choices: Sequence[Choice]) -> list[OrderFinding
 
     Beside the catalogue stands a causal mask alone, which tells early tokens from late ones.
     """
-    from posenc_cli.analysis.inspection.inspections import names_apart
+    from posenc_cli.analysis.inspection.properties import names_apart
     from posenc_cli.checks.order import PartRequest
 
     if choices:

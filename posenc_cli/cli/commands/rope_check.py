@@ -25,7 +25,7 @@ from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.inference.tolerance import RULES, ToleranceRule
 from posenc_cli.records import Record, replace
 from posenc_cli.render.reports import report as rendering
-from posenc_cli.render.reports.report_text import CURVE_LINES, deviation_text, report_text
+from posenc_cli.render.reports.report import CURVE_LINES, report_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -320,5 +320,7 @@ def _curve_below(
     shown = file is None and sys.stdout.isatty() and room >= CURVE_LINES
     if not (plot or shown):
         return ""
-    curve = deviation_text(report, console.width, CURVE_LINES, console.medium)
+    from posenc_cli.render.reports.deviations import deviation_text
+
+    curve = deviation_text(report, console.width, console.medium)
     return f"\n\n{curve}" if curve else ""

@@ -59,7 +59,7 @@ def spectrum(
     if len(reports) == 1:
         (report,) = reports
     else:
-        from posenc_cli.render.figures.compared_spectra import compared_report
+        from posenc_cli.render.figures.spectra import compared_report
 
         report = compared_report(reports)
     for warning in report.warnings:

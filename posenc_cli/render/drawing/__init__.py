@@ -1,5 +1,5 @@
 """Pictures in files, drawn by matplotlib: PNG, SVG and PDF.
 
 In: a figure and a style. Out: the bytes of a file. Start with ``image``; ``map_axes`` draws maps,
-``curve_axes`` curves, and ``plotting`` imports matplotlib late, set up alike on every machine.
+``curve_axes`` curves.
 """

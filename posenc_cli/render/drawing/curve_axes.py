@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.errors import InvalidInput
-from posenc_cli.render.style import LINE_STYLES, TICK_SIZE
+from posenc_cli.render.style import LINE_STYLES, TICK_SIZE, Style
 from posenc_cli.render.ticks import label, minus
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.render.figure import Curve, Curves
-    from posenc_cli.render.style import Style
 
     Points = tuple[NDArray[np.float64], NDArray[np.float64]]
 

@@ -25,8 +25,7 @@ import numpy as np
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.errors import printable_text
 from posenc_cli.records import replace
-from posenc_cli.render.colors import color_map, default_map
-from posenc_cli.render.descriptions import figure_sentences
+from posenc_cli.render.colors import color_map, default_map, load_matplotlib
 from posenc_cli.render.drawing.curve_axes import (
     draw_curves,
     draw_lines,
@@ -47,13 +46,16 @@ from posenc_cli.render.drawing.map_axes import (
     scale_beside,
     words_side,
 )
-from posenc_cli.render.drawing.plotting import load_matplotlib
 from posenc_cli.render.figure import (
     TOO_FAST,
     Curves,
+    Figure,
     Heatmap,
     Panels,
     Picture,
+    Scale,
+    Shown,
+    figure_sentences,
     grid_of,
     heatmaps_of,
     one_quantity,
@@ -61,7 +63,7 @@ from posenc_cli.render.figure import (
     scales_of,
     warnings_of,
 )
-from posenc_cli.render.style import HEAD_SIZE, NOTE_SIZE, TITLE_SIZE
+from posenc_cli.render.style import HEAD_SIZE, NOTE_SIZE, TITLE_SIZE, Style
 from posenc_cli.render.ticks import minus, number
 
 if TYPE_CHECKING:
@@ -73,8 +75,7 @@ if TYPE_CHECKING:
     from matplotlib.gridspec import GridSpec
 
     from posenc_cli.render.colors import Srgb
-    from posenc_cli.render.figure import Figure, Scale, Shown
-    from posenc_cli.render.style import Style
+
 
 Size = tuple[float, float]
 AnyFigure = TypeVar("AnyFigure", bound="Heatmap | Curves")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.analysis.sampling import spread
-from posenc_cli.render.figure import Band, runs_of
-from posenc_cli.render.style import HEAD_SIZE, TICK_SIZE
+from posenc_cli.render.figure import Band, Heatmap, Scale, Shown, runs_of
+from posenc_cli.render.style import HEAD_SIZE, TICK_SIZE, Style
 from posenc_cli.render.terminal.blocks import levels
 from posenc_cli.render.ticks import longest_of, minus, number, ticks
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.colorbar import Colorbar
 
     from posenc_cli.render.colors import Srgb
-    from posenc_cli.render.figure import Heatmap, Scale, Shown
-    from posenc_cli.render.style import Style
 
 SHARE_OF_ROOM = 0.8
 """What part of the room cells of whole pixels must fill: else they fill it all, unequal."""

@@ -1,20 +1,31 @@
-"""Figures of what a bias alone makes of attention."""
+"""Figures of what a bias does to attention: the weights that softmax makes of its scores alone.
+
+Imports NumPy: import it only where something is drawn.
+"""
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
-from posenc_cli.analysis.head_patterns.attention import weight_cells
+import numpy as np
+
+from posenc_cli.analysis.head_patterns.regression import softmax
 from posenc_cli.budget import check_size
+from posenc_cli.checks.order import SEED, ScoreMaps
+from posenc_cli.encoding.arrays import rows_a_block
+from posenc_cli.encoding.scores import score_rule, scores_between
 from posenc_cli.errors import InvalidInput
+from posenc_cli.render.figure import Axis, Heatmap, Panels
 from posenc_cli.render.figures.encoded import heads_figure, settled_positions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from posenc_cli.analysis.encoded import EngineFor
     from posenc_cli.analysis.sampling import CellValues
     from posenc_cli.encoding.request import Request
+    from posenc_cli.numerics.arrays import RealRows
     from posenc_cli.render.figure import Figure
 
 FIRST_OF_WEIGHTS = 64
@@ -47,3 +58,80 @@ def weights_figure(request: Request, engine_for: EngineFor, *, causal: bool) -> 
     what = f", softmax of the bias alone, as if all content were equal, {mask}"
     unit = _OF_EVEN / positions.count
     return heads_figure(request, weights, what=what, value_label="weight", unit=unit)
+
+
+def weight_cells(
+    request: Request, head: int, points: Sequence[int], engine_for: EngineFor, *, causal: bool
+) -> CellValues:
+    """Cells of the weights of one head: of queries at some points, for keys at others.
+
+    Each row is the softmax over the keys at all points, so that it sums to 1; ``causal`` leaves
+    out those after the query.
+    """
+    encoding, keys, content = request.encoding, np.array(points, np.int64), request.content
+
+    def cells(rows: Sequence[int], columns: Sequence[int]) -> RealRows:
+        with request.scheme.answerable():
+            engine = engine_for(request.plan())
+            rule = score_rule(content, encoding.lookup, precision=request.precision, engine=engine)
+            size = rows_a_block(keys.size)
+            parts = []
+            for start in range(0, len(rows), size):
+                queries = keys[np.asarray(rows[start : start + size])]
+                scores = scores_between(content, rule, head, queries, keys)
+                if causal:
+                    scores = np.where(keys[None, :] > queries[:, None], -np.inf, scores)
+                parts.append(softmax(scores)[:, np.asarray(columns)])
+        return np.concatenate(parts)
+
+    return cells
+
+
+_LONGEST = 24
+"""Letters of a sentence that stand in a title."""
+_ORDERS = ("forward", "backward", "difference")
+
+
+def score_maps_figure(encodings: Sequence[ScoreMaps], names: Sequence[str]) -> Panels:
+    """Six maps of each encoding, all of one scale, whose rows and columns are the words in order.
+
+    What changes when the words are read backward is what positions do: the third of each row.
+    """
+    first = encodings[0]
+    sentence = " ".join(first.words)
+    sentence = sentence if len(sentence) <= _LONGEST else f"{len(first.words)} tokens"
+    panels = tuple(
+        Heatmap(
+            scores,
+            Axis("query", first.words),
+            Axis("key", first.words),
+            f"{order}, {encoding}",
+            value_label="score",
+            square=True,
+        )
+        for maps, name in zip(encodings, names, strict=True)
+        for scores, (encoding, order) in zip(
+            _with_differences(maps.scores), product(("none", name), _ORDERS), strict=True
+        )
+    )
+    drawn = "".join(
+        f"; {f'{name}: ' if len(names) > 1 else ''}{maps.random_weights}"
+        for maps, name in zip(encodings, names, strict=True)
+        if maps.random_weights
+    )
+    mask = ", before the mask" if first.causal else ""
+    heads = " and ".join(dict.fromkeys(str(maps.heads) for maps in encodings))
+    title = (
+        f"scores of {sentence} without positions and with {', '.join(names)}, head 0 of {heads}"
+        f"{mask} (random words and projections, seed {SEED + 1}{drawn})"
+    )
+    return Panels(panels, title, notes=(_NOTE,), across=3)
+
+
+_NOTE = "down and across: the same words; difference: forward − backward"
+
+
+def _with_differences(scores: Sequence[RealRows]) -> Iterator[RealRows]:
+    """Scores forward and backward, and after each two how they differ."""
+    for forward, backward in zip(scores[::2], scores[1::2], strict=True):
+        yield from (forward, backward, forward - backward)

@@ -5,28 +5,29 @@ Imports NumPy: import it only where something is drawn.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.analysis.sampling import (
-    Points,
-    PositionAxis,
-    spread,
-    steps,
-    wavelengths_by_values,
-)
+from posenc_cli.analysis.sampling import Points, PositionAxis, spread, steps, wavelengths_by_values
 from posenc_cli.encoding.scores import score_indices, score_rule
 from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.parameters import as_text
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
-from posenc_cli.render.figure import MOST_POINTS, Axis, Band, Curve, Curves, Heatmap, Panels
-from posenc_cli.render.figures.encoded import (
-    check_no_dims,
-    figure_of,
-    settled_positions,
-    title_of,
+from posenc_cli.render.figure import (
+    MOST_POINTS,
+    Axis,
+    Band,
+    Curve,
+    Curves,
+    Figure,
+    Heatmap,
+    Panels,
+    Shown,
 )
+from posenc_cli.render.figures.encoded import check_no_dims, figure_of, settled_positions, title_of
 from posenc_cli.render.overlays import check_looks, distinct_names, grouped
 
 if TYPE_CHECKING:
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
 
     from posenc_cli.analysis.encoded import EngineFor
     from posenc_cli.encoding.request import Request
+    from posenc_cli.encoding.scores import Bucketed
+    from posenc_cli.formulas.buckets import BucketRule
     from posenc_cli.numerics.arrays import RealRows
-    from posenc_cli.render.figure import Figure, Shown
+
 
 FIRST_OF_CURVES = 100
 """Positions that are shown where nobody says how many."""
@@ -233,3 +236,32 @@ def _offsets(positions: Positions) -> Positions:
     step = positions.ranges[0].step
     reach = (positions.count - 1) * step
     return Positions((range(-reach, reach + 1, step),), positions.denominator)
+
+
+def buckets_figure(rule: BucketRule, assigned: Bucketed) -> Curves:
+    """The buckets over the relative positions, parted where positions were left out.
+
+    Within a run the bucket stays, or goes by ones with the position: its ends say it all.
+    """
+    runs, usual = [*assigned.runs()], steps(assigned.positions.tolist()) or 1
+    points = np.array(
+        [end for run in runs for end in zip(*run, strict=True)], np.float64
+    )  # (2 · runs, 2)
+    breaks = [
+        2 * index
+        for index, (before, after) in enumerate(pairwise(runs), start=1)
+        if not 0 < after.positions[0] - before.positions[1] <= usual
+    ]
+    own = [
+        f"{name}={as_text(value)}"
+        for name, value in assigned.params.items()
+        if value != rule.parameters[name].default
+    ]
+    count = len(assigned.positions)
+    positions = f"{count} relative position{'s' if count > 1 else ''}"
+    return Curves(
+        (Curve.parted(points[:, 0], points[:, 1], np.array(breaks, np.intp)),),
+        f"{rule.name}: buckets of {positions}" + (f" ({', '.join(own)})" if own else ""),
+        x_label=f"{rule.relative}, in positions",
+        y_label="bucket",
+    )

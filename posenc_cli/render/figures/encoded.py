@@ -11,13 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.analysis.encoded import (
-    row_cells,
-    score_cells,
-    similarity_cells,
-    wavelengths_of,
-)
+from posenc_cli.analysis.encoded import row_cells, score_cells, similarity_cells, wavelengths_of
 from posenc_cli.analysis.sampling import (
+    CellValues,
     Points,
     PositionAxis,
     spread,
@@ -27,7 +23,7 @@ from posenc_cli.analysis.sampling import (
 from posenc_cli.budget import REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput, quoted_name
-from posenc_cli.formulas.parameters import as_text
+from posenc_cli.formulas.parameters import Parameter, as_text
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
@@ -38,6 +34,7 @@ from posenc_cli.render.figure import (
     Band,
     Curve,
     Curves,
+    Figure,
     Heatmap,
     Panels,
 )
@@ -47,13 +44,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from posenc_cli.analysis.encoded import EngineFor
-    from posenc_cli.analysis.sampling import CellValues
     from posenc_cli.choice import Choice
     from posenc_cli.encoding.request import Request
     from posenc_cli.formulas.declare import Bound, Waves
-    from posenc_cli.formulas.parameters import Parameter
     from posenc_cli.numerics.placements import Placement
-    from posenc_cli.render.figure import Figure
 
     FigureOfRequest = Callable[[Request, EngineFor], Figure]
 

@@ -7,31 +7,229 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.analysis.profile import Profile
-from posenc_cli.analysis.similarity import DRAWS, SEED, finite_or_none
-from posenc_cli.records import replace
-from posenc_cli.render.figure import Axis, Heatmap, Panels
-from posenc_cli.render.figures.encoded import label_of
-from posenc_cli.render.figures.profiles import (
-    DRAWN_SHARES,
-    Judged,
-    by_offset,
-    profile_figures,
-    sample_size,
+from posenc_cli.analysis.profile import Profile, RoFormerBound
+from posenc_cli.analysis.sampling import spread
+from posenc_cli.analysis.similarity import DRAWS, SEED, Similarity, SimilarityPart, finite_or_none
+from posenc_cli.analysis.verdict import ProfileDifference, Verdict, profile_difference
+from posenc_cli.records import Record, replace
+from posenc_cli.render.figure import (
+    MOST_POINTS,
+    Axis,
+    Curve,
+    Curves,
+    Envelope,
+    Figure,
+    Heatmap,
+    Panels,
 )
-from posenc_cli.render.overlays import distinct_names
+from posenc_cli.render.figures.encoded import label_of
+from posenc_cli.render.overlays import check_looks, distinct_names, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from posenc_cli.analysis.parts import SimilarityPart
-    from posenc_cli.analysis.profile import RoFormerBound
-    from posenc_cli.analysis.similarity import Similarity
-    from posenc_cli.analysis.verdict import Verdict
     from posenc_cli.numerics.arrays import Integers
-    from posenc_cli.render.figure import Figure
+
+
+DRAWN_SHARES = 0.05, 0.95
+"""Between which shares of many draws an envelope lies."""
+
+
+class Judged(Record):
+    """A similarity, the verdict on it, and what to call it.
+
+    ``label`` says all that makes the encoding what it is, ``short`` what it was named by, and
+    ``place`` which of all that are shown it is: its colour follows from that.
+    """
+
+    similarity: Similarity
+    verdict: Verdict
+    label: str
+    short: str
+    place: int = 0
+
+    @property
+    def title(self) -> str:
+        """What a picture of it alone is of."""
+        drawn = f", by offset of {DRAWS} draws" if self.similarity.is_drawn else ""
+        return f"{self.label}: {self.similarity.quantity}{drawn}"
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is a mean that is 0 everywhere, which makes no map."""
+        return self.similarity.content == "independent"
+
+
+def profile_figures(
+    judged: Sequence[Judged], *, most: int = MOST_POINTS, bounded: bool = False
+) -> list[Curves]:
+    """S by offset: in one set of axes what is of one measure, in the order of the first of each.
+
+    Where all are even, from offset 0 on. Of more offsets than ``most``, a curve is the mean of each
+    few, with an envelope from the lowest to the highest, so that no swing is lost; so it is where S
+    does not depend on the offset alone. Where offsets were left out of a sample, it breaks.
+
+    ``bounded`` adds RoFormer's bounds, in axes of their own: they are many times as large.
+
+    Raises: InvalidInput where more of them share axes than can be told apart.
+    """
+    groups = grouped(judged, lambda item: item.similarity.measure)
+    figures = [_profiles(group, most) for group in groups]
+    return figures + [figure for group in groups * bounded for figure in _bounds(group, most)]
+
+
+def _profiles(group: Sequence[Judged], most: int) -> Curves:
+    check_looks([item.place for item in group])
+    mirrored = not all(item.verdict.symmetric for item in group)
+    details = list(dict.fromkeys(item.similarity.detail for item in group))
+    curves: list[Curve] = []
+    notes: dict[str, None] = {}
+    for item in group:
+        drawn, more = _curves_of(item, most, item.short if group[1:] else "", mirrored=mirrored)
+        curves += drawn
+        if group[1:]:
+            detail = "content random" if item.similarity.is_drawn else item.similarity.detail
+            told = (item.label, detail if len(details) > 1 else "")
+            notes[", ".join(filter(None, told))] = None
+        notes |= dict.fromkeys(more)
+    first = group[0]
+    quantity = first.similarity.quantity if len(details) == 1 else first.similarity.measure
+    if len(details) == 1 and first.similarity.is_drawn:
+        quantity = f"{first.similarity.measure}, content random, {DRAWS} draws"
+    verdict = first.verdict
+    halved = verdict.half_of == "value" and verdict.peak > 0 and not first.similarity.is_drawn
+    alone = len(group) == 1
+    whose = first.label if alone else ", ".join(dict.fromkeys(item.short for item in group))
+    return Curves(
+        tuple(curves),
+        title=f"{whose}: {quantity}, {by_offset(group)}",
+        x_label="offset m − n",
+        y_label=quantity,
+        levels=((verdict.peak / 2, "half"),) if halved and alone else (),
+        notes=tuple(notes),
+    )
+
+
+def _curves_of(
+    item: Judged, most: int, label: str, *, mirrored: bool
+) -> tuple[list[Curve], list[str]]:
+    """The curve of one, with its envelope, and what must be said of it."""
+    similarity, verdict = item.similarity, item.verdict
+    shown = np.ones(len(verdict.offsets), bool) if mirrored else verdict.offsets >= 0
+    offsets = verdict.offsets[shown]
+    if similarity.deviation(offsets[:1]) is not None or similarity.draws(offsets[:1]) is not None:
+        return _curves_of_draws(item, offsets, most, label)
+    looked = looked_offsets(item)
+    notes = [looked] if looked else [] if verdict.measured_all else [sample_size(verdict)]
+    values, least, highest = (
+        values[shown] for values in (verdict.profile, verdict.least, verdict.most)
+    )
+    breaks = np.zeros(0, np.int64)
+    if not verdict.measured_all:
+        apart = np.diff(offsets)
+        breaks = np.flatnonzero(apart > apart.min(initial=apart.max(initial=0))) + 1
+    if len(offsets) <= most:
+        between = "" if verdict.toeplitz else "lowest to highest at each offset"
+    else:
+        size = -(-len(offsets) // most)
+        between = f"lowest to highest of each {size} offsets{' looked at' * bool(looked)}"
+        starts = np.array(sorted({*range(0, len(offsets), size), *breaks.tolist()}))
+        breaks = np.searchsorted(starts, breaks)
+        finite = np.add.reduceat(np.isfinite(values).astype(np.int64), starts)
+        with np.errstate(invalid="ignore"):
+            values = np.add.reduceat(np.nan_to_num(values), starts) / np.where(
+                finite, finite, np.nan
+            )
+        least, highest = np.fmin.reduceat(least, starts), np.fmax.reduceat(highest, starts)
+        offsets = offsets[starts]
+    name = ", ".join(filter(None, [label, "mean" * bool(between)]))
+    curve = Curve.parted(offsets, values, breaks, name, color=item.place)
+    if between:
+        low, high = (Curve.parted(offsets, side, breaks).y for side in (least, highest))
+        curve = replace(curve, envelope=Envelope(low, high, between))
+    return [curve], notes
+
+
+def _curves_of_draws(
+    item: Judged, offsets: Integers, most: int, label: str
+) -> tuple[list[Curve], list[str]]:
+    """The mean of many random contents, by formula or by drawing them, with an envelope."""
+    count = len(offsets)
+    offsets = offsets[spread(count, most)]
+    every = item.similarity.offsets_in_all
+    if looked_offsets(item) and every:
+        count = every if offsets[0] < 0 else (every + 1) // 2
+    notes = [] if len(offsets) == count else [f"at {len(offsets)} of {count} offsets"]
+    deviation, draws = item.similarity.deviation(offsets), item.similarity.draws(offsets)
+    first: list[Curve] = []
+    if deviation is not None:
+        mean = np.zeros(len(offsets))
+        low, high, between = (
+            mean - deviation,
+            mean + deviation,
+            "± 1 standard deviation, by formula",
+        )
+    else:
+        assert draws is not None
+        with np.errstate(invalid="ignore"):  # between infinite ones there is no share
+            mean, (low, high) = draws.mean(axis=0), np.quantile(draws, DRAWN_SHARES, axis=0)
+        between = f"5–95 % of {DRAWS} draws"
+        if not label:
+            first = [replace(Curve.of(offsets, draws[0], f"one draw, seed {SEED}"), thin=True)]
+    envelope = Envelope(tuple(low.tolist()), tuple(high.tolist()), between)
+    name = "mean" if deviation is not None else f"mean of {DRAWS} draws"
+    name = f"{label}, {name}" if label else name
+    curve = replace(Curve.of(offsets, mean, name), envelope=envelope)
+    return [replace(curve, color=item.place) for curve in (curve, *first)], notes
+
+
+def _bounds(group: Sequence[Judged], most: int) -> list[Curves]:
+    """RoFormer's bounds on what is of one measure, or their shape where content is unknown."""
+    mirrored = not all(item.verdict.symmetric for item in group)
+    measure = group[0].similarity.measure
+    known = [item for item in group if item.similarity.bound is not None and not item.is_mean]
+    labels = {item.label for item in known}
+    unknown = [item for item in group if item.is_mean and item.label not in labels]
+    figures = []
+    for items, name in ((known, f"RoFormer's bound on |{measure}|"), (unknown, "mean |S_i|")):
+        if items:
+            curves = [_bound_curve(item, most, mirrored=mirrored) for item in items]
+            if len(curves) == 1 and not items[0].similarity.is_drawn:
+                curves = [replace(curves[0], name="")]
+            title = f"{', '.join(item.short for item in items)}: {name}, {by_offset(items)}"
+            figures.append(Curves(tuple(curves), title, "offset m − n", name))
+    return figures
+
+
+def _bound_curve(item: Judged, most: int, *, mirrored: bool) -> Curve:
+    bound, offsets = item.similarity.bound, item.verdict.offsets
+    assert bound is not None
+    offsets = offsets if mirrored else offsets[offsets >= 0]
+    offsets = offsets[spread(len(offsets), most)]
+    values = bound.average(offsets) * (1.0 if bound.constant is None else bound.constant)
+    drawn = f", one draw, seed {SEED}" if item.similarity.is_drawn else ""
+    return replace(Curve.of(offsets, values, f"{item.short}{drawn}"), color=item.place)
+
+
+def by_offset(group: Sequence[Judged]) -> str:
+    """What curves run over: whether some of the offsets were left out."""
+    return "by a sample of offsets" if any(map(looked_offsets, group)) else "by offset"
+
+
+def looked_offsets(item: Judged) -> str:
+    """How many of the offsets were looked at, where some were left out of a profile."""
+    count, every = len(item.verdict.offsets), item.similarity.offsets_in_all
+    if item.verdict.proof is None or every is None or count == every:
+        return ""
+    return f"sample: {count} of {every} offsets looked at, from end to end"
+
+
+def sample_size(verdict: Verdict) -> str:
+    """How many of the pairs a sample has."""
+    return f"{verdict.pairs} of {verdict.all_pairs} pairs, from start to end"
+
 
 _IN_JSON = 64
 """Rows and columns of the map in JSON."""
@@ -339,3 +537,114 @@ def _on_decay(similarity: Similarity, verdict: Verdict) -> str:
         first = "first " if verdict.half_distance is not None else ""
         return f"decay: falls below half of the {start} {first}{where}"
     return f"decay: stays above half of the {start}, {searched}"
+
+
+COLUMNS = ["", "m − n alone", "even", "at 0", "half at", "farthest from the first"]
+_EVIDENCE = {"declaration": "declared", "measured": "measured", "sample": "in a sample"}
+
+
+def differences_of(judged: Sequence[Judged]) -> list[ProfileDifference | None]:
+    """What sets each but the first apart from the first of its measure."""
+    return [
+        profile_difference(
+            *((each.similarity, each.verdict) for each in (_reference(judged, item), item))
+        )
+        for item in judged[1:]
+    ]
+
+
+def _reference(judged: Sequence[Judged], item: Judged) -> Judged:
+    """What an encoding is compared with: the first of its measure."""
+    return next(each for each in judged if each.similarity.measure == item.similarity.measure)
+
+
+def verdict_rows(judged: Sequence[Judged]) -> list[list[str]]:
+    """The rows of a table of `COLUMNS`."""
+    differences = [None, *differences_of(judged)]
+    return [
+        _row(item, _reference(judged, item), difference)
+        for item, difference in zip(judged, differences, strict=True)
+    ]
+
+
+def _row(item: Judged, reference: Judged, difference: ProfileDifference | None) -> list[str]:
+    verdict = item.verdict
+    answer = f"{'yes' if verdict.toeplitz else 'no'}, {_EVIDENCE[evidence_of(verdict)]}"
+    half = "never"
+    if verdict.half_within is not None:
+        half = f"by {verdict.half_within}"
+    elif verdict.half_distance is not None:
+        half = str(verdict.half_distance)
+    if item.similarity.of_scores and half != "never":
+        half += " (weight)"
+    if not verdict.peak > 0 and not item.similarity.of_scores:
+        half = "–"
+    apart = "" if item is reference else "–"
+    if difference is not None and item is not reference:
+        apart = (
+            "same"
+            if not difference.differing
+            else (
+                f"{difference.largest:+.3g} at {difference.at}; "
+                f"{difference.differing} of {difference.offsets} differ"
+            )
+        )
+    even = "yes" if verdict.symmetric else "no"
+    name = f"{item.short}, one draw" if item.similarity.is_drawn else item.short
+    return [name, answer, even, f"{verdict.peak:.4g}", half, apart]
+
+
+def compared_sentences(judged: Sequence[Judged], *, bounded: bool = False) -> list[str]:
+    """What is to be said below the table; ``bounded`` adds how near RoFormer's bounds come."""
+    differences = [difference for difference in differences_of(judged) if difference]
+    contents = dict.fromkeys(
+        item.similarity.content for item in judged if item.similarity.content is not None
+    )
+    lines: list[str] = []
+    if any(item.similarity.of_scores for item in judged):
+        lines.append("half at: of a bias, where the weight of attention halves; else where S does")
+    if any(item.similarity.is_drawn for item in judged):
+        lines.append(f"one draw: the row is of seed {SEED}; its curve is the mean of {DRAWS} draws")
+    if differences:
+        of = "values" if all(difference.exact for difference in differences) else "means"
+        where = "all offsets of both"
+        if not all(difference.complete for difference in differences):
+            where = "the offsets looked at, a sample"
+        lines.append(f"farthest from the first of its measure: {of} by offset, at {where}")
+    if bounded:
+        lines += dict.fromkeys(
+            f"{item.short}: {sentence}"
+            for item in judged
+            for sentence in bound_sentences(item.similarity, item.verdict)
+        )
+    return [*lines, *(SHOWS[content] for content in contents)]
+
+
+def compared_fields_of(
+    parts: Sequence[SimilarityPart], judged: Sequence[Judged], *, bounded: bool
+) -> dict[str, Any]:
+    """What was asked and what was found, as JSON has it; of several, of each, and how they differ.
+
+    ``bounded`` adds RoFormer's bound.
+    """
+    fields = [
+        {**part.fields, **similarity_fields(item.similarity, item.verdict, bounded=bounded)}
+        for part, item in zip(parts, judged, strict=True)
+    ]
+    if len(fields) == 1:
+        return fields[0]
+    named = [{"name": item.label, **own} for item, own in zip(judged, fields, strict=True)]
+    return {"parts": named, "differences": _difference_fields(judged)}
+
+
+def _difference_fields(judged: Sequence[Judged]) -> list[dict[str, Any]]:
+    fields = []
+    for item, difference in zip(judged[1:], differences_of(judged), strict=True):
+        reference = _reference(judged, item)
+        entry: dict[str, Any] = {"first": reference.place, "other": item.place}
+        if difference is None or reference is item:
+            fields.append({**entry, "compared": False})
+            continue
+        largest = difference.largest if math.isfinite(difference.largest) else None  # it overflows
+        fields.append({**entry, "compared": True, **difference.as_dict(), "largest": largest})
+    return fields

@@ -14,7 +14,7 @@ import numpy as np
 from posenc_cli.analysis.sampling import spread, wavelengths_by_values
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.records import replace
-from posenc_cli.render.figure import MOST_PANELS, Axis, Band, Heatmap, Panels, ValueSummary
+from posenc_cli.render.figure import MOST_PANELS, Axis, Band, Figure, Heatmap, Panels, ValueSummary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.files.reading import Loaded
-    from posenc_cli.render.figure import Figure
 
 _AT_ONCE = 1 << 22
 """Values that are gone through at once."""

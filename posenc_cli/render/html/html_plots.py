@@ -19,7 +19,7 @@ from posenc_cli.analysis.sampling import spread
 from posenc_cli.errors import InvalidInput, printable_text
 from posenc_cli.records import Record, replace
 from posenc_cli.render.colors import color_map, default_map
-from posenc_cli.render.figure import TOO_FAST, Band, runs_of
+from posenc_cli.render.figure import TOO_FAST, Band, Curve, Curves, Scale, Shown, runs_of
 from posenc_cli.render.style import LINE_STYLES
 from posenc_cli.render.ticks import label, minus, number, round_step, ticks
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.numerics.arrays import RealRows
     from posenc_cli.render.colors import Srgb
-    from posenc_cli.render.figure import Curve, Curves, Scale, Shown
 
 _ROWS, _COLUMNS = 12, 8
 """Rows and columns of a table of some of the values."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.analysis.parts import parts_of
 from posenc_cli.analysis.sampling import spread
+from posenc_cli.analysis.similarity import parts_of
 from posenc_cli.analysis.verdict import verdict
 from posenc_cli.positions import Positions
 from posenc_cli.render.figures.circles import rotated_pairs

@@ -16,9 +16,11 @@ from posenc_cli.analysis.sampling import spread
 from posenc_cli.records import Record
 from posenc_cli.render.figure import (
     Curves,
+    Figure,
     Heatmap,
     Panels,
     Picture,
+    Shown,
     heatmaps_of,
     scales_of,
     warnings_of,
@@ -28,7 +30,6 @@ from posenc_cli.render.html.html_plots import CurvePlot, MapPlot, scale_bar, tag
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.render.figure import Figure, Shown
     from posenc_cli.render.html.live import Clocks, Ladder
     from posenc_cli.render.style import Theme
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.comparison.compare import ArrayComparison, Identities
+from posenc_cli.comparison.compare import ArrayComparison, Identities, RotationComparison, Side
 from posenc_cli.comparison.difference import shape_text
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.records import replace

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap, Panels
-from posenc_cli.render.reports.report import scope, verdict
+from posenc_cli.render.reports.report import CURVE_LINES, scope, verdict
+from posenc_cli.render.terminal.blocks import Medium, Page
+from posenc_cli.render.terminal.text_pictures import curves_text
 
 if TYPE_CHECKING:
     from posenc_cli.rotary.verdict import Report
@@ -90,3 +92,14 @@ def _map(report: Report) -> Heatmap:
         limits=(0.0, max(1.0, float(np.ceil(highest)))),
         scale="sequential",
     )
+
+
+def deviation_text(report: Report, width: int, medium: Medium) -> str | None:
+    """The error of a check that failed, by position, in `CURVE_LINES` lines.
+
+    None where there is no course to show.
+    """
+    curves = None if report.ok else error_curve(report)
+    if curves is None:
+        return None
+    return curves_text(curves, Page(width, CURVE_LINES, medium))

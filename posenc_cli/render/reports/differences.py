@@ -12,20 +12,25 @@ import numpy as np
 
 from posenc_cli.analysis.sampling import PositionAxis, spread
 from posenc_cli.budget import check_size
-from posenc_cli.comparison.compare import ArrayComparison
-from posenc_cli.comparison.difference import aligned_blocks
+from posenc_cli.comparison.compare import ArrayComparison, RotationComparison, Side
+from posenc_cli.comparison.difference import Operand, aligned_blocks
 from posenc_cli.records import Record
-from posenc_cli.render.figure import FARTHEST_NOTE, MOST_POINTS, Axis, Curve, Curves, Heatmap
+from posenc_cli.render.figure import (
+    FARTHEST_NOTE,
+    MOST_POINTS,
+    Axis,
+    Curve,
+    Curves,
+    Figure,
+    Heatmap,
+)
 from posenc_cli.render.figures.encoded import parameters_text
 from posenc_cli.render.reports.comparison import factor_text, place_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.comparison.compare import RotationComparison, Side
-    from posenc_cli.comparison.difference import Operand
     from posenc_cli.numerics.arrays import NumberArray, RealRows, Reals
-    from posenc_cli.render.figure import Figure
 
 _MOST_CELLS = 1 << 30
 """Cells that are gone through once more for a picture: some twenty seconds."""

@@ -6,7 +6,14 @@ import math
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.comparison.engine_views import COMPARED, SAME
+from posenc_cli.comparison.engine_views import (
+    COMPARED,
+    SAME,
+    EngineReading,
+    EngineView,
+    EngineViews,
+    LayerViews,
+)
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.render.reports.answer import Answer
 from posenc_cli.render.reports.comparison import factor_text
@@ -15,12 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from posenc_cli.comparison.compare import RotationComparison
-    from posenc_cli.comparison.engine_views import (
-        EngineReading,
-        EngineView,
-        EngineViews,
-        LayerViews,
-    )
     from posenc_cli.configs.resolved import Layers
     from posenc_cli.render.typesetting import Typesetter
 

@@ -14,6 +14,7 @@ from posenc_cli.experiments.summary import (
     RULE,
     STOPPED,
     EncodingSummary,
+    LengthSummary,
     last_places,
     summaries,
     trained_length,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.experiments.request import ExperimentRequest
     from posenc_cli.experiments.results import JobResult, LengthLosses, RunResult
-    from posenc_cli.experiments.summary import LengthSummary
     from posenc_cli.render.typesetting import Typesetter
 
 _ANSWERS = {

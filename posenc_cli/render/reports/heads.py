@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.analysis.head_patterns.heads import DIGITS
+from posenc_cli.analysis.head_patterns.heads import (
+    DIGITS,
+    FittedHead,
+    HeadFinding,
+    HeadResult,
+    LengthResult,
+)
 from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.formulas.context_extension.stretches import NONE
@@ -24,8 +30,6 @@ from posenc_cli.render.overlays import check_looks, distinct_names
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from posenc_cli.analysis.head_patterns.head_requirements import HeadFinding
-    from posenc_cli.analysis.head_patterns.heads import FittedHead, HeadResult, LengthResult
     from posenc_cli.render.typesetting import Typesetter
 
 _MOST_OFFSETS = 1200

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.analysis.inspection.property_names import PROPERTIES
+from posenc_cli.analysis.inspection import PROPERTIES
 from posenc_cli.render.reports.answer import Answer
 from posenc_cli.render.reports.ci_forms import Case, CiReport
 from posenc_cli.render.ticks import finite_or_null
@@ -12,7 +12,7 @@ from posenc_cli.render.ticks import finite_or_null
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.analysis.inspection.property import Inspection, Property
+    from posenc_cli.analysis.inspection.inspected import Inspection, Property
     from posenc_cli.checks.requirements import Judgement
     from posenc_cli.render.typesetting import Typesetter
 

@@ -8,7 +8,7 @@ import operator
 import re
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.analysis.planning.planner import AS_IS, LengthPlan, NoPlan
+from posenc_cli.analysis.planning.planner import AS_IS, LengthPlan, NoPlan, Recipe
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from posenc_cli.analysis.planning.cosine_sums import BaseInterval, QualifyingBases
-    from posenc_cli.analysis.planning.planner import Recipe
     from posenc_cli.checks.requirements import Judgement
     from posenc_cli.render.typesetting import Typesetter
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from posenc_cli.analysis.sampling import steps
 from posenc_cli.records import Record
-from posenc_cli.render.figure import TOO_FAST, Band, scale_of
-from posenc_cli.render.terminal.blocks import cell_lines, levels
+from posenc_cli.render.figure import TOO_FAST, Band, Heatmap, Scale, Shown, scale_of
+from posenc_cli.render.terminal.blocks import Medium, Page, cell_lines, levels
 from posenc_cli.render.ticks import number, ticks
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.render.figure import Heatmap, Scale, Shown
-    from posenc_cli.render.terminal.blocks import Medium, Page
 
 _WIDEST_CELL = 8
 """Columns or pixels of a cell, of which more show nothing new."""

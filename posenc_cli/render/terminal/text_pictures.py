@@ -2,13 +2,198 @@
 
 from __future__ import annotations
 
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
-from posenc_cli.render.figure import Curves, Heatmap, Panels, Picture
+from posenc_cli.analysis.sampling import spread
+from posenc_cli.records import replace
+from posenc_cli.render.figure import (
+    Curves,
+    Figure,
+    Heatmap,
+    Panels,
+    Picture,
+    Scale,
+    grid_of,
+    heatmaps_of,
+    one_quantity,
+    scale_of,
+    scales_of,
+    warnings_of,
+)
+from posenc_cli.render.terminal.blocks import Page, pad
+from posenc_cli.render.terminal.plates import (
+    TITLE_LINES,
+    Frame,
+    Plate,
+    heatmap_lines,
+    label_width,
+    longest_notes,
+    notes_of,
+    scale_line,
+)
+from posenc_cli.render.terminal.plots import curves_lines
 
 if TYPE_CHECKING:
-    from posenc_cli.render.figure import Figure
-    from posenc_cli.render.terminal.blocks import Page
+    from collections.abc import Sequence
+
+
+_GAP = 2
+_LEAST = 16, 8
+"""Columns and lines that a small heatmap needs."""
+_LEAST_MAP, _LEAST_CURVES = (25, 15), (37, 11)
+"""Those that a heatmap with a scale of its own needs, and curves."""
+_TITLE_LINES_OF_MAP = 3
+_ONE_BY_ONE = ("panel", "part")
+"""What panels are called that are all shown."""
+
+
+def panels_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...]]:
+    """Several figures, line by line, and what to warn of.
+
+    Raises: InvalidInput where nothing is finite, or no map has the name asked for.
+    """
+    heatmaps = [panel for panel in panels.panels if isinstance(panel, Heatmap)]
+    if panels.shared and len(heatmaps) == len(panels.panels):
+        return _shared_lines(panels, heatmaps, page)
+    return _separate_lines(panels, page)
+
+
+def _shared_lines(
+    panels: Panels, heatmaps: Sequence[Heatmap], page: Page
+) -> tuple[list[str], tuple[str, ...]]:
+    """Heatmaps of the same axes: one scale for all, labels at the left and below."""
+    title = page.wrapped_lines(panels.title, most=TITLE_LINES)
+    # Besides the title: ticks on two lines, the scale, and notes on up to two.
+    height = page.height - len(title) - 5
+    inset = label_width(heatmaps[0], page.part(page.width, height)) + 1
+    size = (page.width - inset, height)
+    down, across = grid_of(len(heatmaps), size, _LEAST, aspect=2, multiple=panels.across)
+    chosen = [heatmaps[i] for i in spread(len(heatmaps), down * across)]
+    size = (page.width - inset + _GAP) // across - _GAP, height // down
+    plates = []
+    for index, heatmap in enumerate(chosen):
+        left, lowest = index % across == 0, index // across == (len(chosen) - 1) // across
+        frame = Frame(inset - 1 if left else 0, left, lowest, names=False, headings=False)
+        part = page.part(size[0] + inset * left, size[1] - 1 + 2 * lowest)
+        plates.append(Plate.of(heatmap, part, frame))
+    shown = [plate.shown for plate in plates]
+    scale = scale_of(shown)
+    wide = max(
+        max(plate.width - inset * plate.frame.row_labels, min(len(heatmap.title), size[0]))
+        for plate, heatmap in zip(plates, chosen, strict=True)
+    )
+    lines = []
+    for begin in range(0, len(plates), across):
+        row = plates[begin : begin + across]
+        widths = [wide + inset * plate.frame.row_labels for plate in row]
+        pictures = [
+            [_title_line(plate, page.part(size[0], 1)), *plate.lines(scale, page.colors(scale))]
+            for plate in row
+        ]
+        lines += side_by_side(pictures, widths)
+    first = heatmaps[0]
+    missing = panels.missing_notes(len(chosen))
+    if missing and len(heatmaps) == (panels.total or len(heatmaps)):
+        rows = -(-len(heatmaps) // max(1, (page.width - inset) // _LEAST[0]))
+        missing += (f"all have room in {rows * _LEAST[1] + page.height - height} lines",)
+    notes = notes_of(shown, page.medium, first=(*missing, *panels.notes))
+    axes = f"down: {first.rows.label}, across: {first.columns.label}"
+    return [
+        *title,
+        *lines,
+        scale_line(shown, scale, page, after=axes),
+        *page.wrapped_lines(notes, most=2),
+    ], warnings_of(heatmaps, shown)
+
+
+def _title_line(plate: Plate, page: Page) -> str:
+    """The title of a small heatmap, above its cells."""
+    inset = plate.frame.margin + plate.frame.row_labels
+    return " " * inset + "".join(page.wrapped_lines(plate.shown.heatmap.title, most=1))
+
+
+def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...]]:
+    """Figures of any kind, each with a frame; maps of one quantity share a scale.
+
+    What somebody asked for one by one, and has no room beside others, is below them, however high
+    the page is; of many alike there are as many as have room.
+    """
+    figures, heatmaps = panels.panels, heatmaps_of(panels)
+    title = page.wrapped_lines(panels.title, most=TITLE_LINES)
+    axes = dict.fromkeys(
+        f"down: {heatmap.rows.label}, across: {heatmap.columns.label}" for heatmap in heatmaps
+    )
+    of_curves = (figure.notes for figure in figures if isinstance(figure, Curves))
+    first = [" or ".join(axes)] * bool(axes)
+    first += [*panels.notes, *chain.from_iterable(of_curves)]
+    missing = panels.missing_notes(1)
+    longest = dict.fromkeys(
+        [*first, *missing, *(longest_notes(heatmap, page) for heatmap in heatmaps)]
+    )
+    reserved = len(title) + len(page.wrapped_lines("; ".join(longest)))
+    curved = any(isinstance(figure, Curves) and not figure.square for figure in figures)
+    least = _LEAST_CURVES if curved else _LEAST_MAP
+    if heatmaps:
+        least = least[0], max(least[1], _LEAST_MAP[1])
+    size = page.width + _GAP, page.height - reserved
+    down, across = grid_of(len(figures), size, (least[0] + _GAP, least[1]), aspect=2)
+    if panels.noun in _ONE_BY_ONE:
+        down = -(-len(figures) // across)
+    figures = tuple(figures[i] for i in spread(len(figures), down * across))
+    first += panels.missing_notes(len(figures))
+    width = (page.width + _GAP) // across - _GAP
+    part = page.part(width, max(least[1], size[1] // down))
+    plates = {
+        index: _plate_with_title(figure, part)
+        for index, figure in enumerate(figures)
+        if isinstance(figure, Heatmap)
+    }
+    shown = [plate.shown for plate, _ in plates.values()]
+    scales = dict(zip(plates, scales_of(shown), strict=True))
+    shared = one_quantity(figures)
+    pictures = [
+        _framed_lines(*plates[index], scales[index], part, scaled=not shared)
+        if isinstance(figure, Heatmap)
+        else curves_lines(replace(figure, notes=()), part)
+        for index, figure in enumerate(figures)
+    ]
+    lines = list(title)
+    for begin in range(0, len(pictures), across):
+        lines += side_by_side(pictures[begin : begin + across], [width] * across)
+    if shared:
+        lines.append(scale_line(shown, scales[0], page, margin=plates[0][0].frame.margin))
+    lines += page.wrapped_lines(notes_of(shown, page.medium, first=first))
+    return lines, warnings_of([part.heatmap for part in shown], shown)
+
+
+def _plate_with_title(heatmap: Heatmap, page: Page) -> tuple[Plate, list[str]]:
+    """The cells of one of several maps, and the lines above them."""
+    title = page.wrapped_lines(heatmap.title, most=_TITLE_LINES_OF_MAP)
+    room = page.part(page.width, page.height - len(title) - 1)  # 1: the scale
+    frame = Frame(
+        min(label_width(heatmap, room), page.width // 2),
+        names=False,
+        headings=bool(heatmap.columns.bands),
+    )
+    return Plate.of(heatmap, room, frame), title
+
+
+def _framed_lines(
+    plate: Plate, title: Sequence[str], scale: Scale, page: Page, *, scaled: bool
+) -> list[str]:
+    """One of several maps, line by line; without its scale where one line has that of all."""
+    bar = [scale_line([plate.shown], scale, page, margin=plate.frame.margin)] if scaled else []
+    return [*title, *plate.lines(scale, page.colors(scale)), *bar]
+
+
+def side_by_side(pictures: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
+    """Pictures side by side, the tops of all on the first line."""
+    return [
+        (" " * _GAP).join(map(pad, row, widths)).rstrip()
+        for row in zip_longest(*pictures, fillvalue="")
+    ]
+
 
 NARROWEST, LOWEST = 20, 8
 """Columns and lines below which no picture is drawn."""
@@ -19,16 +204,14 @@ def picture_text(figure: Figure, page: Page) -> Picture[str]:
 
     Raises: InvalidInput where nothing is finite, or no colour map has the name asked for.
     """
-    from posenc_cli.render.terminal import multiples, plates
-
     page = page.part(max(NARROWEST, page.width), max(LOWEST, page.height))
     match figure:
         case Curves():
             return Picture(curves_text(figure, page))
         case Heatmap():
-            lines, warnings = plates.heatmap_lines(figure, page)
+            lines, warnings = heatmap_lines(figure, page)
         case Panels():
-            lines, warnings = multiples.panels_lines(figure, page)
+            lines, warnings = panels_lines(figure, page)
     return Picture("\n".join(lines), warnings)
 
 
@@ -37,6 +220,4 @@ def curves_text(curves: Curves, page: Page) -> str:
 
     Raises: InvalidInput where nothing is finite.
     """
-    from posenc_cli.render.terminal.plots import curves_lines
-
     return "\n".join(curves_lines(curves, page))
