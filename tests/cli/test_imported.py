@@ -27,7 +27,6 @@ TYPER = {"typer"} | ({"rich"} if version("typer") < "0.17" else set())
 """What Typer imports of them: pydantic, too, from 0.29 on, if it is to make values of texts."""
 
 NUMPY = {"numpy"}
-TERMINAL = {"numpy", "plotext", "PIL"}
 FILE = {"numpy", "matplotlib", "PIL"}
 
 RUNS = [
@@ -36,18 +35,18 @@ RUNS = [
     ("apply -s rope --in table.npy --out out.npy", NUMPY),
     ("emit -s rope -d 8 --layout half --out pack", NUMPY),
     ("alibi-slopes --heads 8", set()),
-    ("curve -s t5 --table buckets", TERMINAL),
+    ("curve -s t5 --table buckets", NUMPY),
     ("positions -m llama-3-8b --text 8", NUMPY),
     ("resize table.npy --len 128 --out out.npy", NUMPY),
     ("heatmap -s rope -l 64", NUMPY),
     ("heatmap -s alibi -l 64 --json", NUMPY),
     ("heatmap -s rope -l 64 --out out.png", FILE),
-    ("curve -s rope", TERMINAL),
+    ("curve -s rope", NUMPY),
     ("curve -s rope --out out.svg", FILE),
-    ("rotation -s rope", TERMINAL),
-    ("spectrum -s rope", TERMINAL),
+    ("rotation -s rope", NUMPY),
+    ("spectrum -s rope", NUMPY),
     ("explore -s rope --out page.html", FILE),
-    ("dot-similarity -s rope -l 64", TERMINAL),
+    ("dot-similarity -s rope -l 64", NUMPY),
     ("dot-similarity -s rope -l 64 --out out.npy", NUMPY),
     ("check table.npy -s sinusoidal -d 8", NUMPY),
     ("rope-check -s rope -d 64 -l 64", NUMPY),

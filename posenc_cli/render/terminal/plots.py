@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -125,6 +125,11 @@ def _drawn_dots(count: int, dash: Sequence[int]) -> NDArray[np.bool_]:
 
 def _marked_lines(stroke: Stroke, width: int, height: int) -> list[str]:
     """One stroke in characters, the lowest line first."""
+    if not stroke.joined:
+        cells = [[" "] * width for _ in range(height)]
+        for column, line in chain.from_iterable(stroke.runs):
+            cells[math.floor(line + _HALF)][math.floor(column + _HALF)] = stroke.marker
+        return ["".join(line) for line in cells]
     import plotext
 
     plotext.terminal.limit(width=False, height=False)
@@ -138,7 +143,7 @@ def _marked_lines(stroke: Stroke, width: int, height: int) -> list[str]:
         figure.ruler(axis).ticks([], [])
     for run in stroke.runs:
         signal = figure.signal(*map(list, zip(*run, strict=True)), marker=stroke.marker)
-        figure.draw(signal.lines() if stroke.joined and len(run) > 1 else signal)
+        figure.draw(signal.lines() if len(run) > 1 else signal)
     text: str = figure.build().string(colorless=True)
     return [*reversed(text.split("\n")[:height])]
 
@@ -151,8 +156,6 @@ _THIN = LineStyle((), (1, 4), "", "· ·")
 """How a curve to compare with is drawn, in dots."""
 _SHADE, _SHADE_KEY = ":", "⡂⠅"
 """What fills envelopes in characters, and what stands for the dots that fill others."""
-_DOTS_ACROSS, _DOTS_DOWN = 2, 4
-"""Dots of Braille in a cell."""
 _NO_ROOM = "some names have no room here"
 _UNBROKEN = "\x1f"
 """What stands for a space at which a legend is not wrapped: one of ASCII, that is none of text."""
@@ -426,7 +429,7 @@ def _shade(
     sides: Sequence[tuple[float, float, float]], *, dotted: bool
 ) -> list[tuple[float, float]]:
     """The places between two sides, by column: a dot of four, or every cell."""
-    across, down = (_DOTS_ACROSS, _DOTS_DOWN) if dotted else (1, 1)
+    across, down = (_ACROSS, _DOWN) if dotted else (1, 1)
     columns, low, high = np.array(sides).T
     first, last = (math.floor((end + 0.5) * across) for end in (columns[0], columns[-1]))
     places = []
