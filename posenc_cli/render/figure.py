@@ -416,7 +416,7 @@ def grid_of(
 
     ``size`` and ``least`` are the width and height of the whole and of the smallest picture;
     ``aspect`` is how many units of width are as long as one of height. A row has a ``multiple`` of
-    so many pictures where those have room.
+    so many pictures, or a whole part of them, where those have room.
 
     >>> grid_of(8, (80, 20), (12, 5), aspect=2), grid_of(100, (80, 20), (12, 5), aspect=2)
     ((2, 4), (4, 6))
@@ -429,8 +429,9 @@ def grid_of(
         if -(-count // across) <= most_down
     ]
     if not fitting:
-        return most_down, most_across
-    fitting = [grid for grid in fitting if grid[1] % multiple == 0] or fitting
+        parts = [across for across in range(1, most_across + 1) if multiple % across == 0]
+        return most_down, max(parts) if multiple > 1 else most_across
+    fitting = [grid for grid in fitting if 0 in (grid[1] % multiple, multiple % grid[1])] or fitting
 
     def side(grid: tuple[int, int]) -> tuple[float, int]:
         # Of grids as good, the one with fewer empty places.

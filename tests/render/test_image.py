@@ -536,16 +536,22 @@ def test_powers_of_ten_are_named_on_a_scale_by_ratio() -> None:
 
 
 @pytest.mark.long
-def test_a_page_of_maps_of_words_is_so_high_that_all_words_have_room() -> None:
+@pytest.mark.parametrize(
+    ("count", "across", "times"),
+    [(12, 3, 3 + 4), (24, 6, 6 + 4)],  # the words below the last row, and beside each first
+)
+def test_a_page_of_maps_of_words_is_so_large_that_all_words_have_room(
+    count: int, across: int, times: int
+) -> None:
     words = Axis("key", ["dog", "bites", "man"])
     maps = tuple(
         Heatmap(np.eye(3), words, words, f"map {i}", value_label="score", square=True)
-        for i in range(12)
+        for i in range(count)
     )
-    found = texts(Panels(maps, "twelve", across=3), Style.of(None, None, None))
-    assert [found.count(word) for word in ("dog", "bites", "man")] == [7, 7, 7]  # 3 and 4 sides
+    found = texts(Panels(maps, "maps", across=across), Style.of(None, None, None))
+    assert [found.count(word) for word in ("dog", "bites", "man")] == [times] * 3
     assert [text for text in found if text.startswith("map ")] == [
-        f"map {i}: 0 to 1" for i in range(12)
+        f"map {i}: 0 to 1" for i in range(count)
     ]
 
 
@@ -615,6 +621,16 @@ def test_at_most_a_tenth_of_a_page_is_empty(name: str) -> None:
     figure = SHEETS[name]
     sides = (1600, 800) if name == "a map beside curves" else (1700, 1100)
     assert unused_share(figure, replace(Style(*sides), fixed=(False, False))) < 0.1
+
+
+@pytest.mark.long
+def test_curves_that_are_last_of_three_panels_fill_their_row() -> None:
+    drawing = Drawing(Style(1500, 1650))
+    drawing.add(Panels((a_map("a"), a_map("b"), A_CURVE), "three", shared=False))
+    first, second, curve = (axes.bbox for axes in drawing.page.axes if axes.get_title().strip())
+    assert curve.x0 == pytest.approx(first.x0, abs=1)
+    assert curve.x1 >= second.x1
+    assert curve.y1 < first.y0
 
 
 @pytest.mark.long

@@ -253,10 +253,10 @@ class Drawing:
         widest = max(style.text_width(heatmap.title, HEAD_SIZE) for heatmap in heatmaps)
         least = max(_LEAST_MAP * line, min(widest, 3 * _LEAST_MAP * line))
         size = (least + _GAP * line, (_LEAST_MAP + _HEAD) * line)
-        if panels and self.style.growing[1]:  # so high that all words have room
-            side = words_side(heatmaps[0], style) + (_HEAD + _GAP) * line
-            higher = math.ceil(_MARGINS[1] * line + -(-len(heatmaps) // panels.across) * side)
-            self._set_size(self.width, max(self.height, min(_MOST_GROWTH * self.height, higher)))
+        if panels:  # so large that all words have room
+            words, across = words_side(heatmaps[0], style), panels.across
+            cell = max(size[0], words + 2 * _GAP * line), words + (_HEAD + 2 * _GAP) * line
+            self._enlarge(across * cell[0], -(-len(heatmaps) // across) * cell[1])
         chosen, grid = self._grid(heatmaps, size, panels.across if panels else 1)
         head = line * (bool(panels) + bool(chosen[0].columns.bands))
         sheet = _Sheet(*grid, head + _GAP * line * bool(panels), round(_GAP * line))
@@ -289,6 +289,18 @@ class Drawing:
             if panels:
                 name_above(axes, titles[index], (left, top - head + line), style)
         name_places(axes, columns, rows)
+
+    def _enlarge(self, *needed: float) -> None:
+        """Make sides that may grow as long as panels of that width and height in all need."""
+        sides = [
+            max(side, min(_MOST_GROWTH * side, math.ceil(around * self.style.line + of_panels)))
+            if grows
+            else side
+            for side, around, of_panels, grows in zip(
+                (self.width, self.height), _MARGINS, needed, self.style.growing, strict=True
+            )
+        ]
+        self._set_size(*sides)
 
     def _circles(self, figures: Sequence[Curves], panels: Panels) -> None:
         """Many circles, which are read as the faces of clocks: one axes without names."""
@@ -325,7 +337,8 @@ class Drawing:
         least = _LEAST_PANEL * line
         chosen, grid = self._grid([*map(_named_once, figures)], (least, least))
         spec = self.page.add_gridspec(*grid)
-        all_axes = [self.page.add_subplot(spec[divmod(i, spec.ncols)]) for i in range(len(chosen))]
+        cells = [(row, slice(column, end + 1)) for row, column, end in _cells(chosen, grid)]
+        all_axes = [self.page.add_subplot(spec[cell]) for cell in cells]
         maps, curves, shared = [], [], one_quantity(chosen)
         boxed = any(isinstance(figure, Heatmap) and figure.square for figure in chosen)
         for axes, figure in zip(all_axes, chosen, strict=True):
@@ -361,7 +374,8 @@ class Drawing:
         self._note(panels, len(chosen), [note for _, figure in curves for note in figure.notes])
         self._lay_out()
         sizes = {axes: fitted_size(part, axes.bbox.size, style) for axes, part, _, _ in drawn}
-        self._arrange(grid, all_axes, sizes, maps[-1][2].ax if shared and maps[-1][2] else None)
+        bar_axes = maps[-1][2].ax if shared and maps[-1][2] else None
+        self._arrange(grid, all_axes, sizes, bar_axes, _cells(chosen, grid))
         for axes, shown, scale, colors in drawn:
             size = fitted_size(shown, axes.bbox.size, style)
             self._resize(axes, size)
@@ -453,8 +467,9 @@ class Drawing:
         all_axes: Sequence[Axes],
         needed: Mapping[Axes, Size],
         bar: Axes | None = None,
+        cells: Sequence[tuple[int, int, int]] = ((0, 0, 0),),
     ) -> None:
-        """Place axes in their grid: maps have the size they need, and curves what that leaves.
+        """Place axes in the ``cells`` of a grid: maps have the size they need, curves the rest.
 
         Nothing is laid out after that. A ``bar`` for all maps stands at their right. What is not
         needed of a side that is not fixed is cut.
@@ -464,12 +479,13 @@ class Drawing:
         shape = grid[::-1]
         margins = [np.zeros((count, 2)) for count in shape]  # before and after each line
         wanted = [np.zeros(count) for count in shape]
-        for index, axes in enumerate(all_axes):
-            places = divmod(index, grid[1])[::-1]
-            for axis, (place, beside) in enumerate(zip(places, _surroundings(axes), strict=True)):
-                margins[axis][place] = np.maximum(margins[axis][place], beside)
+        for axes, (row, column, end) in zip(all_axes, cells, strict=True):
+            ends = (column, end), (row, row)
+            for axis, (places, beside) in enumerate(zip(ends, _surroundings(axes), strict=True)):
+                at = places, (0, 1)
+                margins[axis][at] = np.maximum(margins[axis][at], beside)
                 if axes in needed:
-                    wanted[axis][place] = max(wanted[axis][place], needed[axes][axis] + 1)
+                    wanted[axis][places[0]] = max(wanted[axis][places[0]], needed[axes][axis] + 1)
         right = 0.0 if bar is None else 2 * line + _surroundings(bar)[0][1]
         edges = [(pad, pad + right)]
         for axis in (0, 1):
@@ -492,9 +508,8 @@ class Drawing:
             - (wanted[axis] + margins[axis][:, 1] + 2 * pad)
             for axis in (0, 1)
         ]
-        for index, axes in enumerate(all_axes):
-            row, column = divmod(index, grid[1])
-            size = wanted[0][column], wanted[1][row]
+        for axes, (row, column, end) in zip(all_axes, cells, strict=True):
+            size = starts[0][end] + wanted[0][end] - starts[0][column], wanted[1][row]
             self._put(axes, (starts[0][column], starts[1][row]), size)
         if bar is not None:
             bar.set_box_aspect(None)
@@ -563,6 +578,20 @@ class Drawing:
             self.style.wrapped_text("; ".join(notes), room, most=2, size=NOTE_SIZE)
         )
         self._notes.set_in_layout(self._noted)
+
+
+def _cells(
+    figures: Sequence[Heatmap | Curves], grid: tuple[int, int]
+) -> list[tuple[int, int, int]]:
+    """The row, the first and the last column of each panel: curves that are last fill their row.
+
+    >>> [cell for cell in _cells([Curves((), "", "", "")] * 3, (2, 2))]
+    [(0, 0, 0), (0, 1, 1), (1, 0, 1)]
+    """
+    cells = [(i // grid[1], i % grid[1], i % grid[1]) for i in range(len(figures))]
+    if isinstance(figures[-1], Curves) and not figures[-1].square:
+        cells[-1] = (*cells[-1][:2], grid[1] - 1)
+    return cells
 
 
 def _surroundings(axes: Axes) -> tuple[Size, Size]:

@@ -125,7 +125,7 @@ def score_maps_figure(encodings: Sequence[ScoreMaps], names: Sequence[str]) -> P
         f"scores of {sentence} without positions and with {', '.join(names)}, head 0 of {heads}"
         f"{mask} (random words and projections, seed {SEED + 1}{drawn})"
     )
-    return Panels(panels, title, notes=(_NOTE,), across=3)
+    return Panels(panels, title, notes=(_NOTE,), across=6)
 
 
 _NOTE = "down and across: the same words; difference: forward − backward"
