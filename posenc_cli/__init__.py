@@ -16,13 +16,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from posenc_cli.api.application import apply as apply
     from posenc_cli.api.arguments import ArgumentError as ArgumentError
     from posenc_cli.api.arguments import ModelEncoding as ModelEncoding
-    from posenc_cli.api.check import CheckReport as CheckReport
-    from posenc_cli.api.check import check as check
+    from posenc_cli.api.checking import CheckReport as CheckReport
     from posenc_cli.api.checking import RopeReport as RopeReport
     from posenc_cli.api.checking import assert_rope as assert_rope
+    from posenc_cli.api.checking import check as check
     from posenc_cli.api.checking import compare as compare
     from posenc_cli.api.checking import identify as identify
     from posenc_cli.api.checking import rope_check as rope_check
@@ -49,15 +48,17 @@ if TYPE_CHECKING:
     from posenc_cli.api.planning import PlanReport as PlanReport
     from posenc_cli.api.planning import plan as plan
     from posenc_cli.api.resizing import resize as resize
+    from posenc_cli.api.rotation import apply as apply
     from posenc_cli.api.rotation import rotate as rotate
     from posenc_cli.errors import PosencError as PosencError
     from posenc_cli.errors import Unavailable as Unavailable
 
 _MODULES = {
-    "application": ("apply",),
     "arguments": ("ArgumentError", "ModelEncoding"),
-    "check": ("CheckReport", "check"),
-    "checking": ("RopeReport", "assert_rope", "compare", "identify", "rope_check"),
+    "checking": (
+        *("CheckReport", "RopeReport", "assert_rope", "check", "compare", "identify"),
+        "rope_check",
+    ),
     "encoding": ("Tables", "bias", "blocks", "encode", "frequencies", "from_config", "tables"),
     "inspecting": ("InspectionReport", "inspect"),
     "heads": ("HeadsReport", "heads"),
@@ -65,7 +66,7 @@ _MODULES = {
     "pictures": ("SimilarityReport", "Spectrum", "curve", "heatmap", "similarity", "spectrum"),
     "planning": ("PlanReport", "plan"),
     "resizing": ("resize",),
-    "rotation": ("rotate",),
+    "rotation": ("apply", "rotate"),
 }
 _EXPORTS = {
     **{name: f"posenc_cli.api.{module}" for module, names in _MODULES.items() for name in names},

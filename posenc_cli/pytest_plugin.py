@@ -13,8 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.api.check import CheckReport
-    from posenc_cli.api.checking import RopeReport
+    from posenc_cli.api.checking import CheckReport, RopeReport
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +49,7 @@ def encoding_check() -> Callable[..., CheckReport | RopeReport]:
     What is wrong fails the test, which shows the report; what is right gives the report.
     ``encoding_check("sinusoidal", table, dim=512)``.
     """
-    from posenc_cli.api.check import check
+    from posenc_cli.api.checking import check
 
     def checked(reference: Any, values: object = None, **subject: Any) -> Any:
         __tracebackhide__ = True

@@ -21,16 +21,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.experiments.request import ExperimentRequest
-from posenc_cli.experiments.results import JobResult
-from posenc_cli.experiments.statistics import Estimate, paired_difference
-from posenc_cli.experiments.summary import TOLERATED
+from posenc_cli.experiments.request import ExperimentRequest, JobResult
+from posenc_cli.experiments.summary import TOLERATED, Estimate, paired_difference
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from posenc_cli.experiments.results import LengthLosses, RunResult
+    from posenc_cli.experiments.request import LengthLosses, RunResult
 
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "benchmarks" / "results" / "ledger.json"

@@ -463,3 +463,14 @@ def number_format(dtype: object, argument: str = "dtype") -> DType:
     return REAL_DTYPES[
         checked_choice(argument, name if name in REAL_DTYPES else text or str(dtype), REAL_DTYPES)
     ]
+
+
+def choice_at(
+    encoding: object, positions: PositionsLike | None, parameters: Mapping[str, Any]
+) -> Choice:
+    """The choice of an encoding at positions as callers give both.
+
+    Raises: InvalidInput where there is no such encoding, or no such positions.
+    """
+    given = None if positions is None else GivenPositions.of(positions)
+    return choice_of(encoding, given.positions if given else None, parameters)

@@ -1,4 +1,4 @@
-"""Results as callers want them: in an array of theirs, or like one, of any framework."""
+"""Arrays of any framework: what callers give, and results in one of theirs or like one."""
 
 from __future__ import annotations
 
@@ -7,15 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.api.arguments import ArgumentError, check_unmasked, number_format, type_text
+from posenc_cli.api.arguments import (
+    ArgumentError,
+    check_unmasked,
+    check_unused,
+    choice_at,
+    number_format,
+    type_text,
+)
+from posenc_cli.choice import parameters_by_scheme
 from posenc_cli.errors import Unavailable
-from posenc_cli.frameworks import BY_NAME, format_name, framework_of, made_array
+from posenc_cli.frameworks import BY_NAME, as_numpy, format_name, framework_of, made_array
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, REAL_DTYPES
 from posenc_cli.numerics.lines import large_or_small
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from posenc_cli.api.arguments import PositionsLike
+    from posenc_cli.choice import Choice
+    from posenc_cli.files.reading import Loaded
     from posenc_cli.numerics.arrays import NumberArray, StoredArray
     from posenc_cli.numerics.dtypes import DType
 
@@ -123,3 +134,49 @@ def array_like(values: NumberArray, like: Any, form: DType | None = None) -> Any
     except TypeError as error:
         hint = "jax.config.update('jax_enable_x64', True)" if framework.name == "jax" else None
         raise ArgumentError(f"dtype {name}: {error}", hint=hint) from None
+
+
+def loaded_array(value: object, name: str) -> Loaded:
+    """An array, a tensor, or what NumPy makes an array of, as one that was read from a file.
+
+    Raises: ArgumentError where it holds no numbers.
+    """
+    from posenc_cli.files.reading import Loaded
+
+    check_unmasked(name, value)
+    try:
+        values, dtype = as_numpy(value)
+    except (ValueError, TypeError, NotImplementedError, RuntimeError):
+        raise ArgumentError(f"{name}: is no array whose numbers can be read") from None
+    if not values.size or not values.ndim or values.dtype.kind not in "fciub":
+        raise ArgumentError(f"{name}: holds no numbers")
+    if values.dtype.kind in "iub":
+        values = values.astype(np.float64)
+    return Loaded(np.ascontiguousarray(values), dtype, name)
+
+
+def arrays_and_choices(
+    subject: object, positions: PositionsLike | None, parameters: Mapping[str, Any]
+) -> tuple[dict[int, tuple[str, Loaded]], dict[int, Choice]]:
+    """The arrays, each with a name, and the encodings of one subject or a list, by their places."""
+    several = isinstance(subject, list | tuple)
+    items = dict(enumerate(subject if isinstance(subject, list | tuple) else (subject,)))
+    if not items:
+        raise ArgumentError("subject: is an empty list")
+    arrays = {
+        place: (f"array {place}" if several else "array", loaded_array(item, "array"))
+        for place, item in items.items()
+        if is_array(item)
+    }
+    named = {place: item for place, item in items.items() if place not in arrays}
+    choices = {
+        place: choice_at(item, positions, {} if several else parameters)
+        for place, item in named.items()
+    }
+    if several and choices:
+        schemes = [choice.scheme for choice in choices.values()]
+        given = dict(zip(choices, parameters_by_scheme(schemes, parameters), strict=True))
+        choices = {place: choice_at(item, positions, given[place]) for place, item in named.items()}
+    elif not choices:
+        check_unused(**parameters)
+    return arrays, choices

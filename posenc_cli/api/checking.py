@@ -1,4 +1,4 @@
-"""Checks of what others computed: a rotary encoding held against a reference, arrays told apart."""
+"""Checks of what others computed, as ``posenc check``, ``rope-check`` and ``compare`` make them."""
 
 from __future__ import annotations
 
@@ -6,35 +6,36 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from posenc_cli.api.arguments import (
     ArgumentError,
     GivenPositions,
     argument_text,
-    check_unmasked,
     check_unused,
     checked_choice,
     checked_number,
+    choice_at,
     choice_of,
     in_arguments,
     model_encoding,
     number_format,
     type_text,
 )
-from posenc_cli.api.arrays import is_array
+from posenc_cli.api.arrays import is_array, loaded_array
 from posenc_cli.api.notebooks import NotebookReport, report_html
 from posenc_cli.calls.roles import CALL_AXES, CALL_ROLES
 from posenc_cli.calls.signature import CallRequest
 from posenc_cli.catalogue import adopting
+from posenc_cli.checks.any_encoding import ValueCheck
 from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
+from posenc_cli.checks.values import ValueReport
 from posenc_cli.comparison.compare import ArrayComparison, RotationComparison, Side, comparison
-from posenc_cli.files.reading import Loaded, read_array
-from posenc_cli.frameworks import as_numpy
+from posenc_cli.files.reading import read_array
+from posenc_cli.formulas.buckets import RULES as BUCKET_RULES
 from posenc_cli.identification.search import identify_files
 from posenc_cli.inference.tolerance import RULES
 from posenc_cli.render.reports.comparison import comparison_fields, comparison_text
 from posenc_cli.render.reports.report import COLUMNS, fields, report_text, rows, scope, verdict
+from posenc_cli.render.reports.value_report import value_fields, value_text
 from posenc_cli.render.typesetting import Typesetter
 from posenc_cli.rotary.verdict import Report
 
@@ -159,8 +160,7 @@ def rope_check(
     if axes is not None:
         checked_choice("axes", axes, CALL_AXES)
     rule = checked_choice("tol", tol, RULES) if isinstance(tol, str) else checked_number("tol", tol)
-    given = None if positions is None else GivenPositions.of(positions)
-    choice = choice_of(reference, given.positions if given else None, parameters)
+    choice = choice_at(reference, positions, parameters)
     request = CheckRequest(
         tables=pair_of_arrays(tables, "tables", ("cos", "sin")),
         inv_freq=given_array(inv_freq, "array"),
@@ -212,23 +212,6 @@ def given_array(value: object, name: str) -> Any:
     if value is None or isinstance(value, str | os.PathLike):
         return None if value is None else os.fspath(value)
     return loaded_array(value, name)
-
-
-def loaded_array(value: object, name: str) -> Loaded:
-    """An array, a tensor, or what NumPy makes an array of, as one that was read from a file.
-
-    Raises: ArgumentError where it holds no numbers.
-    """
-    check_unmasked(name, value)
-    try:
-        values, dtype = as_numpy(value)
-    except (ValueError, TypeError, NotImplementedError, RuntimeError):
-        raise ArgumentError(f"{name}: is no array whose numbers can be read") from None
-    if not values.size or not values.ndim or values.dtype.kind not in "fciub":
-        raise ArgumentError(f"{name}: holds no numbers")
-    if values.dtype.kind in "iub":
-        values = values.astype(np.float64)
-    return Loaded(np.ascontiguousarray(values), dtype, name)
 
 
 def _plain_config(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -335,3 +318,104 @@ def _side(value: object, name: str, parameters: Mapping[str, Any]) -> Side:
         warnings=choice.warnings,
         softmax=softmax,
     )
+
+
+class CheckReport(ValueReport):
+    """What `check` found: ``str()`` is what the command prints, in words of arguments.
+
+    ``ok`` says whether every value is right. Where not, ``cause`` is the code of the likeliest
+    known bug, ``cause_text`` says it in words, ``next_step`` what to do, and ``worst`` and
+    ``where`` tell the place.
+    """
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``posenc check --format json`` prints, as a dict of plain values."""
+        return {"schema": "posenc/check/1", **value_fields(self)}
+
+    def __str__(self) -> str:
+        return value_text(self, Typesetter(spelled=argument_text))
+
+
+@in_arguments
+def check(
+    reference: EncodingLike,
+    values: object = None,
+    *,
+    vectors: tuple[object, object] | None = None,
+    frequencies: object = None,
+    slopes: object = None,
+    buckets: object = None,
+    impl: Callable[..., Any] | str | None = None,
+    positions: PositionsLike | None = None,
+    tol: ToleranceRule = "auto",
+    head: int | None = None,
+    causal: bool = False,
+    python: str | None = None,
+    **parameters: object,
+) -> CheckReport | RopeReport:
+    """Whether an encoding that others computed is right, and if not, which known bug it has.
+
+    One subject is checked. Arrays may be of any framework, or paths of files. Of a rotary encoding
+    it is what `rope_check` says of ``frequencies``, ``vectors`` or ``impl``.
+
+    Args:
+        reference: the encoding that is right, as for `encode`; "deberta" for DeBERTa's buckets.
+        values: rows (n, d), of a grid also (rows, columns, d), or scores (heads, queries, keys).
+        vectors: x and x with rows added, (n, d) each.
+        frequencies: of waves, in radians per position, (waves,).
+        slopes: of ALiBi, (heads,).
+        buckets: the row of a learned table that each relative position reads, (n,), or each pair
+            of a query and a key, (queries, keys).
+        impl: a function that gives one of these, called by the names of its parameters; one as
+            ``module:function`` or ``./file.py:function`` runs in a process of its own, by
+            ``python``.
+        positions: of the rows, of queries and keys, or relative ones of buckets; as for `encode`.
+        tol: ``auto``, ``float32``, ``float64``, ``exact``, ``float16``, ``bfloat16``, or a largest
+            deviation.
+        head: which head scores (queries, keys) are of.
+        causal: compare no scores of keys after the query.
+        parameters: of the reference: ``dim=128``, ``base=5e5``, ``grid=(14, 14)``.
+
+    Raises: ValueError where an argument is wrong, or the subject cannot be read or called.
+
+    >>> import numpy as np
+    >>> report = check("sinusoidal", np.zeros((4, 8)), dim=8)
+    >>> report.ok, report.cause
+    (False, 'uninitialised')
+    """
+    rule = checked_choice("tol", tol, RULES) if isinstance(tol, str) else checked_number("tol", tol)
+    where = None if positions is None else GivenPositions.of(positions)
+    at = where.positions if where else None
+    subject: dict[str, Any] = {
+        "file": given_array(values, "values"),
+        "vectors": pair_of_arrays(vectors, "vectors", ("x", "y")),
+        "inv_freq": given_array(frequencies, "frequencies"),
+        "slopes": given_array(slopes, "slopes"),
+        "buckets": given_array(buckets, "buckets"),
+        "impl": impl,
+    }
+    subject |= {"head": head, "causal": causal, "calling": CallRequest(python)}
+    if reference == "deberta":
+        made = ValueCheck(BUCKET_RULES["deberta"], parameters, at, rule, **subject)
+    else:
+        choice = choice_of(reference, at, parameters)
+        if choice.scheme.kind == "rotary":
+            shared = {"inv_freq": frequencies, "rotated": vectors, "impl": impl, "python": python}
+            given = {**shared, "positions": positions, "tol": tol, **parameters}
+            others = {"values": values, "slopes": slopes, "buckets": buckets}
+            return _of_rotation(reference, given, others)
+        made = ValueCheck(choice.scheme, choice.given, at, rule, **subject)
+    try:
+        return CheckReport(**made.report().as_dict())
+    except SubjectError as failure:
+        raise failure.error from None
+
+
+def _of_rotation(
+    reference: EncodingLike, given: dict[str, Any], others: dict[str, Any]
+) -> RopeReport:
+    """What `rope_check` says of a subject that both take."""
+    for name, value in others.items():
+        if value is not None:
+            raise ArgumentError(f"{name}: a rotary encoding has none; rope_check takes tables")
+    return rope_check(reference, **given)

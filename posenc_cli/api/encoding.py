@@ -12,6 +12,7 @@ from posenc_cli.api.arguments import (
     GivenPositions,
     argument_text,
     checked_choice,
+    choice_at,
     choice_of,
     in_arguments,
     model_encoding,
@@ -220,8 +221,7 @@ def blocks(
     [(1024, 256), (1024, 256), (1024, 256), (1024, 256), (904, 256)]
     """
     form = format_of_result(dtype, None, None)
-    given = None if positions is None else GivenPositions.of(positions)
-    choice = choice_of(encoding, given.positions if given else None, parameters)
+    choice = choice_at(encoding, positions, parameters)
     plan = _plan(choice, _precision(form, round_to), table=table, head=head)
     checked_choice("arithmetic", arithmetic, get_args(Arithmetic))
     return plan.matrix(choice.engine(plan, arithmetic=arithmetic)).blocks()

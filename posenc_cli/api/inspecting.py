@@ -10,8 +10,8 @@ from posenc_cli.analysis.inspection.properties import (
     named_apart,
 )
 from posenc_cli.api.arguments import ArgumentError, argument_text, in_arguments
+from posenc_cli.api.arrays import arrays_and_choices
 from posenc_cli.api.notebooks import NotebookReport
-from posenc_cli.api.subjects import arrays_and_choices
 from posenc_cli.checks.requirements import Judgement, judgements, requirements_of
 from posenc_cli.records import Record
 from posenc_cli.render.reports.inspection import inspection_fields, inspection_text

@@ -15,11 +15,15 @@ from posenc_cli.analysis.similarity import (
     parts_of,
 )
 from posenc_cli.analysis.verdict import Verdict, verdict
-from posenc_cli.api.arguments import ArgumentError, check_unused, checked_choice, in_arguments
-from posenc_cli.api.arrays import is_array
-from posenc_cli.api.checking import loaded_array
+from posenc_cli.api.arguments import (
+    ArgumentError,
+    check_unused,
+    checked_choice,
+    choice_at,
+    in_arguments,
+)
+from posenc_cli.api.arrays import arrays_and_choices, is_array, loaded_array
 from posenc_cli.api.notebooks import NotebookReport
-from posenc_cli.api.subjects import arrays_and_choices, choice_at
 from posenc_cli.errors import abbreviated
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record

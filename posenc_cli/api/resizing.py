@@ -13,8 +13,7 @@ from posenc_cli.api.arguments import (
     in_arguments,
     type_text,
 )
-from posenc_cli.api.arrays import array_like, is_array
-from posenc_cli.api.checking import loaded_array
+from posenc_cli.api.arrays import array_like, is_array, loaded_array
 from posenc_cli.encoding.methods import METHODS, RESIZE_ARITHMETICS, Method, ResizeArithmetic
 from posenc_cli.encoding.resizing import Resizing, Sides
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES

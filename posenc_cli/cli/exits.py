@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, NoReturn
 from posenc_cli import interrupts
 from posenc_cli.budget import ROOM_TO_START, check_room
 from posenc_cli.cli import streams
+from posenc_cli.cli.sizes import WIDEST_PIPED, drop_absurd_sizes, text_width
 from posenc_cli.errors import PosencError, Unavailable, printable_text
 from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
 
 INTERRUPTED = 128 + signal.SIGINT
 READER_GONE = 128 + 13
@@ -77,7 +79,6 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
     import typer
 
     from posenc_cli.cli.app import application
-    from posenc_cli.cli.sizes import drop_absurd_sizes
 
     drop_absurd_sizes()
 
@@ -117,7 +118,6 @@ def _known_answer(arguments: Sequence[str], *, completing: bool) -> str | None:
         return version_text(arguments[1:])
     if completing or list(arguments) not in (["--help"], ["-h"]):
         return None
-    from posenc_cli.cli.help.rendered_help import rendered_help
 
     return rendered_help(arguments[0])
 
@@ -152,17 +152,39 @@ def _own_error(error: Exception) -> PosencError:
     # A thread that finds no room for its stack is told as a RuntimeError.
     if isinstance(error, MemoryError) or str(error) == "can't start new thread":
         return Unavailable("not enough memory")
-    from posenc_cli.cli.help.dependencies import unloaded_dependency
+    from posenc_cli.cli.help.usage import unloaded_dependency
 
     if (unloaded := unloaded_dependency(error)) is not None:
         return unloaded
     if isinstance(error, OSError):
         where = "" if error.filename is None else f": {os.fspath(error.filename)!r}"
         return Unavailable(f"{error.strerror or error}{where}")
-    from posenc_cli.cli.help.home import ISSUES, address
+    from posenc_cli.cli.help.version import ISSUES, address
 
     place = address(ISSUES)
     return PosencError(
         f"a bug in posenc: {type(error).__name__}: {error}",
         hint=f"--debug shows where; please report it{f' at {place}' if place else ''}",
     )
+
+
+_FOLDER = os.path.join(os.path.dirname(__file__), "help")  # noqa: PTH118, PTH120 - pathlib is slow
+PATHS = {
+    "--help": os.path.join(_FOLDER, "help.txt"),  # noqa: PTH118
+    "-h": os.path.join(_FOLDER, "help-brief.txt"),  # noqa: PTH118
+}
+
+
+def rendered_help(flag: str) -> str | None:
+    """The help of the program, rendered beforehand: nobody who asks for it waits for Typer.
+
+    The texts are what the program's pages give at the width that help has in a pipe;
+    ``tools/man.py`` writes them, and a test compares. None on a narrow terminal.
+    """
+    if text_width() < WIDEST_PIPED:
+        return None
+    try:
+        with open(PATHS[flag], encoding="utf-8") as file:  # noqa: PTH123
+            return file.read()
+    except OSError:  # who removed it gets the same, later
+        return None

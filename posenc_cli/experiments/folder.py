@@ -16,9 +16,8 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
-from posenc_cli.experiments.request import ExperimentRequest
-from posenc_cli.experiments.results import JobResult
-from posenc_cli.experiments.sources import changed_source
+from posenc_cli.experiments.request import ExperimentRequest, JobResult
+from posenc_cli.experiments.setting import changed_source
 from posenc_cli.files.atomic import replacing
 from posenc_cli.records import Record, replace
 from posenc_cli.transaction import note_read

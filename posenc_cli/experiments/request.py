@@ -1,6 +1,6 @@
-"""What an experiment is asked for, and the jobs that it comes to.
+"""What an experiment is asked for, the jobs that it comes to, and what they find.
 
-A request is plain values, so that a run folder, a process and a machine elsewhere hold the same.
+Both are plain values, so that a run folder, a process and a machine elsewhere hold the same.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+
 WINDOW, CLIP, LOG_N, LINEAR = "window", "clip", "log-n", "linear"
 OF_THE_MODEL = (WINDOW, LOG_N)
 """Stretches that change what a query sees, whatever the encoding is."""
@@ -30,7 +31,7 @@ class EncodingRequest(Record):
     """An encoding to train: its parts, each a scheme's name and the parameters given for it.
 
     ``label`` names it among the others of its request, and so in every result. ``digest`` is of the
-    code and the tables that are not posenc's own: see `experiments.sources`.
+    code and the tables that are not posenc's own: see `setting.source_digest`.
     """
 
     label: str
@@ -146,26 +147,16 @@ def _check_fields(fields: Mapping[str, Any]) -> None:
 
     Raises: KeyError, TypeError, ValueError.
     """
-    most = dict.fromkeys(("seeds", "seeds_per_job"), MOST_SEEDS)
-    most |= {"steps": MOST_STEPS, "batch": MOST_BATCH}
-    optional = [name for name in ("trained", "last", "positions") if fields[name] is not None]
-    texts = [fields["device"], fields["size"], *fields["tasks"], *fields["stretches"]]
-    texts += [fields[name] for name in ("text", "digest") if fields[name] is not None]
-    for item in fields["encodings"]:
-        texts += [item["label"], *(name for name, _ in item["parts"])]
-        for _, given in item["parts"]:
-            texts += [*given, *(text for text in given.values() if isinstance(text, str))]
-            if any(isinstance(value, (dict, list)) for value in given.values()):
-                raise ValueError
+    _check_form(fields, _REQUEST)
     sizes = [int(number) for number in fields["size"].split("x")]
     largest = LARGEST_SIZE.layers, LARGEST_SIZE.heads, LARGEST_SIZE.head_dim
+    most = {"seeds": MOST_SEEDS, "seeds_per_job": MOST_SEEDS}
+    most |= {"steps": MOST_STEPS, "batch": MOST_BATCH}
+    most |= dict.fromkeys(("trained", "last", "positions"), (1 << 53) - 1)
     if not (
-        all(type(fields[name]) is int and 1 <= fields[name] <= most[name] for name in most)
-        and all(type(fields[name]) is int and 1 <= fields[name] < 1 << 53 for name in optional)
+        all(fields[name] is None or 1 <= fields[name] <= limit for name, limit in most.items())
         and all(1 <= size <= limit for size, limit in zip(sizes, largest, strict=True))
-        and type(fields["learning_rate"]) is float
         and 0 < fields["learning_rate"] <= 1
-        and all(isinstance(text, str) for text in texts)
         and all(re.fullmatch("[1-9][0-9]{0,14}x?", test, re.ASCII) for test in fields["tests"])
         and fields["tasks"]
         and fields["encodings"]
@@ -198,3 +189,148 @@ class Job(Record):
         label = re.sub(r"[^A-Za-z0-9]+", "-", self.encoding.label)[:40].strip("-").lower()
         seeds = f"seeds-{self.seeds.start}-{self.seeds[-1]}"
         return f"{self.task}-{self.place}-{label}-{seeds}"
+
+
+DIGITS = 6
+"""Decimals of a loss that are kept."""
+
+
+class LengthLosses(Record):
+    """How a trained model does at a length: losses in nats a token, over what a task scores.
+
+    ``loss`` is the mean over sequences that do not overlap, ``last`` that over their last places,
+    which of a text are windows that slide by as many. ``by_position`` has the mean at each place of
+    the task's axis. ``accuracy`` is the share of right answers, of a task that has some: of
+    sequences that are right as a whole, or of symbols at the last places. ``untrained`` names what
+    of a learned table is met there and never was in training.
+    """
+
+    length: int
+    loss: float
+    last: float
+    by_position: tuple[float, ...]
+    accuracy: float | None = None
+    untrained: str | None = None
+
+
+class RunResult(Record):
+    """How the model of one seed does at each length, under a stretch.
+
+    ``learnt`` is whether it crossed what its task asks of a model that is to be judged: ``reason``
+    says its value and what it was held to. ``induction`` is by how many nats it foretells a piece
+    of text better where it stands a second time.
+    """
+
+    encoding: str
+    scheme: str
+    stretch: str
+    task: str
+    seed: int
+    learnt: bool
+    reason: str
+    induction: float | None
+    lengths: tuple[LengthLosses, ...]
+
+    def at(self, length: int) -> LengthLosses:
+        """The result at a length that was asked for."""
+        return next(result for result in self.lengths if result.length == length)
+
+
+class JobResult(Record):
+    """What a job found: its runs, the training losses of its seeds, and what it ran with.
+
+    ``training`` has a row for every tenth step: the step, then each seed's loss.
+    """
+
+    key: str
+    trained: int
+    runs: tuple[RunResult, ...]
+    training: tuple[tuple[float, ...], ...]
+    environment: Mapping[str, str]
+
+    def fields(self) -> dict[str, Any]:
+        """The result as JSON has it."""
+        runs = [
+            run.as_dict() | {"lengths": [result.as_dict() for result in run.lengths]}
+            for run in self.runs
+        ]
+        return self.as_dict() | {"runs": runs}
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> JobResult:
+        """The result that `fields` gave.
+
+        Raises: KeyError, TypeError, ValueError where that is no result.
+        """
+        _check_form(fields, _RESULT)
+        runs = tuple(
+            RunResult(
+                **{
+                    **run,
+                    "lengths": tuple(
+                        LengthLosses(**{**item, "by_position": tuple(item["by_position"])})
+                        for item in run["lengths"]
+                    ),
+                }
+            )
+            for run in fields["runs"]
+        )
+        training = tuple(tuple(row) for row in fields["training"])
+        return cls(**{**fields, "runs": runs, "training": training})
+
+
+_NONE = type(None)
+_NUMBER = (int, float)
+_REQUEST = {
+    **dict.fromkeys(("seeds", "steps", "batch", "seeds_per_job"), (int,)),
+    **dict.fromkeys(("trained", "last", "positions"), (int, _NONE)),
+    **dict.fromkeys(("text", "digest"), (str, _NONE)),
+    **{name: [(str,)] for name in ("tasks", "tests", "stretches")},
+    "size": (str,),
+    "device": (str,),
+    "learning_rate": (float,),
+    "encodings": [{"label": (str,), "parts": [((str,), {str: (str, int, float, bool, _NONE)})]}],
+}
+_RESULT = {
+    "key": (str,),
+    "trained": (int,),
+    "training": [[_NUMBER]],
+    "environment": {str: (str,)},
+    "runs": [
+        {
+            **dict.fromkeys(("encoding", "scheme", "stretch", "task", "reason"), (str,)),
+            "seed": (int,),
+            "learnt": (bool,),
+            "induction": (*_NUMBER, _NONE),
+            "lengths": [
+                {
+                    "length": (int,),
+                    "loss": _NUMBER,
+                    "last": _NUMBER,
+                    "by_position": [_NUMBER],
+                    "accuracy": (*_NUMBER, _NONE),
+                    "untrained": (str, _NONE),
+                }
+            ],
+        }
+    ],
+}
+"""The types of what a file may hold: ``[form]`` is a list, ``{str: form}`` any names."""
+
+
+def _check_form(value: Any, form: Any) -> None:
+    """Check the types of plain values, of which a file may have any.
+
+    Raises: KeyError, TypeError, ValueError.
+    """
+    if isinstance(form, list):
+        for item in value:
+            _check_form(item, form[0])
+    elif isinstance(form, dict):
+        for name in value if str in form else form:
+            _check_form(value[name], form.get(name, form.get(str)))
+    elif isinstance(form[0], tuple):
+        for item, own in zip(value, form, strict=True):
+            _check_form(item, own)
+    elif type(value) not in form:
+        raise TypeError

@@ -1,5 +1,11 @@
 """One job, from its request to its result: trained, judged, and tested at each length.
 
+Models that were stopped too soon all look as if they held: what fails past the trained length is
+what they had not learned yet. So each task says what must be reached at the trained length. For a
+text that is a loss: what counts of short contexts reach on the same characters. The induction score
+stands beside it without a threshold: no model of the usual size learns from some thousand steps of
+prose to copy from afar, whatever its encoding.
+
 Imports torch: import it only where something is trained.
 """
 
@@ -11,21 +17,154 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch.nn import functional
 
-from posenc_cli.experiments.evaluation import LearningRule, induction_scores, length_results
-from posenc_cli.experiments.results import DIGITS, JobResult, RunResult
+from posenc_cli.experiments.corpus import ngram_losses
+from posenc_cli.experiments.request import DIGITS, JobResult, LengthLosses, RunResult
 from posenc_cli.experiments.setting import JobSetting
+from posenc_cli.experiments.tasks import SEQUENCES, Text
 from posenc_cli.experiments.training import ModelTraining, drawn_positions, reproducible
 from posenc_cli.experiments.transformer import Transformer
 from posenc_cli.formulas.context_extension.stretches import NONE
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from torch import Tensor
+
     from posenc_cli.experiments.request import Job
-    from posenc_cli.experiments.results import LengthLosses
+    from posenc_cli.experiments.tasks import Answers, Task, TestSet, TokenBatch
     from posenc_cli.experiments.transformer import LengthModel
+    from posenc_cli.numerics.arrays import RealRows, Reals
+
+
+CONTEXT = 2
+"""Characters that the counts see which a language model must do better than."""
+LEAST_ACCURACY = 0.9
+"""Share of answers that must be right at the trained length."""
+_SCORES = 1 << 21
+"""Scores that are held at once."""
+
+
+class BatchLosses:
+    """What models of some seeds make of a batch.
+
+    ``losses`` and ``right`` (seeds, sequences, columns): the loss of each target in nats, and
+    whether it is the likeliest token.
+    """
+
+    def __init__(
+        self, model: LengthModel, parameters: Mapping[str, Tensor], batch: TokenBatch
+    ) -> None:
+        seeds = len(parameters["tokens"])
+        device = parameters["tokens"].device
+        sequences, columns = batch.inputs.shape
+        size = max(1, _SCORES // (seeds * model.heads * columns * min(columns, 128)))
+        losses, right = [], []
+        with torch.no_grad():
+            for start in range(0, sequences, size):
+                part = slice(start, start + size)
+                inputs = torch.from_numpy(np.ascontiguousarray(batch.inputs[part])).to(device)
+                targets = torch.from_numpy(np.ascontiguousarray(batch.targets[part])).to(device)
+                logits = model.logits(parameters, inputs.expand(seeds, -1, -1))
+                wanted = targets.expand(seeds, -1, -1)
+                each = functional.cross_entropy(
+                    logits.flatten(0, 2), wanted.flatten(), reduction="none"
+                )
+                losses.append(each.view(wanted.shape).double().cpu().numpy())
+                right.append((logits.argmax(-1) == wanted).cpu().numpy())
+        self.losses = np.concatenate(losses, axis=1)
+        self.right = np.concatenate(right, axis=1)
+
+    def mean(self, batch: TokenBatch) -> Reals:
+        """The mean over what a batch of these sequences scores. Shape: (seeds,)."""
+        return np.asarray(self.losses[:, batch.scored].mean(axis=1))
+
+    def by_point(self, batch: TokenBatch) -> RealRows:
+        """The mean at each point of the axis, of which none is empty. Shape: (seeds, extent)."""
+        points = batch.axis[batch.scored]
+        counts = np.bincount(points, minlength=batch.extent)
+        sums = [np.bincount(points, seed[batch.scored], batch.extent) for seed in self.losses]
+        return np.asarray(sums) / counts
+
+    def right_sequences(self, batch: TokenBatch) -> Reals:
+        """The share of sequences whose every target is the likeliest. Shape: (seeds,)."""
+        return np.asarray((self.right | ~batch.scored).all(axis=2).mean(axis=1))
+
+    def right_symbols(self, batch: TokenBatch) -> Reals:
+        """The share of targets that are the likeliest. Shape: (seeds,)."""
+        return np.asarray(self.right[:, batch.scored].mean(axis=1))
+
+
+def length_results(
+    model: LengthModel,
+    parameters: Mapping[str, Tensor],
+    tests: TestSet,
+    *,
+    length: int,
+    answers: Answers | None,
+    untrained: str | None,
+) -> Sequence[LengthLosses]:
+    """The result of each seed at a length."""
+    curve = BatchLosses(model, parameters, tests.curve)
+    whole = curve if tests.whole is tests.curve else BatchLosses(model, parameters, tests.whole)
+    losses, lasts = whole.mean(tests.whole), curve.mean(tests.last)
+    points = curve.by_point(tests.curve)
+    accuracy = None
+    if answers is not None:
+        symbols = answers == "symbols"
+        accuracy = (
+            curve.right_symbols(tests.last) if symbols else whole.right_sequences(tests.whole)
+        )
+    return [
+        LengthLosses(
+            length,
+            round(float(losses[seed]), DIGITS),
+            round(float(lasts[seed]), DIGITS),
+            tuple(round(loss, DIGITS) for loss in points[seed].tolist()),
+            None if accuracy is None else round(float(accuracy[seed]), DIGITS),
+            untrained,
+        )
+        for seed in range(len(losses))
+    ]
+
+
+def induction_scores(
+    model: LengthModel, parameters: Mapping[str, Tensor], repeated: TokenBatch
+) -> Reals:
+    """By how many nats a piece is foretold better the second time. Shape: (seeds,)."""
+    first, second = BatchLosses(model, parameters, repeated).by_point(repeated).T
+    return np.asarray(first - second)
+
+
+class LearningRule(Record):
+    """What a model must reach at the trained length: a loss over the last places, or a share."""
+
+    loss: float | None = None
+    accuracy: float | None = None
+
+    @classmethod
+    def of(cls, task: Task, last: int) -> LearningRule:
+        """What a task asks for, where so many last places are averaged."""
+        if isinstance(task, Text):
+            told = min(SEQUENCES * last, len(task.corpus.held_out) - 1)
+            return cls(loss=ngram_losses(task.corpus, longest=CONTEXT, last=told)[CONTEXT])
+        return cls(accuracy=LEAST_ACCURACY)
+
+    def verdict(self, result: LengthLosses) -> tuple[bool, str]:
+        """Whether it was reached at the trained length, and the value with what it was held to."""
+        if self.loss is not None:
+            ok, place = result.last <= self.loss, f"{result.last:.3f} nats at {result.length}"
+            rule = f"at most {self.loss:.3f}, as counts after {CONTEXT} characters reach"
+        else:
+            assert self.accuracy is not None
+            share = result.accuracy or 0.0
+            ok, place = share >= self.accuracy, f"{share:.2f} of answers right at {result.length}"
+            rule = f"at least {self.accuracy:.2f}"
+        return ok, f"{place}; needs {rule}"
+
 
 _REPEATED = 32
 """Pieces that an induction score is of."""
@@ -142,7 +281,7 @@ def environment(device: torch.device) -> dict[str, str]:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {
         "posenc": version("posenc-cli"),
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
         "numpy": np.__version__,
         "python": platform.python_version(),
         "device": f"{device.type} ({name})",

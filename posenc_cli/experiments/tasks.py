@@ -7,6 +7,7 @@ Adding a task is adding a class here, and to `TASKS`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -61,7 +62,7 @@ class TestSet(Record):
     whole: TokenBatch
 
 
-class Task(Record):
+class Task(Record, ABC):
     """What a model learns, at lengths in ``unit``, of which ``trained`` is what is trained on.
 
     ``shortest`` is the least length that there is, ``fewest`` the number of sequences without which
@@ -78,33 +79,33 @@ class Task(Record):
     answers: ClassVar[Answers | None] = "sequences"
 
     @property
+    @abstractmethod
     def vocabulary(self) -> int:
         """How many tokens there are: all are below it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tokens(self, length: int) -> int:
         """The columns that a sequence of a length has."""
-        raise NotImplementedError
 
+    @abstractmethod
     def extent(self, length: int) -> int:
         """The points of a curve over what is scored at a length."""
-        raise NotImplementedError
 
+    @abstractmethod
     def training(self, generator: np.random.Generator, length: int, count: int) -> TokenBatch:
         """``count`` sequences to train on: (count, tokens(length)).
 
         Those of tasks with answers have any length up to ``length`` and are padded on the right;
         nothing is scored there.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def test(self, length: int, last: int, sequences: int = SEQUENCES) -> TestSet:
         """What a length is tested on, always the same: at every column, and at the ``last`` ones.
 
         Both (sequences, tokens(length)), but of a text, whose ``whole`` has as many pieces as there
         are.
         """
-        raise NotImplementedError
 
     def repeated(self, length: int, count: int) -> TokenBatch | None:  # noqa: ARG002
         """Pieces of text that stand there twice, of a task that is about text."""
@@ -234,9 +235,9 @@ class Drawn(Record):
 class Answered(Task):
     """A task whose sequences are drawn one by one."""
 
+    @abstractmethod
     def sample(self, generator: np.random.Generator, length: int, turn: int, turns: int) -> Drawn:
         """A sequence of a length: that at ``turn`` of ``turns`` of a test; of training 0 of 0."""
-        raise NotImplementedError
 
     def training(self, generator: np.random.Generator, length: int, count: int) -> TokenBatch:
         """``count`` sequences of any length up to ``length``: (count, tokens(length)).
@@ -300,9 +301,9 @@ class Transduction(Answered):
         question = generator.integers(0, self.symbols, length)
         return _answered(question, self.answer(question), self.symbols)
 
+    @abstractmethod
     def answer(self, question: Integers) -> Integers:
         """What symbols (n,) become: (n,)."""
-        raise NotImplementedError
 
 
 class Copy(Transduction):

@@ -31,10 +31,12 @@ from posenc_cli.numerics.fixed_point import two_floats
 from posenc_cli.numerics.rounding import narrow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from posenc_cli.numerics.arrays import Flags, Reals, StoredValues
     from posenc_cli.numerics.dtypes import DType
+
+    Operator = Callable[["Bounded", Any], "Bounded"]
 
 SUM = 2.0**-103
 PRODUCT = 2.0**-101
@@ -48,6 +50,43 @@ _SMALL = 2.0**-20
 _EXP_HALVINGS = 8
 _LARGEST_EXPONENT = 2.0**13
 """Exponents are cut to this size: e to the power of it is past every number format."""
+
+
+def _both_ways(operation: Callable[[Bounded, Bounded], Bounded]) -> tuple[Operator, Operator]:
+    """An operation of bounded numbers and anything, and that of anything and bounded numbers."""
+    return (
+        lambda number, other: operation(number, _operand(other)),
+        lambda number, other: operation(_operand(other), number),
+    )
+
+
+def _sum(left: Bounded, right: Bounded) -> Bounded:
+    high, error = two_sum(left.high, right.high)
+    high, low = fast_two_sum(high, error + (left.low + right.low))
+    lost = SUM * (np.abs(left.high) + np.abs(right.high))
+    return Bounded(high, low, lost + left.error + right.error)
+
+
+def _product(left: Bounded, right: Bounded) -> Bounded:
+    high, low = product((left.high, left.low), (right.high, right.low))
+    lost = PRODUCT * np.abs(high) + UNDERFLOW
+    carried = left.error * (np.abs(right.high) * _RAISED + right.error)
+    carried = carried + right.error * np.abs(left.high) * _RAISED
+    return Bounded(high, low, lost + carried)
+
+
+def _quotient(left: Bounded, right: Bounded) -> Bounded:
+    # One correction of a float64 quotient: it is right to 8u² of itself, beside what the
+    # remainder, a product and a difference, is off by.
+    high = left.high / right.high
+    back = product((high, np.zeros_like(high)), (right.high, right.low))
+    rest, error = two_sum(left.high, -back[0])
+    rest = rest + (error + (left.low - back[1]))
+    high, low = fast_two_sum(high, rest / right.high)
+    smallest = np.abs(right.high) * (1 - 2.0**-40) - right.error
+    carried = (left.error + np.abs(high) * right.error * _RAISED) / smallest
+    lost = QUOTIENT * np.abs(high) + UNDERFLOW * (1 + 1 / smallest)
+    return Bounded(high, low, np.where(smallest > 0, lost + carried, np.inf))
 
 
 class Bounded:
@@ -88,35 +127,11 @@ class Bounded:
         sign = np.where(self.high < 0, -1.0, 1.0)
         return Bounded(self.high * sign, self.low * sign, self.error)
 
-    def __add__(self, other: Any) -> Bounded:
-        return _sum(self, _operand(other))
-
-    def __radd__(self, other: Any) -> Bounded:
-        return _sum(_operand(other), self)
-
-    def __sub__(self, other: Any) -> Bounded:
-        return _sum(self, -_operand(other))
-
-    def __rsub__(self, other: Any) -> Bounded:
-        return _sum(_operand(other), -self)
-
-    def __mul__(self, other: Any) -> Bounded:
-        return _product(self, _operand(other))
-
-    def __rmul__(self, other: Any) -> Bounded:
-        return _product(_operand(other), self)
-
-    def __truediv__(self, other: Any) -> Bounded:
-        return _quotient(self, _operand(other))
-
-    def __rtruediv__(self, other: Any) -> Bounded:
-        return _quotient(_operand(other), self)
-
-    def __pow__(self, other: Any) -> Bounded:
-        return exp(log(self) * _operand(other))
-
-    def __rpow__(self, other: Any) -> Bounded:
-        return exp(self * log(_operand(other)))
+    __add__, __radd__ = _both_ways(_sum)
+    __sub__, __rsub__ = _both_ways(lambda left, right: _sum(left, -right))
+    __mul__, __rmul__ = _both_ways(_product)
+    __truediv__, __rtruediv__ = _both_ways(_quotient)
+    __pow__, __rpow__ = _both_ways(lambda left, right: exp(log(left) * right))
 
     def _undecided(self, _other: object = None) -> NoReturn:
         raise TypeError("numbers with an error are not compared")
@@ -142,35 +157,6 @@ def _operand(value: Any) -> Bounded:
     if isinstance(value, (int, Decimal, Fraction)):
         return numbers([value])[0]
     raise TypeError(f"no number: {value!r}")
-
-
-def _sum(left: Bounded, right: Bounded) -> Bounded:
-    high, error = two_sum(left.high, right.high)
-    high, low = fast_two_sum(high, error + (left.low + right.low))
-    lost = SUM * (np.abs(left.high) + np.abs(right.high))
-    return Bounded(high, low, lost + left.error + right.error)
-
-
-def _product(left: Bounded, right: Bounded) -> Bounded:
-    high, low = product((left.high, left.low), (right.high, right.low))
-    lost = PRODUCT * np.abs(high) + UNDERFLOW
-    carried = left.error * (np.abs(right.high) * _RAISED + right.error)
-    carried = carried + right.error * np.abs(left.high) * _RAISED
-    return Bounded(high, low, lost + carried)
-
-
-def _quotient(left: Bounded, right: Bounded) -> Bounded:
-    # One correction of a float64 quotient: it is right to 8u² of itself, beside what the
-    # remainder, a product and a difference, is off by.
-    high = left.high / right.high
-    back = product((high, np.zeros_like(high)), (right.high, right.low))
-    rest, error = two_sum(left.high, -back[0])
-    rest = rest + (error + (left.low - back[1]))
-    high, low = fast_two_sum(high, rest / right.high)
-    smallest = np.abs(right.high) * (1 - 2.0**-40) - right.error
-    carried = (left.error + np.abs(high) * right.error * _RAISED) / smallest
-    lost = QUOTIENT * np.abs(high) + UNDERFLOW * (1 + 1 / smallest)
-    return Bounded(high, low, np.where(smallest > 0, lost + carried, np.inf))
 
 
 def numbers(values: Sequence[int | float | Decimal | Fraction]) -> Bounded:

@@ -31,6 +31,8 @@ from posenc_cli.numerics.fixed_point import sine_cosine
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    Operator = Callable[["Vector", Any], "Vector"]
+
 DIGITS = 80
 WORKING_DIGITS = 96
 
@@ -125,6 +127,18 @@ def _decimal(value: Any) -> Decimal:
     return _working.divide(*map(Decimal, value.as_integer_ratio()))
 
 
+def _both_ways(operation: Callable[[Decimal, Decimal], Decimal]) -> tuple[Operator, Operator]:
+    """An operation of a vector and anything, and that of anything and a vector."""
+    return (
+        lambda vector, other: _paired(operation, vector, other),
+        lambda vector, other: _paired(operation, other, vector),
+    )
+
+
+def _comparison(*accepted: int) -> Operator:
+    return lambda vector, other: _compared(vector, other, accepted)
+
+
 class Vector:
     """Numbers (or truth values) in a row, with elementwise arithmetic; immutable.
 
@@ -209,29 +223,10 @@ class Vector:
     def _numbers(self) -> Iterator[Decimal]:
         return map(_decimal, self._values)
 
-    def __add__(self, other: Any) -> Vector:
-        return _paired(_result.add, self, other)
-
-    def __radd__(self, other: Any) -> Vector:
-        return _paired(_result.add, other, self)
-
-    def __sub__(self, other: Any) -> Vector:
-        return _paired(_result.subtract, self, other)
-
-    def __rsub__(self, other: Any) -> Vector:
-        return _paired(_result.subtract, other, self)
-
-    def __mul__(self, other: Any) -> Vector:
-        return _paired(_result.multiply, self, other)
-
-    def __rmul__(self, other: Any) -> Vector:
-        return _paired(_result.multiply, other, self)
-
-    def __truediv__(self, other: Any) -> Vector:
-        return _paired(_result.divide, self, other)
-
-    def __rtruediv__(self, other: Any) -> Vector:
-        return _paired(_result.divide, other, self)
+    __add__, __radd__ = _both_ways(_result.add)
+    __sub__, __rsub__ = _both_ways(_result.subtract)
+    __mul__, __rmul__ = _both_ways(_result.multiply)
+    __truediv__, __rtruediv__ = _both_ways(_result.divide)
 
     def __floordiv__(self, other: Any) -> Vector:
         return floor(_paired(_result.divide, self, other))
@@ -252,17 +247,10 @@ class Vector:
     def __rpow__(self, other: Any) -> Vector:
         return _powers(other, self)
 
-    def __lt__(self, other: Any) -> Vector:
-        return _compared(self, other, (-1,))
-
-    def __le__(self, other: Any) -> Vector:
-        return _compared(self, other, (-1, 0))
-
-    def __gt__(self, other: Any) -> Vector:
-        return _compared(self, other, (1,))
-
-    def __ge__(self, other: Any) -> Vector:
-        return _compared(self, other, (1, 0))
+    __lt__ = _comparison(-1)
+    __le__ = _comparison(-1, 0)
+    __gt__ = _comparison(1)
+    __ge__ = _comparison(1, 0)
 
     def __eq__(self, other: object) -> Vector:  # type: ignore[override]
         return _compared(self, other, (0,))

@@ -22,8 +22,7 @@ from posenc_cli.checks.row_causes import row_causes
 from posenc_cli.checks.search import explanations
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, quoted_name
-from posenc_cli.files.atomic import replacing
-from posenc_cli.files.folder import new_folder
+from posenc_cli.files.atomic import new_folder, replacing
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.files.npy import FORMAT
 from posenc_cli.files.reading import NoMatrix, read_array

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from posenc_cli.cli import graphics
+from posenc_cli.cli import pictures as graphics
 from tests.render.test_graphics import iterm_content, kitty_content, sixel_pixels
 
 PICTURES = [
@@ -94,7 +94,6 @@ def test_auto_follows_what_is_detected_and_colours_not_wanted_are_no_pixels(call
     for name in ("CI", "TMUX", "STY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(graphics, "detected", lambda: "iterm")
-    monkeypatch.setattr("posenc_cli.cli.pictures.detected", graphics.detected)
     assert "\x1b]1337;" in call(*arguments)[1]
     assert "\x1b" not in call(*arguments[:-1], "never")[1]
 
@@ -150,7 +149,7 @@ CODE = """
 import sys
 from posenc_cli import interrupts
 interrupts.handle()
-from posenc_cli.cli import graphics
+from posenc_cli.cli import pictures as graphics
 graphics._PATIENCE = float(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.experiments.request import EncodingRequest, ExperimentRequest
-from posenc_cli.experiments.results import JobResult, LengthLosses, RunResult
+from posenc_cli.experiments.request import (
+    EncodingRequest,
+    ExperimentRequest,
+    JobResult,
+    LengthLosses,
+    RunResult,
+)
 from posenc_cli.experiments.summary import last_places, trained_length
 from posenc_cli.experiments.tasks import TASKS
 

@@ -12,8 +12,7 @@ import pytest
 
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.experiments.folder import RunFolder, merged, shard
-from posenc_cli.experiments.request import ExperimentRequest
-from posenc_cli.experiments.results import JobResult, LengthLosses, RunResult
+from posenc_cli.experiments.request import ExperimentRequest, JobResult, LengthLosses, RunResult
 from tests.experiments.small import request
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from posenc_cli.experiments.corpus import Corpus
-from posenc_cli.experiments.ngrams import ngram_losses
+from posenc_cli.experiments.corpus import Corpus, ngram_losses
 
 
 def corpus_of(training: str, held_out: str) -> Corpus:

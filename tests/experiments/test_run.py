@@ -14,11 +14,11 @@ torch = pytest.importorskip("torch")
 from torch.optim.adamw import adamw  # noqa: E402
 
 from posenc_cli.errors import InvalidInput  # noqa: E402
-from posenc_cli.experiments import evaluation, training  # noqa: E402
-from posenc_cli.experiments.evaluation import LearningRule  # noqa: E402
-from posenc_cli.experiments.ngrams import ngram_losses  # noqa: E402
-from posenc_cli.experiments.results import JobResult, LengthLosses  # noqa: E402
-from posenc_cli.experiments.run import run_job  # noqa: E402
+from posenc_cli.experiments import run as run_module  # noqa: E402
+from posenc_cli.experiments import training  # noqa: E402
+from posenc_cli.experiments.corpus import ngram_losses  # noqa: E402
+from posenc_cli.experiments.request import JobResult, LengthLosses  # noqa: E402
+from posenc_cli.experiments.run import LearningRule, run_job  # noqa: E402
 from posenc_cli.experiments.tasks import (  # noqa: E402
     Copy,
     First,
@@ -162,12 +162,12 @@ def test_induction_is_what_the_second_time_is_told_better_by(monkeypatch) -> Non
         def by_point(self, _batch):
             return np.array([[3.0, 1.0], [2.0, 2.5]])
 
-    monkeypatch.setattr(evaluation, "BatchLosses", Told)
-    assert evaluation.induction_scores(None, {}, None).tolist() == [2.0, -0.5]
+    monkeypatch.setattr(run_module, "BatchLosses", Told)
+    assert run_module.induction_scores(None, {}, None).tolist() == [2.0, -0.5]
 
 
 def test_of_answers_sequences_are_right_as_a_whole_and_symbols_one_by_one() -> None:
-    told = object.__new__(evaluation.BatchLosses)
+    told = object.__new__(run_module.BatchLosses)
     told.right = np.array([[[True, False, True], [True, True, False]]])
     scored = np.array([[True, False, True], [False, True, True]])
     batch = TokenBatch(None, None, scored, None, 3)

@@ -141,7 +141,7 @@ def test_an_interrupted_run_and_its_workers_say_nothing(tmp_path, number, kept) 
 
 @pytest.mark.parametrize("asked", [b"", b'{"request": '])
 def test_a_worker_whose_parent_ends_first_says_nothing(asked) -> None:
-    command = [sys.executable, "-m", "posenc_cli.experiments.worker"]
+    command = [sys.executable, "-m", "posenc_cli.experiments.schedulers"]
     done = subprocess.run(command, input=asked, capture_output=True, cwd=ROOT, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
 

@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from posenc_cli.experiments.statistics import (
+from posenc_cli.experiments.summary import (
     Estimate,
     paired_difference,
     student_quantile,

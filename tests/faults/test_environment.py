@@ -181,7 +181,7 @@ def test_without_orjson_numbers_are_read_and_written_all_the_same(tmp_path, call
 
 
 def test_a_bug_of_posencs_own_is_not_laid_at_a_dependency():
-    from posenc_cli.cli.help.dependencies import unloaded_dependency
+    from posenc_cli.cli.help.usage import unloaded_dependency
 
     for raises in (lambda: [].absent, lambda: __import__("posenc_cli.absent"), lambda: 1 / 0):
         with pytest.raises(Exception) as caught:  # noqa: PT011

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from posenc_cli.experiments.results import JobResult, LengthLosses, RunResult
+from posenc_cli.experiments.request import JobResult, LengthLosses, RunResult
 from tools import ledger
 from tools.claims import CLAIMS, RUNS
 from tools.ledger import (

@@ -159,7 +159,7 @@ def compare(
     output.check(picture)
     chosen = (table, head, dtype, *where.texts, *(layer_types or ()), *parameters.texts)
     if not output.draws and not any(each is not None for each in chosen):
-        from posenc_cli.cli.model_files import models_of
+        from posenc_cli.cli.operands import models_of
 
         models = models_of((a, b), runtimes or [])
         if models is not None:

@@ -2,33 +2,410 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from posenc_cli import interrupts
+from posenc_cli import catalogue, interrupts
 from posenc_cli.budget import check_size
+from posenc_cli.choice import LETTERS, parameters_by_scheme, part_names
+from posenc_cli.cli.choosing import ParameterOptions, SchemesOptions, device_name
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.experiment_options import FolderOptions, RunningOptions, TrainingOptions
-from posenc_cli.cli.options import option
+from posenc_cli.cli.options import (
+    OptionGroup,
+    TestLengths,
+    option,
+    refuse,
+    settings_of,
+    some_of,
+    whole_option,
+)
 from posenc_cli.cli.pictures import PictureOptions, PlotOutput
 from posenc_cli.cli.progress import steps_shown
-from posenc_cli.cli.trained_encodings import TrainedEncodings, default_encodings
-from posenc_cli.errors import InvalidInput, Unavailable
-from posenc_cli.experiments.request import ExperimentRequest
+from posenc_cli.errors import InvalidInput, Unavailable, abbreviated
+from posenc_cli.experiments.request import (
+    LARGEST_SIZE,
+    MOST_BATCH,
+    MOST_SEEDS,
+    MOST_STEPS,
+    STRETCH_NAMES,
+    EncodingRequest,
+    ExperimentRequest,
+    ModelSize,
+)
+from posenc_cli.experiments.tasks import TASKS
 from posenc_cli.files.atomic import STANDARD_OUTPUT, check_apart, preflight, replacing
 from posenc_cli.files.formats import check_suffix
-from posenc_cli.records import replace
+from posenc_cli.formulas.parameters import as_text
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from posenc_cli.experiments.folder import RunFolder
-    from posenc_cli.experiments.request import Job
-    from posenc_cli.experiments.results import JobResult
+    from posenc_cli.experiments.request import Job, JobResult
     from posenc_cli.experiments.schedulers import DaskScheduler, LocalScheduler
+    from posenc_cli.formulas.declare import Scheme
+    from posenc_cli.formulas.parameters import Parameter
+
+
+DEFAULTS = ("nope", "sinusoidal", "rope", "alibi", "t5")
+"""What is trained where no scheme is named: one of each way to tell positions, and none."""
+_SAID_BY_SIZE = ("dim", "heads")
+"""Parameters that the size of the model settles, and no label names."""
+
+
+class SchemeOptions(SchemesOptions):
+    """Which schemes: of a model's config none is so small."""
+
+    config: str | None = None
+    model: str | None = None
+    layer_type: str | None = None
+    runtime: str | None = None
+
+
+class TrainedEncodings(Record):
+    """The encodings that a command line names, in its order; None where it says nothing."""
+
+    requests: tuple[EncodingRequest, ...] | None
+
+    @staticmethod
+    def of_options(source: SchemeOptions, parameters: ParameterOptions) -> TrainedEncodings:
+        """What the options name; letters count the parts of hybrids too.
+
+        Raises: InvalidInput where a scheme or a parameter is not there, or one encoding is twice.
+        """
+        given: dict[str, object] = {**parameters.own}
+        given |= settings_of(parameters.settings, given)
+        if not source.scheme and not given:
+            return TrainedEncodings(None)
+        named = [part_names(name) for name in source.scheme or DEFAULTS]
+        _check_once(named)
+        parts = [part for names in named for part in names]
+        schemes = [catalogue.find(part) for part in parts]
+        values = parameters_by_scheme(schemes, given)
+        by_part = iter(zip(parts, schemes, values, strict=True))
+        encodings = [[next(by_part) for _ in names] for names in named]
+        return TrainedEncodings(_requests(encodings))
+
+
+def _check_once(named: Sequence[Sequence[str]]) -> None:
+    for names in named:
+        for part in names:
+            if names.count(part) > 1:
+                raise InvalidInput(
+                    f"--scheme {abbreviated('+'.join(names))}: {part} is in it twice"
+                )
+
+
+def _requests(
+    encodings: Sequence[Sequence[tuple[str, Scheme, Mapping[str, object]]]],
+) -> tuple[EncodingRequest, ...]:
+    """Encodings under labels of which no two are the same.
+
+    Raises: InvalidInput where two encodings are.
+    """
+    requests = [
+        EncodingRequest(
+            _label(parts),
+            tuple(
+                (_anywhere(name), _plain(scheme.parameters, given)) for name, scheme, given in parts
+            ),
+        )
+        for parts in encodings
+    ]
+    for place, request in enumerate(requests):
+        if any(request.parts == other.parts for other in requests[:place]):
+            raise InvalidInput(
+                f"--scheme {request.label}: is given twice",
+                hint="--set a.NAME=VALUE applies only to the first, b.NAME=VALUE to the second",
+            )
+    labels = [request.label for request in requests]
+    labelled = [
+        replace(request, label=f"{LETTERS[place % len(LETTERS)]}: {request.label}")
+        if labels.count(request.label) > 1
+        else request
+        for place, request in enumerate(requests)
+    ]
+    from posenc_cli.experiments.setting import source_digest
+
+    return tuple(replace(request, digest=source_digest(request)) for request in labelled)
+
+
+def _anywhere(name: str) -> str:
+    """The name of a scheme as another process, in another folder, finds it."""
+    place, colon, attribute = name.rpartition(":")
+    return f"{Path(place).absolute()}{colon}{attribute}" if place.endswith(".py") else name
+
+
+def _plain(parameters: Mapping[str, Parameter], given: Mapping[str, object]) -> dict[str, Any]:
+    """Parameters as JSON has them, and files by a path that holds in any folder.
+
+    Those that say what is the default anyway are left out.
+    """
+    values = {}
+    for name, text in given.items():
+        rule = parameters[name]
+        value = rule.value(text)
+        if rule.rules.is_file:
+            value = str(Path(value).absolute())
+        elif rule.is_list:
+            value = as_text(value, separator=rule.rules.separator)
+        if rule.required or value != rule.default:
+            values[name] = value
+    return values
+
+
+def _label(parts: Sequence[tuple[str, Scheme, Mapping[str, object]]]) -> str:
+    """The names of schemes, and what they are given other than their defaults.
+
+    >>> from posenc_cli.formulas.rotary import rope
+    >>> _label([("rope", rope, {"base": "5e5", "dim": "16"})])
+    'rope base=500000'
+    """
+    said = []
+    for _, scheme, given in parts:
+        for name, value in _plain(scheme.parameters, given).items():
+            if name not in _SAID_BY_SIZE:
+                rule = scheme.parameters[name].rules
+                said.append(f"{name}={Path(value).name if rule.is_file else as_text(value)}")
+    return " ".join(["+".join(scheme.name for _, scheme, _ in parts), *said])
+
+
+def default_encodings() -> tuple[EncodingRequest, ...]:
+    """The encodings that are trained where none is named."""
+    return tuple(EncodingRequest(name, ((name, {}),)) for name in DEFAULTS)
+
+
+MOST_WORKERS = 256
+
+
+def _size(flag: str, text: str) -> ModelSize:
+    numbers = re.fullmatch(r"([1-9][0-9]*)[x×]([1-9][0-9]*)[x×]([1-9][0-9]*)", text, re.ASCII)
+    if numbers is None:
+        raise InvalidInput(f"{flag} {abbreviated(text)}: must be LAYERSxHEADSxDIM, as in 2x4x16")
+    size = ModelSize(*(int(number[:20]) for number in numbers.groups()))
+    for name, unit in (("layers", "layers"), ("heads", "heads"), ("head_dim", "columns of a head")):
+        check_size(
+            f"{flag} {abbreviated(text)}", getattr(size, name), getattr(LARGEST_SIZE, name), unit
+        )
+    check_size(f"{flag} {size}", size.width, 4096, "columns")
+    return size
+
+
+def _shard(flag: str, text: str) -> tuple[int, int]:
+    numbers = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text, re.ASCII)
+    part, parts = map(int, numbers.groups()) if numbers else (0, 0)
+    if not 1 <= part <= parts:
+        raise InvalidInput(f"{flag} {abbreviated(text)}: must be K/N, K from 1 to N")
+    return part, parts
+
+
+class TrainingOptions(OptionGroup):
+    """What is trained and where it is tested: what is not said has a default, or the folder's."""
+
+    stretches: Annotated[
+        Any,  # tuple[str, ...] | None, which Typer would read word by word
+        option(
+            "--stretch",
+            metavar="NAMES",
+            help="context extension at test time, comma-separated: "
+            f"{'|'.join(STRETCH_NAMES)} [default: none]",
+            parse=partial(some_of, known=STRETCH_NAMES),
+        ),
+    ] = None
+    tasks: Annotated[
+        Any,  # tuple[str, ...] | None
+        option(
+            "--task",
+            metavar="NAMES",
+            help=f"tasks to learn, comma-separated: {'|'.join(TASKS)} [default: text]",
+            parse=partial(some_of, known=TASKS),
+        ),
+    ] = None
+    trained: Annotated[
+        int | None,
+        whole_option(
+            "--train",
+            minimum=1,
+            help="trained length, in characters, symbols, numbers or digits [default: depends "
+            f"on the task: {', '.join(f'{name} {task.trained}' for name, task in TASKS.items())}]",
+        ),
+    ] = None
+    tests: TestLengths = None
+    seeds: Annotated[
+        int | None,
+        whole_option(
+            "--seeds", minimum=1, most=MOST_SEEDS, help="number of models per encoding [default: 3]"
+        ),
+    ] = None
+    steps: Annotated[
+        int | None,
+        whole_option("--steps", minimum=1, most=MOST_STEPS, help="training steps [default: 1000]"),
+    ] = None
+    batch: Annotated[
+        int | None,
+        whole_option(
+            "--batch", minimum=1, most=MOST_BATCH, help="sequences per step [default: 16]"
+        ),
+    ] = None
+    size: Annotated[
+        ModelSize | None,
+        option(
+            "--size",
+            metavar="SIZE",
+            help="LAYERSxHEADSxDIM, with DIM per head [default: 2x4x16]",
+            parse=_size,
+        ),
+    ] = None
+    last: Annotated[
+        int | None,
+        whole_option(
+            "--last",
+            minimum=1,
+            help="number of last positions to average the loss over [default: half of --train]",
+        ),
+    ] = None
+    text: Annotated[
+        str | None,
+        option("--text", metavar="FILE", help="text to train on instead of posenc's own"),
+    ] = None
+    positions: Annotated[
+        int | None,
+        whole_option(
+            "--randomize",
+            minimum=1,
+            help="train at random positions below N, sorted (Ruoss et al.)",
+        ),
+    ] = None
+
+    def fields(self) -> dict[str, Any]:
+        """What of a request is said, by the names of its fields.
+
+        Raises: InvalidInput, Unavailable where the text cannot be had.
+        """
+        said = {name: value for name, value in self.as_dict().items() if value is not None}
+        if self.text is None:
+            return said
+        if self.text == STANDARD_OUTPUT:
+            raise InvalidInput("--text -: must be a file, which each job reads by itself")
+        if self.tasks is not None and "text" not in self.tasks:
+            raise InvalidInput(f"--text {abbreviated(self.text)}: goes with --task text")
+        from posenc_cli.experiments.corpus import Corpus
+
+        digest = Corpus.of_file(self.text).digest
+        return {**said, "text": str(Path(self.text).absolute()), "digest": digest}
+
+
+class RunningOptions(OptionGroup):
+    """What runs the jobs, and where."""
+
+    heading = "Running"
+
+    scheduler: Annotated[
+        str | None,
+        option(
+            "--scheduler",
+            metavar="NAME",
+            help="local, or dask://HOST:PORT (needs the extra dask) [default: local]",
+        ),
+    ] = None
+    workers: Annotated[
+        int | None,
+        whole_option(
+            "--workers",
+            minimum=1,
+            most=MOST_WORKERS,
+            help="number of local processes, one thread each [default: one per core]",
+        ),
+    ] = None
+    device: Annotated[
+        str | None,
+        option(
+            "--device",
+            metavar="NAME",
+            help="cpu|cuda|mps… [default: cpu]",
+            parse=lambda flag, text: device_name(flag, text) or "cpu",
+        ),
+    ] = None
+    seeds_per_job: Annotated[
+        int | None,
+        whole_option(
+            "--seeds-per-job",
+            minimum=1,
+            most=MOST_SEEDS,
+            help="seeds to train together as one batched model [default: 5]",
+        ),
+    ] = None
+    shard: Annotated[
+        Any,  # tuple[int, int] | None
+        option(
+            "--shard",
+            metavar="K/N",
+            help="run part K of N, for job arrays; --merge joins the parts",
+            parse=_shard,
+        ),
+    ] = None
+
+    def fields(self) -> dict[str, Any]:
+        """What of a request is said, by the names of its fields."""
+        asked = {"device": self.device, "seeds_per_job": self.seeds_per_job}
+        return {name: value for name, value in asked.items() if value is not None}
+
+    def check_none(self) -> None:
+        """Refuse what says how jobs run, where none does.
+
+        Raises: InvalidInput.
+        """
+        shard = None if self.shard is None else "{}/{}".format(*self.shard)
+        running = {"--shard": shard, "--scheduler": self.scheduler, "--workers": self.workers}
+        refuse(running, "nothing runs with --merge")
+
+
+class FolderOptions(OptionGroup):
+    """The folder of a run, and the folders of others that are joined."""
+
+    heading = "Output"
+
+    folder: Annotated[
+        str | None,
+        option(
+            "--out",
+            "-o",
+            metavar="FOLDER",
+            help="folder to keep the run in (request, seeds, versions, losses): a new one, or use "
+            "--resume",
+        ),
+    ] = None
+    resume: Annotated[bool, option("--resume", help="continue the run in --out")] = False
+    merge: Annotated[
+        list[str] | None,
+        option(
+            "--merge",
+            metavar="FOLDER",
+            help="train nothing; join the results of a run's shards; repeatable",
+        ),
+    ] = None
+
+    def check(self, running: RunningOptions) -> None:
+        """Refuse options that do not go together.
+
+        Raises: InvalidInput.
+        """
+        if self.merge:
+            running.check_none()
+            if self.resume:
+                raise InvalidInput("--resume: nothing runs with --merge")
+        elif self.folder is None and self.resume:
+            raise InvalidInput("--resume: needs --out with the folder of the run")
+        elif self.folder is None and running.shard is not None:
+            raise InvalidInput("--shard: needs --out, from which --merge joins the parts")
+        if self.folder == STANDARD_OUTPUT:
+            raise InvalidInput("--out -: must be a folder")
 
 
 class ExperimentOutput(PlotOutput):
@@ -140,8 +517,7 @@ def _run(
     """Run the jobs that have no result yet: the request, and the results of those asked for."""
     from posenc_cli.experiments.folder import RunFolder, shard
     from posenc_cli.experiments.schedulers import scheduler_of
-    from posenc_cli.experiments.setting import settings_of_jobs
-    from posenc_cli.experiments.sources import check_names_no_code
+    from posenc_cli.experiments.setting import check_names_no_code, settings_of_jobs
     from posenc_cli.render.reports.extrapolation import check_pictured
 
     scheduler = scheduler_of(running.scheduler or "local", running.workers)

@@ -1,14 +1,20 @@
-"""Typer's usage errors in posenc's words: one line, with the nearest name as a hint."""
+"""Errors of others in posenc's words: Typer's about a command line, and a missing dependency's."""
 
 from __future__ import annotations
 
+import re
+import traceback
 from pathlib import PurePath
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
-from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, described, nearest
 from posenc_cli.files.input_formats import READ_BY_SUFFIX
 from posenc_cli.positions import whole_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def usage_message(error: Any) -> InvalidInput:
@@ -61,3 +67,55 @@ def _meant(words: list[str], flags: set[str]) -> str | None:
     if len(options) < len(words) or any(flag not in flags for flag, _ in options):
         return None
     return f"did you mean {' '.join(f'{flag} {word}' for flag, word in options)}?"
+
+
+def unloaded_dependency(error: Exception) -> Unavailable | None:
+    """The error for a dependency whose import raised ``error``; None where none did."""
+    distributions = _distributions()
+    package = next(filter(distributions.get, _suspect_packages(error)), None)
+    if package is None:
+        return None
+    distribution = distributions[package]
+    if isinstance(error, ModuleNotFoundError) and error.name == package:
+        return Unavailable(
+            f"{distribution}, which posenc needs, is not installed",
+            hint=f"pip install {distribution}",
+        )
+    return Unavailable(
+        f"{distribution}, which posenc needs, does not load as it should: {described(error)}",
+        hint=f"pip install --force-reinstall {distribution}",
+    )
+
+
+def _suspect_packages(error: Exception) -> list[str]:
+    """The top-level packages that an error may be due to, the likeliest first.
+
+    Those whose modules were being run by an import, the outermost first; then the one that an
+    ``ImportError`` names, or that lacks an attribute.
+    """
+    running = [
+        str(frame.f_globals.get("__name__"))
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+        if frame.f_code.co_name == "<module>"
+    ]
+    named = None
+    if isinstance(error, ImportError):
+        named = error.name
+    elif isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
+        named = error.obj.__name__
+    return [name.partition(".")[0] for name in [*running, named or ""]]
+
+
+def _distributions() -> Mapping[str, str]:
+    """The distributions that posenc's metadata names, by the package that each brings.
+
+    All of them name their package as they name themselves.
+    """
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        required = requires("posenc-cli") or []
+    except PackageNotFoundError:
+        return {}
+    names = [re.split(r"[^\w.-]", requirement, maxsplit=1)[0] for requirement in required]
+    return {name.replace("-", "_"): name for name in names}

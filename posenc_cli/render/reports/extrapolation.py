@@ -9,11 +9,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.budget import LISTED_VALUES, check_size
-from posenc_cli.experiments.statistics import Estimate
 from posenc_cli.experiments.summary import (
     RULE,
     STOPPED,
     EncodingSummary,
+    Estimate,
     LengthSummary,
     last_places,
     summaries,
@@ -27,8 +27,7 @@ from posenc_cli.render.overlays import check_looks, grouped
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from posenc_cli.experiments.request import ExperimentRequest
-    from posenc_cli.experiments.results import JobResult, LengthLosses, RunResult
+    from posenc_cli.experiments.request import ExperimentRequest, JobResult, LengthLosses, RunResult
     from posenc_cli.render.typesetting import Typesetter
 
 _ANSWERS = {
