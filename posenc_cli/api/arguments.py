@@ -304,16 +304,14 @@ def choice_of(
         choice = Choice(scheme_of_function(encoding, name=name, origin=name), {}, None)
     elif isinstance(encoding, str) and not _is_path(encoding):
         choice = _named_choice(encoding, given)
-        return replace(choice, **_of_parts(choice, positions=positions, **fields))
+        fields |= {"positions": positions}
+        return replace(
+            choice, **fields, parts=tuple(replace(part, **fields) for part in choice.parts)
+        )
     else:
         choice = model_encoding(encoding).choice
     changes = {"given": {**choice.given, **given}, "positions": positions, **fields}
     return replace(choice, **changes)
-
-
-def _of_parts(choice: Choice, **fields: Any) -> dict[str, Any]:
-    """The fields of a choice, and its parts with the same."""
-    return {**fields, "parts": tuple(replace(part, **fields) for part in choice.parts)}
 
 
 def _named_choice(name: str, given: dict[str, object]) -> Choice:

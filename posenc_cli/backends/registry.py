@@ -128,7 +128,8 @@ def _usable(name: str, device: str | None, *, flag: str) -> Backend:
     backend = find(name)
     here = status(name)
     if not here.available:
-        raise Unavailable(f"{flag}: {here.reason}", hint=_hint(name))
+        extra = BUILT_IN[name].extra if name in BUILT_IN else None
+        raise Unavailable(f"{flag}: {here.reason}", hint=extra and f"pip install {extra}")
     if device is not None and device.partition(":")[0] not in here.devices:
         raise Unavailable(
             f"--device {device}: the {name} backend has {', '.join(here.devices)} here",
@@ -154,11 +155,6 @@ def _automatic_choice(values: int | None) -> BackendChoice:
         reason = f"fast would repay its start, but: {lost}"
         return BackendChoice(find("numpy"), reason, lost)
     return BackendChoice(find("numpy"), reason)
-
-
-def _hint(name: str) -> str | None:
-    extra = BUILT_IN[name].extra if name in BUILT_IN else None
-    return f"pip install {extra}" if extra else None
 
 
 def _plugins() -> dict[str, str]:

@@ -281,18 +281,16 @@ class Command(TyperCommand):
         for option in single:
             values = list(dict.fromkeys(given.get(option.name) or ()))
             if len(values) > 1:
-                first, second = map(_as_typed, values[:2])
+                first, second = (
+                    abbreviated(value if isinstance(value, str) else " ".join(value))
+                    for value in values[:2]
+                )
                 raise InvalidInput(
                     f"{max(option.opts, key=len)}: given as {first} and as {second}; it takes one"
                 )
             if values:
                 given[option.name] = values[0]
         return given, rest, order
-
-
-def _as_typed(value: str | tuple[str, ...]) -> str:
-    """What was given to an option, quoted; of two files both."""
-    return abbreviated(value if isinstance(value, str) else " ".join(value))
 
 
 class Program(TyperGroup):

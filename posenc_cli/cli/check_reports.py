@@ -158,7 +158,8 @@ def _add_to_summary(markdown: str, console: Console) -> None:
     def add() -> None:
         try:
             # A FIFO is not waited for: no signal is heeded now.
-            with open(path or "", "ab", opener=_open_at_once) as file:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+            with os.fdopen(os.open(path or "", flags, 0o666), "ab") as file:
                 file.write(data)
         except OSError as error:
             console.warning(f"{_STEP_SUMMARY}: {error.strerror or error}")
@@ -166,7 +167,3 @@ def _add_to_summary(markdown: str, console: Console) -> None:
     if path is not None:
         with transaction() as files:
             files.claim_at_end(add)
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)

@@ -398,8 +398,7 @@ def choice_of(
         return make(name, given, **fields)
     resolved = resolved_config(source, flag, name)
     choice = choice_of_config(resolved, source, flag, name, given, **fields)
-    for warning in choice.warnings:
-        console.warning(warning)
+    console.warning(*choice.warnings)
     return choice
 
 

@@ -54,9 +54,10 @@ class Console(OptionGroup):
         with transaction() as files:
             files.say_at_end(lambda: self.summary(text))
 
-    def warning(self, text: str) -> None:
-        """A line to stderr, even if quiet."""
-        print(f"posenc: warning: {text}", file=sys.stderr)
+    def warning(self, *texts: str) -> None:
+        """A line to stderr for each text, even if quiet."""
+        for text in texts:
+            print(f"posenc: warning: {text}", file=sys.stderr)
 
     def result(self, text: str, output: OutputOptions | None = None) -> None:
         """A result as text, to stdout or to the file of ``--out`` (``-`` is stdout too)."""

@@ -394,8 +394,7 @@ def show(
         picture = _data(figure, look)
     else:
         picture = _printed_picture(figure, look, console)
-    for warning in picture.warnings:
-        console.warning(warning)
+    console.warning(*picture.warnings)
     if json is not None:
         from posenc_cli.render.figure import data_of
 

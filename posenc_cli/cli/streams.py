@@ -145,11 +145,8 @@ def ascii_spelling(text: str) -> str:
     >>> ascii_spelling("d ≥ 2 · π"), ascii_spelling("é")
     ('d >= 2 * pi', '\\xe9')
     """
-    return "".join(c if c.isascii() else _ASCII.get(c) or _escape(c) for c in text)
-
-
-def _escape(character: str) -> str:
-    return character.encode("ascii", "backslashreplace").decode()
+    spelled = "".join(c if c.isascii() else _ASCII.get(c, c) for c in text)
+    return spelled.encode("ascii", "backslashreplace").decode()
 
 
 def _ascii(error: UnicodeError) -> tuple[str, int]:

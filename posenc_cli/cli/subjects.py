@@ -152,8 +152,8 @@ def _named(
     by_scheme = parameters_by_scheme(schemes, given) if len(schemes) > 1 else [given]
     choices = [make(values) for (_, make), values in zip(found, by_scheme, strict=bool(found))]
     for choice in choices:
-        for warning in choice.warnings:
-            console.warning(f"{choice.source}: {warning}" if several else warning)
+        of = f"{choice.source}: " if several else ""
+        console.warning(*(f"{of}{warning}" for warning in choice.warnings))
     rest = iter(choices)
     return [
         (name, [] if flag == "--in" else [next(rest) for _ in names]) for flag, name, names in named

@@ -91,7 +91,10 @@ class ModelTraining:
                 batch = self._batch()
                 inputs, targets, weights = (value.to(self._device) for value in batch)
                 logits = at.logits(self.parameters, inputs)
-                losses = _losses(logits, targets, weights)  # (seeds,)
+                each = functional.cross_entropy(
+                    logits.flatten(0, 2), targets.flatten(), reduction="none"
+                )
+                losses = (each.view(targets.shape) * weights).sum(dim=(1, 2))  # (seeds,)
                 losses.sum().backward()
                 self._limit_norms()
                 self._descend()
@@ -205,14 +208,6 @@ def drawn_positions(below: int, count: int, draw: int) -> Integers:
     """So many positions below a number, each once and in rising order. Shape: (count,)."""
     generator = np.random.default_rng([draw, _POSITIONS])
     return np.sort(generator.choice(below, count, replace=False)).astype(np.int64)
-
-
-def _losses(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
-    """The mean loss of each seed, in nats a token that is scored. Shape: (seeds,)."""
-    each = functional.cross_entropy(logits.flatten(0, 2), targets.flatten(), reduction="none").view(
-        targets.shape
-    )
-    return (each * weights).sum(dim=(1, 2))
 
 
 @contextlib.contextmanager

@@ -105,7 +105,10 @@ class LengthModel:
     def taken(self, places: Integers) -> None:
         """Let sequences lie at these places (n,) of its positions, in rising order."""
         self._places = places
-        self._blocks = self._made_blocks()
+        starts = range(0, len(places), _QUERIES_A_BLOCK)
+        self._blocks = [
+            self._block(slice(i, min(i + _QUERIES_A_BLOCK, len(places)))) for i in starts
+        ]
 
     def logits(self, parameters: Parameters, tokens: Tensor) -> Tensor:
         """What it makes of tokens (seeds, sequences, n): (seeds, sequences, n, vocabulary)."""
@@ -152,12 +155,6 @@ class LengthModel:
                 scores = scores * self._sight.factors[self._places[queries], None]
             blocks.append((scores + block.mask).softmax(-1) @ value[..., seen, :])
         return blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=3)
-
-    def _made_blocks(self) -> list[_QueryBlock]:
-        """The queries in blocks, each with the keys that it sees."""
-        count = len(self._places)
-        starts = range(0, count, _QUERIES_A_BLOCK)
-        return [self._block(slice(i, min(i + _QUERIES_A_BLOCK, count))) for i in starts]
 
     def _block(self, queries: slice) -> _QueryBlock:
         places = self._places

@@ -95,14 +95,16 @@ def replacing(path: str | os.PathLike[str], *, clobber: bool = True) -> Iterator
                 # No O_CREAT, no O_TRUNC: should a regular file have come in its place, it is not
                 # cut.
                 descriptor = os.open(path, _WRITE | getattr(os, "O_NOCTTY", 0))
-            with _FileStream.of_descriptor(descriptor, place) as stream:
+            with _FileStream.opened(place, descriptor) as stream:
                 yield stream
             return
 
         temporary = files.temporary_beside(target.path)
         # A file that had permissions gets them back at the end, and until then is only ours.
         mode = 0o666 if target.status is None else 0o600
-        with _FileStream.of_new_file(temporary, mode, place) as stream:
+        with _FileStream.opened(
+            place, os.fspath(temporary), "xb", opener=lambda name, flags: os.open(name, flags, mode)
+        ) as stream:
             yield stream
         with _translate_errors(place):
             _keep_permissions(temporary, target.status)
@@ -141,7 +143,7 @@ def standard_output() -> Iterator[BinaryIO]:
         sys.stdout.flush()  # text printed before comes before
         with transaction() as files:
             files.note_replaced(os.fstat(descriptor), place)
-    with _FileStream.of_shared_descriptor(descriptor, place, BrokenPipeError) as stream:
+    with _FileStream.opened(place, descriptor, closefd=False, passing=(BrokenPipeError,)) as stream:
         yield stream
 
 
@@ -168,7 +170,6 @@ class _Target(Record):
         place = quoted_name(path)
         with _translate_errors(place):
             status = _status_of(path)
-            _check_no_folder(status)
             if os.fspath(path).endswith(_SEPARATORS):
                 raise FileNotFoundError(errno.ENOENT, "it names no file")
             target = cls(_end_of_links(Path(path)), status, place)
@@ -199,12 +200,7 @@ def check_no_folder(path: str | os.PathLike[str]) -> None:
     Raises: Unavailable.
     """
     with _translate_errors(quoted_name(path)):
-        _check_no_folder(_status_of(path))
-
-
-def _check_no_folder(status: os.stat_result | None) -> None:
-    if status is not None and stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        _status_of(path)
 
 
 class _FileStream(io.FileIO):
@@ -218,35 +214,17 @@ class _FileStream(io.FileIO):
     _passing: tuple[type[OSError], ...]
 
     @classmethod
-    def of_descriptor(cls, descriptor: int, place: str) -> _FileStream:
-        """The stream of an open file, which it closes."""
-        return cls._open(place, descriptor, "wb")
-
-    @classmethod
-    def of_new_file(cls, path: Path, mode: int, place: str) -> _FileStream:
-        """The stream of a new file, with the permissions of ``mode`` that the umask leaves."""
-        return cls._open(
-            place, os.fspath(path), "xb", opener=lambda name, flags: os.open(name, flags, mode)
-        )
-
-    @classmethod
-    def of_shared_descriptor(
-        cls, descriptor: int, place: str, *passing: type[OSError]
-    ) -> _FileStream:
-        """The stream of an open file that stays open."""
-        return cls._open(place, descriptor, "wb", closefd=False, passing=passing)
-
-    @classmethod
-    def _open(
+    def opened(
         cls,
         place: str,
         file: str | int,
-        mode: str,
+        mode: str = "wb",
         *,
         closefd: bool = True,
         opener: Callable[[str, int], int] | None = None,
         passing: tuple[type[OSError], ...] = (),
     ) -> _FileStream:
+        """The stream of a new file, or of an open one, which it closes if ``closefd``."""
         with _translate_errors(place, *passing):
             stream = cls(file, mode, closefd, opener)
         stream._place, stream._passing = place, passing
@@ -292,13 +270,19 @@ def _existing_file_error(place: str) -> Unavailable:
 
 
 def _status_of(path: str | os.PathLike[str]) -> os.stat_result | None:
-    """The status of what ``path`` leads to, or None where nothing is there."""
+    """The status of what ``path`` leads to, or None where nothing is there.
+
+    Raises: OSError for a folder.
+    """
     try:
-        return Path(path).stat()
+        status = Path(path).stat()
     except FileNotFoundError:
         return None
     except ValueError as error:  # a NUL, or characters that the file system cannot spell
         raise OSError(errno.EINVAL, str(error)) from error
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder")
+    return status
 
 
 def _end_of_links(path: Path) -> Path:

@@ -333,8 +333,8 @@ class _NumberTable:
             fields = line.split(self._separator)
             if len(fields) != self.columns:
                 raise InvalidInput(
-                    f"{self.name} line {self._lines}: {_field_count(len(fields))}, "
-                    f"where the first line has {self.columns}"
+                    f"{self.name} line {self._lines}: {len(fields)} "
+                    f"field{'s' * (len(fields) != 1)}, where the first line has {self.columns}"
                 )
             numbers += [self._number(field, column) for column, field in enumerate(fields, 1)]
         return np.array(numbers, np.float64)
@@ -355,10 +355,6 @@ class _NumberTable:
         if re.fullmatch(_DECIMAL, text):
             reason = f"{word} does not fit float64"
         raise InvalidInput(f"{place} {reason}")
-
-
-def _field_count(fields: int) -> str:
-    return f"{fields} field{'s' * (fields != 1)}"
 
 
 FORMAT = Format(

@@ -20,7 +20,6 @@ from posenc_cli.files.source import ArrayHeader, Source, Stored, select_member, 
 from posenc_cli.records import Record, fresh
 
 if TYPE_CHECKING:
-    import mmap
     from collections.abc import Iterator, Mapping, Sequence
 
 MAGIC = b"GGUF"
@@ -144,7 +143,8 @@ def read_gguf(
             raise InvalidInput(f"{name}: claims {count} {what}; at most {most} are read")
     metadata = dict(reader.metadata(key_count))
     tensors = dict(reader.tensors(tensor_count))
-    start = _aligned(data.position, _alignment(name, metadata))
+    alignment = _alignment(name, metadata)
+    start = -(-data.position // alignment) * alignment
     numbers = {}
     wanted = [tensors[tensor] for tensor in asked if tensor in tensors]
     for tensor in sorted(wanted, key=lambda tensor: tensor.offset):
@@ -181,10 +181,6 @@ def _alignment(name: str, metadata: Mapping[str, GGUFValue]) -> int:
     if type(value) is not int or value < 1 or value & (value - 1):
         raise InvalidInput(f"{name}: general.alignment {value}: must be a power of 2")
     return value
-
-
-def _aligned(position: int, alignment: int) -> int:
-    return -(-position // alignment) * alignment
 
 
 class _Bytes:
@@ -437,23 +433,14 @@ def headers(source: Source) -> tuple[ArrayHeader, ...]:
 
     Raises: InvalidInput where it is malformed.
     """
-    header = _header(source)
+    size = source.size if source.regular else None
+    header = read_gguf(source.seekable(), name=source.name, size=size)
     return tuple(
-        ArrayHeader(tensor.name, tensor.shape, NUMBERS.get(tensor.code, _quantized(tensor))[0])
+        ArrayHeader(
+            tensor.name, tensor.shape, NUMBERS.get(tensor.code, (f"ggml type {tensor.code}",))[0]
+        )
         for tensor in header.tensors.values()
     )
-
-
-def _quantized(tensor: GGUFTensor) -> tuple[str]:
-    return (f"ggml type {tensor.code}",)
-
-
-def _header(source: Source) -> GGUFHeader:
-    return read_gguf(source.seekable(), name=source.name, size=_size(source))
-
-
-def _size(source: Source) -> int | None:
-    return source.size if source.regular else None
 
 
 def read(source: Source) -> Stored:
@@ -461,10 +448,12 @@ def read(source: Source) -> Stored:
 
     Raises: InvalidInput where the file is malformed, or holds no such tensor of numbers.
     """
+    import io
+
     import numpy as np
 
     content = source.whole()
-    file = source.seekable() if source.regular else _rewound(content)
+    file = source.seekable() if source.regular else io.BytesIO(content)
     header = read_gguf(file, name=source.name, size=len(content))
     tensors = header.tensors
     if not tensors:
@@ -485,12 +474,6 @@ def read(source: Source) -> Stored:
         raise InvalidInput(f"{name} lies past the end of the file, which is incomplete")
     values = np.frombuffer(content, storage, count=count, offset=start)
     return Stored(values.reshape(tensor.shape), dtype)
-
-
-def _rewound(content: bytes | mmap.mmap) -> BinaryIO:
-    import io
-
-    return io.BytesIO(content)
 
 
 FORMAT = InputFormat(

@@ -8,12 +8,11 @@ Imported only where arrays are read, so NumPy is imported here at module level.
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import re
 from functools import lru_cache
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from posenc_cli.budget import ROOM_TO_COMPUTE, check_room
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.files import safetensors
 from posenc_cli.files.input_formats import READ, READ_BY_SUFFIX
-from posenc_cli.files.source import Stored, open_source, without_leading_ones
+from posenc_cli.files.source import Stored, open_source, release, without_leading_ones
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.records import Record
 
@@ -72,7 +71,6 @@ class FileRows:
 
     def __init__(self, stored: Stored, source: Source | None, path: str) -> None:
         self._values, self._source = stored.values, source
-        self._mapping = _mapping(stored.values)
         self.shape: tuple[int, int] = (stored.values.shape[0], stored.values.shape[1])
         self.dtype = stored.dtype
         self.path = path
@@ -88,21 +86,10 @@ class FileRows:
         return np.concatenate(pieces) if pieces else self._read(rows)
 
     def _read(self, rows: slice | Integers) -> NumberArray:
-        if self._mapping is not None:
-            # Pages of a file count as memory of the process that reads them, until it lets go of
-            # them: of those of the rows before. What views these reads the file again.
-            self._mapping.madvise(mmap.MADV_DONTNEED)
+        release(self._values)  # of the rows before
         if self._source is None:
             return self._values[rows]
         return _widen(Stored(self._values[rows], self.dtype), self._source)
-
-
-def _mapping(values: StoredArray) -> mmap.mmap | None:
-    """The mapped file that an array is a view of, where its pages can be let go."""
-    base: Any = values
-    while base is not None and not isinstance(base, mmap.mmap):
-        base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
-    return base if hasattr(mmap, "MADV_DONTNEED") else None
 
 
 class FileStack:

@@ -45,15 +45,11 @@ def ready(matrix: Matrix, target: str, *, format: Format, clobber: bool = True) 
             needed=format.size(matrix),
             bound="" if format.binary else "at least ",
         )
-    elif format.binary and _is_terminal():
+    elif format.binary and sys.stdout and not sys.stdout.closed and sys.stdout.isatty():
         raise InvalidInput(
             f"--out -: {format.name} is binary and standard output is a terminal",
             hint="redirect it, name a file, or use --format csv",
         )
-
-
-def _is_terminal() -> bool:
-    return sys.stdout is not None and not sys.stdout.closed and sys.stdout.isatty()
 
 
 def save(

@@ -30,9 +30,6 @@ CHUNK = 1 << 20
 MAPPED_FROM = 16 << 20
 """Regular files from this many bytes are mapped into memory instead of read."""
 
-_BROUGHT_IN = 1 << 20
-"""Bytes of a mapped file, at most, that one touched brings in around it: a large folio of Linux."""
-
 _MEMBERS_LOOKED_INTO = 64
 _MEMBERS_LISTED = 8  # names that fit a message
 _MEMBERS_COMPARED = 4096  # with a name that there is not, letter by letter
@@ -267,9 +264,11 @@ def select_member(source: Source, names: Sequence[str], *, numeric: Callable[[st
     if source.member is not None:
         if source.member in names:
             return source.member
+        asked = source.member.lower()
         raise InvalidInput(
             f"{source.name} holds no {quoted_name(source.member)}, only "
-            f"{_name_list(_nearest_first(source.member, names))}",
+            # Those that the one asked for is a part of come first.
+            f"{_name_list(sorted(names, key=lambda name: asked not in name.lower()))}",
             hint=nearest(source.member, names[:_MEMBERS_COMPARED]),
         )
     if Matrix.name in names:
@@ -283,11 +282,6 @@ def select_member(source: Source, names: Sequence[str], *, numeric: Callable[[st
     if len(names) == 1:
         return names[0]
     raise InvalidInput(f"{source.name} holds no array of numbers")
-
-
-def _nearest_first(asked: str, names: Sequence[str]) -> list[str]:
-    """Names, those that the one asked for is a part of first."""
-    return sorted(names, key=lambda name: asked.lower() not in name.lower())
 
 
 def _name_list(names: Sequence[str]) -> str:
@@ -309,25 +303,15 @@ def without_leading_ones(values: AnyArray) -> AnyArray:
 
 
 def release(values: StoredArray) -> None:
-    """Give back the memory of some values of a mapped file; they are read again where asked for.
+    """Give back the memory of the mapped file that values are a view of; it is read again later.
 
-    Without it a process that reads a file once grows to the size of the file. Values that are not
-    mapped, or that lie apart, stay as they are.
+    Pages of a file count as memory of the process that reads them, until it lets go of them:
+    without it a process that reads a file once grows to the size of the file.
     """
     import mmap
 
-    import numpy as np
-
     owner: Any = values
-    while isinstance(owner, np.ndarray) and owner.base is not None:
-        owner = owner.base
-    if isinstance(owner, memoryview):
-        owner = owner.obj
-    if not isinstance(owner, mmap.mmap) or not values.flags.c_contiguous:
-        return
-    start = values.__array_interface__["data"][0]
-    origin = np.frombuffer(owner, np.uint8, count=1).__array_interface__["data"][0]
-    # Values before these were brought in again as these were read, or by another thread.
-    first = max(0, start - origin - _BROUGHT_IN) // mmap.PAGESIZE * mmap.PAGESIZE
-    if hasattr(mmap, "MADV_DONTNEED"):
-        owner.madvise(mmap.MADV_DONTNEED, first, start - origin + values.nbytes - first)
+    while owner is not None and not isinstance(owner, mmap.mmap):
+        owner = owner.obj if isinstance(owner, memoryview) else getattr(owner, "base", None)
+    if owner is not None and hasattr(mmap, "MADV_DONTNEED"):
+        owner.madvise(mmap.MADV_DONTNEED)

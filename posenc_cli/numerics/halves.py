@@ -47,17 +47,21 @@ class _HalfFormat(Record):
     bits: Callable[[float], int]
 
 
-def _bfloat16_bits(value: float) -> int:
-    return int(np.float32(value).view(np.uint32)) >> 16
-
-
-def _float16_bits(value: float) -> int:
-    return int(np.float16(value).view(np.uint16))
-
-
 FORMATS = {
-    BFLOAT16.name: _HalfFormat(np.uint32(1 << 15), 0, 2.0**-100, 2.0**100, _bfloat16_bits),
-    FLOAT16.name: _HalfFormat(np.uint32(1 << 12), 3, 2.0**-20, 2.0**14, _float16_bits),
+    BFLOAT16.name: _HalfFormat(
+        np.uint32(1 << 15),
+        0,
+        2.0**-100,
+        2.0**100,
+        lambda value: int(np.float32(value).view(np.uint32)) >> 16,
+    ),
+    FLOAT16.name: _HalfFormat(
+        np.uint32(1 << 12),
+        3,
+        2.0**-20,
+        2.0**14,
+        lambda value: int(np.float16(value).view(np.uint16)),
+    ),
 }
 
 

@@ -147,8 +147,8 @@ def apply(
     applied = AppliedEncoding.of(
         chosen.at(vectors.shape[-2]), vectors.shape, name, dtype=stored, arithmetic=arithmetic
     )
-    for part in applied.left_out:
-        console.warning(f"{part}: left out, because it changes scores, not vectors")
+    why = "left out, because it changes scores, not vectors"
+    console.warning(*(f"{part}: {why}" for part in applied.left_out))
     y, x, positions = applied.matrices(vectors, wide=form.name != "safetensors")
     matrix = replace(y, others=(x, positions)) if form.holds_several else y
     matrix = output.watch(matrix, console, may_overflow=False)

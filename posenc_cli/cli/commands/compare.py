@@ -50,8 +50,7 @@ def _compare_models(
     else:
         result = compare_models(first, second, tolerance=tol)
     for key, model in zip("AB", result.models, strict=True):
-        for warning in model.reading.warnings:
-            console.warning(f"{key}: {warning}")
+        console.warning(*(f"{key}: {warning}" for warning in model.reading.warnings))
     if output.json:
         console.json("compare", losses_fields(result))
     else:

@@ -109,8 +109,8 @@ def emit(
     from posenc_cli.vectors.pack_folder import write_pack
 
     pack = GoldenPack.of(chosen, seed=seed, dtype=FORMATS[dtype], rule=tol)
-    for part in pack.content.left_out:
-        console.warning(f"{part}: left out, because it changes scores, not vectors")
+    why = "left out, because it changes scores, not vectors"
+    console.warning(*(f"{part}: {why}" for part in pack.content.left_out))
     manifest = write_pack(pack, out, reader)
     if as_json:
         console.json("emit", {"path": out, **_fields(manifest)})

@@ -139,8 +139,7 @@ def explain(
             texts.append(_text(console, name, resolved, summary, following))
     if texts:
         console.result("\n\n".join(texts))
-    for doubt in doubts:
-        console.warning(doubt)
+    console.warning(*doubts)
     return status or int(bool(doubts))
 
 

@@ -63,6 +63,5 @@ def explore(
 
     name = printable_text(title or f"Positions in {choice.source or choice.name}")
     picture = saved_page(name, lecture_of(choice), output, theme=theme)
-    for warning in picture.warnings:
-        console.warning(warning)
+    console.warning(*picture.warnings)
     console.done(f"wrote {output.place}: {name}, {len(picture.content)} bytes")

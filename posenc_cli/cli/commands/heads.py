@@ -29,7 +29,7 @@ _L2 = parameter(
 class _Unheard(Console):
     """A console that passes over warnings: not all that are given are of account to heads."""
 
-    def warning(self, text: str) -> None:
+    def warning(self, *texts: str) -> None:
         """Say nothing."""
 
 

@@ -154,8 +154,9 @@ def identify(
     names = [quoted_name(path) for path in paths]
     with adopting(schemes or ()):
         models = [gguf_frequencies(path) for path in paths]
-        for warning in dict.fromkeys(text for model in models if model for text in model.warnings):
-            console.warning(warning)
+        console.warning(
+            *dict.fromkeys(text for model in models if model for text in model.warnings)
+        )
         result = identify_files(
             [_numbers(path, model) for path, model in zip(paths, models, strict=True)],
             stated=models[0].stated if models[0] and len(models) == 1 else (),

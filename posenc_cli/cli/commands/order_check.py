@@ -159,27 +159,26 @@ def _fields(check: OrderCheck, findings: list[OrderFinding]) -> dict[str, Any]:
         "causal": check.causal,
         "expect": check.expectation,
         "seed": SEED,
-        "schemes": [_finding_fields(finding) for finding in findings],
-    }
-
-
-def _finding_fields(finding: OrderFinding) -> dict[str, Any]:
-    return {
-        "name": finding.name,
-        "scheme": finding.scheme,
-        "kind": finding.kind,
-        "params": dict(finding.params),
-        "weights": finding.random_weights,
-        "causal": finding.causal,
-        "ok": finding.ok,
-        "sees_order": finding.sees_order,
-        "sees_direction": finding.sees_direction,
-        "by_distance": finding.by_distance,
-        "expected_order": finding.expected,
-        "order": finding.order.as_dict(),
-        "direction": finding.direction.as_dict(),
-        "shift": finding.shift and finding.shift.as_dict(),
-        "verdict": finding.verdict,
+        "schemes": [
+            {
+                "name": finding.name,
+                "scheme": finding.scheme,
+                "kind": finding.kind,
+                "params": dict(finding.params),
+                "weights": finding.random_weights,
+                "causal": finding.causal,
+                "ok": finding.ok,
+                "sees_order": finding.sees_order,
+                "sees_direction": finding.sees_direction,
+                "by_distance": finding.by_distance,
+                "expected_order": finding.expected,
+                "order": finding.order.as_dict(),
+                "direction": finding.direction.as_dict(),
+                "shift": finding.shift and finding.shift.as_dict(),
+                "verdict": finding.verdict,
+            }
+            for finding in findings
+        ],
     }
 
 

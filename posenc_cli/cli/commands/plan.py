@@ -112,8 +112,7 @@ def plan(
             per_decade=bases,
             progress=progress,
         )
-    for warning in resolved.warnings:
-        console.warning(warning)
+    console.warning(*resolved.warnings)
     if recipe is not None and isinstance(planned, LengthPlan):
         names = [known.name for known in planned.recipes]
         if recipe not in names:

@@ -125,8 +125,7 @@ def positions(
     check_size("--text and --grid", tokens, _MOST if check else LISTED_VALUES, "tokens")
     own = position_ids(rule, prompt)
     warnings = assumptions(rule, prompt)
-    for warning in warnings:
-        console.warning(warning)
+    console.warning(*warnings)
     if check is not None:
         found = check_ids(rule, prompt, read_ids(check, rule, tokens))
         if as_json:

@@ -13,7 +13,7 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json
 
 if TYPE_CHECKING:
-    from posenc_cli.formulas.declare import Scheme, WeightsShape
+    from posenc_cli.formulas.declare import Scheme
     from posenc_cli.formulas.parameters import Parameter
 
 
@@ -66,45 +66,41 @@ def _fields(scheme: Scheme | BrokenPlugin) -> dict[str, Any]:
         "formula": scheme.formula,
         "source": scheme.source,
         "convention": scheme.convention,
-        "parameters": list(map(_parameter_fields, scheme.parameters.values())),
-    }
-
-
-def _parameter_fields(parameter: Parameter) -> dict[str, Any]:
-    return {
-        "name": parameter.name,
-        "flag": parameter.flag,
-        "type": parameter.type_text,
-        "choices": list(parameter.choices),
-        "minimum": parameter.rules.minimum,
-        "maximum": parameter.rules.maximum,
-        "above": parameter.rules.above,
-        "required": parameter.required,
-        "default": None if parameter.required else parameter.default,
-        "default_text": parameter.default_text,
-        "help": parameter.rules.help,
-        "source": parameter.rules.source,
+        "parameters": [
+            {
+                "name": parameter.name,
+                "flag": parameter.flag,
+                "type": parameter.type_text,
+                "choices": list(parameter.choices),
+                "minimum": parameter.rules.minimum,
+                "maximum": parameter.rules.maximum,
+                "above": parameter.rules.above,
+                "required": parameter.required,
+                "default": None if parameter.required else parameter.default,
+                "default_text": parameter.default_text,
+                "help": parameter.rules.help,
+                "source": parameter.rules.source,
+            }
+            for parameter in scheme.parameters.values()
+        ],
     }
 
 
 def _text(console: Console, scheme: Scheme) -> str:
     """One scheme, for a reader."""
+    weights = scheme.weights
+    held = "the tensors" if weights and weights.tensors is not None else "shape"
     paragraphs = [
         f"{scheme.name} ({scheme.kind}): {scheme.summary}",
         scheme.description,
         f"Formula: {scheme.formula}",
         f"Convention: {scheme.convention}" if scheme.convention else "",
         f"Source: {scheme.source}",
-        _weights_text(scheme.weights) if scheme.weights else "",
+        f"Weights: a file of {held} {weights.text} settles both." if weights else "",
     ]
     texts = [console.typesetter.paragraph(paragraph) for paragraph in paragraphs if paragraph]
     parameters = [_parameter_text(console, parameter) for parameter in scheme.parameters.values()]
     return "\n\n".join([*texts, "\n".join(parameters)] if parameters else texts)
-
-
-def _weights_text(shape: WeightsShape) -> str:
-    held = "of shape" if shape.tensors is None else "of the tensors"
-    return f"Weights: a file {held} {shape.text} settles both."
 
 
 def _parameter_text(console: Console, parameter: Parameter) -> str:

@@ -50,10 +50,13 @@ def spectrum(
       posenc spectrum --in table.npy --json
     """
     output.prepare()
-    from posenc_cli.render.figures.spectra import choice_report
+    from posenc_cli.files.reading import read_array
+    from posenc_cli.render.figures.spectra import choice_report, file_report
 
     reports = [
-        choice_report(item) if isinstance(item, Choice) else _of_file(item)
+        choice_report(item)
+        if isinstance(item, Choice)
+        else file_report(read_array(item), name=quoted_name(item))
         for item in subjects.items
     ]
     if len(reports) == 1:
@@ -62,8 +65,7 @@ def spectrum(
         from posenc_cli.render.figures.spectra import compared_report
 
         report = compared_report(reports)
-    for warning in report.warnings:
-        console.warning(warning)
+    console.warning(*report.warnings)
     if output.out is not None:
         drawn = report.drawable()
         show(drawn, picture, output, console, usual=_usual(drawn), live=partial(_ladder, subjects))
@@ -86,17 +88,6 @@ def _usual(figure: Curves | Panels) -> tuple[int, int] | None:
     from posenc_cli.render.figure import Panels
 
     return (_PANEL * len(figure.panels), _PANEL) if isinstance(figure, Panels) else None
-
-
-def _of_file(source: str) -> SpectrumReport:
-    """The power spectrum of the columns of a file.
-
-    Raises: InvalidInput, Unavailable: it cannot be read, or is no matrix.
-    """
-    from posenc_cli.files.reading import read_array
-    from posenc_cli.render.figures.spectra import file_report
-
-    return file_report(read_array(source), name=quoted_name(source))
 
 
 def _print(

@@ -145,17 +145,14 @@ def entry_of(option: Parameter) -> Entry:
     """An option or an argument, what it is for, and its default, where that is to be seen."""
     declared, default, extra = option.annotation.__metadata__[0], option.default, ""
     named = (declared.default, *(declared.param_decls or ()))  # an option's first flag comes first
-    flags = sorted(filter(_is_flag, named), key=lambda flag: flag.startswith("--"))
+    flags = [text for text in named if isinstance(text, str) and text.startswith("-")]
+    flags.sort(key=lambda flag: flag.startswith("--"))
     if default is option.empty:
         extra = "[required]"
     elif declared.show_default and default is not False and default not in (None, ()):
         extra = f"[default: {default}]"
     text = " ".join(f"{declared.help or ''} {extra}".split())
     return " ".join(filter(None, [", ".join(flags), declared.metavar])), text
-
-
-def _is_flag(text: object) -> bool:
-    return isinstance(text, str) and text.startswith("-")
 
 
 class _Wrapper(textwrap.TextWrapper):
