@@ -211,28 +211,24 @@ def choice_like(name: str, given: Mapping[str, object], **fields: Any) -> Choice
 
 
 def hybrid(parts: Sequence[Choice]) -> Choice:
-    """The choice of a hybrid of these parts; a single one is its own.
-
-    Raises: InvalidInput where a scheme is in it twice.
-    """
-    names = [part.scheme.name for part in parts]
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidInput(f"--scheme {abbreviated('+'.join(names))}: {name} is in it twice")
+    """The choice of a hybrid of these parts; a single one is its own."""
     return parts[0] if len(parts) == 1 else replace(parts[0], given={}, parts=tuple(parts))
 
 
 def part_names(name: str) -> list[str]:
     """The names of the parts of a hybrid ``A+B``, or the one name.
 
-    Raises: InvalidInput where one is empty.
+    Raises: InvalidInput where one is empty, or in it twice.
     """
-    names = catalogue.parts_of(name)
+    names = [catalogue.ALIASES.get(part, part) for part in catalogue.parts_of(name)]
     if not all(names):
         raise InvalidInput(
             f"--scheme {abbreviated(name)}: must be A+B, with a name on either side",
             hint=catalogue.slash_hint(name),
         )
+    for part in names:
+        if names.count(part) > 1:
+            raise InvalidInput(f"--scheme {abbreviated('+'.join(names))}: {part} is in it twice")
     return names
 
 

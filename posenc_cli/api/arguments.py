@@ -246,6 +246,16 @@ def checked_number(name: str, value: object) -> float:
     return float(number)
 
 
+def checked_count(name: str, value: Any, least: int = 1) -> int:
+    """A whole number.
+
+    Raises: ArgumentError where it is none, or less than the ``least``.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
+        raise ArgumentError(f"{name} {value!r}: must be a whole number of at least {least}")
+    return int(value.__index__())
+
+
 def check_unmasked(name: str, value: object) -> None:
     """Refuse arrays of which some values stand for none: nothing here leaves any out.
 

@@ -11,10 +11,10 @@ from posenc_cli.api.arguments import (
     ArgumentError,
     argument_text,
     checked_choice,
+    checked_count,
     checked_number,
     choice_of,
     in_arguments,
-    type_text,
 )
 from posenc_cli.api.notebooks import NotebookReport
 from posenc_cli.formulas.context_extension.stretches import NONE, ROPE_STRETCH_NAMES
@@ -87,9 +87,9 @@ def heads(
     """
     names = [stretch] if isinstance(stretch, str) else list(stretch)
     stretches = tuple(checked_choice("stretch", name, ROPE_STRETCH_NAMES) for name in names)
-    trained = _length("train", train, 2)
+    trained = checked_count("train", train, 2)
     asked = () if test is None else test if hasattr(test, "__iter__") else (test,)
-    lengths = {_length("test", length, 1) for length in asked}
+    lengths = {checked_count("test", length) for length in asked}
     if not checked_number("l2", l2) > 0:
         raise ArgumentError(f"l2 {l2:g}: must be above 0")
     choice = choice_of(encoding, None, parameters)
@@ -104,16 +104,3 @@ def heads(
         head,
     )
     return HeadsReport(tuple(request.results([choice])))
-
-
-def _length(name: str, value: Any, least: int) -> int:
-    """A length that an argument gives.
-
-    Raises: ArgumentError.
-    """
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise ArgumentError(f"{name}: must be a whole number, not {type_text(value)}")
-    number = int(value.__index__())
-    if number < least:
-        raise ArgumentError(f"{name} {number}: must be at least {least}")
-    return number

@@ -9,7 +9,7 @@ from posenc_cli.analysis.inspection.properties import (
     inspections_of,
     named_apart,
 )
-from posenc_cli.api.arguments import ArgumentError, argument_text, in_arguments
+from posenc_cli.api.arguments import argument_text, checked_count, in_arguments
 from posenc_cli.api.arrays import arrays_and_choices
 from posenc_cli.api.notebooks import NotebookReport
 from posenc_cli.checks.requirements import Judgement, judgements, requirements_of
@@ -87,8 +87,7 @@ def inspect(
     >>> report.ok, report["relative"].evidence, report["bounded"].value
     (True, 'proved', 1.0)
     """
-    if fit is not None and (not isinstance(fit, int) or isinstance(fit, bool) or fit < 1):
-        raise ArgumentError(f"fit {fit!r}: must be a whole number of at least 1")
+    rows = None if fit is None else checked_count("fit", fit)
     texts = [require] if isinstance(require, str) else list(require)
     required = [each for text in texts for each in requirements_of("--require", text)]
     arrays, choices = arrays_and_choices(subject, positions, parameters)
@@ -96,8 +95,8 @@ def inspect(
     for place in sorted({*arrays, *choices}):
         if place in arrays:
             name, loaded = arrays[place]
-            found.append(inspection_of_array(loaded, name=name, fit=fit))
+            found.append(inspection_of_array(loaded, name=name, fit=rows))
         else:
-            found += inspections_of(choices[place], fit)
+            found += inspections_of(choices[place], rows)
     named = named_apart(found)
     return InspectionReport(tuple(named), tuple(judgements(named, required)))

@@ -50,12 +50,15 @@ from posenc_cli.render.style import LARGEST, PALETTES, SMALLEST, Style
 from posenc_cli.render.typesetting import Typesetter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from matplotlib.figure import Figure as Page
 
     from posenc_cli.api.arguments import EncodingLike, PositionsLike, Shaped
+    from posenc_cli.choice import Choice
+    from posenc_cli.files.reading import Loaded
     from posenc_cli.numerics.arrays import RealRows
+    from posenc_cli.render.figure import Figure
     from posenc_cli.render.figures.similarities import Judged
     from posenc_cli.render.style import Theme
 
@@ -91,15 +94,13 @@ def heatmap(
     Raises: ValueError where an argument is wrong; Unavailable without matplotlib.
     """
     style = _style(width, height, dpi, theme=theme, cmap=cmap)
-    _check_columns(columns)
-    if is_array(subject):
-        check_unused(positions=positions, table=table, **parameters)
-        loaded = loaded_array(subject, "array")
-        figure = figure_of_array(loaded, head=head, dims=columns, split=split)
-    else:
-        choice = choice_at(subject, positions, parameters)
-        draw = partial(figure_of, dims=columns, split=split)
-        figure, _ = figure_of_choice(choice, table, head, draw)
+    figure = _figure(
+        *(subject, positions, parameters, table, columns),
+        of_array=partial(figure_of_array, head=head, dims=columns, split=split),
+        of_choice=lambda choice: figure_of_choice(
+            choice, table, head, partial(figure_of, dims=columns, split=split)
+        ),
+    )
     return drawn_page(figure, style)
 
 
@@ -128,23 +129,39 @@ def curve(
     Raises: ValueError where an argument is wrong; Unavailable without matplotlib.
     """
     style = _style(width, height, dpi, theme=theme)
-    _check_columns(columns)
-    if is_array(subject):
-        check_unused(positions=positions, table=table, **parameters)
-        loaded = loaded_array(subject, "array")
-        figure = curves_of(
+    figure = _figure(
+        *(subject, positions, parameters, table, columns),
+        of_array=lambda loaded: curves_of(
             figure_of_array(loaded, head=head, dims=columns), all_of_them=columns is not None
-        )
-    else:
-        choice = choice_at(subject, positions, parameters)
-        draw = partial(column_figure, dims=columns)
-        figure, _ = figure_of_choice(choice, table, head, draw, first=FIRST_OF_CURVES)
+        ),
+        of_choice=lambda choice: figure_of_choice(
+            choice, table, head, partial(column_figure, dims=columns), first=FIRST_OF_CURVES
+        ),
+    )
     return drawn_page(figure, style)
 
 
-def _check_columns(columns: range | None) -> None:
+def _figure(
+    subject: object,
+    positions: PositionsLike | None,
+    parameters: Mapping[str, Any],
+    table: str | None,
+    columns: range | None,
+    *,
+    of_array: Callable[[Loaded], Figure],
+    of_choice: Callable[[Choice], tuple[Figure, Any]],
+) -> Figure:
+    """The figure of an array, or of an encoding at positions.
+
+    Raises: ArgumentError where there are no such columns, or something is said of an encoding
+    beside an array.
+    """
     if columns is not None and not (isinstance(columns, range) and len(columns)):
         raise ArgumentError("columns: must be a range of some")
+    if is_array(subject):
+        check_unused(positions=positions, table=table, **parameters)
+        return of_array(loaded_array(subject, "array"))
+    return of_choice(choice_at(subject, positions, parameters))[0]
 
 
 def _style(width: int | None, height: int | None, dpi: int | None, **look: Any) -> Style:

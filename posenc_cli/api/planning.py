@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.planning.planner import LengthPlan, Recipe, plan_length
 from posenc_cli.api.arguments import (
-    ArgumentError,
     argument_text,
+    checked_count,
     config_of,
     in_arguments,
     plain_value,
@@ -91,15 +91,13 @@ def plan(
     >>> report["yarn"].config["rope_scaling"]["factor"], report["ntk"].unseen_from
     (4.0, 11271)
     """
-    if isinstance(to, bool) or not hasattr(to, "__index__") or int(to) < 1:
-        raise ArgumentError(f"to {to!r}: must be a whole number of at least 1")
-    if bases is not None and (isinstance(bases, bool) or int(bases) < 1):
-        raise ArgumentError(f"bases {bases!r}: must be a whole number of at least 1")
+    length = checked_count("to", to)
+    per_decade = None if bases is None else checked_count("bases", bases)
     texts = [require] if isinstance(require, str) else list(require)
     required = [each for text in texts for each in plan_requirements_of("--require", text)]
     given = {name: plain_value(value) for name, value in parameters.items()}
     name, content = config_of(config)
     planned, _ = plan_length(
-        content, int(to), name=name, layer_type=layer_type, given=given, per_decade=bases
+        content, length, name=name, layer_type=layer_type, given=given, per_decade=per_decade
     )
     return PlanReport(planned, tuple(plan_judgements(planned, required)))

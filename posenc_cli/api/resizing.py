@@ -10,6 +10,7 @@ from posenc_cli.api.arguments import (
     ArgumentError,
     ArrayLike,
     checked_choice,
+    checked_count,
     in_arguments,
     type_text,
 )
@@ -59,17 +60,13 @@ def resize(
     if not is_array(table):
         raise ArgumentError(f"table: must be an array or a tensor, not {type_text(table)}")
     loaded = loaded_array(table, "table")
-    for name, count in (("positions", positions), ("prefix", prefix)):
-        least = 0 if name == "prefix" else 1
-        if count is not None and (type(count) is not int or count < least):
-            raise ArgumentError(f"{name} {count!r}: must be a whole number of at least {least}")
     resizing = Resizing.of(
         loaded.values.shape,
         "table",
-        length=positions,
+        length=None if positions is None else checked_count("positions", positions),
         grid=_grids(grid),
         method=None if method is None else checked_choice("method", method, METHODS),
-        prefix=prefix,
+        prefix=checked_count("prefix", prefix, 0),
         antialias=bool(antialias),
         interpolate_offset=_offset(interpolate_offset),
     )

@@ -44,10 +44,9 @@ FAST_FROM = 1 << 20
 
 
 class BackendChoice(Record):
-    """A backend, and why it is taken; ``lost`` says why a faster one could not be."""
+    """A backend; ``lost`` says why a faster one could not be taken."""
 
     backend: Backend
-    reason: str
     lost: str = ""
 
 
@@ -90,23 +89,18 @@ def status(name: str) -> Status:
         return Status(available=False, version=None, devices=(), reason=reason)
     if not here.available:
         return here
-    return replace(here, reason=f"{here.reason}; {_when_auto(name, here.devices)}")
-
-
-def _when_auto(name: str, devices: tuple[str, ...]) -> str:
-    """When ``auto`` takes a backend that works here with these devices, and why not otherwise."""
-    if name == "numpy":
-        return "auto uses it unless another backend is faster for the size"
-    if name == "fast":
-        return f"auto takes it from {FAST_FROM} values of waves"
-    if name != "torch":
-        return f"auto does not take it: --backend {name} asks for it"
+    others = ", ".join(device for device in here.devices if device != "cpu")
     # What benchmarks/results say of streaming to a file, which is what `generate` does.
     on_cpu = "on the CPU numpy and fast were measured to write tables faster"
-    others = [device for device in devices if device != "cpu"]
-    if not others:
-        return f"auto does not take it: {on_cpu}"
-    return f"auto takes it for --device {', '.join(others)}; {on_cpu}"
+    when = {
+        "numpy": "auto uses it unless another backend is faster for the size",
+        "fast": f"auto takes it from {FAST_FROM} values of waves",
+        "torch": f"auto takes it for --device {others}; {on_cpu}"
+        if others
+        else f"auto does not take it: {on_cpu}",
+    }
+    unused = f"auto does not take it: --backend {name} asks for it"
+    return replace(here, reason=f"{here.reason}; {when.get(name, unused)}")
 
 
 def choose(name: str, *, device: str | None, values: int | None) -> BackendChoice:
@@ -117,9 +111,9 @@ def choose(name: str, *, device: str | None, values: int | None) -> BackendChoic
     Raises: InvalidInput for an unknown name; Unavailable where it cannot be used here.
     """
     if name != "auto":
-        return BackendChoice(_usable(name, device, flag=f"--backend {name}"), "asked for")
+        return BackendChoice(_usable(name, device, flag=f"--backend {name}"))
     if device is not None and device.partition(":")[0] != "cpu":
-        return BackendChoice(_usable("torch", device, flag=f"--device {device}"), "for its device")
+        return BackendChoice(_usable("torch", device, flag=f"--device {device}"))
     return _automatic_choice(values)
 
 
@@ -140,21 +134,15 @@ def _usable(name: str, device: str | None, *, flag: str) -> Backend:
 
 def _automatic_choice(values: int | None) -> BackendChoice:
     """The compiled kernel where it works and repays its start, else NumPy."""
-    reason = "what is to be computed is not for the compiled kernel"
-    if values is not None:
-        reason = f"fast repays its start from {FAST_FROM} values"
-    if values is not None and values >= FAST_FROM:
-        fast = find("fast")
-        try:
-            here = fast.status()
-            lost = None if here.available else here.reason
-        except Exception as error:
-            lost = described(error)
-        if lost is None:
-            return BackendChoice(fast, f"{values} values repay its start")
-        reason = f"fast would repay its start, but: {lost}"
-        return BackendChoice(find("numpy"), reason, lost)
-    return BackendChoice(find("numpy"), reason)
+    if values is None or values < FAST_FROM:
+        return BackendChoice(find("numpy"))
+    fast = find("fast")
+    try:
+        here = fast.status()
+        lost = "" if here.available else here.reason
+    except Exception as error:
+        lost = described(error)
+    return BackendChoice(find("numpy") if lost else fast, lost)
 
 
 def _plugins() -> dict[str, str]:

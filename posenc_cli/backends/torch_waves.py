@@ -4,10 +4,8 @@ Owns the device's half of :mod:`posenc_cli.numerics.waves`. The small tables com
 cells are the same products and the same sums in float64, with the bounds that are proved there.
 They hold on every device that keeps to IEEE 754, fused or not.
 
-Half precisions. torch narrows float64 by way of float32, which rounds twice. So the test first
-spreads a cell by two units of float32 on either side: where both ends come out as one number,
-however often they were rounded, the cell does too. The others are rounded to odd, which makes
-rounding twice harmless, and where that is not enough they join the doubts.
+Half precisions. torch narrows float64 by way of float32, which rounds twice. So both ends of a cell
+are rounded to odd first, which makes rounding twice harmless.
 
 Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums: proved algorithms using
 rounding to odd, IEEE Transactions on Computers 57 (2008).
@@ -51,8 +49,6 @@ if TYPE_CHECKING:
 LAYOUTS_KEPT = 4
 CPU_CELLS = (1 << 15) - 1  # in cache, and below what torch would share among threads of its own
 DEVICE_CELLS = 1 << 24  # half a gigabyte of temporaries: enough to hide the start of a kernel
-HALF_SPREAD = 2.0**-22  # two units of float32, relatively
-HALF_FLOOR = 2.0**-148  # and two of its subnormal units
 
 
 class LowTables(NamedTuple):
@@ -231,39 +227,22 @@ class ExactWaves:
 
     def _round(self, piece: Piece, dtype: DType) -> tuple[Tensor, Places | None]:
         """Cells in a number format, and the rows in which one of them is not proven, if any."""
-        half = dtype.itemsize == FLOAT16.itemsize
         margin = piece.margin
         if dtype.name == FLOAT64.name:
             upper, lower = piece.ends()
         else:
             cells = piece.cells()
-            upper, lower = self._spread(cells, margin) if half else (cells + margin, cells - margin)
+            upper, lower = cells + margin, cells - margin
+            if dtype.itemsize == FLOAT16.itemsize:
+                upper, lower = self._odd(upper), self._odd(lower)
             upper, lower = self._narrow(upper, dtype), self._narrow(lower, dtype)
         word = self._words[dtype.itemsize]
         # Bits, not values: 0.0 and −0.0 differ.
         if self._torch.equal(upper.view(word), lower.view(word)):
             return upper, None
         where = (upper.view(word) != lower.view(word)).nonzero(as_tuple=True)
-        if half:
-            doubtful, slack = cells[where], margin.expand_as(cells)[where]  # (doubts,)
-            highest = self._narrow(self._odd(doubtful + slack), dtype)
-            lowest = self._narrow(self._odd(doubtful - slack), dtype)
-            upper[where] = highest
-            open_still = highest.view(word) != lowest.view(word)
-            where = tuple(index[open_still] for index in where)
         rows = (where[0] * upper.shape[1] + where[1]).unique()
-        return upper, rows.cpu().numpy() if rows.numel() else None
-
-    def _spread(self, cells: Tensor, margin: Tensor) -> tuple[Tensor, Tensor]:
-        """float32 values past both ends of the cells' error.
-
-        Of the two units a cell is spread by, half a one is lost where it becomes float32, and at
-        most a whole one where the ends are rounded, in the next binade perhaps.
-        """
-        single = cells.to(self._torch.float32)
-        slack = (margin * (1 + 2.0**-20) + HALF_FLOOR).to(self._torch.float32)
-        width = single.abs().mul_(HALF_SPREAD).add_(slack)
-        return single + width, single.sub_(width)
+        return upper, rows.cpu().numpy()
 
     def _narrow(self, values: Tensor, dtype: DType) -> Tensor:
         """Values as torch narrows them: once to float32, and from there once more."""

@@ -77,7 +77,6 @@ from posenc_cli.rotary.result_reader import Conduct, PairProbes, ResultReader
 from posenc_cli.rotary.subject import Subject, frequency_subject, table_subject
 
 if TYPE_CHECKING:
-
     from posenc_cli.calls.answers import Differs, Rows
     from posenc_cli.calls.call_form import CallForm
     from posenc_cli.calls.serving import FunctionTarget

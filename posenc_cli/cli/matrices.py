@@ -34,6 +34,9 @@ class MatrixOutput(OutputOptions):
         str | None,
         option("--format", metavar="NAME", help=f"{'|'.join(FORMATS)} [default: by the suffix]"),
     ] = None
+    json: Annotated[bool, option("--json", help="print what was written as one JSON object")] = (
+        False
+    )
 
     def watch(self, matrix: Matrix, console: Console, *, may_overflow: bool) -> Matrix:
         """``matrix`` with what is seen of it while it is drawn: a warning, and a progress bar."""

@@ -25,7 +25,6 @@ from posenc_cli.records import Record
 from posenc_cli.transaction import open_input
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from posenc_cli.experiments.request import EncodingRequest, ExperimentRequest, Job
@@ -178,14 +177,6 @@ class JobSetting(Record):
             HELD_VALUES,
             "learned numbers",
         )
-
-
-def settings_of_jobs(jobs: Sequence[Job]) -> Sequence[JobSetting]:
-    """What each encoding and task comes to, before any job is run.
-
-    Raises: InvalidInput, Unavailable where a job would.
-    """
-    return [JobSetting.of(job) for job in {(job.task, job.place): job for job in jobs}.values()]
 
 
 def _check_positions(request: ExperimentRequest, longest: int) -> None:

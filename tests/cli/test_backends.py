@@ -161,7 +161,7 @@ def test_auto_says_why_it_does_not_take_what_would_be_faster(monkeypatch):
     monkeypatch.setattr(FastBackend, "status", broken)
     chosen = registry.choose("auto", device=None, values=1 << 30)
     assert chosen.backend.name == "numpy"
-    assert "fast would repay its start, but" in chosen.reason
+    assert "libsomething.so is missing" in chosen.lost
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])

@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posenc_cli.cli.commands import extrapolate
 from posenc_cli.experiments.folder import RunFolder
-from posenc_cli.experiments.request import ExperimentRequest, ModelSize
+from posenc_cli.experiments.request import EncodingRequest, ExperimentRequest, ModelSize
 from posenc_cli.experiments.schedulers import scheduler_of
 from tests.experiments.made import MadeScheduler
 
@@ -62,7 +61,8 @@ def test_what_nobody_says_is_one_encoding_of_each_way_to_tell_positions(call, ma
     request = request_of("run")
     names = ["nope", "sinusoidal", "rope", "alibi", "t5"]
     assert [encoding.label for encoding in request.encodings] == names
-    assert request == ExperimentRequest(extrapolate.default_encodings(), trained=8)
+    encodings = tuple(EncodingRequest(name, ((name, {}),)) for name in names)
+    assert request == ExperimentRequest(encodings, trained=8)
     assert made == [("local", None)]
 
 

@@ -46,9 +46,6 @@ class ApplyOutput(MatrixOutput):
             ".safetensors; - is stdout",
         ),
     ] = None
-    json: Annotated[bool, option("--json", help="print what was written as one JSON object")] = (
-        False
-    )
 
 
 class ChoiceFrom(Record):

@@ -113,14 +113,11 @@ def emit(
     console.warning(*(f"{part}: {why}" for part in pack.content.left_out))
     manifest = write_pack(pack, out, reader)
     if as_json:
-        console.json("emit", {"path": out, **_fields(manifest)})
+        fields = {name: value for name, value in manifest.items() if name != "schema"}
+        console.json("emit", {"path": out, **fields})
     else:
         console.done(_summary(pack, out, manifest))
     return 0
-
-
-def _fields(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in manifest.items() if name != "schema"}
 
 
 def _summary(pack: GoldenPack, out: str, manifest: Mapping[str, Any]) -> str:

@@ -46,8 +46,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from posenc_cli.experiments.folder import RunFolder
-    from posenc_cli.experiments.request import Job, JobResult
+    from posenc_cli.experiments.request import JobResult
     from posenc_cli.experiments.schedulers import DaskScheduler, LocalScheduler
     from posenc_cli.formulas.declare import Scheme
     from posenc_cli.formulas.parameters import Parameter
@@ -84,22 +83,12 @@ class TrainedEncodings(Record):
         if not source.scheme and not given:
             return TrainedEncodings(None)
         named = [part_names(name) for name in source.scheme or DEFAULTS]
-        _check_once(named)
         parts = [part for names in named for part in names]
         schemes = [catalogue.find(part) for part in parts]
         values = parameters_by_scheme(schemes, given)
         by_part = iter(zip(parts, schemes, values, strict=True))
         encodings = [[next(by_part) for _ in names] for names in named]
         return TrainedEncodings(_requests(encodings))
-
-
-def _check_once(named: Sequence[Sequence[str]]) -> None:
-    for names in named:
-        for part in names:
-            if names.count(part) > 1:
-                raise InvalidInput(
-                    f"--scheme {abbreviated('+'.join(names))}: {part} is in it twice"
-                )
 
 
 def _requests(
@@ -174,11 +163,6 @@ def _label(parts: Sequence[tuple[str, Scheme, Mapping[str, object]]]) -> str:
                 rule = scheme.parameters[name].rules
                 said.append(f"{name}={Path(value).name if rule.is_file else as_text(value)}")
     return " ".join(["+".join(scheme.name for _, scheme, _ in parts), *said])
-
-
-def default_encodings() -> tuple[EncodingRequest, ...]:
-    """The encodings that are trained where none is named."""
-    return tuple(EncodingRequest(name, ((name, {}),)) for name in DEFAULTS)
 
 
 MOST_WORKERS = 256
@@ -517,7 +501,7 @@ def _run(
     """Run the jobs that have no result yet: the request, and the results of those asked for."""
     from posenc_cli.experiments.folder import RunFolder, shard
     from posenc_cli.experiments.schedulers import scheduler_of
-    from posenc_cli.experiments.setting import check_names_no_code, settings_of_jobs
+    from posenc_cli.experiments.setting import JobSetting, check_names_no_code
     from posenc_cli.render.reports.extrapolation import check_pictured
 
     scheduler = scheduler_of(running.scheduler or "local", running.workers)
@@ -528,12 +512,14 @@ def _run(
             check_names_no_code(request, folder.request_path)
         folder.check_same(replace(request, **said))
     else:
-        request = ExperimentRequest(**{"encodings": default_encodings(), **said})
+        usual = tuple(EncodingRequest(name, ((name, {}),)) for name in DEFAULTS)
+        request = ExperimentRequest(**{"encodings": usual, **said})
     jobs = request.jobs()
     if running.shard is not None:
         check_size("--shard {}/{}".format(*running.shard), running.shard[1], len(jobs), "parts")
         jobs = shard(jobs, running.shard)
-    settings = settings_of_jobs(jobs)
+    each = {(job.task, job.place): job for job in jobs}.values()  # before any is run
+    settings = [JobSetting.of(job) for job in each]
     if draws:
         check_pictured([(setting.task.name, len(setting.stretches)) for setting in settings])
     if not where.resume:
@@ -546,12 +532,8 @@ def _run(
             _check_torch(scheduler, request.device)
             with steps_shown(console, "steps") as progress:
                 scheduler.run(missing, folder, progress, lock=lock, warn=console.warning)
-        return request, _results(folder, jobs)
-
-
-def _results(folder: RunFolder, jobs: Sequence[Job]) -> list[JobResult]:
-    results = [folder.result(job) for job in jobs]
-    return [result for result in results if result is not None]
+        results = [folder.result(job) for job in jobs]
+        return request, [result for result in results if result is not None]
 
 
 @contextmanager

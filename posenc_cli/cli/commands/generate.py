@@ -41,9 +41,6 @@ class GenerateOutput(MatrixOutput):
             help="output file; - is stdout [default: <scheme>-<shape>.npy]",
         ),
     ] = None
-    json: Annotated[bool, option("--json", help="print what was written as one JSON object")] = (
-        False
-    )
 
 
 def generate(

@@ -61,9 +61,6 @@ class ResizeOutput(MatrixOutput):
         str | None,
         option("--out", "-o", metavar="FILE", help="output file (required); - is stdout"),
     ] = None
-    json: Annotated[bool, option("--json", help="print what was written as one JSON object")] = (
-        False
-    )
 
 
 def resize(

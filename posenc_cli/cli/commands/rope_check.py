@@ -23,7 +23,7 @@ from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
 from posenc_cli.cli.progress import steps_shown
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.inference.tolerance import RULES, ToleranceRule
-from posenc_cli.records import Record, replace
+from posenc_cli.records import replace
 from posenc_cli.render.reports import report as rendering
 from posenc_cli.render.reports.report import CURVE_LINES, report_text
 
@@ -37,32 +37,12 @@ _SIDES = 1200, 1200
 """Pixels of the sides of a figure."""
 
 
-class Roles(Record):
-    """What the arguments of --impl are for, in order."""
+def _roles(flag: str, text: str) -> tuple[str, ...]:
+    """What the arguments of --impl are for, in order.
 
-    names: tuple[str, ...]
-
-    @classmethod
-    def parse(cls, flag: str, text: str) -> Roles:
-        """The roles that a text lists.
-
-        Raises: InvalidInput for one that there is not.
-        """
-        return cls(tuple(one_of(flag, name.strip(), CALL_ROLES) for name in text.split(",")))
-
-
-class Axes(Record):
-    """The order of axes that the vectors of --impl must have."""
-
-    order: str
-
-    @classmethod
-    def parse(cls, flag: str, text: str) -> Axes:
-        """The order of a text.
-
-        Raises: InvalidInput for one that there is not.
-        """
-        return cls(one_of(flag, text, CALL_AXES))
+    Raises: InvalidInput for a role that there is not.
+    """
+    return tuple(one_of(flag, name.strip(), CALL_ROLES) for name in text.split(","))
 
 
 class SubjectOptions(OptionGroup):
@@ -101,25 +81,24 @@ class SubjectOptions(OptionGroup):
         ),
     ] = None
     call: Annotated[
-        Roles | None,
+        Any,  # tuple[str, ...], which Typer would read word by word
         option(
             "--call",
             metavar="ROLES",
-            parse=Roles.parse,
+            parse=_roles,
             help=(
                 "roles of the arguments of --impl, in order: q,k,cos,sin; q and k come back in "
                 "that order "
                 "[default: by its signature]"
             ),
         ),
-    ] = None
+    ] = ()
     axes: Annotated[
-        Axes | None,
+        str | None,
         option(
             "--axes",
             metavar="ORDER",
-            parse=Axes.parse,
-            autocompletion=completed_from(CALL_AXES),
+            known=CALL_AXES,
             help="axes of x, q and k of --impl: bhnd, bnhd, … (b batch, h heads, n tokens, d "
             "dimensions, f all heads side by side) [default: what fits; the report says which]",
         ),
@@ -146,15 +125,14 @@ class SubjectOptions(OptionGroup):
 
         if self.impl is None:
             given = {
-                "--call": self.call,
+                "--call": bool(self.call),
                 "--axes": self.axes,
                 "--in-place": self.in_place,
                 "--python": self.python,
             }
             given = {flag: value not in (None, False) for flag, value in given.items()}
             refuse(given, "goes with --impl")
-        roles, axes = self.call.names if self.call else (), self.axes.order if self.axes else None
-        how = CallRequest(self.python, roles, self.in_place, axes, config)
+        how = CallRequest(self.python, self.call, self.in_place, self.axes, config)
         return CheckRequest(self.tables, self.inv_freq, self.rotated, self.impl, how)
 
 
