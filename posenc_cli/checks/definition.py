@@ -61,10 +61,7 @@ def _module_file(module: str, python: str | None) -> Path | None:
     for count in range(1, len(parts) + 1):
         if folders is None:  # a module that is no package has none in it
             return None
-        try:
-            spec = PathFinder.find_spec(".".join(parts[:count]), folders)
-        except (ImportError, ValueError, OSError):
-            return None
+        spec = PathFinder.find_spec(".".join(parts[:count]), folders)
         folders = None if spec is None else spec.submodule_search_locations
     return Path(spec.origin) if spec and spec.has_location and spec.origin else None
 

@@ -240,10 +240,8 @@ def _undone(e: Expected, first: Change) -> Expected | None:
             raise _Contradicted
         found = np.where(kept, found / factors, np.nan)
         gaps = gaps or not kept.all()
-    if first.order is not None and e.form == "rows":
+    if first.order is not None:  # of columns: orders of heads are measured, and never first
         found = found[:, np.argsort(first.order)]
-    elif first.order is not None:
-        found = found[np.argsort(first.order)]
     return replace(e.with_change(first), found=found, gaps=gaps)
 
 

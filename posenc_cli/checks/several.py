@@ -128,19 +128,14 @@ def _causes(reports: dict[_Head, Report], wrong: list[_Head]) -> tuple[Explanati
     causes = []
     for of_heads in sorted(groups.values(), key=len, reverse=True)[:MOST]:
         residuals = [why.residual for why in of_heads.values() if why.residual is not None]
-        head, worst = max(
-            of_heads.items(), key=lambda own: own[1].residual.within if own[1].residual else 0.0
-        )
-        evidence = worst.evidence
-        if len({why.evidence for why in of_heads.values()}) > 1:
-            evidence = f"of {heads_text([head], every)}: {evidence}"
+        worst = max(of_heads.values(), key=lambda why: why.residual.within if why.residual else 0.0)
         others = len(every) - len(wrong)
         right = f"; {others} of {len(every)} heads are right" if others else ""
         causes.append(
             replace(
                 worst,
                 message=f"{heads_text(list(of_heads), every)}: {worst.message}",
-                evidence=f"{evidence}{right}".removeprefix("; "),
+                evidence=f"{worst.evidence}{right}".removeprefix("; "),
                 where=replace(
                     worst.where or Where(None, None), heads=_heads_spec(list(of_heads), every)
                 ),
@@ -167,18 +162,14 @@ def heads_text(heads: list[_Head], every: list[_Head]) -> str:
     """
     count = len({head[-1] for head in every})
     sequences = _by_sequence(heads)
-    texts = []
-    if len({tuple(numbers) for numbers in sequences.values()}) == 1:
-        numbers = next(iter(sequences.values()))
-        of_all = len(sequences) == len(_by_sequence(every))
-        where = "" if of_all else ", ".join(range_texts([place[0] for place in sequences]))
-        texts = [(numbers, where)]
-    else:
-        texts = [(numbers, str(place[0])) for place, numbers in sequences.items()]
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for place, numbers in sequences.items():
+        groups.setdefault(tuple(numbers), []).extend(place)
+    whole = len(groups) == 1 and len(sequences) == len(_by_sequence(every))
     return "; ".join(
         f"head{'' if len(numbers) == 1 else 's'} {', '.join(range_texts(numbers))} of {count}"
-        f"{f' in sequence {where}' if where else ''}"
-        for numbers, where in texts
+        + ("" if whole else f" in sequence {', '.join(range_texts(places))}")
+        for numbers, places in groups.items()
     )
 
 

@@ -32,10 +32,7 @@ from posenc_cli.inference.reference import Reference
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.numerics.dtypes import FLOAT32, INT64
 from posenc_cli.numerics.rounding import narrow
-from posenc_cli.positions import Positions, consecutive_ranges
 from posenc_cli.records import Record, replace
-from posenc_cli.rotary.rotated import rotated_subject
-from posenc_cli.rotary.verdict import order_notes
 from posenc_cli.transaction import open_input
 from posenc_cli.vectors.pack_readers import READERS, reader_text
 
@@ -322,10 +319,6 @@ def _of_rotation(
 ) -> Causes:
     """What the diagnosis of `rope-check` finds: two bugs at once, too."""
     causes = row_causes(before, given, dtype, reference, positions)
-    if causes == ():  # right but for what no score of q and k can tell
-        where = Positions(consecutive_ranges(positions.tolist()))
-        subject = rotated_subject(before, given, dtype, reference, where)
-        return tuple((str(Cause.LAYOUT), note) for note in order_notes(subject))
     # What few positions show of odd frequencies looks like memory that nobody wrote.
     named = [why for why in causes or () if why.cause != Cause.UNINITIALISED]
     return tuple((str(why.cause), why.message) for why in named)
