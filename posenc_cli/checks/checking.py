@@ -74,30 +74,8 @@ _COORDINATES = (
 )
 """What is said of a function that follows axes and was given no coordinates."""
 
-_DUMP = (
-    "a dump always works: np.save its cos and sin for --tables cos.npy sin.npy, or x and its "
-    "result for --rotated x.npy y.npy"
-)
-"""What to do where a function cannot be called: the end of every such error."""
-
-_VIDEO = (
-    "coordinates differ by axis: positions {} to {} are those of a video, of 2 frames with 4 rows "
-    "and 6 columns, and the others of text; --set axes=FILE gives others"
-)
-"""What is said of a function that was given coordinates where the user gave none."""
-
-_TEXT_ALONE = "not checked beyond text positions: each is the same number on every axis; {}"
-"""What is said of a function that was given none, whose scheme has several axes, and why."""
-
-_NO_VIDEO = (
-    "the positions asked for have no {} in a row, where posenc places a video; "
-    "--set axes=FILE gives coordinates"
-)
-
 _TEXT_BEFORE = 5
 """Tokens of text before a video, where there is room for them."""
-
-_ONE_NUMBER = "the function takes one number for each row ({})"
 
 _FEW_ENOUGH = 1 << 16
 """Positions of a grid that are all looked at unasked: a second or two."""
@@ -272,14 +250,23 @@ class Check(Record):
         try:
             report = self._report_on(self._reference(video, positions), positions)
         except (InvalidInput, SubjectError) as error:  # which text positions raise as well, or not
-            return _ONE_NUMBER.format(_first_line(error))
+            return _one_number(error)
         call = report.subject.get("call") or {}
         if not call.get("coordinates"):
-            why = call.get("refused_coordinates") or "no call with coordinates was tried"
-            return _ONE_NUMBER.format(_first_line(why))
+            return _one_number(
+                call.get("refused_coordinates") or "no call with coordinates was tried"
+            )
         if room is None:
-            return _with_text_alone(report, _NO_VIDEO.format(VIDEO_POSITIONS))
-        note = _VIDEO.format(first, first + VIDEO_POSITIONS - 1)
+            why = (
+                f"the positions asked for have no {VIDEO_POSITIONS} in a row, where posenc places "
+                "a video; --set axes=FILE gives coordinates"
+            )
+            return _with_text_alone(report, why)
+        note = (
+            f"coordinates differ by axis: positions {first} to {first + VIDEO_POSITIONS - 1} are "
+            "those of a video, of 2 frames with 4 rows and 6 columns, and the others of text; "
+            "--set axes=FILE gives others"
+        )
         return self._at_text(report, encoding, positions) or replace(
             report, notes=(note, *report.notes)
         )
@@ -522,7 +509,11 @@ class Check(Record):
                     progress=self.progress,
                 )
             except (InvalidInput, Unavailable) as error:
-                hints = filter(None, (error.hint, _DUMP))
+                dump = (
+                    "a dump always works: np.save its cos and sin for --tables cos.npy sin.npy, or "
+                    "x and its result for --rotated x.npy y.npy"
+                )
+                hints = filter(None, (error.hint, dump))
                 raise type(error)(error.message, hint="; ".join(hints)) from error.__cause__
         return subjects.own_tables(reference, positions)
 
@@ -547,13 +538,14 @@ def _takes_positions(report: Report) -> bool:
 
 def _with_text_alone(report: Report, why: str) -> Report:
     """A report that says that coordinates that differ by axis were not given, and why."""
-    unchecked = _TEXT_ALONE.format(why)
+    told = "not checked beyond text positions: each is the same number on every axis"
+    unchecked = f"{told}; {why}"
     return replace(report, notes=(unchecked, *report.notes), unchecked=unchecked)
 
 
-def _first_line(why: Exception | str) -> str:
-    """The first line of an error."""
-    return str(why).partition("\n")[0]
+def _one_number(why: Exception | str) -> str:
+    """That a function takes no coordinates, with the first line of its error."""
+    return f"the function takes one number for each row ({str(why).partition(chr(10))[0]})"
 
 
 def _room_for_video(positions: Positions) -> int | None:

@@ -320,10 +320,8 @@ def heads_of(e: Expected) -> tuple[str, Integers, NumberArray] | None:
     factors = np.where(blank, 0.0, 1.0).reshape(-1, *(1 for _ in axes))
     moved = np.flatnonzero(order != own)
     if blank.any() and not blank.all():
-        heads = range_texts(own[blank].tolist())
-        which = f"head{'s' if blank.sum() > 1 else ''} {', '.join(heads[:4])}"
-        verb = "have" if blank.sum() > 1 else "has"
-        text = f"{which} {verb} no {noun} ({int(blank.sum())} of {blank.size} are 0)"
+        heads = ", ".join(range_texts(own[blank].tolist())[:4])
+        text = f"no {noun} in head {heads} ({int(blank.sum())} of {blank.size} are 0)"
         return text, order, factors
     if not moved.size:
         return None

@@ -161,14 +161,11 @@ def blocks_of(e: Expected) -> Iterator[Expected]:
 
 def fits_everywhere(e: Expected, change: Change) -> bool:
     """Whether a change gives every value of the subject, and is a change at all."""
-    changes = bool(change.rounding)
+    changes = False
     for part in blocks_of(e):
         if _share(part, change) < 1:
             return False
-        if not changes:
-            right = part.right()
-            apart = np.abs(part.changed(change) - right)
-            changes = not ((apart <= part.judged(right)) | part.absent).all()
+        changes = changes or _alters(part, change)
     return changes
 
 
@@ -212,7 +209,8 @@ def _alters(e: Expected, change: Change) -> bool:
     if change.rounding:
         return True
     try:
-        near = np.abs(e.changed(change) - e.right()) <= e.allowed(e.right())
+        right = e.right()
+        near = np.abs(e.changed(change) - right) <= e.judged(right)
         return not (near | e.absent).all()
     except (PosencError, ValueError, IndexError, OverflowError):
         return False

@@ -178,8 +178,7 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
         found = expected.right()
         found[:, :columns] = values[:rows]
         expected = replace(expected, found=found)
-    misfit = _misfit(*sides)
-    batch = 1 if misfit else batch
+    batch = 1 if (misfit := _misfit(*sides)) else batch
     return ValueSubject(loaded.path, expected, str(at), tuple(notes), misfit, rows * columns, batch)
 
 

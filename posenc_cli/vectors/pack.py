@@ -29,13 +29,8 @@ _CELLS = 8
 """That a pack keeps of a mistake, in all parts of the columns."""
 
 
-class Cell(Record):
-    """One value of a wrong y, and what code in float32 may err by that makes it."""
-
-    row: int
-    column: int
-    value: float
-    tolerance: float
+Cell = tuple[int, int, float, float]
+"""One value of a wrong y: its row and column, the value, and what code in float32 may err by."""
 
 
 class Outcome(Record):
@@ -130,8 +125,6 @@ def _outcome(
             reason = "it changes no value at any position that there is"
             return Outcome(cause, message, None, reason=reason), None
         reason = f"no value differs by more than {margin:.2g} of the tolerance"
-        if np.array_equal(wrong.values, y):
-            reason = "it changes no value of this pack"
         return Outcome(cause, message, False, margin, reason), None
     cells = _spread_cells(wrong, shown)
     return Outcome(cause, message, True, margin, cells=cells), wrong
@@ -152,5 +145,5 @@ def _spread_cells(wrong: WrongValues, shown: RealRows) -> tuple[Cell, ...]:
             continue  # no number is there
         left[row] = -1.0  # each row once, where there are enough
         place = row, int(part[column])
-        cells.append(Cell(*place, float(wrong.values[place]), float(wrong.tolerance[place])))
+        cells.append((*place, float(wrong.values[place]), float(wrong.tolerance[place])))
     return tuple(cells)

@@ -173,35 +173,17 @@ def pack_content(choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule
         )
     part, context = _at_positions(applicable_part(choice))
     assert part.positions is not None
-    columns = vector_columns(part)
-    count = part.positions.count
+    columns, count = vector_columns(part), part.positions.count
     _check_size(choice, count * columns, _MOST_VALUES, "values of x")
     x = _drawn_vectors(count, columns, seed)
     applied = AppliedEncoding.of(part, x.shape, "x", dtype=dtype)
     y = widen(np.concatenate(list(applied.blocks(x))), dtype).reshape(x.shape)
-    request, rotary = applied.request, part.scheme.kind == "rotary"
-    positions = np.array(list(request.row_positions()), np.int64)
+    positions = np.array(list(applied.request.row_positions()), np.int64)
     _check_finite(y, positions, dtype)
-    if rotary:
-        reference = Reference.of(request.encoding)
-        e: Expected = rotated_vectors(reference, positions, x, x, dtype.name, rule=rule)
-        arrays = _tables(applied.choice, dtype)
-        conventions = _conventions_of_turns(reference, columns)
-    else:
-        e = _expected("rows", request, ValuePlaces(positions), dtype, rule)
-        e = replace(e, found=e.right(), vectors=x)
-        if not e.found.any():
-            raise InvalidInput(
-                f"{applied.choice.asked}: adds nothing at these positions, and no test of it can "
-                "fail"
-            )
-        matrix = applied.choice.requests(Precision.of(FLOAT32, dtype))[0].plan().matrix()
-        arrays = {"rows": np.concatenate([widen(block, FLOAT32) for block in matrix.blocks()])}
-        formula = f"y = x + row; {request.scheme.formula}"
-        conventions = {"does": "adds a row to each vector", "formula": formula}
+    e, arrays, conventions = _of_vectors(applied, x, positions, rule)
     return PackContent(
         applied.choice,
-        request,
+        applied.request,
         context,
         dtype,
         rule,
@@ -213,9 +195,31 @@ def pack_content(choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule
         {"x": x, **arrays},
         conventions,
         e,
-        not rotary and choice.positions is None,
+        part.scheme.kind != "rotary" and choice.positions is None,
         tuple(other.scheme.name for other in choice.parts if other.scheme != part.scheme),
     )
+
+
+def _of_vectors(
+    applied: AppliedEncoding, x: RealRows, positions: Integers, rule: ToleranceRule
+) -> tuple[Expected, dict[str, RealRows], dict[str, Any]]:
+    """What an encoding makes of vectors, its tables, and its conventions."""
+    request, dtype = applied.request, applied.application.dtype
+    if request.scheme.kind == "rotary":
+        reference = Reference.of(request.encoding)
+        rotated = rotated_vectors(reference, positions, x, x, dtype.name, rule=rule)
+        conventions = _conventions_of_turns(reference, x.shape[1])
+        return rotated, _tables(applied.choice, dtype), conventions
+    e = _expected("rows", request, ValuePlaces(positions), dtype, rule)
+    e = replace(e, found=e.right(), vectors=x)
+    if not e.found.any():
+        raise InvalidInput(
+            f"{applied.choice.asked}: adds nothing at these positions, and no test of it can fail"
+        )
+    matrix = applied.choice.requests(Precision.of(FLOAT32, dtype))[0].plan().matrix()
+    table = np.concatenate([widen(block, FLOAT32) for block in matrix.blocks()])
+    formula = f"y = x + row; {request.scheme.formula}"
+    return e, {"rows": table}, {"does": "adds a row to each vector", "formula": formula}
 
 
 def _expected(

@@ -191,8 +191,7 @@ def _mistake_fields(pack: GoldenPack) -> dict[str, Any]:
 
 
 def _cell_fields(cell: Cell) -> list[float]:
-    value, tolerance = (float(str(np.float32(number))) for number in (cell.value, cell.tolerance))
-    return [cell.row, cell.column, value, tolerance]
+    return [*cell[:2], *(float(str(np.float32(number))) for number in cell[2:])]
 
 
 def _short(number: float) -> float | None:

@@ -374,7 +374,7 @@ SLOPES = {
         *("heads", r"head 2 has the slope of head 5 \(2 of 12 heads differ\)"),
         PRESS[[0, 1, 5, 3, 4, 2, *range(6, 12)]],
     ),
-    "one of 0": ("heads", r"head 3 has no slope \(1 of 12 are 0\)", PRESS * (np.arange(12) != 3)),
+    "one of 0": ("heads", r"no slope in head 3 \(1 of 12 are 0\)", PRESS * (np.arange(12) != 3)),
     "NaN": ("not-a-number", "1 of 12", np.where(np.arange(12) == 3, np.nan, PRESS)),
     "nothing": ("uninitialised", "all values are 0", 0 * PRESS),
 }
