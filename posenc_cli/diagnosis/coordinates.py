@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.diagnosis.claims import Claim
-from posenc_cli.diagnosis.defects import Defect, RowCoordinates
+from posenc_cli.diagnosis.defects import Claim, Defect, RowCoordinates
 from posenc_cli.diagnosis.wording import RotaryBug, axes_text, coordinate_offset, pairs_text, spec
 from posenc_cli.errors import PosencError
 from posenc_cli.inference.causes import Cause

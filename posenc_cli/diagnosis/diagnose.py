@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.claims import (
+from posenc_cli.diagnosis.coordinates import axis_bugs, grid_bugs, stretched_bugs
+from posenc_cli.diagnosis.defects import (
     ALIKE,
+    ENOUGH,
     Claim,
+    Defect,
     Whole,
     amplitude_of,
     claims_that_hold,
     nearest_rotations,
+    nearly_holds,
     suspected_defects,
 )
-from posenc_cli.diagnosis.coordinates import axis_bugs, grid_bugs, stretched_bugs
-from posenc_cli.diagnosis.defects import ENOUGH, Defect, nearly_holds
 from posenc_cli.diagnosis.misplaced_values import mirror_cause
 from posenc_cli.diagnosis.missing import missing_cause, missing_values, unwritten_cause
 from posenc_cli.diagnosis.rounding import (
@@ -38,7 +40,7 @@ from posenc_cli.diagnosis.rounding import (
 from posenc_cli.diagnosis.row_ranges import regime_causes
 from posenc_cli.diagnosis.rows_and_pairs import (
     own_length_bugs,
-    position_cause,
+    position_bugs,
     standstill_bugs,
     unknown_cause,
 )
@@ -71,7 +73,7 @@ if TYPE_CHECKING:
     from posenc_cli.inference.turning import ColumnPairing, SomeRows, SubjectBlock
     from posenc_cli.rotary.findings import Survey
     from posenc_cli.rotary.subject import Subject
-    from posenc_cli.rotary.verdict import Examination, Residual
+    from posenc_cli.rotary.verdict import Examination, Residual, Where
 
 _FLOAT32_NUMBER = 2.0**-22
 """Of a number: what float32 may err where it is computed in a step or two."""
@@ -129,13 +131,10 @@ def _distinct_causes(examination: Examination) -> tuple[Explanation, ...]:
 
 def _distinct(explanations: list[Explanation]) -> tuple[Explanation, ...]:
     """The explanations that differ in their cause or their place, at most three."""
-    kept: list[Explanation] = []
+    kept: dict[tuple[Cause, Where | None], Explanation] = {}
     for explanation in explanations:
-        if not any(
-            (explanation.cause, explanation.where) == (other.cause, other.where) for other in kept
-        ):
-            kept.append(explanation)
-    return tuple(kept[:MOST])
+        kept.setdefault((explanation.cause, explanation.where), explanation)
+    return tuple(kept.values())[:MOST]
 
 
 def _all_causes(suspect: Suspect) -> list[Explanation]:
@@ -382,10 +381,7 @@ def _causes_of_rows(suspect: Suspect) -> list[Explanation]:
     parts = regime_causes(suspect)
     if parts and all(part.cause != Cause.UNKNOWN for part in parts):
         return parts
-    moved = position_cause(suspect)
-    if moved is not None and moved.residual is not None and (moved.residual.whole or not parts):
-        return [moved]
-    return parts
+    return named(suspect, position_bugs(suspect)) or parts
 
 
 def _beside_zeros(causes: list[Explanation], zeros: list[Explanation]) -> list[Explanation]:
@@ -422,9 +418,11 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     claim, residual = held[0]
     if claim.defect.moved is not None and not residual.whole:
         # A rule with exceptions may be another rule: parts, or rows one by one, may have none.
-        for other_causes in (regime_causes(suspect), _one_of(position_cause(suspect))):
-            if other_causes and all(one.residual and one.residual.whole for one in other_causes):
-                return other_causes
+        parts = regime_causes(suspect)
+        if not (parts and all(one.residual and one.residual.whole for one in parts)):
+            parts = named(suspect, position_bugs(suspect))
+        if parts:
+            return parts
     causes = list(words_of(claim, suspect, residual))
     others = [
         together(other, suspect, its_residual)

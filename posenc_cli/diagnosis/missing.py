@@ -20,7 +20,7 @@ from posenc_cli.rotary.verdict import Explanation, Where
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from posenc_cli.diagnosis.claims import Whole
+    from posenc_cli.diagnosis.defects import Whole
     from posenc_cli.diagnosis.wording import Suspect
     from posenc_cli.numerics.arrays import Flags, Integers, Reals
     from posenc_cli.rotary.findings import Survey

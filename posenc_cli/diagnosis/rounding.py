@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from posenc_cli.diagnosis.claims import Claim
-from posenc_cli.diagnosis.defects import Defect
+from posenc_cli.diagnosis.defects import Claim, Defect
 from posenc_cli.diagnosis.wording import RotaryBug, named, pairs_text, ratio_text, spec
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import round_to_half

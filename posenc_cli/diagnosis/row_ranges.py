@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.claims import (
+from posenc_cli.diagnosis.defects import (
     ALIKE,
     Claim,
+    Defect,
     Whole,
     amplitude_of,
     claims_that_hold,
@@ -23,7 +24,6 @@ from posenc_cli.diagnosis.claims import (
     same_defect,
     suspected_defects,
 )
-from posenc_cli.diagnosis.defects import Defect
 from posenc_cli.diagnosis.wording import either, together, words_of
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record, replace
@@ -78,11 +78,8 @@ class RowRun(Record):
     def sample(self, most: int) -> Integers:
         """Some of the first so many rows: the first ones, some farther off, and the last."""
         count = min(self.count, most)
-        chosen = np.arange(count)
-        if count > 96:
-            far = np.geomspace(40, count - 1, 56).astype(int)
-            chosen = np.unique(np.concatenate([np.arange(40), far]))
-        return np.asarray(self.start + chosen, np.int64)
+        far = np.geomspace(1, count, 56).round().astype(np.int64) - 1
+        return self.start + np.unique(np.concatenate([np.arange(min(count, 40)), far]))
 
     def of(self, whole: Whole) -> Whole:
         """These rows, as all there are."""
@@ -223,11 +220,12 @@ def _regimes(whole: Whole, right: Flags) -> tuple[list[Regime], bool]:
 
 def _regime_from(whole: Whole, right: Flags, rows: RowRun, earlier: list[Regime]) -> Regime | None:
     """The regime that begins at the first of some rows, None where nothing explains it."""
-    best = _farthest(_extended(whole, [regime.claim for regime in earlier], rows), rows)
+    best = _farthest([_reach(whole, one.claim, rows.start) for one in earlier], rows)
     for window in _WINDOWS:
         if best is not None or (window > rows.count and rows.count <= _WINDOWS[0] < window):
             break
-        best = _farthest(_extended(whole, _candidates(whole.read(rows.sample(window))), rows), rows)
+        claims = _candidates(whole.read(rows.sample(window)))
+        best = _farthest([_reach(whole, claim, rows.start) for claim in claims], rows)
     if best is None:
         return None
     rows, residual = replace(rows, stop=best.stop), best.residual
@@ -236,7 +234,7 @@ def _regime_from(whole: Whole, right: Flags, rows: RowRun, earlier: list[Regime]
         return None
     if not begins:
         rows = replace(rows, start=0)
-        residual = _extended(whole, [best.claim], rows)[0].residual
+        residual = _reach(whole, best.claim, 0).residual
     ends = np.array([rows.start, rows.stop - 1], np.int64)
     first, last = whole.read(ends).positions.tolist()
     ends_before = best.stop < whole.count
@@ -285,30 +283,21 @@ def _farthest(reached: list[_Reach], rows: RowRun) -> _Reach | None:
     return replace(best, alike=alike)
 
 
-def _extended(whole: Whole, claims: list[Claim], rows: RowRun) -> list[_Reach]:
-    """How far each of some claims goes from the first of some rows on."""
-    reached: dict[int, _Reach] = {}
-    running, before = [list[Residual]() for _ in claims], [0.0] * len(claims)
-    for first, piece in whole.pieces(rows.start) if claims else ():
-        for index, claim in enumerate(claims):
-            if index in reached:
-                continue
-            missed, explained = claim.missed(piece)
-            good, shares = _good_rows(piece, claim, missed, explained)
-            end = int(np.argmin(good)) if not good.all() else good.size
-            running[index].append(Residual.of(piece.positions[:end], missed[:end], explained[:end]))
-            if end:
-                before[index] = float(shares[max(0, end - _NEAR) : end].max())
-            if end < good.size:
-                jumps = claim.defect.rounds or shares[end] > _JUMP * max(before[index], 1.0)
-                stop = first + end
-                reached[index] = _Reach(claim, stop, joined_residual(running[index]), bool(jumps))
-        if len(reached) == len(claims):
-            break
-    return [
-        reached.get(index) or _Reach(claim, whole.count, joined_residual(running[index]), True)
-        for index, claim in enumerate(claims)
-    ]
+def _reach(whole: Whole, claim: Claim, start: int) -> _Reach:
+    """How far a claim goes from a row on."""
+    parts: list[Residual] = []
+    before = 0.0
+    for first, piece in whole.pieces(start):
+        missed, explained = claim.missed(piece)
+        good, shares = _good_rows(piece, claim, missed, explained)
+        end = int(np.argmin(good)) if not good.all() else good.size
+        parts.append(Residual.of(piece.positions[:end], missed[:end], explained[:end]))
+        if end:
+            before = float(shares[max(0, end - _NEAR) : end].max())
+        if end < good.size:
+            jumps = claim.defect.rounds or shares[end] > _JUMP * max(before, 1.0)
+            return _Reach(claim, first + end, joined_residual(parts), bool(jumps))
+    return _Reach(claim, whole.count, joined_residual(parts), True)
 
 
 def _good_rows(part: Sample, claim: Claim, missed: Reals, explained: Flags) -> tuple[Flags, Reals]:
@@ -330,11 +319,8 @@ def _jumps(whole: Whole, right: Flags, rows: RowRun) -> bool:
 
 
 def _begins(whole: Whole, claim: Claim, rows: RowRun) -> bool:
-    """Whether any row before is otherwise; those just before are looked at first."""
-    for size in (_NEAR, rows.start):
-        before = np.arange(rows.start - 1, -1, -1, dtype=np.int64)[:size]
-        for begin in range(0, before.size, whole.block):
-            part = whole.read(before[begin : begin + whole.block])
-            if not _good_rows(part, claim, *claim.missed(part))[0].all():
-                return True
-    return False
+    """Whether any row before is otherwise."""
+    return any(
+        not _good_rows(piece, claim, *claim.missed(piece))[0].all()
+        for _, piece in RowRun(0, rows.start).of(whole).pieces()
+    )

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.claims import Claim
-from posenc_cli.diagnosis.defects import ENOUGH, Defect, RowCoordinates
-from posenc_cli.diagnosis.wording import RotaryBug, axes_text, pairs_text, spec, with_residual
+from posenc_cli.diagnosis.defects import ENOUGH, Claim, Defect, RowCoordinates
+from posenc_cli.diagnosis.wording import RotaryBug, axes_text, pairs_text, spec
 from posenc_cli.formulas.context_extension.scaled import dynamic_base, rope_dynamic
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.position_maps import rows_of_any_turn
 from posenc_cli.inference.rules import Alternative
 from posenc_cli.positions import ordinal, range_texts
-from posenc_cli.records import Record, replace
-from posenc_cli.rotary.verdict import Explanation, Residual, Where
+from posenc_cli.records import Record
+from posenc_cli.rotary.verdict import Explanation, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -82,40 +81,36 @@ def standstill_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     yield RotaryBug(Claim(Defect(frequencies=rule), sample.amplitude), words)
 
 
-def position_cause(suspect: Suspect) -> Explanation | None:
-    """Positions that are rotated as if they were others."""
+def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
+    """Positions that are rotated as if they were others, by no rule."""
     if rows_of_any_turn(suspect.sample)[1].mean() < ENOUGH:
-        return None
-    pieces: list[tuple[Integers, Integers]] = []
+        return
 
-    def compared() -> Iterator[tuple[Integers, RealRows, Flags]]:
-        for _, piece in suspect.whole.pieces():
-            read, explained = rows_of_any_turn(piece)
-            plain = Defect().explained(piece).all(axis=1)
-            used = np.where(explained.all(axis=1) & ~plain, read, piece.positions)
-            pieces.append((piece.positions, used))
-            yield piece.positions, *Defect(moved=_at(used)).missed(piece)
+    def used(piece: Sample) -> Integers:
+        """The positions as which the rows of a piece are rotated."""
+        read, explained = rows_of_any_turn(piece)
+        plain = Defect().explained(piece).all(axis=1)
+        return np.where(explained.all(axis=1) & ~plain, read, piece.positions)
 
-    residual = Residual.measure(compared())
+    pieces = [(piece.positions, used(piece)) for _, piece in suspect.whole.pieces()]
     own, read = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
     rows, others = own.size, own != read
     own, read = own[others], read[others]
     if not own.size or (read < 0).any():
-        return None  # no position is negative
-    cause = Explanation(
-        Cause.POSITION_OFFSET,
-        f"{own.size} of {rows} positions are rotated as others are, the first of them {own[0]}",
-        f"position {', '.join(f'{p} as {q}' for p, q in zip(own[:3], read[:3], strict=True))}",
+        return  # no position is negative
+    message = (
+        f"{own.size} of {rows} positions are rotated as others are, the first of them {own[0]}"
     )
     if own.size == 1:
         message = f"position {own[0]} is rotated as another is, and no other of the {rows}"
-        cause = replace(cause, message=message, where=Where(str(own[0]), None))
-    return with_residual(cause, residual)
-
-
-def _at(positions: Integers) -> RowCoordinates:
-    """Rows of a piece that stand at these positions."""
-    return RowCoordinates(lambda _: positions)
+    words = Explanation(
+        Cause.POSITION_OFFSET,
+        message,
+        f"position {', '.join(f'{p} as {q}' for p, q in zip(own[:3], read[:3], strict=True))}",
+        where=Where(str(own[0]), None) if own.size == 1 else None,
+    )
+    claim = Claim(Defect(moved=RowCoordinates(used)), suspect.sample.amplitude)
+    yield RotaryBug(claim, words)
 
 
 class Extent(Record):

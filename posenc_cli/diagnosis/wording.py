@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.claims import Claim
-from posenc_cli.diagnosis.defects import ENOUGH, TURNS, Defect, few_rows
+from posenc_cli.diagnosis.defects import ENOUGH, TURNS, Claim, Defect, few_rows
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import (
     CUT_BFLOAT16,
@@ -28,7 +27,7 @@ from posenc_cli.rotary.verdict import Explanation, Where, distinct_digits
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from posenc_cli.diagnosis.claims import Whole
+    from posenc_cli.diagnosis.defects import Whole
     from posenc_cli.formulas.declare import Coordinates
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.rules import Alternative
@@ -256,17 +255,14 @@ def ratio_text(frequencies: Reals, sample: Sample) -> str:
     changed = ~np.isclose(frequencies, right, rtol=1e-12, atol=0)
     with np.errstate(all="ignore"):
         ratios = np.abs(np.log(np.abs(frequencies / right)))
-    ratios = np.where(np.isfinite(ratios) & changed, ratios, -1)
-    pair = int(np.argmax(ratios))
-    if ratios[pair] < 0 and changed.any():
-        pair = int(np.argmax(changed))
-        return f"frequency of pair {pair}: {frequencies[pair]:.6g}, not {right[pair]:.6g}"
-    ratio = frequencies[pair] / right[pair] if right[pair] else float("inf")
-    times = f"{ratio:.4g}"
-    if times == "1":
-        times = distinct_digits(float(ratio), 1.0)[0]
-    frequency = distinct_digits(float(frequencies[pair]), float(right[pair]))[0]
-    return f"frequency of pair {pair}: {frequency}, {times} times the right one"
+    known = np.isfinite(ratios) & changed
+    pair = int(np.argmax(np.where(known, ratios, -1.0) if known.any() else changed))
+    value, wanted = float(frequencies[pair]), float(right[pair])
+    if changed[pair] and not known[pair]:
+        return f"frequency of pair {pair}: {value:.6g}, not {wanted:.6g}"
+    shown = distinct_digits(value, wanted)[0]
+    times = distinct_digits(value / wanted if wanted else math.inf, 1.0, digits=4)[0]
+    return f"frequency of pair {pair}: {shown}, {times} times the right one"
 
 
 _FIRST_LOST = {

@@ -157,7 +157,9 @@ def sinusoidal_nd(
         if base_size is not None:
             ladder = ladder * base_size[axis] / grid[axis]
         scaled = ladder / xp.asarray(scales[axis % len(scales)])
-        return scaled * _turns(xp, grid[axis]) if normalize else scaled
+        # DETR has the positions 1 … n end just below 2π.
+        whole = 2_000_000 * xp.asarray(xp.pi) / (1_000_000 * grid[axis] + 1)
+        return scaled * whole if normalize else scaled
 
     return Sinusoids(
         Waves(
@@ -172,11 +174,6 @@ def sinusoidal_nd(
         width=dim,
         placements=chosen.placements(dim, [pairs for _, pairs in counts]),
     )
-
-
-def _turns(xp: Any, count: int) -> Any:
-    """What DETR multiplies the positions 1 … count by, to have them end just below 2π."""
-    return 2_000_000 * xp.asarray(xp.pi) / (1_000_000 * count + 1)
 
 
 class _GridConvention(Record):
@@ -602,9 +599,7 @@ def _mrope_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     own = xp.zeros(axes.size)
     for axis in range(len(sections)):
         on_axis = axes == axis
-        count = int(on_axis.sum())
-        if count:
-            own[on_axis] = plain_ladder(xp, params["base"], count)
+        own[on_axis] = plain_ladder(xp, params["base"], int(on_axis.sum()))
     yield Mistake("each axis has a ladder of its own", own, "huggingface/transformers#48671")
 
 

@@ -93,14 +93,14 @@ def rope_mixed(
             )
         ratios = _drawn(dim, base, seed)
     else:
-        ratios = [
-            (_float32(x), _float32(y))
-            for x, y in zip(
-                _checked("x_frequencies", x_frequencies, pairs),
-                _checked("y_frequencies", y_frequencies, pairs),
-                strict=True,
-            )
-        ]
+        for name, values in (("x", x_frequencies), ("y", y_frequencies)):
+            if len(values) != pairs:
+                raise InvalidInput(
+                    f"--set {name}_frequencies: must be {pairs} numbers, one a pair; there are "
+                    f"{len(values)}"
+                )
+        rounded = (map(_float32, values) for values in (x_frequencies, y_frequencies))
+        ratios = list(zip(*rounded, strict=True))
     parts = [max(x.as_integer_ratio()[1], y.as_integer_ratio()[1]) for x, y in ratios]
     multiples = [(int(x * part), int(y * part)) for (x, y), part in zip(ratios, parts, strict=True)]
     _check_multiples(ratios, multiples, (rows, columns), drawn=x_frequencies is None)
@@ -143,26 +143,13 @@ def _drawn(dim: int, base: float, seed: int) -> list[tuple[float, float]]:
     return [(x / _DRAWN_PARTS, y / _DRAWN_PARTS) for x, y in every]
 
 
-def _checked(name: str, values: Frequencies, pairs: int) -> Frequencies:
-    """The frequencies of an axis.
-
-    Raises: InvalidInput unless each pair has one.
-    """
-    if len(values) != pairs:
-        raise InvalidInput(
-            f"--set {name}: must be {pairs} numbers, one a pair; there are {len(values)}"
-        )
-    return values
-
-
 def _float32(value: float) -> float:
     """The float32 nearest to a number of its range.
 
     >>> _float32(0.1), _float32(0.5)
     (0.10000000149011612, 0.5)
     """
-    (rounded,) = struct.unpack("<f", struct.pack("<f", value))
-    return float(rounded)
+    return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
 def _check_multiples(

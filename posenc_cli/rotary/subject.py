@@ -172,7 +172,7 @@ def matrix_pair(first: GivenArray, second: GivenArray, flag: str) -> Matrices:
 
     Raises: InvalidInput where their shapes differ, or one is no matrix of real numbers.
     """
-    matrices = _matrix_of(first, flag), _matrix_of(second, flag)
+    matrices = _stack_of(first, flag).matrix, _stack_of(second, flag).matrix
     shapes = [matrix.shape for matrix in matrices]
     if shapes[0] != shapes[1]:
         sizes = [f"{rows}×{columns}" for rows, columns in shapes]
@@ -190,7 +190,7 @@ def tables_side_by_side(given: GivenArray, flag: str) -> Matrices:
         of which not one alone has cos in its name, and one sin.
     """
     try:
-        stack = FileStack.of(given)
+        stack = _stack_of(given, flag)
         if stack.matrix.shape[1] % 2 == 0:
             return stack.halves()
     except SeveralArrays as several:
@@ -201,21 +201,19 @@ def tables_side_by_side(given: GivenArray, flag: str) -> Matrices:
             raise
         cos, sin = (f"{given}:{names[0]}" for names in named)
         return matrix_pair(cos, sin, flag)
-    except NoMatrix as error:
-        raise InvalidInput(f"{flag} {name_of(given)}: {error.rule}") from None
     raise InvalidInput(
         f"{flag} {name_of(given)}: has an odd number of columns; one file for both tables has "
         "the sines beside the cosines"
     )
 
 
-def _matrix_of(given: GivenArray, flag: str) -> FileRows:
+def _stack_of(given: GivenArray, flag: str) -> FileStack:
     """The real matrix in a file or in memory; leading axes of length 1 are dropped.
 
     Raises: InvalidInput when it is no matrix of real numbers.
     """
     try:
-        return FileStack.of(given).matrix
+        return FileStack.of(given)
     except NoMatrix as error:
         raise InvalidInput(f"{flag} {name_of(given)}: {error.rule}") from None
 
@@ -419,13 +417,10 @@ def _full_reader(
 
 def _columns(columns: tuple[int, ...]) -> slice | list[int]:
     """Columns as a slice where they are one, which reads without a copy."""
-    if len(columns) < 2:
-        return list(columns)
-    step = columns[1] - columns[0]
-    regular = slice(columns[0], columns[-1] + 1, step) if step > 0 else None
-    if regular and tuple(range(columns[0], columns[-1] + 1, step)) == columns:
-        return regular
-    return list(columns)
+    step = columns[1] - columns[0] if len(columns) > 1 else 1
+    regular = slice(columns[0], columns[-1] + 1, step)
+    whole = tuple(range(columns[-1] + 1)[regular]) == columns
+    return regular if whole else list(columns)
 
 
 def _repeated_layout(

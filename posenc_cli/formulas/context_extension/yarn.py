@@ -244,18 +244,11 @@ def _ramp(xp: Any, params: Mapping[str, Any]) -> Any:
 
 
 def _ends(params: Mapping[str, Any]) -> tuple[float, float]:
-    """The ends of the ramp, as :func:`yarn_ramp` has them, in float64."""
-    rotated = 2 * pair_count(params)
-    # Of each part: their quotient may be too small or too large for a number.
-    logarithm = math.log(params["original_max_position_embeddings"])
-    low, high = (
-        rotated / 2 * (logarithm - math.log(2 * math.pi) - math.log(params[name]))
-        / math.log(params["base"])
-        for name in ("beta_fast", "beta_slow")
-    )  # fmt: skip
-    if params["truncate"]:
-        low, high = math.floor(low), math.ceil(high)
-    return max(low, 0), min(high, rotated - 1)
+    """The ends of the ramp, in float64."""
+    names = ("beta_fast", "beta_slow", "truncate")
+    original, rest = params["original_max_position_embeddings"], {n: params[n] for n in names}
+    low, high = yarn_ramp(2 * pair_count(params), params["base"], original, **rest)
+    return float(low), float(high)
 
 
 @rotary(
@@ -333,7 +326,7 @@ def yarn_ladder(
 def yarn_ramp(
     rotated: int,
     base: float,
-    original: int,
+    original: float,
     *,
     beta_fast: float,
     beta_slow: float,
