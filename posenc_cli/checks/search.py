@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.known_bugs import arrangement, parameters, positions, values
+from posenc_cli.checks.known_bugs import arrangement, parameters, positions_and_values
 from posenc_cli.checks.known_bugs.bug import BugCode
 from posenc_cli.errors import PosencError
 from posenc_cli.records import Record, replace
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.known_bugs.bug import KnownBug
     from posenc_cli.numerics.arrays import Flags, Integers
 
-KNOWN_BUGS = (*arrangement.BUGS, *parameters.BUGS, *values.BUGS, *positions.BUGS)
+KNOWN_BUGS = (*arrangement.BUGS, *parameters.BUGS, *positions_and_values.BUGS)
 """Those of what does not rotate: of two that give the same values, the first is named first."""
 
 BLOCK = 1 << 20
