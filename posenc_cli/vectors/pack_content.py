@@ -29,11 +29,11 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from posenc_cli.checks.expected import Change, Form
+    from posenc_cli.checks.expected import Change
     from posenc_cli.choice import Choice
-    from posenc_cli.encoding.request import Request
+    from posenc_cli.encoding.request import Encoding, Request
     from posenc_cli.inference.tolerance import ToleranceRule
-    from posenc_cli.numerics.arrays import Integers, RealRows
+    from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows
     from posenc_cli.numerics.dtypes import DType
 
 _MOST_VALUES, _MOST_SCORES = 1 << 18, 1 << 19
@@ -210,8 +210,8 @@ def _of_vectors(
         rotated = rotated_vectors(reference, positions, x, x, dtype.name, rule=rule)
         conventions = _conventions_of_turns(reference, x.shape[1])
         return rotated, _tables(applied.choice, dtype), conventions
-    e = _expected("rows", request, ValuePlaces(positions), dtype, rule)
-    e = replace(e, found=e.right(), vectors=x)
+    e = added_values(request.encoding, positions, x, dtype.name, rule=rule, vectors=x)
+    e = replace(e, found=e.right())
     if not e.found.any():
         raise InvalidInput(
             f"{applied.choice.asked}: adds nothing at these positions, and no test of it can fail"
@@ -222,22 +222,28 @@ def _of_vectors(
     return e, {"rows": table}, {"does": "adds a row to each vector", "formula": formula}
 
 
-def _expected(
-    form: Form, request: Request, places: ValuePlaces, dtype: DType, rule: ToleranceRule
+def added_values(
+    encoding: Encoding,
+    positions: Integers,
+    found: NumberArray,
+    dtype: str,
+    *,
+    rule: ToleranceRule = "auto",
+    vectors: RealRows | None = None,
 ) -> Expected:
-    """The values that belong at places, which are yet to be computed."""
-    encoding = request.encoding
-    assert request.positions is not None
+    """The scores (heads, n, n) of positions (n,), or what is added to ``vectors`` (n, columns)."""
+    bound, keys = encoding.bound, positions if vectors is None else None
     return Expected(
-        form,
-        encoding.bound.scheme,
-        encoding.bound.params,
-        places,
-        np.zeros((0, 0)),
-        dtype.name,
+        "scores" if vectors is None else "rows",
+        bound.scheme,
+        bound.params,
+        ValuePlaces(positions, keys),
+        found,
+        dtype,
         rule,
-        seq_len=request.positions.length,
+        seq_len=int(positions.max()) + 1,
         lookup=encoding.lookup,
+        vectors=vectors,
     )
 
 
@@ -269,7 +275,7 @@ def _of_scores(choice: Choice, dtype: DType, rule: ToleranceRule) -> PackContent
     positions = np.array(list(request.row_positions()), np.int64)
     _check_finite(y, positions, dtype)
     own: ToleranceRule = rule if isinstance(rule, float) else "auto"
-    e = _expected("scores", request, ValuePlaces(positions, positions), dtype, own)
+    e = added_values(request.encoding, positions, y, dtype.name, rule=own)
     e = replace(e, found=e.right())
     return PackContent(
         part,

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.checks.expected import Expected, ValuePlaces
 from posenc_cli.checks.known_bugs.rotations import rotated_vectors
 from posenc_cli.checks.row_causes import row_causes
 from posenc_cli.checks.search import explanations
@@ -34,11 +33,13 @@ from posenc_cli.numerics.dtypes import FLOAT32, INT64
 from posenc_cli.numerics.rounding import narrow
 from posenc_cli.records import Record, replace
 from posenc_cli.transaction import open_input
+from posenc_cli.vectors.pack_content import added_values
 from posenc_cli.vectors.pack_readers import READERS, reader_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from posenc_cli.checks.expected import Expected
     from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows
     from posenc_cli.vectors.pack import Cell, GoldenPack, Outcome
 
@@ -331,16 +332,13 @@ def _values(
     dtype: str,
 ) -> Expected:
     """What was added to vectors, or scores, beside the reference."""
-    scheme, params = encoding.bound.scheme, encoding.bound.params
-    scores = given.reshape(-1, positions.size, positions.size) if not x else given
-    places = ValuePlaces(positions, positions)
-    e = Expected("scores", scheme, params, places, scores, dtype, lookup=encoding.lookup)
     if not x:
-        return e
+        scores = given.reshape(-1, positions.size, positions.size)
+        return added_values(encoding, positions, scores, dtype)
     vectors = np.asarray(x[0], np.float64)
     slack = 4 * max(unit(dtype), unit("float32")) * float(np.abs(vectors).max())
-    rows = replace(e, form="rows", places=ValuePlaces(positions), found=given - vectors)
-    return replace(rows, vectors=vectors, slack=slack)
+    e = added_values(encoding, positions, given - vectors, dtype, vectors=vectors)
+    return replace(e, slack=slack)
 
 
 def _check_digest(path: Path, digest: str | None) -> None:
