@@ -26,8 +26,8 @@ from posenc_cli.identification.biases import (
 )
 from posenc_cli.identification.exhaustive_check import census, row_positions
 from posenc_cli.identification.grids import MOST_PLACES, grid_hypotheses
-from posenc_cli.identification.matrix_forms import certain_forms, possible_forms
 from posenc_cli.identification.other_matrices import row_hypotheses
+from posenc_cli.identification.readings import certain_forms, possible_forms
 from posenc_cli.identification.waves import (
     angle_hypotheses,
     fallback_hypotheses,

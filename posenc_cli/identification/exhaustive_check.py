@@ -9,7 +9,7 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,10 +30,9 @@ from posenc_cli.inference.trial import (
 )
 from posenc_cli.numerics.dtypes import BFLOAT16
 from posenc_cli.numerics.rounding import widen
-from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.inference.trial import Computation, Hypothesis, Trial
@@ -41,6 +40,9 @@ if TYPE_CHECKING:
 
     RowPositions = Callable[[Integers], Integers]
     """The positions of some rows."""
+
+    _Way = tuple[Computation, Computation, tuple[Reals | float, float]]
+    """What computes the rows of a file, how far they may be off, and :func:`_shares` of it."""
 
 BLOCK_CELLS = 1 << 17
 """Cells compared at a time: few enough that what is made of them stays in the cache."""
@@ -54,8 +56,7 @@ def census(trial: Trial, evidence: Evidence) -> Census | None:
 
     The arrays of the evidence are matrices, or rows of numbers.
     """
-    hypothesis = trial.hypothesis
-    count = evidence.count
+    hypothesis, count = trial.hypothesis, evidence.count
     where: RowPositions | None = None
     if hypothesis.tables[0] not in ("inv-freq", "slopes"):
         where = row_positions(hypothesis, evidence)
@@ -63,10 +64,22 @@ def census(trial: Trial, evidence: Evidence) -> Census | None:
             return None
     width = max(1, int(np.prod(evidence.shape[1:])))
     rows = count if len(evidence.shape) == 1 else max(1, BLOCK_CELLS // width)
-    compare = _Comparison.of(trial, evidence, where)
+    which = trial.rounded, trial.arithmetic
+    ways = [
+        (computation_of(hypothesis, table, *which), limits_of(hypothesis, table, *which), share)
+        for table, share in zip(hypothesis.tables, _shares(trial), strict=True)
+    ]
+    compare = partial(_compare, trial, evidence, where, ways)
     engine = Engine(threads=threads_for(count * width, None))
     parts = (slice(start, min(start + rows, count)) for start in range(0, count, rows))
     return reduce(Census.followed_by, engine.in_order(compare, parts), Census())
+
+
+def line_of(where: Integers, rows: Integers) -> tuple[int, int] | None:
+    """The position of row 0 and the step from row to row, where positions are evenly spaced."""
+    step = 1 if where.size == 1 else int(where[1] - where[0]) // int(rows[1] - rows[0])
+    first = int(where[0]) - step * int(rows[0])
+    return (first, step) if np.array_equal(where, first + step * rows) else None
 
 
 def row_positions(hypothesis: Hypothesis, evidence: Evidence) -> RowPositions | None:
@@ -74,12 +87,8 @@ def row_positions(hypothesis: Hypothesis, evidence: Evidence) -> RowPositions | 
     where, rows = hypothesis.positions, evidence.rows
     if where is None or where.size != rows.size:
         return None
-    if where.size == 1:
-        return lambda asked_rows: where[0] + asked_rows - rows[0]
-    step = (int(where[1]) - int(where[0])) // int(rows[1] - rows[0])
-    first = int(where[0]) - step * int(rows[0])
-    if np.array_equal(where, first + step * rows):
-        return lambda asked_rows: first + step * asked_rows
+    if (line := line_of(where, rows)) is not None:
+        return lambda asked_rows: line[0] + line[1] * asked_rows
     if evidence.every.size == evidence.count:
         every = np.zeros(evidence.count, np.int64)
         every[rows] = where
@@ -87,87 +96,54 @@ def row_positions(hypothesis: Hypothesis, evidence: Evidence) -> RowPositions | 
     return None
 
 
-class _Comparison(Record):
-    """What compares some rows of the files with those of a hypothesis."""
-
-    trial: Trial
-    evidence: Evidence
-    where: RowPositions | None
-    computations: tuple[Computation, ...]
-    allowances: tuple[Computation, ...]
-    shares: tuple[tuple[Reals | float, float], ...]
-
-    @classmethod
-    def of(cls, trial: Trial, evidence: Evidence, where: RowPositions | None) -> _Comparison:
-        hypothesis, rounded = trial.hypothesis, trial.rounded
-        return cls(
-            trial,
-            evidence,
-            where,
-            tuple(
-                computation_of(hypothesis, table, rounded, trial.arithmetic)
-                for table in hypothesis.tables
-            ),
-            tuple(
-                limits_of(hypothesis, table, rounded, trial.arithmetic)
-                for table in hypothesis.tables
-            ),
-            _shares(trial),
-        )
-
-    def __call__(self, part: slice) -> Census:
-        stored = tuple(array[part] for array in self.evidence.arrays)
-        rows = np.arange(part.start, part.stop, dtype=np.int64)
-        with np.errstate(all="ignore"):
-            part_of_rows = self._compare(rows, stored)
-        for array in stored:
-            release(array)
-        return part_of_rows
-
-    def _compare(self, rows: Integers, stored: tuple[NumberArray, ...]) -> Census:
-        arrays = tuple(map(self.evidence.clean, stored))
-        on_grid = all(map(self.evidence.on_grid, stored))
-        padding = tuple(row for row in self.evidence.padding if rows[0] <= row <= rows[-1])
+def _compare(
+    trial: Trial,
+    evidence: Evidence,
+    where: RowPositions | None,
+    ways: Sequence[_Way],
+    part: slice,
+) -> Census:
+    """Some rows of the files beside those of a hypothesis, each file by its own way."""
+    stored = tuple(array[part] for array in evidence.arrays)
+    rows = np.arange(part.start, part.stop, dtype=np.int64)
+    with np.errstate(all="ignore"):
+        arrays = tuple(map(evidence.clean, stored))
+        on_grid = all(map(evidence.on_grid, stored))
+        padding = tuple(row for row in evidence.padding if rows[0] <= row <= rows[-1])
         if padding:
             kept = ~np.isin(rows, padding)
             rows, arrays = rows[kept], tuple(array[kept] for array in arrays)
-        positions = None if self.where is None else self.where(rows)
+        positions = None if where is None else where(rows)
+        predicted = [computed(positions) for computed, _, _ in ways]
+        if trial.rounded == BFLOAT16:
+            predicted = [widen(own, BFLOAT16) for own in predicted]
         parts = [
-            self._of_array(index, rows, positions, array) for index, array in enumerate(arrays)
+            part_of(
+                array,
+                predicted[file],
+                partial(_limits, trial, file, way, positions, predicted[file]),
+                rows + evidence.skipped,
+                trial.rounded,
+                file=file,
+                table=trial.hypothesis.tables[file],
+                quantum=evidence.quantum,
+            )
+            for file, (way, array) in enumerate(zip(ways, arrays, strict=True))
         ]
-        return merged(parts, padding=padding, on_grid=on_grid)
+    for array in stored:
+        release(array)
+    return merged(parts, padding=padding, on_grid=on_grid)
 
-    def _of_array(
-        self,
-        index: int,
-        rows: Integers,
-        positions: Integers | None,
-        array: NumberArray,
-    ) -> Census:
-        predicted = self.computations[index](positions)
-        if self.trial.rounded == BFLOAT16:
-            predicted = widen(predicted, BFLOAT16)
-        hypothesis = self.trial.hypothesis
-        table = hypothesis.tables[index]
 
-        def limits() -> RealRows:
-            limit = self.allowances[index](positions)
-            if self.trial.arithmetic == "bfloat16":
-                limit = bfloat16_limits(limit, predicted, table)[1]
-            share, rounding = self.shares[index]
-            return np.minimum(limit, limit * share + rounding)
-
-        rows = rows + self.evidence.skipped
-        return part_of(
-            array,
-            predicted,
-            limits,
-            rows,
-            self.trial.rounded,
-            file=index,
-            table=table,
-            quantum=self.evidence.quantum,
-        )
+def _limits(
+    trial: Trial, file: int, way: _Way, positions: Integers | None, predicted: NumberArray
+) -> RealRows:
+    """How far cells may be off: as the format and right code explain, and as the sample is."""
+    _, allowed, (share, rounding) = way
+    limit = allowed(positions)
+    if trial.arithmetic == "bfloat16":
+        limit = bfloat16_limits(limit, predicted, trial.hypothesis.tables[file])[1]
+    return np.minimum(limit, limit * share + rounding)
 
 
 def _shares(trial: Trial) -> tuple[tuple[Reals | float, float], ...]:

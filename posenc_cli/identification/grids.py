@@ -45,7 +45,7 @@ from posenc_cli.inference.trial import Hypothesis
 from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from posenc_cli.formulas.declare import Content, Scheme
     from posenc_cli.identification.readings import View
@@ -256,24 +256,19 @@ def _line_starts(count: int, side: int, stride: int) -> Integers:
 class _GridScheme(Record):
     """A scheme with parameters, and what its waves are on the grid. Shapes: (pairs,) each.
 
-    ``steps`` are what the coordinates of each pair grow by from place to place.
+    ``followed`` is the axis that each follows, and ``steps`` are what its coordinates grow by from
+    place to place.
     """
 
     scheme: Scheme
     given: Mapping[str, Any]
     content: Content
+    followed: Integers
+    coordinates: Callable[[Integers], Sequence[NumberArray]]
     frequencies: Reals
     steps: Reals
     cost: float = 2.0
     uncertainty: Mapping[str, float] = fresh(dict)
-
-    @property
-    def followed(self) -> Integers:
-        """The axis that each pair follows."""
-        waves = self.content.waves
-        assert waves is not None
-        assert waves.coordinates is not None
-        return np.asarray(waves.coordinates.axes)[: self.frequencies.size]
 
     @property
     def rates(self) -> Reals:
@@ -282,11 +277,7 @@ class _GridScheme(Record):
 
     def at(self, rows: Integers) -> Reals:
         """The coordinates of places. Shape: (rows, pairs)."""
-        waves = self.content.waves
-        assert waves is not None
-        assert waves.coordinates is not None
-        assert waves.coordinates.at is not None
-        axes = [np.asarray(axis, np.float64) for axis in waves.coordinates.at(rows)]
+        axes = [np.asarray(axis, np.float64) for axis in self.coordinates(rows)]
         return np.stack(axes, axis=1)[:, self.followed]
 
     def changed(self, cost: float, /, **given: Any) -> _GridScheme | None:
@@ -301,15 +292,18 @@ def _bound(scheme: Scheme, given: Mapping[str, Any], count: int) -> _GridScheme 
         with scheme.answerable(), np.errstate(all="ignore"):
             content = scheme.bind(given).content
             waves = content.waves
-            if waves is None or waves.coordinates is None or waves.coordinates.at is None:
+            along = None if waves is None else waves.coordinates
+            if waves is None or along is None or (at := along.at) is None:
                 return None
-            if waves.count < count or waves.coordinates.oblique:
+            if waves.count < count or along.oblique:
                 return None
             frequencies = np.asarray(waves.frequencies(np), np.float64)[:count]
     except (PosencError, ArithmeticError):
         return None
-    steps = np.asarray(waves.coordinates.step_of_each(), np.float64)[:count]
-    return _GridScheme(scheme, given, content, frequencies, steps)
+    steps = np.asarray(along.step_of_each(), np.float64)[:count]
+    return _GridScheme(
+        scheme, given, content, np.asarray(along.axes)[:count], at, frequencies, steps
+    )
 
 
 def _on_grid(
@@ -437,8 +431,8 @@ def _known(bound: _GridScheme, turns: _GridRates) -> tuple[Flags, Reals]:
 def _bases(plain: _GridScheme, turns: _GridRates) -> Iterator[_GridScheme]:
     """A scheme with other bases: those that the rates show, or where they show none all usual."""
     base = plain.given.get("base", plain.scheme.bind(plain.given).params["base"])
-    value = _own_base(plain) if base is None else float(base)
-    solved = _solved_base(plain, value, turns)
+    # A convention without a base of its own may be solved from any.
+    solved = _solved_base(plain, float(base or KNOWN_BASES[0]), turns)
     if solved is None:
         return
     if math.isinf(solved[1]):
@@ -453,19 +447,6 @@ def _bases(plain: _GridScheme, turns: _GridRates) -> Iterator[_GridScheme]:
     for number, cost, error in numbers:
         if number > 1 and (found := plain.changed(cost, base=number)) is not None:
             yield replace(found, uncertainty={"base": error} if error else {})
-
-
-def _own_base(plain: _GridScheme) -> float:
-    """A base in place of one that a convention has but no parameter says: any near it will do."""
-    other = plain.changed(0, base=KNOWN_BASES[0])
-    turning = np.flatnonzero(plain.frequencies > 0)
-    if other is None or turning.size < 2:
-        return KNOWN_BASES[0]
-    ends = [
-        math.log(bound.frequencies[turning].max() / bound.frequencies[turning].min())
-        for bound in (plain, other)
-    ]
-    return KNOWN_BASES[0] ** (ends[0] / ends[1]) if ends[1] else KNOWN_BASES[0]
 
 
 def _solved_base(plain: _GridScheme, base: float, turns: _GridRates) -> tuple[float, float] | None:
@@ -517,13 +498,10 @@ def _spread(bound: _GridScheme, places: _GridPlaces, turns: _GridRates) -> Itera
     if grown is None:
         return
     shares, errors = grown
-    for given in _scales(places, shares, errors, names):
-        found = bound.changed(_SCALE, **given)
-        if found is not None:
-            yield found
-    for sides in _crops(bound, places, shares, turns) if len(shares) == _AXES_OF_VIDEO else ():
-        found = bound.changed(_SCALE, base_size=_sides_text(sides))
-        if found is not None:
+    crops = _crops(bound, places, shares, turns) if len(shares) == _AXES_OF_VIDEO else ()
+    cropped = ({"base_size": _sides_text(sides)} for sides in crops)
+    for given in itertools.chain(_scales(places, shares, errors, names), cropped):
+        if (found := bound.changed(_SCALE, **given)) is not None:
             yield found
 
 

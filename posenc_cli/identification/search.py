@@ -24,6 +24,7 @@ from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.identification.attempts import attempts_of_forms, best_of
 from posenc_cli.identification.commands import commands_of
+from posenc_cli.identification.exhaustive_check import line_of
 from posenc_cli.inference.candidates import models_of, same_cells
 from posenc_cli.inference.evidence import Evidence
 from posenc_cli.inference.trial import (
@@ -430,13 +431,10 @@ def _positions(
     rows, count = evidence.rows, evidence.count
     if where.size != rows.size:
         rows, count = np.arange(where.size), where.size
-    if where.size == 1:
-        return Positions.contiguous(int(where[0]), 1)
-    step = (int(where[1]) - int(where[0])) // max(int(rows[1] - rows[0]), 1)
-    first = int(where[0]) - step * int(rows[0])
-    if step != 0 and np.array_equal(where, first + step * rows):
-        evenly = Positions.evenly(first, step, count, hypothesis.denominator)
-        return evenly if step > 0 or count <= FALLING_POSITIONS else None
+    line = line_of(where, rows)
+    if line is not None and line[1] != 0:
+        evenly = Positions.evenly(*line, count, hypothesis.denominator)
+        return evenly if line[1] > 0 or count <= FALLING_POSITIONS else None
     if rows.size == count and where.min() >= 0:
         return positions_of(where.tolist())
     return None

@@ -637,7 +637,7 @@ def _same_table(a: Content, table: str | None, b: Content, other: str | None) ->
     special = {"inv-freq", "angles", *UNREDUCED_TABLES} & {table, other}
     if special:
         return table == other
-    return a.waves.scale == b.waves.scale and _columns(a, table) == _columns(b, other)
+    return a.waves.scale == b.waves.scale and a.columns(table) == b.columns(other)
 
 
 def _same_frequencies(a: Waves, b: Waves) -> bool:
@@ -654,20 +654,6 @@ def _same_frequencies(a: Waves, b: Waves) -> bool:
 def _float_frequencies(waves: Waves) -> Reals:
     """The frequencies of waves in float64."""
     return np.asarray(waves.frequencies(np), np.float64)
-
-
-def _columns(content: Content, table: str | None) -> list[tuple[str, int]]:
-    """The function and the wave of each column of what is made of waves."""
-    assert content.waves is not None
-    placed = content.columns(table)
-    columns = [("zero", -1)] * placed.width
-    waves = range(content.waves.count)
-    for placement in placed.placements:
-        indices = range(placed.width)[placement.columns]
-        if placement.function != "zero":
-            for column, wave in zip(indices, waves[placement.waves], strict=False):
-                columns[column] = (placement.function, wave)
-    return columns
 
 
 def _model_text(model: str, layer_types: list[str | None]) -> str:

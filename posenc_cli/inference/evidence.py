@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.files.reading import Loaded
 from posenc_cli.inference.tolerance import real_format, unit
 from posenc_cli.inference.turning import PositionRows
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
@@ -24,7 +25,6 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from posenc_cli.files.reading import Loaded
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, Reals
     from posenc_cli.numerics.dtypes import DType
 
@@ -101,11 +101,7 @@ class Evidence(Record):
     @classmethod
     def of_arrays(cls, *arrays: NumberArray, dtype: str | None = None) -> Evidence:
         """The evidence that arrays in memory give; ``dtype`` is the format they were stored in."""
-        kept = tuple(without_ones(array) for array in arrays)
-        stored = dtype or str(arrays[0].dtype)
-        sample = np.concatenate([_some_values(array) for array in kept])
-        values = _format(sample, stored, text=False)
-        return cls(kept, stored, values, quantum=_quantum(sample, stored))
+        return cls.of([Loaded(array, dtype or str(array.dtype), "") for array in arrays])
 
     @cached_property
     def rounding(self) -> float:

@@ -195,20 +195,13 @@ def _written(reference: Reference) -> Iterator[Alternative]:
 
 
 def _rounded(reference: Reference, base: float) -> Iterator[Alternative]:
-    """Exponents that were rounded, or frequencies that were, with the scaling left out."""
+    """Exponents that were rounded."""
     exponents = np.arange(reference.pairs) / reference.pairs
-    plain = difference(reference, rope, _plain_params(reference, base))
-    if reference.encoding.bound.scheme is rope or reference.coordinates is not None:
-        plain = None
     for dtype in HALVES:
         coarse = round_to_half(exponents, dtype)
         if not np.array_equal(coarse, exponents):
             message = f"the exponents 2i/d were rounded to {dtype}"
             yield Alternative(Cause.INV_FREQ_PRECISION, message, ladder(base, coarse))
-        if plain is not None:
-            rounded = round_to_half(plain.frequencies, dtype)
-            message = f"{plain.message}, and the frequencies were rounded to {dtype}"
-            yield Alternative(plain.cause, message, rounded)
 
 
 def _scaled_twice(reference: Reference, base: float) -> Iterator[Alternative]:
@@ -333,7 +326,6 @@ def _exponents(reference: Reference) -> Iterator[Alternative]:
         ("the exponents are i/d, not 2i/d", pairs / rotated),
         ("the exponents are 4i/d, not 2i/d", 4 * pairs / rotated),
         ("the exponents start at 2/d, not at 0", 2 * (pairs + 1) / rotated),
-        ("the exponents are 2i/(d − 2), not 2i/d", 2 * pairs / max(rotated - 2, 1)),
         ("the exponents are (2i + 1)/d, not 2i/d", (2 * pairs + 1) / rotated),
         ("the exponents are whole numbers: 2i // d is 0", 0 * pairs),
         ("the exponents are whole numbers: −2i // d is −1 from pair 1 on", np.minimum(pairs, 1)),

@@ -32,10 +32,8 @@ _FEWEST_GROUPED, _LARGEST_GROUP = 4, 4096
 _RANKS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 """Ranks, or chunks, that a sequence is shared among."""
 
-_WIDTHS = {2**8: "uint8", 2**16: "uint16", 2**32: "uint32"}
-"""Formats of whole numbers, by how many numbers they have."""
-
-_SIGNED = {2**8: "int8", 2**16: "int16", 2**32: "int32"}
+_WIDTHS = (2**8, 2**16, 2**32)
+"""How many numbers formats of whole numbers have."""
 
 
 class PositionMap(Record):
@@ -56,14 +54,6 @@ class PositionMap(Record):
         return hash(self.message)
 
 
-def rows_as_positions(sample: Sample) -> tuple[Integers, Flags]:
-    """The positions whose rotations stand in the rows (P,), and the cells they explain.
-
-    They are nearest to 0 of those that the slowest pair shows alike.
-    """
-    return _explained(sample, _read_positions(sample, 0))
-
-
 def _turning_pairs(sample: Sample) -> Integers:
     """The pairs that turn, of those that are seen, from the slowest to the fastest."""
     right = sample.reference.frequencies
@@ -80,11 +70,15 @@ def _explained(sample: Sample, read: Integers) -> tuple[Integers, Flags]:
 
 
 def rows_of_any_turn(sample: Sample) -> tuple[Integers, Flags]:
-    """The same, of all that are no farther from 0 than the sample's own are."""
+    """The positions whose rotations stand in the rows (P,), and the cells they explain.
+
+    They are nearest to 0 of those that the slowest pair shows alike, and no farther than the
+    sample's own.
+    """
     slowest = float(sample.reference.frequencies[_turning_pairs(sample)[:1]].min(initial=np.inf))
     farthest = float(np.abs(sample.positions).max(initial=0))
     turns = min(math.ceil(farthest * slowest / (2 * math.pi)), _MOST_TURNS)
-    read, explained = rows_as_positions(sample)
+    read, explained = _explained(sample, _read_positions(sample, 0))
     for turn in range(-turns, turns + 1):
         if explained.all():
             break
@@ -122,7 +116,7 @@ def position_maps(sample: Sample) -> Iterator[PositionMap]:
     read, explained = rows_of_any_turn(sample)
     shown = explained.all(axis=1)
     if shown.mean() < _READABLE:
-        yield from maps_from_the_first_wrong(sample)
+        yield from _maps_from_the_first_wrong(sample)
         return
     order = np.argsort(sample.positions[shown], kind="stable")
     positions, read = sample.positions[shown][order], read[shown][order]
@@ -140,35 +134,13 @@ def _dealt(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     """All positions of a sequence as they are dealt to ranks that share it, rank after rank."""
     count = int(positions.max()) + 1
     for ranks in (ranks for ranks in _RANKS if count % ranks == 0 and count > ranks):
-        for positional in _shares(count, ranks):
+        for name in ("ranks", "shares", "zigzag")[: 3 - ranks % 2]:
+            positional = _map(name, ranks=ranks, share=count // ranks)
             if np.array_equal(positional.at(positions), read):
                 yield positional
 
 
-def _shares(count: int, ranks: int) -> Iterator[PositionMap]:
-    share = count // ranks
-    yield PositionMap(
-        f"positions are dealt out to {ranks} ranks one by one, and stand rank after rank: row 1 is "
-        f"rotated as {ranks}",
-        lambda p: p % share * ranks + p // share,
-    )
-    yield PositionMap(
-        f"{ranks} shares of {share} positions take turns, position by position: row 1 is rotated "
-        f"as {share}",
-        lambda p: p % ranks * share + p // ranks,
-    )
-    if ranks % 2 == 0:
-        yield PositionMap(
-            f"{ranks} chunks of {share} positions stand in the order of zigzag ring attention: the "
-            "first, the last, the second, the last but one, …",
-            lambda p: (
-                np.where(p // share % 2, ranks - 1 - p // share // 2, p // share // 2) * share
-                + p % share
-            ),
-        )
-
-
-def maps_from_the_first_wrong(sample: Sample) -> Iterator[PositionMap]:
+def _maps_from_the_first_wrong(sample: Sample) -> Iterator[PositionMap]:
     """What may begin at the first row that is wrong, where fast pairs show no position.
 
     They show it modulo their wavelength alone.
@@ -177,82 +149,138 @@ def maps_from_the_first_wrong(sample: Sample) -> Iterator[PositionMap]:
     right = explained.all(axis=1)  # (n,)
     row = int(np.argmin(right))
     first = int(sample.positions[row])
-    if right.all() or row == 0 or first < 2 or sample.positions[row - 1] != first - 1:
-        return
-    if (sample.positions < 0).any():
-        return
-    yield _end(first - 1)
-    yield _restart(first)
-    yield _buffer(first)
+    shown = not right.all() and row > 0 and first > 1 and (sample.positions >= 0).all()
+    if shown and sample.positions[row - 1] == first - 1:
+        yield _map("end", last=first - 1)
+        yield _map("restart", start=first)
+        yield _map("buffer", period=first)
 
 
-def _end(last: int) -> PositionMap:
-    return PositionMap(
-        f"positions are clamped at {last}",
-        lambda p: np.minimum(p, last),
-    )
+_MAPS: dict[str, tuple[str, Callable[..., Integers]]] = {
+    "rows": (
+        "each row is rotated by its number in the array, not by its position",
+        lambda p, **_: np.arange(p.size),
+    ),
+    "one": ("every position is rotated as {last}", lambda p, last, **_: np.full_like(p, last)),
+    "end": ("positions are clamped at {last}", lambda p, last, **_: np.minimum(p, last)),
+    "restart": (
+        "counting starts again at position {start}, which is rotated as 0",
+        lambda p, start, **_: np.where(p < start, p, p - start),
+    ),
+    "off from": (
+        "positions from {start} on are off by {back}",
+        lambda p, start, shift, **_: np.where(p < start, p, p - shift),
+    ),
+    "decoding": (
+        (
+            "every position from {start} on is rotated as {last}: what comes before it is not "
+            "counted, as by steps of decoding without the length of the cache"
+        ),
+        lambda p, start, last, **_: np.where(p < start, p, last),
+    ),
+    "buffer": (
+        "positions start again at every {nth}{off}: a buffer or a chunk of that length",
+        lambda p, period, shift, **_: p % period + shift,
+    ),
+    "restart or buffer": (
+        (
+            "positions start again at {first}{off}: counting restarts there, or wraps at every "
+            "{nth} (a buffer or a chunk of {period} rows)"
+        ),
+        lambda p, period, shift, **_: p % period + shift,
+    ),
+    "sinks": (
+        (
+            "the first {rows} kept, and every {nth} position after starts again at {kept}: a "
+            "buffer of {every} rows with sinks"
+        ),
+        lambda p, kept, period, **_: np.where(p < kept, p, kept + (p - kept) % period),
+    ),
+    "off and wrapped": (
+        "positions are off by {shift:+d} and wrap at {period}",
+        lambda p, period, shift, **_: (p + shift) % period,
+    ),
+    "unsigned": (
+        (
+            "positions wrap at {period}{off}, as uint{bits} does, or a buffer or a chunk of "
+            "{period} rows"
+        ),
+        lambda p, period, shift, **_: p % period + shift,
+    ),
+    "signed": (
+        "positions wrap as int{bits} does: {half} is rotated as -{half}",
+        lambda p, period, **_: (p + period // 2) % period - period // 2,
+    ),
+    "divided": (
+        "positions are divided by {step} and rounded down: every {step} rows share one",
+        lambda p, step, **_: p // step,
+    ),
+    "rounded down": (
+        "positions are rounded down to multiples of {step}",
+        lambda p, step, **_: p // step * step,
+    ),
+    "countdown": (
+        "positions count down: p is rotated as {start} − p",
+        lambda p, start, **_: start - p,
+    ),
+    "ranks": (
+        (
+            "positions are dealt out to {ranks} ranks one by one, and stand rank after rank: row 1 "
+            "is rotated as {ranks}"
+        ),
+        lambda p, ranks, share, **_: p % share * ranks + p // share,
+    ),
+    "shares": (
+        (
+            "{ranks} shares of {share} positions take turns, position by position: row 1 is "
+            "rotated as {share}"
+        ),
+        lambda p, ranks, share, **_: p % ranks * share + p // ranks,
+    ),
+    "zigzag": (
+        (
+            "{ranks} chunks of {share} positions stand in the order of zigzag ring attention: the "
+            "first, the last, the second, the last but one, …"
+        ),
+        lambda p, ranks, share, **_: (
+            np.where(p // share % 2, ranks - 1 - p // share // 2, p // share // 2) * share
+            + p % share
+        ),
+    ),
+}
+"""Rules by their name: in words, and as which position p is rotated."""
 
 
-def _restart(start: int) -> PositionMap:
-    return PositionMap(
-        f"counting starts again at position {start}, which is rotated as 0",
-        lambda p: np.where(p < start, p, p - start),
-    )
+def _map(
+    name: str, *, shift: int = 0, period: int = 0, kept: int = 0, **numbers: int
+) -> PositionMap:
+    """A rule with its numbers."""
+    message, at = _MAPS[name]
+    words = {
+        "off": f", off by {shift:+d}" if shift else "",
+        "back": f"{-shift:+d}",
+        "nth": ordinal(period),
+        "rows": "row is" if kept == 1 else f"{kept} rows are",
+        "every": kept + period,
+        "bits": period.bit_length() - 1,
+        "half": period // 2,
+    }
+    numbers |= {"shift": shift, "period": period, "kept": kept}
+    return PositionMap(message.format(**numbers, **words), lambda p: at(p, **numbers))
 
 
 def usual_maps(context: int) -> Iterator[PositionMap]:
     """The rules by which positions get lost most often, of a model of so many positions."""
-    yield PositionMap(
-        "each row is rotated by its number in the array, not by its position",
-        lambda p: np.arange(p.size),
-    )
-    yield _end(context - 1)
-    yield _restart(context)
-    yield _off_from(context, 1)
-    yield _off_from(context, -1)
-    for period in dict.fromkeys((512, context)):
-        if period not in _WIDTHS:
-            yield _buffer(period)
-    for period in (2**8, 2**16):
-        yield _signed_wrap(period)
-        yield _unsigned_wrap(period)
+    buffers = dict.fromkeys(period for period in (512, context) if period not in _WIDTHS)
+    yield _map("rows")
+    yield _map("end", last=context - 1)
+    yield _map("restart", start=context)
+    yield from (_map("off from", start=context, shift=shift) for shift in (1, -1))
+    yield from (_map("buffer", period=period) for period in buffers)
+    yield from (_map(s, period=2**bits) for bits in (8, 16) for s in ("signed", "unsigned"))
     yield _padding(8, 0, 8)
-    yield _decoding(8, 0)
-    yield _divided(2)
-    yield _rounded_down(2)
-
-
-def _buffer(period: int, off: str = "", shift: int = 0) -> PositionMap:
-    again = f"positions start again at every {ordinal(period)}{off}"
-    return PositionMap(
-        f"{again}: a buffer or a chunk of that length",
-        lambda p: p % period + shift,
-    )
-
-
-def _ring(kept: int, period: int) -> PositionMap:
-    rows = "row is" if kept == 1 else f"{kept} rows are"
-    return PositionMap(
-        f"the first {rows} kept, and every {ordinal(period)} position after starts again at "
-        f"{kept}: a buffer of {kept + period} rows with sinks",
-        lambda p: np.where(p < kept, p, kept + (p - kept) % period),
-    )
-
-
-def _unsigned_wrap(period: int, off: str = "", shift: int = 0) -> PositionMap:
-    return PositionMap(
-        f"positions wrap at {period}{off}, as {_WIDTHS[period]} does, or a buffer or a chunk "
-        f"of {period} rows",
-        lambda p: p % period + shift,
-    )
-
-
-def _signed_wrap(period: int) -> PositionMap:
-    half = period // 2
-    return PositionMap(
-        f"positions wrap as {_SIGNED[period]} does: {half} is rotated as {-half}",
-        lambda p: (p + half) % period - half,
-    )
+    yield _map("decoding", start=8, last=0)
+    yield from (_map(name, step=2) for name in ("divided", "rounded down"))
 
 
 def _wraps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
@@ -263,30 +291,19 @@ def _wraps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
         return
     low = int(read.min())
     if low < 0:
-        if period in _SIGNED:
-            yield _signed_wrap(period)
+        yield from (_map("signed", period=width) for width in _WIDTHS if width == period)
         return
     again = int(read[positions != read].min())
     if again > 0 and lags[0] == 0:
-        yield _ring(again, period)
+        yield _map("sinks", kept=again, period=period)
     first = int(positions[int(np.argmax(read != positions - lags[0]))])
     shift = -int(lags[0])
     if 0 < shift < period:
-        yield PositionMap(
-            f"positions are off by {shift:+d} and wrap at {period}",
-            lambda p: (p + shift) % period,
-        )
-    off = "" if shift == 0 else f", off by {shift:+d}"
-    if lags.size == 2 and positions.max() < 2 * period and period not in _WIDTHS:
-        how = (
-            f"positions start again at {first}{off}: counting restarts there, or wraps at every "
-            f"{ordinal(period)} (a buffer or a chunk of {period} rows)"
-        )
-        yield PositionMap(how, lambda p: p % period + shift)
-    elif period in _WIDTHS:
-        yield _unsigned_wrap(period, off, shift)
-    else:
-        yield _buffer(period, off, shift)
+        yield _map("off and wrapped", period=period, shift=shift)
+    name = "unsigned" if period in _WIDTHS else "buffer"
+    if lags.size == 2 and positions.max() < 2 * period and name == "buffer":
+        name = "restart or buffer"
+    yield _map(name, period=period, shift=shift, first=first)
 
 
 def _ends(positions: Integers, read: Integers) -> Iterator[PositionMap]:
@@ -295,14 +312,11 @@ def _ends(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     last = int(read[-1])
     tail = _run(read)
     if tail == read.size > 1 and last:
-        yield PositionMap(f"every position is rotated as {last}", lambda p: np.full_like(p, last))
+        yield _map("one", last=last)
     if 1 < tail < read.size and not lags[:-tail].any():
         # The position that the others stand still at is among them.
         start = int(positions[-tail])
-        if start == last:
-            yield _end(last)
-        else:
-            yield _decoding(start, last)
+        yield _map("end" if start == last else "decoding", start=start, last=last)
     head = _run(read[::-1])
     rest = np.unique(lags[head:])
     if 1 < head < read.size and rest.size == 1:
@@ -316,15 +330,7 @@ def _ends(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     if moved[0] > 0 and beyond.size == 1:
         start, shift = int(positions[moved[0]]), int(beyond[0])
         if shift < start or (shift == start and positions[-1] >= 2 * start):
-            yield _restart(start) if shift == start else _off_from(start, shift)
-
-
-def _decoding(start: int, last: int) -> PositionMap:
-    return PositionMap(
-        f"every position from {start} on is rotated as {last}: what comes before it is "
-        "not counted, as by steps of decoding without the length of the cache",
-        lambda p: np.where(p < start, p, last),
-    )
+            yield _map("restart" if shift == start else "off from", start=start, shift=shift)
 
 
 def _padding(start: int, first: int, shift: int, begin: int = 0) -> PositionMap:
@@ -336,13 +342,6 @@ def _padding(start: int, first: int, shift: int, begin: int = 0) -> PositionMap:
         which = f"position {begin} is" if last == begin else f"positions {begin}–{last} are"
     return PositionMap(
         f"{which} rotated as {first}{off}{why}", lambda p: np.where(p < start, first, p - shift)
-    )
-
-
-def _off_from(start: int, shift: int) -> PositionMap:
-    return PositionMap(
-        f"positions from {start} on are off by {-shift:+d}",
-        lambda p: np.where(p < start, p, p - shift),
     )
 
 
@@ -358,24 +357,10 @@ def _steps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     if read[far] > 0:
         step = round(int(positions[far]) / int(read[far]))
         if step > 1:
-            yield _divided(step)
+            yield _map("divided", step=step)
     multiple = math.gcd(*(int(position) for position in read))
     if multiple > 1 and np.unique(read).size > 2:
-        yield _rounded_down(multiple)
-
-
-def _divided(step: int) -> PositionMap:
-    return PositionMap(
-        f"positions are divided by {step} and rounded down: every {step} rows share one",
-        lambda p: p // step,
-    )
-
-
-def _rounded_down(multiple: int) -> PositionMap:
-    return PositionMap(
-        f"positions are rounded down to multiples of {multiple}",
-        lambda p: p // multiple * multiple,
-    )
+        yield _map("rounded down", step=multiple)
 
 
 def _grouped(positions: Integers, read: Integers) -> Iterator[PositionMap]:
@@ -418,5 +403,4 @@ def _countdown(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     """Positions that run from the last one downward."""
     sums = np.unique(positions + read)
     if sums.size == 1 and int(sums[0]) - int(positions.max()) in (0, 1):
-        start = int(sums[0])
-        yield PositionMap(f"positions count down: p is rotated as {start} − p", lambda p: start - p)
+        yield _map("countdown", start=int(sums[0]))

@@ -50,6 +50,8 @@ _LADDER = 0.01
 """Of a rate: what one may be off by whose ladder says how often faster pairs turn."""
 _MOST_A_ROW = 200.0
 """Radians from row to row: a ladder that seems to turn by more is none."""
+_LEFT, _SETTLED = 0.03, 1e-16
+"""Of the unit circle: what is left of no wave of a known start; and the last step of Newton's."""
 _FIRST_COLUMNS = 6
 """Columns that are looked at first: where none is a wave, no other is."""
 
@@ -174,13 +176,11 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
         return None
     first = int(whole[np.argmin(missed)])
     known = columns / amplitude
-    values, errors = np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
     waves = np.sin(np.multiply.outer(np.arange(count) + first, free))
     signs = np.where((function == "sin") & turning & ((known * waves).sum(axis=0) < 0), -1, 1)
-    for i, column in enumerate((known * signs).T):
-        values[i], errors[i], off = _with_start(column, first, free[i], function, rounding)
-        if off > 0.03:
-            return None
+    values, errors, left = _with_start(known * signs, first, free, function, rounding)
+    if left.max() > _LEFT:
+        return None
     either = (1.0,) if function == "sin" else (1.0, -1.0)
     return Signal(amplitude, continued(signs * values, either, errors), errors, first)
 
@@ -216,41 +216,39 @@ def _slip(columns: RealRows, rates: Reals, rounding: float, amplitude: float) ->
 
 
 def _with_start(
-    column: Reals, first: int, rate: float, function: str, rounding: float
-) -> tuple[float, float, float]:
-    """The rate of a wave of size 1 that starts at a known position, its error, and what is left."""
-    rows = np.arange(column.size, dtype=np.float64) + first
-    values, slopes = (np.cos, lambda x: -np.sin(x)) if function == "cos" else (np.sin, np.cos)
-    last = float(rows[-1]) if rows[-1] else 1.0
-    edge = float(np.clip(column[-1], -1, 1))
+    columns: RealRows, first: int, rates: Reals, function: str, rounding: float
+) -> tuple[Reals, Reals, Reals]:
+    """The rates of waves of size 1 that start at a known position, their errors, what is left.
+
+    Shapes: (columns,).
+    """
+    rows = np.arange(columns.shape[0], dtype=np.float64)[:, None] + first
+    of, slope_of = (np.cos, lambda x: -np.sin(x)) if function == "cos" else (np.sin, np.cos)
+    last = float(rows[-1, 0]) or 1.0
+    edge = np.clip(columns[-1], -1, 1)
     slow = (np.arccos(edge) if function == "cos" else np.arcsin(edge)) / last
-    best = (np.inf, 0.0, 0.0)
-    for start in (rate, float(slow), 0.0):
-        value = abs(float(start))
+    best, least, power = np.zeros((3, rates.size))
+    least += np.inf
+    for start in (rates, slow, 0 * rates):
+        values = np.abs(start)
         for _ in range(16):
-            missed = column - values(value * rows)
-            error = float(missed @ missed)
-            slope = rows * slopes(value * rows)
-            power = float(slope @ slope)
-            if error < best[0]:
-                best = (error, value, power)
-            if power == 0:
+            missed, slopes = columns - of(values * rows), rows * slope_of(values * rows)
+            errors, powers = (missed**2).sum(axis=0), (slopes**2).sum(axis=0)
+            better = errors < least
+            best, least, power = np.where(better, [values, errors, powers], [best, least, power])
+            changes = (slopes * missed).sum(axis=0) / np.where(powers > 0, powers, np.inf)
+            if np.abs(changes).max() < _SETTLED:
                 break
-            change = float(slope @ missed) / power
             # A step of Newton's is kept short: the phases must not slip by a turn.
-            change = float(np.clip(change, -0.5 / last, 0.5 / last))
-            if abs(change) < 1e-16:
-                break
-            value = abs(value + change)
-        if best[0] <= column.size * (4 * rounding) ** 2:
+            values = np.abs(values + np.clip(changes, -0.5 / last, 0.5 / last))
+        if (least <= rows.size * (4 * rounding) ** 2).all():
             break
-    error, value, power = best
-    noise = max(float(np.sqrt(error / column.size)), rounding)
-    bound = noise / np.sqrt(power) if power > 0 else np.inf
+    noise = np.maximum(np.sqrt(least / rows.size), rounding)
+    bound = noise / np.sqrt(np.where(power > 0, power, 1e-300))
     # Near a standstill a cosine is 1 − (ω·p)²/2, which rounding hides.
     hidden = np.sqrt(2 * noise) / last if function == "cos" else noise / last
-    spread = min(4 * bound, 4 * hidden) if np.isfinite(bound) else 4 * hidden
-    return value, float(spread + 1.5e-6 * value), float(np.abs(column - values(value * rows)).max())
+    errors = 4 * np.minimum(bound, hidden) + 1.5e-6 * best
+    return best, errors, np.abs(columns - of(best * rows)).max(axis=0)
 
 
 def free_waves(columns: RealRows) -> RealRows:

@@ -31,18 +31,12 @@ class Remembered(Generic[Recalled]):
     """
 
     def __init__(self, items: Iterable[Recalled]) -> None:
-        self._rest = iter(items)
-        self._known: list[Recalled] = []
+        self._items = iter(items)
 
     def __iter__(self) -> Iterator[Recalled]:
         """All items from the first on."""
-        for index in itertools.count():
-            while index >= len(self._known):
-                try:
-                    self._known.append(next(self._rest))
-                except StopIteration:
-                    return
-            yield self._known[index]
+        self._items, again = itertools.tee(self._items)
+        return again
 
 
 class Alternative(Record):

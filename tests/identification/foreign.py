@@ -141,9 +141,8 @@ KEPT = {
     "× √dim": (vaswani() * np.float32(math.sqrt(DIM)), *_SINUSOIDAL, "× 5.65685425"),
     "tables × 8": (_TABLE * np.float32(8), *_ROPE, "× 8"),
     "× 0.02": (vaswani() * np.float32(0.02), *_SINUSOIDAL, "× 0.02"),
-    # between rows that hold nothing
+    # before rows that hold nothing
     "zeros below": (np.concatenate([_TABLE, _NOTHING]), *_ROPE, "rows 96 to 115"),
-    "zeros above": (np.concatenate([_NOTHING, _TABLE]), *_ROPE, "rows 0 to 19"),
     "no numbers below": (np.concatenate([_TABLE, np.nan * _NOTHING]), *_ROPE, "rows 96 to 115"),
 }  # fmt: skip
 
