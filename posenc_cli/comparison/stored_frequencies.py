@@ -183,17 +183,10 @@ class _ComparingStored:
 
 def _of_layers(rotary: Sequence[Layers], stored: StoredFrequencies) -> list[Layers]:
     """The kinds of layers that stored frequencies may be of."""
-    named = [group for group in rotary if group.layer_type == stored.layer_type]
-    if named and stored.layer_type is not None:
-        return named
-    if stored.layers:
-        numbered = [group for group in rotary if set(group.layers) & set(stored.layers)]
-        if numbered:
-            return numbered
-    if stored.layer_type is None:
-        full = [group for group in rotary if not group.slides]
-        return [*full, *(group for group in rotary if group not in full)]
-    return list(rotary)
+    kind = stored.layer_type
+    named = [group for group in rotary if kind is not None and group.layer_type == kind]
+    numbered = [group for group in rotary if {*group.layers} & {*stored.layers}]
+    return named or numbered or sorted(rotary, key=lambda group: group.slides)
 
 
 def _expected(group: Layers) -> Iterator[Reals]:

@@ -23,31 +23,8 @@ class DefaultKeys(Keys):
         return f"default of {self.prefix}"
 
 
-class LayerKeys(Keys):
-    """What lists of a value for each layer hold for one of them."""
-
-    def __init__(self, text: Keys, lists: Mapping[str, str], layer: int) -> None:
-        listed = {key: text.values.get(name) for key, name in lists.items()}
-        values = {
-            key: value[layer] if isinstance(value, list) and layer < len(value) else value
-            for key, value in listed.items()
-            if value is not None
-        }
-        for key in values:
-            text.get(lists[key])
-        super().__init__(values, name=text.name, prefix=text.prefix)
-        self.paths = {
-            key: f"{name}.{layer}" if isinstance(listed[key], list) else name
-            for key, name in lists.items()
-        }
-
-    def path(self, key: str) -> str:
-        """Where the value stands in its list."""
-        return f"{self.prefix}{self.paths.get(key, key)}"
-
-
-class RenamedKeys(Keys):
-    """A section whose keys have names of their own."""
+class NamedKeys(Keys):
+    """Values that a config has by names of its own."""
 
     def __init__(
         self, values: Mapping[str, Any], names: Mapping[str, str], text: Keys, section: str = ""
@@ -57,8 +34,23 @@ class RenamedKeys(Keys):
         self.names = names
 
     def path(self, key: str) -> str:
-        """Where the section has the value, by its own name."""
+        """Where the config has the value, by its own name."""
         return super().path(self.names.get(key, key))
+
+
+def _of_layer(text: Keys, lists: Mapping[str, str], layer: int) -> NamedKeys:
+    """What lists of a value for each layer hold for one of them."""
+    stated = {key: text.get(name) for key, name in lists.items()}
+    found = {key: value.value for key, value in stated.items() if value is not None}
+    listed = {key for key, value in found.items() if isinstance(value, list)}
+    return NamedKeys(
+        {
+            key: value[layer] if key in listed and layer < len(value) else value
+            for key, value in found.items()
+        },
+        {key: f"{name}.{layer}" if key in listed else name for key, name in lists.items()},
+        text,
+    )
 
 
 class RopeObject(Keys):
@@ -111,7 +103,7 @@ def rope_objects(keys: FamilyKeys, groups: Sequence[Group]) -> dict[str | None, 
     if rope is None:
         rope = Keys({}, name=text.name, prefix=text.path("rope_parameters."))
         if family.rope is not None:
-            rope = _default(family, family.rope, text.name)
+            rope = DefaultKeys(family.rope, name=text.name, prefix=family.model_type)
     if family.layer_bases == "base" or family.scaled_layers or family.local:
         own = {label: str(key) for label, key in (family.local or {}).items()}
         return {
@@ -155,7 +147,7 @@ def _object_of_layers(text: Keys, rope: Keys, group: Group, key: str) -> RopeObj
         return RopeObject(Keys(own, name=rope.name, prefix=rope.prefix, read=rope.read))
     if not group.layers or text.values.get(key) is None:
         return RopeObject(rope)
-    listed = LayerKeys(text, {"rope_theta": key}, group.layers[0])
+    listed = _of_layer(text, {"rope_theta": key}, group.layers[0])
     return RopeObject(listed, rope)
 
 
@@ -185,14 +177,15 @@ def _objects_of_compressed(
         key = "rope_theta" if name == "main" or is_nested else "compress_rope_theta"
         stated = {"rope_theta": text.values[key]} if text.has(key) else {}
         usual = {"rope_theta": family.base_of("main" if is_nested else name), SHARE: 0.125}
-        parts: list[Keys] = [RenamedKeys(stated, {"rope_theta": key}, text), _stated_share(keys)]
+        parts: list[Keys] = [NamedKeys(stated, {"rope_theta": key}, text), _stated_share(keys)]
         if is_nested and own is not None:
             parts.insert(0, own)
             for top, inner in (("compress_rope_theta", "rope_theta"), (SHARE, SHARE)):
                 if text.values.get(top) == own.values.get(inner):
                     text.get(top)
         elif name == "compress" and given is not None:
-            parts.append(_without_base(given))
+            kept = {key: given.values[key] for key in given.values if key not in usual}
+            parts.append(Keys(kept, name=given.name, prefix=given.prefix, read=given.read))
             if "yarn" in (given.values.get("rope_type"), given.values.get("type")):
                 usual["attention_factor"] = 1.0
         objects[group.label] = RopeObject(
@@ -205,18 +198,12 @@ def _stated_share(keys: FamilyKeys) -> Keys:
     """The share of a head that rotates, by itself or by an older key of its width."""
     text = keys.text
     if text.values.get(SHARE) is not None:
-        return RenamedKeys({SHARE: text.values[SHARE]}, {}, text)
+        return NamedKeys({SHARE: text.values[SHARE]}, {}, text)
     width = text.count("qk_rope_head_dim")
     if width is None:
-        return RenamedKeys({}, {}, text)
+        return NamedKeys({}, {}, text)
     share = width.value / keys.needed_count("head_dim").value
-    return RenamedKeys({SHARE: share}, {SHARE: "qk_rope_head_dim"}, text)
-
-
-def _without_base(given: Keys) -> Keys:
-    """An object without its base and share, which others go before."""
-    kept = {key: value for key, value in given.values.items() if key not in ("rope_theta", SHARE)}
-    return Keys(kept, name=given.name, prefix=given.prefix, read=given.read)
+    return NamedKeys({SHARE: share}, {SHARE: "qk_rope_head_dim"}, text)
 
 
 def _of_section(text: Keys, family: Rotary) -> RopeObject:
@@ -226,7 +213,7 @@ def _of_section(text: Keys, family: Rotary) -> RopeObject:
     stated = text.section(section["name"])
     held = {} if stated is None else stated.values
     values = {key: held[name] for key, name in names.items() if name in held}
-    renamed = RenamedKeys(values, names, text, section["name"])
+    renamed = NamedKeys(values, names, text, section["name"])
     usual = DefaultKeys(section.get("defaults", {}), name=text.name, prefix=family.model_type)
     return RopeObject(renamed, usual)
 
@@ -249,7 +236,7 @@ def _objects_by_layer(
     merged: dict[str | None, RopeObject | None] = {}
     for group in groups:
         parts = [scaling] if scaling and group.label == "full_attention" else []
-        listed = LayerKeys(text, lists, group.layers[0] if group.layers else 0)
+        listed = _of_layer(text, lists, group.layers[0] if group.layers else 0)
         merged[group.label] = RopeObject(*parts, listed, reads_type=False)
     return merged
 
@@ -303,10 +290,5 @@ def _object_of_type(keys: FamilyKeys, rope: Keys, group: Group) -> RopeObject | 
     if section is None:
         return None
     if isinstance(rope, DefaultKeys):
-        section = _default(keys.family, section.values, rope.name)
+        section = DefaultKeys(section.values, name=rope.name, prefix=rope.prefix)
     return RopeObject(section)
-
-
-def _default(family: Rotary, values: Mapping[str, Any], name: str) -> DefaultKeys:
-    """The rope object that a family has where a config has none."""
-    return DefaultKeys(values, name=name, prefix=family.model_type)

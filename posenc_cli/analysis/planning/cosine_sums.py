@@ -14,7 +14,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -216,9 +216,8 @@ def qualifying_bases(
         asked = f"--bases {per_decade}"
         check_size(asked, count * length * len(exponents), _MOST_COSINES, "cosines")
     bases = tried_bases(density)
-    runs: list[list[float]] = []
+    qualify: list[bool] = []
     failed: int | None = None
-    previous = False
     for done, base in enumerate(bases):
         if progress is not None and done % _STEP == 0:
             progress(done, len(bases))
@@ -226,29 +225,24 @@ def qualifying_bases(
         found = None if failed is None else sums.negative_near(failed, length)
         if found is None:
             found = sums.first_negative(length)
-        if found is not None:
-            failed = found
-        elif previous:
-            runs[-1].append(base)
-        else:
-            runs.append([base])
-        previous = found is None
+        failed = failed if found is None else found
+        qualify.append(found is None)
+    runs = groupby(range(len(bases)), key=qualify.__getitem__)
     return QualifyingBases(
         length=length,
         low=bases[0],
         high=bases[-1],
         per_decade=density,
         tried=len(bases),
-        intervals=tuple(_interval(run, bases) for run in runs),
+        intervals=tuple(_interval([*run], bases) for good, run in runs if good),
     )
 
 
-def _interval(run: list[float], bases: list[float]) -> BaseInterval:
-    first, last = bases.index(run[0]), bases.index(run[-1])
+def _interval(run: list[int], bases: list[float]) -> BaseInterval:
     return BaseInterval(
-        first=run[0],
-        last=run[-1],
+        first=bases[run[0]],
+        last=bases[run[-1]],
         count=len(run),
-        below=bases[first - 1] if first else None,
-        above=bases[last + 1] if last + 1 < len(bases) else None,
+        below=bases[run[0] - 1] if run[0] else None,
+        above=bases[run[-1] + 1] if run[-1] + 1 < len(bases) else None,
     )

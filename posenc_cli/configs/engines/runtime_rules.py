@@ -410,16 +410,20 @@ def own_mimo(
 
     Raises: InvalidInput where the class fails, or has other layers than transformers.
     """
-    if reading.prefix:
-        raise not_read(runtime, "mimo_v2_flash as the text model of another")
-    if why := fails_without(reading, *needed):
-        raise refused(runtime, why)
-    if null := [key for key in nulls if reading.config.get(key, 0) is None]:
-        raise refused(runtime, f"it fails where {null[0]} is null")
     top, sliding = reading.top, reading.layer_type == "sliding_attention"
     pattern = [*reading.config.get("hybrid_layer_pattern", ())]
-    if any(pattern[layer : layer + 1] != [int(sliding)] for layer in reading.layers):
-        raise other_layers(runtime, "it goes by hybrid_layer_pattern, whatever layer_types says")
+    null = [f"it fails where {key} is null" for key in nulls if reading.config.get(key, 0) is None]
+    others = any(pattern[layer : layer + 1] != [int(sliding)] for layer in reading.layers)
+    refusing(
+        runtime,
+        (not_read, lambda r: r.prefix and "mimo_v2_flash as the text model of another"),
+        (refused, lambda r: fails_without(r, *needed)),
+        (refused, lambda _: next(iter(null), None)),
+        (
+            other_layers,
+            lambda _: others and "it goes by hybrid_layer_pattern, whatever layer_types says",
+        ),
+    )(reading)
     theta = top.number("rope_theta")
     if sliding:
         theta = first(top.number("swa_rope_theta"), theta if shared else None)
