@@ -12,12 +12,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.engines import (
-    candle_rules,
+    converter_rules,
     exllama_rules,
     llama_cpp_rules,
-    megatron_rules,
     mlx_rules,
-    onnx_rules,
     sglang_rules,
     tensorrt_llm_rules,
     transformers_rules,
@@ -202,11 +200,11 @@ RUNTIMES: Mapping[str, Runtime] = {
         sglang_rules.RUNTIME,
         mlx_rules.RUNTIME,
         llama_cpp_rules.RUNTIME,
-        onnx_rules.RUNTIME,
+        converter_rules.ONNX_RUNTIME,
         exllama_rules.RUNTIME,
         tensorrt_llm_rules.RUNTIME,
-        candle_rules.RUNTIME,
-        megatron_rules.RUNTIME,
+        converter_rules.CANDLE_RUNTIME,
+        converter_rules.MEGATRON_RUNTIME,
     )
 }
 """The runtimes by name, transformers 5 first."""
@@ -217,10 +215,8 @@ DIFFERENCES: tuple[RuntimeDifference, ...] = (
     *sglang_rules.DIFFERENCES,
     *mlx_rules.DIFFERENCES,
     *llama_cpp_rules.DIFFERENCES,
-    *onnx_rules.DIFFERENCES,
+    *converter_rules.DIFFERENCES,
     *exllama_rules.DIFFERENCES,
     *tensorrt_llm_rules.DIFFERENCES,
-    *candle_rules.DIFFERENCES,
-    *megatron_rules.DIFFERENCES,
 )
 """Every known difference, those of a runtime in the order in which they are applied."""

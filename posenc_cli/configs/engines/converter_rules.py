@@ -1,0 +1,565 @@
+"""How smaller engines depart from transformers 5: onnxruntime-genai, Megatron-Bridge and candle.
+
+onnxruntime-genai's model builder writes tables of cosines and sines into the graph. A class of its
+own stands for each architecture: most of them know plain rope, linear and YaRN, Llama's knows plain
+rope and Llama 3's rule and takes all else for plain, and what a class does not know makes it fail.
+
+Megatron-Bridge makes a Megatron-Core model of a config object of transformers 5.8 to 5.12. Llama's
+bridge knows linear and llama3, those of the Qwens know YaRN alone, and each drops any other rule
+without a word. YaRN is Megatron-Core's, with the settings that the rope object states: betas have
+no default.
+
+In candle each model file deserializes the keys that it names. A field that is no Option and has no
+default must be there, unknown keys are passed over, and nothing is read of ``rope_parameters``.
+Llama alone knows scaling, that of Llama 3; every other file rotates plainly, whatever
+``rope_scaling`` says.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.configs.engines.runtime_rules import (
+    HUB,
+    LONGROPE,
+    ORIGINAL,
+    SCALED,
+    YARN,
+    Runtime,
+    RuntimeDifference,
+    always,
+    any_share,
+    check_share,
+    fails_on_null,
+    lacking,
+    not_read,
+    of_types,
+    original_length,
+    other_class,
+    plain,
+    refused,
+    refusing,
+    yarn_amplitude,
+    yarn_weight,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading
+
+
+ONNX = "onnxruntime-genai"
+_ONNX_STRETCHED = {"rope-linear", "rope-yarn", "rope-llama3", "rope-dynamic"}
+LIKE_LLAMA = frozenset({"llama", "nemotron", "hunyuan_v1_dense"})
+LIKE_MISTRAL = frozenset(
+    {
+        *("ernie4_5", "gemma", "gemma2", "granite", "lfm2", "lfm2_moe"),
+        *("ministral3", "mistral", "olmo", "phi", "qwen2", "qwen3"),
+    }
+)
+_ONNX_TYPES: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(LIKE_LLAMA | LIKE_MISTRAL, frozenset({"rope", *_ONNX_STRETCHED})),
+    "hunyuan_v1_dense": frozenset({"rope", "rope-ntk", *_ONNX_STRETCHED}),
+    "gpt_oss": frozenset({"rope", *_ONNX_STRETCHED}),
+    "phi3": frozenset({"rope", "rope-longrope"}),
+    "qwen2_5_vl_text": frozenset({"mrope"}),
+    "qwen3_vl_text": frozenset({"mrope"}),
+}
+"""Those whose class was read, each with the schemes for which that was done."""
+
+_ONNX_CLASSES = {
+    "ernie4_5": "Ernie4_5ForCausalLM",
+    "gpt_oss": "GptOssForCausalLM",
+    "hunyuan_v1_dense": "HunYuanDenseV1ForCausalLM",
+    "lfm2_moe": "Lfm2MoeForCausalLM",
+    **{
+        name: f"{name.title()}ForCausalLM"
+        for name in (
+            *("gemma", "gemma2", "granite", "lfm2", "llama", "mistral", "nemotron", "olmo"),
+            *("phi", "phi3", "qwen2", "qwen3"),
+        )
+    },
+}
+"""The class by which it goes, of the model types that stand alone."""
+_ONNX_SCHEMES = {"rope", "rope-linear", "rope-yarn"}
+
+
+onnx_fields = refusing(
+    ONNX,
+    *(
+        (not_read, lambda r, key=key: r.config.get(key) not in (None, 1) and key)
+        for key in ("rope_position_scale", "compression_ratio", "seq_length")
+    ),
+    (
+        refused,
+        lambda r: (
+            (other := other_class(r, _ONNX_CLASSES))
+            and f"architectures names {other}, and its class of {r.model_type} is "
+            f"{_ONNX_CLASSES[r.model_type]}"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.model_type in LIKE_MISTRAL
+            and r.scheme not in _ONNX_SCHEMES
+            and f"its {r.model_type} fails on {r.scheme}: it knows default, linear and yarn"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.model_type == "gpt_oss"
+            and r.scheme != "rope-yarn"
+            and "its gpt-oss fails where it is not scaled by yarn"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.model_type == "ministral3"
+            and not r.prefix
+            and "it has no class for ministral3 but within a mistral3 (text_config)"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.scheme == "rope-dynamic"
+            and r.model_type == "hunyuan_v1_dense"
+            and "its Hunyuan fails on dynamic without alpha"
+        ),
+    ),
+)
+"""What a class fails on, and the keys that it alone reads."""
+
+
+def onnx_yarn(reading: LayerReading) -> Changes:
+    """No whole pairs; mscale is the amplitude itself where it stands alone.
+
+    Raises: InvalidInput where the class fails.
+    """
+    _check_onnx_yarn(reading)
+    weight, all_dim = (_onnx_mscale(reading, name) for name in ("mscale", "mscale_all_dim"))
+    changes: dict[str, Any] = {"truncate": False, "mscale": None, "mscale_all_dim": None}
+    if weight > 0 and all_dim > 0:
+        return {**changes, "attention_factor": None, "mscale": weight, "mscale_all_dim": all_dim}
+    return {**changes, "attention_factor": weight if weight > 0 else None}
+
+
+def _onnx_mscale(reading: LayerReading, name: str) -> float:
+    stated = yarn_weight(reading, name)
+    if stated is None and reading.entry.has(name):
+        raise refused(ONNX, f"it fails where {name} is null")
+    return stated or 0.0
+
+
+def _outside(reading: LayerReading) -> str | None:
+    """The words for a ramp whose ends (pairs) are not where the class asserts them."""
+    import math
+
+    params = reading.params
+    half, base = params["dim"] / 2, params["base"]
+    low, high = (
+        half * math.log(reading.original / (turns * 2 * math.pi)) / math.log(base)
+        for turns in (params.get("beta_fast", 32.0), params.get("beta_slow", 1.0))
+    )
+    if 0 < low < high < half - 1:
+        return None
+    where = f"from pair {low:.4g} to {high:.4g}, is not within pairs 0 and {half - 1:g}"
+    return f"it fails where its ramp, here {where}"
+
+
+_check_onnx_yarn = refusing(
+    ONNX,
+    *(
+        (
+            refused,
+            lambda r, name=name: (
+                r.rope
+                and not r.entry.number(name)
+                and f"it fails on yarn without {name}, which it takes for 0"
+            ),
+        )
+        for name in ("beta_fast", "beta_slow")
+    ),
+    (
+        not_read,
+        lambda r: (
+            r.model_type == "gpt_oss"
+            and r.params.get("partial", 1.0) != 1
+            and "a share of the columns of gpt-oss"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.params.get("partial", 1.0) != 1
+            and "it fails on yarn where a share of the columns rotates"
+        ),
+    ),
+    (refused, _outside),
+)
+
+
+def _onnx_original(reading: LayerReading) -> int:
+    return original_length(reading, ONNX, "top", _PHI3_ORIGINAL)
+
+
+_check_phi3 = refusing(
+    ONNX,
+    (
+        refused,
+        lambda r: (
+            (r.length == _onnx_original(r)) != (r.scheme == "rope")
+            and f"its Phi-3 is scaled where max_position_embeddings ({r.length}) is not "
+            f"{ORIGINAL} ({_onnx_original(r)}), and there alone, and fails where the rope object "
+            "has it otherwise"
+        ),
+    ),
+    (
+        refused,
+        lambda r: (
+            r.scheme != "rope"
+            and r.rope.get("type") is None
+            and "its Phi-3 fails where the rope object has no type beside rope_type"
+        ),
+    ),
+    (
+        not_read,
+        lambda r: (
+            r.scheme != "rope"
+            and r.rope["type"] != "longrope"
+            and f"type {r.rope['type']} in Phi-3"
+        ),
+    ),
+    *(
+        (not_read, lambda r, key=key: r.scheme != "rope" and r.rope.get(key) is not None and key)
+        for key in ("short_mscale", "long_mscale")
+    ),
+)
+
+
+def onnx_phi3(reading: LayerReading) -> Changes:
+    """The context must be the original length of a plain Phi-3, and of no scaled one.
+
+    Raises: InvalidInput where the class fails.
+    """
+    _check_phi3(reading)
+    if reading.scheme == "rope":
+        return {}
+    return {
+        "factor": None,
+        ORIGINAL: _onnx_original(reading),
+        "max_position_embeddings": reading.length,
+        "attention_factor": None,
+    }
+
+
+_PHI3_ORIGINAL = 4096
+"""The original length of transformers 5.23's Phi3Config where a config has none."""
+
+
+_ONNX_FILES = f"{HUB}/microsoft/onnxruntime-genai/blob/v0.18.0/src/python/py/models/builders"
+
+ONNX_RUNTIME = Runtime(ONNX, "0.18.0", _ONNX_TYPES)
+
+
+MEGATRON = "megatron-bridge"
+_MEGATRON_CLASSES: Mapping[str, str] = {
+    "llama": "LlamaForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "qwen3_moe": "Qwen3MoeForCausalLM",
+}
+"""The class whose bridge was read, by which it goes, of each model type."""
+_MEGATRON_QWEN = frozenset(_MEGATRON_CLASSES) - {"llama"}
+_SHARE = "partial_rotary_factor"
+
+
+def _without_beta(reading: LayerReading) -> str | None:
+    """The words for a YaRN whose rope object does not state its betas."""
+    if reading.scheme != "rope-yarn" or not reading.rope:
+        return None
+    missing = [key for key in ("beta_fast", "beta_slow") if reading.rope.get(key) is None]
+    return (
+        f"it fails on yarn without {missing[0]}, for which it has no default" if missing else None
+    )
+
+
+megatron_fields = refusing(
+    MEGATRON,
+    (not_read, lambda r: r.prefix and f"{r.model_type} as the text model of another"),
+    (
+        not_read,
+        lambda r: (
+            (other := other_class(r, _MEGATRON_CLASSES))
+            and f"architectures {other} of {r.model_type}"
+        ),
+    ),
+    (refused, _without_beta),
+    (refused, lambda r: r.scheme == "rope-yarn" and fails_on_null(r, "factor", ORIGINAL)),
+)
+"""What was not read, and what Megatron-Core's YaRN fails on."""
+
+
+def megatron_share(reading: LayerReading) -> Changes:
+    """A share of the top level, in Qwens without YaRN, and whole heads elsewhere."""
+    stated = reading.top.number(_SHARE)
+    share = None if stated is None or reading.scheme == "rope-yarn" else float(stated.value)
+    if share is None or share >= 1 or reading.model_type == "llama":
+        return {"partial": None}
+    check_share(MEGATRON, _SHARE, share, reading.params["dim"])
+    return {"partial": share}
+
+
+def megatron_yarn(reading: LayerReading) -> Changes:
+    """Whole pairs only where ``truncate`` is true; g(mscale)/g(mscale_all_dim), or g(1)."""
+    weights = [yarn_weight(reading, name) for name in ("mscale", "mscale_all_dim")]
+    weight, all_dim = (1.0, 0.0) if None in weights else weights
+    return {
+        **yarn_amplitude(reading, weight or 0.0, all_dim or 0.0),
+        ORIGINAL: original_length(reading, MEGATRON, "entry", "context"),
+        "truncate": None if reading.rope.get("truncate") else False,
+    }
+
+
+_BRIDGE = (
+    f"{HUB}/NVIDIA-NeMo/Megatron-Bridge/blob/067f987df03b8355b03192d88d70f1709fedf51a/"
+    "src/megatron/bridge"
+)
+_CORE = (
+    f"{HUB}/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/megatron/core/models/"
+    "common/embeddings"
+)
+
+MEGATRON_RUNTIME = Runtime(
+    MEGATRON,
+    "at 067f987d",
+    {**of_types(SCALED - YARN, "llama"), **of_types(SCALED, *_MEGATRON_QWEN)},
+)
+
+
+CANDLE = "candle"
+_CANDLE_HEADS: Mapping[str, str] = {
+    **dict.fromkeys(("llama", "olmo", "olmo2", "qwen2", "qwen2_moe", "starcoder2"), "divided"),
+    **dict.fromkeys(("gemma", "gemma2", "helium", "qwen3", "qwen3_moe"), "stated"),
+    **dict.fromkeys(("glm4", "mistral"), "either"),
+}
+"""Where a model's file takes the columns of a head from, ``head_dim`` or the quotient."""
+_BASE_OF_LLAMA = 10_000.0
+_LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL, "rope_type")
+
+
+def _candle_missing(reading: LayerReading) -> str | None:
+    """The first key that serde does not find, of the model or of Llama's scaling."""
+    kind, scaling = reading.model_type, _candle_scaling(reading)
+    needed = ["rope_theta"] * (kind != "llama") + ["head_dim"] * (_CANDLE_HEADS[kind] == "stated")
+    inner = (key for key in _LLAMA3 if scaling is not None and scaling.get(key) is None)
+    key = lacking(reading, *needed) or next(inner, None)
+    return key and f"its {kind} fails on a file without {key}"
+
+
+def _candle_scaling(reading: LayerReading) -> Any:
+    return reading.config.get("rope_scaling") if reading.model_type == "llama" else None
+
+
+candle_fields = refusing(
+    CANDLE,
+    (not_read, lambda r: r.prefix and f"{r.model_type} as the text model of another"),
+    (
+        not_read,
+        lambda r: (
+            r.config.get("rope_scaling")
+            and r.config.get("rope_parameters")
+            and "rope_scaling beside rope_parameters"
+        ),
+    ),
+    (refused, _candle_missing),
+    (
+        refused,
+        lambda r: r.config.get("rope_theta", 0) is None and "it fails where rope_theta is null",
+    ),
+    (
+        refused,
+        lambda r: (
+            (scaling := _candle_scaling(r)) is not None
+            and scaling["rope_type"] not in ("llama3", "default")
+            and "its llama knows the rope types llama3 and default alone"
+        ),
+    ),
+)
+"""What serde refuses."""
+
+
+def candle_head(reading: LayerReading) -> Changes:
+    """The columns of a head, and how many of them rotate."""
+    kind, top = reading.model_type, reading.top
+    hidden, heads, own = map(top.count, ("hidden_size", "num_attention_heads", "head_dim"))
+    if not reading.config:
+        return {}
+    head = own.value if own and _CANDLE_HEADS[kind] != "divided" else None
+    if head is None and hidden and heads:
+        head = hidden.value // heads.value
+    head = int(head or reading.params["dim"])
+    share = top.number(_SHARE) if kind == "glm4" else None
+    if share is not None:
+        check_share(CANDLE, _SHARE, float(share.value), head)
+    return {"dim": head, "partial": float(share.value) if share else None}
+
+
+def candle_base(reading: LayerReading) -> Changes:
+    """The base of the top level, and no scaling but Llama 3's in Llama."""
+    if not reading.config:
+        return {}
+    stated = reading.top.number("rope_theta")
+    base = {"base": float(stated.value) if stated else _BASE_OF_LLAMA}
+    scaling = reading.config.get("rope_scaling")
+    if reading.scheme != "rope-llama3" or reading.model_type != "llama" or not scaling:
+        return base if reading.scheme == "rope" else {**plain(reading), **base}
+    original = reading.entry.count(ORIGINAL)
+    return {**base, ORIGINAL: original.value if original else None}
+
+
+_CANDLE_FILES = (
+    f"{HUB}/huggingface/candle/blob/2a13b0f3ff62f7e67013597f2996f764c5735e21/"
+    "candle-transformers/src/models"
+)
+
+CANDLE_RUNTIME = Runtime(
+    CANDLE, "0.11.0", of_types(SCALED, *_CANDLE_HEADS), {"glm4": "glm4_new", "qwen3_moe": "qwen3"}
+)
+
+DIFFERENCES = (
+    RuntimeDifference(
+        ONNX,
+        "fields",
+        SCALED | LONGROPE | {"rope-ntk", "mrope"},
+        "fails on rope types that the class of the model does not know",
+        f"{_ONNX_FILES}/base.py",
+        onnx_fields,
+    ),
+    RuntimeDifference(
+        ONNX,
+        "scaling",
+        SCALED - {"rope"},
+        "builds a plain rotation whatever the rope object says, but for llama3 in Llama and "
+        "Nemotron",
+        f"{_ONNX_FILES}/llama.py",
+        lambda r: (
+            {} if r.scheme == "rope-llama3" and r.model_type != "hunyuan_v1_dense" else plain(r)
+        ),
+        LIKE_LLAMA,
+    ),
+    RuntimeDifference(
+        ONNX,
+        "partial rotation",
+        frozenset({"rope", "rope-linear"}),
+        "rotates only the share partial_rotary_factor states, for every model",
+        f"{_ONNX_FILES}/base.py",
+        partial(any_share, runtime=ONNX),
+        LIKE_LLAMA | LIKE_MISTRAL,
+    ),
+    RuntimeDifference(
+        ONNX,
+        "attention factor",
+        YARN,
+        "never truncates; amplitude is g(mscale)/g(mscale_all_dim) where both are there, mscale "
+        "itself where it is alone, whatever attention_factor says",
+        f"{_ONNX_FILES}/base.py",
+        onnx_yarn,
+        LIKE_MISTRAL | {"gpt_oss"},
+    ),
+    RuntimeDifference(
+        ONNX,
+        "choice of factors",
+        LONGROPE | {"rope"},
+        "takes the original length of the top level, and neither factor nor attention_factor",
+        f"{_ONNX_FILES}/phi.py",
+        onnx_phi3,
+        frozenset({"phi3"}),
+    ),
+    RuntimeDifference(
+        MEGATRON,
+        "fields",
+        SCALED,
+        "fails on yarn without beta_fast and beta_slow",
+        f"{_CORE}/yarn_rotary_pos_embedding.py",
+        megatron_fields,
+    ),
+    RuntimeDifference(
+        MEGATRON,
+        "partial rotation",
+        SCALED,
+        "rotates the share partial_rotary_factor of the top level in a Qwen without yarn, and "
+        "whole heads elsewhere",
+        f"{_BRIDGE}/models/conversion/model_bridge.py",
+        megatron_share,
+    ),
+    RuntimeDifference(
+        MEGATRON,
+        "scaling",
+        SCALED - YARN - {"rope"},
+        "builds a plain rotation: its bridge of Qwens knows no scaling but yarn",
+        f"{_BRIDGE}/models/conversion/model_bridge.py",
+        plain,
+        _MEGATRON_QWEN,
+    ),
+    RuntimeDifference(
+        MEGATRON,
+        "scaling",
+        frozenset({"rope-dynamic"}),
+        "builds a plain rotation: its bridge of Llama knows linear and llama3 alone",
+        f"{_BRIDGE}/models/llama/llama_bridge.py",
+        plain,
+        frozenset({"llama"}),
+    ),
+    RuntimeDifference(
+        MEGATRON,
+        "ramp",
+        frozenset({"rope-llama3"}),
+        "takes the factor of llama3 alone: 1 and 4 for its ends, and 8192 for the original length",
+        f"{_CORE}/rotary_pos_embedding.py",
+        always(low_freq_factor=1.0, high_freq_factor=4.0, **{ORIGINAL: 8192}),
+    ),
+    RuntimeDifference(
+        MEGATRON,
+        "truncate",
+        YARN,
+        "truncates only where truncate is true; amplitude is g(mscale)/g(mscale_all_dim) where "
+        "both are there, whatever attention_factor says; takes the original length of the rope "
+        "object, else max_position_embeddings",
+        f"{_CORE}/yarn_rotary_pos_embedding.py",
+        megatron_yarn,
+        _MEGATRON_QWEN,
+    ),
+    RuntimeDifference(
+        CANDLE,
+        "fields",
+        SCALED,
+        "fails without rope_theta but in Llama, and on scaling of a Llama other than llama3",
+        f"{_CANDLE_FILES}/{{model}}.rs",
+        candle_fields,
+    ),
+    RuntimeDifference(
+        CANDLE,
+        "head size",
+        SCALED,
+        "takes hidden_size / num_attention_heads, or head_dim alone, and rotates whole heads but "
+        "where a GLM 4 has partial_rotary_factor at the top level",
+        f"{_CANDLE_FILES}/{{model}}.rs",
+        candle_head,
+    ),
+    RuntimeDifference(
+        CANDLE,
+        "container",
+        SCALED,
+        "reads rope_theta of the top level alone, 10000 in a Llama without it, and no scaling "
+        "but llama3 in Llama",
+        f"{_CANDLE_FILES}/{{model}}.rs",
+        candle_base,
+    ),
+)
+"""Their known differences, those of each in the order in which they are applied."""
