@@ -440,10 +440,11 @@ def test_names_of_curves_stand_beside_the_axes_and_are_counted_where_they_have_n
     (axes,) = drawing.page.axes
     drawing.page.draw_without_rendering()
     whole, page = axes.get_window_extent(), drawing.page.bbox
-    boxes = [text.get_window_extent() for text in axes.texts]
+    names_beside = axes.get_legend().texts
+    boxes = [text.get_window_extent() for text in names_beside]
     assert all(whole.x1 < box.x0 and box.x1 <= page.x1 for box in boxes)
     assert all(above.y0 >= below.y1 - 1 for above, below in itertools.pairwise(boxes))
-    said = [text.get_text().replace("\n", " ") for text in axes.texts]
+    said = [text.get_text().replace("\n", " ") for text in names_beside]
     if fixed:
         assert said[-1] == f"and {12 - len(said) + 1} more"
     else:
@@ -451,19 +452,19 @@ def test_names_of_curves_stand_beside_the_axes_and_are_counted_where_they_have_n
         assert drawing.height > SMALL.height
 
 
-def test_a_name_stands_where_its_curve_ends() -> None:
+def test_names_are_in_the_order_in_which_curves_end() -> None:
     ends = {"low": 0.0, "middle": 5.0, "high": 10.0}
     curves = tuple(Curve((0.0, 1.0), (3.0, end), name) for name, end in ends.items())
     drawing = Drawing(USUAL)
     drawing.add(Curves(curves, "t", "x", "y", levels=((7.5, "limit"),)))
     (axes,) = drawing.page.axes
-    drawing.page.draw_without_rendering()
-    for text in axes.texts:
-        box = text.get_window_extent()
-        value = {**ends, "limit": 7.5}[text.get_text()]
-        _, height = axes.transData.transform((0, value))
-        assert abs((box.y0 + box.y1) / 2 - height) < 0.03 * axes.bbox.height
-    assert [text.get_text() for text in axes.texts] == ["high", "limit", "middle", "low"]
+    found = {
+        text.get_text(): handle.get_linestyle()
+        for text, handle in zip(axes.get_legend().texts, axes.get_legend().get_lines(), strict=True)
+    }
+    assert [*found] == ["high", "limit", "middle", "low"]
+    drawn = {line.get_label(): line.get_linestyle() for line in axes.get_lines()}
+    assert found == drawn
 
 
 @pytest.mark.long

@@ -15,19 +15,14 @@ from posenc_cli.render.style import LINE_STYLES, TICK_SIZE, Style
 from posenc_cli.render.ticks import label, minus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.axis import XAxis, YAxis
-    from matplotlib.transforms import Transform
     from numpy.typing import NDArray
 
     from posenc_cli.render.figure import Curve, Curves
 
     Points = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-_SWATCH = 5.0
-"""Points of the height of what stands for an area."""
 _MARKED = 64
 """Points of a curve up to which each has a marker."""
 _APART_ACROSS, _APART_DOWN = 5, 2
@@ -109,9 +104,9 @@ def missing_height(axes: Axes, style: Style, room: float) -> float:
 
 
 def name_curves(axes: Axes, curves: Curves, style: Style, room: float) -> None:
-    """Name curves beside axes, where each ends, in ``room`` pixels of width, and spans above them.
+    """Name curves beside axes, in ``room`` pixels of width, and spans above them.
 
-    Names that have no room are left out, and counted.
+    The curve that ends highest is named first. Names that have no room are left out, and counted.
     """
     for start, _, name in curves.spans:
         axes.annotate(
@@ -124,36 +119,26 @@ def name_curves(axes: Axes, curves: Curves, style: Style, room: float) -> None:
             color=style.palette.faint,
         )
     handles, names = axes.get_legend_handles_labels()
-    unit = style.line / axes.bbox.height  # of a line of text, as a share of the height
+    order = sorted(range(len(names)), key=lambda i: -_end_of(handles[i], axes))
+    lines = axes.bbox.height / style.line - 1
     for most in (_MOST_LINES, 2, 1):
         texts = [_wrapped(name, style, room, most) for name in names]
-        if (sum(map(_lines, texts)) + 1) * unit <= 1:
+        if sum(map(_lines, texts)) <= lines:
             break
-    ends = [_end_of(handle, axes) for handle in handles]
-    order = sorted(range(len(names)), key=lambda i: -ends[i])
-    if (sum(map(_lines, texts)) + 1) * unit > 1:
-        kept = max(1, int(1 / unit / _LINES_OF_A_NAME) - 2)
+    else:
+        kept = max(1, int(lines / _LINES_OF_A_NAME) - 1)
+        handles.append(axes.plot([], [], linestyle="none")[0])
         texts.append(f"and {len(names) - kept} more")
-        ends.append(0.0)
         order = [*order[:kept], len(names)]
-    heights = [_lines(texts[i]) * unit for i in order]
-    places, beside = _apart([ends[i] for i in order], heights), _beside(axes, style)
-    for i, place in zip(order, places, strict=True):
-        if i < len(handles):
-            _draw_key(axes, handles[i], ends[i], place, beside)
-        size = TICK_SIZE * style.points
-        axes.text(_KEY, place, texts[i], transform=beside, va="center", fontsize=size)
-
-
-def _beside(axes: Axes, style: Style) -> Transform:
-    """Places beside axes: lines of text from their right edge, and shares of their height."""
-    from matplotlib.transforms import Affine2D, ScaledTranslation, blended_transform_factory
-
-    page = axes.get_figure()
-    assert page is not None
-    inches = Affine2D().scale(style.line / style.dpi) + page.dpi_scale_trans
-    right = ScaledTranslation(1, 0, axes.transAxes)  # type: ignore[arg-type]
-    return blended_transform_factory(inches + right, axes.transAxes)
+    axes.legend(
+        [handles[i] for i in order],
+        [texts[i] for i in order],
+        loc="upper left",
+        bbox_to_anchor=(1, 1),
+        borderaxespad=0,
+        frameon=False,
+        labelspacing=_LINES_OF_A_NAME - 1,
+    )
 
 
 def _wrapped(name: str, style: Style, room: float, most: int) -> str:
@@ -164,42 +149,6 @@ def _wrapped(name: str, style: Style, room: float, most: int) -> str:
 def _lines(text: str) -> float:
     """The height of a name, in lines of text, with what is left between two."""
     return text.count("\n") + _LINES_OF_A_NAME
-
-
-def _apart(ends: Sequence[float], heights: Sequence[float]) -> list[float]:
-    """Where names stand, from the highest down: near their ends, none over another.
-
-    >>> _apart([1.0, 0.5, 0.5], [0.25, 0.25, 0.25])
-    [0.875, 0.5, 0.25]
-    """
-    tops, free = [], 1.0
-    for end, height in zip(ends, heights, strict=True):
-        tops.append(min(end + height / 2, free))
-        free = tops[-1] - height
-    free = 0.0
-    for i in reversed(range(len(tops))):
-        tops[i] = max(tops[i], free + heights[i])
-        free = tops[i]
-    return [top - height / 2 for top, height in zip(tops, heights, strict=True)]
-
-
-def _draw_key(axes: Axes, handle: Any, end: float, place: float, beside: Transform) -> None:
-    """Lead from the end of a curve to its name, as the curve is drawn; an area has a swatch."""
-    from matplotlib.lines import Line2D
-
-    page = axes.get_figure()
-    assert page is not None
-    key = Line2D([0.3, _KEY - 0.5], [end, place])
-    if hasattr(handle, "get_ydata"):
-        key.update_from(handle)
-        if handle.get_linestyle() == "None":  # points that stand alone
-            key.set_data([1], [place])
-        else:
-            key.set_marker("")
-    else:
-        key.set(color=handle.get_facecolor()[0], linewidth=_SWATCH, ydata=[place] * 2)
-    key.set(transform=beside, clip_on=False, clip_path=None)
-    page.add_artist(key)
 
 
 def _end_of(handle: Any, axes: Axes) -> float:
