@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from posenc_cli.analysis.sampling import wave_means
 from posenc_cli.encoding.fillers import wave_filler
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.scores import score_rule
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.formulas.declare import Content, RowLookup, Waves
-    from posenc_cli.numerics.arrays import Integers, RealRows, Reals
+    from posenc_cli.numerics.arrays import Integers, Reals
 
 _BLOCK_VALUES = 1 << 17  # cosines held at a time: a megabyte, which stays in the cache
 _PRECISION = Precision.of(FLOAT64, None)
@@ -47,9 +46,7 @@ class Profile(Record):
     beside it. ``even`` says that it is proven to be the same at −Δ as at Δ. Where values are means
     of what is drawn, ``deviation(offsets)`` is the standard deviation around them; where they are
     of one draw, ``draws(offsets)`` → (draws, n) are those of many, itself the first. ``bound`` is
-    RoFormer's, where there is one. ``mean_rows(starts, count, step)`` → (starts, columns) are rows
-    whose dot products are the means of the values over blocks of places, from each start up to the
-    next or the last of ``count``, where a formula gives them.
+    RoFormer's, where there is one.
     """
 
     at: Callable[[Integers], Reals]
@@ -58,8 +55,6 @@ class Profile(Record):
     deviation: Callable[[Integers], Reals] | None = None
     draws: Callable[[Integers], Reals] | None = None
     bound: RoFormerBound | None = None
-    mean_rows: Callable[[Sequence[int], int, int], RealRows] | None = None
-    columns: int = 0
 
 
 class RoFormerBound(Record):
@@ -134,30 +129,8 @@ def wave_profile(waves: Waves, weights: Reals, engine: Engine) -> Profile | None
             even=True,
             proof=turns,
             bound=roformer_bound(waves, engine, weights),
-            mean_rows=_mean_rows(waves, weights, engine),
-            columns=2 * waves.count,
         )
     return Profile(at, even=False, proof=f"{turns}, and what one grows the other shrinks")
-
-
-def _mean_rows(
-    waves: Waves, weights: Reals, engine: Engine
-) -> Callable[[Sequence[int], int, int], RealRows]:
-    """What gives the mean rows of a `Profile`: a product of means is the mean of products."""
-    tables = _wave_tables(waves, engine, ("cos", "sin"))
-    angles = np.tile([float(angle) for angle in waves.frequencies(exact)], 2)  # (2 · waves,)
-    lengths = np.tile(np.sqrt(weights), 2)
-
-    def rows(starts: Sequence[int], count: int, step: int) -> RealRows:
-        def cells(places: Sequence[int], _columns: Sequence[int]) -> RealRows:
-            offsets = np.asarray(places, np.int64) * step
-            return np.concatenate([table for _, table in tables(offsets)])
-
-        means = wave_means(cells, angles * step, count)(starts, range(angles.size))
-        weighted: RealRows = means * lengths
-        return weighted
-
-    return rows
 
 
 def drawn_values(waves: Waves, weights: Reals, engine: Engine) -> Callable[[Integers], Reals]:

@@ -65,14 +65,8 @@ DRAWS = 200
 
 _CONTENT_WORDS = {"ones": "ones", "random": f"random (one draw, seed {SEED})"}
 
-_AVERAGED, _DRAWN = 1 << 19, 1 << 15
-"""Values of a profile that a map of means may take, where all are looked at and where some are.
-
-Those of a draw lie far apart, and cost more.
-"""
-
-_HELD = 1 << 25
-"""Values of mean rows that are held at once: 256 MiB."""
+_AVERAGED = 1 << 20
+"""Positions whose map has means: all offsets of S are looked at."""
 
 
 class KeyScores(Record):
@@ -173,57 +167,32 @@ class Similarity(Record):
                 entries = profile.at(offsets)[where.reshape(every.shape)]
         return entries
 
-    def means(self, queries: Sequence[int], keys: Sequence[int]) -> RealRows:
-        """The mean of S over equal blocks of places that start at these, of a profile.
+    @property
+    def has_means(self) -> bool:
+        """Whether there are `means`: of S by offset that does not grow past what float64 sums."""
+        profile = self.source if self.step is not None else None
+        even = isinstance(profile, Profile) and (profile.even or self.of_scores)
+        return even and self.count <= _AVERAGED
 
-        As many places go into a block as lie between the first two. By a formula where there is
-        one; else, of more than can all be looked at, as `sampled_blocks` says.
+    def means(self, queries: Sequence[int], keys: Sequence[int]) -> RealRows:
+        """The mean of S over blocks of places, each from one of these up to the next.
+
+        With W the sums of the sums of S up to each offset, rows a … b − 1 and columns c … d − 1
+        have the sum W(b − c) − W(a − c) − W(b − d) + W(a − d).
 
         Shape: (len(queries), len(keys)).
         """
         assert isinstance(self.source, Profile)
-        assert self.step is not None
-        tall, wide = _block_sides(queries, keys)
-        if tall == wide == 1:
+        if len(queries) == len(keys) == self.count:
             return self.entries(queries, keys)
-        if self._has_mean_rows(queries, keys):
-            assert self.source.mean_rows is not None
-            down, across = (
-                self.source.mean_rows(side, self.count, self.step) for side in (queries, keys)
-            )
-            by_formula: RealRows = down @ across.T
-            return by_formula
-        apart = np.asarray(queries)[:, None] - np.asarray(keys)  # (queries, keys)
-        starts, where = np.unique(apart, return_inverse=True)
-        inner, weights = _inner_offsets(tall, wide, starts.size)
-        farthest = self.count - 1  # the last block may end past the last place
-        total = np.zeros(starts.size)
-        together = max(1, BLOCK_BYTES // 8 // starts.size)
-        for begin in range(0, inner.size, together):
-            part = slice(begin, begin + together)
-            offsets = np.clip(inner[part, None] + starts, -farthest, farthest) * self.step
-            values = self.source.at(offsets.reshape(-1)).reshape(offsets.shape)
-            total += (weights[part, None] * values).sum(axis=0)
-        means: RealRows = total[where.reshape(apart.shape)]
+        values = self._newest_first(self.source)[::-1]  # (2 · count − 1,)
+        middle = values.mean()  # without it, sums are small, and little is rounded
+        sums = np.concatenate([[0.0, 0.0], np.cumsum(np.cumsum(values - middle))])
+        rows, columns = (np.array([*side, self.count]) for side in (queries, keys))
+        corners = sums[rows[:, None] - columns + self.count]
+        blocks = -np.diff(np.diff(corners, axis=0), axis=1)  # (queries, keys)
+        means: RealRows = blocks / np.outer(np.diff(rows), np.diff(columns)) + middle
         return means
-
-    def sampled_blocks(self, queries: Sequence[int], keys: Sequence[int]) -> int | None:
-        """How many pairs, drawn with a seed, stand for all in each of the blocks of `means`.
-
-        None where none are left out.
-        """
-        tall, wide = _block_sides(queries, keys)
-        if tall == wide == 1 or self._has_mean_rows(queries, keys):
-            return None
-        apart = np.unique(np.asarray(queries)[:, None] - np.asarray(keys))
-        blocks = apart.size
-        return None if (tall + wide - 1) * blocks <= _AVERAGED else max(1, _DRAWN // blocks)
-
-    def _has_mean_rows(self, queries: Sequence[int], keys: Sequence[int]) -> bool:
-        """Whether a formula gives means over blocks, in rows that can be held."""
-        if not isinstance(self.source, Profile) or self.source.mean_rows is None:
-            return False
-        return (len(queries) + len(keys)) * self.source.columns <= _HELD
 
     def blocks(self, dtype: DType, engine: Engine) -> Iterator[StoredRows]:
         """S from its first row to its last, as blocks of whole rows in a number format."""
@@ -482,26 +451,6 @@ def rows_of(request: Request, engine: Engine, factors: Reals | None = None) -> M
         return rows_at(Positions(tuple(range(place, place + 1) for place in chosen)))
 
     return MatrixRows(count, width, read)
-
-
-def _block_sides(queries: Sequence[int], keys: Sequence[int]) -> tuple[int, int]:
-    """How many rows and columns go into a block."""
-    tall, wide = (side[1] - side[0] if len(side) > 1 else 1 for side in (queries, keys))
-    return tall, wide
-
-
-def _inner_offsets(tall: int, wide: int, blocks: int) -> tuple[Integers, Reals]:
-    """The offsets within each of some blocks of rows and columns, and the share of each.
-
-    Shape: (offsets,) each.
-    """
-    if (tall + wide - 1) * blocks <= _AVERAGED:
-        inner = np.arange(1 - wide, tall)
-        counts = np.minimum(np.minimum(inner + wide, tall - inner), min(tall, wide))
-        return inner, counts / counts.sum()
-    draw, most = np.random.default_rng(SEED), max(1, _DRAWN // blocks)
-    inner = draw.integers(0, tall, most) - draw.integers(0, wide, most)
-    return inner, np.full(most, 1 / most)
 
 
 def _round(values: RealRows, dtype: DType) -> StoredRows:

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from posenc_cli.analysis.sampling import CellValues, Wavelengths, spread, steps
+from posenc_cli.choice import LETTERS
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
+from posenc_cli.render.style import LINE_STYLES, PALETTES
 from posenc_cli.render.ticks import finite_or_null, number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,9 +38,6 @@ _MEANS_NOTE = ", each with the mean of those up to the next"
 """What follows how many rows and columns are shown where their values are means."""
 FARTHEST_NOTE = ", each with the farthest from 0 of those up to the next"
 """What follows them where their values are the largest of either sign."""
-
-_SAMPLED_NOTE = ", each with the mean of a sample: {} seeded draws from those up to the next"
-"""What follows them where of each not all are looked at."""
 
 TOO_FAST = "too fast to show, half a rotation a row and more"
 """What is said of columns whose rows are means of so much that nothing is left of their waves."""
@@ -66,7 +65,7 @@ class Axis(Record):
 
     ``points`` are numbers or names, one a row: a range will do, however long. ``bands`` part them
     in drawing; they follow each other without gaps. ``even`` asks that no rows be skipped but at
-    equal steps, ``through`` is the index of one that is never skipped.
+    equal steps.
 
     >>> Axis("query", range(8)).plural
     'queries'
@@ -76,7 +75,6 @@ class Axis(Record):
     points: Sequence[Any]
     bands: tuple[Band, ...] = ()
     even: bool = False
-    through: int | None = None
 
     @property
     def plural(self) -> str:
@@ -101,11 +99,7 @@ class Axis(Record):
         Each band keeps its share, and at least one; where there is no room for that, none is told.
         """
         if not self.bands or most < len(self.bands):
-            chosen = spread(len(self.points), most, even=self.even)
-            if self.through is not None:
-                gaps = [abs(index - self.through) for index in chosen]
-                chosen[gaps.index(min(gaps))] = self.through
-            return chosen, ()
+            return spread(len(self.points), most, even=self.even), ()
         count = len(self.points)
         indices: list[int] = []
         bands = []
@@ -136,7 +130,6 @@ class Shown(Record):
     values: Cells
     rows: tuple[Any, ...]
     columns: tuple[Any, ...]
-    row_bands: tuple[Band, ...]
     column_bands: tuple[Band, ...]
     undersampled: tuple[int, ...]
     gaps: int
@@ -181,7 +174,6 @@ class Shown(Record):
 
     def fields(self) -> Mapping[str, Any]:
         """The same as JSON has it: plain values, null for gaps."""
-        bands = {"rows": self.row_bands, "columns": self.column_bands}
         return {
             "title": self.heatmap.title,
             "shape": [len(self.heatmap.rows.points), len(self.heatmap.columns.points)],
@@ -190,11 +182,9 @@ class Shown(Record):
             "value_label": self.heatmap.value_label,
             "rows": list(self.rows),
             "columns": list(self.columns),
-            "bands": {
-                axis: [{"label": b.label, "start": b.start, "stop": b.stop} for b in of_axis]
-                for axis, of_axis in bands.items()
-                if of_axis
-            },
+            "bands": {"columns": [band.as_dict() for band in self.column_bands]}
+            if self.column_bands
+            else {},
             "undersampled": [self.columns[i] for i in self.undersampled],
             "gaps": self.gaps,
             "notes": list(self.notes),
@@ -224,8 +214,8 @@ class Heatmap(Record):
     axes count alike, ``wavelengths`` how fast columns change along the rows, ``notes`` are
     lines to go with the picture, and ``survey`` is of all values, where somebody has gone through
     them. ``averaged`` says that where rows and columns are skipped, ``values`` are means of those
-    up to the next, of as many drawn ones as ``drawn(rows, columns)`` says, or of all where it gives
-    None; ``farthest`` that they are those farthest from 0; ``row_means`` gives means of rows alone.
+    up to the next; ``farthest`` that they are those farthest from 0; ``row_means`` gives means of
+    rows alone.
     ``waves`` gives the wavelengths of columns that are sines and cosines of the rows. Where maps
     that are ``graded`` differ much in size, they have a log scale of colours; all with a ``unit``
     have one of that unit.
@@ -243,7 +233,6 @@ class Heatmap(Record):
     notes: tuple[str, ...] = ()
     survey: ValueSummary | None = None
     averaged: bool = False
-    drawn: Callable[[Sequence[int], Sequence[int]], int | None] | None = None
     farthest: bool = False
     row_means: CellValues | None = None
     waves: Callable[[Sequence[int]], Sequence[float]] | None = None
@@ -260,9 +249,7 @@ class Heatmap(Record):
         if not len(self.rows.points) or not len(self.columns.points):
             raise InvalidInput(f"{self.title or 'the array'}: holds no values to show")
         averaged = means and self.row_means is not None and len(self.rows.points) > most_rows
-        rows, row_bands = (replace(self.rows, even=True) if averaged else self.rows).sample(
-            most_rows
-        )
+        rows, _ = (replace(self.rows, even=True) if averaged else self.rows).sample(most_rows)
         columns, column_bands = self.columns.sample(most_columns)
         source = self.row_means if averaged else self.values
         taken = (
@@ -283,22 +270,19 @@ class Heatmap(Record):
             values,
             points,
             tuple(self.columns.points[i] for i in columns),
-            row_bands,
             column_bands,
             () if averaged else slow,
             int(values.size - np.count_nonzero(finite)),
             averaged,
-            self.block_note(rows, columns),
+            self.block_note,
             None if self.waves is None else tuple(self.waves(columns)),
             slow if averaged else (),
         )
 
-    def block_note(self, rows: Sequence[int], columns: Sequence[int]) -> str:
-        """What follows how many rows and columns are shown, if these are."""
-        if not self.averaged:
-            return FARTHEST_NOTE * self.farthest
-        drawn = None if self.drawn is None else self.drawn(rows, columns)
-        return _MEANS_NOTE if drawn is None else _SAMPLED_NOTE.format(drawn)
+    @property
+    def block_note(self) -> str:
+        """What follows how many rows and columns are shown, where not all are."""
+        return _MEANS_NOTE if self.averaged else FARTHEST_NOTE * self.farthest
 
 
 def runs_of(columns: Sequence[int], band: Band) -> list[tuple[int, int]]:
@@ -497,7 +481,9 @@ def _curves_data(curves: Curves) -> dict[str, Any]:
                 "x": finite_or_null(curve.x),
                 "y": finite_or_null(curve.y),
                 "joined": curves.joined and curve.joined,
-                **_envelope_data(curve.envelope),
+                **(
+                    {"envelope": finite_or_null(curve.envelope.as_dict())} if curve.envelope else {}
+                ),
             }
             for curve in curves.curves
             if not curve.faint
@@ -506,10 +492,6 @@ def _curves_data(curves: Curves) -> dict[str, Any]:
         "spans": [{"name": name, "from": a, "to": b} for a, b, name in curves.spans],
         "notes": list(curves.notes),
     }
-
-
-def _envelope_data(envelope: Envelope | None) -> dict[str, Any]:
-    return {} if envelope is None else {"envelope": finite_or_null(envelope.as_dict())}
 
 
 class Picture(Record, Generic[TextOrBytes]):
@@ -696,3 +678,45 @@ def _envelope_text(envelope: Envelope | None) -> str:
     if envelope is None or not finite:
         return ""
     return f"; {envelope.name}: {number(min(finite))} to {number(max(finite))} in all"
+
+
+Grouped = TypeVar("Grouped")
+
+_LOOKS = math.lcm(len(PALETTES["light"].lines), len(LINE_STYLES))
+"""Curves that differ in their colours or in their dashes."""
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Names that tell all apart: those that are given twice follow the letter of their place.
+
+    >>> distinct_names(["rope", "alibi", "rope"])
+    ['a: rope', 'alibi', 'c: rope']
+    """
+    return [
+        f"{LETTERS[place : place + 1]}: {name}" if names.count(name) > 1 else name
+        for place, name in enumerate(names)
+    ]
+
+
+def grouped(items: Iterable[Grouped], key: Callable[[Grouped], Hashable]) -> list[list[Grouped]]:
+    """Items with the same key together, in the order of the first of each.
+
+    >>> grouped([3, 4, 5], lambda number: number % 2)
+    [[3, 5], [4]]
+    """
+    groups: dict[Hashable, list[Grouped]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return [*groups.values()]
+
+
+def check_looks(places: Sequence[int]) -> None:
+    """Refuse more curves in one set of axes than colours and dashes tell apart.
+
+    Raises: InvalidInput.
+    """
+    if len({place % _LOOKS for place in places}) < len(places):
+        raise InvalidInput(
+            f"{len(places)} encodings share one set of axes; {_LOOKS} can be told apart there",
+            hint="--json has all of them",
+        )

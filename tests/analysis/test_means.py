@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from posenc_cli.analysis import similarity as module
 from posenc_cli.analysis.similarity import similarity
 from posenc_cli.analysis.verdict import verdict
 from posenc_cli.encoding.engine import Engine
@@ -27,7 +26,7 @@ def means_of(of, cells):
 
 @pytest.mark.parametrize(
     ("scheme", "given"),
-    [("sinusoidal", {"dim": 8}), ("t5", {"heads": 2}), ("xpos", {"dim": 8, "seq_len": 96})],
+    [("sinusoidal", {"dim": 8}), ("t5", {"heads": 2}), ("rope", {"dim": 8})],
 )
 @pytest.mark.parametrize("positions", ["0:96", "5:293:3"])
 def test_a_cell_has_the_mean_of_the_pairs_it_stands_for(scheme, given, positions):
@@ -49,24 +48,25 @@ def test_with_room_for_all_nothing_is_averaged():
     assert shown.notes == ()
 
 
-@pytest.mark.slow
-def test_of_large_blocks_a_draw_is_near_the_mean(monkeypatch):
-    of = similarity_of("sinusoidal", "0:4000", dim=16)
-    expected = means_of(of, 8)
-    monkeypatch.setattr(module, "_AVERAGED", 0)
-    monkeypatch.setattr(module, "_HELD", 0)
-    monkeypatch.setattr(module, "_DRAWN", 15 * 4000)
-    found = matrix_figure(of).sample(8, 8).values
-    # A product is at most 8, and a mean of 4000 drawn ones is within a tenth of what one swings.
-    np.testing.assert_allclose(found, expected, rtol=0, atol=0.3)
-    assert np.abs(of.entries(range(0, 4000, 500), range(0, 4000, 500)) - expected).max() > 1
-
-
-def test_what_is_not_known_by_offset_is_a_sample_of_values():
-    of = similarity_of("learned", "0:96", dim=8)
+@pytest.mark.parametrize(
+    ("scheme", "positions", "given"),
+    [
+        ("learned", "0:96", {"dim": 8}),
+        ("xpos", "0:96", {"dim": 8, "seq_len": 96}),  # grows by powers: sums would lose the rest
+        ("rope", "0:96,200", {"dim": 8}),
+        ("rope", "0:100000000", {"dim": 64}),
+    ],
+)
+def test_what_has_no_sums_by_offset_is_a_sample_of_values(scheme, positions, given):
+    of = similarity_of(scheme, positions, **given)
     shown = matrix_figure(of).sample(12, 12)
-    np.testing.assert_array_equal(shown.values, of.entries(range(0, 96, 8), range(0, 96, 8)))
-    assert shown.notes == ("shows 12 of 96 positions",)
+    count = len(shown.rows)
+    rows = [round(i * of.count / count) for i in range(count)] if scheme == "learned" else None
+    assert not of.has_means
+    assert shown.notes[0].startswith(f"shows {count} of {of.count} ")
+    assert "mean" not in shown.notes[0]
+    if rows is not None:
+        np.testing.assert_array_equal(shown.values, of.entries(rows, rows))
 
 
 def test_in_json_a_sample_has_values_of_the_matrix():
@@ -81,8 +81,7 @@ def test_in_json_a_sample_has_values_of_the_matrix():
     ("scheme", "given"), [("rope", {"dim": 8}), ("sinusoidal", {"dim": 8, "base": 50.0})]
 )
 @pytest.mark.parametrize("positions", ["0:1003", "5:3014:3"])
-def test_means_of_waves_are_exact_whatever_the_blocks(scheme, given, positions, monkeypatch):
-    monkeypatch.setattr(module, "_AVERAGED", 0)
+def test_means_of_waves_are_exact_whatever_the_blocks(scheme, given, positions):
     of = similarity_of(scheme, positions, **given)
     queries, keys = range(0, of.count, 100), range(0, of.count, 37)
     whole = of.entries(range(of.count), range(of.count))
@@ -91,18 +90,19 @@ def test_means_of_waves_are_exact_whatever_the_blocks(scheme, given, positions, 
     expected = sums / np.outer(
         *(np.subtract(end, side) for end, side in zip(ends, (queries, keys), strict=True))
     )
-    np.testing.assert_allclose(of.means(queries, keys), expected, rtol=0, atol=1e-13)
-    assert of.sampled_blocks(queries, keys) is None
+    np.testing.assert_allclose(of.means(queries, keys), expected, rtol=0, atol=1e-12)
 
 
-def test_means_of_waves_take_no_draw_at_any_length():
-    of = similarity_of("rope", "0:100000000", dim=64)
-    shown = matrix_figure(of).sample(15, 15)
-    assert np.abs(shown.values[0, 1:]).max() < 1e-6
-    assert "each with the mean of those up to the next" in " ".join(shown.notes)
-
-
-def test_means_of_a_draw_are_called_a_sample():
-    of = similarity_of("t5", "0:1000000", heads=2)
-    told = " ".join(matrix_figure(of).sample(15, 15).notes)
-    assert "each with the mean of a sample: 1129 seeded draws from those up to the next" in told
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["rope", "alibi"])
+def test_means_of_a_million_positions_are_as_exact_as_float64(scheme):
+    """The block at the corner has the mean of its offsets, each as often as it is there."""
+    of = similarity_of(scheme, "0:1048576", **({"heads": 2} if scheme == "alibi" else {"dim": 8}))
+    starts = range(0, of.count, 1 << 16)
+    offsets = np.arange(1 - (1 << 16), 1 << 16)
+    counts = (1 << 16) - np.abs(offsets)
+    found = of.means(starts, starts)
+    for row, column in ((0, 0), (15, 0), (0, 15), (7, 3)):
+        values = of.source.at(offsets + (row - column) * (1 << 16))
+        expected = (values * counts).sum() / counts.sum()
+        assert abs(found[row, column] - expected) <= 1e-9 * max(1, np.abs(found).max())

@@ -255,7 +255,7 @@ def _check(
         flag = "--check" if checks else "--format csv"
         raise InvalidInput(f"{flag}: needs one list of slopes, not {len(asked)}")
     if plot:
-        from posenc_cli.render.overlays import check_looks
+        from posenc_cli.render.figure import check_looks
 
         check_looks(range(len(asked)))
 

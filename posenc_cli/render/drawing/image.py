@@ -239,8 +239,10 @@ class Drawing:
             self._separate_panels([figure])
         elif figure.shared and all(isinstance(panel, Heatmap) for panel in figure.panels):
             self._maps(heatmaps_of(figure), figure)
-        elif circles := _small_circles(figure):
-            self._circles(circles, figure)
+        elif len(figure.panels) > _MOST_LARGE and all(
+            isinstance(panel, Curves) and panel.square for panel in figure.panels
+        ):
+            self._circles(figure)
         else:
             self._separate_panels(figure.panels, figure)
 
@@ -302,12 +304,13 @@ class Drawing:
         ]
         self._set_size(*sides)
 
-    def _circles(self, figures: Sequence[Curves], panels: Panels) -> None:
+    def _circles(self, panels: Panels) -> None:
         """Many circles, which are read as the faces of clocks: one axes without names."""
         from matplotlib.transforms import Affine2D
 
         style, line = self.style, self.style.line
-        chosen, grid = self._grid(figures, (_LEAST_CIRCLE * line, _LEAST_CIRCLE * line))
+        circles = [panel for panel in panels.panels if isinstance(panel, Curves)]
+        chosen, grid = self._grid(circles, (_LEAST_CIRCLE * line, _LEAST_CIRCLE * line))
         sheet = _Sheet(*grid, (1 + _GAP) * line, round(_GAP * line))
         axes = self.page.add_subplot()
         axes.axis("off")
@@ -355,7 +358,10 @@ class Drawing:
         self._lay_out()
         lefts = [axes.bbox.x0 for axes in all_axes[: spec.ncols]]
         pitch = min(right - left for left, right in pairwise([*lefts, self.width]))
-        named = any(_is_named(figure) for _, figure in curves)
+        named = any(
+            of.levels or any(curve.name or curve.envelope for curve in of.curves)
+            for _, of in curves
+        )
         names = max(_NAMES * pitch, min(_MOST_NAMES * pitch, _LEAST_NAMES * line))
         for axes, figure in zip(all_axes, chosen, strict=True):
             room = pitch - line - names * named * isinstance(figure, Curves)
@@ -614,17 +620,6 @@ def _named_once(figure: Heatmap | Curves) -> Heatmap | Curves:
     (curve,) = figure.curves
     named = curve.envelope is None and figure.title.endswith(f": {curve.name}")
     return replace(figure, curves=(replace(curve, name=""),)) if named else figure
-
-
-def _is_named(curves: Curves) -> bool:
-    """Whether names stand beside curves."""
-    return bool(curves.levels) or any(curve.name or curve.envelope for curve in curves.curves)
-
-
-def _small_circles(panels: Panels) -> list[Curves]:
-    """The panels where all are circles, so many that each is small."""
-    circles = [each for each in panels.panels if isinstance(each, Curves) and each.square]
-    return circles if len(circles) == len(panels.panels) > _MOST_LARGE else []
 
 
 def _title_with_range(shown: Shown, width: float, style: Style) -> str:

@@ -20,7 +20,7 @@ from posenc_cli.render.figure import Axis, Heatmap, Panels
 from posenc_cli.render.figures.encoded import heads_figure, settled_positions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from posenc_cli.analysis.encoded import EngineFor
     from posenc_cli.analysis.sampling import CellValues
@@ -111,7 +111,13 @@ def score_maps_figure(encodings: Sequence[ScoreMaps], names: Sequence[str]) -> P
         )
         for maps, name in zip(encodings, names, strict=True)
         for scores, (encoding, order) in zip(
-            _with_differences(maps.scores), product(("none", name), _ORDERS), strict=True
+            [
+                score
+                for forward, backward in (maps.scores[:2], maps.scores[2:])
+                for score in (forward, backward, forward - backward)
+            ],
+            product(("none", name), _ORDERS),
+            strict=True,
         )
     )
     drawn = "".join(
@@ -129,9 +135,3 @@ def score_maps_figure(encodings: Sequence[ScoreMaps], names: Sequence[str]) -> P
 
 
 _NOTE = "down and across: the same words; difference: forward − backward"
-
-
-def _with_differences(scores: Sequence[RealRows]) -> Iterator[RealRows]:
-    """Scores forward and backward, and after each two how they differ."""
-    for forward, backward in zip(scores[::2], scores[1::2], strict=True):
-        yield from (forward, backward, forward - backward)

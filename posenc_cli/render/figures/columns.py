@@ -26,9 +26,11 @@ from posenc_cli.render.figure import (
     Heatmap,
     Panels,
     Shown,
+    check_looks,
+    distinct_names,
+    grouped,
 )
 from posenc_cli.render.figures.encoded import check_no_dims, figure_of, settled_positions, title_of
-from posenc_cli.render.overlays import check_looks, distinct_names, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

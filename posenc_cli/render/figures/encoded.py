@@ -37,8 +37,8 @@ from posenc_cli.render.figure import (
     Figure,
     Heatmap,
     Panels,
+    distinct_names,
 )
-from posenc_cli.render.overlays import distinct_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -263,7 +263,9 @@ def _rows(
     cells = row_cells(table, points, columns.computed or columns.points, engine_for)
     waves = content.waves
     wavelengths, means, of_waves = wavelengths_by_values(cells, rows.points), None, None
-    if waves is not None and _along_positions(waves) and columns.waves is not None:
+    # Along the positions themselves, or along one axis that runs with them.
+    alike = waves is not None and {0} == set(waves.coordinates.axes if waves.coordinates else [0])
+    if waves is not None and alike and columns.waves is not None:
         of_column = np.append(wavelengths_of(waves), math.inf)[np.asarray(columns.waves)]
         if waves.growth is None and len(positions.ranges) == 1 and request.table != "angles":
             by_row = 2 * math.pi * positions.ranges[0].step / positions.denominator / of_column
@@ -295,11 +297,6 @@ def _rows(
         waves=of_waves,
         graded=True,
     )
-
-
-def _along_positions(waves: Waves) -> bool:
-    """Whether all waves follow the positions themselves, or one axis that runs with them."""
-    return waves.coordinates is None or set(waves.coordinates.axes) == {0}
 
 
 def _limits(waves: Waves | None) -> tuple[float, float] | None:
@@ -450,8 +447,8 @@ def _maps(request: Request, grid: tuple[int, ...], engine_for: EngineFor) -> Fig
             similarity_cells(
                 request, (height, width), origin=origin, position=position, engine_for=engine_for
             ),
-            Axis("row", range(height), through=position % area // width),
-            Axis("column", range(width), through=position % width),
+            Axis("row", range(height)),
+            Axis("column", range(width)),
             title,
             value_label="cosine similarity",
             square=True,

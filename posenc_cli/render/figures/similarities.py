@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.analysis.profile import Profile, RoFormerBound
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.analysis.similarity import DRAWS, SEED, Similarity, SimilarityPart, finite_or_none
 from posenc_cli.analysis.verdict import ProfileDifference, Verdict, profile_difference
@@ -21,15 +20,18 @@ from posenc_cli.render.figure import (
     Figure,
     Heatmap,
     Panels,
+    check_looks,
+    distinct_names,
+    grouped,
 )
 from posenc_cli.render.figures.encoded import label_of
-from posenc_cli.render.overlays import check_looks, distinct_names, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from posenc_cli.analysis.profile import RoFormerBound
     from posenc_cli.numerics.arrays import Integers
 
 
@@ -254,7 +256,7 @@ def matrix_figure(similarity: Similarity, *, averaged: bool = True) -> Heatmap:
     single = similarity.positions.ranges[0] if len(similarity.positions.ranges) == 1 else None
     names = ("query", "key") if similarity.pairs_queries else ("position", "position")
     points: Sequence[Any] = single or similarity.positions_at(range(similarity.count)).tolist()
-    averaged = averaged and isinstance(similarity.source, Profile) and similarity.step is not None
+    averaged = averaged and similarity.has_means
     return Heatmap(
         values=similarity.means if averaged else similarity.entries,
         rows=Axis(names[0], points, even=True),
@@ -263,7 +265,6 @@ def matrix_figure(similarity: Similarity, *, averaged: bool = True) -> Heatmap:
         value_label=similarity.quantity,
         square=True,
         averaged=averaged,
-        drawn=similarity.sampled_blocks if averaged else None,
     )
 
 
@@ -342,7 +343,8 @@ def sentences(similarity: Similarity, verdict: Verdict, *, bounded: bool = False
     shows = [SHOWS[similarity.content]] if similarity.content else []
     if bounded:
         shows += bound_sentences(similarity, verdict)
-    return [_on_offsets(verdict), _on_symmetry(verdict), decay, *shows]
+    symmetric = f"symmetric: {'yes' if verdict.symmetric else 'no'}"
+    return [_on_offsets(verdict), symmetric, decay, *shows]
 
 
 SHOWS = {
@@ -507,11 +509,6 @@ def _on_offsets(verdict: Verdict) -> str:
         f"rounding allows {verdict.tolerance:.2g} and the mean at offset 0 is {verdict.peak:.4g} "
         f"({looked})"
     )
-
-
-def _on_symmetry(verdict: Verdict) -> str:
-    answer = "yes" if verdict.symmetric else "no"
-    return f"symmetric: {answer}"
 
 
 def _on_decay(similarity: Similarity, verdict: Verdict) -> str:

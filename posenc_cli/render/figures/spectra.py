@@ -33,9 +33,8 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions, range_texts
 from posenc_cli.records import Record, replace
-from posenc_cli.render.figure import Curve, Curves, Panels
+from posenc_cli.render.figure import Curve, Curves, Panels, check_looks, distinct_names, grouped
 from posenc_cli.render.figures.encoded import label_of
-from posenc_cli.render.overlays import check_looks, distinct_names, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -82,8 +82,8 @@ class Clocks(Record):
             for pair in self.shown
         )
         rows = (
-            [str(pair), _wavelength_text(self.frequencies[pair]), f"{self.frequencies[pair]:.9g}"]
-            for pair in self.shown
+            [str(pair), label(2 * math.pi / speed, 6) if speed else "none", f"{speed:.9g}"]
+            for pair, speed in zip(self.shown, self.frequencies[[*self.shown]], strict=True)
         )
         return (
             f"{sliders}<output></output>\n<p class=note>q = k = (1, 0) in each of "
@@ -91,10 +91,6 @@ class Clocks(Record):
             f'<div class="clocks">{faces}</div>\n'
             + table_of(["pair", "wavelength", "radians per position"], rows, "frequencies")
         )
-
-
-def _wavelength_text(frequency: float) -> str:
-    return label(2 * math.pi / frequency, 6) if frequency else "none"
 
 
 class Ladder(Record):

@@ -21,8 +21,7 @@ from posenc_cli.experiments.summary import (
 )
 from posenc_cli.experiments.tasks import TASKS
 from posenc_cli.records import Record, replace
-from posenc_cli.render.figure import Curve, Curves, Envelope, Panels
-from posenc_cli.render.overlays import check_looks, grouped
+from posenc_cli.render.figure import Curve, Curves, Envelope, Panels, check_looks, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -23,9 +23,8 @@ from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.formulas.context_extension.stretches import NONE
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
-from posenc_cli.render.figure import Curve, Curves, Panels
+from posenc_cli.render.figure import Curve, Curves, Panels, check_looks, distinct_names
 from posenc_cli.render.figures.encoded import parameters_text
-from posenc_cli.render.overlays import check_looks, distinct_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -90,14 +90,10 @@ class Plate(Record):
         cells = len(self.shown.columns) * self.cell[1] + len(self.bands) - 1
         return self.frame.margin + self.frame.row_labels + cells
 
-    @property
-    def _inset(self) -> int:
-        return self.frame.margin + self.frame.row_labels
-
     def _column(self, index: int) -> int:
         """Where in a line the cell of a column begins."""
         before = sum(index >= band.stop for band in self.bands)
-        return self._inset + index * self.cell[1] + before
+        return self.frame.margin + self.frame.row_labels + index * self.cell[1] + before
 
     @property
     def _heading(self) -> list[str]:
@@ -148,18 +144,14 @@ class Plate(Record):
             column_ticks += [(band.start + i, name) for i, name in ticks(points, room)]
         return column_ticks
 
-    @cached_property
-    def _marked(self) -> frozenset[int]:
-        """The columns whose waves are too fast for the rows."""
-        return frozenset((*self.shown.undersampled, *self.shown.faded))
-
     @property
     def _axis(self) -> str:
         line = _Line(" " * self.frame.margin)
         line.put(self.frame.margin, self.medium.glyph("└") * self.frame.row_labels)
         ticked = {index for index, _ in self._column_ticks}
+        too_fast = {*self.shown.undersampled, *self.shown.faded}
         for index in range(len(self.shown.columns)):
-            mark = "▴" if index in self._marked else "─"
+            mark = "▴" if index in too_fast else "─"
             marks = self.medium.glyph(mark) * self.cell[1]
             if index in ticked and mark == "─":
                 marks = self.medium.glyph("┬") + marks[1:]
@@ -276,8 +268,7 @@ def longest_notes(heatmap: Heatmap, page: Page) -> str:
         for axis, room in axes
         if len(axis.points) > room or heatmap.square
     ]
-    of_block = heatmap.block_note(*(axis.sample(room)[0] for axis, room in axes))
-    sample = f"shows {' and '.join(sampled)}{of_block}"
+    sample = f"shows {' and '.join(sampled)}{heatmap.block_note}"
     notes = [*heatmap.notes, *([sample] if sampled else ())]
     indices, _ = heatmap.rows.sample(lines)
     step = steps([heatmap.rows.points[i] for i in indices])
