@@ -52,8 +52,7 @@ def steps(points: Sequence[Any]) -> float | None:
     if len(points) < 2 or any(isinstance(point, str) for point in points):
         return None
     gaps = sorted(abs(after - before) for before, after in pairwise(points))
-    typical: float = gaps[len(gaps) // 2]
-    return typical
+    return gaps[len(gaps) // 2]  # type: ignore[no-any-return]
 
 
 def positions_of(points: Sequence[int], denominator: int = 1) -> Positions:

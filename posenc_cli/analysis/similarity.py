@@ -191,8 +191,7 @@ class Similarity(Record):
         rows, columns = (np.array([*side, self.count]) for side in (queries, keys))
         corners = sums[rows[:, None] - columns + self.count]
         blocks = -np.diff(np.diff(corners, axis=0), axis=1)  # (queries, keys)
-        means: RealRows = blocks / np.outer(np.diff(rows), np.diff(columns)) + middle
-        return means
+        return np.asarray(blocks / np.outer(np.diff(rows), np.diff(columns)) + middle)
 
     def blocks(self, dtype: DType, engine: Engine) -> Iterator[StoredRows]:
         """S from its first row to its last, as blocks of whole rows in a number format."""
@@ -351,12 +350,10 @@ def rows_of_array(values: StoredRows, dtype: str, *, name: str) -> MatrixRows:
     count, width = values.shape
 
     def read(which: Sequence[int]) -> RealRows:
-        rows: RealRows = values[places(which)].astype(np.float64)
-        return rows
+        return values[places(which)].astype(np.float64)
 
     def columns(first: int, which: slice) -> RealRows:
-        part: RealRows = values[:first, which].astype(np.float64)
-        return part
+        return values[:first, which].astype(np.float64)
 
     return MatrixRows(count, width, read, unit=_unit(dtype), columns=columns)
 

@@ -155,8 +155,7 @@ def _extents(waves: Waves, context: int, positions: Positions | None) -> Reals:
         highs.append([int(axis.max()) for axis in axes])
     reach = np.asarray(np.max(highs, axis=0) - np.min(lows, axis=0), np.float64)  # (axes,)
     steps = np.array(coordinates.step_of_each(), np.float64)
-    extents: Reals = reach[np.array(coordinates.axes)] / steps + 1
-    return extents
+    return np.asarray(reach[np.array(coordinates.axes)] / steps + 1)
 
 
 def _floats(numbers: list[Decimal]) -> Reals:

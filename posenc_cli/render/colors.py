@@ -92,8 +92,7 @@ def to_oklab(colors: Srgb) -> Lab:
     encoded = np.asarray(colors, dtype=np.float64) / 255  # (n, 3)
     linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
     cones = np.cbrt(linear @ np.linalg.inv(_LINEAR_OF_CONES).T)
-    lab: Lab = cones @ np.linalg.inv(_CONES_OF_LAB).T
-    return lab
+    return np.asarray(cones @ np.linalg.inv(_CONES_OF_LAB).T)
 
 
 def _of_matplotlib(name: str) -> Srgb:
@@ -104,8 +103,7 @@ def _of_matplotlib(name: str) -> Srgb:
             f"--cmap {abbreviated(name)}: no colour map has that name",
             hint=nearest(name, [*stored, *known]) or f"{', '.join(stored)}, or one of matplotlib's",
         )
-    colors: Srgb = known[name](np.linspace(0, 1, LEVELS), bytes=True)[:, :3]
-    return colors
+    return np.asarray(known[name](np.linspace(0, 1, LEVELS), bytes=True)[:, :3])
 
 
 # Next to lightness: a wrong hue disturbs a map more than a wrong shade.
@@ -145,8 +143,7 @@ def nearest_of_palette(colors: Srgb) -> Numbers:
             break
     else:
         order, up, down = np.arange(len(palette)), unlike.argmin(axis=1), np.array([], np.int64)
-    numbers: Numbers = 16 + order[np.concatenate([up, down])]
-    return numbers
+    return np.asarray(16 + order[np.concatenate([up, down])])
 
 
 def _unlikeness(colors: Lab, others: Lab) -> NDArray[np.float64]:
@@ -157,10 +154,9 @@ def _unlikeness(colors: Lab, others: Lab) -> NDArray[np.float64]:
     lightness = (colors[:, None, 0] - others[None, :, 0]) ** 2
     chroma, other_chroma = (np.hypot(lab[:, 1], lab[:, 2]) for lab in (colors, others))
     hue = 2 * (np.outer(chroma, other_chroma) - colors[:, 1:] @ others[:, 1:].T)
-    unlikeness: NDArray[np.float64] = (
+    return np.asarray(
         lightness + _CHROMA_COUNTS * (chroma[:, None] - other_chroma) ** 2 + _HUE_COUNTS * hue
     )
-    return unlikeness
 
 
 def _cheapest_rising(costs: NDArray[np.float64]) -> Numbers:

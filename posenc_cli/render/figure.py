@@ -530,8 +530,7 @@ class Scale(Record):
         # Halved where the distance of the largest numbers overflows; the least have no half.
         share = 1.0 if math.isfinite(self.high - self.low) else 0.5
         low, high = share * self.low, share * self.high
-        places: Cells = (np.clip(share * values, low, high) - low) / (high - low)
-        return places
+        return np.asarray((np.clip(share * values, low, high) - low) / (high - low))
 
 
 ANY_VALUE = "value"

@@ -201,8 +201,7 @@ class Style(Record):
 
         renderer = RendererAgg(1, 1, self.dpi)  # type: ignore[no-untyped-call]
         font = FontProperties(size=size * self.points)
-        width: float = renderer.get_text_width_height_descent(text, font, False)[0]  # type: ignore[no-untyped-call]
-        return width
+        return float(renderer.get_text_width_height_descent(text, font, False)[0])  # type: ignore[no-untyped-call]
 
     def wrapped_text(self, text: str, width: float, *, most: int, size: float = 1.0) -> str:
         """A text in lines of at most ``width`` pixels, so many at most."""

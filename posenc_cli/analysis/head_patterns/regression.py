@@ -204,5 +204,4 @@ def softmax(scores: RealRows) -> RealRows:
            [0.5, 0.5]])
     """
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights: RealRows = powers / powers.sum(axis=-1, keepdims=True)
-    return weights
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))

@@ -99,8 +99,7 @@ def _matrix(
         if not is_complex:
             return taken
         imaginary = np.asarray(columns) >= len(wanted)
-        parts: NDArray[Any] = np.where(imaginary, taken.imag, taken.real)
-        return parts
+        return np.asarray(np.where(imaginary, taken.imag, taken.real))
 
     return Heatmap(
         cells,

@@ -112,8 +112,7 @@ class Ladder(Record):
     @property
     def as_given(self) -> Reals:
         """The wavelengths of what was asked for."""
-        given: Reals = self.wavelengths[self.own]
-        return given
+        return np.asarray(self.wavelengths[self.own])
 
     @property
     def data(self) -> dict[str, Any]:

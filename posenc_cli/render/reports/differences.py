@@ -122,8 +122,7 @@ def _differences(left: NumberArray, right: NumberArray) -> Reals:
     with np.errstate(invalid="ignore", over="ignore"):
         apart = left - right
         apart = np.abs(apart) if apart.dtype.kind == "c" else apart
-    differences: Reals = np.where(equal, 0.0, apart)
-    return differences
+    return np.asarray(np.where(equal, 0.0, apart))
 
 
 def _axes(sides: Sequence[Side], rows: int, columns: int) -> tuple[Axis, Axis]:
