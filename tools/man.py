@@ -22,7 +22,7 @@ from posenc_cli.cli.app import (
 from posenc_cli.cli.exits import PATHS
 from posenc_cli.cli.help.completion import SHELLS
 from posenc_cli.cli.help.help_page import HelpPage
-from posenc_cli.cli.sizes import WIDEST_PIPED
+from posenc_cli.cli.streams import WIDEST_PIPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -1,16 +1,21 @@
 """The torch backend: exact values on any device with float64, and what torch modules compute.
 
-torch is imported when something is computed with it, or its status asked for, never before.
+torch is imported when something is computed with it, or its status asked for, never before:
+importing it takes longer than most jobs. It is held as ``Any``, so that the code is checked without
+torch too. A library or a device that is missing is told in one line.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+import os
+import threading
+import warnings
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-from posenc_cli.backends import torch_device
-from posenc_cli.backends.numpy import ReducedWaves
-from posenc_cli.backends.torch_device import Tensor, tensor_of
-from posenc_cli.errors import Unavailable
+from posenc_cli.backends.base import Status
+from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, described
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,64 +26,93 @@ if TYPE_CHECKING:
         FrequencyRule,
         Reduced,
         ReducedFiller,
-        Status,
         WaveFiller,
     )
-    from posenc_cli.numerics.arrays import Integers, RealRows, Reals
+    from posenc_cli.numerics.arrays import Reals
 
 
-class RuleNamespace:
-    """torch, for a rule of frequencies: arrays are of one precision and on one device."""
-
-    def __init__(self, torch: Any, dtype: Any, device: Any) -> None:
-        self._torch = torch
-        self._given = {"dtype": dtype, "device": device}
-        self.float64 = dtype
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._torch, name)
-
-    def arange(self, *bounds: int) -> Tensor:
-        """Integers in the precision."""
-        # As integers first: from float bounds torch computes each with a rounding of its own.
-        torch, device = self._torch, self._given["device"]
-        return torch.arange(*bounds, dtype=torch.int64, device=device).to(self.float64)
-
-    def asarray(self, values: Any, dtype: Any = None) -> Tensor:
-        """Values in the precision."""
-        return self._torch.asarray(values, **{**self._given, **({"dtype": dtype} if dtype else {})})
+HINT = "pip install torch"
+_WARNINGS = threading.Lock()  # their filters belong to the whole process
+_ACCELERATORS = ("cuda", "mps", "xpu")
 
 
-def reduced_frequencies(
-    torch: Any, rule: FrequencyRule, *, arithmetic: Reduced, device: Any
-) -> Tensor:
-    """The frequencies of a rule, evaluated in float32 (or float64) and cast to the arithmetic."""
-    form = torch.float64 if arithmetic == "float64" else torch.float32
-    return rule(RuleNamespace(torch, form, device)).to(getattr(torch, arithmetic))
+def library() -> Any:
+    """The torch module.
+
+    Raises: Unavailable where it cannot be imported.
+    """
+    if not installed("torch"):
+        raise Unavailable("torch is not installed", hint=HINT)
+    try:
+        os.getcwd()  # noqa: PTH109 - torch's libraries end a process that has none
+    except OSError as error:
+        raise Unavailable(
+            "torch cannot be imported where the current folder is gone",
+            hint="change to a folder that exists",
+        ) from error
+    try:
+        return import_module("torch")
+    except (Exception, SystemExit) as error:
+        raise Unavailable(f"torch cannot be imported ({described(error)})", hint=HINT) from error
 
 
-class TorchReducedWaves(ReducedWaves):
-    """cos and sin of position · frequency as torch computes them in a precision."""
+def device_of(torch: Any, name: str | None) -> Any:
+    """The ``torch.device`` of a value of ``--device``; None is the CPU.
 
-    def __init__(
-        self, torch: Any, rule: FrequencyRule, *, scale: float, arithmetic: Reduced, device: Any
-    ) -> None:
-        self._torch = torch
-        self._device = device
-        self._scale = scale
-        self._frequencies = reduced_frequencies(torch, rule, arithmetic=arithmetic, device=device)
+    Raises: InvalidInput for what no torch calls a device; Unavailable for one that is not here.
+    """
+    name = "cpu" if name is None else name
+    try:
+        # torch warns of names that have gone out of use; whether they work is seen below.
+        with _WARNINGS, warnings.catch_warnings(action="ignore"):
+            place = torch.device(name)
+    except (RuntimeError, ValueError) as error:
+        raise InvalidInput(
+            f"--device {abbreviated(name)}: no device of torch is called that",
+            hint="cpu, cuda, cuda:1, mps and xpu are; posenc --version --verbose lists yours",
+        ) from error
+    if place.type == "cuda" and not torch.backends.cuda.is_built():
+        raise Unavailable(
+            f"--device {name}: this torch ({torch.__version__}) has no CUDA",
+            hint="without --device the values are the same",
+        )
+    try:
+        torch.ones(1, dtype=torch.float32, device=place).item()
+    except Exception as error:
+        raise Unavailable(
+            f"--device {name}: torch cannot compute there ({described(error)})",
+            hint="posenc --version --verbose lists the devices found here",
+        ) from error
+    return place
 
-    def _products(self, positions: Integers | Reals) -> Tensor:
-        column = tensor_of(self._torch, positions, self._device)[:, None]  # (P, 1)
-        return column.to(self._frequencies.dtype) * self._frequencies[None, :]
 
-    def _scaled_values(self, angles: Tensor, function: Literal["cos", "sin"]) -> Tensor:
-        values = angles.cos() if function == "cos" else angles.sin()
-        return values if self._scale == 1 else values * self._scale
+def has_float64(torch: Any, device: Any) -> bool:
+    """Whether a device computes in float64: Apple's GPUs and some others do not."""
+    try:
+        one = torch.ones(1, dtype=torch.float64, device=device)
+        return bool((one + 2.0**-52).item() > 1)
+    except Exception:  # each device refuses with an exception of its own
+        return False
 
-    def _doubles(self, values: Tensor) -> RealRows:
-        # Widened on the host: not every device has float64.
-        return values.cpu().to(self._torch.float64).numpy()  # type: ignore[no-any-return]
+
+def installed(module: str) -> bool:
+    """Whether there is a module of a name, without importing it."""
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):  # a finder that refuses, or a module without a spec
+        return False
+
+
+def _accelerators(torch: Any) -> list[str]:
+    """The devices beside the CPU, every index of those that there are several of."""
+    devices = []
+    for name in _ACCELERATORS:
+        module = getattr(torch, name, None)
+        if module is None or not module.is_available():
+            continue
+        count = module.device_count()
+        devices += [name, *(f"{name}:{index}" for index in range(count) if count > 1)]
+    return devices
 
 
 class TorchBackend:
@@ -93,8 +127,23 @@ class TorchBackend:
     call_values = block_values
 
     def status(self) -> Status:
-        """Whether torch can be used here, and on which devices: imports it to find out."""
-        return torch_device.status()
+        """Whether torch can be used here, and on which devices: imports it to find out.
+
+        Only torch knows whether it can be loaded and what devices there are. Nothing asks for this
+        status unless torch is asked for, or all backends are listed.
+        """
+        try:
+            torch = library()
+            devices = ("cpu", *_accelerators(torch))
+            version = str(torch.__version__)
+        except Unavailable as error:
+            return Status(False, None, (), error.message)
+        except Exception as error:  # an impostor, or a broken driver
+            return Status(False, None, (), f"torch cannot be used ({described(error)})")
+        reason = "exact values on CPU and CUDA; --arithmetic float32 as torch modules compute it"
+        if "mps" in devices:
+            reason += "; mps has no float64, so exact values need --device cpu"
+        return Status(True, version, devices, reason)
 
     def exact(
         self, frequencies: Sequence[Decimal], *, scale: Decimal, device: str | None
@@ -117,6 +166,8 @@ class TorchBackend:
         Raises: InvalidInput for what is no name of a device; Unavailable where torch or the device
         is missing, or lacks the precision.
         """
+        from posenc_cli.backends.torch_waves import TorchReducedWaves
+
         torch, place = _placed(device, arithmetic)
         return TorchReducedWaves(torch, rule, scale=scale, arithmetic=arithmetic, device=place)
 
@@ -126,6 +177,8 @@ class TorchBackend:
         Raises: InvalidInput for what is no name of a device; Unavailable where torch or the device
         is missing, or lacks the precision.
         """
+        from posenc_cli.backends.torch_waves import reduced_frequencies
+
         torch, place = _placed(device, arithmetic)
         frequencies = reduced_frequencies(torch, rule, arithmetic=arithmetic, device=place)
         return frequencies.cpu().to(torch.float64).numpy()  # type: ignore[no-any-return]
@@ -134,11 +187,11 @@ class TorchBackend:
 def _placed(device: str | None, arithmetic: Arithmetic) -> tuple[Any, Any]:
     """The torch module and a device of it, which has what the arithmetic needs."""
     try:
-        torch = torch_device.library()
+        torch = library()
     except Unavailable as error:
         raise Unavailable(f"--backend torch: {error.message}", hint=error.hint) from error
-    place = torch_device.device(torch, device)
-    if arithmetic in ("exact", "float64") and not torch_device.has_float64(torch, place):
+    place = device_of(torch, device)
+    if arithmetic in ("exact", "float64") and not has_float64(torch, place):
         raise Unavailable(
             f"--device {device}: has no float64",
             hint="exact values are the same on the CPU; --arithmetic float32 computes there",

@@ -1,4 +1,6 @@
-"""Exact waves by torch: angle addition, rounding and its test on a device, doubts settled by NumPy.
+"""Waves by torch, exact or in a precision of frameworks.
+
+Exact: angle addition, rounding and its test on a device, doubts settled by NumPy.
 
 Owns the device's half of :mod:`posenc_cli.numerics.waves`. The small tables come from there; the
 cells are the same products and the same sums in float64, with the bounds that are proved there.
@@ -10,16 +12,20 @@ are rounded to odd first, which makes rounding twice harmless.
 Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums: proved algorithms using
 rounding to odd, IEEE Transactions on Computers 57 (2008).
 
+In a precision: the arithmetic of a rotary module as commonly written, ``inv_freq`` evaluated in
+float32, the outer product with the positions, ``cos()`` and ``sin()``, times the scale. In bfloat16
+it is that module after ``.to(torch.bfloat16)``, which rounds ``inv_freq`` too.
+
 Imports NumPy, and is given torch: import it only where something is computed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from posenc_cli.backends.torch_device import Tensor, tensor_of
+from posenc_cli.backends.numpy import ReducedWaves
 from posenc_cli.numerics.angles import AngleTable
 from posenc_cli.numerics.cells import MARGIN, Scratch, rising_by_one, scattered_blocks, summed
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
@@ -35,16 +41,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from posenc_cli.backends.base import FrequencyRule, Reduced
     from posenc_cli.numerics.arrays import (
         Flags,
         Integers,
         Places,
         RealRows,
+        Reals,
         StoredArray,
         StoredRows,
     )
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
+
+Tensor = Any
+"""A torch tensor, on any device."""
 
 LAYOUTS_KEPT = 4
 CPU_CELLS = (1 << 15) - 1  # in cache, and below what torch would share among threads of its own
@@ -308,3 +319,65 @@ class ExactWaves:
 def _parted(tensors: list[Tensor]) -> tuple[tuple[Tensor, ...], Tensor]:
     """Factors, and the margin that comes after them."""
     return tuple(tensors[:-1]), tensors[-1]
+
+
+def tensor_of(torch: Any, array: NDArray[Any], device: Any) -> Tensor:
+    """A copy of an array on a device.
+
+    Copied, because torch shares no memory with arrays that are read-only, or run backwards.
+    """
+    return torch.tensor(np.ascontiguousarray(array), device=device)
+
+
+class RuleNamespace:
+    """torch, for a rule of frequencies: arrays are of one precision and on one device."""
+
+    def __init__(self, torch: Any, dtype: Any, device: Any) -> None:
+        self._torch = torch
+        self._given = {"dtype": dtype, "device": device}
+        self.float64 = dtype
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._torch, name)
+
+    def arange(self, *bounds: int) -> Tensor:
+        """Integers in the precision."""
+        # As integers first: from float bounds torch computes each with a rounding of its own.
+        torch, device = self._torch, self._given["device"]
+        return torch.arange(*bounds, dtype=torch.int64, device=device).to(self.float64)
+
+    def asarray(self, values: Any, dtype: Any = None) -> Tensor:
+        """Values in the precision."""
+        return self._torch.asarray(values, **{**self._given, **({"dtype": dtype} if dtype else {})})
+
+
+def reduced_frequencies(
+    torch: Any, rule: FrequencyRule, *, arithmetic: Reduced, device: Any
+) -> Tensor:
+    """The frequencies of a rule, evaluated in float32 (or float64) and cast to the arithmetic."""
+    form = torch.float64 if arithmetic == "float64" else torch.float32
+    return rule(RuleNamespace(torch, form, device)).to(getattr(torch, arithmetic))
+
+
+class TorchReducedWaves(ReducedWaves):
+    """cos and sin of position · frequency as torch computes them in a precision."""
+
+    def __init__(
+        self, torch: Any, rule: FrequencyRule, *, scale: float, arithmetic: Reduced, device: Any
+    ) -> None:
+        self._torch = torch
+        self._device = device
+        self._scale = scale
+        self._frequencies = reduced_frequencies(torch, rule, arithmetic=arithmetic, device=device)
+
+    def _products(self, positions: Integers | Reals) -> Tensor:
+        column = tensor_of(self._torch, positions, self._device)[:, None]  # (P, 1)
+        return column.to(self._frequencies.dtype) * self._frequencies[None, :]
+
+    def _scaled_values(self, angles: Tensor, function: Literal["cos", "sin"]) -> Tensor:
+        values = angles.cos() if function == "cos" else angles.sin()
+        return values if self._scale == 1 else values * self._scale
+
+    def _doubles(self, values: Tensor) -> RealRows:
+        # Widened on the host: not every device has float64.
+        return values.cpu().to(self._torch.float64).numpy()  # type: ignore[no-any-return]

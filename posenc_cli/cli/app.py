@@ -16,7 +16,7 @@ from typer.main import get_command
 from posenc_cli.cli.choosing import MAKERS
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import OWN, OptionGroup
-from posenc_cli.cli.sizes import WIDEST_HELP, terminal_size, text_width
+from posenc_cli.cli.streams import WIDEST_HELP, terminal_size, text_width
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.records import replace
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.cli import streams
 from posenc_cli.cli.options import EVERY_COMMANDS, OptionGroup, option
-from posenc_cli.cli.sizes import terminal_size, text_width
+from posenc_cli.cli.streams import terminal_size, text_width
 from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:

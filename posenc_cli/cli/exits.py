@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 from posenc_cli import interrupts
 from posenc_cli.budget import ROOM_TO_START, check_room
 from posenc_cli.cli import streams
-from posenc_cli.cli.sizes import WIDEST_PIPED, drop_absurd_sizes, text_width
+from posenc_cli.cli.streams import WIDEST_PIPED, drop_absurd_sizes, text_width
 from posenc_cli.errors import PosencError, Unavailable, printable_text
 from posenc_cli.transaction import transaction
 

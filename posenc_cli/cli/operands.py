@@ -52,18 +52,15 @@ def models_of(names: tuple[str, str | None], runtimes: Sequence[str]) -> list[Mo
     others = [name for name, is_one in zip(both, checkpoints, strict=True) if not is_one]
     if not all(map(_is_model, others)):
         return None
-    special = any(checkpoints) or any(map(_is_gguf, both)) or any(map(_is_drafter, both))
-    if not special and not _are_told_by_name(both):
+    beside_gguf = any(map(_is_gguf, both))
+    if not any(checkpoints) and not beside_gguf and not _are_told_by_name(both):
         return None
     models: list[Model] = []
-    for key, name, runtime in zip("AB", both, engines_of(runtimes, alone=b is None), strict=True):
+    usual = None if beside_gguf else TRANSFORMERS
+    engines = engines_of(runtimes, alone=b is None)
+    for key, name, runtime, stored in zip("AB", both, engines, checkpoints, strict=True):
         try:
-            if checkpoints[len(models)]:
-                models.append(_checkpoint(name))
-            elif any(map(_is_gguf, both)):
-                models.append(_model(name, runtime))
-            else:
-                models.append(_model(name, runtime or TRANSFORMERS))
+            models.append(_checkpoint(name) if stored else _model(name, runtime or usual))
         except PosencError as error:
             error.message = f"{key}: {error.message}"
             raise
@@ -87,42 +84,31 @@ def _model(name: str, runtime: str | None) -> Model:
 
 
 def _are_told_by_name(names: Sequence[str]) -> bool:
-    """Whether a model is no one rotation, or two scale, cap or temper scores otherwise."""
+    """Whether a model is a drafter or no one rotation, or two treat scores differently."""
     from posenc_cli.comparison.losses import WITHOUT_ROTATION
 
     scores = []
     for name in names:
+        if name == "-" or Path(name).is_fifo():  # which can be read but once
+            continue
         try:
-            layers = () if _is_pipe(name) else resolve(_config_of(name), name=name).layers
+            config = _config_of(name)
+            if not isinstance(config, GGUFHeader) and is_drafter(config):
+                return True
+            layers = resolve(config, name=name).layers
         except PosencError:  # which is told where it is read
-            layers = ()
+            continue
         if layers and (
             layers[0].scheme in WITHOUT_ROTATION or not all(map(layers[0].same_encoding, layers))
         ):
             return True
         told = [{key: group.derived.get(key) for key in SCORES} for group in layers]
         scores.append([[each and each.value for each in group.values()] for group in told])
-    return all(scores) and scores[0] != scores[1]
+    return len(scores) == len(names) and all(scores) and scores[0] != scores[1]
 
 
 def _config_of(name: str) -> Mapping[str, Any] | GGUFHeader:
     return library.find(name).config if name in library.names() else read_config(name, flag=None)
-
-
-def _is_pipe(name: str) -> bool:
-    """Whether a name is of what can be read but once."""
-    return name == "-" or Path(name).is_fifo()
-
-
-def _is_drafter(name: str) -> bool:
-    """Whether a config that can be read is a drafter's; what cannot is told where it is read."""
-    if name in library.names() or _is_pipe(name):
-        return False
-    try:
-        config = read_config(name, flag=None)
-    except PosencError:
-        return False
-    return not isinstance(config, GGUFHeader) and is_drafter(config)
 
 
 def _checkpoint(name: str) -> Model:

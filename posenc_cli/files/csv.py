@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files import npy
-from posenc_cli.files.declare import Format
-from posenc_cli.files.matrix import pieces
+from posenc_cli.files.matrix import Format, pieces
 from posenc_cli.files.source import Source, Stored
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from posenc_cli.files import csv, npy, npz, safetensors
 from posenc_cli.files.atomic import STANDARD_OUTPUT, check_no_folder
 
 if TYPE_CHECKING:
-    from posenc_cli.files.declare import Format
+    from posenc_cli.files.matrix import Format
 
 
 FORMATS = {

@@ -15,7 +15,7 @@ import struct
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
-from posenc_cli.files.declare import InputFormat
+from posenc_cli.files.matrix import InputFormat
 from posenc_cli.files.source import ArrayHeader, Source, Stored, select_member, value_count
 from posenc_cli.records import Record, fresh
 

@@ -8,7 +8,7 @@ from posenc_cli.files import gguf
 from posenc_cli.files.formats import FORMATS
 
 if TYPE_CHECKING:
-    from posenc_cli.files.declare import Format, InputFormat
+    from posenc_cli.files.matrix import Format, InputFormat
 
 READ: tuple[Format | InputFormat, ...] = (
     *(form for form in FORMATS.values() if form.read is not None),

@@ -1,15 +1,17 @@
-"""What every format writes: an array given block by block, so that any length fits in memory."""
+"""What a file format declares, and what it writes: an array block by block, of any length."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Protocol
 
+from posenc_cli.files.source import OWN_NAME
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from posenc_cli.files.source import ArrayHeader, Source, Stored
     from posenc_cli.numerics.arrays import StoredArray, StoredValues
     from posenc_cli.numerics.dtypes import DType
 
@@ -43,7 +45,7 @@ class Matrix(Record):
     row_labels: Callable[[], Iterator[int] | Iterator[str]] | None = None
     row_label: str = "position"
     header: bool = False
-    name: str = "encoding"
+    name: str = OWN_NAME
     others: tuple[Matrix, ...] = ()
 
     @property
@@ -112,3 +114,54 @@ def write_values(stream: ByteSink, matrix: Matrix) -> None:
     for piece in pieces(matrix):
         stream.write(piece.view("u1").data)
         del piece  # the next one takes its memory
+
+
+class Format(Record):
+    """A file format; its suffix is its name.
+
+    ``content`` is what messages call such a file, ``summary`` what the page says of it. ``check``
+    refuses a matrix that the format cannot hold; ``write`` streams one; ``size`` is the length of
+    the file in bytes, of text (not ``binary``) a lower bound. ``verify``, where there is one, reads
+    a finished regular file back before it takes its name. It ``holds_several`` arrays, or just one.
+
+    ``read``, where there is one, gives the array of a file that nobody vouches for. It reads files
+    of ``other_suffixes`` too, and those without a known suffix whose first bytes it ``recognizes``.
+    ``headers`` says what arrays such a file holds, and reads no value.
+    """
+
+    name: str
+    content: str
+    summary: str
+    check: Callable[[Matrix], None]
+    write: Callable[[ByteSink, Matrix], None]
+    size: Callable[[Matrix], int]
+    verify: Callable[[str, Matrix], None] | None = None
+    read: Callable[[Source], Stored] | None = None
+    headers: Callable[[Source], tuple[ArrayHeader, ...]] | None = None
+    recognizes: Callable[[bytes], bool] | None = None
+    other_suffixes: tuple[str, ...] = ()
+    binary: bool = True
+    holds_several: bool = False
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of its files, which tells the format."""
+        return f".{self.name}"
+
+
+class InputFormat(Record):
+    """A file format that is read and never written, whose fields are as `Format` has them."""
+
+    name: str
+    content: str
+    read: Callable[[Source], Stored]
+    headers: Callable[[Source], tuple[ArrayHeader, ...]]
+    recognizes: Callable[[bytes], bool]
+    other_suffixes: tuple[str, ...] = ()
+    binary: bool = True
+    holds_several: bool = True
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of its files, which tells the format."""
+        return f".{self.name}"

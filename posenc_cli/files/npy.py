@@ -7,8 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, quoted_name
-from posenc_cli.files.declare import Format
-from posenc_cli.files.matrix import write_values
+from posenc_cli.files.matrix import Format, write_values
 from posenc_cli.files.source import CHUNK, ArrayHeader, Source, Stored, value_count
 from posenc_cli.records import Record
 

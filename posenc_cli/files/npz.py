@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files import npy
-from posenc_cli.files.declare import Format
+from posenc_cli.files.matrix import Format
 from posenc_cli.files.source import CHUNK, ArrayHeader, Source, Stored, select_member
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
-from posenc_cli.files.declare import Format
-from posenc_cli.files.matrix import write_values
+from posenc_cli.files.matrix import Format, write_values
 from posenc_cli.files.source import ArrayHeader, Source, Stored, select_member, value_count
 from posenc_cli.records import Record
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
-    from posenc_cli.files.declare import Format
-    from posenc_cli.files.matrix import Matrix
+    from posenc_cli.files.matrix import Format, Matrix
 
 
 class Saved(Record):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from posenc_cli.errors import InvalidInput, Unavailable, nearest, quoted_name
-from posenc_cli.files.matrix import Matrix
 from posenc_cli.records import Record
 from posenc_cli.transaction import STANDARD_INPUT, open_input
 
@@ -23,6 +22,9 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import StoredArray
 
 AnyArray = TypeVar("AnyArray", bound="np.ndarray[Any, Any]")
+
+OWN_NAME = "encoding"
+"""What posenc calls the array that it writes into a file of several."""
 
 CHUNK = 1 << 20
 """Bytes read at a time: allocation follows what has arrived, never what a header claims."""
@@ -271,8 +273,8 @@ def select_member(source: Source, names: Sequence[str], *, numeric: Callable[[st
             f"{_name_list(sorted(names, key=lambda name: asked not in name.lower()))}",
             hint=nearest(source.member, names[:_MEMBERS_COMPARED]),
         )
-    if Matrix.name in names:
-        return Matrix.name
+    if OWN_NAME in names:
+        return OWN_NAME
     few = len(names) <= _MEMBERS_LOOKED_INTO
     candidates = [name for name in names if numeric(name)] if few else names
     if len(candidates) == 1:

@@ -410,7 +410,7 @@ def test_devices_without_values_or_without_support(name):
 
 def test_a_device_without_float64(monkeypatch):
     """Exact values and float64 are refused, float32 stays."""
-    from posenc_cli.backends import torch_device
+    from posenc_cli.backends import torch as torch_device
 
     monkeypatch.setattr(torch_device, "has_float64", lambda _torch, place: place.index is None)
     rule = rope.bind({}).content.waves.frequencies
@@ -428,7 +428,7 @@ def test_a_device_without_float64(monkeypatch):
 
 @pytest.mark.long
 def test_the_cpu_has_float64():
-    from posenc_cli.backends import torch_device
+    from posenc_cli.backends import torch as torch_device
 
     assert torch_device.has_float64(torch, torch.device("cpu"))
     assert not torch_device.has_float64(torch, torch.device("meta"))

@@ -307,7 +307,7 @@ def test_what_is_not_there_is_status_3(arguments, call):
 
 
 def test_without_torch_there_is_a_hint_and_nothing_is_made(call, tmp_path, monkeypatch):
-    monkeypatch.setattr("posenc_cli.backends.torch_device.installed", lambda _: False)
+    monkeypatch.setattr("posenc_cli.backends.torch.installed", lambda _: False)
     err = refused(call, "-s", "rope", "--out", "run", status=3)
     assert err == (
         "posenc: error: extrapolate needs torch, which is not installed\n"
@@ -320,7 +320,7 @@ def test_without_torch_there_is_a_hint_and_nothing_is_made(call, tmp_path, monke
 def test_results_that_are_there_need_no_torch(call, made, monkeypatch):
     assert call("extrapolate", "-s", "rope", *SMALL, "--out", "run")[0] == 0
     monkeypatch.setattr("posenc_cli.experiments.schedulers.scheduler_of", scheduler_of)
-    monkeypatch.setattr("posenc_cli.backends.torch_device.installed", lambda _: False)
+    monkeypatch.setattr("posenc_cli.backends.torch.installed", lambda _: False)
     assert call("extrapolate", "--out", "run", "--resume")[0] == 0
     next(Path("run/results").iterdir()).unlink()
     assert "needs torch, which is not installed" in refused(

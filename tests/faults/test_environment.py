@@ -59,7 +59,7 @@ def test_a_command_in_a_folder_that_is_gone(tmp_path):
 
 
 def test_torch_is_not_imported_where_it_would_end_the_process(tmp_path, monkeypatch):
-    from posenc_cli.backends import torch_device
+    from posenc_cli.backends import torch as torch_device
 
     monkeypatch.setattr(torch_device, "installed", lambda _: True)
     monkeypatch.setattr(torch_device, "import_module", lambda _: pytest.fail("imported"))

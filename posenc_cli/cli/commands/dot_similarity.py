@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.analysis.similarity import SimilarityPart
-    from posenc_cli.files.declare import Format
+    from posenc_cli.files.matrix import Format
     from posenc_cli.files.save import Saved
     from posenc_cli.render.figure import Figure
     from posenc_cli.render.figures.similarities import Judged

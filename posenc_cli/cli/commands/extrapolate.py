@@ -566,18 +566,18 @@ def _check_torch(scheduler: LocalScheduler | DaskScheduler, device: str) -> None
 
     Raises: Unavailable, InvalidInput.
     """
-    from posenc_cli.backends import torch_device
+    from posenc_cli.backends import torch
     from posenc_cli.experiments.schedulers import LocalScheduler
 
     if not isinstance(scheduler, LocalScheduler):
         return
-    if not torch_device.installed("torch"):
+    if not torch.installed("torch"):
         raise Unavailable(
             "extrapolate needs torch, which is not installed",
             hint="pip install torch; posenc heads runs without it",
         )
     if device != "cpu":
-        torch_device.device(torch_device.library(), device)
+        torch.device_of(torch.library(), device)
 
 
 def _report(

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from posenc_cli.encoding.request import Request
-    from posenc_cli.files.declare import Format
-    from posenc_cli.files.matrix import Matrix
+    from posenc_cli.files.matrix import Format, Matrix
     from posenc_cli.files.save import Saved
 
 ARITHMETICS = get_args(Arithmetic)
