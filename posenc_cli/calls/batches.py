@@ -30,7 +30,6 @@ from posenc_cli.calls.arrangements import (
 from posenc_cli.calls.called_function import Crash
 from posenc_cli.calls.patterns import PatternFault, PlannedCalls
 from posenc_cli.calls.payloads import Vectors
-from posenc_cli.calls.places import BATCH_RULES, PartOfCall
 from posenc_cli.calls.roles import TABLES
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
 
+    Alone = Callable[[int, NumberArray, Integers], NumberArray]
 
 _DRAWN_HEADS = (0, 1, 2, 1, 1, 0, 2, 2, 1, 2, 0, 1, 0, 1, 0, 1, 2)
 """Which of three vectors a head of a larger batch is given, again and again: a cycle of 17, which
@@ -70,11 +70,66 @@ _MOST_VALUES = 1 << 24
 """Of one batch: a grid of 4096 patches with heads of 128 values has 9 million of them."""
 
 
+class PartOfCall(Record):
+    """One result of a call of several sequences and heads, and what each head becomes alone.
+
+    ``x``, ``values`` and ``alone`` are (b, h, n, d), ``places`` (b, h, n) the positions of rows,
+    ``wrong`` (b, h) which heads differ. Each head of x comes back ``times`` times, and the other
+    result has ``others`` heads.
+    """
+
+    which: int
+    places: Integers
+    x: NumberArray
+    values: NumberArray
+    alone: NumberArray
+    wrong: Flags
+    times: int
+    others: int
+
+    @property
+    def heads(self) -> int:
+        """How many heads come back."""
+        return int(self.places.shape[1])
+
+    @property
+    def rows(self) -> int:
+        """How many rows a sequence has."""
+        return int(self.places.shape[2])
+
+    @property
+    def index(self) -> list[Integers]:
+        """The number of the sequence, the head and the row of each row."""
+        return [np.asarray(number, np.int64) for number in np.indices(self.places.shape)]
+
+    @property
+    def in_turn(self) -> NumberArray:
+        """The heads as they come where all are repeated one after the other."""
+        return np.tile(self.x[:, :: self.times], (1, self.times, 1, 1))
+
+    def counted(self, of_sequence: int, of_head: int, of_row: int) -> Integers:
+        """Positions that go on from the first of a sequence, so much with each index."""
+        sequence, head, row = self.index
+        return self.places[:, :, :1] + of_sequence * sequence + of_head * head + of_row * row
+
+    def shifted(self, shift: int) -> Integers:
+        """Positions that are all off by so much."""
+        return self.places + shift
+
+    def in_row(self, number: Integers, *, of_all: bool = False) -> Integers:
+        """The positions of numbered rows, of a sequence or ``of_all``, counted again and again."""
+        own = self.places[:, 0]
+        if of_all:
+            return own.reshape(-1)[number % own.size]
+        return np.asarray(own[self.index[0], number % own.shape[1]])
+
+
 class RowsGuess(Record):
     """What gives the heads that are wrong: vectors ``x`` at positions ``at``, or left as given.
 
     Both follow from the result. ``whole`` says that it gives the right heads too, ``tells`` that
-    a function that does so takes the call.
+    a function that does so takes the call all the same, ``when`` where it applies, and ``by_head``
+    that heads differ, as those of a function that takes axes for others.
     """
 
     known: str
@@ -83,6 +138,125 @@ class RowsGuess(Record):
     cause: Cause = Cause.POSITION_OFFSET
     whole: bool = False
     tells: bool = False
+    when: Callable[[PartOfCall], bool] = lambda _: True
+    by_head: bool = False
+
+
+_ON = "rows are counted on through {}, as if they were one sequence"
+
+BATCH_RULES = (
+    RowsGuess(
+        "where there are as many heads as rows, positions are counted along heads: the axes are "
+        "taken for one another",
+        lambda part: part.in_row(part.index[1]),
+        when=lambda part: part.heads == part.rows,
+        by_head=True,
+        cause=Cause.AXIS,
+    ),
+    RowsGuess(
+        "where there are as many sequences as rows, positions are counted along sequences: the "
+        "axes are taken for one another",
+        lambda part: part.in_row(part.index[0]),
+        when=lambda part: len(part.places) == part.rows,
+        cause=Cause.AXIS,
+    ),
+    RowsGuess(
+        _ON.format("the sequences of a batch"),
+        lambda part: part.counted(part.rows, 0, 1),
+        tells=True,
+    ),
+    RowsGuess(
+        f"{_ON.format('the sequences of a batch')}, from the first",
+        lambda part: part.counted(part.rows, 0, 1) - part.places[:, :, :1] + part.places[0, 0, 0],
+        tells=True,
+    ),
+    RowsGuess(_ON.format("the heads"), lambda part: part.counted(0, part.rows, 1), tells=True),
+    RowsGuess(
+        _ON.format("all heads and sequences"),
+        lambda part: part.counted(part.heads * part.rows, part.rows, 1),
+        tells=True,
+    ),
+    RowsGuess(
+        _ON.format("the heads of all rows"),
+        lambda part: part.counted(part.heads * part.rows, 1, part.heads),
+        tells=True,
+    ),
+    RowsGuess(
+        "positions are multiplied by the number of sequences",
+        lambda part: part.places * len(part.places),
+        tells=True,
+    ),
+    RowsGuess(
+        "each sequence of a batch starts at position 0, whatever its positions",
+        lambda part: part.places - part.places[:, :, :1],
+        tells=True,
+    ),
+    *(
+        RowsGuess(
+            f"sequences of a batch are rotated at other positions than alone: by {shift:+d}",
+            partial(PartOfCall.shifted, shift=shift),
+            tells=True,
+        )
+        for shift in sorted(range(-8, 9), key=abs)
+        if shift
+    ),
+    RowsGuess(
+        "positions (b, n) are read as (n, b)",
+        lambda part: part.places[:, 0].reshape(part.rows, -1).T[:, None],
+    ),
+    RowsGuess(
+        "positions (b, n) are transposed, and read as (b, n) then",
+        lambda part: part.places[:, 0].T.reshape(-1, 1, part.rows),
+    ),
+    RowsGuess(
+        "sequences are rotated at the positions of each other, the first at those of the last",
+        lambda part: part.places[::-1],
+    ),
+    RowsGuess("rows are rotated in reverse order", lambda part: part.places[..., ::-1]),
+    RowsGuess(
+        "all rows of a sequence are rotated at the position of its first",
+        lambda part: part.places[..., :1],
+    ),
+    RowsGuess(
+        "the head index is added to the position",
+        lambda part: part.places + part.index[1],
+        by_head=True,
+    ),
+    RowsGuess(
+        "the head index + 1 is added to the position",
+        lambda part: part.places + part.index[1] + 1,
+        by_head=True,
+    ),
+    RowsGuess(
+        "the sequence index is added to the position",
+        lambda part: part.places + part.index[0],
+    ),
+    RowsGuess(
+        "rows of {own} are found by dividing through the heads of {other}",
+        lambda part: part.in_row((part.index[2] * part.heads + part.index[1]) // part.others),
+        by_head=True,
+    ),
+    RowsGuess(
+        "rows of {own} in all sequences are found by dividing through the heads of {other}",
+        lambda part: part.in_row(
+            ((part.index[0] * part.rows + part.index[2]) * part.heads + part.index[1])
+            // part.others,
+            of_all=True,
+        ),
+        by_head=True,
+    ),
+    RowsGuess(
+        "rows and heads of {own} are counted as one, and what is past the rows starts again",
+        lambda part: part.in_row(part.index[2] * part.heads + part.index[1]),
+        by_head=True,
+    ),
+    RowsGuess(
+        "rows of {own} are found by dividing through the heads, though rows come after heads",
+        lambda part: part.in_row((part.index[1] * part.rows + part.index[2]) // part.heads),
+        by_head=True,
+    ),
+)
+"""Rules for the rows of several sequences and heads, the plainest first."""
 
 
 class Together:
@@ -104,7 +278,7 @@ class Together:
         differs: Differs,
         *,
         places: Sequence[Integers] = (),
-        alone: Callable[[int, NumberArray, Integers], NumberArray] | None = None,
+        alone: Alone | None = None,
     ) -> None:
         self._function, self._differs, self._own_positions = function, differs, len(positions) > 1
         self._alone = alone or self._by_itself
@@ -239,8 +413,8 @@ class Together:
         own = " and ".join(names[part.which] for part in self.wrong)
         for rule in (own for own in BATCH_RULES if all(map(own.when, self.wrong))):
             tells = several and (rule.tells or (self._own_positions and not rule.by_head))
-            known = rule.text.format(own=own, other=names[1 - self.wrong[0].which])
-            yield RowsGuess(known, rule.at, cause=rule.cause, whole=True, tells=tells)
+            known = rule.known.format(own=own, other=names[1 - self.wrong[0].which])
+            yield replace(rule, known=known, whole=True, tells=tells)
 
     def _other_vectors(self, come: str, do: str) -> Iterator[RowsGuess]:
         """That what is wrong has the vectors of other heads or sequences."""
@@ -382,7 +556,11 @@ def _takes_one(tried: Tried, arrangement: Arrangement) -> bool:
 
 
 def called_together(
-    function: ServedFunction, arrangement: Arrangement, differs: Differs
+    function: ServedFunction,
+    arrangement: Arrangement,
+    differs: Differs,
+    *,
+    alone: Alone | None = None,
 ) -> Together:
     """The call of an arrangement, with vectors drawn at random.
 
@@ -398,7 +576,8 @@ def called_together(
         drawn = np.arange(heads) if heads < _FEW_HEADS else np.resize(_DRAWN_HEADS, heads)
         shape = arrangement.sequences, rows, 1 + int(drawn.max()), form.columns
         given.append(generator.standard_normal(shape).astype(np.float32)[:, :, drawn])
-    return Together(function, form, np.add.outer(starts, np.arange(rows)), given, differs)
+    where = np.add.outer(starts, np.arange(rows))
+    return Together(function, form, where, given, differs, alone=alone)
 
 
 def _with_reason(untried: str, failed: Sequence[tuple[Arrangement, str]]) -> str:
@@ -480,21 +659,24 @@ def try_shorter_queries(tried: Tried) -> None:
         calls.skip(calls.tried.pop(), "k comes out otherwise than alone", untested=[name])
         return
     shifts = sorted(range(-int(part.places.min()), _FURTHEST + 1), key=abs)
-    guesses = {shift: RowsGuess("", partial(PartOfCall.shifted, shift=shift)) for shift in shifts}
+    guesses = {shift: _shifted_queries(name, shift) for shift in shifts}
     shift = next((shift for shift, guess in guesses.items() if together.holds(guess)), 0)
-    if not shift or (shift == _QUERIES - _KEYS and not form.has("positions")):
-        how = "as the first rows of k" if shift else "otherwise than alone"
-        silent = [name] * form.has(*TABLES)  # an offset is that of the first row of each
-        calls.skip(calls.tried.pop(), f"q comes out {how}", untested=silent)
+    if shift and (shift != _QUERIES - _KEYS or form.has("positions")):
+        calls.fault(together.fault(_SHORTER, guesses[shift]))
         return
-    first, last = places[0].max() + 1 - _QUERIES, places[0].max()
-    fault = PatternFault(
-        f"called with {_SHORTER} it rotates q, which is of positions {first} to {last}, "
-        f"as at {first + shift} to {last + shift}; all rows are reproduced so",
-        f"{name}, as in decoding with a cache, is rotated {abs(shift)} position"
-        f"{'s' * (abs(shift) > 1)} {'before' if shift < 0 else 'after'} its own, the last of k",
+    how = "as the first rows of k" if shift else "otherwise than alone"
+    silent = [name] * form.has(*TABLES)  # an offset is that of the first row of each
+    calls.skip(calls.tried.pop(), f"q comes out {how}", untested=silent)
+
+
+def _shifted_queries(name: str, shift: int) -> RowsGuess:
+    """That q, called so, is at positions that are off by so many."""
+    count = f"{abs(shift)} position{'s' * (abs(shift) > 1)}"
+    side = "before" if shift < 0 else "after"
+    return RowsGuess(
+        f"{name}, as in decoding with a cache, is rotated {count} {side} its own, the last of k",
+        partial(PartOfCall.shifted, shift=shift),
     )
-    calls.fault(fault)
 
 
 def _at_places(

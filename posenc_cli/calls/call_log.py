@@ -11,12 +11,13 @@ from __future__ import annotations
 import time
 from collections import deque
 from functools import partial
-from itertools import product
+from itertools import product, starmap
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.calls.batches import RowsGuess, Together
+from posenc_cli.calls.arrangements import STARTS, Arrangement
+from posenc_cli.calls.batches import RowsGuess, called_together
 from posenc_cli.calls.function_trial import ALIKE, COARSE, UNLIKE_HEADS, Irregularity
 from posenc_cli.calls.patterns import (
     SEQUENCE,
@@ -26,19 +27,6 @@ from posenc_cli.calls.patterns import (
     PlannedCalls,
     rows_text,
 )
-from posenc_cli.calls.places import (
-    BLOCKS,
-    CALL_KINDS,
-    CALL_LIMITS,
-    CALL_RULES,
-    OFFS,
-    RULES_OF_TABLES,
-    CallRule,
-    MadeCall,
-    moved_by,
-    rules_of_blocks,
-)
-from posenc_cli.calls.serving import beside_others
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.position_maps import rows_of_any_turn
@@ -50,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from posenc_cli.calls.answers import Rows
-    from posenc_cli.calls.call_form import CallForm
     from posenc_cli.calls.function_trial import RowCauses
     from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.inference.reference import Reference
@@ -76,6 +63,202 @@ _SHOWN = 3
 
 _GLANCE = 64
 """Rows of a long call that are looked at before all of them."""
+
+
+class MadeCall(Record):
+    """Rows (n, columns) before and after, at positions (n,).
+
+    ``first`` is how many rows the function's first call had, ``first_end`` up to which position;
+    ``alike`` are the positions of the first call of as many rows that is known, and ``indices``
+    which of the log's vectors it was given.
+    """
+
+    positions: Integers
+    x: NumberArray
+    values: NumberArray
+    first: int = 0
+    first_end: int = 0
+    alike: Integers | None = None
+    indices: Integers | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return self.positions.size
+
+    @property
+    def start(self) -> int:
+        """Where it begins."""
+        return int(self.positions[0])
+
+    @property
+    def end(self) -> int:
+        """How many positions there are up to its last."""
+        return int(self.positions.max()) + 1
+
+
+class CallRule(Record):
+    """At which positions the rows of a call are rotated.
+
+    ``unlike`` says why unit vectors say nothing of others, where the rule has words of its own.
+    """
+
+    text: str
+    at: Callable[[MadeCall], Integers | Reals]
+    cause: Cause = Cause.POSITION_OFFSET
+    unlike: str = "the function rotates rows by the call that they come in"
+
+
+def moved_by(by: Callable[[MadeCall], int]) -> Callable[[MadeCall], Integers]:
+    """The positions of a call, off by what follows from it."""
+    return lambda call: call.positions + by(call)
+
+
+CALL_RULES = (
+    CallRule("rows are rotated in reverse order", lambda call: call.positions[::-1]),
+    CallRule(
+        "the last row is rotated as the one before it",
+        lambda call: np.append(call.positions[:-1], call.positions[-2:][0]),
+    ),
+    CallRule(
+        "the first position comes twice: each later row is rotated as the one before it",
+        lambda call: np.append(call.positions[:1], call.positions[:-1]),
+    ),
+    CallRule(
+        "the second row is rotated as the first",
+        lambda call: np.where(np.arange(call.rows) == 1, call.start, call.positions),
+    ),
+    CallRule(
+        "each row is rotated as the next, and the last as itself",
+        lambda call: np.append(call.positions[1:], call.positions[-1:]),
+    ),
+    CallRule(
+        "the last row of a call is rotated by the angles of the position before it",
+        lambda call: np.minimum(call.positions, max(call.end - 2, 0)),
+    ),
+    CallRule(
+        "rows are rotated one place on, and the first as the last",
+        lambda call: np.roll(call.positions, 1),
+    ),
+    CallRule(
+        "rows are rotated one place back, and the last as the first",
+        lambda call: np.roll(call.positions, -1),
+    ),
+    CallRule(
+        "a single row is rotated at position 0, so not at all",
+        lambda call: np.zeros(1, np.int64) if call.rows == 1 else np.full(call.rows, np.nan),
+    ),
+    CallRule(
+        "rows are rotated at position 0, so not at all",
+        lambda call: 0 * call.positions,
+        Cause.NO_ROTATION,
+    ),
+    CallRule("rows are counted down to 0", lambda call: np.arange(call.rows)[::-1]),
+    CallRule(
+        "rows are spread evenly from the first position to one past the last: an end that counts",
+        lambda call: np.linspace(call.start, call.positions[-1] + 1, call.rows),
+    ),
+    CallRule(
+        "of the positions only the first is used: rows are counted from it",
+        lambda call: call.start + np.arange(call.rows),
+    ),
+    CallRule(
+        "each call starts again at position 0", lambda call: call.positions - call.positions.min()
+    ),
+    CallRule(
+        "the positions that it is given are ignored: it counts rows",
+        lambda call: np.arange(call.rows),
+        unlike="the function counts rows",
+    ),
+    CallRule(
+        "all rows of a call are rotated at the position of its first",
+        lambda call: np.full(call.rows, call.start),
+    ),
+    CallRule(
+        "positions are sorted: rows in another order are rotated as if they ascended",
+        lambda call: np.sort(call.positions),
+    ),
+    CallRule(
+        "where positions of a call fall, rows are rotated at the largest before them",
+        lambda call: np.maximum.accumulate(call.positions),
+    ),
+    CallRule(
+        "all rows of a call are rotated at the position of its last",
+        lambda call: np.full(call.rows, call.positions[-1]),
+    ),
+    CallRule(
+        "positions are clamped to the number of rows of the call",
+        lambda call: np.minimum(call.positions, call.rows - 1),
+    ),
+    CallRule(
+        "positions wrap at the number of rows of the call",
+        lambda call: call.positions % call.rows,
+    ),
+    CallRule(
+        "positions are clamped to the number of rows of the first call",
+        lambda call: np.minimum(call.positions, call.first - 1),
+    ),
+    CallRule(
+        "positions wrap at the number of rows of the first call",
+        lambda call: call.positions % call.first if call.first else call.positions,
+    ),
+    CallRule(
+        "calls of one length all have the positions of the first of that length: something is kept "
+        "by the length alone",
+        lambda call: call.positions if call.alike is None else call.alike,
+    ),
+    CallRule(
+        "positions are clamped at the last position of the first call",
+        lambda call: np.minimum(call.positions, call.first_end - 1),
+    ),
+)
+"""Rules without a number, the plainest first."""
+
+RULES_OF_TABLES = (
+    CallRule(
+        "a single row is rotated by the last row of the tables, not by that of its position",
+        lambda call: (
+            np.minimum(call.positions, 1) if call.rows == 1 else np.full(call.rows, np.nan)
+        ),
+    ),
+)
+"""The same of tables that are longer than the call, and end with another position than its own."""
+
+
+OFFS: tuple[tuple[str, Callable[[MadeCall], int]], ...] = (
+    ("what came before is counted twice", lambda call: call.start),
+    ("later calls start again at position 0", lambda call: -call.first),
+    ("the rows of the call itself are counted before it", lambda call: call.rows),
+    ("rows are counted from the end of their call", lambda call: call.rows - 1),
+    ("the rows of the call are taken off its positions", lambda call: -call.rows),
+    ("the first row is rotated as the last should be", lambda call: 1 - call.rows),
+)
+"""By how much rows may be off, as it follows from their call."""
+
+CALL_KINDS: tuple[tuple[str, Callable[[MadeCall], bool]], ...] = (
+    ("", lambda _: True),
+    (", in calls of one row alone", lambda call: call.rows == 1),
+    (", in calls of more than one row", lambda call: call.rows > 1),
+    (", in calls that do not begin at position 0", lambda call: call.start > 0),
+    (", in calls that begin at position 0", lambda call: call.start == 0),
+    (
+        ", in calls longer than the first, which had {first}",
+        lambda call: call.rows > call.first,
+    ),
+    (
+        ", in calls past position {last}, where the first call ended",
+        lambda call: call.end > call.first_end,
+    ),
+)
+"""What all calls that are wrong may have in common, in words that go on from a sentence."""
+
+CALL_LIMITS: tuple[tuple[str, Callable[[MadeCall], int]], ...] = (
+    # Position 0 alone is right whatever the frequencies: numbers that are 0 do not count.
+    (", in calls up to position {}, and not in those up to {}", lambda call: 1 - call.end),
+    (", in calls of {} rows and more, and not of up to {}", lambda call: call.rows),
+    (", in calls of up to {} rows, and not of {} and more", lambda call: -call.rows),
+)
+"""Numbers of calls, or their opposites, that may be larger in all wrong ones than in right ones."""
 
 
 class CallLog:
@@ -302,13 +485,6 @@ def _around(function: ServedFunction, length: int, last: int) -> Iterator[Intege
     yield first
 
 
-class _SomeCalls(Record):
-    """Some of the calls that were made, and which they are, in words that go on from a sentence."""
-
-    text: str
-    calls: tuple[MadeCall, ...]
-
-
 class _Calls:
     """Calls, and what their rows should become."""
 
@@ -347,32 +523,31 @@ class _Calls:
         if not self._wrong or not all(np.isfinite(call.values).all() for call in self._made):
             return ()
         parts = list(self._parts())
-        for some, rule in product(parts, list(self._rules())):
-            given = self._reproduces(rule.at, some)
-            if given and not any(self._reproduces(rival, some) for rival in rule.rivals):
+        for (text, some), rule in product(parts, list(self._rules())):
+            if all(self._turned_at(call, rule.at(call)) for call in some):
                 evidence = self._evidence(some)
-                return (Irregularity(rule.cause, rule.text + some.text, evidence, rule.unlike),)
-        return next(filter(None, map(self._diagnosed, parts)), ()) or self._moved()
+                return (Irregularity(rule.cause, rule.text + text, evidence, rule.unlike),)
+        return next(filter(None, starmap(self._diagnosed, parts)), ()) or self._moved()
 
-    def _parts(self) -> Iterator[_SomeCalls]:
+    def _parts(self) -> Iterator[tuple[str, Sequence[MadeCall]]]:
         """Calls that have something in common, of which all wrong ones are, the most first."""
         first, last = rows_text({self._made[0].first}), self._made[0].first_end - 1
         for text, belongs in CALL_KINDS:
             some = tuple(call for call in self._made if belongs(call))
             if all(map(belongs, self._wrong)) and (not text or len(some) < len(self._made)):
-                yield _SomeCalls(text.format(first=first, last=last), some)
+                yield text.format(first=first, last=last), some
         for text, number in CALL_LIMITS:
             least = min(filter(None, map(number, self._wrong)), default=0)
             most = max(filter(None, map(number, self._right)), default=least)
             if least > most:
-                yield _SomeCalls(text.format(abs(least), abs(most)), tuple(self._wrong))
+                yield text.format(abs(least), abs(most)), self._wrong
         lengths = {call.rows for call in self._wrong}
         # What begins at position 0 is right however later calls are counted.
         later = [call for call in self._right if call.start] or self._right
         text = ", in some calls"
         if len(lengths) <= _SHOWN and not lengths & {call.rows for call in later}:
             text = f", in calls of {rows_text(lengths)} alone"
-        yield _SomeCalls(text, tuple(self._wrong))
+        yield text, self._wrong
 
     def _rules(self) -> Iterator[CallRule]:
         """Rules by which the rows of a call may be turned at other positions, the plainest first.
@@ -380,13 +555,6 @@ class _Calls:
         Of what is off by a number, the first wrong call of several rows shows it.
         """
         yield from (*self._of_tables, *CALL_RULES)
-        later = any(call.start for call in self._made)
-        for block in sorted({*BLOCKS, self.first_wrong_row} - {0}):
-            sizes = (block, 2 * block, max(1, block // 2))
-            for rule, *rivals in zip(
-                *(rules_of_blocks(n, later=later) for n in sizes), strict=True
-            ):
-                yield replace(rule, rivals=tuple(rival.at for rival in rivals))
         shown = next((call for call in self._wrong if call.rows > 1), self._wrong[0])
         read, explained = self._read(shown)
         lags = np.unique((read - shown.positions)[explained])
@@ -407,10 +575,6 @@ class _Calls:
                 )
             )
         return before, after
-
-    def _reproduces(self, at: Callable[[MadeCall], Integers | Reals], some: _SomeCalls) -> bool:
-        """Whether the rows of calls are all turned where a rule says."""
-        return all(self._turned_at(call, at(call)) for call in some.calls)
 
     def _turned_at(self, call: MadeCall, used: Integers | Reals) -> bool:
         """Whether the rows of a call are rotated as the reference turns them at these positions.
@@ -464,15 +628,15 @@ class _Calls:
         read, explained = rows_of_any_turn(sample)
         return read, np.asarray(explained.all(axis=1))
 
-    def _diagnosed(self, some: _SomeCalls, /) -> tuple[Irregularity, ...]:
+    def _diagnosed(self, text: str, some: Sequence[MadeCall]) -> tuple[Irregularity, ...]:
         """What is wrong with the rows of calls, where it is one thing with all of them.
 
         Rows of one vector at one position come out alike, and it is the same thing with the first
         and the last row of each position.
         """
-        positions = np.concatenate([call.positions for call in some.calls])
-        x = np.concatenate([call.x for call in some.calls])
-        values = np.concatenate([call.values for call in some.calls])
+        positions = np.concatenate([call.positions for call in some])
+        x = np.concatenate([call.x for call in some])
+        values = np.concatenate([call.values for call in some])
         order = np.argsort(positions, kind="stable")
         limit = _ROUNDINGS * self._tolerance.floor * np.abs(values).max()
         same = np.flatnonzero(np.diff(positions[order]) == 0)
@@ -490,7 +654,7 @@ class _Calls:
             return ()
         evidence = self._evidence(some)
         return tuple(
-            _irregular(why.cause, why.message + some.text, f"{why.evidence}; {evidence}")
+            _irregular(why.cause, why.message + text, f"{why.evidence}; {evidence}")
             for why in found[0]
         )
 
@@ -506,7 +670,7 @@ class _Calls:
             row = int(np.argmax(read != call.positions))
             at = f"position {call.positions[row]} is rotated as {read[row]}"
             shown.append(f"in a call of {rows_text({call.rows})} from {call.start} on, {at}")
-        of_all = self._evidence(_SomeCalls("", tuple(self._made)))
+        of_all = self._evidence(self._made)
         evidence = f"{'; '.join(shown[:_SHOWN])}; {of_all}"
         if still:
             message = "some rows are left as given, by the call that they come in"
@@ -514,14 +678,14 @@ class _Calls:
         message = f"rows are rotated at other positions than theirs: {shown[0]}"
         return (_irregular(Cause.POSITION_OFFSET, message, evidence),)
 
-    def _evidence(self, some: _SomeCalls) -> str:
+    def _evidence(self, some: Sequence[MadeCall]) -> str:
         """What was held against the rule."""
-        lengths = {call.rows for call in some.calls}
+        lengths = {call.rows for call in some}
         least, most = min(lengths), rows_text({max(lengths)})
         of = most if len(lengths) == 1 else f"{least} to {most}"
-        count = sum(call.rows for call in some.calls)
-        text = f"all {count} rows of {len(some.calls)} calls, of {of}, are reproduced so"
-        others = len(self._made) - len(some.calls)
+        count = sum(call.rows for call in some)
+        text = f"all {count} rows of {len(some)} calls, of {of}, are reproduced so"
+        others = len(self._made) - len(some)
         return text + (f"; the other {others} calls are right" if others else "")
 
 
@@ -540,11 +704,8 @@ def _irregular(cause: Cause, message: str, evidence: str) -> Irregularity:
 _HEADS = (12, 10, 14)
 """Heads of a call, the first of which is the length of no other axis."""
 
-_OF_HEADS = (*range(9), *(2**power + more for power in range(4, 11) for more in (-1, 0, 1)))
-"""Positions of a call of rows at any."""
-
-_BEGINS, _ROWS, _FROM_ZERO = 1000, 64, 301
-"""Where a sequence begins, its rows, and those of one that begins at 0."""
+_ROWS = 64
+"""Rows of that call."""
 
 _MISTAKEN = (
     RowsGuess(
@@ -564,41 +725,25 @@ _MISTAKEN = (
 
 
 def unlike_heads(log: CallLog, which: int, dtype: str, context: int) -> tuple[Irregularity, ...]:
-    """What is wrong with some heads of one call; nothing where all are rotated alike.
-
-    All are given the same vectors, each times another power of two, at positions below ``context``.
-    """
+    """What is wrong with some heads of one call; nothing where all are rotated alike."""
     function, form = log.function, log.function.form
     if not form.has_heads or function.follows_length:
         return ()
-    where = _positions_of_heads(form, context)
-    taken = {form.columns, form.columns // 2, where.size}
-    heads = next(count for count in _HEADS if count not in taken)
-    rows = np.random.default_rng(23).standard_normal((1, where.size, 1, form.columns), np.float32)
-    x = rows * np.float32(2) ** np.arange(heads)[:, None]
-    given = beside_others(x, which)[: len(form.vectors)]
+    rows = max(2, min(_ROWS, context - STARTS[0]))
+    heads = next(n for n in _HEADS if n not in (form.columns, form.columns // 2, rows))
+    arrangement = Arrangement(form, 1, 1, rows, heads, heads)
     alone, differs = partial(_rotated, log.reference), partial(_differ, dtype=dtype)
-    try:
-        together = Together(function, form, where[None], given, differs, alone=alone)
-        fault = together.fault(f"{heads} heads", *_MISTAKEN)
-    except InvalidInput:
-        function.revive()
+    call = partial(called_together, function, arrangement, differs, alone=alone)
+    together = PlannedCalls(function).attempt("", call)
+    if together is None or not together.parts[which].wrong.any():
         return ()
-    wrong = together.parts[which].wrong
-    if fault is None or not wrong.any():
-        return ()
-    if wrong.all() and (not fault.known or fault.cause not in (Cause.AXIS, Cause.LAYOUT)):
+    fault, every = together.fault(f"{heads} heads", *_MISTAKEN), together.parts[which].wrong.all()
+    if fault is None or (
+        every and (not fault.known or fault.cause not in (Cause.AXIS, Cause.LAYOUT))
+    ):
         return ()
     known = fault.known or f"{together.where} do not rotate as the others do"
     return (Irregularity(fault.word, known, fault.text, UNLIKE_HEADS),)
-
-
-def _positions_of_heads(form: CallForm, context: int) -> Integers:
-    """The positions of the call."""
-    if form.any_rows:
-        return np.array([position for position in _OF_HEADS if position < context])
-    count = min(_FROM_ZERO if form.from_zero else _ROWS, context)
-    return np.arange(count) + (0 if form.from_zero else min(_BEGINS, context - count))
 
 
 def _rotated(reference: Reference, _: int, x: NumberArray, places: Integers) -> NumberArray:

@@ -33,7 +33,7 @@ from posenc_cli.calls.function_process import SECONDS
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.roles import CALL_AXES, TABLES
 from posenc_cli.errors import InvalidInput
-from posenc_cli.records import replace
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -66,12 +66,22 @@ _FITS, _KEEPS, _RUNS = 5, 3, 1
 """How well a form suits: as well as any can, it keeps lengths and no more, or it runs."""
 
 
+class _Found(Record):
+    """A form, what comes back, and how well it suits; what is not tried, and why ``instead``."""
+
+    form: CallForm
+    outcome: Outcome
+    fitness: int
+    untried: tuple[str, ...] = ()
+    instead: str = ""
+
+
 class FormChoice:
     """The form in which a function is called, and what it returns then.
 
     ``untried`` is what its signature lets a caller do and no call of that form does, ``chosen_by``
-    the parameters that choose rows of longer tables; ``calls`` is how many forms were tried;
-    ``fitness`` is how well it suits. ``instead`` says why it has not the axes that were asked for,
+    the parameters that choose rows of longer tables; ``calls`` is how many forms were tried.
+    ``instead`` says why it has not the axes that were asked for,
     where it has others; ``refused_coordinates`` is the error of the first call with coordinates,
     where each of these failed.
 
@@ -83,9 +93,10 @@ class FormChoice:
         self.chosen_by: list[str] = []
         self._lacks: dict[CallForm, str] = {}
         self.calls = 0
-        self.untried: tuple[str, ...] = ()
-        self.instead = self.refused_coordinates = ""
-        self.form, self.outcome = self._of_any_framework()
+        self.refused_coordinates = ""
+        found = self._of_any_framework()
+        self.form, self.outcome = found.form, found.outcome
+        self.untried, self.instead = found.untried, found.instead
         self._choose_kind()
         if self.form.has(*TABLES) and not self.form.chosen:
             self._choose_rows()
@@ -104,9 +115,8 @@ class FormChoice:
         self._refusals: list[tuple[CallForm, InvalidInput]] = []
         self._unlike: CallForm | None = None
         self._alike = self._mistaken = False
-        self.fitness = 0
 
-    def _of_any_framework(self) -> tuple[CallForm, Outcome]:
+    def _of_any_framework(self) -> _Found:
         """The form that suits best, of the frameworks that the function seems to be of.
 
         Where none runs, those of others that are loaded are tried; where it returns arrays of
@@ -114,72 +124,65 @@ class FormChoice:
         """
         process, likely = self._process, self._process.signature.libraries
         try:
-            form, outcome = self._of_frameworks(likely)
+            found = self._of_frameworks(likely)
         except InvalidInput as error:
             others = process.other_frameworks() if process.lives else ()
-            if not others:
-                raise
-            try:
-                return self._of_frameworks(others)
-            except InvalidInput:
+            other = self._attempt(others) if others else None
+            if other is None:
                 raise error from None
+            return other
         if process.returns is None or process.returns in likely:
-            return form, outcome
-        before = self.fitness, self.untried, self.instead
-        try:
-            found = self._of_frameworks((process.returns,))
-        except InvalidInput:
-            self.fitness = 0
-        if self.fitness >= before[0]:
             return found
-        self.fitness, self.untried, self.instead = before
+        other = self._attempt((process.returns,))
         if not process.lives:
             process.start()
-        return form, outcome
+        return found if other is None or other.fitness < found.fitness else other
 
-    def _of_frameworks(self, frameworks: Sequence[str]) -> tuple[CallForm, Outcome]:
-        """The form that suits best of those with arrays of these frameworks."""
-        asked = self._process.asked.axes
-        self._begin(frameworks, CALL_AXES if asked is None else (asked,))
-        return self._best() if asked is None else self._of_asked_axes(frameworks)
+    def _attempt(self, frameworks: Sequence[str]) -> _Found | None:
+        """The form that suits best of those with arrays of these frameworks; None: none runs."""
+        try:
+            return self._of_frameworks(frameworks)
+        except InvalidInput:
+            return None
 
-    def _of_asked_axes(self, frameworks: Sequence[str]) -> tuple[CallForm, Outcome]:
-        """The form that suits best of those with the axes that were asked for.
+    def _of_frameworks(self, frameworks: Sequence[str]) -> _Found:
+        """The form that suits best of those with arrays of these frameworks.
 
-        Where none does well, but one with others, it is that, and ``instead`` says why.
+        Where axes were asked for, and none with these does well, but one with others, it is that,
+        and ``instead`` says why.
         """
-        process, refused = self._process, None
-        if process.asked.axes == "bnf" and not self._candidates:
+        process, asked = self._process, self._process.asked.axes
+        self._begin(frameworks, CALL_AXES if asked is None else (asked,))
+        if asked is None:
+            return self._best()
+        if asked == "bnf" and not self._candidates:
             raise InvalidInput(
                 "--axes bnf: needs num_heads or head_dim in the signature, which says how wide a "
                 f"head is; {process.signature.name} takes ({process.signature.text})"
             )
+        own, refused = None, InvalidInput("")
         try:
-            form, outcome = self._best()
+            own = self._best()
+            if own.fitness >= _FITS or not own.form.vectors:
+                return own
+            why = self._lacks[own.form]
         except InvalidInput as error:
-            refused = error
-        if refused is None and (self.fitness >= _FITS or not form.vectors):
-            return form, outcome
-        fitness, first = self.fitness, [error for _, error in self._refusals][:1]
+            refused, messages = error, [each.message for _, each in self._refusals]
+            why = next(iter(messages), ": it cannot be called").partition(": ")[2]
         self._begin(frameworks, CALL_AXES)
         try:
-            other, of_other = self._best()
-        except InvalidInput as error:
-            raise refused or error from None
-        if self.fitness < _FITS:
-            if refused is not None:
-                raise refused
-            self.fitness = fitness
-            return form, outcome
-        if refused is not None:
-            self.instead = first[0].message.partition(": ")[2] if first else "it cannot be called"
-        else:
-            self.instead = self._lacks[form]
-        return other, of_other
+            other = self._best()
+        except InvalidInput:
+            other = None
+        if other is not None and other.fitness >= _FITS:
+            return replace(other, instead=why)
+        if own is None:
+            raise refused
+        return own
 
-    def _best(self) -> tuple[CallForm, Outcome]:
+    def _best(self) -> _Found:
         """The form that suits best of the first group of which one runs, and what comes back."""
-        best: tuple[int, CallForm, Outcome] | None = None
+        best: _Found | None = None
         deadline = time.monotonic() + SECONDS
         for group in by_places(self._candidates[:MOST_FORMS], self._process.signature):
             best = self._best_of(group, deadline)
@@ -187,33 +190,29 @@ class FormChoice:
                 break
         if best is None:
             raise self._no_form()
-        self.fitness = best[0]
-        if not best[1].follows_axes:
+        if not best.form.follows_axes:
             of_axes = (error.message for form, error in self._refusals if form.follows_axes)
             self.refused_coordinates = next(of_axes, "").partition(": ")[2]
-        if self._unlike is not None and (self._mistaken or self.fitness == _RUNS):
-            self.fitness = _RUNS
-            return self._unlike, "vectors"
-        left = len(self._candidates) - MOST_FORMS
-        if best[0] < _FITS and left > 0:
-            self.untried = (f"{left} more call forms",)
-        if names := unplaced(best[1], self._process.signature):
-            self.untried += (f"{names}, because each call that gives it raised an error",)
-        return best[1:]
+        if self._unlike is not None and (self._mistaken or best.fitness == _RUNS):
+            return _Found(self._unlike, "vectors", _RUNS)
+        left, untried = len(self._candidates) - MOST_FORMS, []
+        if best.fitness < _FITS and left > 0:
+            untried.append(f"{left} more call forms")
+        if names := unplaced(best.form, self._process.signature):
+            untried.append(f"{names}, because each call that gives it raised an error")
+        return replace(best, untried=tuple(untried))
 
-    def _best_of(
-        self, group: Sequence[CallForm], deadline: float
-    ) -> tuple[int, CallForm, Outcome] | None:
-        """The form of a group that suits best, how well, and what comes back; None: none runs."""
-        best: tuple[int, CallForm, Outcome] | None = None
+    def _best_of(self, group: Sequence[CallForm], deadline: float) -> _Found | None:
+        """The form of a group that suits best; None: none runs."""
+        best: _Found | None = None
         for form in group:
             self.calls += 1
-            if best is not None and best[0] > _RUNS and best[1].follows_axes > form.follows_axes:
+            if best and best.fitness > _RUNS and best.form.follows_axes > form.follows_axes:
                 break
             suits = self._suits(form)
-            if suits is not None and (best is None or suits[0] > best[0]):
-                best = (suits[0], form, suits[1])
-            fits = best is not None and best[0] >= _FITS
+            if suits is not None and (best is None or suits[0] > best.fitness):
+                best = _Found(form, suits[1], suits[0])
+            fits = best is not None and best.fitness >= _FITS
             if fits or self._mistaken or time.monotonic() > deadline:
                 break
         return best

@@ -1,16 +1,19 @@
-"""A user's function in a process of its own: it is described, made and called there."""
+"""A user's function, described, made and called: in a process of its own, or in this one."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import signal
+import sys
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from posenc_cli.calls import worker
 from posenc_cli.calls.called_function import CalledFunction, Crash
 from posenc_cli.calls.exchange import Exchange, Lateness, Silence
 from posenc_cli.calls.interpreter import TOO_OLD, chosen_python, worker_command
+from posenc_cli.calls.onnx import Refused
 from posenc_cli.errors import (
     InvalidInput,
     Unavailable,
@@ -21,6 +24,8 @@ from posenc_cli.errors import (
 from posenc_cli.transaction import note_code
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from posenc_cli.calls.payloads import Payload
     from posenc_cli.calls.signature import CallRequest
     from posenc_cli.inference.reference import Reference
@@ -191,6 +196,64 @@ class FunctionProcess(CalledFunction):
         if not isinstance(answer, dict):
             raise TypeError
         return answer
+
+
+class FunctionHere(CalledFunction):
+    """A function, or a class that an object is made of, which the caller of a check has at hand.
+
+    What it raises is an error of the function; what it never returns from, or ends the process by,
+    is not guarded against.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        reference: Reference,
+        asked: CallRequest,
+        *,
+        context: int,
+    ) -> None:
+        name = name_of_function(function)
+        python, renews = sys.executable, isinstance(function, type)
+        super().__init__(name, reference, asked, python=python, context=context, renews=renews)
+        self._given = self._function = function
+
+    @property
+    def lives(self) -> bool:
+        """Whether it can be called."""
+        return True
+
+    def start(self) -> None:
+        """Read what is known of the function, and make an object of a class anew."""
+        self._function = self._given
+        self._describe()
+
+    def end(self) -> None:
+        """Nothing is to be ended."""
+
+    def _exchanged(
+        self, payload: Payload | dict[str, Any], *, positions: Integers | None = None
+    ) -> tuple[dict[str, Any], bytearray]:
+        if isinstance(payload, dict):
+            header, data = payload, bytearray()
+        else:
+            line, *parts = payload.message(0)
+            header, data = json.loads(bytes(line)), bytearray(b"".join(parts))
+        try:
+            self._function, report, arrays = worker.answered(
+                self._function, self._given, header, data
+            )
+        except Refused as refused:
+            raise self._refusal(str(refused), refused.why, positions) from refused.__cause__
+        except SystemExit as ended:
+            raised = f"raised {worker.error_text(ended)}"
+            raise self._refusal(raised, "exited", positions) from None
+        return report, bytearray(b"".join(arrays))
+
+
+def name_of_function(function: Callable[..., Any]) -> str:
+    """What messages call a function: its own name, else its type's."""
+    return str(getattr(function, "__qualname__", type(function).__name__))
 
 
 def _one_line(text: str) -> str:

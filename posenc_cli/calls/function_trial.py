@@ -125,19 +125,9 @@ def is_half(matrices: UnitMatrices) -> bool:
     return not bool((np.ascontiguousarray(matrices).view(np.uint32) & np.uint32(0x1FFF)).any())
 
 
-def unsteady(again: NumberArray, before: NumberArray) -> Irregularity:
-    """That the same call gave other values."""
-    off = np.abs(again - before).max()
-    return unmeasured(UNSTEADY, f"two calls differ by up to {off:.2g}")
-
-
 def unmeasured(what: str, evidence: str = "") -> Irregularity:
     """What a function does for which no cause is known, and which keeps it from being measured."""
     return Irregularity(Cause.UNKNOWN, f"the function {what}", evidence, f"the function {what}")
-
-
-_EARLY = 64
-"""Positions below it are a short sequence of any model that takes longer ones."""
 
 
 def irregularities(trial: FunctionTrial) -> tuple[Irregularity, ...]:
@@ -152,7 +142,8 @@ def irregularities(trial: FunctionTrial) -> tuple[Irregularity, ...]:
     if found:
         again = trial.given(trial.x, trial.positions)
         if np.isfinite(before).all() and trial.differs(again, before):
-            return (unsteady(again, before),)
+            off = np.abs(again - before).max()
+            return (unmeasured(UNSTEADY, f"two calls differ by up to {off:.2g}"),)
     return found
 
 
@@ -170,10 +161,6 @@ def _irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
     else:
         scaled = trial.given(x * MULTIPLE, positions) / MULTIPLE
         if trial.differs(scaled, expected):
-            again = trial.given(x * MULTIPLE, positions) / MULTIPLE
-            if trial.differs(again, scaled):
-                yield unsteady(again, scaled)
-                return
             yield unmeasured("is not linear in x", f"{MULTIPLE:g} times x gives another result")
         if not trial.function.form.from_zero:
             yield from _dependences(trial)
@@ -211,13 +198,6 @@ def rounding_of_vectors(trial: FunctionTrial, values: NumberArray) -> Irregulari
                 f"results are off by up to {off:.2g}, and are those of vectors so rounded; "
                 "cosines and sines are not rounded so",
             )
-    # A rounding keeps multiples by a power of two, and no sums; what is smooth bends both.
-    if not trial.differs(trial.given(trial.x * MULTIPLE, trial.positions) / MULTIPLE, values):
-        return Irregularity(
-            Cause.TABLE_PRECISION,
-            "vectors or results are rounded to less than float32 inside",
-            f"results are off by up to {off:.2g}, by as much of any multiple",
-        )
     return None
 
 
@@ -313,24 +293,6 @@ def with_faults(
         for fault in sorted(faults, key=lambda fault: not fault.known)
     ]
     return tuple(told) if any(fault.known for fault in faults) else (*told, *found)
-
-
-def length_note(trial: FunctionTrial) -> str:
-    """What to note of a function that turns early positions otherwise in a call of their own.
-
-    Empty where it does not, as with dynamic NTK, whose base follows the longest position.
-    """
-    early = trial.positions < _EARLY
-    if trial.function.form.from_zero or early.all() or not trial.positions[early].any():
-        return ""
-    alone = trial.given(trial.x[early], trial.positions[early])
-    if not trial.differs(alone, trial.expected[early]):
-        return ""
-    last, longest = trial.positions[early].max(), trial.positions.max()
-    return (
-        f"it depends on the length: positions up to {last} in a call of their own do not rotate as "
-        f"they do beside position {longest}"
-    )
 
 
 def returned_half(trial: FunctionTrial) -> str | None:

@@ -32,7 +32,7 @@ from posenc_cli.inference.tolerance import unit
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from posenc_cli.calls.answers import Differs
     from posenc_cli.calls.call_form import CallForm
@@ -181,10 +181,6 @@ class EarlyCall:
             function = function.varied(last=function.last, dtype=half)
         return function.all_values(self._x, self.positions)
 
-    def changed(self, differs: Differs) -> bool:
-        """Whether the call, made again, gives other values than at first."""
-        return differs(*(np.concatenate(own, axis=1) for own in (self.again(), self.first)))
-
 
 def _again(tried: Tried) -> Iterator[PatternFault]:
     """What became of the early call since."""
@@ -210,47 +206,19 @@ def _again(tried: Tried) -> Iterator[PatternFault]:
     rates = np.angle(after[1] * before[1].conj())  # (pairs,)
     on = before * np.exp(1j * np.outer(early.positions, rates))
     by_rates = np.abs(after - on).max() <= 0.01 * np.abs(after - before).max()
-    if not by_rates and (fault := _unsteady(tried, partial(early.again, in_long=True))):
-        yield fault
-        return
     text += f"; they are those that a call up to {tried.last} has"
     yield PatternFault(text, _LEFT, Cause.FREQUENCY_RULE if by_rates else Cause.UNKNOWN)
 
 
-def try_steady(tried: Tried) -> None:
-    """Whether the early call still gives what it gave, where other calls differ unexplained."""
-    early, unexplained = tried.early, any(not fault.known for fault in tried.calls.faults)
-    if unexplained and early is not None and early.first and early.changed(tried.differs):
-        tried.calls.fault(_unsteady(tried, early.again))
-
-
-def _unsteady(tried: Tried, suspect: Callable[[], object]) -> PatternFault | None:
-    """That the early call changes, whatever comes between; None where the suspected call does it.
-
-    The function is loaded anew, and the early call repeated with that call between.
-    """
-    early, process = tried.early, tried.function.process
-    assert early is not None
-    if process.renews:
-        process.renew()
-        suspect()
-        if early.changed(tried.differs):
-            return None
-    text = f"positions 0 to {early.positions[-1]} in calls that were repeated"
-    return PatternFault(f"{text} after others", f"the function {UNSTEADY}", Cause.UNKNOWN)
-
-
-def _beside_long(tried: Tried) -> Iterator[PatternFault]:
+def _beside_long(tried: Tried) -> Iterator[EqualRows]:
     early = tried.early
     assert early is not None
-    parts = (early.first, early.again(in_long=True))
-    short, long = (np.concatenate(own, axis=1) for own in parts)
-    if tried.differs(short, long):
-        text = (
-            f"positions 0 to {early.positions[-1]} in a call of their own give other "
-            f"values than beside position {tried.last}, by {np.abs(short - long).max():.2g}"
-        )
-        yield PatternFault(text, LENGTH, Cause.UNKNOWN)
+    short, long = (np.concatenate(own, axis=1) for own in (early.first, early.again(in_long=True)))
+    text = (
+        f"positions 0 to {early.positions[-1]} in a call of their own give other values than "
+        f"beside position {tried.last}"
+    )
+    yield EqualRows(text, short, long, LENGTH)
 
 
 _EARLY = (
@@ -269,36 +237,22 @@ _EARLY = (
 """The calls that have the early one's positions."""
 
 
-def _after_half(tried: Tried, *, renewed: bool) -> Iterator[PatternFault]:
+def _after_half(tried: Tried, *, renewed: bool) -> Iterator[EqualRows]:
     """What became of the early call after vectors of a half precision, or before any others."""
-    early, half, text = (
-        tried.early,
-        halves_of(tried.function)[0],
-        _after_text(tried, renewed=renewed),
-    )
+    early, half = tried.early, halves_of(tried.function)[0]
     assert early is not None
     if renewed:
         if not tried.function.process.renews:
             raise InvalidInput("a function of this process is not loaded again")
         tried.function.process.renew()
         early.again(half=half)
-    again, first = early.again(), early.first
-    if not tried.differs(*(np.concatenate(parts, axis=1) for parts in (again, first))):
-        return
-    allowed = _allowed(half, first)
-    off = max(np.abs(one - other).max() for one, other in zip(again, first, strict=True))
-    text += f": positions 0 to {early.positions[-1]} are off by {off:.2g}"
+    again, first = (np.concatenate(parts, axis=1) for parts in (early.again(), early.first))
+    text = f"{_after_text(tried, renewed=renewed)}: positions 0 to {early.positions[-1]} differ"
     known, cause = f"vectors of {half} change the results of later calls in float32", Cause.UNKNOWN
-    if off <= allowed:
-        text += f", where roundings to {half} explain {allowed:.2g}"
+    if np.abs(again - first).max() <= _allowed(half, early.first):
         known = "tables stay in a half precision after vectors of one"
         cause = Cause.TABLE_PRECISION
-    elif rounded := _rounded(tried, (again, first), early.positions, half, allowed):
-        text += "; so rounded, all rows are reproduced"
-        known, cause = f"{rounded[0]} stay in {half} after vectors of it", rounded[1]
-    elif fault := _unsteady(tried, partial(early.again, half=half)):
-        known, text = fault.known, fault.text
-    yield PatternFault(text, known, cause)
+    yield EqualRows(text, again, first, known, cause)
 
 
 def _after_text(tried: Tried, *, renewed: bool) -> str:
@@ -327,25 +281,16 @@ def _orders(tried: Tried) -> Iterator[EqualRows]:
     yield EqualRows("", values, chosen)
 
 
-def _strided(strided: str, tried: Tried) -> Iterator[PatternFault]:
+def _strided(strided: str, tried: Tried) -> Iterator[EqualRows]:
     """Vectors of which rows or columns are apart in memory, as those of views."""
-    form, called = tried.form, _STRIDED[strided]
-    heads = 3 if form.has_heads else 1
+    form, heads = tried.form, 3 if tried.form.has_heads else 1
     rows = tried.last + 1 if form.has("grid") else _ROWS
     x = _drawn(rows * heads, form.columns).reshape(1, rows, heads, form.columns)
     given = [Vectors(part, rows) for part in (x, other_vectors(x))[: len(form.vectors)]]
     apart = [replace(part, strided=strided) for part in given]
     values, wanted = (tried.together(form, np.arange(rows), own) for own in (apart, given))
-    if not tried.differs(values, wanted):
-        return
-    off = np.abs(values - wanted).max()
-    text = f"called with views of a larger array it gives values that are off by {off:.2g}"
-    whole = np.concatenate([part.values for part in given], axis=2)
-    if whole.shape == values.shape and not tried.differs(values, whole):
-        text += "; they are those it was given"
-        yield PatternFault(text, f"{called} do not rotate", Cause.NO_ROTATION)
-    else:
-        yield PatternFault(text, f"{called} are misread", Cause.UNKNOWN)
+    text = "called with views of a larger array it gives other values"
+    yield EqualRows(text, values, wanted, f"{_STRIDED[strided]} are misread")
 
 
 _STRIDED = {
@@ -354,20 +299,17 @@ _STRIDED = {
 }
 
 
-def _values_beside(tried: Tried) -> Iterator[PatternFault]:
+def _values_beside(tried: Tried) -> Iterator[EqualRows]:
     """v, which a function is given beside q and k and must not change."""
     for first, heads in ((0, 3), (0 if tried.form.from_zero else _FIRST, 11)):
         given, left = tried.function.values_beside(first, heads)
         if left is None:
             raise InvalidInput("it does not come back")
-        if tried.differs(left, given.astype(np.float32)):
-            known = "v is changed; only q and k rotate"
-            text = f"v comes back off by {np.abs(left - given).max():.2g} from position {first} on"
-            yield PatternFault(text, known, Cause.UNKNOWN)
-            return
+        text = f"v comes back otherwise from position {first} on"
+        yield EqualRows(text, left, given.astype(np.float32), "v is changed; only q and k rotate")
 
 
-def _other_type(role: str, tried: Tried) -> Iterator[PatternFault]:
+def _other_type(role: str, tried: Tried) -> Iterator[EqualRows]:
     """What places rows in another type: an offset in an array, as on a device, narrow positions."""
     form, text = tried.form, _type_text(role, tried)
     where = _FIRST + np.arange(_ROWS)
@@ -377,9 +319,8 @@ def _other_type(role: str, tried: Tried) -> Iterator[PatternFault]:
     other, plain = (
         tried.together(own, where, vectors) for own in (replace(form, boxed=True), form)
     )
-    if tried.differs(other, plain):
-        _, known, cause = _TYPES[role]
-        yield PatternFault(f"called with {text} it differs", f"{text} {known}", cause)
+    _, known, cause = _TYPES[role]
+    yield EqualRows(f"called with {text} it differs", other, plain, f"{text} {known}", cause)
 
 
 def _type_text(role: str, tried: Tried) -> str:

@@ -168,6 +168,17 @@ def _other_offsets(tried: Tried) -> list[str]:
     return [given.name for given in others if given.name != form.placed_by]
 
 
+def _late_rows(tried: Tried, last: int, first: int = _OFFSET) -> tuple[NumberArray, Integers]:
+    """Vectors drawn at random, and their positions from a first one on, up to ``last`` or fewer.
+
+    Raises: InvalidInput where there are none.
+    """
+    x, where = _drawn(tried, last)
+    if where.size <= first:
+        raise InvalidInput("there are too few positions")
+    return x[first:], where[first:]
+
+
 def _placed_otherwise(tried: Tried, name: str) -> PatternFault | None:
     """What is wrong with rows that a parameter places in place of positions.
 
@@ -179,13 +190,10 @@ def _placed_otherwise(tried: Tried, name: str) -> PatternFault | None:
     other = function.varied(
         last=function.last, form=replace(form, arguments=arguments, position_axes="")
     )
-    x, where = _drawn(tried, tried.last)
-    x, where = x[where >= _OFFSET], where[where >= _OFFSET]
-    if not where.size:
-        raise InvalidInput("there are too few positions")
+    x, where = _late_rows(tried, tried.last)
     wanted, values, first = (
-        np.concatenate(each.all_values(x, at), axis=1)
-        for each, at in ((function, where), (other, where), (function, where - _OFFSET))
+        _side_by_side(*own, x)
+        for own in ((function, where), (other, where), (function, where - _OFFSET))
     )
     if not tried.differs(values, wanted):
         return None
@@ -199,17 +207,16 @@ def _unjudged_beside(tried: Tried, name: str) -> list[str]:
 
     Raises: InvalidInput where a call fails.
     """
-    function, (x, where) = tried.function, _drawn(tried, max(0, tried.last - _OFFSET))
-    x, where = x[_OFFSET:], where[_OFFSET:]
-    if not where.size:
-        raise InvalidInput("there are too few positions")
-    given = _with_value(function, name, "offset", None)
-    both, *rules = (
-        np.concatenate(own.all_values(x, at), axis=1)
-        for own, at in ((given, where), (function, where), (function, where + _OFFSET))
-    )
+    function, (x, where) = tried.function, _late_rows(tried, max(0, tried.last - _OFFSET))
+    both = _side_by_side(_with_value(function, name, "offset", None), where, x)
+    rules = (_side_by_side(function, at, x) for at in (where, where + _OFFSET))
     judged = any(not tried.differs(both, values) for values in rules)
     return [] if judged else [f"{name} beside {tried.form.placed_by}"]
+
+
+def _side_by_side(function: ServedFunction, where: Integers, x: NumberArray) -> NumberArray:
+    """All results of vectors at positions. Shape: (n, columns of all)."""
+    return np.concatenate(function.all_values(x, where), axis=1)
 
 
 def _parameters(function: ServedFunction) -> Iterator[tuple[NamedParameter, Role]]:
@@ -272,9 +279,8 @@ def _counted_behind_padding(
     tried: Tried, values: Sequence[NumberArray], x: NumberArray, where: Integers
 ) -> bool:
     """Whether rows are placed as if the first, which is padding, was not there."""
-    wanted = tried.function.all_values(x[1:], where[:-1])
-    behind = [own[1:] for own in values]
-    return not tried.differs(*(np.concatenate(each, axis=1) for each in (behind, wanted)))
+    wanted = _side_by_side(tried.function, where[:-1], x[1:])
+    return not tried.differs(np.concatenate(values, axis=1)[1:], wanted)
 
 
 def _longer(tried: Tried, name: str) -> PatternFault | None:
@@ -283,17 +289,16 @@ def _longer(tried: Tried, name: str) -> PatternFault | None:
     Raises: InvalidInput where a length seems to be ignored, or is more than a bound.
     """
     form, function = tried.form, tried.function
-    x, where = _drawn(tried, tried.last)
     first, after = (0, _ROWS) if form.from_zero else (_OFFSET, 0)  # they may be its last rows
-    if function.follows_length or where.size <= first:
+    if function.follows_length:
         raise InvalidInput("no length is longer than the call")
-    x, where = x[first:], where[first:]
+    x, where = _late_rows(tried, tried.last, first)
     needed = where.size if form.counted else int(where[-1]) + 1
     told = partial(_with_value, function, name, "length")
     longer = told(needed + _ROWS)
     values, plain, last = (
-        np.concatenate(each.all_values(x, at), axis=1)
-        for each, at in ((longer, where), (function, where), (function, where + after))
+        _side_by_side(*own, x)
+        for own in ((longer, where), (function, where), (function, where + after))
     )
     if all(tried.differs(values, wanted) for wanted in (plain, last)):
         known = f"{name} changes the result, which must not depend on it"
@@ -408,8 +413,8 @@ def _other_response(
     if response == "inverse" and _planes_differ(tried, tried.planes(values), wanted):
         known = f"{name}={value} does not rotate back"
         return PatternFault(f"{called} no rotation by the opposite angles", known, Cause.DIRECTION)
-    from_zero = [part[late] for part in other.all_values(x, where)]
-    if not tried.differs(*(np.concatenate(each, axis=1) for each in (values, from_zero))):
+    from_zero = _side_by_side(other, where, x)[late]
+    if not tried.differs(np.concatenate(values, axis=1), from_zero):
         return None
     known = f"with {name}={value}, a row's rotation depends on more than its position"
     text = f"{called} other values from position {late.start} on than in a call from 0 on"

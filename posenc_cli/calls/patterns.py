@@ -147,16 +147,24 @@ class PlannedCalls:
 
 
 class EqualRows(Record):
-    """Two results that must be equal; ``text`` is the sentence that says how they differ."""
+    """Two results that must be equal; ``text`` is the sentence that says how they differ.
+
+    ``known`` says what is wrong where they do.
+    """
 
     text: str
     values: NumberArray
     wanted: NumberArray
+    known: str = ""
+    cause: Cause = Cause.UNKNOWN
 
     def fault(self, differs: Differs) -> PatternFault | None:
         """What is wrong; None where they are equal."""
         if not differs(self.values, self.wanted):
             return None
+        if self.known:
+            off = np.abs(self.values - self.wanted).max()
+            return PatternFault(f"{self.text}, by {off:.2g}", self.known, self.cause)
         several = len(self.values) > 1
         first = _first_row(self.values, self.wanted, differs)
         return PatternFault(f"{self.text}, from row {first} on" if several else self.text)

@@ -13,8 +13,7 @@ import numpy as np
 from posenc_cli.calls.answers import Returned, table_rows
 from posenc_cli.calls.call_form import usual_axes
 from posenc_cli.calls.form_choice import FormChoice
-from posenc_cli.calls.function_here import FunctionHere
-from posenc_cli.calls.function_process import FunctionProcess
+from posenc_cli.calls.function_process import FunctionHere, FunctionProcess
 from posenc_cli.calls.payloads import Vectors, thirds, values_beside
 from posenc_cli.records import replace
 

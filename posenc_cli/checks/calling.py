@@ -40,7 +40,6 @@ from posenc_cli.calls.function_trial import (
     Irregularity,
     irregularities,
     is_half,
-    length_note,
     returned_half,
     with_faults,
 )
@@ -50,7 +49,6 @@ from posenc_cli.calls.further_calls import (
     halves_of,
     try_early,
     try_further,
-    try_steady,
 )
 from posenc_cli.calls.other_references import (
     try_other_references,
@@ -198,7 +196,6 @@ def _with_further_calls(
         for way in (try_other_references, try_parameters, past):
             if not calls.faults:
                 way(tried)
-        try_steady(tried)
     own = subject.call or {"patterns": [], "untried": []}
     untested = [*untested_parameters(function, calls), *calls.untested]
     call = {
@@ -357,7 +354,6 @@ def _of_vectors(
                     irregular,
                     _not_finite(few, matrices),
                     returned_half(trial),
-                    length_note(trial) if not irregular and _by_its_length(reference) else "",
                 ),
                 partial(_near_matrices, function, places, which),
             )

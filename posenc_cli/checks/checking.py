@@ -104,7 +104,7 @@ class GivenSubject:
         """What is checked, for a reader."""
         if not self.flags():
             return "posenc's own tables"
-        from posenc_cli.calls.function_here import name_of_function
+        from posenc_cli.calls.function_process import name_of_function
 
         names = [
             name_of_function(each) if callable(each) else subjects.name_of(each)

@@ -11,8 +11,7 @@ import numpy as np
 from posenc_cli.calls.answers import returned_arrays
 from posenc_cli.calls.call_form import Argument, CallForm
 from posenc_cli.calls.called_function import CalledFunction
-from posenc_cli.calls.function_here import FunctionHere
-from posenc_cli.calls.function_process import FunctionProcess
+from posenc_cli.calls.function_process import FunctionHere, FunctionProcess
 from posenc_cli.calls.function_trial import ALIKE, UNSTEADY
 from posenc_cli.calls.payloads import Payload
 from posenc_cli.calls.roles import roles_of

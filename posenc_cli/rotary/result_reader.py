@@ -70,8 +70,7 @@ class _CallCache:
 class Conduct(Record):
     """How a result of a function behaves: the patterns it was called in or not, and what is wrong.
 
-    ``returned_half`` is the half precision that all it returns has, ``length_note`` what to note
-    of how it depends on the length.
+    ``returned_half`` is the half precision that all it returns has.
     """
 
     patterns: tuple[str, ...]
@@ -79,7 +78,6 @@ class Conduct(Record):
     irregular: tuple[Irregularity, ...]
     broken: tuple[str, ...]
     returned_half: str | None
-    length_note: str
 
 
 class ResultReader:
@@ -152,7 +150,6 @@ class ResultReader:
             turn = "change" if self._own.pairs > self._reference.pairs else "rotate"
             right = 2 * self._reference.pairs
             mismatch = f"{2 * self._own.pairs} dimensions {turn}; the reference rotates {right}"
-        both_note = "q and k were both checked" if both else ""
         return Subject(
             SubjectKind.IMPL,
             target,
@@ -161,7 +158,7 @@ class ResultReader:
             mismatch,
             broken=self._conduct.broken,
             irregular=self._conduct.irregular,
-            notes=tuple(filter(None, (both_note, self._conduct.length_note))),
+            notes=("q and k were both checked",) if both else (),
             call={
                 "patterns": list(self._conduct.patterns),
                 "untried": list(self._conduct.untried),

@@ -628,7 +628,7 @@ def ends_with_another_base(x, position_ids, base=10000.0):
 calls = []
 
 
-@wrong("unknown", "gives other values when it is called again with the same arguments")
+@wrong("unknown", "the result for a row depends on more than the row and its position")
 def stops(x, position_ids):
     calls.append(1)
     return ids(x, position_ids) if len(calls) < 40 else x

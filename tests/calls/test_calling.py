@@ -184,7 +184,6 @@ def test_infinite_values_and_no_numbers_at_all_are_no_memory_that_nobody_wrote(b
 
 ROUNDING = {
     "the vectors are rounded to float16": "return good(x.astype(np.float16).astype(np.float32), p)",
-    "inside": "y = good(x, p); return (y.astype(np.float16) * 1.0 + y).astype(np.float32) / 2",
     "all values returned were rounded to float16, and stored wider": (
         "return good(x, p).astype(np.float16).astype(np.float32)"
     ),
@@ -768,10 +767,16 @@ SHARED = "def f(x, p): return good(x, p[np.arange(len(p)) // 64 * 64])"
     ("body", "positions", "said"),
     [
         (LEFT, "0:17", "rows are rotated at position 0, so not at all, in some calls"),
-        (LEFT, "0:40", "rows behind the last whole block of 64 are left as given"),
-        (LEFT, "0:100", "rows behind the last whole block of 64 are left as given"),
-        (SHARED, "0:300", "all rows of a block of 64 are rotated at the position of its first"),
+        (LEFT, "0:100", "some rows are left as given, by the call that they come in"),
+        (
+            SHARED,
+            "0:300",
+            (
+                "rows are rotated at other positions than theirs: in a call of 2 rows from 0 on, "
+                "position 1 is rotated as 0"
+            ),
+        ),
     ],
 )
-def test_a_block_is_named_where_calls_have_filled_it(body, positions, said, check):
+def test_what_the_rows_of_a_block_have_is_told(body, positions, said, check):
     assert diagnose(check(body, positions=positions))[0].message == said

@@ -377,7 +377,7 @@ WRONG = {
     after_growing_twice: "an object that is made with its default max_position_embeddings",
     at_positions_after_growing_twice: "an object that is made with its default max_position",
     past_70_key_heads: "of k as given",
-    of_strided_columns: "vectors whose last axis is not contiguous do not rotate",
+    of_strided_columns: "vectors whose last axis is not contiguous are misread",
     at_one_key_head: "6 heads of q and 1 of k",
     at_130_heads: "leaves heads 129, 130 of q as given",
     of_views: "vectors that are not contiguous are misread",

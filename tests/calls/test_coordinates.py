@@ -485,7 +485,7 @@ def of_a_grid(tmp_path, call):
         ("tables_of_one_size", "grid_hw is ignored"),
         ("not_halves", "vectors of float16 are rotated differently"),
         ("not_batches", "nothing rotates in calls with several sequences"),
-        ("not_views", "vectors that are not contiguous do not rotate"),
+        ("not_views", "vectors that are not contiguous are misread"),
     ],
 )
 def test_a_function_of_a_grid_that_is_wrong_in_other_calls_fails(name, message, of_a_grid):

@@ -440,7 +440,7 @@ def every_second_row(x, offset=0):
     return y
 
 
-@mutant("position-offset", "rows are rotated as those of the first block of 512, again and again")
+@mutant("position-offset", "rows are rotated at other positions than theirs: in a call of")
 def blocks_of_512_from_the_first(x, offset=0):
     return turned(x, *full(np.arange(x.shape[-2]) % 512 + offset))
 
@@ -532,12 +532,12 @@ def runs_without_a_minus(x, positions):
     return turned(x, cos, np.where(runs[:, None] & (np.arange(32) < 16), -sin, sin))
 
 
-@mutant("position-offset", "rows are rotated as those of the first block of 65536, again and again")
+@mutant("position-offset", "rows are rotated at other positions than theirs: in a call of")
 def rows_in_16_bits(x, positions):
     return turned(x, *full(positions[np.arange(len(positions)).astype(np.uint16)]))
 
 
-@mutant("no-rotation", "rows behind the last whole block of 16 are left as given")
+@mutant("no-rotation", "some rows are left as given, by the call")
 def whole_blocks(x, positions):
     y, end = turned(x, *full(positions)), len(x) // 16 * 16
     y[end:] = x[end:]
@@ -551,7 +551,7 @@ def whole_blocks_of_new(x, positions):
     return y
 
 
-@mutant("position-offset", "all rows of a block of 2 are rotated at the position of its first")
+@mutant("position-offset", "rows are rotated at other positions than theirs: in a call of")
 def positions_of_blocks(x, positions):
     return turned(x, *full(positions[np.arange(len(positions)) // 2 * 2]))
 
@@ -916,12 +916,12 @@ def plus_head(q, k, positions):
     return tuple(one(x) if x.ndim == 3 else turned(x, *full(positions)) for x in (q, k))
 
 
-@mutant("position-offset", "rows are rotated as those of the first block of 100, again and again")
+@mutant("position-offset", "rows are rotated at other positions than theirs: in a call of")
 def block_of_100(x, positions):
     return turned(x, *full(positions[np.arange(len(positions)) % 100]))
 
 
-@mutant("no-rotation", "rows behind the last whole block of 64 are left as given")
+@mutant("no-rotation", "some rows are left as given, by the call")
 def rest_of_64(x, offset=0):
     whole = x.shape[-2] // 64 * 64
     head = turned(x[..., :whole, :], *full(np.arange(whole) + offset))
@@ -934,7 +934,7 @@ def sines_of_q(q, k, cos, sin):
     return turned(q, cos, sin), k * cos + doubles.rotate_half(q) * sin
 
 
-@mutant("table-precision", "rounded to less than float32 inside")
+@mutant("unknown", "the result for the sum of two vectors is not")
 def keys_in_int8(q, k, cos, sin):
     k = turned(k, cos, sin)
     step = np.abs(k).max(-1, keepdims=True) / 127
