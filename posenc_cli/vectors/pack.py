@@ -1,28 +1,419 @@
-"""A golden pack and its mutation score: what becomes of every known bug.
+"""A golden pack: what an encoding makes of things at positions, and what becomes of known bugs.
 
-Each known bug is made of the pack's own content, and is killed where a value differs by more
-than the tolerance there. Of each mistake the pack keeps the cells that show it best.
+Vectors that are rotated, vectors to which rows are added, and scores: each kind of encoding has a
+pack of its own. Each known bug is made of the pack's own content, and is killed where a value
+differs by more than the tolerance there. Of each the pack keeps the cells that show it best.
 Imports NumPy: import it only where something is computed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.analysis.application import AppliedEncoding, applicable_part, vector_columns
+from posenc_cli.analysis.spectrum import context_of
+from posenc_cli.budget import check_size
+from posenc_cli.checks.expected import Expected, ValuePlaces
+from posenc_cli.checks.known_bugs.rotations import ROUNDINGS, Rotated, rotated_vectors
+from posenc_cli.checks.search import changes_of
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.weights import DrawnTable
+from posenc_cli.errors import InvalidInput, PosencError
+from posenc_cli.inference.reference import Reference, encoding_text
+from posenc_cli.inference.tolerance import FUNCTIONS, PER_ANGLE, smallest, unit
+from posenc_cli.numerics.dtypes import FLOAT32
+from posenc_cli.numerics.rounding import narrow, widen
+from posenc_cli.positions import Positions, consecutive_ranges
 from posenc_cli.records import Record, replace
-from posenc_cli.vectors.pack_content import WrongValues, pack_content, single
 
 if TYPE_CHECKING:
-    from posenc_cli.choice import Choice
-    from posenc_cli.inference.tolerance import ToleranceRule
-    from posenc_cli.numerics.arrays import RealRows
-    from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.vectors.pack_content import KnownMistake, PackContent
+    from collections.abc import Iterator, Mapping
 
+    from posenc_cli.checks.expected import Change
+    from posenc_cli.choice import Choice
+    from posenc_cli.encoding.request import Encoding, Request
+    from posenc_cli.inference.tolerance import ToleranceRule
+    from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows
+    from posenc_cli.numerics.dtypes import DType
+
+_MOST_VALUES, _MOST_SCORES = 1 << 18, 1 << 19
+"""Of y: a pack is a file of tests, and every mistake is made of all of it, in some ten seconds."""
+_MOST_HEADS = 1 << 12
+"""Of a bias: every mistake is made of each head, and no model has so many."""
+_FIRST = 8
+"""Positions from 0 on that every pack has."""
+_FARTHEST = 2**17
+"""What packs reach by default: past it uint16 wraps, and the longest contexts of most models."""
+_FEW = 256
+"""Positions of an encoding that has no more: all of them are taken."""
 _SAME = 1e-3
-"""Of the tolerance: what the values of one mistake may differ by that is made in two ways."""
+"""Of the tolerance: what a change of nothing may show, computed in another way."""
+_FEW_SCORES = 64
+"""The same of a bias, whose scores are of each two of them."""
+
+
+class WrongValues(Record):
+    """What a known bug makes of values, and what code in float32 may err by that makes it.
+
+    Both are (rows, columns).
+    """
+
+    values: RealRows
+    tolerance: RealRows
+
+
+class KnownMistake(Record):
+    """A known bug: its cause, what it is, and what it makes of the values.
+
+    ``wrong`` is None where it cannot be made of this encoding; ``reason`` says why.
+    """
+
+    cause: str
+    message: str
+    wrong: WrongValues | None
+    reason: str = ""
+
+
+class PackContent(Record):
+    """What an encoding makes of things at positions (n,), and what code may err by.
+
+    ``y`` and ``tolerance`` are (rows, columns), each a number of float32, ``y`` rounded to
+    ``dtype``; in a file they have the ``shape``. ``arrays`` are further ones, by name. ``expected``
+    is the reference that known bugs change. ``usual`` says that the positions are those that show
+    most.
+    """
+
+    choice: Choice
+    request: Request
+    context: tuple[int, str]
+    dtype: DType
+    rule: ToleranceRule
+    reason: str
+    positions: Integers
+    shape: tuple[int, ...]
+    y: RealRows
+    tolerance: RealRows
+    arrays: Mapping[str, RealRows]
+    conventions: Mapping[str, Any]
+    expected: Expected
+    usual: bool
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether there are no other positions than those of the pack."""
+        capacity = self.request.content.capacity
+        return capacity is not None and len({*self.positions.tolist()}) == capacity.positions
+
+    @property
+    def text(self) -> str:
+        """The encoding, on one line."""
+        return encoding_text(self.request.encoding)
+
+    def mistakes(self) -> Iterator[KnownMistake]:
+        """The known bugs of the encoding, in a model of so many positions.
+
+        What changes nothing at the positions that show most cannot be made.
+        """
+        e, seen = self.expected, set[str]()
+        rotates = e.form == "rotations"
+        right = _values(e)
+        for bug, change in changes_of(e, solved=False, context=self.context[0]):
+            if change.text in seen and not rotates:
+                continue
+            seen.add(change.text)
+            cause = str(change.code or bug.code)
+            try:
+                with np.errstate(all="ignore"):
+                    wrong = _values(e, change)
+            except PosencError as error:
+                yield KnownMistake(cause, change.text, None, error.message)
+                continue
+            if wrong.values.shape != right.values.shape:
+                continue
+            apart, reason = np.abs(wrong.values - right.values), ""
+            if not (rotates or np.isfinite(apart).all()):
+                reason = "it reads what is not in the table"
+            elif self.usual and (apart <= _SAME * wrong.tolerance).all():
+                reason = "it changes no value at the positions that show most"
+            yield KnownMistake(cause, change.text, None if reason else wrong, reason)
+
+
+def _values(e: Expected, change: Change | None = None) -> WrongValues:
+    """Vectors rotated or with rows added (n, columns), or scores as rows (heads · n, n).
+
+    Beside them what they may be off by. Right ones where nothing is changed.
+    """
+    added = e.right() if change is None else e.changed(change)
+    if e.vectors is None or e.form == "rotations":
+        allowed = e.judged(added) if change is None else np.abs(e.allowed(added, drawn=change))
+        return WrongValues(*(each.reshape(-1, added.shape[-1]) for each in (added, allowed)))
+    values = e.vectors + added
+    if isinstance(e.rule, float):
+        return WrongValues(values, np.full_like(values, max(e.rule, smallest("float32"))))
+    rounding = max(unit(e.dtype), unit("float32"))
+    allowed = ROUNDINGS * rounding * (np.abs(e.vectors) + np.abs(added)) + smallest("float32")
+    if e.is_waves:
+        allowed = allowed + e.allowed(added, drawn=change)
+    return WrongValues(values, allowed)
+
+
+def pack_content(choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule) -> PackContent:
+    """What a pack of a choice holds, at its positions or those that show most.
+
+    Raises: InvalidInput where there are none of it, or it would be too large.
+    """
+    if not choice.parts and choice.scheme.kind == "bias":
+        return _of_scores(choice, dtype, rule)
+    if not choice.parts and choice.scheme.kind == "relative":
+        raise InvalidInput(
+            f"{choice.asked}: is relative: queries meet a row for each offset, and "
+            "packs are of what turns vectors or is added to them, or to scores",
+            hint=f"posenc generate -s {choice.scheme.name} writes its rows",
+        )
+    part, context = _at_positions(applicable_part(choice))
+    assert part.positions is not None
+    columns, count = vector_columns(part), part.positions.count
+    _check_size(choice, count * columns, _MOST_VALUES, "values of x")
+    x = _drawn_vectors(count, columns, seed)
+    applied = AppliedEncoding.of(part, x.shape, "x", dtype=dtype)
+    y = widen(np.concatenate(list(applied.blocks(x))), dtype).reshape(x.shape)
+    positions = np.array(list(applied.request.row_positions()), np.int64)
+    _check_finite(y, positions, dtype)
+    e, arrays, conventions = _of_vectors(applied, x, positions, rule)
+    return PackContent(
+        applied.choice,
+        applied.request,
+        context,
+        dtype,
+        rule,
+        _reason(e),
+        positions,
+        x.shape,
+        y,
+        single(_values(e).tolerance),
+        {"x": x, **arrays},
+        conventions,
+        e,
+        part.scheme.kind != "rotary" and choice.positions is None,
+        tuple(other.scheme.name for other in choice.parts if other.scheme != part.scheme),
+    )
+
+
+def _of_vectors(
+    applied: AppliedEncoding, x: RealRows, positions: Integers, rule: ToleranceRule
+) -> tuple[Expected, dict[str, RealRows], dict[str, Any]]:
+    """What an encoding makes of vectors, its tables, and its conventions."""
+    request, dtype = applied.request, applied.application.dtype
+    if request.scheme.kind == "rotary":
+        reference = Reference.of(request.encoding)
+        rotated = rotated_vectors(reference, positions, x, x, dtype.name, rule=rule)
+        conventions = _conventions_of_turns(reference, x.shape[1])
+        return rotated, _tables(applied.choice, dtype), conventions
+    e = added_values(request.encoding, positions, x, dtype.name, rule=rule, vectors=x)
+    e = replace(e, found=e.right())
+    if not e.found.any():
+        raise InvalidInput(
+            f"{applied.choice.asked}: adds nothing at these positions, and no test of it can fail"
+        )
+    matrix = applied.choice.requests(Precision.of(FLOAT32, dtype))[0].plan().matrix()
+    table = np.concatenate([widen(block, FLOAT32) for block in matrix.blocks()])
+    formula = f"y = x + row; {request.scheme.formula}"
+    return e, {"rows": table}, {"does": "adds a row to each vector", "formula": formula}
+
+
+def added_values(
+    encoding: Encoding,
+    positions: Integers,
+    found: NumberArray,
+    dtype: str,
+    *,
+    rule: ToleranceRule = "auto",
+    vectors: RealRows | None = None,
+) -> Expected:
+    """The scores (heads, n, n) of positions (n,), or what is added to ``vectors`` (n, columns)."""
+    bound, keys = encoding.bound, positions if vectors is None else None
+    return Expected(
+        "scores" if vectors is None else "rows",
+        bound.scheme,
+        bound.params,
+        ValuePlaces(positions, keys),
+        found,
+        dtype,
+        rule,
+        seq_len=int(positions.max()) + 1,
+        lookup=encoding.lookup,
+        vectors=vectors,
+    )
+
+
+def _reason(e: Expected) -> str:
+    """What values may be off by, in words."""
+    if isinstance(e.rule, float):
+        return f"given: {e.rule:g}"
+    if isinstance(e, Rotated):
+        return e.tolerance.reason
+    if e.form == "scores":
+        return "3e-06 of a score + 2 roundings + 4 times the error of posenc's float32 arithmetic"
+    rounded = f"{ROUNDINGS} roundings of x and of the row"
+    if e.is_waves:
+        return f"{PER_ANGLE:g} of the angle + {FUNCTIONS:g} (cos and sin) + {rounded}"
+    return rounded
+
+
+def _of_scores(choice: Choice, dtype: DType, rule: ToleranceRule) -> PackContent:
+    """The scores that a bias adds."""
+    part, context = _at_positions(choice)
+    assert part.positions is not None
+    request = part.requests(Precision.of(FLOAT32, dtype))[0]
+    heads, count = request.content.heads, part.positions.count
+    assert heads is not None
+    check_size("--heads", heads, _MOST_HEADS, "heads")
+    _check_size(choice, heads * count * count, _MOST_SCORES, "scores")
+    matrix = request.plan().matrix()
+    y = np.concatenate([widen(block, FLOAT32).reshape(-1, count) for block in matrix.blocks()])
+    positions = np.array(list(request.row_positions()), np.int64)
+    _check_finite(y, positions, dtype)
+    own: ToleranceRule = rule if isinstance(rule, float) else "auto"
+    e = added_values(request.encoding, positions, y, dtype.name, rule=own)
+    e = replace(e, found=e.right())
+    return PackContent(
+        part,
+        request,
+        context,
+        dtype,
+        rule,
+        _reason(e),
+        positions,
+        (heads, count, count),
+        y,
+        single(_values(e).tolerance),
+        {},
+        {
+            "does": "adds a score to each query and key of a head",
+            "formula": request.scheme.formula,
+            "axes": "heads, queries, keys; row of mistakes.json: head times queries, plus query",
+        },
+        e,
+        choice.positions is None,
+    )
+
+
+def _conventions_of_turns(reference: Reference, columns: int) -> dict[str, Any]:
+    """How vectors turn, in words and in numbers."""
+    pairing, turning = reference.pairing, 2 * reference.pairs
+    side = None if reference.symmetric else reference.params.get("side")
+    turned = {"query": "queries", "key": "keys"}.get(str(side), "queries and keys, both alike")
+    return {
+        "does": f"turns {turned}",
+        "formula": "y1 = x1 cos - x2 sin, y2 = x2 cos + x1 sin, for each pair (x1, x2)",
+        "angle": "position times inv_freq of the pair, in radians",
+        "layout": reference.content.layout,
+        "pairs": f"columns {pairing.text}",
+        "first_columns": list(pairing.first),
+        "second_columns": list(pairing.second),
+        "unchanged": f"columns {turning} to {columns - 1}" if columns > turning else None,
+        "attention_factor": reference.scale,
+    }
+
+
+def _check_size(choice: Choice, size: int, most: int, unit: str) -> None:
+    """Refuse a pack that is too large.
+
+    Raises: InvalidInput, which names the positions where they were asked for.
+    """
+    given = choice.positions
+    name = choice.asked if given is None else given.option
+    check_size(name, size, most, unit, hint="--positions takes fewer of them")
+
+
+def _check_finite(y: RealRows, positions: Integers, dtype: DType) -> None:
+    wrong = np.flatnonzero(~np.isfinite(y).all(axis=1))
+    if wrong.size:
+        raise InvalidInput(
+            f"position {positions[wrong[0] % positions.size]}: a value of y is past the largest "
+            f"number of {dtype.name}",
+            hint="--positions takes nearer ones",
+        )
+
+
+def _at_positions(choice: Choice) -> tuple[Choice, tuple[int, str]]:
+    """The choice at its positions, or at those that show most, and the context it is for.
+
+    Raises: InvalidInput where positions are not whole.
+    """
+    encoding = choice.encoding()
+    content = encoding.bound.content
+    context, source = context_of(encoding, None, choice.context)
+    most = None if content.capacity is None else content.capacity.positions
+    if most is not None and most <= context and choice.positions is None:
+        context, source = most, "all its positions"
+    if choice.positions is not None:
+        choice.positions.whole("a pack")
+        return choice, (context, source)
+    growing = content.waves is not None and content.waves.growth is not None
+    farthest = context + 1 if growing else None  # amplitudes that grow or fall without end
+    few = _FEW_SCORES if content.heads is not None else _FEW
+    positions = telling_positions(context, most, farthest=farthest, few=few)
+    return replace(choice, positions=positions), (context, source)
+
+
+def telling_positions(
+    context: int, capacity: int | None = None, *, farthest: int | None = None, few: int = _FEW
+) -> Positions:
+    """The first positions, those around powers of two, the end of the context, and past it.
+
+    >>> str(telling_positions(4, 20))
+    '0:20'
+    >>> str(telling_positions(100, 300))[-32:]
+    '63:66,99:102,127:130,255:258,299'
+    """
+    farthest = farthest or max(_FARTHEST, context) + 1
+    if capacity is not None:
+        farthest = min(farthest, capacity - 1)
+        if capacity <= few:
+            return Positions.contiguous(0, capacity)
+    numbers = {*range(_FIRST), farthest, *(context + step for step in (-1, 0, 1))}
+    power = _FIRST
+    while power - 1 <= farthest:
+        numbers |= {power - 1, power, power + 1}
+        power *= 2
+    return Positions(consecutive_ranges(sorted(n for n in numbers if 0 <= n <= farthest)))
+
+
+def _drawn_vectors(count: int, columns: int, seed: int) -> RealRows:
+    """Odd multiples of 1/32 below 4, about as normal(0, 1) falls: numbers of every format.
+
+    Shape: (count, columns).
+    """
+    drawn = DrawnTable(columns, seed, 1.0)(np.arange(count))
+    halves = np.clip(2 * np.floor(16 * drawn) + 1, -127, 127)
+    return np.asarray(halves / 32, np.float64)
+
+
+def _tables(choice: Choice, dtype: DType) -> dict[str, RealRows]:
+    """Cosines, sines and, where each pair has one, frequencies, correctly rounded."""
+    precision = Precision.of(FLOAT32, dtype)
+    names = ["cos", "sin"]
+    if choice.encoding().bound.rotation.waves.coordinates is None:
+        names.append("inv-freq")
+    tables = {}
+    for name in names:
+        # Frequencies are kept as float32 by code of any format.
+        rounded = Precision.of(FLOAT32, None) if name == "inv-freq" else precision
+        matrix = choice.requests(rounded, table=name)[0].plan().matrix()
+        blocks = [widen(block.reshape(-1), FLOAT32) for block in matrix.blocks()]
+        tables[name.replace("-", "_")] = np.concatenate(blocks).reshape(matrix.shape)
+    return tables
+
+
+def single(values: RealRows) -> RealRows:
+    """Values rounded to float32, kept as float64."""
+    return widen(narrow(values, None, FLOAT32), FLOAT32)
+
+
 _COMPARED = 1 << 13
 """Cells that mistakes are told apart by."""
 _CELLS = 8

@@ -33,7 +33,7 @@ from posenc_cli.numerics.dtypes import FLOAT32, INT64
 from posenc_cli.numerics.rounding import narrow
 from posenc_cli.records import Record, replace
 from posenc_cli.transaction import open_input
-from posenc_cli.vectors.pack_content import added_values
+from posenc_cli.vectors.pack import added_values
 from posenc_cli.vectors.pack_readers import READERS, reader_text
 
 if TYPE_CHECKING:

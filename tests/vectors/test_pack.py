@@ -15,8 +15,7 @@ from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
-from posenc_cli.vectors.pack import GoldenPack
-from posenc_cli.vectors.pack_content import telling_positions
+from posenc_cli.vectors.pack import GoldenPack, telling_positions
 from posenc_cli.vectors.pack_folder import compare_with_pack, write_pack
 
 pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
