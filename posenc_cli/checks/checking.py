@@ -383,7 +383,10 @@ class Check(Record):
     def _default(self, encoding: Encoding) -> Positions:
         waves = encoding.bound.rotation.waves
         if waves.capacity is not None:
-            return _all_or_probing(waves.capacity.positions)
+            count = waves.capacity.positions
+            return (
+                Positions.contiguous(0, count) if count <= _FEW_ENOUGH else probing_positions(count)
+            )
         if waves.growth is not None:
             return probing_positions(2048)
         return probing_positions(context_of(encoding.bound.params))
@@ -412,7 +415,8 @@ class Check(Record):
                 if files is None:
                     subject = self._subject(reference, positions, whole=whole)
                 else:
-                    subject = self._subject_of_rows(files, reference, positions)
+                    read = vectors if self.asked.tables is None else subjects.tables
+                    subject = read(files, reference, positions)
             report = self._judge(subject, reference, diagnosed=diagnosed)
             if subject.key is None:
                 return report
@@ -483,13 +487,6 @@ class Check(Record):
             return ()
         tried = f"{where.count} positions up to {where.positions.last} were tried"
         return (f"{tried}; --len N tries every one of N",)
-
-    def _subject_of_rows(
-        self, files: subjects.Matrices, reference: Reference, positions: Positions
-    ) -> Subject:
-        if self.asked.tables is not None:
-            return subjects.tables(files, reference, positions)
-        return vectors(files, reference, positions)
 
     def _subject(self, reference: Reference, positions: Positions, *, whole: bool) -> Subject:
         asked = self.asked
@@ -584,11 +581,6 @@ def _check_work(positions: Positions, cost: int, width: int) -> None:
     """Refuse more positions, of ``width`` cells that cost so much, than take some minutes."""
     most = COMPUTED_CELLS // (cost * width)
     check_size(positions.option, positions.count, most, "positions", hint=_FEWER)
-
-
-def _all_or_probing(count: int) -> Positions:
-    """All of ``count`` positions, or those that find most mistakes where they are many."""
-    return Positions.contiguous(0, count) if count <= _FEW_ENOUGH else probing_positions(count)
 
 
 def _request(encoding: Encoding, positions: Positions) -> Request:

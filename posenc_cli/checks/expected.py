@@ -165,8 +165,8 @@ class Expected(Record):
         if self.form == "buckets":
             return bucket_numbers(self.source, self.params, self.places, self.seq_len)
         if self.form == "slopes":
-            given = {name: self.params[name] for name in ("max_bias",)}
-            every = exact_slopes(self.params["heads"], rule=self.params["slopes"], **given)
+            heads, bias, own = (self.params[name] for name in ("heads", "max_bias", "slopes"))
+            every = exact_slopes(heads, max_bias=bias, rule=own)
             slopes: NumberArray = np.asarray(every)[self.places.at]
             return round_to_half(slopes, self.rounding) if self.rounding else slopes
         if self.form == "scores":

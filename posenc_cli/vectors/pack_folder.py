@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.expected import Expected
     from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows
-    from posenc_cli.vectors.pack import Cell, GoldenPack, Outcome
+    from posenc_cli.vectors.pack import GoldenPack, Outcome
 
 MANIFEST, MISTAKES = "pack.json", "mistakes.json"
 _SCHEMA = "posenc/pack/1"
@@ -118,12 +118,8 @@ def _matrix(values: NumberArray) -> Matrix:
 def _json_bytes(fields: Mapping[str, Any]) -> bytes:
     """Strict JSON, in which a row of numbers is a line."""
     text = json.dumps(fields, indent=1, allow_nan=False, ensure_ascii=False)
-    text = re.sub(r"\[[-+\d.e,\s]+\]", _on_one_line, text)
+    text = re.sub(r"\[[-+\d.e,\s]+\]", lambda row: f"[{' '.join(row[0][1:-1].split())}]", text)
     return f"{text}\n".encode()
-
-
-def _on_one_line(row: re.Match[str]) -> str:
-    return "[" + " ".join(row[0][1:-1].split()) + "]"
 
 
 def _write(path: Path, content: bytes) -> str:
@@ -183,16 +179,15 @@ def _mistake_fields(pack: GoldenPack) -> dict[str, Any]:
                 "cause": outcome.cause,
                 "message": outcome.message,
                 "margin": _short(outcome.margin or 0.0),
-                "cells": [_cell_fields(cell) for cell in outcome.cells],
+                "cells": [
+                    [*cell[:2], *(float(str(np.float32(number))) for number in cell[2:])]
+                    for cell in outcome.cells
+                ],
             }
             for outcome in pack.outcomes
             if outcome.killed
         ],
     }
-
-
-def _cell_fields(cell: Cell) -> list[float]:
-    return [*cell[:2], *(float(str(np.float32(number))) for number in cell[2:])]
 
 
 def _short(number: float) -> float | None:
