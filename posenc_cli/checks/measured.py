@@ -95,7 +95,7 @@ def bases_of(e: Expected, base: float) -> list[float]:
         rate = abs(float(steps[kept].sum() / moved)) if moved else 0.0
         if not 0 < rate < 1 or exponent <= 0:
             continue
-        found = rate ** (-1 / exponent)
+        found = float(np.float64(rate) ** (-1 / exponent))  # infinite where it is past float64
         if math.isfinite(found):
             bases |= dict.fromkeys(snap(found, error * found) for error in _DIGITS)
     return list(bases)

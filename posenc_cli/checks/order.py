@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.encoding.request import Encoding
-    from posenc_cli.formulas.declare import Content, Scheme, Waves
+    from posenc_cli.formulas.declare import Scheme, Waves
     from posenc_cli.numerics.arrays import HeadMatrices, Integers, RealRows
 
 Expectation = Literal["auto", "order", "none"]
@@ -422,7 +422,6 @@ class OrderCheck(Record):
         length = int(self._where.max()) + max(shifts, default=0) + 1
         encodings = tuple(_encode(part, length, side="query") for part in parts)
         keys = tuple(_encode(part, length, side="key") for part in parts)
-        self._check_capacity(encodings)
         layer = Layer(encodings, keys, causal=self.causal)
         _check_size(layer, len(self.words))
         return layer
@@ -494,27 +493,25 @@ class OrderCheck(Record):
         return np.array(self.positions or range(len(self.words)), np.int64)
 
     def _shifts(self, parts: Sequence[PartRequest]) -> list[int]:
-        """How far positions are moved on: whole rows of a grid, and not past the last position."""
+        """How far positions are moved on: whole rows of a grid, and not past the last position.
+
+        Raises: InvalidInput where there are fewer positions than tokens.
+        """
         length = int(self._where.max()) + 1
         shifts = list(SHIFTS)
         for part in parts:
             content = _encode(part, length + max(SHIFTS), side="query").bound.content
             stride = 1 if content.waves is None else _stride(content.waves)
             shifts = [shift * stride for shift in shifts]
-            capacity = _capacity(content)
-            if capacity is not None:
+            if content.capacity is not None:
+                capacity = content.capacity.positions
+                if length > capacity:
+                    raise InvalidInput(
+                        f"{part.scheme.name} has {capacity} positions, too few for the tokens",
+                        hint="--tokens with fewer words",
+                    )
                 shifts = [shift for shift in shifts if length + shift <= capacity]
         return shifts
-
-    def _check_capacity(self, encodings: tuple[Encoding, ...]) -> None:
-        for encoding in encodings:
-            capacity = _capacity(encoding.bound.content)
-            if capacity is not None and int(self._where.max()) >= capacity:
-                raise InvalidInput(
-                    f"{encoding.bound.scheme.name} has {capacity} positions, too few for the "
-                    "tokens",
-                    hint="--tokens with fewer words",
-                )
 
     def _order_deviations(
         self, layer: Layer, embedded: RealRows, where: Integers
@@ -554,10 +551,6 @@ def _stride(waves: Waves) -> int:
     first = np.asarray(coordinates.at(positions)[0])
     changed = np.flatnonzero(first != first[0])
     return int(changed[0]) if changed.size else 1
-
-
-def _capacity(content: Content) -> int | None:
-    return None if content.capacity is None else content.capacity.positions
 
 
 def _encode(part: PartRequest, length: int, *, side: Literal["query", "key"]) -> Encoding:

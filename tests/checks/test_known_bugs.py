@@ -742,3 +742,10 @@ def test_values_that_are_not_finite_are_counted_in_all_rows_beside_another_bug()
     values[np.arange(40) * 15, 3] = np.nan
     report = checked("sinusoidal", values, **FLAT)
     assert f"40 of {values.size} values are NaN or infinite" in report.cause_text
+
+
+def test_a_slow_wave_whose_base_would_be_past_float64_ends_in_a_report():
+    """It ended in an OverflowError."""
+    at = np.arange(20.0)
+    values = np.stack([np.sin(at), np.cos(at), 1e-160 * at, np.ones(20)], 1)
+    assert not checked("sinusoidal", values, dim=4).ok
