@@ -370,8 +370,8 @@ _CELLS_AT_ONCE = 1 << 18
 """Cells that are compared together: a mebibyte of float32."""
 _MOST_SIDES, _MOST_FORMS = 6, 3
 """Of an array that is looked into, and forms one within another."""
-_WIDEST = 1 << 16
-"""Columns that an encoding has at most."""
+_WIDEST = 1 << 14
+"""Columns of the widest models."""
 _LEAST_ROWS = 2
 """Rows, of a form's matrix, that a form is worth trying for."""
 

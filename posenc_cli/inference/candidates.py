@@ -637,7 +637,7 @@ def _same_table(a: Content, table: str | None, b: Content, other: str | None) ->
     special = {"inv-freq", "angles", *UNREDUCED_TABLES} & {table, other}
     if special:
         return table == other
-    return a.waves.scale == b.waves.scale and a.columns(table) == b.columns(other)
+    return a.waves.scale == b.waves.scale and _columns(a, table) == _columns(b, other)
 
 
 def _same_frequencies(a: Waves, b: Waves) -> bool:
@@ -654,6 +654,14 @@ def _same_frequencies(a: Waves, b: Waves) -> bool:
 def _float_frequencies(waves: Waves) -> Reals:
     """The frequencies of waves in float64."""
     return np.asarray(waves.frequencies(np), np.float64)
+
+
+def _columns(content: Content, table: str | None) -> set[tuple[str, range, range]]:
+    """Which columns of what is made of waves hold which function of which of them."""
+    assert content.waves is not None
+    placed = content.columns(table)
+    columns, waves = range(placed.width), range(content.waves.count)
+    return {(p.function, columns[p.columns], waves[p.waves]) for p in placed.placements}
 
 
 def _model_text(model: str, layer_types: list[str | None]) -> str:

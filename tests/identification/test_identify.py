@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.identification import attempts
-from posenc_cli.identification.commands import _slopes_command
-from posenc_cli.identification.search import _positions, identify
+from posenc_cli.identification.search import _positions, _slopes_command, identify
 from posenc_cli.inference.evidence import Evidence
 from posenc_cli.inference.trial import Hypothesis
 from posenc_cli.numerics.dtypes import BFLOAT16
