@@ -20,7 +20,6 @@ from posenc_cli.encoding.scores import score_rule
 from posenc_cli.files.source import release
 from posenc_cli.formulas.alibi import alibi, rules_of
 from posenc_cli.formulas.inverse import Guess, MeasuredScores
-from posenc_cli.identification.exhaustive_check import BLOCK_CELLS
 from posenc_cli.inference.candidates import answered, schemes_of, usual_values
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import ARITHMETICS, Census, Hypothesis, Trial, formats_of, part_of
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
     PairNumber = Callable[[Any, Integers, Integers], Integers]
     """An array namespace, queries and keys to the number of each pair of them."""
 
+BLOCK_CELLS = 1 << 17
+"""Cells compared at a time: few enough that what is made of them stays in the cache."""
 _UNGUESSED = 1.9
 """What a scheme costs that gives no inverse: it is believed behind posenc's own."""
 _MOST_GUESSES = 64
@@ -460,17 +461,11 @@ def score_census(trial: Trial, profile: BiasProfile, evidence: Evidence) -> Cens
     return replace(total, queries=None if profile.single else queries)
 
 
-class _Mask(Record):
-    """Which offsets attention does not see, from the first, 1 − keys, on, and which keys."""
+def _mask_of(evidence: Evidence, profile: BiasProfile) -> tuple[Flags, Flags]:
+    """Which offsets, from 1 − keys on, and which keys attention does not see, by low scores.
 
-    offsets: Flags
-    keys: Flags
-
-
-def _mask_of(evidence: Evidence, profile: BiasProfile) -> _Mask:
-    """The mask that low scores form: most cells of an offset, or a key for every query and head.
-
-    A low score elsewhere is one that is wrong.
+    These are most cells of an offset, or a key for every query and head. A low score elsewhere is
+    one that is wrong.
     """
     keys, queries, heads = profile.keys, profile.queries, profile.heads
     count = queries + keys - 1
@@ -485,13 +480,13 @@ def _mask_of(evidence: Evidence, profile: BiasProfile) -> _Mask:
         release(scores)
     index = np.arange(count)
     lengths = np.minimum(np.minimum(index + 1, count - index), min(queries, keys))
-    return _Mask(2 * of_offset > heads * lengths, of_key == heads * queries)
+    return 2 * of_offset > heads * lengths, of_key == heads * queries
 
 
 def _score_part(
     evidence: Evidence,
     profile: BiasProfile,
-    expected: tuple[Reals, Reals, DType, _Mask],
+    expected: tuple[Reals, Reals, DType, tuple[Flags, Flags]],
     head: int,
     query_slice: slice,
 ) -> Census:
@@ -504,7 +499,7 @@ def _score_part(
     offsets = np.arange(profile.keys) - (queries + profile.keys - profile.queries)[:, None]
     where = profile.places(offsets)
     predicted, allowed = scores[where], limits[where]
-    hidden = hidden_scores(cells) & (mask.offsets[offsets - (1 - profile.keys)] | mask.keys)
+    hidden = hidden_scores(cells) & (mask[0][offsets - (1 - profile.keys)] | mask[1])
     if profile.causal:
         predicted[offsets > 0] = 0.0
         hidden |= (offsets > 0) & (cells == 0)

@@ -52,8 +52,7 @@ class View(Record):
 
     ``kind`` says whether the columns are those of a rotary table or of a sinusoidal matrix, and
     ``tables`` or ``columns`` which; ``layout`` and ``parts`` are how full tables repeat their
-    values. ``growth`` is d ln|z|/d row of each pair, where sizes change, and ``start`` ln|z| at
-    row 0.
+    values. ``growth`` is d ln|z|/d row of each pair, where sizes change, and ln|z| at row 0.
     ``errors`` are those of the rates, in radians a row, where one function alone shows the waves;
     where that ``function`` is named, pairs are its bare values.
     """
@@ -68,8 +67,7 @@ class View(Record):
     odd: str = "error"
     shares: tuple[int, ...] = ()
     amplitude: float = 1.0
-    growth: Reals | None = None
-    start: Reals | None = None
+    growth: tuple[Reals, Reals] | None = None
     errors: Reals | None = None
     function: str = ""
 
@@ -337,7 +335,7 @@ def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator
     if is_even:
         yield View(pairs=pairs / sizes, amplitude=middle, **rest)
     else:
-        yield View(pairs=pairs / sizes, growth=slopes, start=starts, **rest)
+        yield View(pairs=pairs / sizes, growth=(slopes, starts), **rest)
 
 
 def _growth(sizes: RealRows, rows: Integers) -> tuple[Reals, Reals, float]:

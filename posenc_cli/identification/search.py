@@ -24,8 +24,7 @@ from posenc_cli.analysis.sampling import positions_of
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.formulas.parameters import as_text, brief_text, option_words
 from posenc_cli.formulas.sinusoids import transformer_xl
-from posenc_cli.identification.attempts import attempts_of_forms, best_of
-from posenc_cli.identification.exhaustive_check import line_of
+from posenc_cli.identification.attempts import attempts_of_forms, best_of, line_of
 from posenc_cli.inference.candidates import models_of, same_cells
 from posenc_cli.inference.evidence import Evidence
 from posenc_cli.inference.tolerance import real_format
@@ -449,12 +448,6 @@ def _progression_notes(kind: str, positions: Positions | None) -> Iterator[str]:
         return
     first, step = positions.progression
     if step == positions.denominator and first % step == 0:
-        return
-    if step == -positions.denominator and 2 * first == positions.count - 1:
-        yield (
-            f"rows are relative offsets from {first} down to {-first}, as in the tables of espnet "
-            "and Conformer models"
-        )
         return
     sign, size = ("-" if step < 0 else "+"), positions.name(abs(step))
     yield f"row r is at position {positions.name(first)} {sign} {size}·r"

@@ -603,52 +603,26 @@ def _relative(sinusoids: Hypothesis, view: View) -> Iterator[Hypothesis]:
 def _growing_hypotheses(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesis]:
     """xPos: the size of pair i is ζ_i^((p − c)/span)."""
     assert view.growth is not None
-    assert view.start is not None
-    pairs = view.count
-    index = np.arange(pairs)
-    logarithms = np.log((2 * index + 0.8 * pairs) / (2.8 * pairs))
+    index = np.arange(view.count)
+    logarithms = np.log((2 * index + 0.8 * view.count) / (2.8 * view.count))
+    slope, start = (float(logarithms @ of / (logarithms @ logarithms)) for of in view.growth)
     for plain in rotary_proposals(rates, None):
-        if plain.scheme != rope.name:
+        if plain.scheme != rope.name or slope == 0:
             continue
         for places in _row_positions(view.pairs, evidence, rates, plain):
             positions = places.positions
             if places.denominator > 1 or positions.size < 2 or positions[1] == positions[0]:
                 continue
             step = (positions[1] - positions[0]) / (evidence.rows[1] - evidence.rows[0])
-            inverse = float(logarithms @ view.growth / (logarithms @ logarithms)) / step
-            if inverse == 0:
-                continue
-            span = snap(1 / inverse, max(1e-3, 1e-6 / abs(inverse)))
-            start = float(logarithms @ view.start / (logarithms @ logarithms))
-            origin = float(positions[0] - step * evidence.rows[0])
-            centre = round(origin - start * span)
+            span = snap(step / slope, max(1e-3, 1e-6 * abs(step / slope)))
+            centre = round(float(positions[0] - step * evidence.rows[0]) - start * span)
             given: dict[str, Any] = {
                 **plain.given,
                 "scale_base": abs(span),
                 "side": "query" if span > 0 else "key",
             }
-            if view.layout is not None:
-                given["layout"] = view.layout
-            given |= _centre_parameters(centre, int(positions.max()) + 1)
-            if proposal_of(xpos, Guess(given)) is None:
-                continue
-            yield Hypothesis(
-                xpos.name,
-                given,
-                view.tables,
-                positions,
-                cost=plain.cost + 1,
-                hidden=() if view.layout is not None else ("layout",),
-                uncertainty=plain.uncertainty,
-            )
-
-
-def _centre_parameters(centre: int, length: int) -> dict[str, Any]:
-    """The parameters of xPos that put its centre there."""
-    if centre == (length + 1) // 2:
-        return {}
-    if centre == length // 2:
-        return {"convention": "lucidrains"}
-    if centre > 0:
-        return {"seq_len": 2 * centre}
-    return {"convention": "lucidrains", "seq_len": 1}
+            of_zero = {"convention": "lucidrains", "seq_len": 1}
+            given |= {"seq_len": 2 * centre} if centre > 0 else of_zero
+            guess = Guess(given, plain.cost + 1, uncertainty=plain.uncertainty)
+            if (growing := proposal_of(xpos, guess)) is not None:
+                yield _rotary_hypothesis(view, growing, places)

@@ -138,38 +138,33 @@ def _distinct(reference: Reference, *several: Iterable[Alternative]) -> Iterator
 
 
 def _likely(reference: Reference) -> Iterator[Alternative]:
-    base = base_of(reference)
-    scaled = reference.encoding.bound.scheme is not rope and reference.coordinates is None
-    if scaled and base is not None:
-        yield from _differences(reference, rope, [_plain_params(reference, base)])
+    base, right = base_of(reference), reference.frequencies
+    known = [other for other in KNOWN_BASES if other != base]
+    plain: list[dict[str, object]] = []
+    if reference.encoding.bound.scheme is not rope and reference.coordinates is None:
+        bases = (base, *known) if base is not None else ()
+        plain = [_plain_params(reference, other) for other in bases]
+    yield from _differences(reference, rope, plain[:1])
     for kind in COARSE:
-        rounded = round_to_half(reference.frequencies, kind)
         message = f"the frequencies were rounded to {kind}"
-        yield Alternative(Cause.INV_FREQ_PRECISION, message, rounded)
+        yield Alternative(Cause.INV_FREQ_PRECISION, message, round_to_half(right, kind))
     yield from layer_alternatives(reference)
     yield from _exponents(reference)
-    known = [other for other in KNOWN_BASES if other != base]
     if base is not None:
         yield from _with_values(reference, "base", known)
     yield from _mistakes(reference)
     yield from _other_values(reference)
-    if scaled and base is not None:
-        yield from _scaled_twice(reference, base)
+    yield from _scaled_twice(reference, plain[:1])
     yield from _other_schemes(reference)
     yield from _constant_ratios(reference)
-    if scaled and base is not None:
-        plain = [_plain_params(reference, other) for other in known]
-        yield from _differences(reference, rope, plain)
-    yield Alternative(
-        Cause.FREQUENCY_RULE,
-        "the frequencies are in reverse order",
-        reference.frequencies[::-1].copy(),
-    )
-    if (reference.frequencies > 0).all():
-        message = "each frequency is its inverse, as of an exponent with the wrong sign"
-        yield Alternative(Cause.FREQUENCY_RULE, message, 1 / reference.frequencies)
-        message = "wavelengths, 2π/frequency, are used as frequencies"
-        yield Alternative(Cause.FREQUENCY_RULE, message, 2 * math.pi / reference.frequencies)
+    yield from _differences(reference, rope, plain[1:])
+    inverse = 1 / np.where(right > 0, right, np.nan)
+    for message, values in (
+        ("the frequencies are in reverse order", right[::-1].copy()),
+        ("each frequency is its inverse, as of an exponent with the wrong sign", inverse),
+        ("wavelengths, 2π/frequency, are used as frequencies", 2 * math.pi * inverse),
+    ):
+        yield Alternative(Cause.FREQUENCY_RULE, message, values)
 
 
 def _rare(reference: Reference) -> Iterator[Alternative]:
@@ -204,12 +199,15 @@ def _rounded(reference: Reference, base: float) -> Iterator[Alternative]:
             yield Alternative(Cause.INV_FREQ_PRECISION, message, ladder(base, coarse))
 
 
-def _scaled_twice(reference: Reference, base: float) -> Iterator[Alternative]:
+def _scaled_twice(
+    reference: Reference, given: Iterable[Mapping[str, Any]]
+) -> Iterator[Alternative]:
     """Each pair slowed twice by what it should be slowed by once."""
-    plain = frequencies_of(rope, _plain_params(reference, base))
-    if plain is not None and plain.shape == reference.frequencies.shape:
-        twice = reference.frequencies**2 / plain
-        yield Alternative(Cause.FREQUENCY_RULE, "the scaling is applied twice", twice)
+    for params in given:
+        plain = frequencies_of(rope, params)
+        if plain is not None and plain.shape == reference.frequencies.shape:
+            twice = reference.frequencies**2 / plain
+            yield Alternative(Cause.FREQUENCY_RULE, "the scaling is applied twice", twice)
 
 
 def _differences(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from posenc_cli.identification import exhaustive_check as census
+from posenc_cli.identification import attempts
 from posenc_cli.identification.search import identify
 from posenc_cli.inference.evidence import Evidence
 from tests.identification.foreign import KEPT, ROWS, UNLIKE, angles, bfloat16, ladder, vaswani
@@ -120,7 +120,7 @@ def test_an_array_of_no_rows_is_nothing():
 @pytest.mark.slow
 def test_a_longer_file_takes_no_more_memory(tmp_path, monkeypatch):
     # Two threads hold two blocks at a time or one, as they happen to run.
-    monkeypatch.setattr(census, "threads_for", lambda _values, _asked: 1)
+    monkeypatch.setattr(attempts, "threads_for", lambda _values, _asked: 1)
     peaks = []
     for rows in (80_000, 320_000):  # both of more rows than are looked at in one go
         np.save(tmp_path / "freqs.npy", angles(rows))

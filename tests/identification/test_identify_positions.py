@@ -103,7 +103,7 @@ def test_relative_tables_of_conformers_are_sinusoids_at_falling_offsets(call, tm
     found = found_in(table)
     assert (found.scheme, found.layout) == ("sinusoidal", "interleaved")
     assert str(found.positions) == f"{length - 1}:-{length}:-1"
-    assert any("relative offsets" in note for note in found.notes)
+    assert f"row r is at position {length - 1} - 1·r" in found.notes
     assert np.abs(written_again(call, tmp_path, found) - table[0]).max() < 1e-6 * length + 1e-6
 
 
