@@ -163,9 +163,11 @@ def rounded_powers_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
         return
     rule = Alternative(Cause.INV_FREQ_PRECISION, "", right * (1 + errors))
     few = "one rounding to" if off.max() <= unit("float32") else "powers computed in"
-    whose, itself = "frequencies are off by up to", "themselves"
-    if off.size == 1:
-        whose, itself = "its frequency is off by", "itself"
+    whose, itself = (
+        ("its frequency is off by", "itself")
+        if off.size == 1
+        else ("frequencies are off by up to", "themselves")
+    )
     words = Explanation(
         Cause.INV_FREQ_PRECISION,
         f"{pairs_text(pairs.tolist(), right.size)}: {whose} {off.max():.1g} of {itself}, no more "

@@ -67,9 +67,6 @@ class AxialWaves:
         dtype: DType,
     ) -> None:
         """Write the placements' columns of ``out``, a row a position; leave others alone."""
-        if dtype.component is not None:
-            dtype = dtype.component
-            out = out.view(dtype.numpy)
         if positions.size == 0:
             return
         for placement in placements:

@@ -74,9 +74,6 @@ class GrowingWaves:
         dtype: DType,
     ) -> None:
         """Write the placements' columns of ``out``, a row a position; leave others alone."""
-        if dtype.component is not None:
-            dtype = dtype.component
-            out = out.view(dtype.numpy)
         step = max(1, CHUNK_CELLS // max(1, out.shape[1]))
         with np.errstate(all="ignore"):
             for start in range(0, positions.size, step):

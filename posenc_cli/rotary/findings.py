@@ -241,6 +241,8 @@ def without_growth(block: SubjectBlock, reference: Reference) -> ComplexRows:
 
     Keys shrink as queries grow, so that the amplitude of a score depends on n − m alone.
     """
+    if block.turned.shape[1] != reference.pairs:
+        return block.turned
     growth = reference.growth_at(block.positions)
     return block.turned if growth is None else block.turned / growth
 
@@ -418,10 +420,7 @@ def consistency(
     Tolerances follow the angles of those rotations, not of the reference.
     """
     sample = turning.read(turning.places.sample())
-    factors = (
-        without_growth(sample, reference) if turning.pairs == reference.pairs else sample.turned
-    )
-    mirrored = sample.mirrored
+    factors, mirrored = without_growth(sample, reference), sample.mirrored
     mirrors = mirrored is not None and np.abs(mirrored).sum() > np.abs(factors).sum()
     main = mirrored if mirrors and mirrored is not None else factors
     coarse = unit(turning.dtype) > unit("float32")
@@ -441,9 +440,7 @@ def consistency(
 
     def parts(block: SubjectBlock) -> tuple[_MapParts, _MapParts]:
         """What a block does and what the rotations would do: each the main part and the other."""
-        same = turning.pairs == reference.pairs
-        major = without_growth(block, reference) if same else block.turned
-        minor = block.mirrored
+        major, minor = without_growth(block, reference), block.mirrored
         if mirrors and minor is not None:
             major, minor = minor, major
         units = turns(block.positions)
@@ -453,15 +450,12 @@ def consistency(
     with np.errstate(invalid="ignore", over="ignore"):
         for block in turning.blocks(progress):
             (major, minor_part), (fitted_major, fitted_minor) = parts(block)
+            beside = 0.0 if block.rest is None else block.rest[:, None]
             sizes = np.abs(major) + (0 if minor_part is None else np.abs(minor_part))  # (n, pairs)
-            if block.rest is not None:
-                sizes = sizes + block.rest[:, None]
-            longest = max(longest, float(sizes.max()))
-            missed = np.abs(major - fitted_major)  # (n, pairs)
+            longest = max(longest, float((sizes + beside).max()))
+            missed = np.abs(major - fitted_major) + beside  # (n, pairs)
             if minor_part is not None:
                 missed = missed + np.abs(minor_part - (0 if fitted_minor is None else fitted_minor))
-            if block.rest is not None:
-                missed = missed + block.rest[:, None]
             if block.seen is not None:
                 missed = np.where(block.seen, missed, 0.0)
             followed = reference.angle_positions(block.positions, rotations.axes)

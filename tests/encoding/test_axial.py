@@ -13,7 +13,7 @@ from posenc_cli.encoding.axial import AxialWaves
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.fillers import wave_filler
 from posenc_cli.formulas.declare import Coordinates, Waves
-from posenc_cli.numerics.dtypes import COMPLEX64, FLOAT32, FLOAT64, REAL_DTYPES
+from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.placements import Placement
 from tests.examples import examples
 
@@ -129,17 +129,6 @@ def test_zero_columns_are_zero_and_other_columns_are_left_alone(farthest):
     assert (out[:, [0, 8]] == 7).all()
     assert (out[:, 7] == 0).all()
     assert (np.abs(out[:, 1:7]) <= 1).all()
-
-
-def test_a_complex_format_has_its_parts_in_neighbouring_columns():
-    coordinates = np.array([[0, 1, 2, 0], [3, 3, 3, 3]])
-    waves = waves_along([0, 1, 0, 1, 0, 1], table(coordinates))
-    pairs = (Placement("cos", slice(0, 12, 2)), Placement("sin", slice(1, 12, 2)))
-    turns = np.empty((4, 6), np.complex64)
-    axial(waves, Engine()).fill(turns, np.arange(4), pairs, dtype=COMPLEX64)
-    flat = np.empty((4, 12), np.float32)
-    axial(waves, Engine()).fill(flat, np.arange(4), pairs, dtype=FLOAT32)
-    assert turns.view(np.float32).tobytes() == flat.tobytes()
 
 
 def test_no_positions_are_no_rows():
