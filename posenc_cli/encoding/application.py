@@ -366,8 +366,7 @@ class _FrameworkRule:
 
 
 def _is_zero(numbers: Bounded) -> Flags:
-    flags: Flags = (numbers.high == 0) & (numbers.error == 0)
-    return flags
+    return np.asarray((numbers.high == 0) & (numbers.error == 0))
 
 
 def _added(x: RealRows, rows: Bounded, dtype: DType) -> tuple[StoredRows, Flags]:

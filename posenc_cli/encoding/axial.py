@@ -182,8 +182,7 @@ class _AxisFiller(Record):
 
     def angles(self, coordinates: Integers, dtype: DType) -> StoredRows:
         once, rows = _distinct(coordinates)
-        angles: StoredRows = self.filler.angles(once, dtype=dtype)[rows]
-        return angles
+        return np.asarray(self.filler.angles(once, dtype=dtype)[rows])
 
 
 def _runs(first: Places, second: Places) -> Iterator[tuple[slice, slice]]:

@@ -189,8 +189,7 @@ def _table_rule(
             )
             table = lookup(np.arange(content.weights.rows))  # (units, axes + 1 + heads)
             return network_scores(content.network, table, numbers)
-        rows: Reals = lookup(numbers)
-        return rows
+        return np.asarray(lookup(numbers))
 
     def scores(head: int, offsets: Integers) -> StoredValues:
         buckets, where = np.unique(content.bucket(np, offsets), return_inverse=True)
@@ -327,8 +326,7 @@ def network_scores(network: Network, table: RealRows, buckets: Integers) -> Real
         raise InvalidInput("--set weights: the sums of this network are past what float64 holds")
     if network.limit is None:
         return scores
-    limited: RealRows = _sigmoids(scores.ravel(), network.limit).reshape(scores.shape)
-    return limited
+    return np.asarray(_sigmoids(scores.ravel(), network.limit).reshape(scores.shape))
 
 
 def network_coordinates(network: Network, buckets: Integers) -> RealRows:
@@ -355,8 +353,7 @@ def _coordinates(network: Network, offsets: Integers, axis: int) -> Reals:
     pending = np.flatnonzero(~proven)
     exactly = network.coordinate(exact, exact.asarray(distances[pending].tolist()), axis)
     rounded[pending] = round_exact(list(exactly), FLOAT64)
-    every: Reals = rounded[where]
-    return every
+    return np.asarray(rounded[where])
 
 
 def _sigmoids(values: Reals, limit: int) -> Reals:

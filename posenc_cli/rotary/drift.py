@@ -65,8 +65,7 @@ def frequency_slack(frequencies: Reals) -> Reals:
     """
     with np.errstate(divide="ignore"):
         logarithms = np.abs(np.log(np.where(frequencies > 0, frequencies, 1.0)))
-    slack: Reals = np.minimum(unit("float32") * (3 + 2 * logarithms), PER_ANGLE)
-    return slack
+    return np.asarray(np.minimum(unit("float32") * (3 + 2 * logarithms), PER_ANGLE))
 
 
 def _phases(turns: ComplexRows) -> RealRows:
@@ -80,8 +79,7 @@ def _phases(turns: ComplexRows) -> RealRows:
         if max(tangents.max(), -tangents.min()) <= _SMALL:
             tangents -= tangents * tangents * tangents / 3
             return tangents
-    phases: RealRows = np.angle(turns)
-    return phases
+    return np.asarray(np.angle(turns))
 
 
 class Drift:

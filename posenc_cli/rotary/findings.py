@@ -622,8 +622,7 @@ def _missed(
     missed = np.abs(factors - rotations.at(positions))  # (P, pairs)
     if tolerance is not None:
         missed /= tolerance.cells(positions, rotations.frequencies)
-    worst: Reals = np.where(np.isfinite(missed), missed, np.inf).max(axis=0)
-    return worst
+    return np.asarray(np.where(np.isfinite(missed), missed, np.inf).max(axis=0))
 
 
 def _turns(rotations: Rotations, reference: Reference) -> Callable[[Integers], ComplexRows]:

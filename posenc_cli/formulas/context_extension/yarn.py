@@ -357,8 +357,7 @@ def yarn_attention_factor(
     """What YaRN multiplies cosines and sines by."""
     both = (mscale, mscale_all_dim) if mscale and mscale_all_dim else (1.0, 0.0)
     magnitudes = _magnitudes(factor, both)
-    amplitude: Decimal = (magnitudes[0:1] / magnitudes[1])[0]
-    return amplitude
+    return (magnitudes[0:1] / magnitudes[1])[0]  # type: ignore[no-any-return]
 
 
 def yarn_magnitude(factor: float, mscale: float) -> Decimal:
@@ -367,8 +366,7 @@ def yarn_magnitude(factor: float, mscale: float) -> Decimal:
     >>> float(yarn_magnitude(32.0, 1.0)), int(yarn_magnitude(0.5, 1.0))
     (1.3465735902799727, 1)
     """
-    magnitude: Decimal = _magnitudes(factor, (mscale,))[0]
-    return magnitude
+    return _magnitudes(factor, (mscale,))[0]  # type: ignore[no-any-return]
 
 
 def _magnitudes(factor: float, mscales: tuple[float, ...]) -> Any:
