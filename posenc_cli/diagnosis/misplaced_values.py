@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 def mirror_cause(examination: Examination) -> Explanation | None:
     """The cause where cosines and sines are misplaced, None where that is not it."""
     turning = examination.subject.as_reference
-    if turning is None:
-        return None
+    assert turning is not None  # else the width is the cause
     block = turning.read(turning.places.sample(96))
     if block.rest is not None and block.rest.max() > examination.tolerance.floor:
         return None

@@ -53,8 +53,7 @@ class LoadedTable(Record):
     def parameters(self, scheme: Scheme, given: Mapping[str, object]) -> dict[str, Any]:
         """The parameters of ``scheme`` that the shape of this table settles, beside those given."""
         shape = scheme.weights
-        if shape is None:
-            return {}
+        assert shape is not None
         rows, columns = self.values.shape[0], self.values.shape[1] - self.beside
         if shape.rows in given:
             return {shape.columns: columns}

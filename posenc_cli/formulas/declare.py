@@ -583,10 +583,7 @@ class Scheme(Record):
         What was computed of its waves is kept with them. A 0.0 is not told from -0.0, nor kept.
         """
         if self.origin is None and not any(v == 0 and type(v) is float for v in params.values()):
-            try:
-                return _kept_content(self.build, tuple(params.items()))
-            except TypeError:  # a parameter without a hash
-                pass
+            return _kept_content(self.build, tuple(params.items()))
         return _exact_content(self.build, params)
 
     @contextmanager

@@ -293,10 +293,8 @@ def fitted_base(xp: Any, measured: Measured, steps: float) -> tuple[float, float
         return None
     logarithms, spread = xp.log(values[where]), errors[where] / values[where]
     begin = where.size - 2
-    slope = (logarithms[-1] - logarithms[0]) / (where[-1] - where[0])
-    if values.size > 2:
-        middle = max(0, where.size - max(3, where.size // 2))
-        slope = (logarithms[-1] - logarithms[middle]) / (where[-1] - where[middle])
+    middle = max(0, where.size - max(3, where.size // 2))
+    slope = (logarithms[-1] - logarithms[middle]) / (where[-1] - where[middle])
     while begin > 0:
         predicted = logarithms[-1] + slope * (where[begin - 1] - where[-1])
         if abs(predicted - logarithms[begin - 1]) > 0.05 + 3 * (spread[begin - 1] + spread[-1]):
@@ -305,8 +303,6 @@ def fitted_base(xp: Any, measured: Measured, steps: float) -> tuple[float, float
     x, y, w = where[begin:].astype(float), logarithms[begin:], 1 / spread[begin:] ** 2
     centre = (w @ x) / w.sum()
     power = float(w @ (x - centre) ** 2)
-    if power == 0:
-        return None
     mean = float(w @ y) / float(w.sum())
     slope = float((w * (x - centre)) @ (y - mean)) / power
     if not 0 < -slope * steps < STEEPEST:

@@ -493,8 +493,6 @@ def _rope_of_stretched_base(rotated: int, base: float, stretch: Any, layout: Any
 
     if rotated == 2:
         raise InvalidInput("--dim 2: the raised base is base · factor^(d/(d − 2)); d must be > 2")
-    if stretch <= 0:
-        raise InvalidInput(f"--set factor: raises the base by {float(stretch):g}; it must grow")
     exponent = exact.asarray([rotated]) / (rotated - 2)
     larger = (exact.asarray([base]) * exact.asarray([stretch]) ** exponent)[0]
     waves = Waves(rotated // 2, lambda xp: ladder(xp, rotated, real(xp, larger)))
