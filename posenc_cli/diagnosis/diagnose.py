@@ -9,6 +9,7 @@ position on, some of the pairs. What is left is called unknown.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -403,13 +404,19 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     defects = suspected_defects(sample, suspect.rotations)
     claims = claims_that_hold(sample, defects, nearly=True)
     held = [(claim, suspect.whole.residual(claim)) for claim in claims if claim.parts]
+    # What leaves rows over leaves fewer than the right factors do, if these leave any.
+    left_over = any(residual.rows for _, residual in held)
+    wrong = (suspect.residual(Defect()).rows if left_over else 0) or math.inf
     held = [
         (claim, residual)
         for claim, residual in held
-        if (claim.defect.rounds and residual.cells <= (1 - ENOUGH) * residual.of_cells)
-        or (not claim.defect.rounds and residual.rows <= max(1, _FEW_EXCEPTIONS * residual.of_rows))
+        if (
+            residual.cells <= (1 - ENOUGH) * residual.of_cells
+            if claim.defect.rounds
+            else residual.rows <= max(1, _FEW_EXCEPTIONS * residual.of_rows)
+            and residual.rows < wrong
+        )
     ]
-    held = _that_mend(held, suspect)
     if not held:
         return []
     if held[0][0].defect.rounds:
@@ -431,19 +438,6 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
         if not _is_plain(claim) and other.parts == claim.parts
     ]
     return either(causes, [*others, *_in_other_numbers(claim, suspect, residual)])
-
-
-def _that_mend(
-    held: list[tuple[Claim, Residual]], suspect: Suspect
-) -> list[tuple[Claim, Residual]]:
-    """The claims that leave fewer rows over than the right factors do, if these leave any."""
-    left = max((residual.rows for _, residual in held), default=0)
-    wrong = suspect.residual(Defect()).rows if left else 0
-    return [
-        (claim, residual)
-        for claim, residual in held
-        if claim.defect.rounds or not wrong or residual.rows < wrong
-    ]
 
 
 def _in_other_numbers(claim: Claim, suspect: Suspect, residual: Residual) -> Iterator[Explanation]:

@@ -560,7 +560,11 @@ class Scheme(Record):
         given = {self.parameter_named(name): value for name, value in given.items()}
         for name in given:
             if name not in self.parameters:
-                raise self._unknown_parameter(name)
+                known = ", ".join(self.parameters) or "none"
+                raise InvalidInput(
+                    f"{flag(name)}: {self.name} has no parameter {name!r} (it has: {known})",
+                    hint=nearest(name, self.parameters),
+                )
         params = {
             name: declared.value(given[name]) if name in given else declared.fallback(seq_len)
             for name, declared in self.parameters.items()
@@ -614,13 +618,6 @@ class Scheme(Record):
                 return rule(*arguments)
 
         return answerable_rule
-
-    def _unknown_parameter(self, name: str) -> InvalidInput:
-        known = ", ".join(self.parameters) or "none"
-        return InvalidInput(
-            f"{flag(name)}: {self.name} has no parameter {name!r} (it has: {known})",
-            hint=nearest(name, self.parameters),
-        )
 
 
 @lru_cache(maxsize=16)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
@@ -44,18 +45,10 @@ _COSINES_AT_ONCE = 1 << 13
 """Of a sandwich: as many take hardly longer than one, each operation of theirs 10 µs."""
 
 
-def _log_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
-    yield from _fitted(xp, measured, lambda d, r2: xp.log1p(r2 * d), _log_scale)
-
-
-def _power_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
-    yield from _fitted(xp, measured, lambda d, r2: d**r2, _power)
-
-
 def _fitted(
     xp: Any,
     measured: MeasuredScores,
-    penalty: Callable[[Any, float], Any],
+    penalty: Callable[[Any, Any, float], Any],
     second: Callable[[float, float, float], tuple[float, float]],
 ) -> Iterator[Guess]:
     """r1 and r2 of each head whose penalties grow with the distance, from 0.
@@ -77,7 +70,7 @@ def _fitted(
     for row in -values:
         penalties = {}
         for r2 in _numbers(*second(float(row[-1] / row[1]), float(where[-1]), small)):
-            own = penalty(where, r2)
+            own = penalty(xp, where, r2)
             for r1 in (_strength(row, own, small), float(row[1] / own[1])):
                 penalties[r1, r2] = r1 * own
         if not penalties:
@@ -233,7 +226,7 @@ def _sandwich_bases(xp: Any, similarity: Any, where: Any, dim: int, first: int) 
         "(the defaults are the means), keeps both at 0.01 or more, and leaves 0 for keys to the "
         "right, which a causal mask hides."
     ),
-    inverse=_log_inverse,
+    inverse=partial(_fitted, penalty=lambda xp, d, r2: xp.log1p(r2 * d), second=_log_scale),
 )
 def kerple_log(
     *,
@@ -261,7 +254,7 @@ def kerple_log(
         "draws them uniformly below 1 and below 2 (the defaults are the means), keeps both at 0.01 "
         "or more, and leaves 0 for keys to the right, which a causal mask hides."
     ),
-    inverse=_power_inverse,
+    inverse=partial(_fitted, penalty=lambda _xp, d, r2: d**r2, second=_power),
 )
 def kerple_power(
     *,

@@ -84,7 +84,11 @@ def length_rule(scheme: Scheme, given: Mapping[str, Any]) -> LengthRule:
         if after is None:
             break  # what no length past it has, no comparison needs
         while before != after:
-            start = _first_of(state, before, start, power)
+            high = power  # whose state is another: the first such, where what comes stays
+            while high - start > 1:
+                middle = (start + high) // 2
+                start, high = (middle, high) if state(middle) == before else (start, middle)
+            start = high
             switches.append(start)
             before = state(start)
             following = state(min(start + 1, LARGEST_POSITION))
@@ -92,14 +96,3 @@ def length_rule(scheme: Scheme, given: Mapping[str, Any]) -> LengthRule:
                 return LengthRule(tuple(switches), goes_on=True)
         start = power
     return LengthRule(tuple(switches))
-
-
-def _first_of(state: Any, before: Any, low: int, high: int) -> int:
-    """A length past ``low`` whose state is not ``before``, as that of the length before it is.
-
-    It is the first where what comes once does not come again; the state of ``high`` is not it.
-    """
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if state(middle) == before else (low, middle)
-    return high

@@ -95,7 +95,7 @@ class ResultReader:
         self._reference, self._places, self._dtype = reference, places, returned.dtype
         self._conduct = conduct
         own = pairing_of(positions, returned.values, reference, near)
-        self._own = own
+        self.pairing = own
         pairings = [own]
         if own.layout != reference.content.layout and own.pairs == reference.pairs:
             pairings.append(reference.pairing)
@@ -121,11 +121,6 @@ class ResultReader:
             for one, another in zip(own.parts, its.parts, strict=True)
         )
 
-    @property
-    def pairing(self) -> ColumnPairing:
-        """How it pairs columns."""
-        return self._own
-
     def take(
         self, rows: Integers, results: NumberArray, probes: PairProbes | None = None
     ) -> Integers:
@@ -145,11 +140,11 @@ class ResultReader:
         """The subject that they are; ``both`` says that q and k were looked at."""
         turnings = [cache.turning(self._places, self._dtype) for cache in self._caches]
         mismatch = None
-        if self._own.pairs != self._reference.pairs:
+        if self.pairing.pairs != self._reference.pairs:
             # More of them may have changed places alone.
-            turn = "change" if self._own.pairs > self._reference.pairs else "rotate"
+            turn = "change" if self.pairing.pairs > self._reference.pairs else "rotate"
             right = 2 * self._reference.pairs
-            mismatch = f"{2 * self._own.pairs} dimensions {turn}; the reference rotates {right}"
+            mismatch = f"{2 * self.pairing.pairs} dimensions {turn}; the reference rotates {right}"
         return Subject(
             SubjectKind.IMPL,
             target,
