@@ -5,13 +5,13 @@ Near positions have a bucket each; those of farther ones widen with the logarith
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.errors import InvalidInput, nearest
 from posenc_cli.formulas import learned
-from posenc_cli.formulas.parameters import Param, Parameter, flag, parameter
+from posenc_cli.formulas.declare import parameters_of
+from posenc_cli.formulas.parameters import Param, Parameter, flag
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -116,14 +116,6 @@ def deberta(
     return bucket
 
 
-def _parameters(build: Callable[..., Any]) -> dict[str, Parameter]:
-    hints = get_type_hints(build, include_extras=True)
-    return {
-        name: parameter(name, hints[name], default=argument.default)
-        for name, argument in inspect.signature(build).parameters.items()
-    }
-
-
 RULES: Mapping[str, BucketRule] = {
     rule.name: rule
     for rule in (
@@ -136,7 +128,7 @@ RULES: Mapping[str, BucketRule] = {
             },
             learned.t5_buckets,
         ),
-        BucketRule("deberta", "query − key", _parameters(deberta), deberta),
+        BucketRule("deberta", "query − key", parameters_of(deberta), deberta),
     )
 }
 """The rules by name."""

@@ -458,6 +458,15 @@ class WeightsShape(Record):
     settled_by: Callable[[str, int], Mapping[str, str]] = staticmethod(lambda _name, _rows: {})
 
 
+def parameters_of(build: Callable[..., Any]) -> dict[str, Parameter]:
+    """The parameters that a signature declares, by name."""
+    hints = get_type_hints(build, include_extras=True)
+    return {
+        name: parameter(name, hints[name], default=argument.default)
+        for name, argument in inspect.signature(build).parameters.items()
+    }
+
+
 class Mistake(Record):
     """What ports get wrong: in words, the frequencies (pairs,) that it makes, and its witness.
 
@@ -535,12 +544,7 @@ class Scheme(Record):
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
         """The parameters by name, read from the signature."""
-        hints = get_type_hints(self.build, include_extras=True)
-        signature = inspect.signature(self.build)
-        return {
-            name: parameter(name, hints[name], default=argument.default)
-            for name, argument in signature.parameters.items()
-        }
+        return parameters_of(self.build)
 
     def parameter_named(self, name: str) -> str:
         """The parameter that a name means: its own, or that of a config's key for it."""
