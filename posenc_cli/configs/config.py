@@ -117,17 +117,8 @@ def resolve(
         for departure in departures:
             notes.warn(departure.text())
     unread = note_unread(top, model, layers, notes)
-    return Resolved(
-        model.model_type,
-        layers,
-        unread=unread,
-        warnings=(*notes.headlines, *notes.warnings),
-        defaulted=tuple(notes.defaulted),
-        contradicted=tuple(notes.contradicted),
-        headlines=tuple(notes.headlines),
-        departures=tuple(departures),
-        config=config,
-    )
+    found = tuple(departures)
+    return notes.resolved(model.model_type, layers, unread, departures=found, config=config)
 
 
 def _diffusers(top: Keys, runtime: str, notes: Notes) -> Resolved:
@@ -142,14 +133,7 @@ def _diffusers(top: Keys, runtime: str, notes: Notes) -> Resolved:
     unread = tuple(top.unread())
     if unread:
         notes.warn(f"nothing read {', '.join(unread)}")
-    return Resolved(
-        class_name,
-        tuple(layers),
-        unread=unread,
-        warnings=tuple(notes.warnings),
-        defaulted=tuple(notes.defaulted),
-        noun="class",
-    )
+    return notes.resolved(class_name, layers, unread, noun="class")
 
 
 def _checked(name: str, layers: Iterable[Layers]) -> list[Layers]:

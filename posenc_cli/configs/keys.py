@@ -244,34 +244,25 @@ class Keys:
             raise self.invalid(key, rule)
         return stated
 
-    def unread(self, *, skipped: Sequence[str] = ()) -> Iterator[str]:
-        """The paths of rope-like keys that nothing read, but for the objects ``skipped``."""
-        for key, value in self.values.items():
-            path = self.path(key)
-            if value is None or key in skipped or (value is False and key in OFF):
-                continue
-            if path not in self.read and is_model(key, value):
-                continue
-            if path not in self.read and (_ROPE_LIKE.search(key) or (value and tells_layers(key))):
-                yield path
-            elif isinstance(value, Mapping):
-                below = Keys(value, name=self.name, prefix=f"{path}.", read=self.read)
-                if path in self.read and _ROPE_LIKE.search(path):
-                    yield from below._never_read()
-                else:
-                    yield from below.unread()
+    def unread(self, *, skipped: Sequence[str] = (), whole: bool = False) -> Iterator[str]:
+        """The paths of rope-like keys that nothing read, but for the objects ``skipped``.
 
-    def _never_read(self) -> Iterator[str]:
-        """All paths within that nothing read, be they rope-like or not."""
+        Of a ``whole`` object all keys are meant, as of a rope object that was read.
+        """
         for key, value in self.values.items():
             path = self.path(key)
-            if value is None:
+            off = value is False and key in OFF and not whole
+            if value is None or key in skipped or off:
                 continue
-            if path not in self.read:
+            is_read = path in self.read
+            meant = whole or _ROPE_LIKE.search(key) or (value and tells_layers(key))
+            if not is_read and not whole and is_model(key, value):
+                continue
+            if not is_read and meant:
                 yield path
             elif isinstance(value, Mapping):
                 below = Keys(value, name=self.name, prefix=f"{path}.", read=self.read)
-                yield from below._never_read()
+                yield from below.unread(whole=is_read and bool(whole or _ROPE_LIKE.search(path)))
 
 
 def first(*values: Sourced | None) -> Sourced | None:

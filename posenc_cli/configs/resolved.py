@@ -9,7 +9,7 @@ from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.records import Record, fresh
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 class Sourced(Record):
@@ -170,7 +170,10 @@ class Resolved(Record):
 
 @dataclass
 class Notes:
-    """What a reader of the result should know: collected while a config is read."""
+    """What a reader of the result should know: collected while a config is read.
+
+    What is said twice is told once, by `resolved`.
+    """
 
     warnings: list[str] = field(default_factory=list)
     headlines: list[str] = field(default_factory=list)
@@ -178,15 +181,30 @@ class Notes:
     contradicted: list[str] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)
 
+    def resolved(
+        self, model_type: str, layers: Sequence[Layers], unread: Sequence[str], **more: Any
+    ) -> Resolved:
+        """The result, with all that was noted."""
+        told = [*self.headlines, *self.warnings]
+        return Resolved(
+            model_type,
+            tuple(layers),
+            unread=tuple(unread),
+            warnings=tuple(dict.fromkeys(told)),
+            defaulted=tuple(dict.fromkeys(self.defaulted)),
+            contradicted=tuple(dict.fromkeys(self.contradicted)),
+            lacking=tuple(self.lacking),
+            headlines=tuple(dict.fromkeys(self.headlines)),
+            **more,
+        )
+
     def warn(self, text: str) -> None:
         """Say something, once."""
-        if text not in self.warnings:
-            self.warnings.append(text)
+        self.warnings.append(text)
 
     def headline(self, text: str) -> None:
         """Say, before all else, what the whole reading stands on."""
-        if text not in self.headlines:
-            self.headlines.append(text)
+        self.headlines.append(text)
 
     def of_transformers(self, paths: Iterable[str]) -> None:
         """Say whose reading the warnings so far are of, where they name keys of these paths."""
@@ -200,8 +218,7 @@ class Notes:
 
     def contradict(self, key: str) -> None:
         """Name a key that says otherwise than what holds, once."""
-        if key not in self.contradicted:
-            self.contradicted.append(key)
+        self.contradicted.append(key)
 
     def ineffective(self, stated: Sourced, reason: str) -> None:
         """Say that a key has no effect, and why, and name it as one that says otherwise."""
@@ -218,5 +235,4 @@ class Notes:
 
     def default(self, what: str) -> None:
         """Name a value that the model type gives, once."""
-        if what not in self.defaulted:
-            self.defaulted.append(what)
+        self.defaulted.append(what)

@@ -321,19 +321,11 @@ def attention_factor(scheme: str, params: Mapping[str, Any]) -> float | None:
     >>> attention_factor("rope-yarn", {"factor": 32.0})
     1.3465735902799727
     """
-    from posenc_cli.formulas.context_extension.longrope import longrope_attention_factor
-    from posenc_cli.formulas.context_extension.yarn import yarn_attention_factor
+    from posenc_cli import catalogue
 
     if scheme not in ("rope-yarn", "rope-longrope"):
         return None
-    if "attention_factor" in params:
-        return float(params["attention_factor"])
-    if scheme == "rope-yarn":
-        mscales = {name: params.get(name) for name in ("mscale", "mscale_all_dim")}
-        return float(yarn_attention_factor(params["factor"], **mscales))
-    original = params[ORIGINAL]
-    stretched = params.get(CONTEXT, original)
-    return float(longrope_attention_factor(params.get("factor"), stretched, original))
+    return float(catalogue.find(scheme).bind(params).rotation.waves.scale)
 
 
 def softmax_multiplier(factor: float, over_all: float) -> Sourced:

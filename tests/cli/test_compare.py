@@ -705,9 +705,7 @@ def test_what_multiplies_scores_beside_the_rotation_is_compared(call):
     status, out, _ = call("compare", "deepseek-v3", "deepseek-v2-lite")
     assert status == 1
     assert "DIFFERENT: all 32 frequencies agree, but not the softmax scale" in out
-    assert "softmax-factor: logits are multiplied beside the rotation by 1.87385" in " ".join(
-        out.split()
-    )
+    assert "× 1.87385 by the scale of the softmax" in " ".join(out.split())
     status, found = report(call, "deepseek-v3", "deepseek-v2-lite")
     factors = [found[side]["softmax_factor"] for side in "ab"]
     assert factors == pytest.approx(

@@ -72,19 +72,8 @@ class _GGUFModel(GGUFStretches):
         unread = tuple(key for key in self.keys.unread() if rotating or not PLAIN.search(key))
         if unread:
             self.notes.warn(f"llama.cpp reads nothing of {', '.join(unread)} here")
-        notes = self.notes
-        return Resolved(
-            self.architecture_name,
-            layers,
-            unread=unread,
-            warnings=(*notes.headlines, *notes.warnings),
-            defaulted=tuple(notes.defaulted),
-            contradicted=tuple(notes.contradicted),
-            lacking=tuple(notes.lacking),
-            headlines=tuple(notes.headlines),
-            noun=NOUN,
-            latent=self._latent(unread, layers),
-        )
+        latent = self._latent(unread, layers)
+        return self.notes.resolved(self.architecture_name, layers, unread, noun=NOUN, latent=latent)
 
     def _latent(self, unread: Sequence[str], layers: Sequence[Layers]) -> dict[str, Any]:
         """The rotary keys that change nothing here, with their values."""

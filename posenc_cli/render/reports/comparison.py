@@ -257,11 +257,6 @@ def _rotation_lines(result: RotationComparison) -> Iterator[str]:
             f"{key} {side.title}: {bound.scheme.name}, {layout}, attention factor {scale} "
             f"(logits × {squared}{beside})"
         )
-    if not result.same_softmax:
-        factors = _side_by_side(*result.softmax_factors)
-        sources = [side.softmax.source if side.softmax else "none" for side in result.sides]
-        a, b = (f"{each} ({of})" for each, of in zip(factors, sources, strict=True))
-        yield f"softmax-factor: logits are multiplied beside the rotation by {a} and {b}"
     if not difference.alike or not result.same_axes:
         yield "the pairs of dimensions, or the axes they follow, differ"
 

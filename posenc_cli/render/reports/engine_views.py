@@ -87,10 +87,10 @@ def _grouped(result: EngineViews) -> list[list[LayerViews]]:
 
 
 def _alike(one: LayerViews, other: LayerViews) -> bool:
-    if len(one.views) != len(other.views):
-        return False
-    both = zip(one.views, other.views, strict=True)
-    return all(a.engines == b.engines and a.layers.same_encoding(b.layers) for a, b in both)
+    both = zip(one.views, other.views, strict=False)
+    return [view.engines for view in one.views] == [view.engines for view in other.views] and all(
+        a.layers.same_encoding(b.layers) for a, b in both
+    )
 
 
 def _verdict(result: EngineViews) -> str:
