@@ -18,7 +18,7 @@ from tests.checks import rope
 OF_OTHER_PROGRAMS = {
     "cli/help/completion.py": "fish's complete",
     "cli/help/dependencies.py": "pip",
-    "configs/engines/engine_flags.py": "engines",
+    "configs/spelling.py": "engines",
     "render/html/html_plots.py": "variables of CSS",
     "errors.py": "names that users of other programs try, and those of posenc for them",
 }

@@ -22,9 +22,8 @@ from posenc_cli.analysis.planning.cosine_sums import CosineSums, QualifyingBases
 from posenc_cli.budget import check_size
 from posenc_cli.configs.conclusions import Lengths, lengths_of
 from posenc_cli.configs.config import override, resolve
-from posenc_cli.configs.engines.engine_flags import EngineFlags, Wanted, exact_rotation
 from posenc_cli.configs.rope_rules import attention_factor
-from posenc_cli.configs.spelling import Spelling, merged, spelling_of
+from posenc_cli.configs.spelling import Spelling, Wanted, exact_rotation, merged, spelling_of
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.backends.base import Arithmetic
     from posenc_cli.configs.resolved import Layers, Resolved
+    from posenc_cli.configs.spelling import EngineFlags
     from posenc_cli.numerics.arrays import Reals
 
 WIDEST = 1 << 12
