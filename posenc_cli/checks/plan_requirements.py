@@ -10,14 +10,14 @@ import re
 from typing import TYPE_CHECKING
 
 from posenc_cli.analysis.planning.planner import AS_IS, LONGEST, LengthPlan, NoPlan
-from posenc_cli.checks.requirements import Judgement, Requirement, bound_of
+from posenc_cli.checks.requirements import Judgement, required
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.analysis.planning.planner import Recipe
-    from posenc_cli.checks.requirements import Relation
+    from posenc_cli.checks.requirements import Requirement
 
 NUMBERS = {
     "context": "positions that the config is for",
@@ -57,8 +57,7 @@ def _requirement(flag: str, text: str) -> Requirement:
             f"{flag} {abbreviated(text)}: must bound one of {', '.join(names)}",
             hint=nearest(name, names),
         )
-    relation: Relation = "<=" if match["relation"] == "<=" else ">="
-    return Requirement(text, match["name"], relation, bound_of(flag, text, match["bound"]))
+    return required(flag, text, match["name"], match)
 
 
 def plan_judgements(

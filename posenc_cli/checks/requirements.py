@@ -93,25 +93,26 @@ def _requirement(flag: str, text: str) -> Requirement:
         raise InvalidInput(
             f"{flag} {abbreviated(text)}: @ goes with {REACHING} and {HELD_OUT}, and more than 1x"
         )
-    if match["relation"] is None:
-        return Requirement(text, name, reach=times)
-    bound = bound_of(flag, text, match["bound"])
-    relation: Relation = "<=" if match["relation"] == "<=" else ">="
-    return Requirement(text, name, relation, bound, times)
+    return required(flag, text, name, match, times)
 
 
-def bound_of(flag: str, text: str, bound: str) -> float:
-    """The number that bounds what a text requires.
+def required(
+    flag: str, text: str, name: str, match: re.Match[str], reach: float | None = None
+) -> Requirement:
+    """The requirement of a text with a relation and a bound, or with neither.
 
-    Raises: InvalidInput.
+    Raises: InvalidInput where the bound is no number.
     """
+    if match["relation"] is None:
+        return Requirement(text, name, reach=reach)
     try:
-        value = float(bound)
+        bound = float(match["bound"])
     except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise InvalidInput(f"{flag} {abbreviated(text)}: {abbreviated(bound)} must be a number")
-    return value
+        bound = math.nan
+    if not math.isfinite(bound):
+        wrong = abbreviated(match["bound"])
+        raise InvalidInput(f"{flag} {abbreviated(text)}: {wrong} must be a number")
+    return Requirement(text, name, "<=" if match["relation"] == "<=" else ">=", bound, reach)
 
 
 def judgements(
