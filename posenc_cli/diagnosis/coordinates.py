@@ -20,7 +20,7 @@ from posenc_cli.diagnosis.defects import Claim, Defect, RowCoordinates
 from posenc_cli.diagnosis.wording import RotaryBug, axes_text, coordinate_offset, pairs_text, spec
 from posenc_cli.errors import PosencError
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.parameter_differences import value_text
+from posenc_cli.inference.frequency_rules import value_text
 from posenc_cli.inference.position_maps import read_coordinates
 from posenc_cli.inference.rules import Alternative
 from posenc_cli.numerics import exact

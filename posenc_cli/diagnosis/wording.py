@@ -18,7 +18,7 @@ from posenc_cli.inference.formats import (
     TF32S,
     round_to_half,
 )
-from posenc_cli.inference.parameter_differences import amplitude_origin
+from posenc_cli.inference.frequency_rules import amplitude_origin
 from posenc_cli.inference.position_maps import PositionMap
 from posenc_cli.positions import consecutive_ranges, range_texts
 from posenc_cli.records import Record, replace

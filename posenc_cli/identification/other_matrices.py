@@ -18,7 +18,7 @@ from posenc_cli.inference.trial import Hypothesis
 from posenc_cli.positions import LARGEST_POSITION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
@@ -118,11 +118,6 @@ def _is_row(values: Reals, seed: int, row: int, wide: float) -> bool:
     return bool(missed.max() <= wide * np.abs(values).max())
 
 
-def _goes_on(values: RealRows, seed: int, first: Sequence[int], step: int, wide: float) -> bool:
-    """Whether the second of some rows is so many rows of a drawn table after the first."""
-    return bool(first) and (len(values) < 2 or _is_row(values[1], seed, first[0] + step, wide))
-
-
 def _drawn(evidence: Evidence, values: RealRows, dim: int) -> Iterator[Hypothesis]:
     """Tables drawn from posenc's own seeds: what learned and shaw give without weights."""
     wide = 4 * evidence.rounding
@@ -136,7 +131,11 @@ def _drawn(evidence: Evidence, values: RealRows, dim: int) -> Iterator[Hypothesi
         fitting = [
             row for row in np.flatnonzero(near).tolist() if _is_row(values[0], seed, row, wide)
         ]
-        steps = [step for step in _STEPS if _goes_on(values, seed, fitting, step, wide)]
+        steps = [
+            step
+            for step in _STEPS
+            if fitting and (len(values) < 2 or _is_row(values[1], seed, fitting[0] + step, wide))
+        ]
         for first, step in itertools.product(fitting[:1], steps[:1]):
             std = float(ratio[first])
             short = 0.02 if abs(std / 0.02 - 1) <= wide + 1e-12 else float(f"{std:.4g}")

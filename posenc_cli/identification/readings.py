@@ -444,15 +444,11 @@ def _equal_slices(evidence: Evidence) -> Iterator[Evidence]:
         if shape[axis] > 1 and all(_all_equal(array, axis) for array in evidence.arrays):
             text = f"{shape[axis]} times over, the same along axis {axis}"
             arrays = tuple(_at(array, axis, 0) for array in evidence.arrays)
-            if axis and _is_square(shape):  # the one row of scores that all queries have
+            # One row of scores that all queries have, of as many queries as keys.
+            if axis and len(shape) == 3 and shape[1] == shape[2]:
                 arrays = tuple(array[:, None] for array in arrays)
             yield _form(evidence, arrays, text)
             return
-
-
-def _is_square(shape: tuple[int, ...]) -> bool:
-    """Whether an array may be scores of heads: as many queries as keys."""
-    return len(shape) == 3 and shape[1] == shape[2]
 
 
 def _batches_of_heads(evidence: Evidence) -> Iterator[Evidence]:

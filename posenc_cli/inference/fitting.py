@@ -130,8 +130,7 @@ def _refine(
 
 
 def _misses(rotations: Rotations, positions: Integers, values: ComplexRows) -> Reals:
-    worst: Reals = np.abs(values - rotations.at(positions)).max(axis=0)
-    return worst
+    return np.asarray(np.abs(values - rotations.at(positions)).max(axis=0))
 
 
 def _peaks(positions: Integers, values: ComplexRows) -> Reals:
@@ -199,8 +198,7 @@ def _refit(
     slopes = (weights * centred * phases).sum(axis=0) / (weights * centred**2).sum(
         axis=0
     )  # (pairs,)
-    corrected: Reals = rates + slopes
-    return corrected
+    return np.asarray(rates + slopes)
 
 
 def _amplitudes(
@@ -217,5 +215,4 @@ def _amplitudes(
     mean = (rest * _weights(positions, rates, growth)).sum(axis=0)
     size = np.abs(mean)  # (pairs,)
     direction = np.where(size > 0, mean / np.where(size > 0, size, 1), 1)
-    amplitudes: Complexes = np.median(np.abs(values), axis=0) * direction
-    return amplitudes
+    return np.asarray(np.median(np.abs(values), axis=0) * direction)

@@ -163,7 +163,9 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
     rates, points = free[sure], a[sure] - 1j * b[sure]
     amplitude = float(np.median(np.abs(points)))
     phases = np.angle(points) + (np.pi / 2 if function == "sin" else 0)
-    whole = np.arange(min(_FIRST, max(64, int(0.3 / _slip(columns, rates, rounding, amplitude)))))
+    # What the phase of a fitted wave may be off by for each row it is carried back.
+    slip = 8 * (rounding + 1e-9) / amplitude / count**1.5 + 1e-7 * rates.max()
+    whole = np.arange(min(_FIRST, max(64, int(0.3 / slip))))
     missed = np.zeros(whole.size)
     for rate, phase in zip(rates, phases, strict=True):
         apart = np.abs(2 * np.sin((whole * rate - phase) / 2))  # |exp(i·apart) − 1|
@@ -207,12 +209,6 @@ def continued(rates: Reals, signs: tuple[float, ...], errors: Reals) -> Reals:
         turns = [rate + 2 * np.pi * round((onward - rate) / (2 * np.pi)) for rate in turns]
         values[pair] = min(turns, key=lambda rate: abs(rate - onward))
     return values
-
-
-def _slip(columns: RealRows, rates: Reals, rounding: float, amplitude: float) -> float:
-    """What the phase of a fitted wave may be off by for each row it is carried back."""
-    count = columns.shape[0]
-    return float(8 * (rounding + 1e-9) / amplitude / count / np.sqrt(count) + 1e-7 * rates.max())
 
 
 def _with_start(

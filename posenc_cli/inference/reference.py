@@ -236,8 +236,7 @@ class Reference(Record):
                 f"{self.encoding.bound.scheme.name} are e^±{np.abs(powers).max():.6g} there; "
                 f"float64 holds up to e^{_LARGEST_POWER:g}"
             )
-        amplitudes: RealRows = np.exp(powers)
-        return amplitudes
+        return np.asarray(np.exp(powers))
 
     def cells(self, positions: Integers, dtype: DType) -> ComplexRows:
         """Cosine and sine of each pair as a table in ``dtype`` has them, correctly rounded.

@@ -190,8 +190,10 @@ def formats_of(evidence: Evidence) -> list[DType]:
 def try_hypothesis(hypothesis: Hypothesis, evidence: Evidence) -> Trial:
     """The trial of one hypothesis; its parameters must not contradict each other."""
     encoding = hypothesis.encoding()
+    # Exact values first: of those alone posenc knows more than float64 has.
+    plainest = "float64" if hypothesis.tables[0] in UNREDUCED_TABLES else "exact"
     trials = [
-        _trial(hypothesis, encoding, evidence, rounded, _plainest_arithmetic(hypothesis))
+        _trial(hypothesis, encoding, evidence, rounded, plainest)
         for rounded in formats_of(evidence)
     ]
     best = min(trials, key=lambda trial: (not trial.fits, -trial.equal))
@@ -267,11 +269,6 @@ def _typical_difference(
     return float(np.mean(total))
 
 
-def _plainest_arithmetic(hypothesis: Hypothesis) -> str:
-    """What a trial begins with: exact values, of which alone posenc knows more than float64 has."""
-    return "float64" if hypothesis.tables[0] in UNREDUCED_TABLES else "exact"
-
-
 def _with_arithmetic(trial: Trial, encoding: Encoding, evidence: Evidence) -> Trial:
     """The trial, with the arithmetic that explains it best.
 
@@ -279,22 +276,18 @@ def _with_arithmetic(trial: Trial, encoding: Encoding, evidence: Evidence) -> Tr
     """
     best, least = trial, _typical_difference(trial, encoding, evidence, trial.arithmetic)
     for arithmetic in ARITHMETICS[1:]:
-        frequencies = trial.hypothesis.tables == ("inv-freq",)
-        if arithmetic == "bfloat16" and frequencies and not _bfloat16_numbers(evidence):
-            continue
+        of_frequencies = arithmetic == "bfloat16" and trial.hypothesis.tables == ("inv-freq",)
+        if of_frequencies and not all(
+            np.array_equal(round_to(values, FLOAT64, BFLOAT16), values)
+            for values in evidence.sample
+        ):
+            continue  # each value that bfloat16 computed is one that it has
         typical = _typical_difference(trial, encoding, evidence, arithmetic)
         if typical < 0.5 * least:
             reduced = _trial(trial.hypothesis, encoding, evidence, trial.rounded, arithmetic)
             if reduced.fits or (reduced.fits_most and not best.fits):
                 best, least = reduced, typical
     return best
-
-
-def _bfloat16_numbers(evidence: Evidence) -> bool:
-    """Whether each value of the sample is one that bfloat16 has, as what it computed is."""
-    return all(
-        np.array_equal(round_to(values, FLOAT64, BFLOAT16), values) for values in evidence.sample
-    )
 
 
 def bfloat16_limits(
