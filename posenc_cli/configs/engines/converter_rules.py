@@ -142,18 +142,11 @@ def onnx_yarn(reading: LayerReading) -> Changes:
     Raises: InvalidInput where the class fails.
     """
     _check_onnx_yarn(reading)
-    weight, all_dim = (_onnx_mscale(reading, name) for name in ("mscale", "mscale_all_dim"))
+    weight, all_dim = (yarn_weight(reading, name) or 0.0 for name in ("mscale", "mscale_all_dim"))
     changes: dict[str, Any] = {"truncate": False, "mscale": None, "mscale_all_dim": None}
     if weight > 0 and all_dim > 0:
         return {**changes, "attention_factor": None, "mscale": weight, "mscale_all_dim": all_dim}
     return {**changes, "attention_factor": weight if weight > 0 else None}
-
-
-def _onnx_mscale(reading: LayerReading, name: str) -> float:
-    stated = yarn_weight(reading, name)
-    if stated is None and reading.entry.has(name):
-        raise refused(ONNX, f"it fails where {name} is null")
-    return stated or 0.0
 
 
 def _outside(reading: LayerReading) -> str | None:
@@ -201,6 +194,7 @@ _check_onnx_yarn = refusing(
         ),
     ),
     (refused, _outside),
+    (refused, lambda r: fails_on_null(r, "mscale", "mscale_all_dim")),
 )
 
 

@@ -500,13 +500,11 @@ def yarn_amplitude(
 
 def mscales(reading: LayerReading, runtime: str) -> tuple[float, float]:
     """What vLLM's DeepSeek takes for mscale and mscale_all_dim, 1 and 0 where they are missing."""
-    scales = []
-    for name, fallback in (("mscale", 1.0), ("mscale_all_dim", 0.0)):
-        stated = yarn_weight(reading, name)
-        if stated is None and reading.entry.has(name):
-            raise refused(runtime, "it fails where an mscale is null")
-        scales.append(fallback if stated is None else stated)
-    return scales[0], scales[1]
+    names = ("mscale", "mscale_all_dim")
+    null = (refused, lambda r: fails_on_null(r, *names) and "it fails where an mscale is null")
+    refusing(runtime, null)(reading)
+    weight, all_dim = (yarn_weight(reading, name) for name in names)
+    return 1.0 if weight is None else weight, all_dim or 0.0
 
 
 def yarn_weight(reading: LayerReading, name: str) -> float | None:

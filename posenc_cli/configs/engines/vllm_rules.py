@@ -8,7 +8,7 @@ What its registry leaves to the modules of transformers rotates as these do.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from posenc_cli.configs.engines.runtime_rules import (
     DEEPSEEK,
@@ -30,7 +30,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     fails_on_null,
     fails_without,
     half_share,
-    magnitude,
     magnitude_ratio,
     mscales,
     nested_truncate,
@@ -43,6 +42,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     stated_base,
     stated_sections,
     stated_share,
+    yarn_amplitude,
 )
 
 if TYPE_CHECKING:
@@ -207,21 +207,12 @@ def vllm11_yarn(reading: LayerReading) -> Changes:
     stated = reading.entry.number("attn_factor") if hands_on else None
     own = float(stated.value) if stated else 1.0
     beside = ("top",) if reading.model_type in ("llama", "mistral") else ()
-    changes: dict[str, Any] = {
+    scales = mscales(reading, _OLD) if reading.model_type in DEEPSEEK else (1.0, 0.0)
+    return {
         ORIGINAL: original_length(reading, _OLD, *beside, "entry"),
         **always_truncated(reading),
-        "mscale": None,
-        "mscale_all_dim": None,
+        **yarn_amplitude(reading, *scales, own),
     }
-    if reading.model_type in DEEPSEEK:
-        scales = mscales(reading, _OLD)
-        amplitude = magnitude(reading.factor, scales[0]) / magnitude(reading.factor, scales[1])
-        if own == 1 and all(scales):
-            kept = {name: reading.params.get(name) for name in ("mscale", "mscale_all_dim")}
-            return {**changes, **kept, "attention_factor": None}
-        return {**changes, "attention_factor": amplitude * own}
-    amplitude = magnitude(reading.factor, 1) * own
-    return {**changes, "attention_factor": None if own == 1 else amplitude}
 
 
 _VLLM = f"{HUB}/vllm-project/vllm/blob/v0.33.0/vllm/model_executor"
