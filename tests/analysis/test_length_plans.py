@@ -245,16 +245,6 @@ def test_a_config_that_says_no_length_is_refused():
         planned({"model_type": "made-up", "hidden_size": 64, "num_attention_heads": 1, **base}, 8)
 
 
-def test_the_errors_of_float32_are_those_of_frameworks(llama):
-    theta = (1.0 / 10_000.0 ** (np.arange(0, 128, 2, dtype=np.float32) / np.float32(128))).astype(
-        np.float32
-    )
-    angles = theta * np.float32(16383)
-    exactly = 16383 * 10_000.0 ** (-np.arange(64) / 64)
-    error = np.abs(np.cos(angles.astype(np.float64)) - np.cos(exactly)).max()
-    assert recipe(llama, "as-is").errors["float32"] == pytest.approx(error, rel=0.5)
-
-
 def frequencies(found, name):
     own = recipe(found, name)
     bound = catalogue.find(own.scheme).bind({**own.params})

@@ -24,19 +24,13 @@ from posenc_cli.configs.conclusions import Lengths, lengths_of
 from posenc_cli.configs.config import override, resolve
 from posenc_cli.configs.rope_rules import attention_factor
 from posenc_cli.configs.spelling import Spelling, Wanted, exact_rotation, merged, spelling_of
-from posenc_cli.encoding.engine import Engine
-from posenc_cli.encoding.precision import Precision
-from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.errors import InvalidInput, PosencError
 from posenc_cli.files.gguf import GGUFHeader
-from posenc_cli.numerics.dtypes import FLOAT64
-from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from posenc_cli.backends.base import Arithmetic
     from posenc_cli.configs.resolved import Layers, Resolved
     from posenc_cli.configs.spelling import EngineFlags
     from posenc_cli.numerics.arrays import Reals
@@ -48,7 +42,6 @@ _SAME = 1e-9
 """Of a ratio of frequencies: what the rounding of a factor in a config makes of it."""
 _LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 """What Llama 3.1 has, where a config has nothing of its own."""
-_ARITHMETICS: tuple[Arithmetic, ...] = ("float32", "bfloat16")
 _BASE_DIGITS = 6
 _BASE_ROUNDED = 10.0 ** (1 - _BASE_DIGITS)
 """Relative: what the rounding of a base to its digits makes of the slowest frequency, at most."""
@@ -79,8 +72,7 @@ class Recipe(Record):
     keys to set, ``overrides`` the same for an engine that has loaded it, None where there is no
     config to set them in. ``unseen`` are the pairs that show unseen angles, ``unseen_from`` the
     first position of any. ``negative_from`` is the first distance below the length at which the
-    sum of cosines is negative. ``errors`` are the largest errors of a cosine or a sine at the last
-    position by arithmetic.
+    sum of cosines is negative.
 
     Units: ``step``, by which the fastest pair rotates from a position to the next, in radians.
     """
@@ -98,7 +90,6 @@ class Recipe(Record):
     unseen_from: int | None
     negative_from: int | None
     sums: CosineSums
-    errors: Mapping[str, float]
     engines: tuple[EngineFlags, ...] = ()
 
 
@@ -392,8 +383,7 @@ class Planner:
         overrides: Mapping[str, Any] | None,
     ) -> Recipe:
         """What layers do at the length."""
-        scheme = catalogue.find(layers.scheme)
-        encoding = Encoding.of(scheme, layers.values(), seq_len=self.to)
+        bound = catalogue.find(layers.scheme).bind(layers.values(), seq_len=self.to)
         frequencies = exact_rotation(layers, self.to).frequencies
         angles = _turning(frequencies)
         shares = angles / self.turning
@@ -411,9 +401,7 @@ class Planner:
         return Recipe(
             name=name,
             scheme=layers.scheme,
-            params={
-                key: value for key, value in encoding.bound.params.items() if value is not None
-            },
+            params={key: value for key, value in bound.params.items() if value is not None},
             config=config,
             overrides=overrides,
             attention_factor=attention,
@@ -426,7 +414,6 @@ class Planner:
             unseen_from=min((ends[place] for place in unseen), default=None),
             negative_from=sums.first_negative(self.to),
             sums=sums,
-            errors=_errors(encoding, self.to - 1),
             engines=self._engines(layers, overrides),
         )
 
@@ -452,27 +439,6 @@ class Planner:
 
 def _turning(frequencies: Sequence[Any]) -> Reals:
     return np.array([float(angle) for angle in frequencies if angle != 0])
-
-
-def _errors(encoding: Encoding, position: int) -> dict[str, float]:
-    """The largest error of a cosine or a sine at a position, by what frameworks compute in."""
-    request = Request(
-        encoding,
-        Positions.contiguous(position, 1),
-        Precision.of(FLOAT64, None),
-        table="cos-sin" if encoding.bound.scheme.kind == "rotary" else None,
-    )
-
-    def row(arithmetic: Arithmetic) -> Reals:
-        engine = Engine(arithmetic=arithmetic)
-        return np.concatenate([*request.plan().matrix(engine).blocks()])
-
-    right = row("exact")
-    scale = float(encoding.bound.content.waves.scale) if encoding.bound.content.waves else 1.0
-    return {
-        arithmetic: float(np.abs(row(arithmetic) - right).max() / scale)
-        for arithmetic in _ARITHMETICS
-    }
 
 
 class NoPlan(Record):

@@ -105,7 +105,6 @@ def _recipe_fields(recipe: Recipe) -> dict[str, Any]:
         "unseen": list(recipe.unseen),
         "unseen_from": recipe.unseen_from,
         "negative_from": recipe.negative_from,
-        "errors": dict(recipe.errors),
         "engines": {
             setting.engine: {"flags": setting.flags, "remark": setting.remark}
             for setting in recipe.engines
@@ -246,11 +245,6 @@ def _notes(planned: LengthPlan, rows: Sequence[Recipe], recipe: str | None) -> I
     for row in rows:
         if row.scheme == "rope-llama3":
             yield _bend(row)
-    rounded = planned.recipes[0].errors["bfloat16"]
-    yield (
-        f"Unseen: pairs with unseen angles. Error: the largest of cos and sin at position "
-        f"{planned.to - 1}; in bfloat16 {rounded:.1g}."
-    )
     if recipe is None:
         yield from _left_out(planned)
     yield CAVEAT
@@ -294,7 +288,7 @@ def _interval(interval: BaseInterval) -> str:
 
 
 def _table(recipes: Sequence[Recipe], typesetter: Typesetter) -> str:
-    columns = ["recipe", "set", "logits ×", "unseen pairs", "sum < 0 at", "float32 error"]
+    columns = ["recipe", "set", "logits ×", "pairs with unseen angles", "sum < 0 at"]
     rows = [
         [
             recipe.name,
@@ -302,7 +296,6 @@ def _table(recipes: Sequence[Recipe], typesetter: Typesetter) -> str:
             f"{recipe.logit_multiplier:.4g}",
             str(len(recipe.unseen)),
             "never" if recipe.negative_from is None else str(recipe.negative_from),
-            f"{recipe.errors['float32']:.0e}".replace("e-0", "e-"),
         ]
         for recipe in recipes
     ]
