@@ -41,6 +41,9 @@ _RARER = 1.7
 _WRITTEN = 5
 """Digits of a strength that somebody wrote."""
 
+_COSINES_AT_ONCE = 1 << 13
+"""Of a sandwich: as many take hardly longer than one, each operation of theirs 10 µs."""
+
 
 def _fitted(
     xp: Any,
@@ -341,8 +344,15 @@ def sandwich(
         frequencies = 1 / base ** (xp.arange(first, dim + first, 2) / dim)
         distances = xp.abs(offsets)
         total = xp.cos(distances * frequencies[0])
-        for pair in range(1, dim // 2):
-            total = total + xp.cos(distances * frequencies[pair])
+        # Few distances: of many pairs at once, which are added one after the other all the same.
+        count = offsets.shape[0]
+        step = max(1, _COSINES_AT_ONCE // count)
+        for begin in range(1, dim // 2, step):
+            pairs = range(begin, min(begin + step, dim // 2))
+            columns = [pair for pair in pairs for _ in range(count)]
+            cosines = xp.cos(distances[[*range(count)] * len(pairs)] * frequencies[columns])
+            for start in range(0, len(columns), count):
+                total = total + cosines[start : start + count]
         return total - dim // 2 if convention == "nemo" else total
 
     def scores(_xp: Any, ratio: Any, similarity: Any) -> Any:
