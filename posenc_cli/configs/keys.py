@@ -341,28 +341,20 @@ class FamilyKeys:
         size = self.count(key)
         return None if size is None else self.note_size(key, size)
 
-    def note_size(self, key: str, size: Sourced) -> Sourced:
-        """A size; where it is the model type's, that is noted, unless another name says so too."""
-        others = self._otherwise(key, size)
-        if others is not None:
-            self.notes.size(self.text.path(key), size)
-        self._warn_of(key, others)
-        return size
+    def note_size(self, key: str, size: Sourced, *, default: bool = True) -> Sourced:
+        """A size; where it is the model type's, that is noted, unless another name says so too.
 
-    def note_other_names(self, key: str, size: Sourced) -> None:
-        """Warn of a size by a name of other code, where the model type's holds."""
-        self._warn_of(key, self._otherwise(key, size))
-
-    def _otherwise(self, key: str, size: Sourced) -> dict[str, Any] | None:
-        """What other names say of a size, which is another; None where one says the same."""
+        Without ``default`` nothing is noted but what other names say, which has no effect.
+        """
         named = {name: self.text.values.get(name) for name in ANY_NAME.get(key, ())}
         stated = {name: value for name, value in named.items() if value is not None}
-        is_default = size.source == self.default_source
-        return stated if is_default and size.value not in stated.values() else None
-
-    def _warn_of(self, key: str, others: Mapping[str, Any] | None) -> None:
-        for name, value in (others or {}).items():
+        if size.source != self.default_source or size.value in stated.values():
+            return size
+        if default:
+            self.notes.size(self.text.path(key), size)
+        for name, value in stated.items():
             self.notes.warn(
                 f"{self.text.path(name)} {json_text(value)} has no effect: transformers' "
                 f"{self.family.model_type} reads {self.text.path(key)}"
             )
+        return size

@@ -323,7 +323,7 @@ def _note_axes(keys: FamilyKeys, rope: RopeObject) -> None:
 def _context(keys: FamilyKeys) -> dict[str, Sourced]:
     context = keys.count(CONTEXT)
     if context is not None:
-        keys.note_other_names(CONTEXT, context)
+        keys.note_size(CONTEXT, context, default=False)
     return {} if context is None else {"context": context}
 
 

@@ -251,18 +251,16 @@ def note_unread(
         if isinstance(finding, Rival) and not _is_told(finding.source, notes):
             notes.headline(_rival_text(finding, family, own_code))
     silent = [path for path in findings if isinstance(path, str) and not _is_told(path, notes)]
-    text = f"nothing read {', '.join(silent)}"
-    if silent and family is not None and not family.known:
-        notes.warn(f"{text}: the code of {family.model_type} is not known, and may")
-    elif silent and own_code is not None:
-        notes.warn(f"{text}, nor does transformers' own code; that of {own_code} may")
-    elif silent:
-        remote = model.model_type in remotes()
-        notes.warn(f"{text}: " + (_REMOTE if remote else "transformers does not either"))
+    code = ": transformers does not either"
+    if family is not None and not family.known:
+        code = f": the code of {family.model_type} is not known, and may"
+    elif own_code is not None:
+        code = f", nor does transformers' own code; that of {own_code} may"
+    elif model.model_type in remotes():
+        code = ": its own code does not read it either"
+    if silent:
+        notes.warn(f"nothing read {', '.join(silent)}{code}")
     return tuple(finding if isinstance(finding, str) else finding.source for finding in findings)
-
-
-_REMOTE = "its own code does not read it either"
 
 
 def _other_models(top: Keys, text: Keys) -> tuple[str, ...]:

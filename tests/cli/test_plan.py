@@ -64,19 +64,6 @@ def test_the_bases_that_qualify_are_named_by_their_ends(call, config):
     assert f"every one tried from {last['first']:.6g} up; bases between were not tried." in said
 
 
-def test_the_rule_of_llama3_is_told_in_periods(call, config):
-    _, out, _ = call("plan", "--config", config, "--to", "1024")
-    said = " ".join(out.split())
-    assert "llama3: pairs of more than 4 periods in 256 positions are kept, of fewer than 1" in said
-    assert "1 divided by 4, the others in between." in said
-
-
-@pytest.mark.parametrize("recipe", ["linear", "yarn"])
-def test_the_rule_of_llama3_is_told_beside_its_row_alone(call, config, recipe):
-    _, out, _ = call("plan", "--config", config, "--to", "1024", "--recipe", recipe)
-    assert "llama3" not in out
-
-
 def test_json_has_the_promised_fields(call, config):
     status, out, _ = call("plan", "--config", config, "--to", "1e3", "--json")
     found = json.loads(out)

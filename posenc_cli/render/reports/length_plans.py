@@ -157,7 +157,7 @@ def plan_text(
     shown = shown_recipe(planned, recipe)
     rows = [own for own in planned.recipes if recipe is None or own.name in (AS_IS, recipe)]
     lines += [_table(rows, typesetter), *required]
-    notes = [typesetter.paragraph(note) for note in _notes(planned, rows, recipe)]
+    notes = [typesetter.paragraph(note) for note in _notes(planned, recipe)]
     notes += [] if shown is None else ["", *_flags(shown, typesetter)]
     if recipe is None and height is not None and "\n".join([*lines, *notes]).count("\n") >= height:
         named = shown.name if shown else AS_IS
@@ -237,14 +237,11 @@ def _unseen(planned: LengthPlan, shown: Recipe | None) -> str:
     return text
 
 
-def _notes(planned: LengthPlan, rows: Sequence[Recipe], recipe: str | None) -> Iterator[str]:
+def _notes(planned: LengthPlan, recipe: str | None) -> Iterator[str]:
     """What no column of the table says."""
     yield _sum(planned)
     if planned.bases is not None:
         yield _bases_line(planned.bases)
-    for row in rows:
-        if row.scheme == "rope-llama3":
-            yield _bend(row)
     if recipe is None:
         yield from _left_out(planned)
     yield CAVEAT
@@ -310,18 +307,6 @@ def _set_text(recipe: Recipe) -> str:
         base = f"{recipe.params['base']:.6g}"
         return f"base {base if len(base) <= _DIGITS else format(recipe.params['base'], '.4g')}"
     return f"factor {recipe.params['factor']:.5g}"
-
-
-def _bend(recipe: Recipe) -> str:
-    """Which pairs Llama 3's rule keeps and slows, which no column of the table says."""
-    few, many, first = (
-        f"{recipe.params[name]:.5g}" if name.endswith("factor") else recipe.params[name]
-        for name in ("low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
-    )
-    return (
-        f"{recipe.name}: pairs of more than {many} periods in {first} positions are kept, of fewer "
-        f"than {few} divided by {recipe.params['factor']:.5g}, the others in between."
-    )
 
 
 def _left_out(planned: LengthPlan) -> Iterator[str]:
