@@ -28,6 +28,21 @@ if TYPE_CHECKING:
     from posenc_cli.configs.rope_objects import RopeObject
 
 
+SLICE = "qk_rope_head_dim"
+REST = "qk_nope_head_dim"
+HEAD = "head_dim"
+BY_HEAD_DIM = ("dynamic", "yarn", "longrope")
+"""Rope types for which transformers reads head_dim and infers none where that is null."""
+WHOLE = frozenset(
+    {
+        *("arcee", "aria_text", "cosmos3_edge_text", "cwm", "deepseek_v2", "esmc", "eurobert"),
+        *("gemma2", "gemma3_text", "gemma3n_text", "gpt_neox", "higgs_audio_v2", "hyperclovax"),
+        *("internlm3", "iquestcoder", "jais2", "llama", "minicpm3", "vaultgemma"),
+    }
+)
+"""Model types of which transformers refuses a hidden size that the heads do not divide."""
+
+
 def rope_layers(keys: FamilyKeys) -> Iterator[tuple[Layers, RopeObject | None]]:
     """The layers of each type, in the order of their first, each with its rope object.
 
@@ -365,21 +380,6 @@ def _softmax_multiplier(keys: FamilyKeys, params: Mapping[str, Sourced]) -> Sour
         return None
     check_values(text.name, "rope-yarn", {"mscale_all_dim": Sourced(over, "mscale_all_dim")})
     return softmax_multiplier(factor, over)
-
-
-SLICE = "qk_rope_head_dim"
-REST = "qk_nope_head_dim"
-HEAD = "head_dim"
-BY_HEAD_DIM = ("dynamic", "yarn", "longrope")
-"""Rope types for which transformers reads head_dim and infers none where that is null."""
-WHOLE = frozenset(
-    {
-        *("arcee", "aria_text", "cosmos3_edge_text", "cwm", "deepseek_v2", "esmc", "eurobert"),
-        *("gemma2", "gemma3_text", "gemma3n_text", "gpt_neox", "higgs_audio_v2", "hyperclovax"),
-        *("internlm3", "iquestcoder", "jais2", "llama", "minicpm3", "vaultgemma"),
-    }
-)
-"""Model types of which transformers refuses a hidden size that the heads do not divide."""
 
 
 def head_dim(keys: FamilyKeys, group: Group, rope_type: str) -> Sourced:
