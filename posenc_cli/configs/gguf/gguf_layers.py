@@ -84,12 +84,12 @@ class GGUFKeys:
             raise self._invalid(key, stated.value, f"must be at least {minimum}")
         return stated
 
-    def needed(self, key: str) -> Sourced:
+    def needed(self, key: str, *, minimum: int = 1) -> Sourced:
         """A uint32 that must be there.
 
         Raises: InvalidInput where it is not.
         """
-        stated = self.count(key)
+        stated = self.count(key, minimum=minimum)
         if stated is None:
             raise self.missing(key)
         return stated
@@ -254,7 +254,8 @@ class GGUFLayers:
         """Whether a layer rotates at all."""
         rule = self.architecture.still
         if rule.startswith("unless sliding"):
-            leading = self._leading() if rule.endswith("leading") else 0
+            dense = "leading_dense_block_count"
+            leading = self.keys.needed(dense, minimum=0).value if rule.endswith("leading") else 0
             return slides or not any_slide or layer < leading
         if rule == "by list":
             listed = self.keys.flags("attention.rope_pattern")
@@ -267,14 +268,6 @@ class GGUFLayers:
         if rule == "every fourth from the first":
             return bool(layer % step) or not any_slide
         return bool((layer + 1) % step) or not rule.startswith("every fourth")
-
-    def _leading(self) -> int:
-        """How many layers are dense before those of experts."""
-        key = "leading_dense_block_count"
-        stated = self.keys.count(key, minimum=0)
-        if stated is None:
-            raise self.keys.missing(key)
-        return int(stated.value)
 
     def window(self) -> Sourced | None:
         """How many positions sliding layers see, None where no layer slides."""
@@ -318,12 +311,10 @@ class GGUFLayers:
                     f"{listed.source} has {len(listed.value)} items for {self.blocks} layers"
                 )
             return list(listed.value[: self.blocks])
-        every = sliding.every
-        if not every:
+        if not sliding.every:
             raise self.keys.missing(key)
         stated = self.keys.count(key, minimum=0)
-        if stated is not None:
-            every = stated.value
+        every = sliding.every if stated is None else stated.value
         if not every:
             return [True] * self.blocks
         dense = 0 if sliding.dense_first else every - 1

@@ -329,7 +329,10 @@ class _GGUFModel(GGUFStretches):
         """The base of the layers that slide, or of the others."""
         base = self.keys.number("rope.freq_base")
         if self.architecture.fixed:
-            return self._fixed_base(base)
+            if base is not None and base.value != OWN_BASE:
+                own = f"{self.architecture_name} rotates by the base {OWN_BASE:g}"
+                self.notes.ineffective(base, own)
+            return Sourced(OWN_BASE, self._rule("its graph has no other base"))
         if base is None:
             base = self.keys.default("rope.freq_base", OWN_BASE)
             shared = self.architecture.sliding and self.architecture.sliding.shared
@@ -339,14 +342,6 @@ class _GGUFModel(GGUFStretches):
         if slides and sliding is not None:
             base = self._sliding_base(base, sliding)
         return self._grown(base)
-
-    def _fixed_base(self, stated: Sourced | None) -> Sourced:
-        """The base of a graph that asks for no other."""
-        if stated is not None and stated.value != OWN_BASE:
-            self.notes.ineffective(
-                stated, f"{self.architecture_name} rotates by the base {OWN_BASE:g}"
-            )
-        return Sourced(OWN_BASE, self._rule("its graph has no other base"))
 
     def _sliding_base(self, base: Sourced, sliding: Sliding) -> Sourced:
         """The base of layers that slide, beside that of the others."""
