@@ -32,7 +32,7 @@ from posenc_cli.configs.engines.runtime_rules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
 
     from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading, RuntimeRefusal
 
@@ -193,53 +193,54 @@ def old_yarn(reading: LayerReading) -> Changes:
     }
 
 
-def _of_span(runtime: str) -> Iterator[RuntimeDifference]:
+_MORE = {
+    "transformers-4.57": "",
+    "transformers-4.55": "; replaces factor by the quotient of the two",
+    "transformers-4.54": "; replaces factor by the quotient of the two, and always truncates",
+}
+"""What YaRN does besides."""
+
+
+def _of_span(runtime: str) -> tuple[RuntimeDifference, ...]:
     """The differences of versions of transformers that do the same."""
     newest = SPANS[runtime].split()[-1]
     folder = f"{HUB}/huggingface/transformers/blob/v{newest}/src/transformers"
-
-    def difference(
-        topic: str, schemes: frozenset[str], what: str, file: str, rule: Callable[..., Changes]
-    ) -> RuntimeDifference:
-        of_span = partial(rule, runtime=runtime)
-        return RuntimeDifference(runtime, topic, schemes, what, f"{folder}/{file}", of_span)
-
-    yield difference(
-        "container",
-        SCALED | LONGROPE,
-        "reads rope_theta and rope_scaling only",
-        "models/llama/configuration_llama.py",
-        lambda r, runtime: refusing(runtime, *_SPAN)(r),
-    )
-    if runtime != "transformers-4.54":
-        yield RuntimeDifference(
-            runtime,
-            "scaling",
-            YARN,
-            "takes a rope_scaling of null as no scaling",
-            f"{folder}/models/gpt_oss/configuration_gpt_oss.py",
-            null_is_plain,
-            frozenset({"gpt_oss"}),
-        )
-    yield difference(
-        "original length",
-        frozenset({"rope-llama3"}),
-        "takes the original length of the rope object alone",
-        "modeling_rope_utils.py",
-        lambda r, runtime: {ORIGINAL: original_length(r, runtime, "entry")},
-    )
-    more = {
-        "transformers-4.57": "",
-        "transformers-4.55": "; replaces factor by the quotient of the two",
-        "transformers-4.54": "; replaces factor by the quotient of the two, and always truncates",
-    }
-    yield difference(
-        "original length",
+    null = RuntimeDifference(
+        runtime,
+        "scaling",
         YARN,
-        "ramps from the original length of the rope object, else from max_position_embeddings"
-        + more[runtime],
-        "modeling_rope_utils.py",
-        span_yarn,
+        "takes a rope_scaling of null as no scaling",
+        f"{folder}/models/gpt_oss/configuration_gpt_oss.py",
+        null_is_plain,
+        frozenset({"gpt_oss"}),
+    )
+    return (
+        RuntimeDifference(
+            runtime,
+            "container",
+            SCALED | LONGROPE,
+            "reads rope_theta and rope_scaling only",
+            f"{folder}/models/llama/configuration_llama.py",
+            refusing(runtime, *_SPAN),
+        ),
+        *([] if runtime == "transformers-4.54" else [null]),
+        RuntimeDifference(
+            runtime,
+            "original length",
+            frozenset({"rope-llama3"}),
+            "takes the original length of the rope object alone",
+            f"{folder}/modeling_rope_utils.py",
+            lambda r: {ORIGINAL: original_length(r, runtime, "entry")},
+        ),
+        RuntimeDifference(
+            runtime,
+            "original length",
+            YARN,
+            "ramps from the original length of the rope object, else from max_position_embeddings"
+            + _MORE[runtime],
+            f"{folder}/modeling_rope_utils.py",
+            partial(span_yarn, runtime=runtime),
+        ),
     )
 
 
