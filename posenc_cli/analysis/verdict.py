@@ -37,12 +37,10 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
 
 PRODUCTS = 1 << 32  # multiplications that a verdict may take: a few seconds
-ALL_OFFSETS = 1 << 20  # positions up to which every offset has its value; of more, some do
-SEARCHED_OFFSETS = 1 << 25  # looked at one by one for the first below half: a few seconds
+ALL_OFFSETS = 1 << 20  # offsets that are looked at, from 0 on: a second
 SCANNED = 1 << 30
 """Up to so many values, no row is left out of a sample."""
 
-_SAMPLED_OFFSETS = 1 << 15  # of a profile of more positions than have all their offsets
 _ROUNDING = 1e-12  # of the largest value: sums of a few thousand products in float64
 _SCATTERED = 4096  # positions unevenly spaced: all their pairs are held at once
 
@@ -130,14 +128,11 @@ def verdict(of: Similarity) -> Verdict:
 
 def _verdict_on_profile(of: Similarity, profile: Profile, step: int) -> Verdict:
     count = of.count
-    stride = 1 if count <= ALL_OFFSETS else -(-count // _SAMPLED_OFFSETS)
-    distances = np.arange(0, count, stride, dtype=np.int64) * step
+    distances = np.arange(min(count, ALL_OFFSETS), dtype=np.int64) * step
     past = profile.at(distances)
     future = past if profile.even else profile.at(-distances)
     values = np.concatenate([future[:0:-1], past])
     half = _halving(distances, past, of)
-    if stride > 1:
-        half = _search_profile(of, profile, step, half)
     return Verdict(
         offsets=np.concatenate([-distances[:0:-1], distances]),
         profile=values,
@@ -152,7 +147,6 @@ def _verdict_on_profile(of: Similarity, profile: Profile, step: int) -> Verdict:
         half_distance=half.first,
         half_of=_half_of(of),
         half_searched=half.searched,
-        half_within=half.within,
         proof=profile.proof,
         pairs=count * (count + 1) // 2,
         all_pairs=count * (count + 1) // 2,
@@ -305,21 +299,6 @@ def _halving(offsets: Integers, values: Reals, of: Similarity) -> _Halving:
     if not below[first]:
         return _Halving(None, int(offsets[-1]))
     return _Halving(int(offsets[first]), int(offsets[first - 1]))
-
-
-def _search_profile(of: Similarity, profile: Profile, step: int, half: _Halving) -> _Halving:
-    """The same, of some offsets, with those between them looked at one by one."""
-    end = min(of.count, SEARCHED_OFFSETS)
-    if half.first is not None:
-        end = min(end, half.first // step + 1)
-    peak = float(profile.at(np.zeros(1, np.int64))[0])
-    for begin in range(0, end, ALL_OFFSETS):
-        distances = np.arange(begin, min(begin + ALL_OFFSETS, end), dtype=np.int64) * step
-        below = np.flatnonzero(_below(profile.at(distances), peak, of))
-        if below.size:
-            first = int(distances[below[0]])
-            return _Halving(first, first - step)
-    return _Halving(None, (end - 1) * step, half.first)
 
 
 def _halving_of(measured: Diagonals, of: Similarity) -> _Halving:

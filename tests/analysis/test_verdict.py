@@ -103,26 +103,17 @@ def test_one_row_that_is_not_like_the_others_is_found(monkeypatch):
     assert (unseen.toeplitz, unseen.measured_all) == (True, False)
 
 
-def test_far_offsets_of_a_formula_are_searched_one_by_one(monkeypatch):
+def test_of_very_many_offsets_of_a_formula_those_nearest_to_0_are_looked_at(monkeypatch):
     # The slope of the one head is 2^−8.
     expected = math.ceil(math.log(2) * 2**8)
-    monkeypatch.setattr(verdict, "ALL_OFFSETS", 50)
-    monkeypatch.setattr(verdict, "_SAMPLED_OFFSETS", 9)
-    for step in (1, 3):
+    for most, step, half in ((50, 1, None), (180, 1, expected), (180, 3, -(-expected // 3) * 3)):
+        monkeypatch.setattr(verdict, "ALL_OFFSETS", most)
         found = judged("alibi", f"0:{1000 * step}:{step}", head=0, heads=1)
-        assert found.half_distance == -(-expected // step) * step
-        assert expected not in found.offsets
-    monkeypatch.setattr(verdict, "SEARCHED_OFFSETS", 120)
-    found = judged("alibi", "0:1000", head=0, heads=1)
-    assert (found.half_distance, found.half_searched) == (None, 119)
-    assert found.half_within >= expected
-    found = judged("alibi", "0:170", head=0, heads=1)
-    assert (found.half_searched, found.half_within) == (119, None)
-
-
-def test_half_distance_past_a_million_offsets():
-    found = judged("alibi", "0:2000000", head=0, heads=1, max_bias=21)
-    assert found.half_distance == math.ceil(math.log(2) * 2**21)
+        assert found.half_distance == half
+        if half is None:
+            assert found.half_searched == most - 1
+        assert found.offsets.tolist() == [step * at for at in range(1 - most, most)]
+        assert found.measured_all
 
 
 def test_as_few_rows_as_windows_are_all_looked_at():

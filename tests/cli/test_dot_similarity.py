@@ -397,16 +397,14 @@ def test_of_a_sample_the_products_looked_at_are_warned_of(call, tmp_path, monkey
 
 
 @pytest.mark.long
-def test_a_sample_of_offsets_is_called_one(call, tmp_path):
+def test_of_very_many_offsets_those_nearest_to_0_are_looked_at_and_that_is_said(call):
     line = ("dot-similarity", "-s", "rope", "-d", "4", "-l", "2000000", "--profile")
     said = " ".join(call(*line)[1].split())
-    assert "q·k / d, content ones, by a sample of offsets" in said
-    assert "offsets looked at" in said
-    assert "sample: 64517 of 3999999 offsets looked at, from end to end" in said
+    assert "the 2097151 of 3999999 offsets nearest to 0" in said
     drawn = " ".join(call(*line, "--content", "random")[1].split())
-    assert "at 320 of 2000000 offsets" in drawn
+    assert "at 320 of 1048576 offsets; the 2097151 of 3999999 offsets nearest to 0" in drawn
     document, _ = asked(call, "-s", "rope", "-d", "4", "-l", "2000000")
-    assert (document["looked_offsets"], document["all_offsets"]) == (64517, 3999999)
+    assert (document["looked_offsets"], document["all_offsets"]) == (2097151, 3999999)
 
 
 def test_a_map_grows_with_the_screen_between_two_bounds(call, monkeypatch):

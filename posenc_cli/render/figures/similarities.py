@@ -106,7 +106,7 @@ def _profiles(group: Sequence[Judged], most: int) -> Curves:
     whose = first.label if alone else ", ".join(dict.fromkeys(item.short for item in group))
     return Curves(
         tuple(curves),
-        title=f"{whose}: {quantity}, {by_offset(group)}",
+        title=f"{whose}: {quantity}, by offset",
         x_label="offset m − n",
         y_label=quantity,
         levels=((verdict.peak / 2, "half"),) if halved and alone else (),
@@ -136,7 +136,7 @@ def _curves_of(
         between = "" if verdict.toeplitz else "lowest to highest at each offset"
     else:
         size = -(-len(offsets) // most)
-        between = f"lowest to highest of each {size} offsets{' looked at' * bool(looked)}"
+        between = f"lowest to highest of each {size} offsets"
         starts = np.array(sorted({*range(0, len(offsets), size), *breaks.tolist()}))
         breaks = np.searchsorted(starts, breaks)
         finite = np.add.reduceat(np.isfinite(values).astype(np.int64), starts)
@@ -160,10 +160,8 @@ def _curves_of_draws(
     """The mean of many random contents, by formula or by drawing them, with an envelope."""
     count = len(offsets)
     offsets = offsets[spread(count, most)]
-    every = item.similarity.offsets_in_all
-    if looked_offsets(item) and every:
-        count = every if offsets[0] < 0 else (every + 1) // 2
     notes = [] if len(offsets) == count else [f"at {len(offsets)} of {count} offsets"]
+    notes += filter(None, [looked_offsets(item)])
     deviation, draws = item.similarity.deviation(offsets), item.similarity.draws(offsets)
     first: list[Curve] = []
     if deviation is not None:
@@ -200,7 +198,7 @@ def _bounds(group: Sequence[Judged], most: int) -> list[Curves]:
             curves = [_bound_curve(item, most, mirrored=mirrored) for item in items]
             if len(curves) == 1 and not items[0].similarity.is_drawn:
                 curves = [replace(curves[0], name="")]
-            title = f"{', '.join(item.short for item in items)}: {name}, {by_offset(items)}"
+            title = f"{', '.join(item.short for item in items)}: {name}, by offset"
             figures.append(Curves(tuple(curves), title, "offset m − n", name))
     return figures
 
@@ -215,17 +213,12 @@ def _bound_curve(item: Judged, most: int, *, mirrored: bool) -> Curve:
     return replace(Curve.of(offsets, values, f"{item.short}{drawn}"), color=item.place)
 
 
-def by_offset(group: Sequence[Judged]) -> str:
-    """What curves run over: whether some of the offsets were left out."""
-    return "by a sample of offsets" if any(map(looked_offsets, group)) else "by offset"
-
-
 def looked_offsets(item: Judged) -> str:
     """How many of the offsets were looked at, where some were left out of a profile."""
     count, every = len(item.verdict.offsets), item.similarity.offsets_in_all
     if item.verdict.proof is None or every is None or count == every:
         return ""
-    return f"sample: {count} of {every} offsets looked at, from end to end"
+    return f"the {count} of {every} offsets nearest to 0"
 
 
 def sample_size(verdict: Verdict) -> str:
@@ -323,7 +316,7 @@ def similarity_figure(
     title = _title(judged)
     if len(judged) == 1:
         maps = tuple(replace(only, title="by position") for only in maps)
-        titles = [by_offset(judged), *(curve.y_label for curve in curves[1:])]
+        titles = ["by offset", *(curve.y_label for curve in curves[1:])]
         curves = [replace(each, title=title) for each, title in zip(curves, titles, strict=True)]
     return Panels((*maps, *curves), title=title, shared=False)
 
