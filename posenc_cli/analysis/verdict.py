@@ -11,12 +11,11 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.analysis.products import (
-    Diagonals,
     MatrixRows,
     diagonals,
     near_diagonals,
@@ -51,10 +50,9 @@ class Verdict(Record):
     ``profile`` holds the mean over the pairs looked at, ``least`` and ``most`` the extremes, NaN
     where no value is finite. ``half_distance`` is the first Δ > 0 whose value is below half of the
     value at 0; of scores, the first that halves the weight of attention. No offset up to
-    ``half_searched`` is, where there is none; one further on, ``half_within``, may be below half
-    and still not the first. ``proof`` says why S depends on Δ alone, None where that was measured
-    on ``pairs`` pairs of positions, out of ``all_pairs``; of these, ``dropped`` had a value that is
-    not finite. ``toeplitz`` of a sample is a statement on the pairs looked at.
+    ``half_searched`` is, where there is none. ``proof`` says why S depends on Δ alone, None where
+    that was measured on ``pairs`` pairs of positions, out of ``all_pairs``; of these, ``dropped``
+    had a value that is not finite. ``toeplitz`` of a sample is a statement on the pairs looked at.
 
     Shape: (offsets,) each, the offsets ascending.
     """
@@ -69,14 +67,12 @@ class Verdict(Record):
     symmetric: bool
     peak: float
     half_distance: int | None
-    half_of: Literal["value", "attention weight"]
     proof: str | None
     pairs: int
     all_pairs: int
     dropped: int = 0
     affine_rows: bool = False
     half_searched: int = 0
-    half_within: int | None = None
 
     @property
     def measured_all(self) -> bool:
@@ -97,14 +93,6 @@ class Verdict(Record):
             row_labels=lambda: iter(self.offsets.tolist()),
             row_label="offset",
         )
-
-
-class _Halving(Record):
-    """The ``first`` offset below half, or up to which one there is none, and one ``within``."""
-
-    first: int | None
-    searched: int
-    within: int | None = None
 
 
 def verdict(of: Similarity) -> Verdict:
@@ -132,7 +120,7 @@ def _verdict_on_profile(of: Similarity, profile: Profile, step: int) -> Verdict:
     past = profile.at(distances)
     future = past if profile.even else profile.at(-distances)
     values = np.concatenate([future[:0:-1], past])
-    half = _halving(distances, past, of)
+    half, searched = _halving(distances, past, of)
     return Verdict(
         offsets=np.concatenate([-distances[:0:-1], distances]),
         profile=values,
@@ -144,9 +132,8 @@ def _verdict_on_profile(of: Similarity, profile: Profile, step: int) -> Verdict:
         symmetric=profile.even
         or (profile.deviation is None and bool(np.array_equal(past, future))),
         peak=float(past[0]),
-        half_distance=half.first,
-        half_of=_half_of(of),
-        half_searched=half.searched,
+        half_distance=half,
+        half_searched=searched,
         proof=profile.proof,
         pairs=count * (count + 1) // 2,
         all_pairs=count * (count + 1) // 2,
@@ -169,7 +156,7 @@ def _verdict_on_rows(of: Similarity, rows: MatrixRows, step: int) -> Verdict:
             f"{of.name}: every {of.quantity} of its rows is too small for float64",
             hint="--normalize cosine compares their directions",
         )
-    half = _halving_of(measured, of)
+    half, searched = _halving(measured.offsets, measured.mean, of)
     tolerance = _tolerance(rows, measured.reach)
 
     def mirror(values: Reals) -> Reals:
@@ -186,10 +173,8 @@ def _verdict_on_rows(of: Similarity, rows: MatrixRows, step: int) -> Verdict:
         tolerance=tolerance,
         symmetric=True,
         peak=float(measured.mean[0]),
-        half_distance=None if half.first is None else half.first * step,
-        half_of=_half_of(of),
-        half_searched=half.searched * step,
-        half_within=None if half.within is None else half.within * step,
+        half_distance=None if half is None else half * step,
+        half_searched=searched * step,
         proof=None,
         pairs=measured.pairs,
         all_pairs=rows.count * (rows.count + 1) // 2,
@@ -214,7 +199,7 @@ def _verdict_on_keys(of: Similarity, keys: KeyScores, step: int) -> Verdict:
     unevenness = float(np.ptp(steps)) if steps.size else 0.0
     distances = np.arange(count, dtype=np.int64) * step
     profile = np.concatenate([future[:0:-1], past])
-    half = _halving(distances, np.concatenate([[0.0], -np.cumsum(steps)]), of)
+    half, searched = _halving(distances, np.concatenate([[0.0], -np.cumsum(steps)]), of)
     affine = unevenness <= 4 * 2.0**-53 * float(np.abs(scores).max())
     return Verdict(
         offsets=np.concatenate([-distances[:0:-1], distances]),
@@ -226,9 +211,8 @@ def _verdict_on_keys(of: Similarity, keys: KeyScores, step: int) -> Verdict:
         tolerance=0.0,
         symmetric=spread == 0,
         peak=float(past[0]),
-        half_distance=half.first if affine else None,
-        half_of=_half_of(of),
-        half_searched=half.searched,
+        half_distance=half if affine else None,
+        half_searched=searched,
         proof=None,
         pairs=count * (count + 1) // 2,
         all_pairs=count * (count + 1) // 2,
@@ -267,7 +251,7 @@ def _verdict_on_pairs(of: Similarity, option: str, what: str) -> Verdict:
         reach = np.diagonal(values)
         tolerance = _tolerance(of.source, float(np.where(np.isfinite(reach), reach, 0).max()))
     origin = int(np.searchsorted(offsets, 0))
-    half = _halving(offsets[origin:], mean[origin:], of)
+    half, searched = _halving(offsets[origin:], mean[origin:], of)
     return Verdict(
         offsets=offsets,
         profile=mean if proven is None else most,
@@ -278,9 +262,8 @@ def _verdict_on_pairs(of: Similarity, option: str, what: str) -> Verdict:
         tolerance=tolerance,
         symmetric=isinstance(of.source, MatrixRows) or bool(np.array_equal(values, values.T)),
         peak=float(mean[origin]),
-        half_distance=half.first,
-        half_of=_half_of(of),
-        half_searched=half.searched,
+        half_distance=half,
+        half_searched=searched,
         proof=proven.proof if proven else None,
         pairs=count * (count + 1) // 2,
         all_pairs=count * (count + 1) // 2,
@@ -292,34 +275,23 @@ def _tolerance(rows: MatrixRows, reach: float) -> float:
     return 2 * (2 * rows.unit + (rows.width + 2) * 2.0**-53) * reach
 
 
-def _halving(offsets: Integers, values: Reals, of: Similarity) -> _Halving:
-    """Where values, from the offset 0 on, first fall below half of the first."""
-    below = _below(values, float(values[0]), of)
-    first = int(np.argmax(below))
-    if not below[first]:
-        return _Halving(None, int(offsets[-1]))
-    return _Halving(int(offsets[first]), int(offsets[first - 1]))
+def _halving(offsets: Integers, values: Reals, of: Similarity) -> tuple[int | None, int]:
+    """Where values, from the offset 0 on, first fall below half of the first.
 
-
-def _halving_of(measured: Diagonals, of: Similarity) -> _Halving:
-    """The same of rows, by place; past the first offset that a sample left out, not the first."""
-    half = _halving(measured.offsets, measured.mean, of)
-    left_out = np.flatnonzero(np.diff(measured.offsets) > 1)
-    if left_out.size:
-        searched = int(measured.offsets[left_out[0]])
-        if half.first is None or half.first > searched:
-            return _Halving(None, searched, half.first)
-    return half
+    Beside it, up to which offset none does: of rows, to the first that a sample left out.
+    """
+    left_out = np.flatnonzero(np.diff(offsets) > offsets[1:2].sum())
+    end = int(left_out[0]) + 1 if left_out.size and of.step else len(offsets)
+    below = np.flatnonzero(_below(values[:end], float(values[0]), of))
+    if not below.size:
+        return None, int(offsets[end - 1])
+    return int(offsets[below[0]]), int(offsets[below[0] - 1])
 
 
 def _below(values: Reals, peak: float, of: Similarity) -> Flags:
     if of.of_scores:
         return values < peak - math.log(2)
     return values < peak / 2 if peak > 0 else np.zeros(len(values), bool)
-
-
-def _half_of(of: Similarity) -> Literal["value", "attention weight"]:
-    return "attention weight" if of.of_scores else "value"
 
 
 def _nothing_finite(of: Similarity) -> InvalidInput:

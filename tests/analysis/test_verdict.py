@@ -77,10 +77,10 @@ def test_of_a_sample_half_distance_lies_past_the_offsets_that_are_all_there(monk
     assert not found.measured_all
     assert found.toeplitz
     assert found.half_distance is None
-    assert found.half_searched < WAVELENGTH // 6 + 1 <= found.half_within
+    assert found.half_searched < WAVELENGTH // 6 + 1
     assert {*range(found.half_searched + 1)} <= {*found.offsets.tolist()}
     found = judged_rows(turning() + 3)  # which never halves
-    assert (found.half_distance, found.half_within) == (None, None)
+    assert found.half_distance is None
     assert 0 < found.half_searched < COUNT // 8
     # Where the first below half lies among them, it is the first.
     monkeypatch.setattr(verdict, "PRODUCTS", 40_000_000)
@@ -146,8 +146,9 @@ def test_words_and_json_say_what_the_answer_rests_on(monkeypatch):
     assert said[0].startswith("depends only on m − n: yes, in the pairs looked at; ")
     assert (fields["toeplitz"], fields["evidence"]) == (True, "sample")
     assert fields["half_distance"] is None
-    between = f"past offset {fields['half_searched']}, and by {fields['half_within']}"
-    assert said[-1].endswith(between)
+    assert said[-1].endswith(
+        f"up to offset {fields['half_searched']}; of those beyond, some were looked at"
+    )
     # A wave that does not halve in its first offsets, of which a sample leaves some out.
     of = similarity_of_array(turning() + 3, "float32", name="x")
     said, fields = told()

@@ -101,7 +101,7 @@ def _profiles(group: Sequence[Judged], most: int) -> Curves:
     if len(details) == 1 and first.similarity.is_drawn:
         quantity = f"{first.similarity.measure}, content random, {DRAWS} draws"
     verdict = first.verdict
-    halved = verdict.half_of == "value" and verdict.peak > 0 and not first.similarity.is_drawn
+    halved = not first.similarity.of_scores and verdict.peak > 0 and not first.similarity.is_drawn
     alone = len(group) == 1
     whose = first.label if alone else ", ".join(dict.fromkeys(item.short for item in group))
     return Curves(
@@ -427,9 +427,8 @@ def similarity_fields(
         "symmetric": verdict.symmetric,
         "peak": verdict.peak if math.isfinite(verdict.peak) else None,
         "half_distance": verdict.half_distance,
-        "half_of": verdict.half_of,
+        "half_of": "attention weight" if similarity.of_scores else "value",
         "half_searched": verdict.half_searched,
-        "half_within": verdict.half_within,
         "matrix": {
             "rows": list(shown.rows),
             "columns": list(shown.columns),
@@ -509,11 +508,7 @@ def _on_decay(similarity: Similarity, verdict: Verdict) -> str:
     searched = f"up to offset {verdict.half_searched}"
     if verdict.half_searched < verdict.offsets[-1]:
         searched += "; of those beyond, some were looked at"
-    if verdict.half_within is not None:
-        where = f"past offset {verdict.half_searched}, and by {verdict.half_within}"
-    else:
-        where = f"at offset {verdict.half_distance}"
-    reached = verdict.half_distance is not None or verdict.half_within is not None
+    where, reached = f"at offset {verdict.half_distance}", verdict.half_distance is not None
     if similarity.of_scores:
         if reached:
             return f"decay: halves the weight of attention {where}"
@@ -524,8 +519,7 @@ def _on_decay(similarity: Similarity, verdict: Verdict) -> str:
     if not verdict.peak > 0:
         return f"decay: none to speak of, from the {start}"
     if reached:
-        first = "first " if verdict.half_distance is not None else ""
-        return f"decay: falls below half of the {start} {first}{where}"
+        return f"decay: falls below half of the {start} first {where}"
     return f"decay: stays above half of the {start}, {searched}"
 
 
@@ -560,11 +554,7 @@ def verdict_rows(judged: Sequence[Judged]) -> list[list[str]]:
 def _row(item: Judged, reference: Judged, difference: ProfileDifference | None) -> list[str]:
     verdict = item.verdict
     answer = f"{'yes' if verdict.toeplitz else 'no'}, {_EVIDENCE[evidence_of(verdict)]}"
-    half = "never"
-    if verdict.half_within is not None:
-        half = f"by {verdict.half_within}"
-    elif verdict.half_distance is not None:
-        half = str(verdict.half_distance)
+    half = "never" if verdict.half_distance is None else str(verdict.half_distance)
     if item.similarity.of_scores and half != "never":
         half += " (weight)"
     if not verdict.peak > 0 and not item.similarity.of_scores:
