@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.analysis.sampling import steps
 from posenc_cli.records import Record
 from posenc_cli.render.figure import TOO_FAST, Band, Heatmap, Scale, Shown, scale_of
 from posenc_cli.render.terminal.blocks import Medium, Page, cell_lines, levels
@@ -32,8 +31,6 @@ _SCALE = 24
 """Columns of the colour scale, at most: steps of colour finer than these are hard to see."""
 _FEW = 4
 """Columns of the scale of a single colour."""
-_FRAME = 10, 24
-"""Lines and columns that titles, labels and notes take at most, as a rule."""
 TITLE_LINES = 2
 
 
@@ -231,16 +228,20 @@ def heatmap_lines(heatmap: Heatmap, page: Page) -> tuple[list[str], tuple[str, .
     Raises: InvalidInput where nothing is finite, or no map has the name asked for.
     """
     title = page.wrapped_lines(heatmap.title, most=TITLE_LINES)
-    reserved = len(page.wrapped_lines(longest_notes(heatmap, page)))
-    room = page.part(page.width, page.height - len(title) - reserved - 1)
-    frame = frame_of(heatmap, room)
-    plate = Plate.of(heatmap, room, frame)
+    notes: list[str] = []
+    reserved = -1
+    while len(notes) > reserved:  # notes say what is shown, which makes room for them
+        reserved = len(notes)
+        room = page.part(page.width, page.height - len(title) - reserved - 1)
+        frame = frame_of(heatmap, room)
+        plate = Plate.of(heatmap, room, frame)
+        notes = page.wrapped_lines(notes_of([plate.shown], page.medium))
     scale = scale_of([plate.shown])
     lines = [
         *title,
         *plate.lines(scale, page.colors(scale)),
         scale_line([plate.shown], scale, page, margin=frame.margin),
-        *page.wrapped_lines(notes_of([plate.shown], page.medium)),
+        *notes,
     ]
     return [line.rstrip() for line in lines], plate.shown.warnings
 
@@ -249,32 +250,9 @@ def notes_of(shown: Sequence[Shown], medium: Medium, *, first: Sequence[str] = (
     """All that a reader must know, as one paragraph."""
     notes = dict.fromkeys([*first, *(note for part in shown for note in part.notes)])
     if any(part.undersampled for part in shown):
-        notes[_aliasing_note(medium)] = None
+        notes[f"{medium.glyph('▴')} aliased: wavelength under two samples"] = None
     if any(part.faded for part in shown):
         notes[f"{medium.glyph('▴')} {TOO_FAST.partition(',')[0]}"] = None
-    return "; ".join(notes)
-
-
-def _aliasing_note(medium: Medium) -> str:
-    return f"{medium.glyph('▴')} aliased: wavelength under two samples"
-
-
-def longest_notes(heatmap: Heatmap, page: Page) -> str:
-    """A paragraph as long as the notes can get."""
-    lines, columns = page.height - _FRAME[0], page.width - _FRAME[1]
-    axes = (heatmap.rows, lines * page.medium.pixels_a_line), (heatmap.columns, columns)
-    sampled = [
-        f"{min(999, len(axis.points))} of {axis.size_text}"
-        for axis, room in axes
-        if len(axis.points) > room or heatmap.square
-    ]
-    sample = f"shows {' and '.join(sampled)}{heatmap.block_note}"
-    notes = [*heatmap.notes, *([sample] if sampled else ())]
-    indices, _ = heatmap.rows.sample(lines)
-    step = steps([heatmap.rows.points[i] for i in indices])
-    if heatmap.wavelengths is not None and (step or 0) > 1:
-        faded = heatmap.row_means is not None
-        notes.append(f"▴ {TOO_FAST}" if faded else _aliasing_note(page.medium))
     return "; ".join(notes)
 
 

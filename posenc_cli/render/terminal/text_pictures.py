@@ -28,7 +28,6 @@ from posenc_cli.render.terminal.plates import (
     Plate,
     heatmap_lines,
     label_width,
-    longest_notes,
     notes_of,
     scale_line,
 )
@@ -113,11 +112,14 @@ def _title_line(plate: Plate, page: Page) -> str:
     return " " * inset + "".join(page.wrapped_lines(plate.shown.heatmap.title, most=1))
 
 
-def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...]]:
+def _separate_lines(
+    panels: Panels, page: Page, reserved: int = 0
+) -> tuple[list[str], tuple[str, ...]]:
     """Figures of any kind, each with a frame; maps of one quantity share a scale.
 
     What somebody asked for one by one, and has no room beside others, is below them, however high
-    the page is; of many alike there are as many as have room.
+    the page is; of many alike there are as many as have room. Notes say what is shown, so
+    the lines ``reserved`` for them may turn out too few, and all is laid out anew.
     """
     figures, heatmaps = panels.panels, heatmaps_of(panels)
     title = page.wrapped_lines(panels.title, most=TITLE_LINES)
@@ -127,16 +129,12 @@ def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, .
     of_curves = (figure.notes for figure in figures if isinstance(figure, Curves))
     first = [" or ".join(axes)] * bool(axes)
     first += [*panels.notes, *chain.from_iterable(of_curves)]
-    missing = panels.missing_notes(1)
-    longest = dict.fromkeys(
-        [*first, *missing, *(longest_notes(heatmap, page) for heatmap in heatmaps)]
-    )
-    reserved = len(title) + len(page.wrapped_lines("; ".join(longest)))
+    reserved = max(reserved, len(page.wrapped_lines("; ".join(first))))
     curved = any(isinstance(figure, Curves) and not figure.square for figure in figures)
     least = _LEAST_CURVES if curved else _LEAST_MAP
     if heatmaps:
         least = least[0], max(least[1], _LEAST_MAP[1])
-    size = page.width + _GAP, page.height - reserved
+    size = page.width + _GAP, page.height - len(title) - reserved
     down, across = grid_of(len(figures), size, (least[0] + _GAP, least[1]), aspect=2)
     if panels.noun in _ONE_BY_ONE:
         down = -(-len(figures) // across)
@@ -150,6 +148,9 @@ def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, .
         if isinstance(figure, Heatmap)
     }
     shown = [plate.shown for plate, _ in plates.values()]
+    notes = page.wrapped_lines(notes_of(shown, page.medium, first=first))
+    if len(notes) > reserved:
+        return _separate_lines(panels, page, len(notes))
     scales = dict(zip(plates, scales_of(shown), strict=True))
     shared = one_quantity(figures)
     pictures = [
@@ -163,8 +164,7 @@ def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, .
         lines += side_by_side(pictures[begin : begin + across], [width] * across)
     if shared:
         lines.append(scale_line(shown, scales[0], page, margin=plates[0][0].frame.margin))
-    lines += page.wrapped_lines(notes_of(shown, page.medium, first=first))
-    return lines, warnings_of([part.heatmap for part in shown], shown)
+    return [*lines, *notes], warnings_of([part.heatmap for part in shown], shown)
 
 
 def _plate_with_title(heatmap: Heatmap, page: Page) -> tuple[Plate, list[str]]:
