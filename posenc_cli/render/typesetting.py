@@ -17,6 +17,13 @@ WIDTH = 80
 _STYLES = {"bold": "1", "red": "1;31", "green": "32"}
 """Parameters of the escape sequences that select graphic renditions."""
 
+_MARKED = (
+    (r"^FAILED|\bFAIL(?=  )", "red"),
+    (r"^ok(?=: )|\bok(?=  )", "green"),
+    (r"^(cause: [\w-]+|next:)", "bold"),
+)
+"""Words of the answer and of cells of the table, and their styles."""
+
 _NARROWEST_COLUMN = 4
 """Letters on a line of a cell, at least: a word of one letter a line is not read."""
 _BETWEEN = "   "
@@ -57,6 +64,13 @@ class Typesetter(Record):
             return text
         start = _STYLES[style]
         return re.sub(words, lambda found: f"\x1b[{start}m{found[0]}\x1b[0m", text, flags=re.M)
+
+    def report(self, *blocks: str) -> str:
+        """The blocks of a report that say something, with its verdicts and causes in styles."""
+        text = "\n\n".join(filter(None, blocks))
+        for words, style in _MARKED:
+            text = self.marked(text, words, style)
+        return text
 
     def line(self, text: str) -> str:
         """A line, wrapped between words alone: a path is never cut."""

@@ -298,11 +298,12 @@ class InspectedEncoding(Record):
         return wave_weights(self.waves.count, self.content.columns().placements)
 
     @property
-    def complete(self) -> bool:
-        """Whether the declaration shows that rows at one offset differ by one rotation."""
-        waves = self.waves
-        by_position = waves is not None and waves.count > 0 and waves.coordinates is None
-        return by_position and self.weights is not None
+    def complete(self) -> tuple[Waves, Reals] | None:
+        """Its waves and weights where rows at one offset differ by one rotation, as declared."""
+        waves, weights = self.waves, self.weights
+        if waves is None or weights is None or not waves.count or waves.coordinates is not None:
+            return None
+        return waves, weights
 
     @property
     def unused(self) -> bool:

@@ -343,12 +343,9 @@ def _unique(subject: InspectedEncoding) -> Property:
     if subject.unused:
         at = inspected.place(0), inspected.place(1)
         return Property("unique", False, 0.0, at, "proved", SAME_EVERYWHERE)
-    if subject.complete and inspected.step is not None and subject.content is not None:
-        assert subject.waves is not None
-        assert subject.weights is not None
+    if subject.complete and inspected.step is not None:
         nearest = nearest_waves(
-            subject.waves,
-            subject.weights,
+            *subject.complete,
             count=inspected.rows.count,
             step=inspected.step,
             engine=subject.engine,
@@ -419,7 +416,7 @@ def _shifts(
         "rank": shift.rank,
         "tolerance": shift.tolerance,
     }
-    exactly = subject.complete
+    exactly = subject.complete is not None
     if exactly:
         rotated = _rotated(subject)
         details["rotation"] = rotated

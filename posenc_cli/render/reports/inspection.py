@@ -85,10 +85,7 @@ def inspection_text(
     else:
         about, *blocks = _one(inspections[0], typesetter, verbose=verbose)
         blocks = [f"{head}\n{about}", *blocks]
-    whole = "\n\n".join(blocks)
-    for words, style in ((r"^FAILED", "red"), (r"^ok(?=: )", "green")):
-        whole = typesetter.marked(whole, words, style)
-    return whole
+    return typesetter.report(*blocks)
 
 
 def inspection_answer(inspections: Sequence[Inspection], judgements: Sequence[Judgement]) -> Answer:
@@ -128,7 +125,7 @@ def _one(known: Inspection, typesetter: Typesetter, *, verbose: bool) -> list[st
             _WORDS[found.holds] + ("" if found.holds is None else f", {found.evidence}"),
             _value_text(found),
             "" if found.value is None else PROPERTIES[found.name],
-            *([_place_text(found)] if verbose else []),
+            *([", ".join(map(str, found.at or ()))] if verbose else []),
         ]
         for found in known.properties
     ]
@@ -271,10 +268,6 @@ def _value_text(known: Property) -> str:
     if float(known.value).is_integer() and abs(known.value) < _LONGEST_WHOLE:
         return f"{sample}{int(known.value)}"
     return f"{sample}{known.value:.{1 if abs(known.value) < _TINY else 3}g}"
-
-
-def _place_text(known: Property) -> str:
-    return "" if known.at is None else ", ".join(map(str, known.at))
 
 
 def _count_text(count: int, noun: str) -> str:

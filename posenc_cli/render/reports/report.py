@@ -284,18 +284,8 @@ def report_text(report: Report, typesetter: Typesetter, *, verbose: bool = False
             *(text(f"note: {note}") for note in _notes(report, verbose=verbose)),
         ],
     ]
-    whole = "\n\n".join("\n".join(lines) for lines in blocks)
-    for words, style in _MARKED:
-        whole = typesetter.marked(whole, words, style)
-    return whole
+    return typesetter.report(*map("\n".join, blocks))
 
-
-_MARKED = (
-    (r"\AFAILED|\bFAIL(?=  )", "red"),
-    (r"\Aok|\bok(?=  )", "green"),
-    (r"^(cause: [\w-]+|next:)", "bold"),
-)
-"""Words of the answer and of cells of the table, and their styles."""
 
 _OF_CALLS = ("called as ", "it was also called in ", "not tried: ")
 """How the notes begin that say how a function was called."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.render.reports.answer import Answer
 from posenc_cli.render.reports.ci_forms import Case, CiReport
 from posenc_cli.render.ticks import finite_or_null
 
@@ -46,10 +47,8 @@ def value_text(report: ValueReport, typesetter: Typesetter, *, verbose: bool = F
     ``verbose`` adds what the subject was compared with, and within which tolerance.
     """
     text = typesetter.paragraph
-    lines = [text(report.verdict)]
-    if not report.ok:
-        lines += [text(f"cause: {report.cause_text}"), text(f"next: {report.next_step}")]
-    rows, blocks = _rows(report), ["\n".join(lines)]
+    why = {} if report.ok else {"cause": report.cause_text, "next": report.next_step}
+    rows, blocks = _rows(report), [Answer(report.ok, report.verdict, **why).text(typesetter)]
     if not report.ok and rows:
         blocks.append(typesetter.table(["worst value", "expected", "found", "allowed"], rows))
         blocks.append("\n".join(text(f"{name}: {where}") for name, where in report.where.items()))
@@ -60,10 +59,7 @@ def value_text(report: ValueReport, typesetter: Typesetter, *, verbose: bool = F
     if verbose:
         told = report.title, report.positions, report.tolerance
         blocks.append("\n".join(map(text, map("{}: {}".format, _COMPARED, told))))
-    whole = "\n\n".join(block for block in blocks if block)
-    for words, style in ((r"\AFAILED", "red"), (r"\Aok", "green"), (r"^cause: [\w-]+", "bold")):
-        whole = typesetter.marked(whole, words, style)
-    return whole
+    return typesetter.report(*blocks)
 
 
 def _rows(report: ValueReport) -> list[list[str]]:
