@@ -120,7 +120,7 @@ def wave_spectrum(bound: Bound, context: int, positions: Positions | None = None
         lengths = lengths / np.array(coordinates.step_of_each(), np.float64)
     return WaveSpectrum(
         context=context,
-        frequencies=_floats(frequencies),
+        frequencies=np.array([*map(float, frequencies)]),
         wavelengths=lengths,
         turns=_turns(extents, lengths),
         stretch=_stretch(bound, frequencies, context) if coordinates is None else None,
@@ -156,10 +156,6 @@ def _extents(waves: Waves, context: int, positions: Positions | None) -> Reals:
     reach = np.asarray(np.max(highs, axis=0) - np.min(lows, axis=0), np.float64)  # (axes,)
     steps = np.array(coordinates.step_of_each(), np.float64)
     return np.asarray(reach[np.array(coordinates.axes)] / steps + 1)
-
-
-def _floats(numbers: list[Decimal]) -> Reals:
-    return np.array([float(number) for number in numbers])
 
 
 def _turns(extents: Reals | float, wavelengths: Reals) -> Reals:

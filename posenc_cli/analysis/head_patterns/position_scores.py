@@ -160,11 +160,14 @@ class LengthEncoding(Record):
             return _bilinear(rows[queries], rows)
         buckets = self.buckets(queries)
         if buckets is not None:
-            return _by_table(basis.places(buckets), basis.size)
+            numbers = np.eye(basis.size + 1, basis.size)  # none for a bucket that is not met
+            return _by_place(numbers, basis.places(buckets))
+        keys = np.arange(self.length)
         if self.by_offset:
-            return _by_offset(_checked(self.terms, scheme), queries)
+            distances = np.maximum(queries[:, None] - keys, 0)  # 0 for those after the query
+            return _by_place(_checked(self.terms, scheme), distances)
         if content.by is not None:
-            return _by_key(_checked(self.terms, scheme), queries)
+            return _by_place(_checked(self.terms, scheme), keys + 0 * queries[:, None])
         turns = _turns(self.query, range(self.length))[queries]
         return _turned(turns, _turns(self.key, range(self.length)))
 
@@ -236,31 +239,12 @@ def _bilinear(queries: RealRows, keys: RealRows) -> LinearScores:
     )
 
 
-def _by_offset(terms: RealRows, queries: Integers) -> LinearScores:
-    """Of the terms of each distance, (length, numbers)."""
-    distances = _distances(queries, len(terms))
+def _by_place(terms: RealRows, places: Integers) -> LinearScores:
+    """Of terms (places, numbers): those of a place for each score, places (queries, keys)."""
     return LinearScores(
         terms.shape[1],
-        lambda numbers: (terms @ numbers)[distances],
-        lambda cells: terms.T @ _summed(distances, cells, len(terms)),
-    )
-
-
-def _by_table(places: Integers, size: int) -> LinearScores:
-    """Of a number for each place of a table, places (queries, keys); 0 for that past the last."""
-    return LinearScores(
-        size,
-        lambda numbers: np.append(numbers, 0.0)[places],
-        lambda cells: _summed(places, cells, size + 1)[:size],
-    )
-
-
-def _by_key(terms: RealRows, queries: Integers) -> LinearScores:
-    """Of the terms of each key, (keys, numbers)."""
-    return LinearScores(
-        terms.shape[1],
-        lambda numbers: np.broadcast_to(terms @ numbers, (queries.size, len(terms))),
-        lambda cells: terms.T @ cells.sum(axis=0),
+        lambda numbers: (terms @ numbers)[places],
+        lambda cells: terms.T @ np.bincount(places.ravel(), cells.ravel(), len(terms)),
     )
 
 
@@ -277,13 +261,3 @@ def _turned(queries: ComplexRows, keys: ComplexRows) -> LinearScores:
         return np.concatenate([sums.real, sums.imag])
 
     return LinearScores(2 * pairs, of, adjoint, work=4 * queries.size * len(keys))
-
-
-def _distances(queries: Integers, length: int) -> Integers:
-    """How far each key lies before each query, 0 for those after it. Shape: (queries, length)."""
-    return np.asarray(np.maximum(queries[:, None] - np.arange(length), 0), np.int64)
-
-
-def _summed(places: Integers, values: RealRows, count: int) -> Reals:
-    """The sums of the values at each of ``count`` places."""
-    return np.asarray(np.bincount(places.ravel(), values.ravel(), count), np.float64)

@@ -131,7 +131,13 @@ class ExperimentReport(Record):
                 _ANSWERS[task.answers].format(places=_places_text(last)),
                 [*first, *map(str, lengths)],
                 [
-                    [*name, *(_share_cell(at.accuracy) for at in item.lengths)]
+                    [
+                        *name,
+                        *(
+                            "-" if at.accuracy is None else _estimate_text(at.accuracy)
+                            for at in item.lengths
+                        ),
+                    ]
                     for name, item in zip(names, summaries, strict=True)
                 ],
             )
@@ -387,10 +393,6 @@ def _estimate_text(loss: Estimate, unit: float = 1.0) -> str:
 
 def _places_text(count: int) -> str:
     return "place" if count == 1 else f"{count} places"
-
-
-def _share_cell(share: Estimate | None) -> str:
-    return "-" if share is None else _estimate_text(share)
 
 
 def _untrained_text(item: EncodingSummary) -> str:

@@ -78,6 +78,7 @@ def _shared_lines(
         plates.append(Plate.of(heatmap, part, frame))
     shown = [plate.shown for plate in plates]
     scale = scale_of(shown)
+    colors = page.colors(scale)
     wide = max(
         max(plate.width - inset * plate.frame.row_labels, min(len(heatmap.title), size[0]))
         for plate, heatmap in zip(plates, chosen, strict=True)
@@ -86,9 +87,12 @@ def _shared_lines(
     for begin in range(0, len(plates), across):
         row = plates[begin : begin + across]
         widths = [wide + inset * plate.frame.row_labels for plate in row]
+        titles = [
+            page.part(size[0], 1).wrapped_lines(each.title, most=1) for each in chosen[begin:]
+        ]
         pictures = [
-            [_title_line(plate, page.part(size[0], 1)), *plate.lines(scale, page.colors(scale))]
-            for plate in row
+            [" " * inset * plate.frame.row_labels + "".join(title), *plate.lines(scale, colors)]
+            for plate, title in zip(row, titles, strict=False)
         ]
         lines += side_by_side(pictures, widths)
     first = heatmaps[0]
@@ -104,12 +108,6 @@ def _shared_lines(
         scale_line(shown, scale, page, after=axes),
         *page.wrapped_lines(notes, most=2),
     ], warnings_of(heatmaps, shown)
-
-
-def _title_line(plate: Plate, page: Page) -> str:
-    """The title of a small heatmap, above its cells."""
-    inset = plate.frame.margin + plate.frame.row_labels
-    return " " * inset + "".join(page.wrapped_lines(plate.shown.heatmap.title, most=1))
 
 
 def _separate_lines(
