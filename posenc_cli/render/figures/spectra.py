@@ -313,13 +313,12 @@ def _context_levels(subjects: Sequence[SpectrumSubject]) -> tuple[tuple[float, s
         if subject.original is not None and subject.original != spectrum.context:
             before = "the original context" if alone else f"{subject.short} before"
             owners.setdefault(subject.original, []).append(before)
-    along, of = waves_of(subjects[0]).along, "" if alone else "context of "
-    everyone = f"all {len(subjects)}"
+    along, whose = waves_of(subjects[0]).along, "" if alone else "context of "
     if len(subjects) > _MOST_NAMES:
         short = [subject.short for subject in subjects]
-        owners = {at: [everyone] if names == short else names for at, names in owners.items()}
+        owners = {at: [f"all {len(short)}"] if of == short else of for at, of in owners.items()}
     return tuple(
-        (float(context), f"{of}{', '.join(names)}, {context} {along}")
+        (float(context), f"{whose}{', '.join(names)}, {context} {along}")
         for context, names in owners.items()
     )
 

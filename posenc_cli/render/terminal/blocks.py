@@ -179,20 +179,13 @@ def _line(upper: Sequence[int], lower: Sequence[int], codes: Sequence[str], *, g
         elif not front:
             cell = " "
         if (front, back) != now:
-            text.append(_change(now, (front, back)))
-            now = (front, back)
+            now = front, back
+            colors = [f"{layer};{code}" for layer, code in zip((38, 48), now, strict=True) if code]
+            text.append(f"\x1b[{';'.join(['0', *colors])}m")
         text.append(cell)
     if now != ("", ""):
         text.append(_PLAIN)
     return "".join(text)
-
-
-def _change(now: tuple[str, str], then: tuple[str, str]) -> str:
-    parts = []
-    for layer, (before, after) in enumerate(zip(now, then, strict=True)):
-        if before != after:
-            parts.append(f"{(38, 48)[layer]};{after}" if after else ("39", "49")[layer])
-    return f"\x1b[{';'.join(parts)}m"
 
 
 def _encodable(encoding: str | None) -> bool:
